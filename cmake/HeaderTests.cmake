@@ -1,0 +1,21 @@
+# Every public header is compiled alone, so that none leans on what its users happened to include.
+# Headers in detail/ are private to their folder; CUDA headers need another compiler.
+set(folders model topologies sim real calibrate reports cli)
+list(TRANSFORM folders PREPEND ${PROJECT_SOURCE_DIR}/ OUTPUT_VARIABLE patterns)
+list(TRANSFORM patterns APPEND /*.h)
+file(GLOB_RECURSE headers RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS ${patterns})
+list(FILTER headers EXCLUDE REGEX "/detail/|^real/cuda/")
+
+set(sources)
+foreach(header IN LISTS headers)
+  set(source ${PROJECT_BINARY_DIR}/header_self_compile/${header}.cc)
+  file(CONFIGURE OUTPUT ${source} CONTENT "#include \"@header@\"\n" @ONLY)
+  list(APPEND sources ${source})
+endforeach()
+
+add_library(header_self_compile OBJECT ${sources})
+target_include_directories(header_self_compile PRIVATE ${PROJECT_SOURCE_DIR})
+# Only what public headers may show: formats and solvers stay in .cc files.
+target_link_libraries(header_self_compile PRIVATE tl::expected fmt::fmt Eigen3::Eigen)
+target_compile_options(header_self_compile PRIVATE -O0)
+plumbline_warnings(header_self_compile)

@@ -1,0 +1,12 @@
+# cmake -D BUILD=... -D PREFIX=... -P InstallTest.cmake
+# Installs into an empty prefix and uses the command from there, in a folder that is not the repository.
+file(REMOVE_RECURSE ${PREFIX})
+execute_process(COMMAND ${CMAKE_COMMAND} --install ${BUILD} --prefix ${PREFIX} OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
+foreach(data examples/deepseek-v3-2048xh800.toml topologies/h800-rail-fat-tree.toml profiles/h800.toml)
+  if(NOT EXISTS ${PREFIX}/share/plumbline/${data})
+    message(FATAL_ERROR "not installed: share/plumbline/${data}")
+  endif()
+endforeach()
+execute_process(
+  COMMAND ${PREFIX}/bin/plumbline simulate deepseek-v3-2048xh800 --fidelity closed-form
+  WORKING_DIRECTORY ${PREFIX} OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)

@@ -1,0 +1,40 @@
+// The cluster as the cost functions see it. Plain data; topologies/ fills it from TOML.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model/provenance.h"
+#include "model/units.h"
+
+namespace plumbline::model {
+
+struct Device {
+  std::string name;  // "h800-sxm"
+  std::int64_t sms = 0;
+  FlopsPerSecond bf16_peak;  // dense, datasheet
+  FlopsPerSecond fp8_peak;   // dense, datasheet; 0 where the device has no FP8
+  BytesPerSecond memory_bandwidth;
+  Bytes memory;  // usable capacity
+};
+
+struct ClusterShape {
+  std::string name;             // topology name
+  std::string default_profile;  // cost profile that the topology names
+  Device device;
+  std::int64_t gpus = 0;
+  std::int64_t gpus_per_node = 0;       // GPUs of one NVLink (or equivalent) domain
+  BytesPerSecond intra_node_bandwidth;  // per GPU and direction, datasheet
+  std::int64_t nics_per_node = 0;
+  BytesPerSecond nic_bandwidth;       // line rate per NIC and direction
+  std::vector<Parameter> parameters;  // every constant above, with its source
+
+  std::int64_t nodes() const { return (gpus + gpus_per_node - 1) / gpus_per_node; }
+  // A GPU's share of its node's NIC line rate.
+  BytesPerSecond inter_node_bandwidth() const {
+    return nic_bandwidth * (static_cast<double>(nics_per_node) / static_cast<double>(gpus_per_node));
+  }
+};
+
+}  // namespace plumbline::model

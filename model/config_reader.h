@@ -1,0 +1,43 @@
+// Typed access to the keys of a Hugging Face config.json. The first error wins and is kept, so that a
+// model type can be read as a plain list of keys and checked once at the end. Missing and null are the
+// same: Hugging Face takes its default for both.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "model/error.h"
+
+namespace plumbline::model {
+
+class ConfigReader {
+ public:
+  // Fails on an unreadable file, on a JSON syntax error (with its line) and on anything but an object.
+  static Result<ConfigReader> open(const std::string& path);
+  ~ConfigReader();
+  ConfigReader(ConfigReader&&) noexcept;
+  ConfigReader& operator=(ConfigReader&&) noexcept;
+
+  std::int64_t dimension(std::string_view key);                        // required, at least 1
+  std::int64_t dimension(std::string_view key, std::int64_t missing);  // at least 1
+  std::int64_t count(std::string_view key, std::int64_t missing);      // at least 0
+  double number(std::string_view key, double missing);                 // finite
+  bool flag(std::string_view key, bool missing);
+  std::string text(std::string_view key, std::string_view missing);
+
+  bool is_null(std::string_view key) const;  // present and null
+  // Records an error about a key, with the file and the key's line.
+  void fail(std::string_view key, std::string message, std::string hint);
+  const std::optional<Error>& error() const;
+
+ private:
+  struct Contents;
+  explicit ConfigReader(std::unique_ptr<Contents> contents);
+  std::int64_t integer(std::string_view key, std::int64_t minimum, std::optional<std::int64_t> missing);
+  std::unique_ptr<Contents> contents_;
+};
+
+}  // namespace plumbline::model

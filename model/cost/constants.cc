@@ -1,0 +1,39 @@
+#include "model/cost/constants.h"
+
+#include <fmt/format.h>
+
+#include "model/si_unit.h"
+
+namespace plumbline::model {
+
+std::optional<Constant> ConstantReader::read(std::string_view name) {
+  const std::optional<std::size_t> index = profile_.find(name);
+  if (!index) return std::nullopt;
+  const Parameter& parameter = profile_.parameters()[*index];
+  const Result<SiUnit> unit = si_unit(parameter.unit);
+  if (!unit) {
+    if (!error_) {
+      error_ = unit.error();
+      error_->key = parameter.name;
+    }
+    return Constant{};
+  }
+  return Constant{static_cast<std::int32_t>(*index), parameter.value * unit->factor};
+}
+
+Constant ConstantReader::require(std::string_view name) { return require_either(name, name); }
+
+Constant ConstantReader::require_either(std::string_view name, std::string_view fallback) {
+  if (const auto constant = read(name)) return *constant;
+  if (const auto constant = read(fallback)) return *constant;
+  if (!error_)
+    error_ = Error{ErrorKind::input,
+                   fmt::format("profile '{}' lacks the constant {}", profile_.name(), fallback),
+                   "",
+                   0,
+                   std::string(fallback),
+                   "add it, or `extends` a profile that has it"};
+  return {};
+}
+
+}  // namespace plumbline::model

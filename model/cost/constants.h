@@ -1,0 +1,42 @@
+// Constants of a profile as the cost functions use them: SI value plus the index that provenance needs.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "model/profile.h"
+
+namespace plumbline::model {
+
+struct Constant {
+  std::int32_t index = -1;  // into Profile::parameters(); -1: none
+  double value = 0;         // SI (seconds, bytes/s, FLOP/s) or a plain number
+};
+
+// Seconds that rest on one constant.
+struct Share {
+  std::int32_t index = -1;
+  double seconds = 0;
+};
+
+// Looks constants up by name and remembers the first that is missing.
+class ConstantReader {
+ public:
+  explicit ConstantReader(const Profile& profile) : profile_(profile) {}
+
+  Constant require(std::string_view name);
+  // The first of the two that the profile has; missing when it has neither.
+  Constant require_either(std::string_view name, std::string_view fallback);
+
+  // The error for the first missing or unreadable constant, if any.
+  const std::optional<Error>& error() const { return error_; }
+
+ private:
+  std::optional<Constant> read(std::string_view name);
+  const Profile& profile_;
+  std::optional<Error> error_;
+};
+
+}  // namespace plumbline::model

@@ -1,0 +1,113 @@
+#include "model/cost/exchange_cost.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <variant>
+
+namespace plumbline::model {
+
+Result<ExchangeCost> ExchangeCost::make(const Profile& profile, const ClusterShape& cluster,
+                                        const RoutingSpread& spread, std::int64_t expert_parallel,
+                                        std::int64_t communication_sms) {
+  ConstantReader reader(profile);
+  const auto rates = [&](std::string_view name) {
+    return Rates{reader.require(fmt::format("exchange.{}.nic_rate", name)),
+                 reader.require(fmt::format("exchange.{}.nic_rate_beside_compute", name))};
+  };
+  ExchangeCost cost;
+  cost.dispatch_ = rates("dispatch");
+  cost.cached_dispatch_ = rates("cached_dispatch");
+  cost.combine_ = rates("combine");
+  cost.weighted_combine_ = rates("weighted_combine");
+  cost.exchange_nvlink_ = reader.require("exchange.nvlink_rate");
+  cost.notify_ = reader.require("exchange.notify");
+  cost.layout_ = reader.require("exchange.layout");
+  cost.host_round_trip_ = reader.require("exchange.host_round_trip");
+  cost.family_sms_ = reader.require("exchange.sms");
+  cost.nic_rate_ = reader.require("network.nic_rate");
+  cost.nvlink_rate_ = reader.require("network.nvlink_rate");
+  cost.latency_ = reader.require("network.latency");
+  cost.collective_latency_ = reader.require("network.collective_latency");
+  if (reader.error()) return tl::unexpected(*reader.error());
+
+  // A profile's rates belong to the line rates it was made on; a faster or slower link scales them.
+  const double nic_scale = cluster.inter_node_bandwidth().value() / reader.require("network.nic_line_rate").value;
+  const double nvlink_scale = cluster.intra_node_bandwidth.value() / reader.require("network.nvlink_line_rate").value;
+  if (reader.error()) return tl::unexpected(*reader.error());
+  for (Rates* r : {&cost.dispatch_, &cost.cached_dispatch_, &cost.combine_, &cost.weighted_combine_}) {
+    r->alone.value *= nic_scale;
+    r->beside.value *= nic_scale;
+  }
+  cost.nic_rate_.value *= nic_scale;
+  cost.exchange_nvlink_.value *= nvlink_scale;
+  cost.nvlink_rate_.value *= nvlink_scale;
+  cost.expert_parallel_ = expert_parallel;
+  cost.ranks_per_node_ = std::min(expert_parallel, cluster.gpus_per_node);
+  cost.ranks_on_node_ = cluster.gpus_per_node;
+  cost.across_nodes_ = cluster.gpus > cluster.gpus_per_node;
+  cost.spread_ = spread;
+  if (communication_sms > 0)
+    cost.sms_share_ = std::min(1.0, static_cast<double>(communication_sms) / cost.family_sms_.value);
+  return cost;
+}
+
+const ExchangeCost::Rates& ExchangeCost::rates(OperatorKind kind) const {
+  switch (kind) {
+    case OperatorKind::dispatch:
+      return dispatch_;
+    case OperatorKind::combine_grad:
+      return cached_dispatch_;
+    case OperatorKind::dispatch_grad:
+      return weighted_combine_;
+    default:
+      return combine_;
+  }
+}
+
+// With uniform routing a token's nodes include its own with probability 1/nodes, and of the ranks it
+// reaches on a node one in ranks_per_node is the GPU on which it arrives.
+ExchangeTime ExchangeCost::exchange(const Graph& graph, const Operator& op) const {
+  ExchangeTime time;
+  if (expert_parallel_ == 1) return time;
+  const auto& attributes = std::get<DispatchAttributes>(op.attributes);
+  const bool sends_tokens = op.kind == OperatorKind::dispatch || op.kind == OperatorKind::combine_grad;
+  const Tensor& own = graph.tensor(sends_tokens ? op.reads[0] : op.writes[0]);
+  const double bytes = static_cast<double>(own.shape[0].size) * static_cast<double>(attributes.token_bytes);
+  const double nodes = static_cast<double>(expert_parallel_) / static_cast<double>(ranks_per_node_);
+  const double over_network = bytes * spread_.nodes_per_token * (1 - 1 / nodes);
+  const double over_nvlink = bytes * spread_.ranks_per_token * (1 - 1 / static_cast<double>(ranks_per_node_));
+  const Rates& nic = rates(op.kind);
+  const double on_nvlink = over_nvlink / (exchange_nvlink_.value * sms_share_);
+  const auto limited = [&](const Constant& rate) {
+    return std::max(over_network / (rate.value * sms_share_), on_nvlink);
+  };
+  time.alone = limited(nic.alone);
+  time.beside = limited(nic.beside);
+  time.share = {time.beside > on_nvlink ? nic.beside.index : exchange_nvlink_.index, time.beside};
+  time.notify = notify_.value;
+  if (op.kind == OperatorKind::dispatch) time.prepare = layout_.value + host_round_trip_.value;
+  return time;
+}
+
+double ExchangeCost::hop(Bytes bytes, int messages) const {
+  return latency_.value + messages * bytes.value() / hop_rate().value;
+}
+
+// Ring over the group: every rank sends (n-1)/n of the buffer (twice that for all-reduce). Members on
+// one node share its NICs, one each, and their traffic also crosses NVLink.
+double ExchangeCost::collective(const Graph& graph, const Operator& op) const {
+  const auto& attributes = std::get<CollectiveAttributes>(op.attributes);
+  if (attributes.ranks == 1) return 0;
+  const auto ranks = static_cast<double>(attributes.ranks);
+  const Tensor& whole = graph.tensor(op.kind == OperatorKind::all_gather ? op.writes[0] : op.reads[0]);
+  const double passes = op.kind == OperatorKind::all_reduce ? 2 : 1;
+  const double sent = passes * whole.bytes().value() * (ranks - 1) / ranks;
+  const auto on_node =
+      static_cast<double>(std::min(attributes.ranks, std::max<std::int64_t>(1, ranks_on_node_ / attributes.stride)));
+  double rate = nvlink_rate_.value;
+  if (ranks > on_node) rate = on_node > 1 ? std::min(rate, on_node * nic_rate_.value) : nic_rate_.value;
+  return collective_latency_.value + sent / rate;
+}
+
+}  // namespace plumbline::model

@@ -1,0 +1,24 @@
+// FLOPs and bytes of an operator, from the shapes of the tensors it names. Nothing here knows a rate.
+#pragma once
+
+#include "model/graph/graph.h"
+#include "model/units.h"
+
+namespace plumbline::model {
+
+// A matrix product in terms of one kernel's tiles: `groups` products of m x n x k.
+struct ProductShape {
+  double groups = 1, m = 0, n = 0, k = 0;
+};
+
+// For matmul and grouped_matmul. `row_scale` multiplies dimensions that vary with routing.
+ProductShape product_shape(const Graph& graph, const Operator& op, double row_scale);
+
+// 2*m*n*k for products; for attention 2*S*(dk+dv) per query, key and head (forward), 2*S*(3 dk + 2 dv)
+// backward (five products), halved when `causal`. Zero for memory-bound operators.
+Flops flops(const Graph& graph, const Operator& op, double row_scale, bool causal);
+
+// Bytes read and written, each tensor once. A gradient that is accumulated counts twice.
+Bytes bytes_moved(const Graph& graph, const Operator& op, double row_scale);
+
+}  // namespace plumbline::model

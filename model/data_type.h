@@ -1,0 +1,25 @@
+// Number formats of tensors. Block-scaled FP8 carries its FP32 scales: one per 1x128 tile of an
+// activation, one per 128x128 block of a weight (DeepSeek-V3 report, arXiv 2412.19437, section 3.3).
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "model/error.h"
+
+namespace plumbline::model {
+
+enum class DataType : std::uint8_t { fp32, bf16, fp16, e5m6, fp8_tile, fp8_block, int32, int64 };
+
+// Bytes an element takes, scales included (fp8_tile: 1 + 4/128; e5m6: 12 bits plus a tile's scale).
+double bytes_per_element(DataType type);
+std::string_view to_string(DataType type);
+
+// The plan's words for number formats: fp8 | bf16 | fp16 | fp32.
+enum class Precision : std::uint8_t { fp8, bf16, fp16, fp32 };
+std::string_view to_string(Precision precision);
+Result<Precision> parse_precision(std::string_view text);
+DataType activation_type(Precision precision);  // fp8 -> fp8_tile
+DataType weight_type(Precision precision);      // fp8 -> fp8_block
+
+}  // namespace plumbline::model

@@ -1,0 +1,122 @@
+// The operator kinds and what each computes. Shapes are those of the tensors an operator names;
+// [n, m] is row-major, T tokens, H hidden. "accumulates" adds to what it writes.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <variant>
+
+#include "model/architecture.h"
+
+namespace plumbline::model {
+
+enum class OperatorKind : std::uint8_t {
+  // matrix products
+  matmul,          // C[M,N] = op(A) op(B); MatmulAttributes
+  grouped_matmul,  // per expert e, over its rows; reads A, B, offsets[e+1]; MatmulAttributes. Rows in A: C[rows_e,:] =
+                   // A[rows_e,:] op(B[e]). accumulate (weight gradient): C[e] += op(A) op(B) summed over rows_e only
+  attention,  // reads q[T,Hq,dk], k[T,Hk,dk], v[T,Hk,dv]; writes o[T,Hq*dv], log-sum-exp[T,Hq]; causal per sequence,
+              // scores / sqrt(dk); query head h reads key-value head h / (Hq/Hk)
+  attention_grad,  // reads do, q, k, v, o, log-sum-exp; writes dq, dk, dv
+  // memory-bound
+  rmsnorm,              // reads x, gamma; writes y = gamma * x / sqrt(mean(x^2) + eps) over the last dimension
+  rmsnorm_grad,         // reads dy, x, gamma; writes dx, accumulates dgamma
+  cast,                 // writes x in another number format (the value is the same up to rounding); CastAttributes
+  cast_transpose,       // writes the transpose of x[n,m] as [m,n], in another number format
+  transpose,            // writes the transpose of a weight ([e,n,m] -> [e,m,n] for experts)
+  add,                  // writes the sum of all it reads
+  split,                // writes the column ranges of x[n, m1+m2+...]
+  concatenate,          // writes [x1 | x2 | ...] by columns
+  rotary,               // rotates the last rope_dim columns of every head by position: columns i and i + rope_dim/2
+                        // by position * theta^(-2i/rope_dim); RotaryAttributes
+  rotary_grad,          // the transposed rotation
+  assemble_heads,       // reads kv[T,H*(dn+dv)], kr[T,dr]; writes k[T,H*(dn+dr)], v[T,H*dv]; kr is every head's
+  assemble_heads_grad,  // reads dk, dv; writes dkv, dkr (summed over heads)
+  swiglu,               // reads gu[n,2f] (gate | up), optionally row weights [n]; writes w * silu(g) * u
+  swiglu_grad,          // reads dh, gu, optionally w; writes dgu, optionally dw
+  // routing
+  router,       // reads logits[T,E], bias[E]; writes indices[T,k], weights[T,k]; RouterAttributes. score + bias chooses
+                // the groups and in them the experts; the weights are the chosen scores alone, normalised, scaled
+  router_grad,  // reads dweights[T,k], logits, indices; writes dlogits
+  permute,      // reads received x[R,H], indices[R,k], weights[R,k]; writes rows [N,H] by expert and then by token,
+                // row map [N] (each row's received token), row weights [N], offsets [e+1]
+  permute_grad,       // reads drows [N,H], row map, dw [N], received indices; writes dx [R,H] (sum), dweights [R,k]
+  permute_transpose,  // reads received x[R,H], row map; writes the rows' transpose [H,N] (weight gradient)
+  unpermute,          // reads rows [N,H], row map; writes y[R,H], the sum of a token's rows
+  gather_rows,        // reads y[R,H], row map; writes rows [N,H] (gradient of unpermute)
+  // ends of the model
+  embedding,           // reads token ids [T], table [V,H]; writes x[T,H]
+  embedding_grad,      // reads dx, token ids; accumulates dtable
+  cross_entropy,       // reads logits[T,V], labels[T]; writes loss[1] (weight * mean over the rank's labelled tokens),
+                       // log-sum-exp [T]
+  cross_entropy_grad,  // reads logits, labels, log-sum-exp; writes dlogits
+  shift_tokens,        // token t takes the id of token t + `distance` of its sequence, the last ones any id
+  // between ranks. Expert e lives on rank e / experts_per_rank. What a rank received from whom follows from the
+  // indices of the group's ranks: ordered by source rank, then by token.
+  dispatch,  // reads x[T,H], indices, weights; writes the distinct tokens received [R,H], their indices (local ones,
+             // -1 for an expert of another rank) and weights [R,k]
+  dispatch_grad,  // reads dx[R,H], dweights[R,k], indices; writes the sums per token dx[T,H], dweights[T,k]
+  combine,        // reads y[R,H], indices, addends [T,H]...; writes out[T,H] = sum over ranks of y + addends
+  combine_grad,   // reads dout[T,H], indices; writes dy[R,H]
+  all_reduce,
+  reduce_scatter,
+  all_gather,  // over the group named in CollectiveAttributes
+  // optimizer
+  adamw  // reads gradient shard, accumulates master weights and moments, writes the BF16 parameter shard
+};
+std::string_view to_string(OperatorKind kind);
+
+// Where recomputation may cut: the plan's words. `other` is recomputed under policy "full" only.
+enum class RecomputeGroup : std::uint8_t { none, rmsnorm, mla_up_projection, swiglu, core_attention, mlp, moe, other };
+
+struct MatmulAttributes {
+  bool transpose_a = false;
+  bool transpose_b = false;
+  bool accumulate = false;  // C += (weight gradients)
+};
+struct AttentionAttributes {
+  std::int64_t query_heads = 0, key_value_heads = 0, query_key_dim = 0, value_dim = 0;
+  std::int64_t sequence_length = 0;  // tokens of one sequence; T is a multiple of it
+};
+struct RotaryAttributes {
+  std::int64_t heads = 0, head_dim = 0, rope_dim = 0;
+  std::int64_t sequence_length = 0;
+  double theta = 10000.0;
+};
+struct HeadsAttributes {  // assemble_heads
+  std::int64_t heads = 0, nope_dim = 0, rope_dim = 0, value_dim = 0;
+};
+struct RouterAttributes {
+  std::int64_t experts = 0, experts_per_token = 0, groups = 1, groups_per_token = 1;
+  int group_score_experts = 1;
+  ScoreFunction score = ScoreFunction::softmax;
+  bool normalise = false;
+  double scaling_factor = 1.0;
+};
+struct DispatchAttributes {  // dispatch, combine and their gradients, permute
+  std::int64_t experts = 0, experts_per_rank = 0, experts_per_token = 0;
+  std::int64_t token_bytes = 0;  // payload per token on the wire, metadata included
+};
+struct CastAttributes {
+  bool scales_transposed = false;  // a second kernel lays the tile scales out as the matrix product wants them
+};
+struct NormAttributes {
+  double epsilon = 1e-6;
+};
+struct ShiftAttributes {
+  std::int64_t distance = 1, sequence_length = 0;
+};
+struct LossAttributes {  // cross_entropy and its gradient: the last `ignored` tokens of a sequence carry no label
+  std::int64_t ignored = 0, sequence_length = 0;
+  double weight = 1.0;
+};
+struct CollectiveAttributes {
+  std::int64_t ranks = 1;
+  std::int64_t stride = 1;  // distance between neighbouring members, in ranks of one pipeline stage
+};
+
+using Attributes = std::variant<std::monostate, MatmulAttributes, AttentionAttributes, RotaryAttributes,
+                                HeadsAttributes, RouterAttributes, DispatchAttributes, NormAttributes, CastAttributes,
+                                ShiftAttributes, LossAttributes, CollectiveAttributes>;
+
+}  // namespace plumbline::model

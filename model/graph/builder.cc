@@ -1,0 +1,120 @@
+#include "model/graph/builder.h"
+
+#include <algorithm>
+#include <cassert>
+#include <iterator>
+#include <utility>
+
+namespace plumbline::model {
+
+GraphBuilder::GraphBuilder(std::string name, DataType gradient_type) : gradient_type_(gradient_type) {
+  graph_.name = std::move(name);
+}
+
+TensorId GraphBuilder::add_tensor(Tensor tensor) {
+  graph_.tensors.push_back(std::move(tensor));
+  return static_cast<TensorId>(graph_.tensors.size() - 1);
+}
+
+TensorId GraphBuilder::input(std::string name, Shape shape, DataType type) {
+  return add_tensor({.name = std::move(name), .shape = std::move(shape), .type = type, .role = Role::input});
+}
+
+TensorId GraphBuilder::activation(std::string name, Shape shape, DataType type) {
+  return add_tensor({.name = std::move(name), .shape = std::move(shape), .type = type});
+}
+
+TensorId GraphBuilder::constant(std::string name, Shape shape, DataType type) {
+  return add_tensor({.name = std::move(name), .shape = std::move(shape), .type = type, .role = Role::constant});
+}
+
+TensorId GraphBuilder::parameter(std::string name, Shape shape, DataType type, bool expert, bool shared) {
+  const TensorId id = add_tensor(
+      {.name = name, .shape = shape, .type = type, .role = Role::parameter, .expert = expert, .shared = shared});
+  parameter_gradients_[id] = add_tensor({.name = "d_" + name,
+                                         .shape = std::move(shape),
+                                         .type = gradient_type_,
+                                         .role = Role::gradient,
+                                         .expert = expert,
+                                         .shared = shared});
+  return id;
+}
+
+TensorId GraphBuilder::gradient_of_parameter(TensorId parameter) { return parameter_gradients_.at(parameter); }
+
+void GraphBuilder::emit(OperatorKind kind, std::string name, std::vector<TensorId> reads, std::vector<TensorId> writes,
+                        Attributes attributes) {
+  graph_.operators.push_back({.kind = kind,
+                              .name = std::move(name),
+                              .phase = backward_ ? Phase::I : Phase::F,
+                              .section = section_,
+                              .reads = std::move(reads),
+                              .writes = std::move(writes),
+                              .attributes = attributes,
+                              .group = backward_ ? RecomputeGroup::none : group_});
+}
+
+void GraphBuilder::emit_weight_gradient(OperatorKind kind, std::string name, std::vector<TensorId> reads,
+                                        std::vector<TensorId> writes, Attributes attributes) {
+  weight_gradients_.push_back({.kind = kind,
+                               .name = std::move(name),
+                               .phase = Phase::W,
+                               .section = section_,
+                               .reads = std::move(reads),
+                               .writes = std::move(writes),
+                               .attributes = attributes});
+}
+
+RecomputeGroup GraphBuilder::group_of(TensorId written) const {
+  for (const Operator& op : graph_.operators)
+    if (std::find(op.writes.begin(), op.writes.end(), written) != op.writes.end()) return op.group;
+  return RecomputeGroup::none;
+}
+
+void GraphBuilder::on_backward(std::function<void()> rule) { tape_.push_back({section_, std::move(rule)}); }
+
+TensorId GraphBuilder::gradient(TensorId activation) {
+  if (const auto known = gradients_.find(activation); known != gradients_.end()) return known->second;
+  const std::vector<TensorId>& parts = contributions_[activation];
+  assert(!parts.empty() && "an activation whose gradient is asked for was used by nobody");
+  TensorId sum = parts.front();
+  if (parts.size() > 1) {
+    const std::string name = tensor(activation).name;
+    sum = add_tensor({.name = "d_" + name, .shape = shape(activation), .type = activation_gradient_type()});
+    emit(OperatorKind::add, "d_" + name, parts, {sum});
+  }
+  gradients_[activation] = sum;
+  return sum;
+}
+
+void GraphBuilder::add_gradient(TensorId activation, TensorId contribution) {
+  contributions_[activation].push_back(contribution);
+}
+
+TensorId GraphBuilder::kept(TensorId original) const {
+  const auto found = kept_as_.find(original);
+  return found == kept_as_.end() ? original : found->second;
+}
+
+Graph GraphBuilder::finish(TensorId input, TensorId output, const RecomputePolicy& policy, bool output_is_loss) {
+  backward_ = true;
+  graph_.input = input;
+  graph_.output = output;
+  graph_.output_gradient = graph_.input_gradient = input;  // replaced below where gradients cross the block's ends
+  if (!output_is_loss) {
+    graph_.output_gradient = this->input("d_output", shape(output), activation_gradient_type());
+    add_gradient(output, graph_.output_gradient);
+  }
+  for (; !tape_.empty(); tape_.pop_back()) {
+    section_ = tape_.back().section;
+    tape_.back().apply();
+  }
+  // The embedding's input are token ids: nothing flows further back.
+  if (contributions_.contains(input)) graph_.input_gradient = gradient(input);
+  graph_.operators.insert(graph_.operators.end(), std::make_move_iterator(weight_gradients_.begin()),
+                          std::make_move_iterator(weight_gradients_.end()));
+  recompute(graph_, policy, kept_as_);
+  return std::move(graph_);
+}
+
+}  // namespace plumbline::model

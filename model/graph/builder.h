@@ -1,0 +1,78 @@
+// Writes an operator graph. Forward operators are emitted in order; each layer pushes onto a tape how
+// its gradients follow, and finish() unwinds the tape, so that a layer's three phases stand in one place.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "model/graph/graph.h"
+#include "model/graph/recompute.h"
+
+namespace plumbline::model {
+
+class GraphBuilder {
+ public:
+  using Shape = std::vector<Dimension>;
+
+  GraphBuilder(std::string name, DataType gradient_type);
+
+  TensorId input(std::string name, Shape shape, DataType type);
+  TensorId activation(std::string name, Shape shape, DataType type);
+  TensorId constant(std::string name, Shape shape, DataType type);
+  // A trained tensor; `shared`: another block of the rank owns it.
+  TensorId parameter(std::string name, Shape shape, DataType type, bool expert = false, bool shared = false);
+  TensorId gradient_of_parameter(TensorId parameter);
+
+  const Tensor& tensor(TensorId id) const { return graph_.tensors[id]; }
+  const Shape& shape(TensorId id) const { return graph_.tensors[id].shape; }
+
+  // Forward operators take the current section and recompute group.
+  void section(Section section) { section_ = section; }
+  Section section() const { return section_; }
+  void group(RecomputeGroup group) { group_ = group; }
+  RecomputeGroup group_of(TensorId written) const;
+
+  // Emits into F, or into I while the tape unwinds.
+  void emit(OperatorKind kind, std::string name, std::vector<TensorId> reads, std::vector<TensorId> writes,
+            Attributes attributes = {});
+  void emit_weight_gradient(OperatorKind kind, std::string name, std::vector<TensorId> reads,
+                            std::vector<TensorId> writes, Attributes attributes = {});
+
+  void on_backward(std::function<void()> rule);
+  // The gradient of an activation: the sum of its contributions (an `add` where there are several).
+  TensorId gradient(TensorId activation);
+  void add_gradient(TensorId activation, TensorId contribution);
+  // The type in which gradients of activations travel.
+  DataType activation_gradient_type() const { return DataType::bf16; }
+
+  // Keep `kept` (another format of `original`) for the backward pass in place of `original`.
+  void keep_as(TensorId original, TensorId kept) { kept_as_[original] = kept; }
+  TensorId kept(TensorId original) const;
+
+  // Unwinds the tape, then recomputes the given groups in the backward pass (model/graph/recompute.h).
+  // `output` may be the input itself (a block that passes it through) or a loss.
+  Graph finish(TensorId input, TensorId output, const RecomputePolicy& policy, bool output_is_loss = false);
+
+ private:
+  TensorId add_tensor(Tensor tensor);
+
+  struct Rule {
+    Section section;
+    std::function<void()> apply;
+  };
+  Graph graph_;
+  DataType gradient_type_;
+  Section section_ = Section::attention;
+  RecomputeGroup group_ = RecomputeGroup::other;
+  bool backward_ = false;
+  std::vector<Operator> weight_gradients_;
+  std::vector<Rule> tape_;
+  std::map<TensorId, std::vector<TensorId>> contributions_;
+  std::map<TensorId, TensorId> gradients_;
+  std::map<TensorId, TensorId> parameter_gradients_;
+  std::map<TensorId, TensorId> kept_as_;
+};
+
+}  // namespace plumbline::model

@@ -1,0 +1,78 @@
+#include "model/graph/graph.h"
+
+#include <fmt/format.h>
+
+#include <set>
+
+namespace plumbline::model {
+
+double Tensor::elements() const {
+  double product = 1;
+  for (const Dimension& dimension : shape) product *= static_cast<double>(dimension.size);
+  return product;
+}
+
+std::string_view to_string(Phase phase) {
+  switch (phase) {
+    case Phase::F:
+      return "F";
+    case Phase::I:
+      return "I";
+    case Phase::W:
+      return "W";
+  }
+  return "";
+}
+
+std::string_view to_string(Section section) {
+  switch (section) {
+    case Section::embedding:
+      return "embedding";
+    case Section::attention:
+      return "attn";
+    case Section::dispatch:
+      return "dispatch";
+    case Section::mlp:
+      return "mlp";
+    case Section::combine:
+      return "combine";
+    case Section::head:
+      return "head";
+    case Section::optimizer:
+      return "optimizer";
+  }
+  return "";
+}
+
+namespace {
+
+bool exists_beforehand(const Tensor& tensor) { return tensor.role != Role::activation; }
+
+bool accumulates(const Tensor& tensor) { return tensor.role == Role::gradient || tensor.role == Role::parameter; }
+
+}  // namespace
+
+std::string check(const Graph& graph) {
+  std::set<TensorId> written;
+  Phase phase = Phase::F;
+  for (const Operator& op : graph.operators) {
+    if (op.phase < phase) return fmt::format("{}: phase {} after {}", op.name, to_string(op.phase), to_string(phase));
+    phase = op.phase;
+    for (TensorId id : op.reads) {
+      if (id >= graph.tensors.size()) return fmt::format("{}: reads a tensor that does not exist", op.name);
+      if (!exists_beforehand(graph.tensor(id)) && !written.contains(id))
+        return fmt::format("{} ({}): reads {} before it is written", op.name, to_string(op.phase),
+                           graph.tensor(id).name);
+    }
+    for (TensorId id : op.writes) {
+      const Tensor& tensor = graph.tensor(id);
+      if (tensor.role == Role::input || tensor.role == Role::constant)
+        return fmt::format("{}: writes {}, which it may only read", op.name, tensor.name);
+      if (!written.insert(id).second && !accumulates(tensor))
+        return fmt::format("{}: writes {} a second time", op.name, tensor.name);
+    }
+  }
+  return "";
+}
+
+}  // namespace plumbline::model

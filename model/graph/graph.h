@@ -1,0 +1,79 @@
+// The operator graph of one block (a transformer layer, the embedding, a head ...) in its three
+// phases: F forward, I input gradient, W weight gradient. Cost, memory, simulation and execution are
+// all read from this one graph, so every operator states what it computes, on which tensors.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/data_type.h"
+#include "model/graph/attributes.h"
+#include "model/units.h"
+
+namespace plumbline::model {
+
+enum class Phase : std::uint8_t { F, I, W };
+// The span an operator belongs to. dispatch and combine run on the communication stream.
+enum class Section : std::uint8_t { embedding, attention, dispatch, mlp, combine, head, optimizer };
+
+// What decides a dimension: a constant, the rank's tokens, the distinct tokens it received for its
+// experts, or its (token, expert) rows, padded per expert. The last two vary with routing.
+enum class Extent : std::uint8_t { fixed, tokens, received, rows };
+struct Dimension {
+  std::int64_t size = 0;  // expected value for received and rows
+  Extent extent = Extent::fixed;
+};
+
+enum class Role : std::uint8_t {
+  activation,  // lives from its writer to its last reader
+  input,       // enters the block from its neighbour (activation in F, gradient in I)
+  parameter,   // trained
+  constant,    // not trained, e.g. the routing bias
+  gradient     // of a parameter, accumulated over micro-batches
+};
+
+using TensorId = std::uint32_t;
+struct Tensor {
+  std::string name;
+  std::vector<Dimension> shape;  // of the part that one rank holds
+  DataType type = DataType::bf16;
+  Role role = Role::activation;
+  bool expert = false;  // divided over the expert-parallel group (parameters and gradients)
+  bool shared = false;  // a parameter that another block on the same rank owns (MTP embedding and head)
+
+  double elements() const;
+  Bytes bytes() const { return Bytes(elements() * bytes_per_element(type)); }
+};
+
+struct Operator {
+  OperatorKind kind = OperatorKind::add;
+  std::string name;  // e.g. "q_b", unique per phase
+  Phase phase = Phase::F;
+  Section section = Section::attention;
+  std::vector<TensorId> reads;
+  std::vector<TensorId> writes;  // `accumulate` kinds also read what they write
+  Attributes attributes;
+  RecomputeGroup group = RecomputeGroup::none;  // F: the policy word that drops its outputs
+  bool recomputed = false;                      // I: a copy of a forward operator
+};
+
+struct Graph {
+  std::string name;  // "moe_layer", "dense_layer", "embedding", "head", "multi_token_prediction"
+  std::vector<Tensor> tensors;
+  std::vector<Operator> operators;                   // all of F, then all of I, then all of W, each in program order
+  TensorId input = 0, output = 0;                    // activations at the block's ends
+  TensorId output_gradient = 0, input_gradient = 0;  // gradients at the block's ends
+
+  const Tensor& tensor(TensorId id) const { return tensors[id]; }
+};
+
+std::string_view to_string(Phase phase);
+std::string_view to_string(Section section);
+
+// Checks that every read has a writer before it (or is an input, parameter or constant), and that no
+// activation is written twice. Returns "" or what is wrong.
+std::string check(const Graph& graph);
+
+}  // namespace plumbline::model

@@ -1,0 +1,55 @@
+#include <array>
+#include <utility>
+
+#include "model/graph/attributes.h"
+
+namespace plumbline::model {
+
+std::string_view to_string(OperatorKind kind) {
+  using enum OperatorKind;
+  static constexpr auto names = std::to_array<std::pair<OperatorKind, std::string_view>>({
+      {matmul, "matmul"},
+      {grouped_matmul, "grouped_matmul"},
+      {attention, "attention"},
+      {attention_grad, "attention_grad"},
+      {rmsnorm, "rmsnorm"},
+      {rmsnorm_grad, "rmsnorm_grad"},
+      {cast, "cast"},
+      {cast_transpose, "cast_transpose"},
+      {transpose, "transpose"},
+      {add, "add"},
+      {split, "split"},
+      {concatenate, "concatenate"},
+      {rotary, "rotary"},
+      {rotary_grad, "rotary_grad"},
+      {assemble_heads, "assemble_heads"},
+      {assemble_heads_grad, "assemble_heads_grad"},
+      {swiglu, "swiglu"},
+      {swiglu_grad, "swiglu_grad"},
+      {router, "router"},
+      {router_grad, "router_grad"},
+      {permute, "permute"},
+      {permute_grad, "permute_grad"},
+      {permute_transpose, "permute_transpose"},
+      {unpermute, "unpermute"},
+      {gather_rows, "gather_rows"},
+      {embedding, "embedding"},
+      {embedding_grad, "embedding_grad"},
+      {cross_entropy, "cross_entropy"},
+      {cross_entropy_grad, "cross_entropy_grad"},
+      {shift_tokens, "shift_tokens"},
+      {dispatch, "dispatch"},
+      {dispatch_grad, "dispatch_grad"},
+      {combine, "combine"},
+      {combine_grad, "combine_grad"},
+      {all_reduce, "all_reduce"},
+      {reduce_scatter, "reduce_scatter"},
+      {all_gather, "all_gather"},
+      {adamw, "adamw"},
+  });
+  for (const auto& [value, name] : names)
+    if (value == kind) return name;
+  return "";
+}
+
+}  // namespace plumbline::model

@@ -1,0 +1,17 @@
+// Blocks: what a stage is made of. Each is a graph of its own; their ends join input to output.
+#pragma once
+
+#include <cstdint>
+
+#include "model/graph/graph.h"
+#include "model/layers/context.h"
+
+namespace plumbline::model {
+
+enum class BlockKind : std::uint8_t { embedding, dense_layer, moe_layer, multi_token_prediction, head };
+
+// embedding: token ids -> x. layers: x -> x. multi_token_prediction: passes x through and adds its
+// loss (DeepSeek-V3 report, section 2.2). head: x -> loss.
+Graph make_block(BlockKind kind, const LayerContext& context);
+
+}  // namespace plumbline::model

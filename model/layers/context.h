@@ -1,0 +1,31 @@
+// What a layer needs to know to write its operators for one rank.
+#pragma once
+
+#include <cstdint>
+
+#include "model/architecture.h"
+#include "model/data_type.h"
+#include "model/graph/recompute.h"
+
+namespace plumbline::model {
+
+struct LayerContext {
+  Architecture architecture;
+  Precision gemm = Precision::bf16;
+  Precision dispatch = Precision::bf16;
+  Precision combine = Precision::bf16;
+  DataType gradients = DataType::fp32;  // of parameters
+  RecomputePolicy recompute;
+  std::int64_t tokens = 0;           // of one micro-batch on one rank
+  std::int64_t sequence_length = 0;  // tokens
+  std::int64_t expert_parallel = 1;
+  std::int64_t groups_per_token = 1;    // expert groups a token may reach
+  bool shares_embedding = true;         // the last stage's rank also holds the embedding (multi-token prediction)
+  double distinct_ranks_per_token = 1;  // expected; decides the tokens a rank receives
+
+  std::int64_t experts_per_rank() const { return architecture.experts.routed_experts / expert_parallel; }
+  std::int64_t received_tokens() const;  // expected distinct tokens that a rank receives
+  std::int64_t expert_rows() const;      // expected (token, expert) rows of a rank
+};
+
+}  // namespace plumbline::model

@@ -1,0 +1,31 @@
+// Small building blocks with their gradients.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "model/graph/builder.h"
+#include "model/layers/context.h"
+
+namespace plumbline::model {
+
+// y = gamma * x / rms(x); x [T, h].
+TensorId normalise(GraphBuilder& builder, const std::string& name, TensorId x, double epsilon);
+
+// a + b, both [T, h].
+TensorId residual(GraphBuilder& builder, const std::string& name, TensorId a, TensorId b);
+
+// Column ranges of x [T, sum of widths].
+std::vector<TensorId> split_columns(GraphBuilder& builder, const std::string& name, TensorId x,
+                                    const std::vector<std::int64_t>& widths);
+
+// [x1 | x2 | ...] by columns.
+TensorId concatenate_columns(GraphBuilder& builder, const std::string& name, const std::vector<TensorId>& parts);
+
+// Rotary position embedding of the last rope_dim columns of every head.
+TensorId rotate(GraphBuilder& builder, const std::string& name, TensorId x, const RotaryAttributes& attributes);
+
+// Keeps a stored copy of `x` in another format for the backward pass; whoever drops x drops the copy.
+void keep(GraphBuilder& builder, TensorId x, DataType type);
+
+}  // namespace plumbline::model

@@ -1,0 +1,69 @@
+#include "model/layers/linear.h"
+
+namespace plumbline::model {
+
+namespace {
+
+using enum OperatorKind;
+
+struct Parts {
+  std::string name;
+  TensorId x, operand, weight, y;  // operand: x as the product reads it
+  std::int64_t in, out;
+  Dimension tokens;
+};
+
+void fp8_gradients(GraphBuilder& b, const Parts& p) {
+  const TensorId dy = b.gradient(p.y);
+  const TensorId dy8 = b.activation("d_" + p.name + "_fp8", {p.tokens, {p.out}}, DataType::fp8_tile);
+  b.emit(cast, "cast_d_" + p.name, {dy}, {dy8}, CastAttributes{.scales_transposed = true});
+  const TensorId turned = b.activation(p.name + "_weight_t", {{p.in}, {p.out}}, DataType::fp8_block);
+  b.emit(transpose, "transpose_" + p.name, {p.weight}, {turned});
+  const TensorId dx = b.activation("d_" + p.name + "_in", {p.tokens, {p.in}}, b.activation_gradient_type());
+  b.emit(matmul, p.name + "_dgrad", {dy8, turned}, {dx}, MatmulAttributes{.transpose_b = true});
+  b.add_gradient(p.x, dx);
+
+  const TensorId dyt = b.activation("d_" + p.name + "_t", {{p.out}, p.tokens}, DataType::fp8_tile);
+  b.emit(cast_transpose, "cast_transpose_d_" + p.name, {dy}, {dyt});
+  const TensorId xt = b.activation(p.name + "_in_t", {{p.in}, p.tokens}, DataType::fp8_tile);
+  const TensorId stored = b.kept(p.x) == p.x ? p.operand : b.kept(p.x);
+  b.emit(cast_transpose, "cast_transpose_" + p.name + "_in", {stored}, {xt});
+  b.emit_weight_gradient(matmul, p.name + "_wgrad", {dyt, xt}, {b.gradient_of_parameter(p.weight)},
+                         MatmulAttributes{.transpose_b = true, .accumulate = true});
+}
+
+void plain_gradients(GraphBuilder& b, const Parts& p) {
+  const TensorId dy = b.gradient(p.y);
+  const TensorId dx = b.activation("d_" + p.name + "_in", {p.tokens, {p.in}}, b.activation_gradient_type());
+  b.emit(matmul, p.name + "_dgrad", {dy, p.weight}, {dx}, MatmulAttributes{});
+  b.add_gradient(p.x, dx);
+  b.emit_weight_gradient(matmul, p.name + "_wgrad", {dy, b.kept(p.x)}, {b.gradient_of_parameter(p.weight)},
+                         MatmulAttributes{.transpose_a = true, .accumulate = true});
+}
+
+}  // namespace
+
+TensorId linear(GraphBuilder& b, const std::string& name, TensorId x, std::int64_t out, const LinearOptions& options) {
+  const bool fp8 = options.precision == Precision::fp8;
+  const Dimension tokens = b.shape(x)[0];
+  const std::int64_t in = b.shape(x)[1].size;
+  TensorId operand = x;
+  if (fp8 && b.tensor(x).type != DataType::fp8_tile) {
+    b.group(options.input_group);
+    operand = b.activation(name + "_in_fp8", b.shape(x), DataType::fp8_tile);
+    b.emit(cast, "cast_" + name, {x}, {operand}, CastAttributes{.scales_transposed = true});
+  }
+  b.group(options.output_group);
+  const bool shared = !options.shared_weight.empty();
+  const TensorId weight =
+      b.parameter(shared ? options.shared_weight : name, {{out}, {in}}, weight_type(options.precision), false, shared);
+  const TensorId y =
+      b.activation(name + "_out", {tokens, {out}}, fp8 ? DataType::bf16 : activation_type(options.precision));
+  b.emit(matmul, name, {operand, weight}, {y}, MatmulAttributes{.transpose_b = true});
+  b.group(RecomputeGroup::other);
+  const Parts parts{name, x, operand, weight, y, in, out, tokens};
+  b.on_backward([&b, parts, fp8] { fp8 ? fp8_gradients(b, parts) : plain_gradients(b, parts); });
+  return y;
+}
+
+}  // namespace plumbline::model

@@ -1,0 +1,24 @@
+// y = x W^T with W[out, in], its gradients, and the casts that FP8 training adds around them
+// (DeepSeek-V3 report, arXiv 2412.19437, section 3.3: activations in 1x128 tiles, weights in 128x128 blocks).
+#pragma once
+
+#include <string>
+
+#include "model/graph/builder.h"
+#include "model/layers/context.h"
+
+namespace plumbline::model {
+
+struct LinearOptions {
+  Precision precision = Precision::bf16;
+  RecomputeGroup input_group = RecomputeGroup::other;   // of the cast of x
+  RecomputeGroup output_group = RecomputeGroup::other;  // of the product
+  std::string shared_weight;                            // name of W in the block that owns it; empty: this one
+};
+
+// x [T, in] -> [T, out]. In FP8 every product is "row times row" on K-contiguous operands, so the
+// input gradient needs W transposed and the weight gradient both operands transposed.
+TensorId linear(GraphBuilder& builder, const std::string& name, TensorId x, std::int64_t out,
+                const LinearOptions& options);
+
+}  // namespace plumbline::model

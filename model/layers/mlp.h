@@ -1,0 +1,19 @@
+// Feed-forward layers: the dense gated MLP (SwiGLU, arXiv 2002.05202) and the mixture of experts
+// (DeepSeekMoE, arXiv 2401.06066) with its routing and the exchange of tokens between ranks.
+#pragma once
+
+#include <string>
+
+#include "model/graph/builder.h"
+#include "model/layers/context.h"
+
+namespace plumbline::model {
+
+// down(swiglu(gate_up(x))), x [T, H] -> [T, H]; `name` prefixes the operators.
+TensorId gated_mlp(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId x,
+                   std::int64_t intermediate);
+
+// x: the normalised input [T, H]; stream: the residual stream [T, H], added by the combine.
+TensorId mixture_of_experts(GraphBuilder& builder, const LayerContext& context, TensorId x, TensorId stream);
+
+}  // namespace plumbline::model

@@ -1,0 +1,238 @@
+#include "model/layers/elementary.h"
+#include "model/layers/linear.h"
+#include "model/layers/mlp.h"
+#include "model/layers/swiglu.h"
+
+namespace plumbline::model {
+
+namespace {
+
+using enum OperatorKind;
+
+// Per-token bytes beside the payload, as DeepEP's kernels send them: 8 of source metadata; with the
+// routing 4 + 4 per chosen expert; with the gradient of the weights 4 per chosen expert.
+constexpr std::int64_t source_metadata_bytes = 8;
+constexpr std::int64_t routing_bytes_per_expert = 8;
+constexpr std::int64_t weight_gradient_bytes_per_expert = 4;
+
+struct Routing {
+  TensorId indices, weights;  // [T, k]
+};
+struct Received {
+  TensorId tokens, indices, weights;  // [R, H], [R, k], [R, k]
+};
+struct Rows {
+  TensorId rows, map, weights, offsets;  // [N, H], [N], [N], [e+1]
+};
+
+std::int64_t payload_bytes(const LayerContext& c, DataType type) {
+  return static_cast<std::int64_t>(static_cast<double>(c.architecture.hidden_size) * bytes_per_element(type));
+}
+
+DispatchAttributes exchange(const LayerContext& c, DataType type, std::int64_t extra_bytes) {
+  const MixtureOfExperts& e = c.architecture.experts;
+  return {e.routed_experts, c.experts_per_rank(), e.experts_per_token,
+          payload_bytes(c, type) + source_metadata_bytes + extra_bytes};
+}
+
+// The gate is a BF16 product, scores in FP32. Nothing in it is recomputed short of policy "full".
+Routing route(GraphBuilder& b, const LayerContext& c, TensorId x) {
+  const MixtureOfExperts& e = c.architecture.experts;
+  const Dimension tokens = b.shape(x)[0];
+  const TensorId logits = linear(b, "router", x, e.routed_experts, {.precision = Precision::bf16});
+  const TensorId bias = b.constant("router_bias", {{e.routed_experts}}, DataType::fp32);
+  const RouterAttributes attributes{e.routed_experts,    e.experts_per_token,   e.groups,
+                                    c.groups_per_token,  e.group_score_experts, e.score,
+                                    e.normalise_weights, e.scaling_factor};
+  const Dimension chosen{e.experts_per_token};
+  const Routing routing{b.activation("expert_indices", {tokens, chosen}, DataType::int32),
+                        b.activation("expert_weights", {tokens, chosen}, DataType::fp32)};
+  b.emit(router, "router_choice", {logits, bias}, {routing.indices, routing.weights}, attributes);
+  b.on_backward([&b, logits, routing, attributes] {
+    const TensorId d_logits = b.activation("d_router_logits", b.shape(logits), b.activation_gradient_type());
+    b.emit(router_grad, "router_choice_grad", {b.gradient(routing.weights), logits, routing.indices}, {d_logits},
+           attributes);
+    b.add_gradient(logits, d_logits);
+  });
+  return routing;
+}
+
+Received send_to_experts(GraphBuilder& b, const LayerContext& c, TensorId x, const Routing& routing) {
+  TensorId payload = x;
+  const DataType type = activation_type(c.dispatch);
+  if (type != b.tensor(x).type) {
+    payload = b.activation("dispatch_payload", b.shape(x), type);
+    b.emit(cast, "cast_dispatch", {x}, {payload}, CastAttributes{});
+  }
+  b.section(Section::dispatch);
+  b.group(RecomputeGroup::moe);
+  const std::int64_t k = c.architecture.experts.experts_per_token;
+  const Dimension received{c.received_tokens(), Extent::received};
+  const Received r{b.activation("received_tokens", {received, {c.architecture.hidden_size}}, type),
+                   b.activation("received_indices", {received, {k}}, DataType::int32),
+                   b.activation("received_weights", {received, {k}}, DataType::fp32)};
+  b.emit(dispatch, "dispatch", {payload, routing.indices, routing.weights}, {r.tokens, r.indices, r.weights},
+         exchange(c, type, routing_bytes_per_expert * k));
+  b.on_backward([&b, &c, x, routing, r, k] {
+    const TensorId dx = b.activation("d_dispatch", b.shape(x), b.activation_gradient_type());
+    const TensorId dw = b.activation("d_expert_weights", b.shape(routing.weights), DataType::fp32);
+    b.emit(dispatch_grad, "dispatch_grad", {b.gradient(r.tokens), b.gradient(r.weights), routing.indices}, {dx, dw},
+           exchange(c, activation_type(c.combine), weight_gradient_bytes_per_expert * k));
+    b.add_gradient(x, dx);
+    b.add_gradient(routing.weights, dw);
+  });
+  return r;
+}
+
+// Tokens to rows ordered by expert. The rows are dropped after use: the backward pass gathers them
+// again from the received tokens, which are kept once.
+Rows to_rows(GraphBuilder& b, const LayerContext& c, const Received& received) {
+  b.section(Section::mlp);
+  b.group(RecomputeGroup::moe);
+  const Dimension n{c.expert_rows(), Extent::rows};
+  const DispatchAttributes attributes = exchange(c, b.tensor(received.tokens).type, 0);
+  const DataType type = activation_type(c.gemm);
+  const Rows rows{b.activation("expert_rows", {n, {c.architecture.hidden_size}}, type),
+                  b.activation("row_map", {n}, DataType::int32), b.activation("row_weights", {n}, DataType::fp32),
+                  b.activation("expert_offsets", {{c.experts_per_rank() + 1}}, DataType::int32)};
+  b.emit(permute, "permute", {received.tokens, received.indices, received.weights},
+         {rows.rows, rows.map, rows.weights, rows.offsets}, attributes);
+  b.on_backward([&b, received, rows, attributes] {
+    const TensorId dx = b.activation("d_received", b.shape(received.tokens), b.activation_gradient_type());
+    const TensorId dw = b.activation("d_received_weights", b.shape(received.weights), DataType::fp32);
+    b.emit(permute_grad, "permute_grad", {b.gradient(rows.rows), rows.map, b.gradient(rows.weights), received.indices},
+           {dx, dw}, attributes);
+    b.add_gradient(received.tokens, dx);
+    b.add_gradient(received.weights, dw);
+  });
+  return rows;
+}
+
+// One product per local expert. FP8 weights are stored [e, in, out], as the input gradient reads them,
+// and turned before the forward product; other formats are stored [e, out, in].
+struct ExpertProduct {
+  std::string name;
+  TensorId x, weight, y, offsets;
+  std::int64_t in, out;
+  Dimension rows;
+  std::function<TensorId()> turned_input;  // [in, N] for the FP8 weight gradient, emitted in phase W or I
+};
+
+void expert_gradients(GraphBuilder& b, const ExpertProduct& p, bool fp8) {
+  const TensorId dy = b.gradient(p.y);
+  const TensorId dx = b.activation("d_" + p.name + "_in", {p.rows, {p.in}}, b.activation_gradient_type());
+  const TensorId dw = b.gradient_of_parameter(p.weight);
+  if (!fp8) {
+    b.emit(grouped_matmul, p.name + "_dgrad", {dy, p.weight, p.offsets}, {dx}, MatmulAttributes{});
+    b.add_gradient(p.x, dx);
+    b.emit_weight_gradient(grouped_matmul, p.name + "_wgrad", {dy, p.turned_input(), p.offsets}, {dw},
+                           MatmulAttributes{.transpose_a = true, .accumulate = true});
+    return;
+  }
+  TensorId dy8 = dy;
+  if (b.tensor(dy).type != DataType::fp8_tile) {
+    dy8 = b.activation("d_" + p.name + "_fp8", {p.rows, {p.out}}, DataType::fp8_tile);
+    b.emit(cast, "cast_d_" + p.name, {dy}, {dy8}, CastAttributes{});
+  }
+  b.emit(grouped_matmul, p.name + "_dgrad", {dy8, p.weight, p.offsets}, {dx}, MatmulAttributes{.transpose_b = true});
+  b.add_gradient(p.x, dx);
+  const TensorId dyt = b.activation("d_" + p.name + "_t", {{p.out}, p.rows}, DataType::fp8_tile);
+  // A gradient that arrived in FP8 is turned when the weight gradient needs it; one cast here, at once.
+  if (dy8 == dy)
+    b.emit_weight_gradient(cast_transpose, "cast_transpose_d_" + p.name, {dy8}, {dyt});
+  else
+    b.emit(cast_transpose, "cast_transpose_d_" + p.name, {dy}, {dyt});
+  b.emit_weight_gradient(grouped_matmul, p.name + "_wgrad", {p.turned_input(), dyt, p.offsets}, {dw},
+                         MatmulAttributes{.transpose_b = true, .accumulate = true});
+}
+
+TensorId expert_product(GraphBuilder& b, const LayerContext& c, ExpertProduct p) {
+  const bool fp8 = c.gemm == Precision::fp8;
+  const Dimension e{c.experts_per_rank()};
+  p.weight =
+      b.parameter(p.name, fp8 ? GraphBuilder::Shape{e, {p.in}, {p.out}} : GraphBuilder::Shape{e, {p.out}, {p.in}},
+                  weight_type(c.gemm), true);
+  TensorId operand = p.weight;
+  if (fp8) {
+    operand = b.activation(p.name + "_weight_t", {e, {p.out}, {p.in}}, DataType::fp8_block);
+    b.emit(transpose, "transpose_" + p.name, {p.weight}, {operand});
+  }
+  p.y = b.activation(p.name + "_out", {p.rows, {p.out}}, fp8 ? DataType::bf16 : b.tensor(p.x).type);
+  b.emit(grouped_matmul, p.name, {p.x, operand, p.offsets}, {p.y}, MatmulAttributes{.transpose_b = true});
+  b.on_backward([&b, p, fp8] { expert_gradients(b, p, fp8); });
+  return p.y;
+}
+
+TensorId experts(GraphBuilder& b, const LayerContext& c, const Received& received) {
+  const bool fp8 = c.gemm == Precision::fp8;
+  const std::int64_t hidden = c.architecture.hidden_size;
+  const std::int64_t f = c.architecture.experts.intermediate_size;
+  const Rows rows = to_rows(b, c, received);
+  const Dimension n = b.shape(rows.rows)[0];
+
+  b.group(RecomputeGroup::moe);
+  const auto gathered = [&b, rows, received, fp8, n, hidden] {
+    const TensorId id = fp8 ? b.activation("expert_rows_t", {{hidden}, n}, DataType::fp8_tile)
+                            : b.activation("expert_rows_again", {n, {hidden}}, b.tensor(rows.rows).type);
+    b.emit_weight_gradient(fp8 ? permute_transpose : gather_rows, "gather_expert_rows", {received.tokens, rows.map},
+                           {id});
+    return id;
+  };
+  const TensorId gate_up =
+      expert_product(b, c, {"experts_gate_up", rows.rows, 0, 0, rows.offsets, hidden, 2 * f, n, gathered});
+  const TensorId h = gated_activation(b, c, "experts_swiglu", gate_up, rows.weights);
+  b.group(RecomputeGroup::moe);
+  const auto turned = [&b, h, fp8, n, f] {
+    if (!fp8) return h;
+    const TensorId id = b.activation("experts_swiglu_t", {{f}, n}, DataType::fp8_tile);
+    b.emit(cast_transpose, "cast_transpose_experts_swiglu", {h}, {id});
+    return id;
+  };
+  const TensorId y = expert_product(b, c, {"experts_down", h, 0, 0, rows.offsets, f, hidden, n, turned});
+
+  const TensorId sum = b.activation("expert_sum", {b.shape(received.tokens)[0], {hidden}}, activation_type(c.combine));
+  b.emit(unpermute, "unpermute", {y, rows.map}, {sum});
+  b.group(RecomputeGroup::other);
+  b.on_backward([&b, y, rows, sum] {
+    const TensorId d_sum = b.gradient(sum);
+    const TensorId d_rows = b.activation("d_expert_rows", b.shape(y), b.tensor(d_sum).type);
+    b.emit(gather_rows, "unpermute_grad", {d_sum, rows.map}, {d_rows});
+    b.add_gradient(y, d_rows);
+  });
+  return sum;
+}
+
+}  // namespace
+
+TensorId mixture_of_experts(GraphBuilder& b, const LayerContext& c, TensorId x, TensorId stream) {
+  const Routing routing = route(b, c, x);
+  const Received received = send_to_experts(b, c, x, routing);
+  b.section(Section::mlp);
+  b.group(RecomputeGroup::other);
+  std::vector<TensorId> addends = {stream};
+  const MixtureOfExperts& e = c.architecture.experts;
+  if (e.shared_experts > 0) addends.push_back(gated_mlp(b, c, "shared_", x, e.shared_experts * e.intermediate_size));
+  const TensorId sum = experts(b, c, received);
+
+  b.section(Section::combine);
+  const TensorId out = b.activation("moe_out", b.shape(stream), b.tensor(stream).type);
+  std::vector<TensorId> reads = {sum, routing.indices};
+  reads.insert(reads.end(), addends.begin(), addends.end());
+  b.emit(combine, "combine", reads, {out}, exchange(c, activation_type(c.combine), 0));
+  b.on_backward([&b, &c, routing, addends, sum, out] {
+    TensorId d_out = b.gradient(out);
+    for (TensorId addend : addends) b.add_gradient(addend, d_out);
+    const DataType type = activation_type(c.dispatch);
+    if (type != b.tensor(d_out).type) {
+      const TensorId payload = b.activation("combine_grad_payload", b.shape(out), type);
+      b.emit(cast, "cast_combine_grad", {d_out}, {payload}, CastAttributes{});
+      d_out = payload;
+    }
+    const TensorId d_sum = b.activation("d_expert_sum", b.shape(sum), type);
+    b.emit(combine_grad, "combine_grad", {d_out, routing.indices}, {d_sum}, exchange(c, type, 0));
+    b.add_gradient(sum, d_sum);
+  });
+  return out;
+}
+
+}  // namespace plumbline::model

@@ -1,0 +1,33 @@
+#include "model/layers/swiglu.h"
+
+#include "model/layers/elementary.h"
+
+namespace plumbline::model {
+
+TensorId gated_activation(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId gate_up,
+                          std::optional<TensorId> row_weights) {
+  const GraphBuilder::Shape shape = {b.shape(gate_up)[0], {b.shape(gate_up)[1].size / 2}};
+  const bool fp8 = c.gemm == Precision::fp8;
+  if (fp8) keep(b, gate_up, DataType::fp8_tile);
+  std::vector<TensorId> reads = {gate_up};
+  if (row_weights) reads.push_back(*row_weights);
+  b.group(RecomputeGroup::swiglu);
+  const TensorId h = b.activation(name + "_out", shape, fp8 ? DataType::fp8_tile : b.tensor(gate_up).type);
+  b.emit(OperatorKind::swiglu, name, reads, {h});
+  b.group(RecomputeGroup::other);
+  b.on_backward([&b, name, gate_up, row_weights, h] {
+    const TensorId d_gate_up = b.activation("d_" + name + "_in", b.shape(gate_up), b.activation_gradient_type());
+    std::vector<TensorId> inputs = {b.gradient(h), b.kept(gate_up)};
+    std::vector<TensorId> outputs = {d_gate_up};
+    if (row_weights) {
+      inputs.push_back(*row_weights);
+      outputs.push_back(b.activation("d_row_weights", b.shape(*row_weights), DataType::fp32));
+    }
+    b.emit(OperatorKind::swiglu_grad, name + "_grad", inputs, outputs);
+    b.add_gradient(gate_up, d_gate_up);
+    if (row_weights) b.add_gradient(*row_weights, outputs[1]);
+  });
+  return h;
+}
+
+}  // namespace plumbline::model

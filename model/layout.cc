@@ -1,0 +1,213 @@
+#include "model/layout.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/schedule/schedule.h"
+
+namespace plumbline::model {
+namespace {
+
+Error infeasible(const Plan& plan, std::string key, std::string message, std::string hint) {
+  return Error{ErrorKind::infeasible, std::move(message), plan.file, 0, std::move(key), std::move(hint)};
+}
+
+// What this version does not simulate. Refused rather than priced as if it were free.
+std::optional<Error> unsupported(const Plan& plan) {
+  const auto refuse = [&plan](std::string key, std::string_view what, std::string hint) {
+    return infeasible(
+        plan, std::move(key),
+        fmt::format("{} is not simulated: this version knows data, pipeline and expert parallelism only", what),
+        std::move(hint));
+  };
+  if (plan.parallelism.tensor > 1) return refuse("parallelism.tensor", "tensor parallelism", "set it to 1");
+  if (plan.parallelism.context > 1) return refuse("parallelism.context", "context parallelism", "set it to 1");
+  if (plan.parallelism.expert_tensor > 1) {
+    return refuse("parallelism.expert_tensor", "tensor parallelism inside experts", "set it to 1");
+  }
+  if (plan.schedule.virtual_stages > 1) {
+    return refuse("schedule.virtual_stages", "interleaving of virtual stages", "set it to 1");
+  }
+  if (plan.parallelism.zero_stage > 1) {
+    return refuse("parallelism.zero_stage", "sharding of gradients or parameters", "set it to 0 or 1");
+  }
+  return std::nullopt;
+}
+
+std::optional<Error> derive_data(const Plan& plan, Layout& layout) {
+  const auto& degrees = plan.parallelism;
+  const std::int64_t replica = degrees.tensor * degrees.context * degrees.pipeline;
+  const std::int64_t gpus = plan.cluster.gpus;
+  if (gpus % replica != 0) {
+    const std::int64_t below = gpus / replica * replica;
+    return infeasible(
+        plan, "cluster.gpus",
+        fmt::format("{} GPUs are not a multiple of tensor * context * pipeline = {} * {} * {} = {}", gpus,
+                    degrees.tensor, degrees.context, degrees.pipeline, replica),
+        below > 0 ? fmt::format("use {} or {} GPUs", below, below + replica) : fmt::format("use {} GPUs", replica));
+  }
+  layout.data = gpus / replica;
+  return std::nullopt;
+}
+
+std::optional<Error> derive_batch(const Plan& plan, Layout& layout) {
+  const auto& batch = plan.batch;
+  const std::int64_t quantum = layout.data * batch.micro_batch_size;
+  if (batch.global_batch_size % quantum != 0) {
+    const std::int64_t below = batch.global_batch_size / quantum * quantum;
+    return infeasible(plan, "batch.global_batch_size",
+                      fmt::format("{} sequences are not a multiple of data * micro_batch_size = {} * {} = {}",
+                                  batch.global_batch_size, layout.data, batch.micro_batch_size, quantum),
+                      below > 0 ? fmt::format("use {} or {}", below, below + quantum) : fmt::format("use {}", quantum));
+  }
+  if (batch.sequence_length % plan.parallelism.context != 0) {
+    return infeasible(plan, "batch.sequence_length", "the sequence does not divide by the context degree",
+                      fmt::format("use a multiple of {}", plan.parallelism.context));
+  }
+  layout.micro_batches = batch.global_batch_size / quantum;
+  layout.tokens_per_micro_batch = batch.sequence_length / plan.parallelism.context * batch.micro_batch_size;
+  return std::nullopt;
+}
+
+std::optional<Error> check_stage_counts(const Plan& plan, const Architecture& architecture, const Layout& layout) {
+  const std::vector<std::int64_t>& counts = plan.schedule.layers_per_stage;
+  const std::string key = "schedule.layers_per_stage";
+  if (counts.empty() && layout.stages > architecture.layers) {
+    return infeasible(plan, "parallelism.pipeline",
+                      fmt::format("{} stages are more than the {} layers of {}", layout.stages, architecture.layers,
+                                  architecture.name),
+                      fmt::format("use at most {} stages", architecture.layers));
+  }
+  if (counts.empty()) return std::nullopt;
+  if (static_cast<std::int64_t>(counts.size()) != layout.stages) {
+    return infeasible(plan, key,
+                      fmt::format("{} entries for pipeline * virtual_stages = {} * {} = {} stages", counts.size(),
+                                  plan.parallelism.pipeline, plan.schedule.virtual_stages, layout.stages),
+                      "give one entry per stage, or leave the key out to spread the layers evenly");
+  }
+  const std::int64_t sum = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+  if (sum != architecture.layers) {
+    return infeasible(plan, key,
+                      fmt::format("the stages hold {} layers, {} has {}", sum, architecture.name, architecture.layers),
+                      sum < architecture.layers ? fmt::format("add {}", architecture.layers - sum)
+                                                : fmt::format("remove {}", sum - architecture.layers));
+  }
+  return std::nullopt;
+}
+
+// As even as it goes. What is left over goes to interior stages first: the first stage also holds the
+// embedding, the last one the head.
+std::vector<std::int64_t> even_counts(std::int64_t layers, std::int64_t stages) {
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(stages), layers / stages);
+  std::int64_t left = layers % stages;
+  for (std::size_t stage = 1; stage + 1 < counts.size() && left > 0; ++stage, --left) ++counts[stage];
+  if (left > 0) ++counts.front();
+  return counts;
+}
+
+std::optional<Error> derive_stages(const Plan& plan, const Architecture& architecture, Layout& layout) {
+  layout.stages = plan.parallelism.pipeline * plan.schedule.virtual_stages;
+  if (auto error = check_stage_counts(plan, architecture, layout)) return error;
+  const std::vector<std::int64_t> counts = plan.schedule.layers_per_stage.empty()
+                                               ? even_counts(architecture.layers, layout.stages)
+                                               : plan.schedule.layers_per_stage;
+  std::int64_t next = 0;
+  for (const std::int64_t count : counts) {
+    std::vector<std::int64_t>& layers = layout.stage_layers.emplace_back(static_cast<std::size_t>(count));
+    std::iota(layers.begin(), layers.end(), next);
+    next += count;
+  }
+  return std::nullopt;
+}
+
+// The key of a plan behind a field of ScheduleShape.
+std::string plan_key_of(const std::string& shape_field) {
+  if (shape_field == "ranks") return "parallelism.pipeline";
+  if (shape_field == "micro_batches") return "batch.global_batch_size";
+  if (shape_field == "virtual_stages") return "schedule.virtual_stages";
+  return "schedule.kind";
+}
+
+std::optional<Error> derive_schedule(const Plan& plan, Layout& layout) {
+  const auto kind = find_schedule(plan.schedule.kind);
+  if (!kind) {
+    Error error = kind.error();
+    error.file = plan.file;
+    error.key = "schedule.kind";
+    return error;
+  }
+  ScheduleShape shape;
+  shape.ranks = static_cast<std::int32_t>(plan.parallelism.pipeline);
+  shape.micro_batches = static_cast<std::int32_t>(layout.micro_batches);
+  shape.virtual_stages = static_cast<std::int32_t>(plan.schedule.virtual_stages);
+  if (const auto allowed = (*kind)->check(shape); !allowed) {
+    Error error = allowed.error();
+    error.file = plan.file;
+    error.key = plan_key_of(error.key);
+    return error;
+  }
+  // Directions do not depend on the number of micro-batches; the smallest shape is quickest to build.
+  ScheduleShape small = shape;
+  small.micro_batches = std::min(shape.micro_batches, 2 * shape.ranks);
+  if (!(*kind)->check(small)) small = shape;
+  layout.two_directions = (*kind)->build(small).directions == 2;
+  return std::nullopt;
+}
+
+std::optional<Error> derive_experts(const Plan& plan, const Architecture& architecture, Layout& layout) {
+  const auto& degrees = plan.parallelism;
+  const std::int64_t routed = architecture.experts.routed_experts;
+  const std::string key = "parallelism.expert";
+  if (routed == 0 && degrees.expert > 1) {
+    return infeasible(plan, key,
+                      fmt::format("{} has no experts to spread over {} ranks", architecture.name, degrees.expert),
+                      "set it to 1");
+  }
+  const std::int64_t ranks = degrees.tensor * degrees.context * layout.data;
+  const std::int64_t group = degrees.expert * degrees.expert_tensor;
+  if (group > ranks) {
+    return infeasible(
+        plan, key,
+        fmt::format("an expert group of {} ranks is larger than the {} data-parallel ranks of a stage", group, ranks),
+        fmt::format("use at most {}, more GPUs or fewer pipeline stages", ranks));
+  }
+  if (ranks % group != 0) {
+    return infeasible(
+        plan, key,
+        fmt::format("expert * expert_tensor = {} does not divide tensor * context * data = {}", group, ranks),
+        fmt::format("use a divisor of {}", ranks));
+  }
+  if (routed % degrees.expert != 0) {
+    return infeasible(plan, key, fmt::format("{} routed experts do not divide over {} ranks", routed, degrees.expert),
+                      fmt::format("use a divisor of {}", routed));
+  }
+  const std::int64_t directions = layout.two_directions ? 2 : 1;
+  layout.experts_per_rank = routed / degrees.expert;
+  layout.expert_replicas = ranks / group;
+  layout.dense_group = degrees.context * layout.data * directions;
+  layout.expert_group = layout.expert_replicas * directions;
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<Layout> make_layout(const Plan& plan, const Architecture& architecture) {
+  Layout layout;
+  std::optional<Error> error = unsupported(plan);
+  if (!error) error = derive_data(plan, layout);
+  if (!error) error = derive_batch(plan, layout);
+  if (!error) error = derive_stages(plan, architecture, layout);
+  if (!error) error = derive_schedule(plan, layout);
+  if (!error) error = derive_experts(plan, architecture, layout);
+  if (error) return tl::unexpected(*error);
+  return layout;
+}
+
+}  // namespace plumbline::model

@@ -1,0 +1,33 @@
+// What a plan means on a model: derived degrees, stages and their layers. The one place that knows
+// what must divide what, each rule with its reason.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model/architecture.h"
+#include "model/error.h"
+#include "model/plan.h"
+
+namespace plumbline::model {
+
+struct Layout {
+  std::int64_t data = 1;                                // gpus / (tensor * context * pipeline)
+  std::int64_t micro_batches = 1;                       // per pipeline and step (both directions together)
+  std::int64_t tokens_per_micro_batch = 0;              // on one rank
+  std::int64_t stages = 1;                              // pipeline * virtual_stages
+  std::vector<std::vector<std::int64_t>> stage_layers;  // [stage] -> layer indices, in order
+  std::int64_t experts_per_rank = 0;
+  std::int64_t expert_replicas = 0;  // tensor*context*data / (expert*expert_tensor)
+  bool two_directions = false;       // DualPipe: stage s on ranks s and P-1-s
+  // Ranks over which a stage's gradients are reduced and ZeRO shards (doubled under two_directions).
+  std::int64_t dense_group = 1;
+  std::int64_t expert_group = 1;
+};
+
+// Fails with ErrorKind::infeasible and the reason when degrees do not divide or a schedule's
+// constraint does not hold.
+Result<Layout> make_layout(const Plan& plan, const Architecture& architecture);
+
+}  // namespace plumbline::model

@@ -1,0 +1,81 @@
+#include "model/metrics.h"
+
+#include "model/cost/work.h"
+#include "model/layers/blocks.h"
+
+namespace plumbline::model {
+
+namespace {
+
+struct BlockMetrics {
+  double parameters = 0;
+  double active_parameters = 0;  // touched by one token
+  double forward_flops = 0;      // of one sequence
+  double forward_flops_causal = 0;
+};
+
+// The graph without any parallelism: one rank holds every expert and receives every token once.
+LayerContext whole_model(const Architecture& architecture, std::int64_t sequence_length) {
+  LayerContext context;
+  context.architecture = architecture;
+  context.tokens = sequence_length;
+  context.sequence_length = sequence_length;
+  context.groups_per_token = architecture.experts.groups_per_token;
+  return context;
+}
+
+BlockMetrics measure(BlockKind kind, const LayerContext& context) {
+  const Graph graph = make_block(kind, context);
+  const MixtureOfExperts& experts = context.architecture.experts;
+  BlockMetrics metrics;
+  for (const Tensor& tensor : graph.tensors) {
+    if (tensor.role != Role::parameter || tensor.shared) continue;
+    const double active =
+        tensor.expert ? static_cast<double>(experts.experts_per_token) / static_cast<double>(experts.routed_experts)
+                      : 1.0;
+    metrics.parameters += tensor.elements();
+    metrics.active_parameters += tensor.elements() * active;
+  }
+  for (const Operator& op : graph.operators) {
+    if (op.phase != Phase::F) continue;
+    metrics.forward_flops += flops(graph, op, 1, false).value();
+    metrics.forward_flops_causal += flops(graph, op, 1, true).value();
+  }
+  return metrics;
+}
+
+}  // namespace
+
+ModelMetrics model_metrics(const Architecture& architecture, std::int64_t sequence_length) {
+  const LayerContext context = whole_model(architecture, sequence_length);
+  std::int64_t moe_layers = 0;
+  for (std::int64_t layer = 0; layer < architecture.layers; ++layer) moe_layers += architecture.is_moe_layer(layer);
+
+  // A backward pass is two products for each product of the forward pass.
+  constexpr double passes = 3;
+  ModelMetrics metrics;
+  const auto add = [&](BlockKind kind, std::int64_t count) {
+    if (count == 0) return;
+    BlockMetrics block = measure(kind, context);
+    // A look-up reads one row; a tied table is also the head's matrix.
+    if (kind == BlockKind::embedding && !architecture.tied_embedding)
+      block.active_parameters = static_cast<double>(architecture.hidden_size);
+    const auto times = static_cast<double>(count);
+    metrics.parameters += times * block.parameters;
+    metrics.active_parameters += times * block.active_parameters;
+    metrics.flops_per_token += times * passes * block.forward_flops / static_cast<double>(sequence_length);
+    metrics.flops_per_token_causal +=
+        times * passes * block.forward_flops_causal / static_cast<double>(sequence_length);
+  };
+  add(BlockKind::embedding, 1);
+  add(BlockKind::dense_layer, architecture.layers - moe_layers);
+  add(BlockKind::moe_layer, moe_layers);
+  add(BlockKind::head, 1);
+  if (architecture.multi_token_prediction_layers > 0) {
+    const double each = measure(BlockKind::multi_token_prediction, context).parameters;
+    metrics.prediction_parameters = static_cast<double>(architecture.multi_token_prediction_layers) * each;
+  }
+  return metrics;
+}
+
+}  // namespace plumbline::model

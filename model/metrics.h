@@ -1,0 +1,24 @@
+// What a model is: parameters and FLOPs, counted from the same operator graphs that are simulated.
+#pragma once
+
+#include "model/architecture.h"
+#include "model/layout.h"
+#include "model/plan.h"
+#include "model/program.h"
+
+namespace plumbline::model {
+
+struct ModelMetrics {
+  double parameters = 0;             // without multi-token prediction
+  double active_parameters = 0;      // that one token uses (of an untied embedding its row), without the same
+  double prediction_parameters = 0;  // of the multi-token-prediction modules, without what they share
+  // Training FLOPs per token (forward and backward, no recomputation): all matrix parameters including
+  // router and head, without embedding and multi-token prediction; attention in full or causal.
+  double flops_per_token = 0;
+  double flops_per_token_causal = 0;
+};
+
+// For one sequence length. Independent of any parallelism.
+ModelMetrics model_metrics(const Architecture& architecture, std::int64_t sequence_length);
+
+}  // namespace plumbline::model

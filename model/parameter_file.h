@@ -1,0 +1,39 @@
+// A TOML file of constants, as profiles, topologies and devices are: every number is a table
+// { value, unit, kind, source [, uncertainty] } and gets the dotted name of its place in the file.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/error.h"
+#include "model/provenance.h"
+
+namespace plumbline::model {
+
+struct ParameterFile {
+  struct Number {
+    Parameter parameter;
+    int line = 0;
+  };
+  struct Text {  // a top-level key with a string
+    std::string key;
+    std::string value;
+    int line = 0;
+  };
+
+  std::string path;
+  std::vector<Number> numbers;  // in order of name
+  std::vector<Text> texts;
+
+  const Number* number(std::string_view name) const;  // nullptr when the file does not have it
+  const Text* text(std::string_view key) const;
+  // The value of a text key, or "" when the file does not have it.
+  std::string text_or_empty(std::string_view key) const;
+};
+
+// Reads the file; `text_keys` are the top-level keys that hold strings. Every error is an input error
+// with file, line and key: syntax, unknown keys, entries without value, unit, kind or source.
+Result<ParameterFile> read_parameter_file(const std::string& path, const std::vector<std::string>& text_keys);
+
+}  // namespace plumbline::model

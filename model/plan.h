@@ -1,0 +1,136 @@
+// The training plan: plain data, strict on input. The keys are a contract with other tools.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/data_type.h"
+#include "model/error.h"
+
+namespace plumbline::model {
+
+struct RunPhase {  // a phase whose cost is stated, not predicted
+  std::string name;
+  double gpu_hours = 0;
+  std::string source;
+};
+
+struct Plan {
+  struct {
+    std::string config;
+  } model;
+  struct {
+    std::string topology;
+    std::int64_t gpus = 0;
+    std::optional<std::string> profile;
+    std::optional<std::string> device;
+    std::optional<std::int64_t> nics_per_node;
+    std::optional<double> nic_gbps;  // Gb/s
+  } cluster;
+  struct {
+    std::int64_t tensor = 1;
+    bool sequence = false;
+    std::int64_t context = 1;
+    std::int64_t pipeline = 1;
+    std::int64_t expert = 1;
+    std::int64_t expert_tensor = 1;
+    std::int64_t zero_stage = 0;
+  } parallelism;
+  struct {
+    std::int64_t sequence_length = 0;    // tokens
+    std::int64_t micro_batch_size = 0;   // sequences
+    std::int64_t global_batch_size = 0;  // sequences
+  } batch;
+  struct {
+    std::string kind = "1f1b";
+    std::vector<std::int64_t> layers_per_stage;  // empty: as even as it goes
+    std::int64_t virtual_stages = 1;
+  } schedule;
+  struct {
+    Precision gemm = Precision::bf16;
+    Precision dispatch = Precision::bf16;
+    Precision combine = Precision::bf16;
+    Precision gradients = Precision::fp32;
+    Precision master_weights = Precision::fp32;
+    Precision optimizer_moments = Precision::fp32;
+  } precision;
+  struct {
+    std::string policy = "none";  // none | selective | full
+    std::vector<std::string> operators;
+  } recompute;
+  struct {
+    std::int64_t communication_sms = 0;
+    bool gradient_reduce = true;
+    bool parameter_gather = true;
+    double gradient_bucket_bytes = 40e6;
+  } overlap;
+  struct {
+    std::optional<std::int64_t> max_nodes_per_token;  // default: topk_group of the model, else unlimited
+    double imbalance = 0;                             // coefficient of variation of expert rows between ranks
+  } routing;
+  struct {
+    double bytes_per_token = 4;
+  } input;
+  struct {
+    std::optional<double> tokens;
+    double price_usd_per_gpu_hour = 0;
+    std::vector<RunPhase> phases;
+  } run;
+
+  std::string file;  // where it was read from; empty for a plan built in code
+};
+
+// Calls visit(key, field) for every scalar and list key of the plan, in file order. The one list from
+// which reading, unknown-key checks, printing and JSON follow. ([[run.phase]] is handled beside it.)
+template <class PlanType, class Visitor>
+void visit_fields(PlanType& plan, Visitor&& visit) {
+  visit("model.config", plan.model.config);
+  visit("cluster.topology", plan.cluster.topology);
+  visit("cluster.gpus", plan.cluster.gpus);
+  visit("cluster.profile", plan.cluster.profile);
+  visit("cluster.device", plan.cluster.device);
+  visit("cluster.nics_per_node", plan.cluster.nics_per_node);
+  visit("cluster.nic_gbps", plan.cluster.nic_gbps);
+  visit("parallelism.tensor", plan.parallelism.tensor);
+  visit("parallelism.sequence", plan.parallelism.sequence);
+  visit("parallelism.context", plan.parallelism.context);
+  visit("parallelism.pipeline", plan.parallelism.pipeline);
+  visit("parallelism.expert", plan.parallelism.expert);
+  visit("parallelism.expert_tensor", plan.parallelism.expert_tensor);
+  visit("parallelism.zero_stage", plan.parallelism.zero_stage);
+  visit("batch.sequence_length", plan.batch.sequence_length);
+  visit("batch.micro_batch_size", plan.batch.micro_batch_size);
+  visit("batch.global_batch_size", plan.batch.global_batch_size);
+  visit("schedule.kind", plan.schedule.kind);
+  visit("schedule.layers_per_stage", plan.schedule.layers_per_stage);
+  visit("schedule.virtual_stages", plan.schedule.virtual_stages);
+  visit("precision.gemm", plan.precision.gemm);
+  visit("precision.dispatch", plan.precision.dispatch);
+  visit("precision.combine", plan.precision.combine);
+  visit("precision.gradients", plan.precision.gradients);
+  visit("precision.master_weights", plan.precision.master_weights);
+  visit("precision.optimizer_moments", plan.precision.optimizer_moments);
+  visit("recompute.policy", plan.recompute.policy);
+  visit("recompute.operators", plan.recompute.operators);
+  visit("overlap.communication_sms", plan.overlap.communication_sms);
+  visit("overlap.gradient_reduce", plan.overlap.gradient_reduce);
+  visit("overlap.parameter_gather", plan.overlap.parameter_gather);
+  visit("overlap.gradient_bucket_bytes", plan.overlap.gradient_bucket_bytes);
+  visit("routing.max_nodes_per_token", plan.routing.max_nodes_per_token);
+  visit("routing.imbalance", plan.routing.imbalance);
+  visit("input.bytes_per_token", plan.input.bytes_per_token);
+  visit("run.tokens", plan.run.tokens);
+  visit("run.price_usd_per_gpu_hour", plan.run.price_usd_per_gpu_hour);
+}
+
+// Reads a plan and applies overrides ("parallelism.pipeline=8", TOML values, a bare word is a string).
+// Errors name file, line, key and nearest known key. Only types, ranges and required keys are checked
+// here; what divides what is model/layout.h's business.
+Result<Plan> load_plan(const std::string& path, const std::vector<std::string>& overrides);
+
+// The effective plan as TOML, every default written out; load_plan reads it back to the same plan.
+std::string to_toml(const Plan& plan);
+
+}  // namespace plumbline::model

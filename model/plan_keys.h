@@ -1,0 +1,17 @@
+// The names a plan may use, and the nearest of them to one that is wrong.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace plumbline::model {
+
+std::vector<std::string> plan_keys();      // every dotted key, run.phase included, in file order
+std::vector<std::string> plan_sections();  // "model", "cluster", ...
+
+// "did you mean 'parallelism.pipeline'?": the nearest key of the same section, else one of that name in
+// another section, else the nearest section, else the list of sections.
+std::string plan_key_hint(std::string_view dotted);
+
+}  // namespace plumbline::model

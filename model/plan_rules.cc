@@ -1,0 +1,103 @@
+#include "model/plan_rules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "model/schedule/schedule.h"
+
+namespace plumbline::model {
+namespace {
+
+std::optional<Error> refuse(std::string message, std::string hint) {
+  Error error;
+  error.message = std::move(message);
+  error.hint = std::move(hint);
+  return error;
+}
+
+struct Range {
+  std::int64_t least;
+  std::int64_t most;
+};
+
+// The upper ends keep products of three degrees, and of a batch and a sequence, inside 64 bits.
+Range range_of(std::string_view key) {
+  if (key == "parallelism.zero_stage") return {0, 3};
+  if (key == "overlap.communication_sms") return {0, 1'000'000};
+  if (key.starts_with("parallelism.") || key.starts_with("schedule.")) return {1, 1'000'000};
+  return {1, 1'000'000'000};
+}
+
+std::optional<Error> check_word(std::string_view value, const std::vector<std::string>& words) {
+  if (std::ranges::find(words, value) != words.end()) return std::nullopt;
+  return refuse(fmt::format("unknown word '{}'", value), choice_hint(value, words));
+}
+
+}  // namespace
+
+std::string choice_hint(std::string_view found, const std::vector<std::string>& choices) {
+  const std::string nearest = nearest_name(found, choices);
+  return fmt::format("{}one of {}", nearest.empty() ? "" : fmt::format("did you mean '{}'? ", nearest),
+                     fmt::join(choices, ", "));
+}
+
+std::optional<Error> check_plan_value(std::string_view key, std::int64_t value) {
+  const Range range = range_of(key);
+  if (value < range.least) {
+    return refuse(fmt::format("must be at least {}, found {}", range.least, value),
+                  key == "parallelism.zero_stage" ? "0 replicates everything, 1 to 3 shard more and more"
+                                                  : fmt::format("the smallest meaningful value is {}", range.least));
+  }
+  if (value > range.most) {
+    return refuse(fmt::format("must be at most {}, found {}", range.most, value),
+                  key == "parallelism.zero_stage" ? "3 shards parameters, gradients and optimizer states"
+                                                  : "check the number of digits");
+  }
+  return std::nullopt;
+}
+
+std::optional<Error> check_plan_value(std::string_view key, double value) {
+  const bool may_be_zero = key == "routing.imbalance" || key == "run.price_usd_per_gpu_hour" ||
+                           key == "input.bytes_per_token" || key == "run.phase.gpu_hours";
+  if (!std::isfinite(value)) return refuse("must be a finite number", "");
+  if (value < 0 || (value == 0 && !may_be_zero)) {
+    return refuse(fmt::format("must {}, found {}", may_be_zero ? "not be negative" : "be greater than 0", value),
+                  may_be_zero ? "0 switches it off" : "leave the key out for its default");
+  }
+  return std::nullopt;
+}
+
+std::optional<Error> check_plan_value(std::string_view key, const std::string& value) {
+  if (value.empty()) return refuse("must not be empty", "");
+  if (key == "recompute.policy") return check_word(value, {"none", "selective", "full"});
+  if (key == "schedule.kind") {
+    const auto kind = find_schedule(value);
+    if (!kind) return refuse(kind.error().message, kind.error().hint);
+  }
+  return std::nullopt;
+}
+
+std::optional<Error> check_plan_value(std::string_view key, const std::vector<std::int64_t>& values) {
+  for (const std::int64_t value : values) {
+    if (auto error = check_plan_value(key, value)) return error;
+  }
+  return std::nullopt;
+}
+
+std::optional<Error> check_plan_value(std::string_view, const std::vector<std::string>& values) {
+  for (const std::string& value : values) {
+    auto error = check_word(value, {"rmsnorm", "mla_up_projection", "swiglu", "core_attention", "mlp", "moe"});
+    if (error) return error;
+  }
+  return std::nullopt;
+}
+
+}  // namespace plumbline::model

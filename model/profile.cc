@@ -1,0 +1,93 @@
+#include "model/profile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "model/parameter_file.h"
+
+namespace plumbline::model {
+namespace {
+
+const std::vector<std::string> text_keys = {"name", "description", "extends"};
+
+std::string_view name_of(const Parameter& parameter) { return parameter.name; }
+
+std::vector<std::string> profiles_in(const std::filesystem::path& folder) {
+  std::vector<std::string> names;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+    if (entry.path().extension() == ".toml") names.push_back(entry.path().stem().string());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+Error extends_error(const ParameterFile& file, std::string message, std::string hint) {
+  return Error{ErrorKind::input, std::move(message), file.path, file.text("extends")->line, "extends", std::move(hint)};
+}
+
+// The files from the named one to the last that it extends. Bases lie in the same folder.
+Result<std::vector<ParameterFile>> read_chain(const std::string& path) {
+  std::vector<ParameterFile> chain;
+  for (std::string next = path; !next.empty();) {
+    auto file = read_parameter_file(next, text_keys);
+    if (!file) return tl::unexpected(file.error());
+    chain.push_back(std::move(*file));
+    const std::string base = chain.back().text_or_empty("extends");
+    if (base.empty()) break;
+    const std::filesystem::path folder = std::filesystem::path(next).parent_path();
+    next = (folder / (base + ".toml")).string();
+    if (std::ranges::find(chain, next, &ParameterFile::path) != chain.end()) {
+      return tl::unexpected(extends_error(chain.back(), fmt::format("'{}' extends itself", base), "remove the circle"));
+    }
+    if (!std::filesystem::exists(next)) {
+      const std::string nearest = nearest_name(base, profiles_in(folder.empty() ? "." : folder));
+      return tl::unexpected(
+          extends_error(chain.back(), fmt::format("no profile '{}' in the same folder", base),
+                        nearest.empty() ? "give the name without .toml" : fmt::format("did you mean '{}'?", nearest)));
+    }
+  }
+  return chain;
+}
+
+}  // namespace
+
+Profile::Profile(std::string name, std::string description, std::vector<Parameter> parameters)
+    : name_(std::move(name)), description_(std::move(description)), parameters_(std::move(parameters)) {
+  std::ranges::sort(parameters_, {}, name_of);
+}
+
+std::optional<std::size_t> Profile::find(std::string_view name) const {
+  const auto found = std::ranges::lower_bound(parameters_, name, {}, name_of);
+  if (found == parameters_.end() || found->name != name) return std::nullopt;
+  return static_cast<std::size_t>(found - parameters_.begin());
+}
+
+Result<Profile> load_profile(const std::string& path) {
+  auto chain = read_chain(path);
+  if (!chain) return tl::unexpected(chain.error());
+  std::map<std::string, Parameter> merged;
+  // The extending files come first and a name that is there already stays.
+  for (ParameterFile& file : *chain) {
+    for (ParameterFile::Number& number : file.numbers) {
+      const std::string name = number.parameter.name;
+      merged.try_emplace(name, std::move(number.parameter));
+    }
+  }
+  std::vector<Parameter> parameters;
+  for (auto& [name, parameter] : merged) parameters.push_back(std::move(parameter));
+  const ParameterFile& own = chain->front();
+  std::string name = own.text_or_empty("name");
+  if (name.empty()) name = std::filesystem::path(path).stem().string();
+  return Profile(std::move(name), own.text_or_empty("description"), std::move(parameters));
+}
+
+}  // namespace plumbline::model

@@ -1,0 +1,37 @@
+// A cost profile: hardware and software stack together, every constant with unit, kind and source.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/error.h"
+#include "model/provenance.h"
+
+namespace plumbline::model {
+
+class Profile {
+ public:
+  Profile() = default;
+  Profile(std::string name, std::string description, std::vector<Parameter> parameters);
+
+  const std::string& name() const { return name_; }
+  const std::string& description() const { return description_; }
+  const std::vector<Parameter>& parameters() const { return parameters_; }  // sorted by name
+
+  // Index into parameters(), or nullopt. Cost functions resolve their names once, at construction.
+  std::optional<std::size_t> find(std::string_view name) const;
+
+ private:
+  std::string name_;
+  std::string description_;
+  std::vector<Parameter> parameters_;
+};
+
+// Reads calibrate/profiles/<name>.toml. A file may say `extends = "other"`; its own entries then win.
+// Every entry must have value, unit, kind and source: `k_time = { value = 3.3, unit = "ns", ... }`
+// inside nested tables, which give the dotted name.
+Result<Profile> load_profile(const std::string& path);
+
+}  // namespace plumbline::model

@@ -1,0 +1,144 @@
+#include "model/program.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "model/layers/blocks.h"
+#include "model/routing.h"
+#include "model/slot_template.h"
+#include "model/stage_optimizer.h"
+
+namespace plumbline::model {
+
+namespace {
+
+RecomputePolicy recompute_policy(const Plan& plan) {
+  using enum RecomputeGroup;
+  static const std::map<std::string, RecomputeGroup> words = {
+      {"rmsnorm", rmsnorm}, {"mla_up_projection", mla_up_projection},
+      {"swiglu", swiglu},   {"core_attention", core_attention},
+      {"mlp", mlp},         {"moe", moe}};
+  RecomputePolicy policy;
+  if (plan.recompute.policy == "full") policy = {rmsnorm, mla_up_projection, swiglu, core_attention, mlp, moe, other};
+  if (plan.recompute.policy == "selective")
+    for (const std::string& word : plan.recompute.operators) policy.insert(words.at(word));
+  return policy;
+}
+
+LayerContext layer_context(const Plan& plan, const Architecture& architecture, const Layout& layout) {
+  LayerContext c;
+  c.architecture = architecture;
+  c.gemm = plan.precision.gemm;
+  c.dispatch = plan.precision.dispatch;
+  c.combine = plan.precision.combine;
+  c.gradients = activation_type(plan.precision.gradients);
+  c.recompute = recompute_policy(plan);
+  c.tokens = layout.tokens_per_micro_batch;
+  c.sequence_length = plan.batch.sequence_length;
+  c.expert_parallel = plan.parallelism.expert;
+  const MixtureOfExperts& e = architecture.experts;
+  c.groups_per_token = std::min(plan.routing.max_nodes_per_token.value_or(e.groups_per_token), e.groups);
+  c.distinct_ranks_per_token = routing_spread(e, c.groups_per_token, c.expert_parallel, 1).ranks_per_token;
+  c.shares_embedding = layout.two_directions || layout.stages == 1;
+  return c;
+}
+
+// Keeps each distinct value once.
+template <class Key>
+std::int32_t index_of(std::map<Key, std::int32_t>& known, const Key& key) {
+  return known.try_emplace(key, static_cast<std::int32_t>(known.size())).first->second;
+}
+
+class Compiler {
+ public:
+  Compiler(const Plan& plan, const Architecture& architecture, const Layout& layout)
+      : plan_(plan),
+        architecture_(architecture),
+        layout_(layout),
+        context_(layer_context(plan, architecture, layout)) {}
+
+  Result<StepProgram> run() {
+    const Result<const ScheduleKind*> kind = find_schedule(plan_.schedule.kind);
+    if (!kind) return tl::unexpected(kind.error());
+    ScheduleShape shape;
+    shape.ranks = static_cast<std::int32_t>(plan_.parallelism.pipeline);
+    shape.micro_batches = static_cast<std::int32_t>(layout_.micro_batches);
+    shape.virtual_stages = static_cast<std::int32_t>(plan_.schedule.virtual_stages);
+    if (const Result<void> ok = (*kind)->check(shape); !ok) return tl::unexpected(ok.error());
+    program_.schedule = (*kind)->build(shape);
+    program_.batches = point_to_point_batches(program_.schedule);
+    for (std::int64_t stage = 0; stage < layout_.stages; ++stage) add_stage(stage);
+    for (const auto& ops : program_.schedule.ranks) add_rank(ops);
+    const double elements = static_cast<double>(context_.tokens * architecture_.hidden_size);
+    const DataType stream = context_.gemm == Precision::fp8 ? DataType::bf16 : activation_type(context_.gemm);
+    program_.activation_hop = program_.gradient_hop = Bytes(elements * bytes_per_element(stream));
+    return std::move(program_);
+  }
+
+ private:
+  std::uint16_t block(BlockKind kind) {
+    const std::size_t before = block_kinds_.size();
+    const std::int32_t index = index_of(block_kinds_, kind);
+    if (block_kinds_.size() > before) program_.blocks.push_back(make_block(kind, context_));
+    return static_cast<std::uint16_t>(index);
+  }
+
+  void add_stage(std::int64_t index) {
+    Stage stage;
+    StageKind kind;
+    const auto add = [&](BlockKind b, std::int64_t layer) {
+      kind.blocks.push_back(block(b));
+      stage.layers.push_back(static_cast<std::int32_t>(layer));
+    };
+    if (index == 0) add(BlockKind::embedding, -1);
+    for (std::int64_t layer : layout_.stage_layers[index])
+      add(architecture_.is_moe_layer(layer) ? BlockKind::moe_layer : BlockKind::dense_layer, layer);
+    if (index == layout_.stages - 1) {
+      for (std::int64_t i = 0; i < architecture_.multi_token_prediction_layers; ++i)
+        add(BlockKind::multi_token_prediction, architecture_.layers + i);
+      add(BlockKind::head, -1);
+    }
+    stage.kind = index_of(stage_kinds_, kind.blocks);
+    if (static_cast<std::size_t>(stage.kind) == program_.stage_kinds.size()) program_.stage_kinds.push_back(kind);
+    program_.stage_optimizers.push_back(make_stage_optimizer(plan_, layout_, program_.blocks, kind));
+    program_.stages.push_back(std::move(stage));
+  }
+
+  void add_rank(const std::vector<ScheduleOp>& ops) {
+    std::vector<std::uint16_t> slots;
+    for (const ScheduleOp& op : ops) {
+      const std::int32_t f = op.f_stage < 0 ? -1 : program_.stages[op.f_stage].kind;
+      const std::int32_t b = op.b_stage < 0 ? -1 : program_.stages[op.b_stage].kind;
+      const std::size_t before = templates_.size();
+      const std::int32_t index = index_of(templates_, {op.type, f, b});
+      if (templates_.size() > before)
+        program_.templates.push_back(make_slot_template(op.type, f, b, program_.stage_kinds, program_.blocks));
+      slots.push_back(static_cast<std::uint16_t>(index));
+    }
+    program_.slot_templates.push_back(std::move(slots));
+  }
+
+  const Plan& plan_;
+  const Architecture& architecture_;
+  const Layout& layout_;
+  LayerContext context_;
+  StepProgram program_;
+  std::map<BlockKind, std::int32_t> block_kinds_;
+  std::map<std::vector<std::uint16_t>, std::int32_t> stage_kinds_;
+  std::map<std::tuple<OpType, std::int32_t, std::int32_t>, std::int32_t> templates_;
+};
+
+}  // namespace
+
+Result<StepProgram> compile(const Plan& plan, const Architecture& architecture, const Layout& layout) {
+  return Compiler(plan, architecture, layout).run();
+}
+
+std::string span_name(Section section, Phase phase) {
+  return fmt::format("{}({})", to_string(section), phase == Phase::I ? "B" : to_string(phase));
+}
+
+}  // namespace plumbline::model

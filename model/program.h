@@ -1,0 +1,66 @@
+// The step program: for every pipeline rank an ordered list of schedule slots, each made of segments
+// (kernels and transfers that run back to back on one stream). There is no time in it. Each distinct
+// slot is stored once as a template; ranks and micro-batches refer to it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model/architecture.h"
+#include "model/error.h"
+#include "model/graph/graph.h"
+#include "model/layout.h"
+#include "model/plan.h"
+#include "model/schedule/schedule.h"
+#include "model/schedule/transfers.h"
+#include "model/timeline.h"
+
+namespace plumbline::model {
+
+struct Segment {
+  Section section = Section::attention;
+  Phase phase = Phase::F;
+  Stream stream = Stream::compute;
+  std::uint16_t block = 0;               // index into StepProgram::blocks
+  std::uint16_t block_of_stage = 0;      // position of the block in its stage
+  bool forward_side = true;              // of an FB pair: belongs to the forward micro-batch
+  double share = 1;                      // of each operator's work (the rest runs on another stream)
+  std::vector<std::uint16_t> operators;  // indices into the block's graph, in launch order
+  std::vector<std::uint16_t> waits;      // segments of the same template that must have ended (cross-stream)
+};
+
+struct SlotTemplate {
+  OpType type = OpType::F;
+  std::int32_t f_stage_kind = -1, b_stage_kind = -1;
+  std::vector<Segment> segments;  // launch order; each stream runs its own in this order
+};
+
+struct StageKind {  // distinct lists of blocks
+  std::vector<std::uint16_t> blocks;
+};
+struct Stage {
+  std::int32_t kind = 0;
+  std::vector<std::int32_t> layers;  // model layer of each block, -1 for embedding and head
+};
+
+struct StepProgram {
+  std::vector<Graph> blocks;
+  std::vector<StageKind> stage_kinds;
+  std::vector<Stage> stages;
+  std::vector<Graph> stage_optimizers;  // per stage: gradient reduction, AdamW, parameter gather
+  std::vector<SlotTemplate> templates;
+  Schedule schedule;
+  std::vector<std::vector<std::uint16_t>> slot_templates;  // [rank][op]
+  std::vector<std::vector<std::vector<Hop>>> batches;      // [rank][op] point-to-point before the op
+  Bytes activation_hop;                                    // one message between stages, forward
+  Bytes gradient_hop;                                      // backward
+};
+
+// plan and layout must belong together (make_layout succeeded).
+Result<StepProgram> compile(const Plan& plan, const Architecture& architecture, const Layout& layout);
+
+// "attn(F)", "mlp(W)", "dispatch(B)": the span names of the published H800 profile. Phase I prints as B.
+std::string span_name(Section section, Phase phase);
+
+}  // namespace plumbline::model

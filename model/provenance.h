@@ -1,0 +1,25 @@
+// Where a constant comes from. Every constant of a profile or topology file is a Parameter.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "model/error.h"
+
+namespace plumbline::model {
+
+enum class Evidence { measured, fitted, published, datasheet, assumed };
+std::string_view to_string(Evidence evidence);
+Result<Evidence> parse_evidence(std::string_view text);
+
+struct Parameter {
+  std::string name;  // dotted key, e.g. "gemm.fp8.k_time"
+  double value = 0;  // in `unit`
+  std::string unit;  // as written in the file, e.g. "GB/s"
+  Evidence kind = Evidence::assumed;
+  std::string source;
+  std::optional<double> relative_uncertainty;  // one standard deviation over the value
+};
+
+}  // namespace plumbline::model

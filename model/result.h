@@ -1,0 +1,91 @@
+// The result of a step: the same type for every fidelity and for measured steps. Times in seconds.
+// A value that nobody computed is nullopt and prints as null, never as zero.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/provenance.h"
+#include "model/schedule/schedule.h"
+
+namespace plumbline::model {
+
+using PerOp = std::array<std::optional<double>, 5>;  // indexed by OpType: F, B, I, W, FB
+
+struct StepTimes {
+  double time_s = 0;
+  double tokens_per_s = 0;
+  double tokens_per_s_per_gpu = 0;
+  double model_tflops_per_gpu = 0;  // attention counted non-causally
+  double model_tflops_per_gpu_causal = 0;
+  double mfu = 0;  // of the dense BF16 peak
+  double mfu_causal = 0;
+  std::optional<double> bubble_s;                 // rank 0: step - slots - optimizer
+  std::optional<double> exposed_communication_s;  // rank 0: inside slots, compute waits for communication
+  std::optional<double> optimizer_s;
+  PerOp slots_s;  // totals on rank 0
+  PerOp chunk_s;  // one chunk of each kind on an interior stage
+  // Beside the contract, for people: counts behind slots_s, and busy time by operator class on rank 0.
+  std::array<std::int64_t, 5> slot_counts{};
+  struct ClassTime {
+    std::string name;  // "GEMM", "attention", ...
+    double seconds = 0;
+  };
+  std::vector<ClassTime> breakdown;  // adds up to time_s
+};
+
+struct StageMemory {
+  std::int64_t rank = 0;             // pipeline rank
+  std::vector<std::int64_t> stages;  // stages it holds
+  double parameters_bytes = 0, gradients_bytes = 0, optimizer_bytes = 0, activations_bytes = 0, buffers_bytes = 0;
+  double peak_bytes = 0;
+  std::string largest;  // the largest single item, in words
+};
+
+struct Memory {
+  double peak_bytes = 0;
+  double capacity_bytes = 0;
+  bool fits = true;
+  std::vector<StageMemory> ranks;
+};
+
+struct RunPhaseCost {
+  std::string name;
+  double gpu_hours = 0;
+  std::string kind;  // "predicted" or "published"
+  std::string source;
+};
+
+struct RunCost {
+  double tokens = 0;
+  double steps = 0;
+  double days = 0;
+  double gpu_hours = 0;
+  double cost_usd = 0;
+  double goodput = 1.0;
+  std::vector<RunPhaseCost> phases;
+  double total_gpu_hours = 0;
+  double total_cost_usd = 0;
+};
+
+struct ProvenanceEntry {
+  Parameter parameter;
+  double share_of_step = 0;  // share of the step's time that rests on this constant
+};
+
+struct StepResult {
+  std::string fidelity;  // closed-form | step | cluster
+  std::string profile;
+  std::string device;
+  StepTimes step;
+  std::optional<double> bound_s;                    // proven lower bound
+  std::optional<std::array<double, 3>> interval_s;  // p10, p50, p90
+  std::optional<RunCost> run;
+  Memory memory;
+  std::vector<ProvenanceEntry> provenance;
+};
+
+}  // namespace plumbline::model

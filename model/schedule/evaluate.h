@@ -1,0 +1,25 @@
+// Runs a schedule with one cost per op: dependencies, in-order ranks, point-to-point. Used by the
+// `schedule` verb and by tests; the step simulator has its own clock.
+#pragma once
+
+#include <vector>
+
+#include "model/schedule/schedule.h"
+
+namespace plumbline::model {
+
+struct ScheduleEvaluation {
+  double makespan = 0;
+  std::vector<double> busy;                    // per rank
+  std::vector<double> idle;                    // per rank: makespan - busy
+  std::vector<double> window;                  // per rank: end of last op - start of first op
+  std::vector<std::int32_t> peak_activations;  // per rank, chunks
+  std::vector<std::vector<double>> start;      // per rank, per op
+};
+
+// `mode` defaults to eager, as the JSON contract states. Fails (infeasible) when the schedule deadlocks,
+// naming who waits for whom.
+Result<ScheduleEvaluation> evaluate(const Schedule& schedule, const ScheduleCosts& costs,
+                                    PointToPoint mode = PointToPoint::eager);
+
+}  // namespace plumbline::model

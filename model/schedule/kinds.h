@@ -1,0 +1,27 @@
+// What the files of single schedules share, and the list of them. A new schedule adds its accessor here
+// and its line to registry.cc.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "model/schedule/schedule.h"
+
+namespace plumbline::model {
+
+const ScheduleKind& gpipe();
+const ScheduleKind& one_forward_one_backward();
+const ScheduleKind& dualpipe();
+
+// The error of a shape for which a schedule does not exist; key is the field of ScheduleShape at fault.
+tl::unexpected<Error> infeasible_shape(std::string message, std::string key, std::string hint);
+// At least one rank, one micro-batch and one chunk per rank.
+Result<void> check_counts(const ScheduleShape& shape);
+// For schedules with one chunk per rank: additionally no virtual stages and no micro-batch groups.
+Result<void> check_single_chunk(std::string_view name, const ScheduleShape& shape);
+
+ScheduleOp forward_op(std::int32_t direction, std::int32_t stage, std::int32_t micro_batch);
+// type is B, I or W.
+ScheduleOp backward_op(OpType type, std::int32_t direction, std::int32_t stage, std::int32_t micro_batch);
+
+}  // namespace plumbline::model

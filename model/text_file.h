@@ -1,0 +1,18 @@
+// Reading an input file as text, with errors that say what is wrong with the path.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "model/error.h"
+
+namespace plumbline::model {
+
+// The whole file. A missing file, a folder or an unreadable file is an input error naming the path.
+Result<std::string> read_text_file(const std::string& path);
+
+// The 1-based line on which a byte offset lies; an offset past the end gives the last line.
+int line_of_offset(std::string_view text, std::size_t offset);
+
+}  // namespace plumbline::model

@@ -1,0 +1,156 @@
+#include "reports/json.h"
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "model/version.h"
+
+namespace plumbline::reports {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using model::OpType;
+
+template <class T>
+Json value_of(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+template <class T>
+Json value_of(const T& value) {
+  if constexpr (std::is_same_v<T, model::Precision>) {
+    return Json(model::to_string(value));
+  } else {
+    return Json(value);
+  }
+}
+
+Json plan_of(const model::Plan& plan) {
+  Json json = Json::object();
+  model::visit_fields(plan, [&json](std::string_view key, const auto& field) {
+    const std::size_t dot = key.find('.');
+    json[std::string(key.substr(0, dot))][std::string(key.substr(dot + 1))] = value_of(field);
+  });
+  Json& phases = json["run"]["phase"] = Json::array();
+  for (const model::RunPhase& phase : plan.run.phases) {
+    phases.push_back({{"name", phase.name}, {"gpu_hours", phase.gpu_hours}, {"source", phase.source}});
+  }
+  return json;
+}
+
+template <class Values>
+Json per_op(const Values& values) {
+  Json json = Json::object();
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    json[std::string(model::to_string(static_cast<OpType>(i)))] = value_of(values[i]);
+  }
+  return json;
+}
+
+Json step_of(const model::StepTimes& step) {
+  Json json = {{"time_s", step.time_s},
+               {"tokens_per_s", step.tokens_per_s},
+               {"tokens_per_s_per_gpu", step.tokens_per_s_per_gpu},
+               {"model_tflops_per_gpu", step.model_tflops_per_gpu},
+               {"model_tflops_per_gpu_causal", step.model_tflops_per_gpu_causal},
+               {"mfu", step.mfu},
+               {"mfu_causal", step.mfu_causal},
+               {"bubble_s", value_of(step.bubble_s)},
+               {"exposed_communication_s", value_of(step.exposed_communication_s)},
+               {"optimizer_s", value_of(step.optimizer_s)},
+               {"slots_s", per_op(step.slots_s)},
+               {"chunk_s", per_op(step.chunk_s)},
+               {"slot_counts", per_op(step.slot_counts)}};
+  Json& breakdown = json["breakdown_s"] = Json::object();
+  for (const auto& part : step.breakdown) breakdown[part.name] = part.seconds;
+  return json;
+}
+
+Json interval_of(const std::optional<std::array<double, 3>>& interval) {
+  Json time = {{"p10", nullptr}, {"p50", nullptr}, {"p90", nullptr}};
+  if (interval) time = {{"p10", (*interval)[0]}, {"p50", (*interval)[1]}, {"p90", (*interval)[2]}};
+  return Json{{"time_s", time}};
+}
+
+Json run_of(const std::optional<model::RunCost>& run) {
+  if (!run) return nullptr;
+  Json phases = Json::array();
+  for (const model::RunPhaseCost& phase : run->phases) {
+    phases.push_back(
+        {{"name", phase.name}, {"gpu_hours", phase.gpu_hours}, {"kind", phase.kind}, {"source", phase.source}});
+  }
+  return {{"tokens", run->tokens},
+          {"steps", run->steps},
+          {"days", run->days},
+          {"gpu_hours", run->gpu_hours},
+          {"cost_usd", run->cost_usd},
+          {"goodput", run->goodput},
+          {"phases", phases},
+          {"total_gpu_hours", run->total_gpu_hours},
+          {"total_cost_usd", run->total_cost_usd}};
+}
+
+Json memory_of(const model::Memory& memory) {
+  Json stages = Json::array();
+  for (const model::StageMemory& rank : memory.ranks) {
+    stages.push_back({{"stage", rank.rank},
+                      {"stages", rank.stages},
+                      {"parameters_bytes", rank.parameters_bytes},
+                      {"gradients_bytes", rank.gradients_bytes},
+                      {"optimizer_bytes", rank.optimizer_bytes},
+                      {"activations_bytes", rank.activations_bytes},
+                      {"buffers_bytes", rank.buffers_bytes},
+                      {"peak_bytes", rank.peak_bytes},
+                      {"largest", rank.largest}});
+  }
+  return {{"peak_bytes", memory.peak_bytes},
+          {"capacity_bytes", memory.capacity_bytes},
+          {"fits", memory.fits},
+          {"stages", stages}};
+}
+
+Json provenance_of(const std::vector<model::ProvenanceEntry>& entries) {
+  Json json = Json::array();
+  for (const model::ProvenanceEntry& entry : entries) {
+    json.push_back({{"parameter", entry.parameter.name},
+                    {"value", entry.parameter.value},
+                    {"unit", entry.parameter.unit},
+                    {"kind", model::to_string(entry.parameter.kind)},
+                    {"source", entry.parameter.source},
+                    {"share_of_step", entry.share_of_step},
+                    {"relative_uncertainty", value_of(entry.parameter.relative_uncertainty)}});
+  }
+  return json;
+}
+
+Json envelope() { return Json{{"plumbline", {{"version", model::version}, {"schema", model::schema}}}}; }
+
+// Bytes of a file name or source that are not UTF-8 are replaced instead of thrown at.
+std::string text_of(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n'; }
+
+}  // namespace
+
+std::string to_json(const model::StepResult& result, const model::Plan& plan) {
+  Json json = envelope();
+  json["step"] = step_of(result.step);
+  json["interval"] = interval_of(result.interval_s);
+  json["bound"] = Json{{"time_s", value_of(result.bound_s)}};
+  json["run"] = run_of(result.run);
+  json["memory"] = memory_of(result.memory);
+  json["provenance"] = provenance_of(result.provenance);
+  json["basis"] = {{"fidelity", result.fidelity}, {"profile", result.profile}, {"device", result.device}};
+  json["plan"] = plan_of(plan);
+  return text_of(json);
+}
+
+std::string memory_to_json(const model::Memory& memory, const model::Plan& plan) {
+  Json json = envelope();
+  json["memory"] = memory_of(memory);
+  json["plan"] = plan_of(plan);
+  return text_of(json);
+}
+
+}  // namespace plumbline::reports

@@ -1,0 +1,15 @@
+// The pipeline picture: one row per rank, one rectangle per schedule slot, time to the right.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "model/timeline.h"
+
+namespace plumbline::reports {
+
+// An <svg> element to put into a page. Rectangles carry the classes slot-F, slot-B, slot-I, slot-W, slot-FB or
+// slot-other, which the page colours; small timelines have a hover title on each. "" when there is no slot.
+std::string pipeline_svg(const model::Timeline& timeline, const std::vector<std::string>& rank_names);
+
+}  // namespace plumbline::reports

@@ -1,0 +1,47 @@
+// A text table that lines up. Widths count Unicode code points, each taken as one column wide.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace plumbline::reports {
+
+inline constexpr std::size_t terminal_width = 80;
+
+enum class Align { left, right };
+
+struct Column {
+  std::string title;
+  Align align = Align::left;
+};
+
+// Columns are two spaces apart, a rule stands below the header, no line ends in spaces. When the natural
+// widths exceed the limit, the widest left-aligned columns give way and their cells wrap at spaces; numbers
+// (right-aligned) are never cut, so a table of very many number columns may still be wider.
+class Table {
+ public:
+  explicit Table(std::vector<Column> columns, std::size_t indent = 2, std::size_t width = terminal_width);
+
+  void add(std::vector<std::string> cells);  // missing cells are empty; more cells than columns assert
+  void add_rule();                           // a rule across all columns, e.g. before totals
+  std::string to_string() const;             // ends in a newline
+
+ private:
+  using Row = std::vector<std::string>;  // an empty row stands for a rule
+  std::vector<std::size_t> widths() const;
+  void append_row(std::string& out, const Row& row, const std::vector<std::size_t>& widths) const;
+
+  std::vector<Column> columns_;
+  std::vector<Row> rows_;
+  std::size_t indent_;
+  std::size_t width_;
+};
+
+std::size_t code_points(std::string_view utf8);
+
+// Breaks at spaces into lines of at most `width` code points; a longer word is cut.
+std::vector<std::string> wrap(std::string_view text, std::size_t width);
+
+}  // namespace plumbline::reports

@@ -1,0 +1,129 @@
+#include "reports/trace.h"
+
+#include <fmt/compile.h>
+#include <fmt/format.h>
+
+#include <array>
+#include <iterator>
+#include <optional>
+
+#include "reports/format.h"
+#include "reports/gzip.h"
+
+namespace plumbline::reports {
+namespace {
+
+using model::Span;
+using model::Stream;
+using model::Timeline;
+
+constexpr std::size_t piece_bytes = 1 << 16;
+constexpr std::array<std::string_view, 5> track_names = {"slots", "compute", "communication", "weight gradient",
+                                                         "pipeline"};
+
+std::size_t track_of(const Span& span) {
+  if (span.depth == 0 && span.stream == Stream::compute) return 0;
+  return 1 + static_cast<std::size_t>(span.stream);
+}
+
+void append(fmt::memory_buffer& out, std::string_view text) { out.append(text.data(), text.data() + text.size()); }
+
+// Buffers text and hands it on, compressed or not, in pieces.
+class Output {
+ public:
+  Output(const Sink& sink, bool gzip) : sink_(sink) {
+    if (gzip) gzip_.emplace(sink);
+  }
+  fmt::memory_buffer& buffer() { return buffer_; }
+  fmt::memory_buffer& next_event() {
+    append(buffer_, events_++ == 0 ? "\n" : ",\n");
+    return buffer_;
+  }
+  bool drain_if_full() { return buffer_.size() < piece_bytes || drain(); }
+  bool finish() { return drain() && (!gzip_ || gzip_->finish()); }
+
+ private:
+  bool drain() {
+    const std::string_view piece(buffer_.data(), buffer_.size());
+    const bool ok = gzip_ ? gzip_->write(piece) : sink_(piece);
+    buffer_.clear();
+    return ok;
+  }
+
+  const Sink& sink_;
+  std::optional<Gzip> gzip_;
+  fmt::memory_buffer buffer_;
+  std::size_t events_ = 0;
+};
+
+void append_metadata(Output& output, std::string_view kind, std::int32_t rank, std::size_t thread,
+                     std::string_view argument) {
+  fmt::format_to(std::back_inserter(output.next_event()),
+                 FMT_COMPILE(R"({{"ph":"M","name":"{}","pid":{},"tid":{},"args":{{{}}}}})"), kind, rank, thread,
+                 argument);
+}
+
+// Names and order of processes and of those tracks that hold a span.
+bool append_names(Output& output, const Timeline& timeline, const std::vector<std::string>& rank_names) {
+  std::array<bool, track_names.size()> used{};
+  for (const Span& span : timeline.spans) used[track_of(span)] = true;
+  for (std::int32_t rank = 0; rank < timeline.ranks; ++rank) {
+    const auto index = static_cast<std::size_t>(rank);
+    const std::string name = index < rank_names.size() ? rank_names[index] : fmt::format("rank {}", rank);
+    append_metadata(output, "process_name", rank, 0, fmt::format(R"("name":"{}")", escape_json(name)));
+    append_metadata(output, "process_sort_index", rank, 0, fmt::format(R"("sort_index":{})", rank));
+    for (std::size_t track = 0; track < used.size(); ++track) {
+      if (!used[track]) continue;
+      append_metadata(output, "thread_name", rank, track + 1, fmt::format(R"("name":"{}")", track_names[track]));
+      append_metadata(output, "thread_sort_index", rank, track + 1, fmt::format(R"("sort_index":{})", track));
+    }
+    if (!output.drain_if_full()) return false;
+  }
+  return true;
+}
+
+void append_span(fmt::memory_buffer& out, const Span& span, std::string_view name) {
+  constexpr std::int64_t ps_per_ns = 1000;
+  const std::int64_t start = span.start_ps / ps_per_ns;
+  const std::int64_t length = (span.start_ps + span.duration_ps) / ps_per_ns - start;
+  const auto end = std::back_inserter(out);
+  fmt::format_to(end, FMT_COMPILE(R"({{"ph":"X","name":"{}","pid":{},"tid":{},"ts":{}.{:03},"dur":{}.{:03})"), name,
+                 span.rank, track_of(span) + 1, start / 1000, start % 1000, length / 1000, length % 1000);
+  if (span.layer >= 0 && span.micro_batch >= 0) {
+    fmt::format_to(end, FMT_COMPILE(R"(,"args":{{"layer":{},"micro_batch":{}}})"), span.layer, span.micro_batch);
+  } else if (span.layer >= 0) {
+    fmt::format_to(end, FMT_COMPILE(R"(,"args":{{"layer":{}}})"), span.layer);
+  } else if (span.micro_batch >= 0) {
+    fmt::format_to(end, FMT_COMPILE(R"(,"args":{{"micro_batch":{}}})"), span.micro_batch);
+  }
+  out.push_back('}');
+}
+
+}  // namespace
+
+bool write_trace(const Timeline& timeline, const std::vector<std::string>& rank_names, bool gzip, const Sink& sink) {
+  std::vector<std::string> names;
+  names.reserve(timeline.names.size());
+  for (const std::string& name : timeline.names) names.push_back(escape_json(name));
+
+  Output output(sink, gzip);
+  append(output.buffer(), "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
+  if (!append_names(output, timeline, rank_names)) return false;
+  for (const Span& span : timeline.spans) {
+    append_span(output.next_event(), span, names[span.name]);
+    if (!output.drain_if_full()) return false;
+  }
+  append(output.buffer(), "\n]}\n");
+  return output.finish();
+}
+
+std::string to_trace(const Timeline& timeline, const std::vector<std::string>& rank_names, bool gzip) {
+  std::string text;
+  write_trace(timeline, rank_names, gzip, [&text](std::string_view piece) {
+    text += piece;
+    return true;
+  });
+  return text;
+}
+
+}  // namespace plumbline::reports

@@ -1,0 +1,124 @@
+// The operator graph is executable: interpreted op by op, its gradients meet finite differences, experts
+// on several ranks give what one rank gives, and recomputation changes nothing.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "model/cost/work.h"
+#include "model/random.h"
+#include "tests/support/tiny_training.h"
+
+namespace plumbline::tests {
+namespace {
+
+using model::Precision;
+using model::RecomputeGroup;
+
+const model::RecomputePolicy kEverything = {RecomputeGroup::rmsnorm, RecomputeGroup::mla_up_projection,
+                                            RecomputeGroup::swiglu,  RecomputeGroup::core_attention,
+                                            RecomputeGroup::mlp,     RecomputeGroup::moe,
+                                            RecomputeGroup::other};
+const model::RecomputePolicy kSelective = {RecomputeGroup::rmsnorm, RecomputeGroup::mla_up_projection,
+                                           RecomputeGroup::swiglu};
+
+class Gradients : public testing::TestWithParam<std::tuple<TinyModel, Precision, std::int64_t>> {
+ protected:
+  const TinyModel& model() const { return std::get<0>(GetParam()); }
+  TinyLayout layout(model::RecomputePolicy recompute = {}) const {
+    return {.precision = std::get<1>(GetParam()), .recompute = std::move(recompute), .ranks = std::get<2>(GetParam())};
+  }
+};
+
+// The entry with the largest gradient, which is surely in use, and some others.
+std::vector<Index> entries_to_check(const Matrix& gradient, model::Random& random) {
+  std::vector<Index> entries(4);
+  for (Index& entry : entries) entry = static_cast<Index>(random.next() % static_cast<std::uint64_t>(gradient.size()));
+  entries[0] = std::max_element(gradient.data(), gradient.data() + gradient.size(),
+                                [](double a, double b) { return std::abs(a) < std::abs(b); }) -
+               gradient.data();
+  return entries;
+}
+
+// Central difference, extrapolated from two steps: the error left is of fourth order in the step.
+double slope(TinyTraining& training, double& entry) {
+  const double at = entry;
+  const auto central = [&](double step) {
+    entry = at + step;
+    const double above = training.loss();
+    entry = at - step;
+    const double below = training.loss();
+    entry = at;
+    return (above - below) / (2 * step);
+  };
+  constexpr double step = 2e-4;
+  return (4 * central(step / 2) - central(step)) / 3;
+}
+
+TEST_P(Gradients, MeetFiniteDifferencesForEveryParameter) {
+  TinyTraining training(model(), layout());
+  const TinyTraining::Step step = training.step();
+  model::Random random(2);
+  for (auto& [name, parameter] : training.parameters()) {
+    const Matrix& gradient = step.gradients.at(name);
+    EXPECT_GT(gradient.cwiseAbs().maxCoeff(), 1e-6) << name << " has no influence on the loss";
+    for (Index entry : entries_to_check(gradient, random)) {
+      const double expected = slope(training, parameter.data()[entry]);
+      // The loss is of order 1, so that rounding (1e-16) over the step (1e-4) leaves about 1e-11.
+      EXPECT_NEAR(gradient.data()[entry], expected, 1e-5 * std::abs(expected) + 1e-10) << name << " [" << entry << "]";
+    }
+  }
+}
+
+TEST_P(Gradients, AreTheSameBitsWithRecomputation) {
+  const TinyTraining::Step plain = TinyTraining(model(), layout()).step();
+  for (const model::RecomputePolicy& policy : {kSelective, kEverything}) {
+    const TinyTraining::Step again = TinyTraining(model(), layout(policy)).step();
+    EXPECT_EQ(again.loss, plain.loss);
+    for (const auto& [name, gradient] : plain.gradients) EXPECT_EQ(again.gradients.at(name), gradient) << name;
+  }
+}
+
+TEST_P(Gradients, DoNotDependOnTheNumberOfRanks) {
+  TinyLayout alone = layout();
+  alone.ranks = 1;
+  const TinyTraining::Step one = TinyTraining(model(), alone).step();
+  const TinyTraining::Step several = TinyTraining(model(), layout()).step();
+  // Every rank's loss is the mean over its share of the batch: the sum over ranks is ranks * mean.
+  const auto ranks = static_cast<double>(layout().ranks);
+  EXPECT_NEAR(several.loss, ranks * one.loss, 1e-12 * ranks * one.loss);
+  for (const auto& [name, gradient] : one.gradients)
+    EXPECT_LT((several.gradients.at(name) - ranks * gradient).cwiseAbs().maxCoeff(), 1e-12) << name;
+}
+
+// On one rank the expected rows are the actual ones: every token reaches k of its experts, so the FLOPs
+// that follow from shapes are exactly two per multiply-add that was executed.
+TEST_P(Gradients, FlopsFollowFromShapes) {
+  TinyLayout alone = layout(kSelective);
+  alone.ranks = 1;
+  const TinyTraining training(model(), alone);
+  std::map<std::string, double> expected;
+  for (std::size_t block = 0; block < training.graphs().size(); ++block) {
+    const model::Graph& graph = training.graphs()[block];
+    for (const model::Operator& op : graph.operators) {
+      const std::string name =
+          std::to_string(block) + " " + graph.name + "/" + std::string(to_string(op.phase)) + " " + op.name;
+      const bool product = op.kind == model::OperatorKind::matmul || op.kind == model::OperatorKind::grouped_matmul;
+      expected[name] = product ? flops(graph, op, 1.0, false).value() : 0;
+    }
+  }
+  const TinyTraining::Step step = training.step();
+  EXPECT_EQ(step.multiply_adds.size(), expected.size());
+  for (const auto& [name, count] : step.multiply_adds) EXPECT_DOUBLE_EQ(2 * count, expected.at(name)) << name;
+}
+
+INSTANTIATE_TEST_SUITE_P(TinyModels, Gradients,
+                         testing::Combine(testing::ValuesIn(tiny_models()),
+                                          testing::Values(Precision::bf16, Precision::fp8), testing::Values(1, 2)),
+                         [](const auto& test) {
+                           return std::get<0>(test.param).name + "_" + std::string(to_string(std::get<1>(test.param))) +
+                                  "_ranks_" + std::to_string(std::get<2>(test.param));
+                         });
+
+}  // namespace
+}  // namespace plumbline::tests

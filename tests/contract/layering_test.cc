@@ -1,0 +1,206 @@
+// Dependencies between folders point one way. The rules are the tables below; the test reads every
+// #include of the sources and says which line breaks which rule.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/support/source_tree.h"
+#include "tests/support/temporary_directory.h"
+
+namespace plumbline::tests {
+namespace {
+
+// Which folders the sources of a folder may include, besides their own. tests/ may use everything.
+const std::map<std::string, std::set<std::string>> kMayUse = {
+    {"model", {}},
+    {"topologies", {"model"}},
+    {"sim", {"model", "topologies"}},
+    {"real", {"model"}},
+    {"calibrate", {"model", "topologies", "sim"}},
+    {"reports", {"model"}},
+    {"cli", {"model", "topologies", "sim", "real", "calibrate", "reports"}},
+};
+
+// External headers that stay in their corner: those whose name starts with one of `prefixes` may be
+// included only by files whose path starts with `only_under` and ends with `only_in`.
+struct Confinement {
+  std::vector<std::string> prefixes;
+  std::string only_under;
+  std::string only_in;
+};
+const std::vector<Confinement> kConfined = {
+    {{"toml++/", "toml.hpp", "nlohmann/", "simdjson", "pugixml"}, "", ".cc"},
+    {{"cuda", "cublas", "cudnn", "cupti", "nccl", "nvml"}, "real/cuda/", ""},
+    {{"simgrid/", "xbt/"}, "sim/network/", ".cc"},
+    {{"smpi/", "mpi.h"}, "real/host/", ""},
+};
+
+struct Include {
+  std::string name;
+  bool quoted = false;
+};
+
+// The header that a line includes, if it is an #include.
+std::optional<Include> parse_include(const std::string& line) {
+  const std::size_t hash = line.find_first_not_of(" \t");
+  if (hash == std::string::npos || line[hash] != '#') return std::nullopt;
+  const std::size_t word = line.find_first_not_of(" \t", hash + 1);
+  if (word == std::string::npos || !line.substr(word).starts_with("include")) return std::nullopt;
+  const std::size_t open = line.find_first_of("<\"", word);
+  if (open == std::string::npos) return std::nullopt;
+  const bool quoted = line[open] == '"';
+  const std::size_t close = line.find(quoted ? '"' : '>', open + 1);
+  if (close == std::string::npos) return std::nullopt;
+  return Include{line.substr(open + 1, close - open - 1), quoted};
+}
+
+std::string check_own_header(const SourceFile& file, const std::string& header, const std::set<std::string>& paths) {
+  const std::string target = header.substr(0, header.find('/'));
+  if (!paths.contains(header)) return "\"" + header + "\" is no file of this repository, named from its root";
+  if (file.folder() == "tests" || file.folder() == target) return "";
+  if (!kMayUse.at(file.folder()).contains(target)) return file.folder() + "/ may not use " + target + "/";
+  if (header.find("/detail/") != std::string::npos) return header + " is private to " + target + "/";
+  return "";
+}
+
+std::string check_external_header(const SourceFile& file, const std::string& header) {
+  for (const Confinement& rule : kConfined) {
+    const bool concerned = std::any_of(rule.prefixes.begin(), rule.prefixes.end(),
+                                       [&](const std::string& prefix) { return header.starts_with(prefix); });
+    if (!concerned || file.folder() == "tests") continue;
+    if (!file.path.starts_with(rule.only_under) || !file.path.ends_with(rule.only_in)) {
+      return "<" + header + "> belongs only in " + rule.only_under + "*" + rule.only_in;
+    }
+  }
+  return "";
+}
+
+// A header's own conventions: include guard, and the namespace that carries the folder's name.
+std::string check_header_text(const SourceFile& file) {
+  const auto has = [&](const std::string& text) {
+    return std::any_of(file.lines.begin(), file.lines.end(),
+                       [&](const std::string& line) { return line.find(text) != std::string::npos; });
+  };
+  if (!has("#pragma once")) return "no #pragma once";
+  if (file.folder() != "tests" && !has("namespace plumbline::" + file.folder())) {
+    return "nothing in namespace plumbline::" + file.folder();
+  }
+  return "";
+}
+
+// The first cycle in `graph` that a walk from `node` meets, as "a -> b -> a"; "" if there is none.
+std::string find_cycle(const std::map<std::string, std::set<std::string>>& graph, const std::string& node,
+                       std::vector<std::string>& path, std::set<std::string>& done) {
+  if (done.contains(node)) return "";
+  if (const auto seen = std::find(path.begin(), path.end(), node); seen != path.end()) {
+    std::string cycle;
+    for (auto step = seen; step != path.end(); ++step) cycle += *step + " -> ";
+    return cycle + node;
+  }
+  path.push_back(node);
+  if (const auto edges = graph.find(node); edges != graph.end()) {
+    for (const std::string& next : edges->second) {
+      if (std::string cycle = find_cycle(graph, next, path, done); !cycle.empty()) return cycle;
+    }
+  }
+  path.pop_back();
+  done.insert(node);
+  return "";
+}
+
+std::string find_cycle(const std::map<std::string, std::set<std::string>>& graph) {
+  std::vector<std::string> path;
+  std::set<std::string> done;
+  for (const auto& [node, edges] : graph) {
+    if (std::string cycle = find_cycle(graph, node, path, done); !cycle.empty()) return cycle;
+  }
+  return "";
+}
+
+std::vector<std::string> layering_violations(const std::filesystem::path& root) {
+  const std::vector<SourceFile> files = read_source_tree(root, {".h", ".cc", ".cu", ".cuh"});
+  std::set<std::string> paths;
+  for (const SourceFile& file : files) paths.insert(file.path);
+
+  std::vector<std::string> violations;
+  const auto report = [&](const SourceFile& file, std::size_t line, const std::string& what) {
+    if (!what.empty()) violations.push_back(at(file, line, what));
+  };
+  std::map<std::string, std::set<std::string>> includes;
+  for (const SourceFile& file : files) {
+    if (file.folder() != "tests" && !kMayUse.contains(file.folder())) {
+      report(file, 0, "sources in a folder that the layering table does not know");
+      continue;
+    }
+    if (file.extension() == ".h") report(file, 0, check_header_text(file));
+    for (std::size_t i = 0; i < file.lines.size(); ++i) {
+      const std::optional<Include> include = parse_include(file.lines[i]);
+      if (!include) continue;
+      report(
+          file, i,
+          include->quoted ? check_own_header(file, include->name, paths) : check_external_header(file, include->name));
+      if (include->quoted) includes[file.path].insert(include->name);
+    }
+  }
+  if (const std::string cycle = find_cycle(includes); !cycle.empty()) violations.push_back("include cycle: " + cycle);
+  return violations;
+}
+
+TEST(Layering, TableHasNoCycle) { EXPECT_EQ(find_cycle(kMayUse), ""); }
+
+TEST(Layering, RepositoryKeepsTheRules) {
+  ASSERT_TRUE(std::filesystem::exists(std::filesystem::path(PLUMBLINE_SOURCE_DIR) / "model" / "plan.h"));
+  EXPECT_THAT(layering_violations(PLUMBLINE_SOURCE_DIR), testing::IsEmpty());
+}
+
+// A made-up tree in which `path` holds `text`, beside two sound headers.
+std::vector<std::string> violations_with(const std::string& path, const std::string& text) {
+  const TemporaryDirectory tree;
+  tree.write("model/plan.h", "#pragma once\n#include <vector>\nnamespace plumbline::model {}\n");
+  tree.write("sim/detail/heap.h", "#pragma once\n#include \"model/plan.h\"\nnamespace plumbline::sim {}\n");
+  tree.write(path, text);
+  return layering_violations(tree.path());
+}
+
+TEST(Layering, SoundTreeHasNoViolation) {
+  EXPECT_THAT(violations_with("sim/engine.cc", "#include \"sim/detail/heap.h\"\n#include <toml++/toml.h>\n"),
+              testing::IsEmpty());
+  EXPECT_THAT(violations_with("sim/network/flows.cc", "#include <simgrid/s4u.hpp>\n"), testing::IsEmpty());
+  EXPECT_THAT(violations_with("tests/unit/a_test.cc", "#include \"sim/detail/heap.h\"\n"), testing::IsEmpty());
+}
+
+struct Violation {
+  std::string path, text, expected;
+};
+const std::vector<Violation> kViolations = {
+    {"model/a.cc", "\n#include \"sim/detail/heap.h\"\n", "model/a.cc:2: model/ may not use sim/"},
+    {"reports/a.cc", "#include \"sim/detail/heap.h\"", "reports/a.cc:1: reports/ may not use sim/"},
+    {"cli/a.cc", " # include \"sim/detail/heap.h\"", "cli/a.cc:1: sim/detail/heap.h is private to sim/"},
+    {"model/a.cc", "#include \"plan.h\"\n",
+     "model/a.cc:1: \"plan.h\" is no file of this repository, named from its root"},
+    {"sim/a.h", "#pragma once\n#include <nlohmann/json.hpp>\nnamespace plumbline::sim {}\n",
+     "sim/a.h:2: <nlohmann/json.hpp> belongs only in *.cc"},
+    {"sim/a.cc", "#include <cuda_runtime.h>\n", "sim/a.cc:1: <cuda_runtime.h> belongs only in real/cuda/*"},
+    {"sim/a.cc", "#include <simgrid/s4u.hpp>\n", "sim/a.cc:1: <simgrid/s4u.hpp> belongs only in sim/network/*.cc"},
+    {"misc/a.cc", "", "misc/a.cc:1: sources in a folder that the layering table does not know"},
+    {"sim/a.h", "namespace plumbline::sim {}\n", "sim/a.h:1: no #pragma once"},
+    {"sim/a.h", "#pragma once\nnamespace plumbline::model {}\n", "sim/a.h:1: nothing in namespace plumbline::sim"},
+    {"sim/a.h", "#pragma once\n#include \"sim/a.h\"\nnamespace plumbline::sim {}\n",
+     "include cycle: sim/a.h -> sim/a.h"},
+};
+
+TEST(Layering, EveryRuleReportsItsViolationWithTheLine) {
+  for (const auto& [path, text, expected] : kViolations) {
+    EXPECT_THAT(violations_with(path, text), testing::ElementsAre(expected));
+  }
+}
+
+}  // namespace
+}  // namespace plumbline::tests

@@ -1,0 +1,292 @@
+// What every registered schedule must keep, over a grid of shapes: each micro-batch passes each stage once
+// per phase and in legal order, nothing deadlocks, memory stays within the schedule's bound.
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <array>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "model/schedule/evaluate.h"
+#include "model/schedule/schedule.h"
+#include "model/schedule/transfers.h"
+
+namespace plumbline::model {
+namespace {
+
+struct Case {
+  const ScheduleKind* kind = nullptr;
+  ScheduleShape shape;
+};
+
+// Every shape of the grid that a schedule accepts: one rank, fewer micro-batches than ranks, M = 2P, more.
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const ScheduleKind* kind : schedule_kinds()) {
+    for (const std::int32_t ranks : {1, 2, 3, 4, 6, 7, 8, 16}) {
+      for (const std::int32_t micro_batches : {1, 2, 3, 5, 8, 2 * ranks, 2 * ranks + 2, 4 * ranks, 120}) {
+        const ScheduleShape shape{.ranks = ranks, .micro_batches = micro_batches};
+        if (kind->check(shape)) all.push_back({kind, shape});
+      }
+    }
+  }
+  return all;
+}
+
+std::string name_of(const Case& c) {
+  return std::string(c.kind->name()) + " P=" + std::to_string(c.shape.ranks) +
+         " M=" + std::to_string(c.shape.micro_batches);
+}
+
+class EveryShape : public testing::TestWithParam<const ScheduleKind*> {
+ protected:
+  template <class Check>
+  static void for_each(Check check) {
+    std::size_t seen = 0;
+    for (const Case& c : cases()) {
+      if (c.kind != GetParam()) continue;
+      SCOPED_TRACE(name_of(c));
+      check(c, c.kind->build(c.shape));
+      ++seen;
+    }
+    EXPECT_GE(seen, 8u);
+  }
+};
+
+struct Visit {
+  std::size_t rank = 0;
+  double start = 0, end = 0;
+};
+using Key = std::tuple<char, std::int32_t, std::int32_t, std::int32_t>;  // phase, direction, stage, micro-batch
+
+// When each phase of each micro-batch ran; a full backward is its input gradient and its weight gradient.
+std::map<Key, Visit> visits(const Schedule& schedule, const ScheduleEvaluation& evaluation,
+                            const ScheduleCosts& costs) {
+  std::map<Key, Visit> all;
+  for (std::size_t rank = 0; rank < schedule.ranks.size(); ++rank) {
+    for (std::size_t k = 0; k < schedule.ranks[rank].size(); ++k) {
+      const ScheduleOp& op = schedule.ranks[rank][k];
+      const double start = evaluation.start[rank][k];
+      const Visit visit{rank, start, start + costs.of(op.type)};
+      const auto add = [&](char phase, std::int32_t direction, std::int32_t stage, std::int32_t mb) {
+        EXPECT_EQ(schedule.rank_of(direction, stage), static_cast<std::int32_t>(rank));
+        EXPECT_TRUE(all.emplace(Key{phase, direction, stage, mb}, visit).second) << phase << " twice";
+      };
+      if (op.type == OpType::F || op.type == OpType::FB) add('F', op.f_dir, op.f_stage, op.f_mb);
+      if (op.type != OpType::F && op.type != OpType::W) add('I', op.b_dir, op.b_stage, op.b_mb);
+      if (op.type != OpType::F && op.type != OpType::I) add('W', op.b_dir, op.b_stage, op.b_mb);
+    }
+  }
+  return all;
+}
+
+TEST_P(EveryShape, EachMicroBatchPassesEachStageOncePerPhaseInLegalOrder) {
+  for_each([](const Case& c, const Schedule& schedule) {
+    const ScheduleCosts costs{.F = 1, .B = 2.3, .I = 1.2, .W = 1.1, .FB = 3, .p2p = 0.1};
+    const auto evaluation = evaluate(schedule, costs);
+    ASSERT_TRUE(evaluation);
+    const auto all = visits(schedule, *evaluation, costs);
+    const std::int32_t per_direction = c.shape.micro_batches / schedule.directions;
+    ASSERT_EQ(per_direction * schedule.directions, c.shape.micro_batches);
+    // Exactly F, I and W of every (direction, stage, micro-batch): as many keys as there should be, and none missing.
+    ASSERT_EQ(all.size(), static_cast<std::size_t>(3 * schedule.stages * c.shape.micro_batches));
+    const double rounding = 1e-9;
+    for (const auto& [key, visit] : all) {
+      const auto [phase, direction, stage, mb] = key;
+      EXPECT_LT(mb, per_direction);
+      std::vector<Key> before;
+      if (phase == 'F' && stage > 0) before.push_back({'F', direction, stage - 1, mb});
+      if (phase == 'I') before.push_back({'F', direction, stage, mb});
+      if (phase == 'I' && stage + 1 < schedule.stages) before.push_back({'I', direction, stage + 1, mb});
+      for (const Key& key_before : before) {
+        ASSERT_TRUE(all.contains(key_before));
+        const Visit& earlier = all.at(key_before);
+        const double hop = earlier.rank == visit.rank ? 0 : costs.p2p;
+        EXPECT_GE(visit.start, earlier.end + hop - rounding);
+      }
+      // A full backward holds both gradients; a split one runs W after I.
+      if (phase == 'W') {
+        const Visit& input_gradient = all.at({'I', direction, stage, mb});
+        EXPECT_TRUE(visit.start == input_gradient.start || visit.start >= input_gradient.end - rounding);
+      }
+    }
+  });
+}
+
+TEST_P(EveryShape, NeverDeadlocks) {
+  for_each([](const Case&, const Schedule& schedule) {
+    for (const PointToPoint mode : {PointToPoint::eager, PointToPoint::batched}) {
+      for (const double p2p : {0.0, 0.01, 5.0}) {
+        const auto evaluation = evaluate(schedule, {.p2p = p2p}, mode);
+        ASSERT_TRUE(evaluation) << to_string(evaluation.error());
+      }
+    }
+  });
+}
+
+// With p2p = 0 blocking batches may delay nothing but the wait for a slow partner; a hop costs at most what
+// the batches make of it: blocking is never faster than eager.
+TEST_P(EveryShape, BlockingBatchesAreNeverFasterThanEagerSends) {
+  for_each([](const Case&, const Schedule& schedule) {
+    for (const double p2p : {0.0, 0.05, 1.0}) {
+      const auto eager = evaluate(schedule, {.p2p = p2p}, PointToPoint::eager);
+      const auto batched = evaluate(schedule, {.p2p = p2p}, PointToPoint::batched);
+      ASSERT_TRUE(eager && batched);
+      EXPECT_GE(batched->makespan, eager->makespan * (1 - 1e-12));
+    }
+  });
+}
+
+// Communicators match the messages of a pair of ranks by order, so both sides must list them alike.
+TEST_P(EveryShape, BothEndsListTheMessagesOfAPairInTheSameOrder) {
+  for_each([](const Case&, const Schedule& schedule) {
+    using Id = std::array<std::int32_t, 4>;
+    std::map<std::pair<std::int32_t, std::int32_t>, std::vector<Id>> sent, received;
+    const auto batches = point_to_point_batches(schedule);
+    ASSERT_EQ(batches.size(), schedule.ranks.size());
+    for (std::int32_t rank = 0; rank < schedule.shape.ranks; ++rank) {
+      const auto& of_rank = batches[static_cast<std::size_t>(rank)];
+      ASSERT_EQ(of_rank.size(), schedule.ranks[static_cast<std::size_t>(rank)].size() + 1);
+      for (const auto& batch : of_rank) {
+        for (const Hop& hop : batch) {
+          ASSERT_NE(hop.peer, rank);
+          const Id id{hop.forward ? 1 : 0, hop.direction, hop.stage, hop.micro_batch};
+          if (hop.send) sent[{rank, hop.peer}].push_back(id);
+          if (!hop.send) received[{hop.peer, rank}].push_back(id);
+        }
+      }
+    }
+    EXPECT_EQ(sent, received);
+    // Per micro-batch P-1 activations and P-1 gradients hop between the ranks of neighbouring stages.
+    std::size_t messages = 0;
+    for (const auto& [pair, ids] : sent) messages += ids.size();
+    EXPECT_EQ(messages, static_cast<std::size_t>(2 * (schedule.shape.ranks - 1) * schedule.shape.micro_batches));
+  });
+}
+
+TEST_P(EveryShape, ActivationsStayWithinTheBound) {
+  for_each([](const Case& c, const Schedule& schedule) {
+    const auto evaluation = evaluate(schedule, {});
+    ASSERT_TRUE(evaluation);
+    for (std::int32_t rank = 0; rank < c.shape.ranks; ++rank) {
+      const std::int32_t peak = evaluation->peak_activations[static_cast<std::size_t>(rank)];
+      EXPECT_GE(peak, 1);
+      EXPECT_LE(peak, c.kind->activation_bound(c.shape, rank));
+    }
+  });
+}
+
+TEST_P(EveryShape, ExactMakespanIsWhatTheClockGives) {
+  for_each([](const Case& c, const Schedule& schedule) {
+    const ScheduleCosts costs{.F = 1, .B = 2, .I = 1.1, .W = 0.9, .FB = 2.7, .p2p = 0};
+    const auto evaluation = evaluate(schedule, costs);
+    ASSERT_TRUE(evaluation);
+    if (const auto exact = c.kind->exact_makespan(c.shape, costs)) {
+      EXPECT_NEAR(evaluation->makespan, *exact, 1e-9 * *exact);
+    } else {
+      EXPECT_LT(c.shape.micro_batches, c.shape.ranks);  // the only shapes without a form at these costs
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Registry, EveryShape, testing::ValuesIn(schedule_kinds().begin(), schedule_kinds().end()),
+                         [](const auto& param) { return "kind_" + std::string(param.param->name()); });
+
+ScheduleCosts random_costs() {
+  const auto cost = [] { return *rc::gen::inRange(0, 1000) / 100.0; };
+  ScheduleCosts costs{.F = cost(), .B = 0, .I = cost(), .W = cost(), .FB = cost(), .p2p = cost() / 10};
+  costs.B = costs.I + costs.W;
+  return costs;
+}
+
+Case random_case() { return *rc::gen::elementOf(cases()); }
+
+RC_GTEST_PROP(SchedulesContract, MakespanIsAtLeastTheWorkOfEveryRank, ()) {
+  const Case c = random_case();
+  const ScheduleCosts costs = random_costs();
+  for (const PointToPoint mode : {PointToPoint::eager, PointToPoint::batched}) {
+    const auto evaluation = evaluate(c.kind->build(c.shape), costs, mode);
+    RC_ASSERT(evaluation.has_value());
+    for (std::size_t rank = 0; rank < evaluation->busy.size(); ++rank) {
+      const double rounding = 1e-9 * (1 + evaluation->makespan);
+      RC_ASSERT(evaluation->makespan >= evaluation->window[rank] - rounding);
+      RC_ASSERT(evaluation->window[rank] >= evaluation->busy[rank] - rounding);
+      RC_ASSERT(evaluation->idle[rank] >= -rounding);
+    }
+  }
+}
+
+RC_GTEST_PROP(SchedulesContract, MakespanGrowsWithEveryCost, ()) {
+  const Case c = random_case();
+  const Schedule schedule = c.kind->build(c.shape);
+  const ScheduleCosts costs = random_costs();
+  const double more = *rc::gen::inRange(1, 500) / 100.0;
+  for (const PointToPoint mode : {PointToPoint::eager, PointToPoint::batched}) {
+    const double before = evaluate(schedule, costs, mode)->makespan;
+    for (double ScheduleCosts::*field : {&ScheduleCosts::F, &ScheduleCosts::B, &ScheduleCosts::I, &ScheduleCosts::W,
+                                         &ScheduleCosts::FB, &ScheduleCosts::p2p}) {
+      ScheduleCosts dearer = costs;
+      dearer.*field += more;
+      RC_ASSERT(evaluate(schedule, dearer, mode)->makespan >= before - 1e-9 * (1 + before));
+    }
+  }
+}
+
+TEST(SchedulesContract, NamesAreUniqueAndFound) {
+  std::map<std::string_view, int> names;
+  for (const ScheduleKind* kind : schedule_kinds()) {
+    EXPECT_EQ(++names[kind->name()], 1);
+    const auto found = find_schedule(kind->name());
+    ASSERT_TRUE(found);
+    EXPECT_EQ(*found, kind);
+  }
+}
+
+TEST(SchedulesContract, UnknownNameIsInputErrorWithTheNearest) {
+  const auto found = find_schedule("dualpip");
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().kind, ErrorKind::input);
+  EXPECT_NE(found.error().hint.find("'dualpipe'"), std::string::npos);
+}
+
+TEST(SchedulesContract, NoScheduleWithoutRanksMicroBatchesOrChunksNorWithTooMany) {
+  for (const ScheduleKind* kind : schedule_kinds()) {
+    for (const ScheduleShape shape : {ScheduleShape{.ranks = 0}, ScheduleShape{.ranks = 4, .micro_batches = 0},
+                                      ScheduleShape{.ranks = 4, .micro_batches = 8, .virtual_stages = 0},
+                                      ScheduleShape{.ranks = 2'000'000'000, .micro_batches = 2'000'000'000}}) {
+      const auto checked = kind->check(shape);
+      ASSERT_FALSE(checked) << kind->name();
+      EXPECT_EQ(checked.error().kind, ErrorKind::infeasible);
+      EXPECT_FALSE(checked.error().message.empty());
+    }
+  }
+}
+
+// Two ranks that each want the other's result first.
+TEST(SchedulesContract, ADeadlockNamesWhoWaitsForWhom) {
+  Schedule schedule;
+  schedule.kind = "crossed";
+  schedule.shape = {.ranks = 2, .micro_batches = 1};
+  schedule.stages = 2;
+  ScheduleOp forward0, forward1, backward0, backward1;
+  forward0.f_dir = forward1.f_dir = backward0.b_dir = backward1.b_dir = 0;
+  forward0.f_mb = forward1.f_mb = backward0.b_mb = backward1.b_mb = 0;
+  forward0.f_stage = backward0.b_stage = 0;
+  forward1.f_stage = backward1.b_stage = 1;
+  backward0.type = backward1.type = OpType::B;
+  schedule.ranks = {{backward0, forward0}, {forward1, backward1}};
+  for (const PointToPoint mode : {PointToPoint::eager, PointToPoint::batched}) {
+    const auto evaluation = evaluate(schedule, {}, mode);
+    ASSERT_FALSE(evaluation);
+    EXPECT_EQ(evaluation.error().kind, ErrorKind::infeasible);
+    EXPECT_NE(evaluation.error().message.find("rank 0 before op 0 (B) waits for rank"), std::string::npos)
+        << evaluation.error().message;
+    EXPECT_NE(evaluation.error().message.find("rank 1 before op 0 (F) waits for rank 0"), std::string::npos)
+        << evaluation.error().message;
+  }
+}
+
+}  // namespace
+}  // namespace plumbline::model

@@ -1,0 +1,26 @@
+// Shipped inputs and expectations on errors, shared by the tests of what is read.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "model/error.h"
+
+namespace plumbline::tests {
+
+// A file of the repository, e.g. shipped("examples/models/deepseek-v3.json").
+inline std::string shipped(const std::string& path) { return std::string(PLUMBLINE_SOURCE_DIR) + "/" + path; }
+
+// Expects an error at a place; `text` must occur in its message or hint.
+inline void expect_error(const model::Error& error, model::ErrorKind kind, const std::string& file, int line,
+                         const std::string& key, const std::string& text) {
+  EXPECT_EQ(error.kind, kind) << to_string(error);
+  EXPECT_EQ(error.file, file) << to_string(error);
+  EXPECT_EQ(error.line, line) << to_string(error);
+  EXPECT_EQ(error.key, key) << to_string(error);
+  EXPECT_NE((error.message + " " + error.hint).find(text), std::string::npos)
+      << "'" << text << "' is not in: " << to_string(error);
+}
+
+}  // namespace plumbline::tests

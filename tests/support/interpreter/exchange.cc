@@ -1,0 +1,82 @@
+#include "tests/support/interpreter/operators.h"
+
+namespace plumbline::tests {
+
+namespace {
+
+// A received token: whose, and where it stands there.
+struct Origin {
+  std::size_t rank;
+  Index token;
+};
+
+// `expert` numbered within the rank `to`, -1 if it lives elsewhere.
+double local_number(double expert, std::size_t to, const model::DispatchAttributes& attributes) {
+  const auto per_rank = static_cast<double>(attributes.experts_per_rank);
+  const double local = expert - static_cast<double>(to) * per_rank;
+  return local >= 0 && local < per_rank ? local : -1;
+}
+
+// The distinct tokens that rank `to` receives, by source and then by position. `operand`: that of the indices.
+std::vector<Origin> origins(Calls calls, std::size_t operand, std::size_t to) {
+  const auto& attributes = calls[to].attributes<model::DispatchAttributes>();
+  std::vector<Origin> result;
+  for (std::size_t rank = 0; rank < calls.size(); ++rank) {
+    const Matrix& indices = calls[rank].in(operand);
+    for (Index token = 0; token < indices.rows(); ++token)
+      if ((indices.row(token).array().unaryExpr([&](double e) { return local_number(e, to, attributes); }) >= 0).any())
+        result.push_back({rank, token});
+  }
+  return result;
+}
+
+// To every rank the rows of `operand` of the tokens that it receives.
+void send(Calls calls, std::size_t operand, std::size_t indices, std::size_t result) {
+  for (std::size_t to = 0; to < calls.size(); ++to) {
+    const std::vector<Origin> received = origins(calls, indices, to);
+    Matrix& out = calls[to].out(result);
+    out.resize(static_cast<Index>(received.size()), calls[to].in(operand).cols());
+    for (std::size_t r = 0; r < received.size(); ++r)
+      out.row(r) = calls[received[r].rank].in(operand).row(received[r].token);
+  }
+}
+
+// Back to every token the sum of what the ranks that received it hold of `operand`.
+void send_back(Calls calls, std::size_t operand, std::size_t indices, std::size_t result) {
+  for (std::size_t from = 0; from < calls.size(); ++from) {
+    const std::vector<Origin> received = origins(calls, indices, from);
+    for (std::size_t r = 0; r < received.size(); ++r)
+      calls[received[r].rank].out(result).row(received[r].token) += calls[from].in(operand).row(r);
+  }
+}
+
+}  // namespace
+
+void dispatch(Calls calls) {
+  for (std::size_t operand = 0; operand < 3; ++operand) send(calls, operand, 1, operand);
+  for (std::size_t to = 0; to < calls.size(); ++to) {
+    const auto& attributes = calls[to].attributes<model::DispatchAttributes>();
+    for (double& expert : calls[to].out(1).reshaped()) expert = local_number(expert, to, attributes);
+  }
+}
+
+void dispatch_grad(Calls calls) {
+  for (Call& call : calls) {
+    call.out(0) = Matrix::Zero(call.in(2).rows(), call.in(0).cols());
+    call.out(1) = Matrix::Zero(call.in(2).rows(), call.in(2).cols());
+  }
+  send_back(calls, 0, 2, 0);
+  send_back(calls, 1, 2, 1);
+}
+
+void combine(Calls calls) {
+  for (Call& call : calls) {
+    call.out(0) = Matrix::Zero(call.in(1).rows(), call.in(0).cols());
+    for (std::size_t addend = 2; addend < call.ins(); ++addend) call.out(0) += call.in(addend);
+  }
+  send_back(calls, 0, 1, 0);
+}
+
+void combine_grad(Calls calls) { send(calls, 0, 1, 0); }
+
+}  // namespace plumbline::tests

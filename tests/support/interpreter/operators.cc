@@ -1,0 +1,66 @@
+#include "tests/support/interpreter/operators.h"
+
+#include <map>
+#include <stdexcept>
+
+namespace plumbline::tests {
+
+namespace {
+
+using Kind = model::OperatorKind;
+
+// An operator that needs nothing of other ranks.
+template <void (*function)(Call&)>
+void each_rank(Calls calls) {
+  for (Call& call : calls) function(call);
+}
+
+const std::map<Kind, Function>& functions() {
+  static const std::map<Kind, Function> table = {
+      {Kind::matmul, each_rank<matmul>},
+      {Kind::grouped_matmul, each_rank<grouped_matmul>},
+      {Kind::attention, each_rank<attention>},
+      {Kind::attention_grad, each_rank<attention_grad>},
+      {Kind::rmsnorm, each_rank<rmsnorm>},
+      {Kind::rmsnorm_grad, each_rank<rmsnorm_grad>},
+      {Kind::cast, each_rank<cast>},
+      {Kind::cast_transpose, each_rank<transpose>},
+      {Kind::transpose, each_rank<transpose>},
+      {Kind::add, each_rank<add>},
+      {Kind::split, each_rank<split>},
+      {Kind::concatenate, each_rank<concatenate>},
+      {Kind::rotary, each_rank<rotary>},
+      {Kind::rotary_grad, each_rank<rotary_grad>},
+      {Kind::assemble_heads, each_rank<assemble_heads>},
+      {Kind::assemble_heads_grad, each_rank<assemble_heads_grad>},
+      {Kind::swiglu, each_rank<swiglu>},
+      {Kind::swiglu_grad, each_rank<swiglu_grad>},
+      {Kind::router, each_rank<router>},
+      {Kind::router_grad, each_rank<router_grad>},
+      {Kind::permute, each_rank<permute>},
+      {Kind::permute_grad, each_rank<permute_grad>},
+      {Kind::permute_transpose, each_rank<permute_transpose>},
+      {Kind::unpermute, each_rank<unpermute>},
+      {Kind::gather_rows, each_rank<gather_rows>},
+      {Kind::embedding, each_rank<embedding>},
+      {Kind::embedding_grad, each_rank<embedding_grad>},
+      {Kind::cross_entropy, each_rank<cross_entropy>},
+      {Kind::cross_entropy_grad, each_rank<cross_entropy_grad>},
+      {Kind::shift_tokens, each_rank<shift_tokens>},
+      {Kind::dispatch, dispatch},
+      {Kind::dispatch_grad, dispatch_grad},
+      {Kind::combine, combine},
+      {Kind::combine_grad, combine_grad},
+  };
+  return table;
+}
+
+}  // namespace
+
+Function function_of(Kind kind) {
+  const auto found = functions().find(kind);
+  if (found == functions().end()) throw std::logic_error("no operator of a block: " + std::string(to_string(kind)));
+  return found->second;
+}
+
+}  // namespace plumbline::tests

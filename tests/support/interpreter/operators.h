@@ -1,0 +1,62 @@
+// The operators of the graph, one function each (model/graph/attributes.h says what each computes).
+#pragma once
+
+#include "tests/support/interpreter/interpreter.h"
+
+namespace plumbline::tests {
+
+using Function = void (*)(Calls);
+
+// Throws std::logic_error for a kind that no block emits.
+Function function_of(model::OperatorKind kind);
+
+// matrix_products.cc
+void matmul(Call& call);
+void grouped_matmul(Call& call);
+
+// attention.cc
+void attention(Call& call);
+void attention_grad(Call& call);
+
+// elementwise.cc
+void rmsnorm(Call& call);
+void rmsnorm_grad(Call& call);
+void cast(Call& call);
+void transpose(Call& call);
+void add(Call& call);
+void split(Call& call);
+void concatenate(Call& call);
+void swiglu(Call& call);
+void swiglu_grad(Call& call);
+
+// heads.cc
+void rotary(Call& call);
+void rotary_grad(Call& call);
+void assemble_heads(Call& call);
+void assemble_heads_grad(Call& call);
+
+// router.cc
+void router(Call& call);
+void router_grad(Call& call);
+
+// permutation.cc: between received tokens and the rows of experts
+void permute(Call& call);
+void permute_grad(Call& call);
+void permute_transpose(Call& call);
+void unpermute(Call& call);
+void gather_rows(Call& call);
+
+// exchange.cc: between ranks
+void dispatch(Calls calls);
+void dispatch_grad(Calls calls);
+void combine(Calls calls);
+void combine_grad(Calls calls);
+
+// model_ends.cc
+void embedding(Call& call);
+void embedding_grad(Call& call);
+void cross_entropy(Call& call);
+void cross_entropy_grad(Call& call);
+void shift_tokens(Call& call);
+
+}  // namespace plumbline::tests

@@ -1,0 +1,52 @@
+// The repository as text, for tests that check rules which no compiler checks.
+#pragma once
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace plumbline::tests {
+
+struct SourceFile {
+  std::string path;  // from the root, with forward slashes
+  std::vector<std::string> lines;
+
+  std::string folder() const { return path.substr(0, path.find('/')); }  // the whole name of a file at the root
+  std::string extension() const { return std::filesystem::path(path).extension().string(); }
+};
+
+inline std::vector<std::string> read_lines(const std::filesystem::path& path) {
+  std::vector<std::string> lines;
+  std::ifstream stream(path);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+// All files under `root` with one of the extensions ("" takes files without one), ordered by path.
+// Hidden folders and build trees (folders that hold a CMakeCache.txt, and build/ at the root) are left out.
+inline std::vector<SourceFile> read_source_tree(const std::filesystem::path& root,
+                                                const std::set<std::string>& extensions) {
+  namespace fs = std::filesystem;
+  std::vector<SourceFile> files;
+  for (auto entry = fs::recursive_directory_iterator(root); entry != fs::recursive_directory_iterator(); ++entry) {
+    const fs::path& path = entry->path();
+    if (entry->is_directory()) {
+      const bool build_tree = fs::exists(path / "CMakeCache.txt") || path == root / "build";
+      if (build_tree || path.filename().string().starts_with('.')) entry.disable_recursion_pending();
+    } else if (entry->is_regular_file() && extensions.contains(path.extension().string())) {
+      files.push_back({fs::relative(path, root).generic_string(), read_lines(path)});
+    }
+  }
+  std::sort(files.begin(), files.end(), [](const SourceFile& a, const SourceFile& b) { return a.path < b.path; });
+  return files;
+}
+
+// "path:line: what", the form that editors jump to.
+inline std::string at(const SourceFile& file, std::size_t line_index, const std::string& what) {
+  return file.path + ":" + std::to_string(line_index + 1) + ": " + what;
+}
+
+}  // namespace plumbline::tests

@@ -1,0 +1,50 @@
+// A tiny model trained for one step by the interpreter: its blocks chained, the output of each being the
+// input of the next, over one batch divided among the ranks.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/support/interpreter/interpreter.h"
+#include "tests/support/tiny_models.h"
+
+namespace plumbline::tests {
+
+class TinyTraining {
+ public:
+  // Random parameters, token ids and labels; the same for every layout of the same model.
+  TinyTraining(const TinyModel& model, const TinyLayout& layout);
+
+  // By "block/tensor". Experts are whole here and divided over the ranks when they are run. A parameter
+  // that a block shares stands under the block that owns it.
+  std::map<std::string, Matrix>& parameters() { return parameters_; }
+
+  // Sum over the ranks of every loss in the model (each a mean over the rank's labelled tokens).
+  double loss() const;
+
+  struct Step {
+    double loss = 0;
+    std::map<std::string, Matrix> gradients;      // summed over ranks and sharing blocks
+    std::map<std::string, double> multiply_adds;  // by "block/phase operator"
+  };
+  Step step() const;
+
+  const std::vector<model::Graph>& graphs() const { return graphs_; }
+
+ private:
+  std::string key(std::size_t block, const model::Tensor& tensor) const;
+  Matrix part_of(std::size_t rank, const model::Tensor& tensor, const Matrix& whole) const;
+  void add_part(std::size_t rank, const model::Tensor& tensor, const Matrix& part, Matrix& whole) const;
+  std::vector<Interpreter> forward() const;
+  double loss_of(const std::vector<Interpreter>& blocks) const;
+  void backward(std::vector<Interpreter>& blocks) const;
+
+  std::size_t ranks_;
+  std::vector<model::Graph> graphs_;
+  std::map<std::string, std::string> owners_;  // name of a parameter or constant that blocks share -> its key
+  std::map<std::string, Matrix> parameters_;
+  std::map<std::string, Matrix> constants_;
+};
+
+}  // namespace plumbline::tests

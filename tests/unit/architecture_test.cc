@@ -1,0 +1,181 @@
+#include "model/architecture.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/support/inputs.h"
+#include "tests/support/temporary_directory.h"
+
+namespace plumbline::model {
+namespace {
+
+using tests::expect_error;
+using tests::shipped;
+using tests::TemporaryDirectory;
+
+Architecture load_shipped(const std::string& name) {
+  const auto model = load_architecture(shipped("examples/models/" + name + ".json"));
+  EXPECT_TRUE(model) << to_string(model.error());
+  return model.value_or(Architecture{});
+}
+
+// A small llama file, one key per line; `replaced` takes the place of the line with its key.
+std::string llama(const std::string& key = "", const std::string& replaced = "") {
+  std::string text = "{\n\"model_type\": \"llama\"";
+  for (const char* line : {"\"hidden_size\": 64", "\"intermediate_size\": 128", "\"num_attention_heads\": 4",
+                           "\"num_hidden_layers\": 2", "\"vocab_size\": 1000"}) {
+    const bool is_key = !key.empty() && std::string(line).starts_with("\"" + key + "\"");
+    if (is_key && replaced.empty()) continue;
+    text += std::string(",\n") + (is_key ? replaced : line);
+  }
+  return text + "\n}\n";
+}
+
+TEST(Architecture, ReadsDeepSeekV3) {
+  const Architecture model = load_shipped("deepseek-v3");
+  EXPECT_EQ(model.name, "deepseek-v3");
+  EXPECT_EQ(model.model_type, "deepseek_v3");
+  EXPECT_EQ(model.layers, 61);
+  EXPECT_EQ(model.hidden_size, 7168);
+  EXPECT_EQ(model.heads, 128);
+  EXPECT_EQ(model.intermediate_size, 18432);
+  EXPECT_EQ(model.vocabulary, 129280);
+  EXPECT_EQ(model.multi_token_prediction_layers, 1);
+  EXPECT_EQ(model.attention, AttentionKind::multi_head_latent);
+  EXPECT_EQ(model.latent.q_lora_rank, 1536);
+  EXPECT_EQ(model.latent.kv_lora_rank, 512);
+  EXPECT_EQ(model.query_key_head_dim(), 192);  // 128 without and 64 with rotary embedding
+  EXPECT_EQ(model.value_head_dim(), 128);
+  EXPECT_EQ(model.experts.routed_experts, 256);
+  EXPECT_EQ(model.experts.shared_experts, 1);
+  EXPECT_EQ(model.experts.experts_per_token, 8);
+  EXPECT_EQ(model.experts.intermediate_size, 2048);
+  EXPECT_EQ(model.experts.groups, 8);
+  EXPECT_EQ(model.experts.groups_per_token, 4);
+  EXPECT_EQ(model.experts.score, ScoreFunction::sigmoid);
+  EXPECT_EQ(model.experts.group_score_experts, 2);
+  EXPECT_TRUE(model.experts.normalise_weights);
+  EXPECT_DOUBLE_EQ(model.experts.scaling_factor, 2.5);
+  // The first three layers are dense.
+  EXPECT_FALSE(model.is_moe_layer(2));
+  EXPECT_TRUE(model.is_moe_layer(3));
+}
+
+TEST(Architecture, ReadsDeepSeekV2) {
+  const Architecture model = load_shipped("deepseek-v2");
+  EXPECT_EQ(model.layers, 60);
+  EXPECT_EQ(model.hidden_size, 5120);
+  EXPECT_EQ(model.experts.routed_experts, 160);
+  EXPECT_EQ(model.experts.shared_experts, 2);
+  EXPECT_EQ(model.experts.experts_per_token, 6);
+  EXPECT_EQ(model.experts.intermediate_size, 1536);
+  EXPECT_EQ(model.experts.groups_per_token, 3);
+  EXPECT_EQ(model.experts.dense_layers_first, 1);
+  EXPECT_EQ(model.experts.score, ScoreFunction::softmax);
+  EXPECT_EQ(model.experts.group_score_experts, 1);
+  EXPECT_FALSE(model.experts.normalise_weights);
+  EXPECT_DOUBLE_EQ(model.experts.scaling_factor, 16.0);
+  EXPECT_EQ(model.multi_token_prediction_layers, 0);
+}
+
+TEST(Architecture, ReadsDenseModels) {
+  const Architecture deepseek = load_shipped("deepseek-67b");
+  EXPECT_EQ(deepseek.layers, 95);
+  EXPECT_EQ(deepseek.intermediate_size, 22016);
+  EXPECT_EQ(deepseek.key_value_heads, 8);
+  EXPECT_EQ(deepseek.query_key_head_dim(), 128);  // 8192 / 64
+  EXPECT_FALSE(deepseek.is_moe_layer(10));
+  const Architecture small = load_shipped("llama-3-8b");
+  EXPECT_EQ(small.layers, 32);
+  EXPECT_EQ(small.vocabulary, 128256);
+  EXPECT_EQ(small.value_head_dim(), 128);  // 4096 / 32
+  const Architecture large = load_shipped("llama-3-405b");
+  EXPECT_EQ(large.layers, 126);
+  EXPECT_EQ(large.hidden_size, 16384);
+  EXPECT_EQ(large.intermediate_size, 53248);
+  EXPECT_DOUBLE_EQ(large.rope_theta, 500000.0);
+}
+
+TEST(Architecture, MissingAndNullKeysTakeHuggingFaceDefaultsAndUnknownOnesAreIgnored) {
+  const TemporaryDirectory folder;
+  const auto path = folder.write("tiny.json", llama("vocab_size",
+                                                    "\"vocab_size\": 1000, \"num_key_value_heads\": null,"
+                                                    " \"something_new\": {\"a\": [1]}"));
+  const auto model = load_architecture(path.string());
+  ASSERT_TRUE(model) << to_string(model.error());
+  EXPECT_EQ(model->key_value_heads, 4);  // as many as heads
+  EXPECT_EQ(model->head_dim, 16);        // 64 / 4
+  EXPECT_DOUBLE_EQ(model->norm_epsilon, 1e-6);
+  EXPECT_FALSE(model->tied_embedding);
+}
+
+TEST(Architecture, NullQueryRankMeansNoCompression) {
+  const TemporaryDirectory folder;
+  const std::string text = R"({"model_type": "deepseek_v2", "hidden_size": 64, "intermediate_size": 128,
+    "num_attention_heads": 4, "num_hidden_layers": 2, "vocab_size": 100, "kv_lora_rank": 8, "qk_nope_head_dim": 16,
+    "qk_rope_head_dim": 8, "v_head_dim": 16, "n_routed_experts": 8, "num_experts_per_tok": 2,
+    "moe_intermediate_size": 32, "q_lora_rank": null, "topk_method": "greedy", "n_group": 4, "topk_group": 1})";
+  const auto model = load_architecture(folder.write("lite.json", text).string());
+  ASSERT_TRUE(model) << to_string(model.error());
+  EXPECT_EQ(model->latent.q_lora_rank, 0);
+  EXPECT_EQ(model->experts.groups, 1);  // greedy routing has no groups
+  EXPECT_EQ(model->multi_token_prediction_layers, 0);
+}
+
+struct BadModel {
+  const char* what;
+  std::string text;
+  int line;
+  const char* key;
+  const char* says;
+};
+
+class BadArchitecture : public testing::TestWithParam<BadModel> {};
+
+TEST_P(BadArchitecture, IsAnInputErrorAtItsPlace) {
+  const TemporaryDirectory folder;
+  const std::string path = folder.write("config.json", GetParam().text).string();
+  const auto model = load_architecture(path);
+  ASSERT_FALSE(model);
+  expect_error(model.error(), ErrorKind::input, path, GetParam().line, GetParam().key, GetParam().says);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Files, BadArchitecture,
+    testing::Values(
+        BadModel{"unknown_type", "{\n\"model_type\": \"deepseek_v33\"}", 2, "model_type", "did you mean 'deepseek_v3'"},
+        BadModel{"unlike_any_type", "{\n\"model_type\": \"gpt2\"}", 2, "model_type",
+                 "known: deepseek_v2, deepseek_v3, llama"},
+        BadModel{"no_type", "{}", 0, "model_type", "required key is missing"},
+        BadModel{"missing_dimension", llama("hidden_size"), 0, "hidden_size", "required dimension is missing"},
+        BadModel{"zero_dimension", llama("hidden_size", "\"hidden_size\": 0"), 3, "hidden_size", "found 0"},
+        BadModel{"negative_dimension", llama("num_hidden_layers", "\"num_hidden_layers\": -3"), 6, "num_hidden_layers",
+                 "found -3"},
+        BadModel{"huge_dimension", llama("vocab_size", "\"vocab_size\": 18446744073709551615"), 7, "vocab_size",
+                 "to 1000000"},
+        BadModel{"text_dimension", llama("hidden_size", "\"hidden_size\": \"64\""), 3, "hidden_size", "found \"64\""},
+        BadModel{"fraction", llama("hidden_size", "\"hidden_size\": 64.5"), 3, "hidden_size", "found 64.5"},
+        BadModel{"uneven_heads", llama("vocab_size", "\"vocab_size\": 9,\n\"num_key_value_heads\": 3"), 8,
+                 "num_key_value_heads", "evenly"},
+        BadModel{"wrong_flag", llama("vocab_size", "\"vocab_size\": 9,\n\"tie_word_embeddings\": 1"), 8,
+                 "tie_word_embeddings", "true or false"},
+        BadModel{"syntax", "{\n\"model_type\": \"llama\",\n\"hidden_size\": ,\n}", 3, "", "not valid JSON"},
+        BadModel{"empty", "", 1, "", "not valid JSON"}, BadModel{"list", "[1, 2]", 1, "", "expected a JSON object"}),
+    [](const auto& parameter) { return std::string(parameter.param.what); });
+
+TEST(Architecture, MissingFileIsAnInputError) {
+  const auto model = load_architecture("/nowhere/config.json");
+  ASSERT_FALSE(model);
+  expect_error(model.error(), ErrorKind::input, "/nowhere/config.json", 0, "", "no such file");
+}
+
+TEST(Architecture, FolderIsAnInputError) {
+  const TemporaryDirectory folder;
+  const auto model = load_architecture(folder.path().string());
+  ASSERT_FALSE(model);
+  expect_error(model.error(), ErrorKind::input, folder.path().string(), 0, "", "folder");
+}
+
+}  // namespace
+}  // namespace plumbline::model

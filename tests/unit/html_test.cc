@@ -1,0 +1,105 @@
+#include "reports/html.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "reports/svg.h"
+#include "tests/support/example_result.h"
+
+namespace plumbline::reports {
+namespace {
+
+const std::vector<Comparison> comparisons = {{"step <time>", "s", 20.0, 19.926, "a & b"}};
+
+std::string page() {
+  return to_html(support::example_result(), support::example_plan(), support::example_timeline(),
+                 support::example_rank_names(), comparisons);
+}
+
+// Every element that is opened is closed in order; <meta> and the doctype have no end tag. Text and attributes
+// hold no bare angle brackets, so each '<' begins a tag and the next '>' ends it.
+void expect_balanced(const std::string& text) {
+  std::vector<std::string> open;
+  for (std::size_t at = text.find('<'); at != std::string::npos; at = text.find('<', at + 1)) {
+    const std::size_t end = text.find('>', at);
+    ASSERT_NE(end, std::string::npos);
+    const bool closing = text[at + 1] == '/';
+    const std::size_t name_at = at + (closing ? 2 : 1);
+    const std::string name = text.substr(name_at, text.find_first_of(" />", name_at) - name_at);
+    if (name == "meta" || name == "!DOCTYPE" || text[end - 1] == '/') continue;
+    if (closing) {
+      ASSERT_FALSE(open.empty()) << "unexpected </" << name << ">";
+      ASSERT_EQ(open.back(), name);
+      open.pop_back();
+    } else {
+      open.push_back(name);
+    }
+  }
+  EXPECT_TRUE(open.empty()) << "left open: " << (open.empty() ? "" : open.back());
+}
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t found = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+TEST(Html, TagsBalance) {
+  expect_balanced(page());
+  expect_balanced(to_html({}, {}, {}, {}, {}));
+}
+
+TEST(Html, EscapesTextOfPlanAndSources) {
+  const std::string text = page();
+  EXPECT_NE(text.find("a source &lt;with&gt; &quot;marks&quot; &amp; more"), std::string::npos);
+  EXPECT_EQ(text.find("<with>"), std::string::npos);
+  EXPECT_NE(text.find("step &lt;time&gt;"), std::string::npos);
+  auto plan = support::example_plan();
+  plan.model.config = "<script>alert(1)</script>.json";
+  const std::string hostile = to_html(support::example_result(), plan, {}, {}, {});
+  EXPECT_EQ(hostile.find("<script"), std::string::npos);
+}
+
+TEST(Html, IsSelfContained) {
+  const std::string text = page();
+  for (const char* part : {"http:", "https:", "src=", "<script", "<link", "url(", "@import"}) {
+    EXPECT_EQ(text.find(part), std::string::npos) << part;
+  }
+  EXPECT_NE(text.find("prefers-color-scheme: dark"), std::string::npos);
+}
+
+TEST(Html, TellsTheStory) {
+  const std::string text = page();
+  for (const char* part : {"What training example-moe costs", "<b>20.00 s</b>", "the plan fits", "+0.4 %", "$5.592 M",
+                           "capacity 84.9 GB", "overlapped pair", "launch.gap", "[parallelism]", "assumed"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part;
+  }
+}
+
+TEST(Html, SameInputSameBytes) { EXPECT_EQ(page(), page()); }
+
+TEST(PipelineSvg, OneRectanglePerSlot) {
+  const auto timeline = support::example_timeline();
+  const std::string svg = pipeline_svg(timeline, support::example_rank_names());
+  expect_balanced(svg);
+  std::size_t slots = 0;
+  for (const auto& span : timeline.spans) slots += span.depth == 0;
+  EXPECT_EQ(count(svg, "<rect class=\"slot-"), slots);
+  EXPECT_EQ(count(svg, "<rect class=\"idle\""), 16u);
+  EXPECT_NE(svg.find("FB, micro-batch 3: 133.0 ms"), std::string::npos);
+  EXPECT_NE(svg.find("time in seconds"), std::string::npos);
+}
+
+TEST(PipelineSvg, ManySlotsBecomePaths) {
+  const std::string svg = pipeline_svg(support::example_timeline(1500), {});
+  expect_balanced(svg);
+  EXPECT_EQ(count(svg, "<path class=\"slot-FB\""), 16u);
+  EXPECT_EQ(count(svg, "<rect class=\"slot-"), 0u);
+}
+
+TEST(PipelineSvg, NothingToDrawIsEmpty) { EXPECT_EQ(pipeline_svg({}, {}), ""); }
+
+}  // namespace
+}  // namespace plumbline::reports

@@ -1,0 +1,118 @@
+#include "reports/json.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "model/version.h"
+#include "tests/support/example_result.h"
+
+namespace plumbline::reports {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::vector<std::string> keys_of(const Json& json) {
+  std::vector<std::string> keys;
+  for (const auto& item : json.items()) keys.push_back(item.key());
+  return keys;
+}
+
+// The contract's keys, in its order; what we add may only follow them.
+void expect_begins_with(const Json& json, const std::vector<std::string>& contract) {
+  const auto keys = keys_of(json);
+  ASSERT_GE(keys.size(), contract.size());
+  EXPECT_EQ(std::vector<std::string>(keys.begin(), keys.begin() + static_cast<std::ptrdiff_t>(contract.size())),
+            contract);
+}
+
+class ResultJson : public testing::Test {
+ protected:
+  Json json = Json::parse(to_json(support::example_result(), support::example_plan()));
+};
+
+TEST_F(ResultJson, HasTheContractsKeysInOrder) {
+  EXPECT_EQ(keys_of(json), (std::vector<std::string>{"plumbline", "step", "interval", "bound", "run", "memory",
+                                                     "provenance", "basis", "plan"}));
+  EXPECT_EQ(json["plumbline"]["version"], model::version);
+  EXPECT_EQ(json["plumbline"]["schema"], model::schema);
+  expect_begins_with(json["step"], {"time_s", "tokens_per_s", "tokens_per_s_per_gpu", "model_tflops_per_gpu",
+                                    "model_tflops_per_gpu_causal", "mfu", "mfu_causal", "bubble_s",
+                                    "exposed_communication_s", "optimizer_s", "slots_s", "chunk_s"});
+  EXPECT_EQ(keys_of(json["step"]["slots_s"]), (std::vector<std::string>{"F", "B", "I", "W", "FB"}));
+  EXPECT_EQ(keys_of(json["step"]["chunk_s"]), (std::vector<std::string>{"F", "B", "I", "W", "FB"}));
+  expect_begins_with(json["run"], {"tokens", "steps", "days", "gpu_hours", "cost_usd", "goodput", "phases",
+                                   "total_gpu_hours", "total_cost_usd"});
+  expect_begins_with(json["run"]["phases"][0], {"name", "gpu_hours", "kind"});
+  expect_begins_with(json["memory"], {"peak_bytes", "capacity_bytes", "fits", "stages"});
+  expect_begins_with(json["provenance"][0], {"parameter", "value", "unit", "kind", "source", "share_of_step"});
+}
+
+TEST_F(ResultJson, KeepsValuesExactly) {
+  EXPECT_EQ(json["step"]["slots_s"]["FB"].get<double>(), 14.05);
+  EXPECT_EQ(json["step"]["mfu"].get<double>(), 0.4366);
+  EXPECT_EQ(json["memory"]["capacity_bytes"].get<double>(), 84.94e9);
+  EXPECT_EQ(json["provenance"][4]["kind"], "assumed");
+  EXPECT_EQ(json["run"]["phases"][1]["kind"], "published");
+}
+
+TEST_F(ResultJson, NotComputedIsNull) {
+  EXPECT_TRUE(json["step"]["slots_s"]["I"].is_null());
+  EXPECT_EQ(json["interval"].dump(), R"({"time_s":{"p10":null,"p50":null,"p90":null}})");
+  auto result = support::example_result();
+  result.run.reset();
+  result.bound_s.reset();
+  result.step.bubble_s.reset();
+  result.step.mfu = std::nan("");
+  const Json empty = Json::parse(to_json(result, support::example_plan()));
+  EXPECT_TRUE(empty["run"].is_null());
+  EXPECT_TRUE(empty["bound"]["time_s"].is_null());
+  EXPECT_TRUE(empty["step"]["bubble_s"].is_null());
+  EXPECT_TRUE(empty["step"]["mfu"].is_null());
+}
+
+TEST_F(ResultJson, OneMemoryEntryPerPipelineRank) {
+  const Json& stages = json["memory"]["stages"];
+  ASSERT_EQ(stages.size(), 16u);
+  expect_begins_with(stages[3], {"stage", "stages", "parameters_bytes", "gradients_bytes", "optimizer_bytes",
+                                 "activations_bytes", "buffers_bytes", "peak_bytes"});
+  EXPECT_EQ(stages[3]["stage"], 3);
+  EXPECT_EQ(stages[3]["stages"], Json({3, 12}));
+}
+
+TEST_F(ResultJson, EmbedsTheWholePlanNested) {
+  const Json& plan = json["plan"];
+  EXPECT_EQ(plan["parallelism"]["pipeline"], 16);
+  EXPECT_EQ(plan["precision"]["gemm"], "fp8");
+  EXPECT_EQ(plan["schedule"]["layers_per_stage"].size(), 16u);
+  EXPECT_TRUE(plan["cluster"]["nic_gbps"].is_null());
+  EXPECT_EQ(plan["overlap"]["gradient_reduce"], true);
+  EXPECT_EQ(plan["run"]["phase"][0]["name"], "context_extension");
+  // Every key that a plan file may hold is there, plus run.phase.
+  std::size_t fields = 0, embedded = 0;
+  const auto source = support::example_plan();
+  model::visit_fields(source, [&](const char*, const auto&) { ++fields; });
+  for (const auto& section : plan) embedded += section.size();
+  EXPECT_EQ(embedded, fields + 1);
+}
+
+TEST_F(ResultJson, SameInputSameBytes) {
+  EXPECT_EQ(to_json(support::example_result(), support::example_plan()),
+            to_json(support::example_result(), support::example_plan()));
+}
+
+TEST(MemoryJson, HasTheEnvelopeAndTheMemoryOnly) {
+  const Json json = Json::parse(memory_to_json(support::example_result().memory, support::example_plan()));
+  EXPECT_EQ(keys_of(json), (std::vector<std::string>{"plumbline", "memory", "plan"}));
+  EXPECT_EQ(json["memory"]["fits"], true);
+}
+
+TEST(ResultJsonText, SurvivesBytesThatAreNotUtf8) {
+  auto plan = support::example_plan();
+  plan.model.config = "caf\xe9.json";
+  EXPECT_NO_THROW({ EXPECT_TRUE(Json::accept(to_json(support::example_result(), plan))); });
+}
+
+}  // namespace
+}  // namespace plumbline::reports

@@ -1,0 +1,184 @@
+#include "model/layout.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+
+#include "tests/support/inputs.h"
+
+namespace plumbline::model {
+namespace {
+
+using tests::expect_error;
+using tests::shipped;
+
+const std::string plan_path = shipped("examples/deepseek-v3-2048xh800.toml");
+
+Plan deepseek_plan() { return load_plan(plan_path, {}).value_or(Plan{}); }
+
+Architecture architecture(const std::string& name) {
+  return load_architecture(shipped("examples/models/" + name + ".json")).value_or(Architecture{});
+}
+
+// A dense plan without a pipeline on 8 GPUs.
+Plan dense_plan() {
+  Plan plan;
+  plan.cluster.gpus = 8;
+  plan.batch = {.sequence_length = 4096, .micro_batch_size = 2, .global_batch_size = 32};
+  return plan;
+}
+
+TEST(Layout, DeepSeekV3) {
+  const auto layout = make_layout(deepseek_plan(), architecture("deepseek-v3"));
+  ASSERT_TRUE(layout) << to_string(layout.error());
+  EXPECT_EQ(layout->data, 128);           // 2048 / 16
+  EXPECT_EQ(layout->micro_batches, 120);  // 15360 / (128 * 1)
+  EXPECT_EQ(layout->tokens_per_micro_batch, 4096);
+  EXPECT_EQ(layout->stages, 16);
+  EXPECT_EQ(layout->experts_per_rank, 4);  // 256 / 64
+  EXPECT_EQ(layout->expert_replicas, 2);   // 128 / 64
+  EXPECT_TRUE(layout->two_directions);
+  EXPECT_EQ(layout->dense_group, 256);  // 128, over both ranks that hold a stage
+  EXPECT_EQ(layout->expert_group, 4);   // 2, over both ranks that hold a stage
+  ASSERT_EQ(layout->stage_layers.size(), 16u);
+  EXPECT_EQ(layout->stage_layers[0], (std::vector<std::int64_t>{0, 1, 2}));
+  EXPECT_EQ(layout->stage_layers[15], (std::vector<std::int64_t>{59, 60}));
+}
+
+TEST(Layout, OneDirectionIsNotDoubled) {
+  Plan plan = deepseek_plan();
+  plan.schedule.kind = "1f1b";
+  const auto layout = make_layout(plan, architecture("deepseek-v3"));
+  ASSERT_TRUE(layout) << to_string(layout.error());
+  EXPECT_FALSE(layout->two_directions);
+  EXPECT_EQ(layout->dense_group, 128);
+  EXPECT_EQ(layout->expert_group, 2);
+}
+
+TEST(Layout, DenseModelOnEightGpus) {
+  const auto layout = make_layout(dense_plan(), architecture("llama-3-8b"));
+  ASSERT_TRUE(layout) << to_string(layout.error());
+  EXPECT_EQ(layout->data, 8);
+  EXPECT_EQ(layout->micro_batches, 2);              // 32 / (8 * 2)
+  EXPECT_EQ(layout->tokens_per_micro_batch, 8192);  // 2 sequences of 4096
+  EXPECT_EQ(layout->stages, 1);
+  EXPECT_EQ(layout->experts_per_rank, 0);
+  EXPECT_EQ(layout->dense_group, 8);
+  EXPECT_EQ(layout->stage_layers.at(0).size(), 32u);
+}
+
+TEST(Layout, TheShippedMinimalPlanIsValid) {
+  const auto plan = load_plan(shipped("examples/llama-3-8b-64xh800.toml"), {});
+  ASSERT_TRUE(plan) << to_string(plan.error());
+  const auto layout = make_layout(*plan, architecture("llama-3-8b"));
+  ASSERT_TRUE(layout) << to_string(layout.error());
+  EXPECT_EQ(layout->data, 32);           // 64 / 2
+  EXPECT_EQ(layout->micro_batches, 16);  // 512 / 32
+}
+
+TEST(Layout, SpreadsLayersEvenlyAndInOrder) {
+  for (const std::int64_t pipeline : {1, 2, 3, 4, 7, 16, 61}) {
+    Plan plan = deepseek_plan();
+    plan.cluster.gpus = 64 * pipeline;
+    plan.parallelism.pipeline = pipeline;
+    plan.batch.global_batch_size = 64 * 122;
+    plan.schedule.kind = "1f1b";
+    plan.schedule.layers_per_stage.clear();
+    const auto layout = make_layout(plan, architecture("deepseek-v3"));
+    ASSERT_TRUE(layout) << to_string(layout.error());
+    std::int64_t next = 0;
+    std::size_t fewest = 61, most = 0;
+    for (const auto& layers : layout->stage_layers) {
+      for (const std::int64_t layer : layers) EXPECT_EQ(layer, next++);
+      fewest = std::min(fewest, layers.size());
+      most = std::max(most, layers.size());
+    }
+    EXPECT_EQ(next, 61);
+    EXPECT_LE(most - fewest, 1u);
+    EXPECT_EQ(layout->stage_layers.back().size(), fewest);  // the head comes on top
+  }
+}
+
+struct Refused {
+  const char* what;
+  std::function<void(Plan&)> change;
+  const char* key;
+  const char* says;
+};
+
+class RefusedLayout : public testing::TestWithParam<Refused> {};
+
+TEST_P(RefusedLayout, IsInfeasibleWithReasonAndHint) {
+  Plan plan = deepseek_plan();
+  GetParam().change(plan);
+  const auto layout = make_layout(plan, architecture("deepseek-v3"));
+  ASSERT_FALSE(layout);
+  expect_error(layout.error(), ErrorKind::infeasible, plan_path, 0, GetParam().key, GetParam().says);
+  EXPECT_FALSE(layout.error().hint.empty()) << to_string(layout.error());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Plans, RefusedLayout,
+    testing::Values(
+        Refused{"gpus", [](Plan& p) { p.cluster.gpus = 2040; }, "cluster.gpus", "use 2032 or 2048"},
+        Refused{"few_gpus", [](Plan& p) { p.cluster.gpus = 8; }, "cluster.gpus", "use 16 GPUs"},
+        Refused{"batch", [](Plan& p) { p.batch.global_batch_size = 15361; }, "batch.global_batch_size",
+                "use 15360 or 15488"},
+        Refused{"micro_batch", [](Plan& p) { p.batch.micro_batch_size = 7; }, "batch.global_batch_size", "128 * 7"},
+        Refused{"stage_count", [](Plan& p) { p.schedule.layers_per_stage.pop_back(); }, "schedule.layers_per_stage",
+                "15 entries"},
+        Refused{"layer_sum", [](Plan& p) { p.schedule.layers_per_stage[0] = 4; }, "schedule.layers_per_stage",
+                "hold 62 layers"},
+        Refused{"experts_do_not_divide", [](Plan& p) { p.parallelism.expert = 24; }, "parallelism.expert",
+                "does not divide"},
+        Refused{"experts_over_data", [](Plan& p) { p.parallelism.expert = 256; }, "parallelism.expert",
+                "larger than the 128"},
+        Refused{"odd_dualpipe",
+                [](Plan& p) {
+                  p.parallelism.pipeline = 1;
+                  p.schedule.layers_per_stage.clear();
+                  p.batch.global_batch_size = 2048 * 8;
+                },
+                "parallelism.pipeline", "even"},
+        Refused{"few_micro_batches", [](Plan& p) { p.batch.global_batch_size = 128 * 30; }, "batch.global_batch_size",
+                "32"},
+        Refused{"tensor", [](Plan& p) { p.parallelism.tensor = 2; }, "parallelism.tensor", "data, pipeline and expert"},
+        Refused{"context", [](Plan& p) { p.parallelism.context = 2; }, "parallelism.context", "not simulated"},
+        Refused{"expert_tensor", [](Plan& p) { p.parallelism.expert_tensor = 2; }, "parallelism.expert_tensor",
+                "not simulated"},
+        Refused{"virtual_stages", [](Plan& p) { p.schedule.virtual_stages = 2; }, "schedule.virtual_stages",
+                "not simulated"},
+        Refused{"zero_2", [](Plan& p) { p.parallelism.zero_stage = 2; }, "parallelism.zero_stage", "set it to 0 or 1"}),
+    [](const auto& parameter) { return std::string(parameter.param.what); });
+
+TEST(Layout, ExpertsThatDoNotDivideOverTheRanksAreRefused) {
+  Plan plan = deepseek_plan();
+  plan.cluster.gpus = 16 * 96;
+  plan.parallelism.expert = 96;
+  plan.batch.global_batch_size = 96 * 120;
+  const auto layout = make_layout(plan, architecture("deepseek-v3"));
+  ASSERT_FALSE(layout);
+  expect_error(layout.error(), ErrorKind::infeasible, plan_path, 0, "parallelism.expert", "256 routed experts");
+}
+
+TEST(Layout, DenseModelHasNoExpertParallelism) {
+  Plan plan = dense_plan();
+  plan.parallelism.expert = 2;
+  const auto layout = make_layout(plan, architecture("llama-3-8b"));
+  ASSERT_FALSE(layout);
+  expect_error(layout.error(), ErrorKind::infeasible, "", 0, "parallelism.expert", "no experts");
+}
+
+TEST(Layout, MoreStagesThanLayersAreRefused) {
+  Plan plan = dense_plan();
+  plan.cluster.gpus = 64;
+  plan.parallelism.pipeline = 64;
+  const auto layout = make_layout(plan, architecture("llama-3-8b"));
+  ASSERT_FALSE(layout);
+  expect_error(layout.error(), ErrorKind::infeasible, "", 0, "parallelism.pipeline", "at most 32 stages");
+}
+
+}  // namespace
+}  // namespace plumbline::model

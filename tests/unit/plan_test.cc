@@ -1,0 +1,248 @@
+#include "model/plan.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/support/inputs.h"
+#include "tests/support/temporary_directory.h"
+
+namespace plumbline::model {
+namespace {
+
+using tests::expect_error;
+using tests::shipped;
+using tests::TemporaryDirectory;
+
+// Ten lines that make a plan; what is appended starts on line 11.
+const std::string minimal = R"([model]
+config = "m.json"
+[cluster]
+topology = "h800-rail-fat-tree"
+gpus = 64
+[batch]
+sequence_length = 4096
+micro_batch_size = 1
+global_batch_size = 256
+# end of what is required
+)";
+
+Plan load(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  const TemporaryDirectory folder;
+  const auto plan = load_plan(folder.write("plan.toml", text).string(), overrides);
+  EXPECT_TRUE(plan) << to_string(plan.error());
+  return plan.value_or(Plan{});
+}
+
+// Every field equal, phases included; the file they came from may differ.
+void expect_same(const Plan& a, const Plan& b) {
+  EXPECT_EQ(to_toml(a), to_toml(b));
+  ASSERT_EQ(a.run.phases.size(), b.run.phases.size());
+  EXPECT_EQ(a.run.tokens, b.run.tokens);
+  EXPECT_EQ(a.overlap.gradient_bucket_bytes, b.overlap.gradient_bucket_bytes);
+  EXPECT_EQ(a.schedule.layers_per_stage, b.schedule.layers_per_stage);
+}
+
+TEST(Plan, MinimalPlanTakesTheDefaults) {
+  const Plan plan = load(minimal);
+  EXPECT_EQ(plan.cluster.gpus, 64);
+  EXPECT_EQ(plan.parallelism.pipeline, 1);
+  EXPECT_EQ(plan.parallelism.expert_tensor, 1);
+  EXPECT_EQ(plan.schedule.kind, "1f1b");
+  EXPECT_TRUE(plan.schedule.layers_per_stage.empty());
+  EXPECT_EQ(plan.precision.gemm, Precision::bf16);
+  EXPECT_EQ(plan.precision.gradients, Precision::fp32);
+  EXPECT_EQ(plan.precision.optimizer_moments, Precision::fp32);
+  EXPECT_EQ(plan.recompute.policy, "none");
+  EXPECT_EQ(plan.overlap.communication_sms, 0);
+  EXPECT_TRUE(plan.overlap.gradient_reduce);
+  EXPECT_FALSE(plan.routing.max_nodes_per_token);
+  EXPECT_FALSE(plan.run.tokens);
+  EXPECT_FALSE(plan.cluster.profile);
+}
+
+TEST(Plan, ReadsTheShippedDeepSeekV3Plan) {
+  const auto plan = load_plan(shipped("examples/deepseek-v3-2048xh800.toml"), {});
+  ASSERT_TRUE(plan) << to_string(plan.error());
+  EXPECT_EQ(plan->model.config, "models/deepseek-v3.json");
+  EXPECT_EQ(plan->cluster.topology, "h800-rail-fat-tree");
+  EXPECT_EQ(plan->cluster.gpus, 2048);
+  EXPECT_EQ(plan->parallelism.pipeline, 16);
+  EXPECT_EQ(plan->parallelism.expert, 64);
+  EXPECT_EQ(plan->parallelism.zero_stage, 1);
+  EXPECT_EQ(plan->batch.global_batch_size, 15360);
+  EXPECT_EQ(plan->schedule.kind, "dualpipe");
+  EXPECT_EQ(plan->schedule.layers_per_stage.size(), 16u);
+  EXPECT_EQ(plan->precision.gemm, Precision::fp8);
+  EXPECT_EQ(plan->precision.optimizer_moments, Precision::bf16);
+  EXPECT_EQ(plan->recompute.operators, (std::vector<std::string>{"rmsnorm", "mla_up_projection", "swiglu"}));
+  EXPECT_EQ(plan->overlap.communication_sms, 20);
+  EXPECT_DOUBLE_EQ(plan->routing.imbalance, 0.075);
+  EXPECT_DOUBLE_EQ(plan->run.tokens.value(), 14.8e12);
+  ASSERT_EQ(plan->run.phases.size(), 2u);
+  EXPECT_EQ(plan->run.phases[0].name, "context_extension");
+  EXPECT_DOUBLE_EQ(plan->run.phases[0].gpu_hours, 119000);
+  EXPECT_DOUBLE_EQ(plan->run.phases[1].gpu_hours, 5000);
+}
+
+TEST(Plan, PrintedPlanReadsBackTheSame) {
+  for (const char* example : {"examples/deepseek-v3-2048xh800.toml", "examples/llama-3-8b-64xh800.toml"}) {
+    const auto plan = load_plan(shipped(example), {});
+    ASSERT_TRUE(plan) << to_string(plan.error());
+    expect_same(*plan, load(to_toml(*plan)));
+  }
+}
+
+TEST(Plan, PrintedPlanKeepsAwkwardTextAndNumbers) {
+  Plan plan = load(minimal);
+  plan.model.config = "a \"quoted\" \\ path\twith\ncontrol \x7f letters and \xc3\xa9.json";
+  plan.cluster.nic_gbps = 0.1 + 0.2;
+  plan.routing.max_nodes_per_token = 4;
+  plan.run.tokens = 1e300;
+  plan.run.phases.push_back({"x", 1.0 / 3.0, "s"});
+  const Plan back = load(to_toml(plan));
+  EXPECT_EQ(back.model.config, plan.model.config);
+  EXPECT_EQ(back.cluster.nic_gbps, plan.cluster.nic_gbps);
+  EXPECT_EQ(back.run.phases.at(0).gpu_hours, 1.0 / 3.0);
+  expect_same(plan, back);
+}
+
+TEST(Plan, PrintsEveryKey) {
+  const Plan plan = load(minimal);
+  const std::string text = to_toml(plan);
+  visit_fields(plan, [&](std::string_view key, const auto&) {
+    const std::string leaf(key.substr(key.find('.') + 1));
+    EXPECT_NE(text.find(leaf + " "), std::string::npos) << key;
+  });
+  EXPECT_NE(text.find("# tokens is not set\n"), std::string::npos);
+  EXPECT_NE(text.find("gradient_bucket_bytes = 40000000.0\n"), std::string::npos);
+}
+
+TEST(Plan, OverridesTakeTomlValuesAndBareWords) {
+  const Plan plan =
+      load(minimal, {"parallelism.pipeline=8", "schedule.kind=gpipe", "precision.gemm=fp8",
+                     "schedule.layers_per_stage=[1, 2]", "cluster.topology=\"my cluster\"",
+                     "overlap.gradient_reduce=false", "run.tokens=1e12", "parallelism.pipeline=4",
+                     "run.phase=[{name = \"a\", gpu_hours = 3, source = \"b\"}]", "cluster.device=h100-sxm"});
+  EXPECT_EQ(plan.parallelism.pipeline, 4);  // the last one counts
+  EXPECT_EQ(plan.schedule.kind, "gpipe");
+  EXPECT_EQ(plan.precision.gemm, Precision::fp8);
+  EXPECT_EQ(plan.schedule.layers_per_stage, (std::vector<std::int64_t>{1, 2}));
+  EXPECT_EQ(plan.cluster.topology, "my cluster");
+  EXPECT_FALSE(plan.overlap.gradient_reduce);
+  EXPECT_DOUBLE_EQ(plan.run.tokens.value(), 1e12);
+  EXPECT_EQ(plan.run.phases.at(0).name, "a");
+  EXPECT_EQ(plan.cluster.device.value(), "h100-sxm");
+}
+
+TEST(Plan, OverrideMaySupplyARequiredKey) {
+  const std::string without_gpus =
+      "model.config = 'm'\ncluster.topology = 't'\n[batch]\nsequence_length = 1\n"
+      "micro_batch_size = 1\nglobal_batch_size = 1\n";
+  EXPECT_EQ(load(without_gpus, {"cluster.gpus=8"}).cluster.gpus, 8);
+}
+
+struct BadPlan {
+  const char* what;
+  std::string text;
+  int line;
+  const char* key;
+  const char* says;
+};
+
+class BadPlanFile : public testing::TestWithParam<BadPlan> {};
+
+TEST_P(BadPlanFile, IsAnInputErrorAtItsPlace) {
+  const TemporaryDirectory folder;
+  const std::string path = folder.write("plan.toml", GetParam().text).string();
+  const auto plan = load_plan(path, {});
+  ASSERT_FALSE(plan);
+  expect_error(plan.error(), ErrorKind::input, path, GetParam().line, GetParam().key, GetParam().says);
+}
+
+BadPlan appended(const char* what, const std::string& section, const std::string& entry, const char* key,
+                 const char* says) {
+  return {what, minimal + "[" + section + "]\n" + entry + "\n", 12, key, says};
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Files, BadPlanFile,
+    testing::Values(
+        appended("unknown_key", "parallelism", "pipelin = 2", "parallelism.pipelin", "'parallelism.pipeline'"),
+        appended("key_of_another_section", "schedule", "pipeline = 2", "schedule.pipeline", "'parallelism.pipeline'"),
+        appended("unlike_any_key", "run", "xyzzy = 2", "run.xyzzy", "'run'"),
+        BadPlan{"unknown_section", minimal + "[paralelism]\npipeline = 2\n", 11, "paralelism", "'parallelism'"},
+        BadPlan{"key_without_section", "gpus = 3\n" + minimal, 1, "gpus", "'cluster.gpus'"},
+        BadPlan{"section_is_a_value", "routing = 3\n" + minimal, 1, "routing", "[routing]"},
+        appended("text_for_integer", "parallelism", "pipeline = \"2\"", "parallelism.pipeline", "found a string"),
+        appended("fraction_for_integer", "parallelism", "pipeline = 2.0", "parallelism.pipeline", "an integer"),
+        appended("integer_for_flag", "overlap", "gradient_reduce = 1", "overlap.gradient_reduce", "true or false"),
+        appended("integer_for_text", "schedule", "kind = 1", "schedule.kind", "expected a string"),
+        appended("value_for_list", "schedule", "layers_per_stage = 4", "schedule.layers_per_stage", "a list"),
+        appended("text_in_list", "schedule", "layers_per_stage = [\"4\"]", "schedule.layers_per_stage", "an integer"),
+        appended("zero_degree", "parallelism", "expert = 0", "parallelism.expert", "at least 1"),
+        appended("negative_degree", "parallelism", "tensor = -1", "parallelism.tensor", "found -1"),
+        appended("absurd_degree", "parallelism", "tensor = 9223372036854775807", "parallelism.tensor", "at most"),
+        appended("zero_layers", "schedule", "layers_per_stage = [4, 0]", "schedule.layers_per_stage", "at least 1"),
+        appended("zero_stage", "parallelism", "zero_stage = 4", "parallelism.zero_stage", "at most 3"),
+        appended("negative_sms", "overlap", "communication_sms = -1", "overlap.communication_sms", "at least 0"),
+        appended("no_bucket", "overlap", "gradient_bucket_bytes = 0", "overlap.gradient_bucket_bytes",
+                 "greater than 0"),
+        appended("negative_imbalance", "routing", "imbalance = -0.1", "routing.imbalance", "not be negative"),
+        appended("not_a_number", "routing", "imbalance = nan", "routing.imbalance", "finite"),
+        appended("negative_price", "run", "price_usd_per_gpu_hour = -2", "run.price_usd_per_gpu_hour", "negative"),
+        appended("no_tokens", "run", "tokens = 0", "run.tokens", "greater than 0"),
+        appended("policy", "recompute", "policy = \"selectiv\"", "recompute.policy", "'selective'"),
+        appended("operator", "recompute", "operators = [\"swiglu\", \"rms_norm\"]", "recompute.operators", "'rmsnorm'"),
+        appended("precision", "precision", "gemm = \"bf61\"", "precision.gemm", "'bf16'"),
+        appended("precision_type", "precision", "gemm = 8", "precision.gemm", "fp8"),
+        appended("schedule", "schedule", "kind = \"dualpip\"", "schedule.kind", "'dualpipe'"),
+        appended("phase_shape", "run", "phase = 3", "run.phase", "[[run.phase]]"),
+        appended("phases", "run", "phases = 3", "run.phases", "'run.phase'"),
+        BadPlan{"phase_lacks", minimal + "[[run.phase]]\nname = \"a\"\n", 11, "run.phase", "lacks 'gpu_hours'"},
+        BadPlan{"phase_key", minimal + "[[run.phase]]\nname = \"a\"\ngpu_hour = 2\n", 11, "run.phase", "'gpu_hours'"},
+        BadPlan{"phase_negative", minimal + "[[run.phase]]\nname = \"a\"\ngpu_hours = -2\nsource = \"s\"\n", 11,
+                "run.phase", "gpu_hours"},
+        BadPlan{"syntax", "[model]\nconfig = \n", 2, "", "TOML"},
+        BadPlan{"missing", "[model]\nconfig = \"m\"\n", 0, "cluster.topology", "add 'topology = ...' under [cluster]"}),
+    [](const auto& parameter) { return std::string(parameter.param.what); });
+
+TEST(Plan, MissingFileIsAnInputError) {
+  const auto plan = load_plan("/nowhere/plan.toml", {});
+  ASSERT_FALSE(plan);
+  expect_error(plan.error(), ErrorKind::input, "/nowhere/plan.toml", 0, "", "no such file");
+}
+
+struct BadOverride {
+  const char* what;
+  const char* text;
+  const char* key;
+  const char* says;
+};
+
+class BadOverrides : public testing::TestWithParam<BadOverride> {};
+
+TEST_P(BadOverrides, AreInputErrorsOfTheCommandLine) {
+  const TemporaryDirectory folder;
+  const auto plan = load_plan(folder.write("plan.toml", minimal).string(), {GetParam().text});
+  ASSERT_FALSE(plan);
+  expect_error(plan.error(), ErrorKind::input, "--set", 0, GetParam().key, GetParam().says);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Texts, BadOverrides,
+    testing::Values(BadOverride{"unknown_key", "parallelism.pipelin=8", "parallelism.pipelin",
+                                "'parallelism.pipeline'"},
+                    BadOverride{"leaf_only", "gpus=8", "gpus", "'cluster.gpus'"},
+                    BadOverride{"no_value", "parallelism.pipeline", "", "KEY=VALUE"},
+                    BadOverride{"no_key", "=8", "", "KEY=VALUE"},
+                    BadOverride{"empty_value", "cluster.device=", "cluster.device", "not a TOML value"},
+                    BadOverride{"type", "parallelism.pipeline=eight", "parallelism.pipeline", "an integer"},
+                    BadOverride{"range", "parallelism.pipeline=0", "parallelism.pipeline", "at least 1"},
+                    BadOverride{"broken_list", "schedule.layers_per_stage=[1, 2", "schedule.layers_per_stage", "TOML"},
+                    BadOverride{"two_lines", "parallelism.pipeline=8\nx=1", "parallelism.pipeline", "TOML"}),
+    [](const auto& parameter) { return std::string(parameter.param.what); });
+
+}  // namespace
+}  // namespace plumbline::model

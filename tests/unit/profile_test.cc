@@ -1,0 +1,114 @@
+#include "model/profile.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/support/inputs.h"
+#include "tests/support/temporary_directory.h"
+
+namespace plumbline::model {
+namespace {
+
+using tests::expect_error;
+using tests::TemporaryDirectory;
+
+const std::string entry = R"({ value = 1, unit = "us", kind = "measured", source = "s" })";
+
+TEST(Profile, ReadsEntriesByDottedName) {
+  const TemporaryDirectory folder;
+  const auto path = folder.write("h800.toml", R"(name = "h800"
+description = "a test"
+[gemm.fp8]
+k_time = { value = 3.5, unit = "ns", kind = "fitted", source = "fit", uncertainty = 0.04 }
+[attention]
+forward.rate = { value = 600, unit = "TFLOP/s", kind = "published", source = "paper" }
+)");
+  const auto profile = load_profile(path.string());
+  ASSERT_TRUE(profile) << to_string(profile.error());
+  EXPECT_EQ(profile->name(), "h800");
+  EXPECT_EQ(profile->description(), "a test");
+  ASSERT_EQ(profile->parameters().size(), 2u);
+  const auto index = profile->find("gemm.fp8.k_time");
+  ASSERT_TRUE(index);
+  const Parameter& parameter = profile->parameters()[*index];
+  EXPECT_DOUBLE_EQ(parameter.value, 3.5);
+  EXPECT_EQ(parameter.unit, "ns");
+  EXPECT_EQ(parameter.kind, Evidence::fitted);
+  EXPECT_EQ(parameter.source, "fit");
+  EXPECT_DOUBLE_EQ(parameter.relative_uncertainty.value(), 0.04);
+  EXPECT_EQ(profile->find("attention.forward.rate"), 0u);  // sorted by name
+  EXPECT_FALSE(profile->find("attention.forward"));
+}
+
+TEST(Profile, OwnEntriesWinOverThoseItExtends) {
+  const TemporaryDirectory folder;
+  folder.write("base.toml", "a = " + entry + "\nb = " + entry + "\n");
+  folder.write("middle.toml", "extends = \"base\"\nb.c = " + entry + "\n");
+  const auto path = folder.write(
+      "top.toml", "extends = \"middle\"\n[a]\nvalue = 7\nunit = \"ms\"\nkind = \"assumed\"\nsource = \"own\"\n");
+  const auto profile = load_profile(path.string());
+  ASSERT_TRUE(profile) << to_string(profile.error());
+  EXPECT_EQ(profile->name(), "top");
+  ASSERT_EQ(profile->parameters().size(), 3u);  // a, b, b.c
+  const Parameter& a = profile->parameters()[profile->find("a").value()];
+  EXPECT_DOUBLE_EQ(a.value, 7);
+  EXPECT_EQ(a.unit, "ms");
+  EXPECT_EQ(a.source, "own");
+  EXPECT_DOUBLE_EQ(profile->parameters()[profile->find("b").value()].value, 1);
+}
+
+struct BadProfile {
+  const char* what;
+  std::string text;
+  int line;
+  const char* key;
+  const char* says;
+};
+
+class BadProfileFile : public testing::TestWithParam<BadProfile> {};
+
+TEST_P(BadProfileFile, IsAnInputErrorAtItsPlace) {
+  const TemporaryDirectory folder;
+  folder.write("h800-public.toml", "a = " + entry + "\n");
+  const std::string path = folder.write("p.toml", GetParam().text).string();
+  const auto profile = load_profile(path);
+  ASSERT_FALSE(profile);
+  expect_error(profile.error(), ErrorKind::input, path, GetParam().line, GetParam().key, GetParam().says);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Files, BadProfileFile,
+    testing::Values(
+        BadProfile{"plain_number", "[gemm]\nrate = 3\n", 2, "gemm.rate", "without unit"},
+        BadProfile{"no_value", "\na = { unit = \"us\", kind = \"measured\", source = \"s\" }", 2, "a", "lacks 'value'"},
+        BadProfile{"no_unit", "a = { value = 1, kind = \"measured\", source = \"s\" }", 1, "a", "lacks 'unit'"},
+        BadProfile{"no_kind", "a = { value = 1, unit = \"us\", source = \"s\" }", 1, "a", "lacks 'kind'"},
+        BadProfile{"no_source", "a = { value = 1, unit = \"us\", kind = \"measured\" }", 1, "a", "lacks 'source'"},
+        BadProfile{"empty_source", "a = { value = 1, unit = \"us\", kind = \"measured\", source = \"\" }", 1,
+                   "a.source", "not empty"},
+        BadProfile{"kind", "a = { value = 1, unit = \"us\", kind = \"mesured\", source = \"s\" }", 1, "a.kind",
+                   "'measured'"},
+        BadProfile{"value", "a = { value = \"1\", unit = \"us\", kind = \"measured\", source = \"s\" }", 1, "a.value",
+                   "expected a number"},
+        BadProfile{"infinite", "a = { value = inf, unit = \"us\", kind = \"measured\", source = \"s\" }", 1, "a.value",
+                   "expected a number"},
+        BadProfile{"uncertainty",
+                   "a = { value = 1, unit = \"us\", kind = \"measured\", source = \"s\", uncertainty = -1 }", 1,
+                   "a.uncertainty", "not negative"},
+        BadProfile{"unknown_entry_key", "a = { value = 1, unit = \"us\", kind = \"measured\", sorce = \"s\" }", 1,
+                   "a.sorce", "'source'"},
+        BadProfile{"unknown_text_key", "extend = \"h800-public\"\n", 1, "extend", "'extends'"},
+        BadProfile{"unknown_base", "name = \"p\"\nextends = \"h800-pubic\"\n", 2, "extends", "'h800-public'"},
+        BadProfile{"circle", "extends = \"p\"\n", 1, "extends", "extends itself"},
+        BadProfile{"syntax", "a = {\n", 1, "", ""}),
+    [](const auto& parameter) { return std::string(parameter.param.what); });
+
+TEST(Profile, MissingFileIsAnInputError) {
+  const auto profile = load_profile("/nowhere/p.toml");
+  ASSERT_FALSE(profile);
+  expect_error(profile.error(), ErrorKind::input, "/nowhere/p.toml", 0, "", "no such file");
+}
+
+}  // namespace
+}  // namespace plumbline::model

@@ -1,0 +1,115 @@
+#include "reports/summary.h"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "reports/csv.h"
+#include "reports/format.h"
+#include "reports/table.h"
+#include "tests/support/example_result.h"
+
+namespace plumbline::reports {
+namespace {
+
+const std::vector<Comparison> comparisons = {
+    {"step time", "s", 20.0, 19.926, "arXiv 2412.19437 and the published profile of one step"},
+    {"GPU-hours, pretraining", "h", 2.677e6, 2.664e6, "arXiv 2412.19437, table 1"}};
+
+void expect_fits_80_columns(const std::string& text) {
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) {
+    EXPECT_LE(code_points(line), terminal_width) << line;
+    EXPECT_TRUE(line.empty() || line.back() != ' ') << '"' << line << '"';
+  }
+}
+
+TEST(Summary, HoldsEveryHeadlineIn80Columns) {
+  const std::string text = summary(support::example_result(), support::example_plan(), comparisons);
+  expect_fits_80_columns(text);
+  for (const char* part :
+       {"example-moe on 2,048 H800 (h800-rail-fat-tree)", "20.00 s", "lower bound 11.90 s", "3,145,728", "43.7 %",
+        "38.9 %", "431.9", "overlapped pair", "132.70 ms", "106", "bubble", "optimizer", "GEMM", "##########",
+        "Fits: peak 58.0 GB of 84.9 GB (68.3 %)", "2,677,000", "$5,592,000", "predicted", "published",
+        // 20 / 19.926 - 1 = 0.37 %
+        "+0.4 %", "launch.gap", "assumed"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  }
+}
+
+TEST(Summary, ColoursOnlyWhenAsked) {
+  const auto result = support::example_result();
+  const auto plan = support::example_plan();
+  EXPECT_EQ(summary(result, plan, comparisons).find('\x1b'), std::string::npos);
+  const std::string coloured = summary(result, plan, comparisons, {.colour = true});
+  EXPECT_NE(coloured.find("\x1b[1mMemory"), std::string::npos);
+}
+
+TEST(Summary, LeavesOutWhatWasNotComputed) {
+  auto result = support::example_result();
+  result.bound_s.reset();
+  result.run.reset();
+  result.step.bubble_s.reset();
+  result.step.exposed_communication_s.reset();
+  result.step.breakdown.clear();
+  const std::string text = summary(result, support::example_plan());
+  for (const char* part : {"lower bound", "The whole run", "bubble", "waits for", "By class", "Predicted beside"}) {
+    EXPECT_EQ(text.find(part), std::string::npos) << part;
+  }
+}
+
+TEST(Summary, SaysWhichRankIsOverTheCapacity) {
+  auto memory = support::example_result().memory;
+  memory.ranks[3].peak_bytes = memory.peak_bytes = 95.1e9;
+  memory.fits = false;
+  const std::string text = memory_summary(memory);
+  EXPECT_NE(text.find("DOES NOT FIT: peak 95.1 GB of 84.9 GB (112.0 %), on rank 3"), std::string::npos) << text;
+  EXPECT_NE(text.find("over"), std::string::npos);
+}
+
+TEST(Summary, ShowsTheFullestOfManyRanks) {
+  auto memory = support::example_result().memory;
+  const auto sixteen = memory.ranks;
+  for (std::int64_t copy = 1; copy < 4; ++copy) {
+    for (auto rank : sixteen) {
+      rank.rank += 16 * copy;
+      memory.ranks.push_back(rank);
+    }
+  }
+  const std::string text = memory_summary(memory);
+  expect_fits_80_columns(text);
+  EXPECT_NE(text.find("The 16 fullest of 64 ranks"), std::string::npos);
+}
+
+TEST(Csv, OneLinePerMetricAndNothingForNull) {
+  const std::string text = to_csv(support::example_result());
+  EXPECT_EQ(text.rfind("metric,value,unit\n", 0), 0u);
+  for (const char* line : {"\nstep.time_s,20,s\n", "\nstep.slots_s.I,,s\n", "\nstep.chunk_s.FB,0.1327,s\n",
+                           "\ninterval.time_s.p50,,s\n", "\nrun.phases.context_extension.gpu_hours,119000,h\n",
+                           "\nmemory.fits,1,1\n", "\nprovenance.assumed.share_of_step,0.075,1\n"}) {
+    EXPECT_NE(text.find(line), std::string::npos) << line;
+  }
+  EXPECT_EQ(text, to_csv(support::example_result()));
+}
+
+TEST(Format, NumbersAsPeopleReadThem) {
+  EXPECT_EQ(grouped(2664000), "2,664,000");
+  EXPECT_EQ(grouped(999.6), "1,000");
+  EXPECT_EQ(grouped(-12345), "-12,345");
+  EXPECT_EQ(grouped(-0.2), "0");
+  EXPECT_EQ(number(20), "20.00");
+  EXPECT_EQ(number(5000), "5000");
+  EXPECT_EQ(number(0), "0.000");
+  EXPECT_EQ(number(2.664e6), "2,664,000");
+  EXPECT_EQ(number(3.3e-9), "3.3e-09");
+  EXPECT_EQ(duration(19.926), "19.93 s");
+  EXPECT_EQ(duration(0.129), "129.0 ms");
+  EXPECT_EQ(duration(1.2e-5), "12.00 us");
+  EXPECT_EQ(scaled(14.8e12), "14.80 T");
+  EXPECT_EQ(scaled(512), "512");
+  EXPECT_EQ(gigabytes(84943110144.0), "84.9");
+  EXPECT_EQ(signed_percent(-0.0123), "-1.2 %");
+}
+
+}  // namespace
+}  // namespace plumbline::reports

@@ -1,0 +1,163 @@
+#include "topologies/topology.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "tests/support/inputs.h"
+#include "tests/support/temporary_directory.h"
+
+namespace plumbline::topologies {
+namespace {
+
+using model::ErrorKind;
+using tests::expect_error;
+using tests::shipped;
+using tests::TemporaryDirectory;
+
+const std::string devices = shipped("topologies/devices");
+const std::string h800 = shipped("topologies/h800-rail-fat-tree.toml");
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  return text.replace(text.find(from), from.size(), to);
+}
+
+Variation with_gpus(std::int64_t gpus) {
+  Variation variation;
+  variation.gpus = gpus;
+  return variation;
+}
+
+// A valid topology with one entry per line: node.gpus is on line 4.
+const std::string small = R"(device = "h800-sxm"
+default_profile = "h800"
+[node]
+gpus = { value = 8, unit = "1", kind = "assumed", source = "s" }
+gpu_bandwidth = { value = 200, unit = "GB/s", kind = "assumed", source = "s" }
+nics = { value = 8, unit = "1", kind = "assumed", source = "s" }
+nic_bandwidth = { value = 400, unit = "Gb/s", kind = "assumed", source = "s" }
+[fabric]
+rails = { value = 8, unit = "1", kind = "assumed", source = "s" }
+switch_ports = { value = 64, unit = "1", kind = "assumed", source = "s" }
+layers = { value = 2, unit = "1", kind = "assumed", source = "s" }
+)";
+
+TEST(Topology, H800RailFatTree) {
+  const auto shape = load_cluster(h800, devices, with_gpus(2048));
+  ASSERT_TRUE(shape) << to_string(shape.error());
+  EXPECT_EQ(shape->name, "h800-rail-fat-tree");
+  EXPECT_EQ(shape->default_profile, "h800");
+  EXPECT_EQ(shape->gpus, 2048);
+  EXPECT_EQ(shape->nodes(), 256);  // 2048 / 8
+  EXPECT_DOUBLE_EQ(shape->intra_node_bandwidth.value(), 200e9);
+  EXPECT_DOUBLE_EQ(shape->nic_bandwidth.value(), 50e9);           // 400 Gb/s / 8
+  EXPECT_DOUBLE_EQ(shape->inter_node_bandwidth().value(), 50e9);  // one NIC per GPU
+  EXPECT_EQ(shape->device.name, "h800-sxm");
+  EXPECT_EQ(shape->device.sms, 132);
+  EXPECT_DOUBLE_EQ(shape->device.bf16_peak.value(), 989e12);
+  EXPECT_DOUBLE_EQ(shape->device.fp8_peak.value(), 1979e12);
+  EXPECT_DOUBLE_EQ(shape->device.memory_bandwidth.value(), 3.35e12);
+  EXPECT_DOUBLE_EQ(shape->device.memory.value(), 84943110144.0);
+  EXPECT_EQ(shape->parameters.size(), 12u);  // 7 of the topology, 5 of the device
+  for (const model::Parameter& parameter : shape->parameters) EXPECT_FALSE(parameter.source.empty()) << parameter.name;
+}
+
+TEST(Topology, EveryShippedTopologyLoads) {
+  int loaded = 0;
+  for (const auto& file : std::filesystem::directory_iterator(shipped("topologies"))) {
+    if (file.path().extension() != ".toml") continue;
+    const auto shape = load_cluster(file.path().string(), devices, {});
+    ASSERT_TRUE(shape) << to_string(shape.error());
+    EXPECT_EQ(shape->name, file.path().stem().string());
+    EXPECT_EQ(shape->gpus, shape->gpus_per_node);  // without a number of GPUs, one node
+    ++loaded;
+  }
+  EXPECT_GE(loaded, 3);
+}
+
+TEST(Topology, PlanVariesTheCluster) {
+  model::Plan plan;
+  plan.cluster.gpus = 12;
+  plan.cluster.device = "h200-sxm";
+  plan.cluster.nics_per_node = 4;
+  plan.cluster.nic_gbps = 200;
+  const auto shape = load_cluster(h800, devices, variation_of(plan));
+  ASSERT_TRUE(shape) << to_string(shape.error());
+  EXPECT_EQ(shape->nodes(), 2);  // the second one is half full
+  EXPECT_EQ(shape->device.name, "h200-sxm");
+  EXPECT_DOUBLE_EQ(shape->device.memory.value(), 141e9);
+  EXPECT_DOUBLE_EQ(shape->nic_bandwidth.value(), 25e9);             // 200 Gb/s / 8
+  EXPECT_DOUBLE_EQ(shape->inter_node_bandwidth().value(), 12.5e9);  // 4 NICs for 8 GPUs
+  const auto nic = std::ranges::find(shape->parameters, "node.nic_bandwidth", &model::Parameter::name);
+  ASSERT_NE(nic, shape->parameters.end());
+  EXPECT_DOUBLE_EQ(nic->value, 200);
+  EXPECT_EQ(nic->kind, model::Evidence::assumed);
+  EXPECT_EQ(nic->source, "the plan's cluster.nic_gbps");
+}
+
+TEST(Topology, WiringLimitsTheNumberOfGpus) {
+  // Two layers of 64-port switches connect 64 * 32 = 2048 NICs per plane, so 2048 nodes of 8 GPUs.
+  EXPECT_TRUE(load_cluster(h800, devices, with_gpus(16384)));
+  const auto shape = load_cluster(h800, devices, with_gpus(16385));
+  ASSERT_FALSE(shape);
+  expect_error(shape.error(), ErrorKind::infeasible, h800, 0, "cluster.gpus", "at most 16384 GPUs");
+}
+
+TEST(Topology, UnknownDeviceNamesTheNearest) {
+  const auto by_plan =
+      load_cluster(h800, devices, {.gpus = 8, .device = "h80-sxm", .nics_per_node = {}, .nic_gbps = {}});
+  ASSERT_FALSE(by_plan);
+  expect_error(by_plan.error(), ErrorKind::input, "", 0, "cluster.device", "did you mean 'h800-sxm'?");
+  const TemporaryDirectory folder;
+  const std::string path = folder.write("t.toml", replaced(small, "h800-sxm", "h8000-sxm")).string();
+  const auto by_file = load_cluster(path, devices, {});
+  ASSERT_FALSE(by_file);
+  expect_error(by_file.error(), ErrorKind::input, path, 1, "device", "did you mean 'h800-sxm'?");
+}
+
+struct BadFile {
+  const char* what;
+  const char* from;
+  const char* to;
+  int line;
+  const char* key;
+  const char* says;
+};
+
+class BadTopology : public testing::TestWithParam<BadFile> {};
+
+TEST_P(BadTopology, IsAnInputErrorAtItsPlace) {
+  const TemporaryDirectory folder;
+  const std::string path = folder.write("t.toml", replaced(small, GetParam().from, GetParam().to)).string();
+  const auto shape = load_cluster(path, devices, {});
+  ASSERT_FALSE(shape);
+  expect_error(shape.error(), ErrorKind::input, path, GetParam().line, GetParam().key, GetParam().says);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Files, BadTopology,
+    testing::Values(BadFile{"unknown_unit", "\"GB/s\"", "\"GBps\"", 5, "node.gpu_bandwidth", "unknown unit 'GBps'"},
+                    BadFile{"wrong_dimension", "\"GB/s\"", "\"GB\"", 5, "node.gpu_bandwidth",
+                            "expected bytes per second"},
+                    BadFile{"zero", "value = 200", "value = 0", 5, "node.gpu_bandwidth", "above 0"},
+                    BadFile{"fraction", "value = 8", "value = 7.5", 4, "node.gpus", "a whole number"},
+                    BadFile{"unknown_entry", "layers =",
+                            "layer = { value = 2, unit = \"1\", kind = \"assumed\", source = \"s\" }\nlayers =", 11,
+                            "fabric.layer", "'fabric.layers'"},
+                    BadFile{"missing_entry", "rails =", "planes =", 0, "fabric.rails", "missing"},
+                    BadFile{"no_device", "device = \"h800-sxm\"\n", "", 0, "device", "required key is missing"},
+                    BadFile{"no_profile", "default_profile = \"h800\"\n", "", 0, "default_profile", "missing"},
+                    BadFile{"no_source", ", source = \"s\"", "", 4, "node.gpus", "lacks 'source'"}),
+    [](const auto& parameter) { return std::string(parameter.param.what); });
+
+TEST(Topology, MissingFileIsAnInputError) {
+  const auto shape = load_cluster("/nowhere/t.toml", devices, {});
+  ASSERT_FALSE(shape);
+  expect_error(shape.error(), ErrorKind::input, "/nowhere/t.toml", 0, "", "no such file");
+}
+
+}  // namespace
+}  // namespace plumbline::topologies

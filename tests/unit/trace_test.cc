@@ -1,0 +1,121 @@
+#include "reports/trace.h"
+
+#include <gtest/gtest.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "tests/support/example_result.h"
+
+namespace plumbline::reports {
+namespace {
+
+using Json = nlohmann::json;
+
+std::string gunzip(const std::string& packed) {
+  z_stream stream{};
+  EXPECT_EQ(inflateInit2(&stream, 15 + 16), Z_OK);
+  std::string input = packed, output, piece(1 << 16, '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(input.data());
+  stream.avail_in = static_cast<uInt>(input.size());
+  int status = Z_OK;
+  while (status == Z_OK) {
+    stream.next_out = reinterpret_cast<Bytef*>(piece.data());
+    stream.avail_out = static_cast<uInt>(piece.size());
+    status = inflate(&stream, Z_NO_FLUSH);
+    output.append(piece, 0, piece.size() - stream.avail_out);
+  }
+  EXPECT_EQ(status, Z_STREAM_END);
+  inflateEnd(&stream);
+  return output;
+}
+
+struct Slice {
+  std::int64_t start_ns, end_ns;
+};
+
+// A viewer's clock: microseconds times 1000, rounded.
+std::int64_t nanoseconds(const Json& microseconds) { return std::llround(microseconds.get<double>() * 1000); }
+
+std::map<std::pair<int, int>, std::vector<Slice>> tracks_of(const Json& trace) {
+  std::map<std::pair<int, int>, std::vector<Slice>> tracks;
+  for (const Json& event : trace["traceEvents"]) {
+    if (event["ph"] != "X") continue;
+    const std::int64_t start = nanoseconds(event["ts"]);
+    tracks[{event["pid"], event["tid"]}].push_back({start, start + nanoseconds(event["dur"])});
+  }
+  return tracks;
+}
+
+TEST(Trace, NamesProcessesAndTracks) {
+  const Json trace = Json::parse(to_trace(support::example_timeline(), support::example_rank_names(), false));
+  std::map<int, std::string> processes;
+  std::map<std::pair<int, int>, std::string> threads;
+  for (const Json& event : trace["traceEvents"]) {
+    if (event["name"] == "process_name") processes[event["pid"]] = event["args"]["name"];
+    if (event["name"] == "thread_name") threads[{event["pid"], event["tid"]}] = event["args"]["name"];
+  }
+  EXPECT_EQ(processes.size(), 16u);
+  EXPECT_EQ(processes[3], "rank 3 (stages 3, 12)");
+  std::set<std::string> names;
+  for (const auto& [track, slices] : tracks_of(trace)) names.insert(threads.at(track));
+  EXPECT_EQ(names, (std::set<std::string>{"slots", "compute", "communication"}));
+}
+
+TEST(Trace, HoldsEverySpanExactly) {
+  model::Timeline timeline;
+  timeline.names = {"a \"b\"\\c"};
+  timeline.ranks = 1;
+  // 1.234567890 s and 0.000999 us, in picoseconds: cut to whole nanoseconds at both ends.
+  timeline.spans = {{0, 0, model::Stream::pipeline, -1, 7, 1'234'567'890'999, 2'002, 0}};
+  const std::string text = to_trace(timeline, {}, false);
+  // start 1234567890.999 ns -> 1234567890; end ..893.001 -> ..893; length 3 ns = 0.003 us.
+  EXPECT_NE(text.find(R"("tid":5,"ts":1234567.890,"dur":0.003,"args":{"micro_batch":7}})"), std::string::npos) << text;
+  EXPECT_EQ(Json::parse(text)["traceEvents"].back()["name"], "a \"b\"\\c");
+}
+
+TEST(Trace, SlicesOfATrackNestOrAreDisjoint) {
+  const Json trace = Json::parse(to_trace(support::example_timeline(), support::example_rank_names(), false));
+  std::size_t slices_seen = 0;
+  for (auto& [track, slices] : tracks_of(trace)) {
+    std::stable_sort(slices.begin(), slices.end(), [](Slice a, Slice b) { return a.start_ns < b.start_ns; });
+    std::vector<Slice> open;
+    for (const Slice& slice : slices) {
+      while (!open.empty() && open.back().end_ns <= slice.start_ns) open.pop_back();
+      if (!open.empty()) {
+        EXPECT_LE(slice.end_ns, open.back().end_ns) << "rank " << track.first;
+      }
+      open.push_back(slice);
+      ++slices_seen;
+    }
+  }
+  EXPECT_EQ(slices_seen, support::example_timeline().spans.size());
+}
+
+TEST(Trace, GzipUnpacksToTheSameTextAndIsReproducible) {
+  // 6,000 pairs on 16 ranks: about 300,000 spans, so that many pieces pass through the compressor.
+  const auto timeline = support::example_timeline(6000);
+  const auto names = support::example_rank_names();
+  const std::string packed = to_trace(timeline, names, true);
+  EXPECT_EQ(gunzip(packed), to_trace(timeline, names, false));
+  EXPECT_EQ(packed, to_trace(timeline, names, true));
+  // Bytes 4 to 7 of a gzip header are the time stamp (RFC 1952).
+  EXPECT_EQ(packed.substr(4, 4), std::string(4, '\0'));
+}
+
+TEST(Trace, StopsWhenTheSinkDoes) {
+  std::size_t pieces = 0;
+  const auto refuse = [&pieces](std::string_view) { return ++pieces < 2; };
+  EXPECT_FALSE(write_trace(support::example_timeline(2000), {}, false, refuse));
+  EXPECT_EQ(pieces, 2u);
+}
+
+TEST(Trace, AnEmptyTimelineIsAValidTrace) { EXPECT_TRUE(Json::parse(to_trace({}, {}, false))["traceEvents"].empty()); }
+
+}  // namespace
+}  // namespace plumbline::reports
