@@ -4,9 +4,26 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
 
 namespace plumbline::cli {
 
+CLI::App* add_simulate(CLI::App& root, int& exit_code);
+CLI::App* add_memory(CLI::App& root, int& exit_code);
 CLI::App* add_schedule(CLI::App& root, int& exit_code);
+CLI::App* add_validate(CLI::App& root, int& exit_code);
+CLI::App* add_show(CLI::App& root, int& exit_code);
+
+// What every verb that takes a plan takes: the plan itself and changes to it.
+struct PlanArguments {
+  std::string plan;
+  std::vector<std::string> overrides;
+  bool print = false;
+};
+void add_plan_arguments(CLI::App& verb, PlanArguments& arguments);
+
+// Whether stdout is a terminal that may be coloured (NO_COLOR is honoured).
+bool colour();
 
 }  // namespace plumbline::cli

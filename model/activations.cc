@@ -138,22 +138,15 @@ class Lifetimes {
   int clock_ = 0;
 };
 
-// What one op does to the activations held on its rank: takes before it ends, releases after.
-struct Change {
-  Bytes take, release;
-};
+void apply(const HeldChange& change, Bytes& held, Bytes& peak) {
+  peak = std::max(peak, held += change.take);
+  held -= change.release;
+}
 
-Change forward_change(const StageActivations& held) { return {held.forward_bytes, Bytes(0)}; }
-
-Change backward_change(OpType type, const StageActivations& held) {
-  switch (type) {
-    case OpType::I:
-      return {held.input_gradient_bytes, held.forward_bytes - held.forward_until_weight_gradient};
-    case OpType::W:
-      return {Bytes(0), held.input_gradient_bytes + held.forward_until_weight_gradient};
-    default:
-      return {Bytes(0), held.forward_bytes};
-  }
+std::vector<HeldChange> backward_steps(OpType type, const StageActivations& of) {
+  if (type == OpType::I) return of.input_gradient_steps;
+  if (type == OpType::W) return {{Bytes(0), of.input_gradient_bytes + of.forward_until_weight_gradient}};
+  return {{Bytes(0), of.forward_bytes}};
 }
 
 Bytes largest_batch(const StepProgram& program, std::size_t rank) {
@@ -190,6 +183,13 @@ StageActivations stage_activations(const StepProgram& program, std::int32_t stag
   held.forward_bytes = view.bytes(held.forward);
   held.forward_until_weight_gradient = view.bytes(until_weight_gradient);
   held.input_gradient_bytes = view.bytes(held.input_gradient);
+  held.input_gradient_steps.resize(view.size());
+  const auto step_of = [&](StageTensor tensor) -> HeldChange& {
+    return held.input_gradient_steps[view.size() - 1u - tensor.first];
+  };
+  for (const StageTensor& tensor : held.input_gradient) step_of(tensor).take += view.tensor(tensor).bytes();
+  for (const StageTensor& tensor : held.forward)
+    if (!until_weight_gradient.contains(tensor)) step_of(tensor).release += view.tensor(tensor).bytes();
   return held;
 }
 
@@ -201,13 +201,10 @@ Bytes peak_activations(const StepProgram& program, std::size_t rank) {
     return kinds[program.stages[stage].kind];
   };
   Bytes held, peak;
-  const auto apply = [&](const Change& change) {
-    peak = std::max(peak, held += change.take);
-    held -= change.release;
-  };
   for (const ScheduleOp& op : program.schedule.ranks[rank]) {
-    if (op.f_stage >= 0) apply(forward_change(of_stage(op.f_stage)));
-    if (op.b_stage >= 0) apply(backward_change(op.type, of_stage(op.b_stage)));
+    if (op.f_stage >= 0) apply({of_stage(op.f_stage).forward_bytes, Bytes(0)}, held, peak);
+    if (op.b_stage < 0) continue;
+    for (const HeldChange& step : backward_steps(op.type, of_stage(op.b_stage))) apply(step, held, peak);
   }
   return peak;
 }

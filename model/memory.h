@@ -12,7 +12,8 @@ namespace plumbline::model {
 // F until the last phase that reads it; one that I writes and W reads lives from I to W. Tensors that
 // are written and read within one phase count in the largest working set of a segment (buffers).
 // Parameters are held once per stage on the rank; gradients in full; master weights and moments are
-// sharded over the group that reduces the gradient when zero_stage >= 1.
+// sharded over the group that reduces the gradient when zero_stage >= 1. Not counted: the CUDA context,
+// buffers inside communication libraries, fragmentation.
 Memory memory(const Plan& plan, const Layout& layout, const StepProgram& program, const ClusterShape& cluster);
 
 }  // namespace plumbline::model

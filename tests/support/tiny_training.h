@@ -19,6 +19,8 @@ class TinyTraining {
   // By "block/tensor". Experts are whole here and divided over the ranks when they are run. A parameter
   // that a block shares stands under the block that owns it.
   std::map<std::string, Matrix>& parameters() { return parameters_; }
+  // Token ids and labels of the whole batch by name, routing biases by "block/tensor".
+  const std::map<std::string, Matrix>& constants() const { return constants_; }
 
   // Sum over the ranks of every loss in the model (each a mean over the rank's labelled tokens).
   double loss() const;

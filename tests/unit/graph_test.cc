@@ -132,6 +132,16 @@ TEST_P(Blocks, NoDroppedTensorIsSaved) {
     }
 }
 
+// What the backward pass reads of a tensor in another number format goes with the tensor.
+TEST_P(Blocks, DroppedTensorsAreNotSavedInAnotherFormat) {
+  const std::vector<std::pair<RecomputeGroup, std::string>> dropped = {
+      {RecomputeGroup::core_attention, "attention_out"}, {RecomputeGroup::mlp, "gate_up_out"}};
+  for (const auto& [group, name] : dropped) {
+    const Graph graph = block(BlockKind::dense_layer, {group});
+    for (model::TensorId id : saved(graph)) EXPECT_FALSE(graph.tensor(id).name.starts_with(name)) << name;
+  }
+}
+
 // Under the policy "full" the backward pass starts from the block's input alone.
 TEST_P(Blocks, FullRecomputationSavesNothing) {
   const RecomputePolicy everything(kGroups.begin(), kGroups.end());
@@ -148,6 +158,19 @@ TEST_P(Blocks, EveryParameterHasAGradientThatIsWritten) {
     for (const model::Tensor& tensor : graph.tensors)
       EXPECT_TRUE(tensor.role != model::Role::parameter || written.contains("d_" + tensor.name)) << tensor.name;
   }
+}
+
+// The table and the output projection of the prediction module are the main model's.
+TEST_P(Blocks, ThePredictionModuleOwnsNothingOfTheVocabulary) {
+  const Graph graph = block(BlockKind::multi_token_prediction, {});
+  const model::Architecture& architecture = std::get<0>(GetParam()).architecture;
+  std::vector<std::string> shared;
+  for (const model::Tensor& tensor : graph.tensors) {
+    if (tensor.role != model::Role::parameter || tensor.shape[0].size != architecture.vocabulary) continue;
+    EXPECT_TRUE(tensor.shared) << tensor.name;
+    shared.push_back(tensor.name);
+  }
+  EXPECT_EQ(shared, (std::vector<std::string>{"embedding", architecture.tied_embedding ? "embedding" : "output"}));
 }
 
 INSTANTIATE_TEST_SUITE_P(TinyModels, Blocks,

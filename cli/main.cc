@@ -1,0 +1,26 @@
+// The command `plumbline`.
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "cli/verb.h"
+#include "model/version.h"
+
+int main(int argc, char** argv) {
+  namespace cli = plumbline::cli;
+  CLI::App app{"plumbline predicts what training a large model costs, and proves it.", "plumbline"};
+  app.set_version_flag("--version", std::string(plumbline::model::version));
+  app.require_subcommand(1);
+  int exit_code = 0;
+  cli::add_simulate(app, exit_code);
+  cli::add_memory(app, exit_code);
+  cli::add_schedule(app, exit_code);
+  cli::add_validate(app, exit_code);
+  cli::add_show(app, exit_code);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    constexpr int wrong_input = 1;
+    return app.exit(error) == 0 ? 0 : wrong_input;
+  }
+  return exit_code;
+}

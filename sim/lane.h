@@ -1,0 +1,94 @@
+// One GPU that runs slot templates: in-order streams, waits between them, and rates that follow what
+// runs beside what. Segments advance as one event between two changes of rate.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "model/program.h"
+#include "sim/loop.h"
+#include "sim/segment_time.h"
+
+namespace plumbline::sim {
+
+class Lane;
+
+// When a segment ran. A communication segment arrives at its group's meeting, then transfers.
+struct SegmentRun {
+  Time start = 0, arrival = 0, transfer = 0, end = 0;
+};
+
+// Told what happens on a lane.
+class LaneListener {
+ public:
+  // The lane's communication segment is ready to meet its group; answer with lane.proceed(), now or later.
+  virtual void arrived(Lane& lane, std::uint32_t segment) = 0;
+  virtual void slot_ended(Lane& lane) = 0;
+  virtual void segment_ended(const Lane& lane, std::uint32_t segment, const SegmentRun& run) = 0;
+
+ protected:
+  ~LaneListener() = default;
+};
+
+// What one run of a template needs: its segments, their times, and this rank's rows over the expected
+// ones per segment (nullptr: all 1).
+struct SlotWork {
+  const model::SlotTemplate* slot = nullptr;
+  const std::vector<SegmentTime>* times = nullptr;
+  const std::vector<double>* row_scales = nullptr;
+};
+
+class Lane final : public Handler {
+ public:
+  Lane(Loop& loop, LaneListener& listener, std::int32_t id) : loop_(loop), listener_(listener), id_(id) {}
+
+  std::int32_t id() const { return id_; }
+  void start(const SlotWork& work);
+  void proceed(std::uint32_t segment);  // the group has met
+
+  Time slot_start() const { return slot_start_; }
+  Time compute_busy() const { return compute_busy_; }  // of all slots so far
+
+  void handle(std::uint32_t code, std::uint64_t argument) override;
+
+ private:
+  enum class Stage : std::uint8_t { idle, compute, prepare, meet, notify, transfer };
+  struct Active {  // what runs on a stream
+    Stage stage = Stage::idle;
+    std::uint32_t segment = 0;
+    std::size_t next = 0;  // position in the stream's list of segments
+    double remaining = 0;  // share of the stage that is left
+    double seconds = 0;    // of the whole stage at the present rate
+    Time since = 0;        // of the last change of rate
+    std::uint32_t version = 0;
+    SegmentRun run;
+  };
+  static constexpr std::size_t streams = 3;  // compute, communication, weight_gradient
+
+  void start_ready();
+  bool ready(std::uint32_t segment) const;
+  void enter(std::size_t stream, Stage stage);
+  void finish_stage(std::size_t stream);
+  void end_segment(std::size_t stream);
+  void refresh_rates();
+  double stage_seconds(const Active& active) const;
+  void reschedule(std::size_t stream, double seconds);
+  double rows(std::uint32_t segment) const;
+  bool computing() const;
+  bool transferring() const;
+  void account_compute();
+
+  Loop& loop_;
+  LaneListener& listener_;
+  std::int32_t id_;
+  SlotWork work_;
+  std::array<Active, streams> active_;
+  std::array<std::vector<std::uint32_t>, streams> queues_;
+  std::vector<bool> done_;
+  std::size_t left_ = 0;
+  Time slot_start_ = 0, compute_busy_ = 0, busy_since_ = 0;
+  bool busy_ = false;
+};
+
+}  // namespace plumbline::sim

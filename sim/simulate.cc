@@ -1,0 +1,106 @@
+#include "sim/simulate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "model/economics.h"
+#include "model/layout.h"
+#include "model/memory.h"
+#include "model/metrics.h"
+#include "model/routing.h"
+#include "sim/prediction.h"
+
+namespace plumbline::sim {
+
+namespace {
+
+std::vector<std::string> rank_names(const model::Schedule& schedule) {
+  std::vector<std::set<std::int32_t>> stages(schedule.ranks.size());
+  for (std::int32_t stage = 0; stage < schedule.stages; ++stage)
+    for (std::int32_t direction = 0; direction < schedule.directions; ++direction)
+      stages[schedule.rank_of(direction, stage)].insert(stage);
+  std::vector<std::string> names;
+  for (std::size_t rank = 0; rank < stages.size(); ++rank)
+    names.push_back(fmt::format("rank {} (stage{} {})", rank, stages[rank].size() > 1 ? "s" : "",
+                                fmt::join(stages[rank], ", ")));
+  return names;
+}
+
+void fill_rates(const Inputs& inputs, model::StepTimes& step) {
+  const model::Plan& plan = inputs.plan;
+  const auto gpus = static_cast<double>(plan.cluster.gpus);
+  const auto tokens = static_cast<double>(plan.batch.global_batch_size * plan.batch.sequence_length);
+  const model::ModelMetrics metrics = model::model_metrics(inputs.architecture, plan.batch.sequence_length);
+  const double peak = inputs.cluster.device.bf16_peak.value();
+  const auto per_gpu = [&](double flops_per_token) { return flops_per_token * tokens / step.time_s / gpus; };
+  step.tokens_per_s = tokens / step.time_s;
+  step.tokens_per_s_per_gpu = step.tokens_per_s / gpus;
+  step.model_tflops_per_gpu = per_gpu(metrics.flops_per_token) / 1e12;
+  step.model_tflops_per_gpu_causal = per_gpu(metrics.flops_per_token_causal) / 1e12;
+  step.mfu = per_gpu(metrics.flops_per_token) / peak;
+  step.mfu_causal = per_gpu(metrics.flops_per_token_causal) / peak;
+}
+
+model::Result<CostModels> cost_models(const Inputs& inputs) {
+  const model::Plan& plan = inputs.plan;
+  const model::MixtureOfExperts& experts = inputs.architecture.experts;
+  const std::int64_t expert_parallel = plan.parallelism.expert;
+  const model::RoutingSpread spread = model::routing_spread(
+      experts, std::min(plan.routing.max_nodes_per_token.value_or(experts.groups_per_token), experts.groups),
+      expert_parallel, std::min(expert_parallel, inputs.cluster.gpus_per_node));
+  const model::Result<model::KernelCost> kernels = model::KernelCost::make(inputs.profile, inputs.cluster.device.sms);
+  if (!kernels) return tl::unexpected(kernels.error());
+  const model::Result<model::ExchangeCost> exchanges = model::ExchangeCost::make(
+      inputs.profile, inputs.cluster, spread, expert_parallel, plan.overlap.communication_sms);
+  if (!exchanges) return tl::unexpected(exchanges.error());
+  if (plan.overlap.communication_sms >= inputs.cluster.device.sms)
+    return tl::unexpected(model::Error{model::ErrorKind::infeasible,
+                                       fmt::format("{} communication SMs leave none of {} to compute",
+                                                   plan.overlap.communication_sms, inputs.cluster.device.sms),
+                                       plan.file, 0, "overlap.communication_sms", "give fewer"});
+  return CostModels{*kernels, *exchanges, inputs.cluster.device.sms, plan.overlap.communication_sms};
+}
+
+}  // namespace
+
+std::string_view to_string(Fidelity fidelity) { return fidelity == Fidelity::closed_form ? "closed-form" : "step"; }
+
+model::Result<Fidelity> parse_fidelity(std::string_view text) {
+  for (Fidelity fidelity : {Fidelity::closed_form, Fidelity::step})
+    if (text == to_string(fidelity)) return fidelity;
+  return tl::unexpected(model::Error{model::ErrorKind::input, fmt::format("unknown fidelity '{}'", text), "", 0,
+                                     "--fidelity", "known: closed-form, step"});
+}
+
+model::Result<Simulation> simulate(const Inputs& inputs, Fidelity fidelity, bool record_timeline) {
+  const model::Result<model::Layout> layout = model::make_layout(inputs.plan, inputs.architecture);
+  if (!layout) return tl::unexpected(layout.error());
+  const model::Result<model::StepProgram> program = model::compile(inputs.plan, inputs.architecture, *layout);
+  if (!program) return tl::unexpected(program.error());
+  const model::Result<CostModels> costs = cost_models(inputs);
+  if (!costs) return tl::unexpected(costs.error());
+
+  Prediction prediction(inputs, *program, *costs);
+  const model::Result<void> done = fidelity == Fidelity::step ? prediction.run_step(record_timeline) : prediction.run_closed_form();
+  if (!done) return tl::unexpected(done.error());
+
+  Simulation simulation;
+  model::StepResult& result = simulation.result;
+  result.fidelity = to_string(fidelity);
+  result.profile = inputs.profile.name();
+  result.device = inputs.cluster.device.name;
+  result.step = prediction.step_times();
+  fill_rates(inputs, result.step);
+  result.bound_s = prediction.lower_bound();
+  result.provenance = prediction.provenance();
+  result.memory = model::memory(inputs.plan, *layout, *program, inputs.cluster);
+  result.run = model::run_cost(inputs.plan, result.step.time_s);
+  simulation.rank_names = rank_names(program->schedule);
+  simulation.timeline = prediction.take_timeline();
+  simulation.events = prediction.events();
+  return simulation;
+}
+
+}  // namespace plumbline::sim

@@ -1,0 +1,40 @@
+// From a plan, a model, a cluster and a profile to the result of one training step.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/architecture.h"
+#include "model/cluster.h"
+#include "model/plan.h"
+#include "model/profile.h"
+#include "model/result.h"
+#include "model/timeline.h"
+
+namespace plumbline::sim {
+
+enum class Fidelity { closed_form, step };
+std::string_view to_string(Fidelity fidelity);
+model::Result<Fidelity> parse_fidelity(std::string_view text);
+
+struct Inputs {
+  model::Plan plan;
+  model::Architecture architecture;
+  model::ClusterShape cluster;
+  model::Profile profile;
+};
+
+struct Simulation {
+  model::StepResult result;
+  model::Timeline timeline;             // empty unless asked for
+  std::vector<std::string> rank_names;  // "rank 3 (stages 3, 12)"
+  std::uint64_t events = 0;
+};
+
+// closed_form puts the chunk durations of an interior stage through the schedule's own recurrence with
+// uniform stages; step runs every slot of every pipeline rank. Both use the same chunks and costs.
+// A plan that does not fit in memory is simulated all the same (result.memory.fits is false).
+model::Result<Simulation> simulate(const Inputs& inputs, Fidelity fidelity, bool record_timeline);
+
+}  // namespace plumbline::sim

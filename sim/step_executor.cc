@@ -1,0 +1,225 @@
+#include "sim/step_executor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+#include <memory>
+#include <optional>
+
+#include "sim/heap_loop.h"
+#include "sim/lane.h"
+#include "sim/messages.h"
+#include "sim/recorder.h"
+
+namespace plumbline::sim {
+
+namespace {
+
+using model::Hop;
+using model::PointToPoint;
+using model::StepProgram;
+
+constexpr std::uint32_t proceed_code = 1;
+
+class Executor final : public LaneListener, public Handler {
+ public:
+  explicit Executor(const ExecutionInput& input)
+      : input_(input),
+        program_(*input.program),
+        batched_(program_.schedule.point_to_point == PointToPoint::batched),
+        messages_(loop_, program_.schedule.ranks.size(), to_time(input.hop_latency), to_time(input.hop_seconds),
+                  [this](const Messages::Arrival& arrival) { message_arrived(arrival); }) {
+    const std::size_t ranks = program_.schedule.ranks.size();
+    for (std::size_t r = 0; r < ranks; ++r) lanes_.emplace_back(loop_, *this, static_cast<std::int32_t>(r));
+    next_.assign(ranks, 0);
+    running_.assign(ranks, false);
+    result_.ranks.resize(ranks);
+    result_.template_seconds.assign(program_.templates.size(), 0);
+    template_counts_.assign(program_.templates.size(), 0);
+    stage_ready_.assign(program_.stages.size(), 0);
+    if (input.record) recorder_.emplace(program_, input.template_times);
+  }
+
+  model::Result<Execution> run() {
+    for (std::size_t r = 0; r < lanes_.size(); ++r) post_batch(static_cast<std::int32_t>(r));
+    result_.events = loop_.run();
+    if (std::string stuck = who_waits(); !stuck.empty())
+      return tl::unexpected(model::Error{model::ErrorKind::infeasible, "the schedule deadlocks: " + stuck, "", 0,
+                                         "schedule.kind", "this is a defect of the schedule; choose another"});
+    for (std::size_t t = 0; t < template_counts_.size(); ++t)
+      if (template_counts_[t] > 0) result_.template_seconds[t] /= static_cast<double>(template_counts_[t]);
+    for (const RankTimes& rank : result_.ranks) result_.pipeline_end = std::max(result_.pipeline_end, rank.end);
+    result_.step_end = to_seconds(optimizer_step(to_time(result_.pipeline_end)));
+    if (recorder_) result_.timeline = recorder_->finish(to_time(result_.step_end));
+    return std::move(result_);
+  }
+
+  void arrived(Lane& lane, std::uint32_t segment) override {
+    const SegmentTime& time = input_.template_times[slot_template(lane.id())][segment];
+    const std::uint64_t argument = (static_cast<std::uint64_t>(segment) << 32) | static_cast<std::uint32_t>(lane.id());
+    loop_.at(loop_.now() + to_time(time.wait), {this, proceed_code, 0, argument});
+  }
+
+  void handle(std::uint32_t /*code*/, std::uint64_t argument) override {
+    lanes_[argument & 0xffffffff].proceed(static_cast<std::uint32_t>(argument >> 32));
+  }
+
+  void segment_ended(const Lane& lane, std::uint32_t segment, const SegmentRun& run) override {
+    if (recorder_) recorder_->segment(lane.id(), next_[lane.id()], segment, run);
+  }
+
+  void slot_ended(Lane& lane) override {
+    const std::int32_t rank = lane.id();
+    const model::ScheduleOp& op = program_.schedule.ranks[rank][next_[rank]];
+    const double seconds = to_seconds(loop_.now() - lane.slot_start());
+    RankTimes& times = result_.ranks[rank];
+    times.slot_seconds[static_cast<std::size_t>(op.type)] += seconds;
+    ++times.slot_counts[static_cast<std::size_t>(op.type)];
+    times.end = to_seconds(loop_.now());
+    times.exposed_communication += seconds - to_seconds(lane.compute_busy() - busy_before_[rank]);
+    busy_before_[rank] = lane.compute_busy();
+    result_.template_seconds[slot_template(rank)] += seconds;
+    ++template_counts_[slot_template(rank)];
+    if (finishes_weights(op)) stage_ready_[op.b_stage] = loop_.now();
+    if (recorder_) recorder_->slot(rank, next_[rank], lane.slot_start(), loop_.now());
+    running_[rank] = false;
+    ++next_[rank];
+    post_batch(rank);
+  }
+
+ private:
+  static bool finishes_weights(const model::ScheduleOp& op) {
+    return op.type == model::OpType::B || op.type == model::OpType::W || op.type == model::OpType::FB;
+  }
+
+  std::uint16_t slot_template(std::int32_t rank) const { return program_.slot_templates[rank][next_[rank]]; }
+
+  const std::vector<Hop>& batch(std::int32_t rank) const { return program_.batches[rank][next_[rank]]; }
+
+  void post_batch(std::int32_t rank) {
+    for (const Hop& hop : batch(rank)) {
+      if (hop.send)
+        messages_.post_send(rank, hop, batched_);
+      else
+        messages_.post_receive(rank, hop);
+    }
+    try_start(rank);
+  }
+
+  // A batch blocks until all of it has arrived; an eager send does not block.
+  bool batch_complete(std::int32_t rank) const {
+    return std::ranges::all_of(batch(rank),
+                               [this](const Hop& hop) { return (hop.send && !batched_) || messages_.arrived(hop); });
+  }
+
+  void try_start(std::int32_t rank) {
+    if (running_[rank] || next_[rank] >= program_.schedule.ranks[rank].size() || !batch_complete(rank)) return;
+    running_[rank] = true;
+    const std::uint16_t slot = slot_template(rank);
+    lanes_[rank].start({&program_.templates[slot], &input_.template_times[slot], nullptr});
+  }
+
+  void message_arrived(const Messages::Arrival& arrival) {
+    if (recorder_) recorder_->message(arrival.sender, arrival.forward, arrival.micro_batch, arrival.start, loop_.now());
+    try_start(arrival.receiver);
+    try_start(arrival.sender);
+  }
+
+  std::string who_waits() const {
+    std::string text;
+    for (std::size_t r = 0; r < lanes_.size(); ++r) {
+      const auto rank = static_cast<std::int32_t>(r);
+      if (next_[r] >= program_.schedule.ranks[r].size()) continue;
+      for (const Hop& hop : batch(rank))
+        if (!messages_.arrived(hop))
+          text += fmt::format("rank {} waits before its op {} to {} rank {}; ", r, next_[r],
+                              hop.send ? "send to" : "receive from", hop.peer);
+    }
+    return text;
+  }
+
+  // Gradients of a stage are reduced as soon as every rank that holds it has them (or after the last
+  // slot), one stage after the other on a rank's link. The update waits for all of them, because
+  // clipping needs the norm of the whole gradient.
+  Time optimizer_step(Time pipeline_end) {
+    std::vector<std::vector<std::size_t>> stages_of(lanes_.size());
+    for (std::size_t stage = 0; stage < program_.stages.size(); ++stage)
+      for (std::int32_t direction = 0; direction < program_.schedule.directions; ++direction)
+        stages_of[program_.schedule.rank_of(direction, static_cast<std::int32_t>(stage))].push_back(stage);
+    Time reduced = pipeline_end;
+    for (std::size_t rank = 0; rank < stages_of.size(); ++rank) {
+      auto& stages = stages_of[rank];
+      std::ranges::sort(stages, {}, [this](std::size_t s) { return std::pair(stage_ready_[s], s); });
+      Time free = 0;
+      for (std::size_t stage : stages) {
+        const Time start = std::max(free, input_.overlap_gradient_reduce ? stage_ready_[stage] : pipeline_end);
+        free = start + to_time(input_.optimizers[stage].reduce);
+        if (recorder_) recorder_->optimizer(static_cast<std::int32_t>(rank), "reduce gradients", start, free);
+      }
+      reduced = std::max(reduced, free);
+    }
+    Time end = reduced;
+    for (std::size_t rank = 0; rank < stages_of.size(); ++rank) {
+      Time update = 0, gather = 0;
+      for (std::size_t stage : stages_of[rank]) {
+        update += to_time(input_.optimizers[stage].update);
+        gather += to_time(input_.optimizers[stage].exposed_gather);
+      }
+      if (recorder_) {
+        recorder_->optimizer(static_cast<std::int32_t>(rank), "adamw", reduced, reduced + update);
+        recorder_->optimizer(static_cast<std::int32_t>(rank), "gather parameters", reduced + update,
+                             reduced + update + gather);
+      }
+      end = std::max(end, reduced + update + gather);
+    }
+    return end;
+  }
+
+  const ExecutionInput& input_;
+  const StepProgram& program_;
+  bool batched_;
+  HeapLoop loop_;
+  Messages messages_;
+  std::deque<Lane> lanes_;
+  std::vector<std::size_t> next_;
+  std::vector<bool> running_;
+  std::vector<std::int64_t> template_counts_;
+  std::vector<Time> stage_ready_;
+  std::map<std::int32_t, Time> busy_before_;
+  std::optional<Recorder> recorder_;
+  Execution result_;
+};
+
+class LoneLane final : public LaneListener, public Handler {
+ public:
+  explicit LoneLane(const std::vector<SegmentTime>& times) : times_(times), lane_(loop_, *this, 0) {}
+  double run(const model::SlotTemplate& slot) {
+    lane_.start({&slot, &times_, nullptr});
+    loop_.run();
+    return to_seconds(loop_.now());
+  }
+  void arrived(Lane& /*lane*/, std::uint32_t segment) override {
+    loop_.at(loop_.now() + to_time(times_[segment].wait), {this, proceed_code, 0, segment});
+  }
+  void handle(std::uint32_t /*code*/, std::uint64_t argument) override {
+    lane_.proceed(static_cast<std::uint32_t>(argument));
+  }
+  void slot_ended(Lane& /*lane*/) override {}
+  void segment_ended(const Lane&, std::uint32_t, const SegmentRun&) override {}
+
+ private:
+  const std::vector<SegmentTime>& times_;
+  HeapLoop loop_;
+  Lane lane_;
+};
+
+}  // namespace
+
+model::Result<Execution> execute(const ExecutionInput& input) { return Executor(input).run(); }
+
+double template_seconds(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times) {
+  return LoneLane(times).run(slot);
+}
+
+}  // namespace plumbline::sim

@@ -1,0 +1,216 @@
+// The graphs compute the published architectures: the loss of a tiny model equals that of a plain
+// token-by-token reading of the papers' formulas. Multi-head latent attention: arXiv 2405.04434, section 2.1;
+// mixture of experts, its router and multi-token prediction: arXiv 2412.19437, sections 2.1.2 and 2.2;
+// grouped queries: arXiv 2305.13245; rotary embedding: arXiv 2104.09864; SwiGLU: arXiv 2002.05202.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <set>
+
+#include "tests/support/tiny_training.h"
+
+namespace plumbline::tests {
+namespace {
+
+using Vector = Eigen::VectorXd;
+using Sequence = std::vector<Vector>;  // one vector per token
+
+class Reference {
+ public:
+  Reference(const TinyModel& model, TinyTraining& training)
+      : a_(model.architecture), parameters_(training.parameters()), constants_(training.constants()) {
+    for (const model::Graph& graph : training.graphs())
+      names_.push_back(std::to_string(names_.size()) + " " + graph.name + "/");
+  }
+
+  // The sum of the mean cross-entropies of the model's heads over a batch of sequences.
+  double loss() {
+    const Matrix& ids = constants_.at("token_ids");
+    double total = 0, sequences = 0;
+    for (Index from = 0; from < ids.rows(); from += tiny_sequence_length, ++sequences) total += sequence_loss(from);
+    return total / sequences;
+  }
+
+ private:
+  Matrix weight(const std::string& name) const { return parameters_.at(block_ + name); }
+  Vector embedded(Index token) const {
+    const auto id = static_cast<Index>(constants_.at("token_ids")(token));
+    return parameters_.at(names_.front() + "embedding").row(id).transpose();
+  }
+  Vector norm(const std::string& name, const Vector& x) const {
+    return weight(name).col(0).cwiseProduct(x) / std::sqrt(x.squaredNorm() / static_cast<double>(x.size()) + 1e-6);
+  }
+  static Vector gated(const Matrix& gate_up, const Matrix& down, const Vector& x) {
+    const Index f = gate_up.rows() / 2;
+    const Vector gate = gate_up.topRows(f) * x, up = gate_up.bottomRows(f) * x;
+    return down * (gate.array() / (1 + (-gate.array()).exp()) * up.array()).matrix();
+  }
+
+  // Columns i and i + half are the parts of a complex number that the position turns.
+  Vector rotated(const Vector& x, std::size_t position) const {
+    const Index half = x.size() / 2;
+    Vector y(x.size());
+    for (Index i = 0; i < half; ++i) {
+      const double exponent = -static_cast<double>(i) / static_cast<double>(half);
+      const double angle = static_cast<double>(position) * std::pow(a_.rope_theta, exponent);
+      const auto z = std::complex<double>(x(i), x(i + half)) * std::polar(1.0, angle);
+      y(i) = z.real();
+      y(i + half) = z.imag();
+    }
+    return y;
+  }
+
+  struct Head {
+    Sequence q, k, v;
+  };
+  Head latent_head(const Sequence& x, Index head) const {
+    const model::LatentAttention& l = a_.latent;
+    const Index qk = l.qk_nope_head_dim + l.qk_rope_head_dim, kv = l.qk_nope_head_dim + l.v_head_dim;
+    Head result;
+    for (std::size_t t = 0; t < x.size(); ++t) {
+      const Vector down = weight("kv_a") * x[t];
+      const Vector up = (weight("kv_b") * norm("kv_norm", down.head(l.kv_lora_rank))).segment(head * kv, kv);
+      const Vector query_latent = l.q_lora_rank > 0 ? norm("q_norm", weight("q_a") * x[t]) : x[t];
+      const Vector q = (weight("q_b") * query_latent).segment(head * qk, qk);
+      Vector query(qk), key(qk);
+      query << q.head(l.qk_nope_head_dim), rotated(q.tail(l.qk_rope_head_dim), t);
+      key << up.head(l.qk_nope_head_dim), rotated(down.tail(l.qk_rope_head_dim), t);
+      result.q.push_back(query);
+      result.k.push_back(key);
+      result.v.push_back(up.tail(l.v_head_dim));
+    }
+    return result;
+  }
+  Head grouped_head(const Sequence& x, Index head) const {
+    const Index d = a_.head_dim, group = head / (a_.heads / a_.key_value_heads);
+    Head result;
+    for (std::size_t t = 0; t < x.size(); ++t) {
+      const Vector qkv = weight("qkv") * x[t];
+      result.q.push_back(rotated(qkv.segment(head * d, d), t));
+      result.k.push_back(rotated(qkv.segment((a_.heads + group) * d, d), t));
+      result.v.push_back(qkv.segment((a_.heads + a_.key_value_heads + group) * d, d));
+    }
+    return result;
+  }
+  Sequence attention(const Sequence& x) const {
+    Sequence result(x.size(), Vector::Zero(a_.hidden_size));
+    const Index width = a_.value_head_dim();
+    for (Index head = 0; head < a_.heads; ++head) {
+      const Head h =
+          a_.attention == model::AttentionKind::multi_head_latent ? latent_head(x, head) : grouped_head(x, head);
+      for (std::size_t t = 0; t < x.size(); ++t) {
+        Vector sum = Vector::Zero(width);
+        double total = 0;
+        for (std::size_t s = 0; s <= t; ++s) {
+          const double score = std::exp(h.q[t].dot(h.k[s]) / std::sqrt(static_cast<double>(h.q[t].size())));
+          sum += score * h.v[s];
+          total += score;
+        }
+        result[t] += weight("o").middleCols(head * width, width) * sum / total;
+      }
+    }
+    return result;
+  }
+
+  // The best experts of the best groups.
+  std::set<Index> chosen(const Vector& biased) const {
+    const model::MixtureOfExperts& e = a_.experts;
+    const Index width = e.routed_experts / e.groups;
+    std::vector<std::pair<double, Index>> groups, experts;
+    for (Index g = 0; g < e.groups; ++g) {
+      std::vector<double> scores(biased.data() + g * width, biased.data() + (g + 1) * width);
+      std::sort(scores.rbegin(), scores.rend());
+      groups.emplace_back(e.group_score_experts == 2 ? scores[0] + scores[1] : scores[0], g);
+    }
+    std::sort(groups.rbegin(), groups.rend());
+    for (Index n = 0; n < e.groups_per_token; ++n)
+      for (Index i = groups[n].second * width; i < (groups[n].second + 1) * width; ++i)
+        experts.emplace_back(biased(i), i);
+    std::sort(experts.rbegin(), experts.rend());
+    std::set<Index> result;
+    for (Index n = 0; n < e.experts_per_token; ++n) result.insert(experts[n].second);
+    return result;
+  }
+  Vector mixture(const Vector& x) const {
+    const model::MixtureOfExperts& e = a_.experts;
+    const Index f = e.intermediate_size, h = a_.hidden_size;
+    Vector scores = weight("router") * x;
+    if (e.score == model::ScoreFunction::sigmoid)
+      scores = (1 / (1 + (-scores.array()).exp())).eval();
+    else
+      scores = (scores.array().exp() / scores.array().exp().sum()).eval();
+    const std::set<Index> experts = chosen(scores + constants_.at(block_ + "router_bias").col(0));
+    double total = 0;
+    for (Index i : experts) total += scores(i);
+    Vector y = gated(weight("shared_gate_up"), weight("shared_down"), x);
+    for (Index i : experts)
+      y +=
+          e.scaling_factor * scores(i) / (e.normalise_weights ? total : 1) *
+          gated(weight("experts_gate_up").middleRows(i * 2 * f, 2 * f), weight("experts_down").middleRows(i * h, h), x);
+    return y;
+  }
+
+  Sequence layer(Sequence x, bool moe) const {
+    Sequence normalised;
+    for (const Vector& token : x) normalised.push_back(norm("attention_norm", token));
+    const Sequence attended = attention(normalised);
+    for (std::size_t t = 0; t < x.size(); ++t) {
+      x[t] += attended[t];
+      const Vector input = norm("mlp_norm", x[t]);
+      x[t] += moe ? mixture(input) : gated(weight("gate_up"), weight("down"), input);
+    }
+    return x;
+  }
+  // Of the first `count` tokens of the sequence that starts at `from`.
+  double cross_entropy(const std::string& prefix, const Sequence& x, Index from, std::size_t count) const {
+    const Matrix output = parameters_.at(a_.tied_embedding ? names_.front() + "embedding" : names_.back() + "output");
+    double total = 0;
+    for (std::size_t t = 0; t < count; ++t) {
+      const Vector logits = output * norm(prefix + "final_norm", x[t]);
+      const auto label = static_cast<Index>(constants_.at(prefix + "labels")(from + static_cast<Index>(t)));
+      total -= std::log(std::exp(logits(label)) / logits.array().exp().sum());
+    }
+    return total / static_cast<double>(count);
+  }
+  // The last token of a sequence has no successor: no later token sees it, and it has no label.
+  double prediction_loss(const Sequence& x, Index from) const {
+    Sequence projected;
+    for (std::size_t t = 0; t + 1 < x.size(); ++t) {
+      Vector joined(2 * a_.hidden_size);
+      joined << norm("mtp_stream_norm", x[t]), norm("mtp_embedding_norm", embedded(from + static_cast<Index>(t) + 1));
+      projected.push_back(weight("mtp_projection") * joined);
+    }
+    return cross_entropy("mtp_", layer(projected, a_.experts.routed_experts > 0), from, projected.size());
+  }
+  double sequence_loss(Index from) {
+    Sequence x;
+    for (Index t = from; t < from + tiny_sequence_length; ++t) x.push_back(embedded(t));
+    double total = 0;
+    for (const std::string& name : names_) {
+      block_ = name;
+      if (name.ends_with("_layer/")) x = layer(x, name.ends_with("moe_layer/"));
+      if (name.ends_with("multi_token_prediction/")) total += prediction_loss(x, from);
+      if (name.ends_with("head/")) total += cross_entropy("", x, from, x.size());
+    }
+    return total;
+  }
+
+  const model::Architecture& a_;
+  const std::map<std::string, Matrix>& parameters_;
+  const std::map<std::string, Matrix>& constants_;
+  std::vector<std::string> names_;
+  std::string block_;
+};
+
+TEST(Forward, LossIsThatOfThePublishedFormulas) {
+  for (const TinyModel& model : tiny_models()) {
+    TinyTraining training(model, {});
+    const double expected = Reference(model, training).loss();
+    EXPECT_NEAR(training.loss(), expected, 1e-12 * expected) << model.name;
+  }
+}
+
+}  // namespace
+}  // namespace plumbline::tests

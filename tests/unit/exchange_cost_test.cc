@@ -1,0 +1,148 @@
+#include "model/cost/exchange_cost.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "model/cost/operator_class.h"
+#include "model/layers/blocks.h"
+#include "tests/support/costs.h"
+#include "topologies/topology.h"
+
+namespace plumbline::model {
+namespace {
+
+using tests::deepseek_rank;
+using tests::find;
+using tests::profile;
+using tests::profile_names;
+using tests::profile_with;
+using tests::shipped;
+
+ClusterShape cluster(std::optional<double> nic_gbps = std::nullopt) {
+  return topologies::load_cluster(shipped("topologies/h800-rail-fat-tree.toml"), shipped("topologies/devices"),
+                                  {.gpus = 2048, .nic_gbps = nic_gbps})
+      .value();
+}
+
+constexpr RoutingSpread round_spread{.ranks_per_token = 7.5, .nodes_per_token = 4};
+
+class Exchanges : public testing::Test {
+ protected:
+  const Graph layer_ = make_block(BlockKind::moe_layer, deepseek_rank(Precision::fp8));
+  const Profile round_ = profile_with({{"exchange.dispatch.nic_rate", 40},
+                                       {"exchange.dispatch.nic_rate_beside_compute", 25},
+                                       {"exchange.combine.nic_rate", 40},
+                                       {"exchange.nvlink_rate", 160},
+                                       {"exchange.sms", 20},
+                                       {"exchange.notify", 100},
+                                       {"exchange.layout", 80},
+                                       {"exchange.host_round_trip", 30},
+                                       {"network.nic_rate", 44},
+                                       {"network.nvlink_rate", 150},
+                                       {"network.latency", 4},
+                                       {"network.collective_latency", 50}});
+  ExchangeCost cost(std::int64_t expert_parallel = 64, std::int64_t sms = 0,
+                    std::optional<double> nic_gbps = std::nullopt) const {
+    return ExchangeCost::make(round_, cluster(nic_gbps), round_spread, expert_parallel, sms).value();
+  }
+  ExchangeTime time(const ExchangeCost& by, const std::string& name, Phase phase = Phase::F) const {
+    return by.exchange(layer_, find(layer_, name, phase));
+  }
+};
+
+TEST_F(Exchanges, Dispatch) {
+  // A token: 7168 FP8 values with scales, 8 B of source, 8 experts * 8 B = 7464 B, to 4 nodes of which
+  // 7/8 are others: 107.0 MB over the NIC. NVLink: 7.5 ranks, 7/8 not where it arrives: 200.6 MB.
+  const double token = 7168 * 33 / 32.0 + 8 + 64;
+  const double network = 4096 * token * 4 * 7 / 8;
+  const ExchangeTime dispatch = time(cost(), "dispatch");
+  EXPECT_DOUBLE_EQ(dispatch.alone, network / 40e9);
+  EXPECT_DOUBLE_EQ(dispatch.beside, network / 25e9);
+  EXPECT_DOUBLE_EQ(dispatch.notify, 100e-6);
+  EXPECT_DOUBLE_EQ(dispatch.prepare, 110e-6);
+  EXPECT_GT(dispatch.alone, 4096 * token * 7.5 * 7 / 8 / 160e9);
+}
+
+TEST_F(Exchanges, CombineInBf16WithoutPreparation) {
+  const ExchangeTime combine = time(cost(), "combine");
+  EXPECT_DOUBLE_EQ(combine.alone, 4096 * (7168 * 2.0 + 8) * 4 * 7 / 8 / 40e9);
+  EXPECT_EQ(combine.prepare, 0);
+}
+
+TEST_F(Exchanges, WithinANodeNvlinkCarriesAll) {
+  // Eight ranks are one node: nothing crosses the NIC.
+  const double token = 7168 * 33 / 32.0 + 8 + 64;
+  EXPECT_DOUBLE_EQ(time(cost(8), "dispatch").alone, 4096 * token * 7.5 * 7 / 8 / 160e9);
+}
+
+TEST_F(Exchanges, OneRankExchangesNothingMoreThanOneAlwaysDo) {
+  EXPECT_EQ(time(cost(1), "dispatch").alone, 0);
+  EXPECT_EQ(time(cost(1), "dispatch").notify, 0);
+  for (const std::int64_t ranks : {2, 8, 16, 64}) EXPECT_GT(time(cost(ranks), "dispatch").alone, 0) << ranks;
+}
+
+TEST_F(Exchanges, FewerSmsThanTheFamilyNeedsSlowItDown) {
+  EXPECT_DOUBLE_EQ(time(cost(64, 10), "dispatch").alone, 2 * time(cost(64, 20), "dispatch").alone);
+  EXPECT_EQ(time(cost(64, 24), "dispatch").alone, time(cost(64, 20), "dispatch").alone);
+}
+
+TEST_F(Exchanges, ASlowerNicNeverHelpsAndAlwaysShows) {
+  const ExchangeCost slow = cost(64, 0, 200), fast = cost();
+  for (const auto& [name, phase] : std::vector<std::pair<std::string, Phase>>{
+           {"dispatch", Phase::F}, {"combine", Phase::F}, {"dispatch_grad", Phase::I}, {"combine_grad", Phase::I}}) {
+    EXPECT_GT(time(slow, name, phase).alone, time(fast, name, phase).alone) << name;
+    EXPECT_GT(time(slow, name, phase).beside, time(fast, name, phase).beside) << name;
+  }
+  EXPECT_GT(slow.hop(Bytes(1e8), 1), fast.hop(Bytes(1e8), 1));
+}
+
+TEST_F(Exchanges, NoShippedProfileBeatsTheLineRates) {
+  for (const std::string& name : profile_names) {
+    const ClusterShape shape = cluster();
+    const ExchangeCost shipped_cost = ExchangeCost::make(profile(name), shape, round_spread, 64, 20).value();
+    for (const Operator& op : layer_.operators) {
+      if (operator_class(layer_, op) != OperatorClass::exchange) continue;
+      const auto token = static_cast<double>(std::get<DispatchAttributes>(op.attributes).token_bytes);
+      const ExchangeTime t = shipped_cost.exchange(layer_, op);
+      EXPECT_GE(t.alone, 4096 * token * 3.5 / shape.inter_node_bandwidth().value()) << name << " " << op.name;
+      EXPECT_GE(t.alone, 4096 * token * 7.5 * 7 / 8 / shape.intra_node_bandwidth.value()) << name << " " << op.name;
+      EXPECT_GE(t.beside, t.alone) << name << " " << op.name;
+    }
+    EXPECT_GE(shipped_cost.hop(Bytes(1e9), 1), 1e9 / 50e9) << name;
+  }
+}
+
+TEST_F(Exchanges, Hops) {
+  // 58.72 MB at 44 GB/s after 4 us; two messages share the link.
+  EXPECT_DOUBLE_EQ(cost().hop(Bytes(58.72e6), 1), 4e-6 + 58.72e6 / 44e9);
+  EXPECT_DOUBLE_EQ(cost().hop(Bytes(58.72e6), 2), 4e-6 + 2 * 58.72e6 / 44e9);
+}
+
+TEST_F(Exchanges, Collectives) {
+  Graph graph;
+  graph.tensors = {{.name = "whole", .shape = {{1 << 20}}, .type = DataType::fp32, .role = Role::gradient},
+                   {.name = "shard", .shape = {{1 << 18}}, .type = DataType::fp32}};
+  const auto seconds = [&](OperatorKind kind, std::int64_t ranks, std::int64_t stride) {
+    Operator op{
+        .kind = kind, .name = "c", .reads = {0}, .writes = {1}, .attributes = CollectiveAttributes{ranks, stride}};
+    if (kind == OperatorKind::all_gather) std::swap(op.reads, op.writes);
+    return cost().collective(graph, op);
+  };
+  const double bytes = 4.0 * (1 << 20);
+  // Four ranks on four nodes: a ring sends 3/4 of the buffer through one NIC each.
+  EXPECT_DOUBLE_EQ(seconds(OperatorKind::reduce_scatter, 4, 64), 50e-6 + bytes * 3 / 4 / 44e9);
+  EXPECT_DOUBLE_EQ(seconds(OperatorKind::all_gather, 4, 64), 50e-6 + bytes * 3 / 4 / 44e9);
+  EXPECT_DOUBLE_EQ(seconds(OperatorKind::all_reduce, 4, 64), 50e-6 + 2 * bytes * 3 / 4 / 44e9);
+  // Neighbours: eight on a node use NVLink alone; 128 on 16 nodes have eight NICs (352 GB/s) but NVLink's 150.
+  EXPECT_DOUBLE_EQ(seconds(OperatorKind::all_gather, 8, 1), 50e-6 + bytes * 7 / 8 / 150e9);
+  EXPECT_DOUBLE_EQ(seconds(OperatorKind::all_gather, 128, 1), 50e-6 + bytes * 127 / 128 / 150e9);
+  EXPECT_EQ(seconds(OperatorKind::all_reduce, 1, 1), 0);
+}
+
+}  // namespace
+}  // namespace plumbline::model

@@ -1,0 +1,63 @@
+#include "model/routing.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/inputs.h"
+
+namespace plumbline::model {
+namespace {
+
+MixtureOfExperts experts(const std::string& name) {
+  return load_architecture(tests::shipped("examples/models/" + name + ".json")).value().experts;
+}
+
+TEST(Routing, DeepSeekV3OverSixtyFourRanks) {
+  // Of the published gate (8 groups, the best 4 by their two best experts, top 8 of 256) on random scores:
+  // 3.966 distinct nodes of 8 ranks per token, and 30,686 tokens received per 4,096 sent.
+  const RoutingSpread spread = routing_spread(experts("deepseek-v3"), 4, 64, 8);
+  EXPECT_NEAR(spread.nodes_per_token, 3.966, 0.01);
+  EXPECT_NEAR(spread.ranks_per_token, 30686.0 / 4096, 0.005 * 30686 / 4096);
+}
+
+TEST(Routing, StaysWithinItsBounds) {
+  for (const char* name : {"deepseek-v3", "deepseek-v2"}) {
+    const MixtureOfExperts e = experts(name);
+    for (const std::int64_t groups : {std::int64_t{1}, e.groups_per_token, e.groups}) {
+      for (const std::int64_t ranks : {2, 8, 16, 32}) {
+        const RoutingSpread spread = routing_spread(e, groups, ranks, 8);
+        EXPECT_GE(spread.nodes_per_token, 1);
+        EXPECT_LE(spread.nodes_per_token, spread.ranks_per_token);
+        EXPECT_LE(spread.ranks_per_token, static_cast<double>(std::min(ranks, e.experts_per_token)));
+        EXPECT_LE(spread.nodes_per_token, static_cast<double>((ranks + 7) / 8));
+      }
+    }
+  }
+}
+
+TEST(Routing, AGroupThatFillsANodeLimitsTheNodes) {
+  // 8 groups on 8 nodes: a token reaches as many nodes as groups at most, and just one with one group.
+  const MixtureOfExperts e = experts("deepseek-v3");
+  EXPECT_EQ(routing_spread(e, 1, 64, 8).nodes_per_token, 1);
+  double before = 1;
+  for (const std::int64_t groups : {2, 4, 8}) {
+    const double nodes = routing_spread(e, groups, 64, 8).nodes_per_token;
+    EXPECT_GT(nodes, before);
+    EXPECT_LE(nodes, static_cast<double>(groups));
+    before = nodes;
+  }
+}
+
+TEST(Routing, WithoutParallelismOrExpertsNothingSpreads) {
+  const RoutingSpread one = routing_spread(experts("deepseek-v3"), 4, 1, 8);
+  EXPECT_EQ(one.ranks_per_token, 1);
+  EXPECT_EQ(one.nodes_per_token, 1);
+  EXPECT_EQ(routing_spread(experts("llama-3-8b"), 1, 1, 8).ranks_per_token, 0);
+}
+
+TEST(Routing, IsTheSameEveryTime) {
+  const MixtureOfExperts e = experts("deepseek-v3");
+  EXPECT_EQ(routing_spread(e, 4, 64, 8).ranks_per_token, routing_spread(e, 4, 64, 8).ranks_per_token);
+}
+
+}  // namespace
+}  // namespace plumbline::model
