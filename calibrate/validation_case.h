@@ -6,17 +6,20 @@
 #include <string>
 #include <vector>
 
+#include "model/architecture.h"
+#include "model/cluster.h"
 #include "model/error.h"
+#include "model/plan.h"
 #include "model/result.h"
 
 namespace plumbline::calibrate {
 
 struct Figure {
-  std::string metric;  // key of the JSON result, e.g. "step.slots_s.FB"
+  std::string metric;  // key of the JSON result, e.g. "step.slots_s.FB", or a sum (calibrate/metric.h)
   std::string name;    // for people
   std::string unit;    // of value; times in the result are seconds
   double value = 0;
-  double scale = 1;    // result * scale is in `unit`
+  double scale = 1;                 // result * scale is in `unit`
   std::optional<double> tolerance;  // relative, checked with the plan's own profile; none: shown only
   std::string source;
 };
@@ -35,5 +38,12 @@ model::Result<ValidationCase> load_case(const std::string& path);
 
 // The predicted value of a figure in its unit; nullopt when the result does not have the metric.
 std::optional<double> predicted(const Figure& figure, const model::StepResult& result);
+
+// What a constant share of the dense BF16 peak gives for a plan: step time, tokens per second, run.
+model::StepResult naive_result(const model::Plan& plan, const model::Architecture& architecture,
+                               const model::ClusterShape& cluster, double mfu);
+
+// The baseline's value of a figure; nullopt where a step time alone says nothing about it.
+std::optional<double> baseline(const Figure& figure, const model::StepResult& naive);
 
 }  // namespace plumbline::calibrate

@@ -37,6 +37,7 @@ constexpr Collection plans = {"plan", "examples", ".toml"};
 constexpr Collection models = {"model", "examples/models", ".json"};
 constexpr Collection topologies = {"topology", "topologies", ".toml"};
 constexpr Collection profiles = {"profile", "profiles", ".toml"};
+constexpr Collection cases = {"validation case", "cases", ".toml"};
 
 std::vector<std::string> names_in(const fs::path& folder, std::string_view extension) {
   std::vector<std::string> names;
@@ -100,6 +101,18 @@ model::Result<std::string> resolve_topology(const std::string& path_or_name) {
 }
 
 model::Result<std::string> resolve_profile(const std::string& path_or_name) { return resolve(profiles, path_or_name); }
+
+model::Result<std::string> resolve_case(const std::string& path_or_name) { return resolve(cases, path_or_name); }
+
+model::Result<std::vector<std::string>> shipped_case_files() {
+  const auto root = data_folder();
+  if (!root) return tl::unexpected(root.error());
+  const fs::path folder = fs::path(*root) / cases.folder;
+  std::vector<std::string> files;
+  for (const std::string& name : names_in(folder, cases.extension))
+    files.push_back((folder / (name + std::string(cases.extension))).string());
+  return files;
+}
 
 model::Result<std::string> resolve_model(const std::string& plan_file, const std::string& config) {
   // An absolute config stays as it is: joining an absolute path drops what is before it.

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "model/error.h"
 
@@ -17,6 +18,10 @@ model::Result<std::string> data_folder();
 model::Result<std::string> resolve_plan(const std::string& path_or_name);
 model::Result<std::string> resolve_topology(const std::string& path_or_name);
 model::Result<std::string> resolve_profile(const std::string& path_or_name);
+model::Result<std::string> resolve_case(const std::string& path_or_name);
+
+// Paths of all shipped validation cases, ordered by name.
+model::Result<std::vector<std::string>> shipped_case_files();
 
 // `config` as a plan gives it: searched beside the plan's file, then in the shipped data, then as the
 // name of a shipped model. Without a plan (empty `plan_file`) it is searched in the working directory.

@@ -5,8 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "calibrate/validation_case.h"
-#include "cli/data.h"
+#include "cli/cases.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
 #include "cli/verb.h"
@@ -37,7 +36,7 @@ std::vector<reports::Comparison> published(const Arguments& arguments, const sim
   if (!arguments.plan.overrides.empty()) return {};
   const auto cases = shipped_cases();
   if (!cases) return {};
-  return calibrate::comparisons(*cases, inputs.plan.file, result);
+  return comparisons(*cases, inputs.plan.file, result);
 }
 
 model::Result<void> write_files(const Arguments& arguments, const sim::Inputs& inputs, const sim::Simulation& simulation,

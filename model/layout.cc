@@ -16,7 +16,7 @@ namespace plumbline::model {
 namespace {
 
 Error infeasible(const Plan& plan, std::string key, std::string message, std::string hint) {
-  return Error{ErrorKind::infeasible, std::move(message), plan.file, 0, std::move(key), std::move(hint)};
+  return plan_error(plan, ErrorKind::infeasible, std::move(key), std::move(message), std::move(hint));
 }
 
 // What this version does not simulate. Refused rather than priced as if it were free.
@@ -138,20 +138,16 @@ std::string plan_key_of(const std::string& shape_field) {
 std::optional<Error> derive_schedule(const Plan& plan, Layout& layout) {
   const auto kind = find_schedule(plan.schedule.kind);
   if (!kind) {
-    Error error = kind.error();
-    error.file = plan.file;
-    error.key = "schedule.kind";
-    return error;
+    const Error& error = kind.error();
+    return plan_error(plan, error.kind, "schedule.kind", error.message, error.hint);
   }
   ScheduleShape shape;
   shape.ranks = static_cast<std::int32_t>(plan.parallelism.pipeline);
   shape.micro_batches = static_cast<std::int32_t>(layout.micro_batches);
   shape.virtual_stages = static_cast<std::int32_t>(plan.schedule.virtual_stages);
   if (const auto allowed = (*kind)->check(shape); !allowed) {
-    Error error = allowed.error();
-    error.file = plan.file;
-    error.key = plan_key_of(error.key);
-    return error;
+    const Error& error = allowed.error();
+    return plan_error(plan, error.kind, plan_key_of(error.key), error.message, error.hint);
   }
   // Directions do not depend on the number of micro-batches; the smallest shape is quickest to build.
   ScheduleShape small = shape;

@@ -21,4 +21,7 @@ struct ModelMetrics {
 // For one sequence length. Independent of any parallelism.
 ModelMetrics model_metrics(const Architecture& architecture, std::int64_t sequence_length);
 
+// Bytes of keys and values (or of the latent that stands for them) that one token leaves in the cache, all layers.
+double key_value_bytes_per_token(const Architecture& architecture, double bytes_per_element);
+
 }  // namespace plumbline::model

@@ -114,6 +114,8 @@ std::optional<Error> read_fields(const Document& document, Plan& plan) {
   visit_fields(plan, [&](std::string_view key, auto& field) {
     const toml::node* node = document.root.at_path(key).node();
     if (failure || node == nullptr) return;
+    const Error place = located(document, key, node->source(), {});
+    plan.places[place.key] = {place.file, place.line};
     if (auto error = read_value(key, *node, field)) failure = located(document, key, node->source(), *error);
   });
   return failure;

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -80,7 +82,15 @@ struct Plan {
   } run;
 
   std::string file;  // where it was read from; empty for a plan built in code
+  struct Place {
+    std::string file;  // "--set" for an override
+    int line = 0;
+  };
+  std::map<std::string, Place, std::less<>> places;  // of the keys that were given
 };
+
+// An error about a key of the plan, at the place where it was given (else at the plan's file).
+Error plan_error(const Plan& plan, ErrorKind kind, std::string key, std::string message, std::string hint);
 
 // Calls visit(key, field) for every scalar and list key of the plan, in file order. The one list from
 // which reading, unknown-key checks, printing and JSON follow. ([[run.phase]] is handled beside it.)

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "model/error.h"
@@ -57,6 +58,14 @@ std::string plan_key_hint(std::string_view dotted) {
   if (nearest.empty()) nearest = nearest_section;
   return nearest.empty() ? fmt::format("sections: {}", fmt::join(plan_sections(), ", "))
                          : fmt::format("did you mean '{}'?", nearest);
+}
+
+Error plan_error(const Plan& plan, ErrorKind kind, std::string key, std::string message, std::string hint) {
+  const auto place = plan.places.find(key);
+  const bool given = place != plan.places.end();
+  return Error{
+      kind,           std::move(message), given ? place->second.file : plan.file, given ? place->second.line : 0,
+      std::move(key), std::move(hint)};
 }
 
 }  // namespace plumbline::model

@@ -7,7 +7,7 @@
 
 namespace plumbline::model {
 
-enum class Stream : std::uint8_t { compute, communication, weight_gradient, pipeline };
+enum class Stream : std::uint8_t { compute, communication, weight_gradient, pipeline, optimizer };
 
 struct Span {
   std::uint32_t name = 0;  // index into Timeline::names, e.g. "attn(F)"

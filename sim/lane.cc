@@ -76,7 +76,7 @@ double Lane::stage_seconds(const Active& active) const {
       const double seconds =
           transferring() ? time.beside + extra * time.beside_per_row : time.alone + extra * time.alone_per_row;
       const bool shared = active_[compute].stage == Stage::compute && active_[weight_gradient].stage == Stage::compute;
-      return seconds * (shared ? 2 : 1);  // two compute streams share the SMs evenly
+      return std::max(0.0, seconds) * (shared ? 2 : 1);  // two compute streams share the SMs evenly
     }
     case Stage::prepare:
       return time.prepare;

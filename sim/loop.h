@@ -25,7 +25,7 @@ class Handler {
 struct Task {
   Handler* handler = nullptr;
   std::uint32_t code = 0;
-  std::uint32_t priority = 0;  // smaller runs first among events of one time
+  std::uint16_t priority = 0;  // smaller runs first among events of one time
   std::uint64_t argument = 0;
 };
 

@@ -16,12 +16,12 @@ namespace plumbline::sim {
 
 class Messages final : public Handler {
  public:
-  // A message arrived: it was sent by `sender`, is awaited by `receiver`, and was in flight from start to now.
+  // A message of `sender` has arrived at `receiver`; it held their links from start to end, latency follows.
   struct Arrival {
     std::int32_t sender, receiver;
     bool forward;
     std::int32_t micro_batch;
-    Time start;
+    Time start, end;
   };
   using OnArrival = std::function<void(const Arrival&)>;
 

@@ -89,7 +89,7 @@ void Recorder::message(std::int32_t rank, bool forward, std::int32_t micro_batch
 }
 
 void Recorder::optimizer(std::int32_t rank, const std::string& text, Time start, Time end) {
-  if (end > start) add({.rank = rank, .stream = Stream::pipeline}, text, phase_depth, start, end);
+  if (end > start) add({.rank = rank, .stream = Stream::optimizer}, text, phase_depth, start, end);
 }
 
 model::Timeline Recorder::finish(Time end) {

@@ -14,8 +14,9 @@ bool crosses_ranks(const model::Graph& graph, const model::Operator& op) {
   return model::operator_class(graph, op) == OperatorClass::exchange;
 }
 
-// Time depends on the rows linearly but for wave steps; the slope is taken over a tenth more rows.
-constexpr double row_step = 0.1;
+// Time depends on the rows linearly but for wave steps. The slope is taken over twice the rows: the wider
+// the span, the less one wave more or less matters.
+constexpr double more_rows = 2;
 
 SegmentTime compute_segment(const model::Graph& graph, const model::Segment& segment, const CostModels& costs,
                             std::int64_t sms) {
@@ -23,12 +24,12 @@ SegmentTime compute_segment(const model::Graph& graph, const model::Segment& seg
   for (std::uint16_t index : segment.operators) {
     const model::Operator& op = graph.operators[index];
     const KernelTime expected = costs.kernels.time(graph, op, {sms, 1.0});
-    const KernelTime more = costs.kernels.time(graph, op, {sms, 1.0 + row_step});
+    const KernelTime more = costs.kernels.time(graph, op, {sms, more_rows});
     time.kernels.push_back(segment.share * expected.alone);
     time.alone += segment.share * expected.alone;
     time.beside += segment.share * expected.beside;
-    time.alone_per_row += segment.share * (more.alone - expected.alone) / row_step;
-    time.beside_per_row += segment.share * (more.beside - expected.beside) / row_step;
+    time.alone_per_row += segment.share * (more.alone - expected.alone);
+    time.beside_per_row += segment.share * (more.beside - expected.beside);
   }
   return time;
 }

@@ -23,8 +23,8 @@ std::vector<std::string> rank_names(const model::Schedule& schedule) {
       stages[schedule.rank_of(direction, stage)].insert(stage);
   std::vector<std::string> names;
   for (std::size_t rank = 0; rank < stages.size(); ++rank)
-    names.push_back(fmt::format("rank {} (stage{} {})", rank, stages[rank].size() > 1 ? "s" : "",
-                                fmt::join(stages[rank], ", ")));
+    names.push_back(
+        fmt::format("rank {} (stage{} {})", rank, stages[rank].size() > 1 ? "s" : "", fmt::join(stages[rank], ", ")));
   return names;
 }
 
@@ -56,10 +56,10 @@ model::Result<CostModels> cost_models(const Inputs& inputs) {
       inputs.profile, inputs.cluster, spread, expert_parallel, plan.overlap.communication_sms);
   if (!exchanges) return tl::unexpected(exchanges.error());
   if (plan.overlap.communication_sms >= inputs.cluster.device.sms)
-    return tl::unexpected(model::Error{model::ErrorKind::infeasible,
-                                       fmt::format("{} communication SMs leave none of {} to compute",
-                                                   plan.overlap.communication_sms, inputs.cluster.device.sms),
-                                       plan.file, 0, "overlap.communication_sms", "give fewer"});
+    return tl::unexpected(model::plan_error(plan, model::ErrorKind::infeasible, "overlap.communication_sms",
+                                            fmt::format("{} communication SMs leave none of {} to compute",
+                                                        plan.overlap.communication_sms, inputs.cluster.device.sms),
+                                            "give fewer"));
   return CostModels{*kernels, *exchanges, inputs.cluster.device.sms, plan.overlap.communication_sms};
 }
 
@@ -83,7 +83,8 @@ model::Result<Simulation> simulate(const Inputs& inputs, Fidelity fidelity, bool
   if (!costs) return tl::unexpected(costs.error());
 
   Prediction prediction(inputs, *program, *costs);
-  const model::Result<void> done = fidelity == Fidelity::step ? prediction.run_step(record_timeline) : prediction.run_closed_form();
+  const model::Result<void> done =
+      fidelity == Fidelity::step ? prediction.run_step(record_timeline) : prediction.run_closed_form();
   if (!done) return tl::unexpected(done.error());
 
   Simulation simulation;

@@ -121,7 +121,7 @@ class Executor final : public LaneListener, public Handler {
   }
 
   void message_arrived(const Messages::Arrival& arrival) {
-    if (recorder_) recorder_->message(arrival.sender, arrival.forward, arrival.micro_batch, arrival.start, loop_.now());
+    if (recorder_) recorder_->message(arrival.sender, arrival.forward, arrival.micro_batch, arrival.start, arrival.end);
     try_start(arrival.receiver);
     try_start(arrival.sender);
   }
@@ -197,7 +197,7 @@ class LoneLane final : public LaneListener, public Handler {
   double run(const model::SlotTemplate& slot) {
     lane_.start({&slot, &times_, nullptr});
     loop_.run();
-    return to_seconds(loop_.now());
+    return to_seconds(end_);
   }
   void arrived(Lane& /*lane*/, std::uint32_t segment) override {
     loop_.at(loop_.now() + to_time(times_[segment].wait), {this, proceed_code, 0, segment});
@@ -205,13 +205,15 @@ class LoneLane final : public LaneListener, public Handler {
   void handle(std::uint32_t /*code*/, std::uint64_t argument) override {
     lane_.proceed(static_cast<std::uint32_t>(argument));
   }
-  void slot_ended(Lane& /*lane*/) override {}
+  // Not when the loop runs dry: what a lane scheduled before a change of rate comes due later and is void.
+  void slot_ended(Lane& /*lane*/) override { end_ = loop_.now(); }
   void segment_ended(const Lane&, std::uint32_t, const SegmentRun&) override {}
 
  private:
   const std::vector<SegmentTime>& times_;
   HeapLoop loop_;
   Lane lane_;
+  Time end_ = 0;
 };
 
 }  // namespace

@@ -36,7 +36,7 @@ class Group final : public LaneListener {
     result.waits.assign(slot_.segments.size(), 0);
     const double count = static_cast<double>(lanes_.size()) * (repetitions - 1);
     for (int round = 1; round < repetitions; ++round)
-      for (std::size_t s = 0; s < slot_.segments.size(); ++s) result.waits[s] += meetings_[round][s].waited / count;
+      for (std::size_t s = 0; s < slot_.segments.size(); ++s) result.waits[s] += to_seconds(meetings_[round][s].waited) / count;
     result.seconds = to_seconds(last_end_ - first_round_end_) / (repetitions - 1);
     return result;
   }
@@ -44,9 +44,9 @@ class Group final : public LaneListener {
   void arrived(Lane& lane, std::uint32_t segment) override {
     Meeting& meeting = meetings_[rounds_[lane.id()]][segment];
     meeting.present.push_back(&lane);
-    meeting.arrivals += to_seconds(loop_.now());
+    meeting.arrivals += loop_.now();
     if (meeting.present.size() < lanes_.size()) return;
-    meeting.waited = to_seconds(loop_.now()) * static_cast<double>(lanes_.size()) - meeting.arrivals;
+    meeting.waited = loop_.now() * static_cast<Time>(lanes_.size()) - meeting.arrivals;
     for (Lane* waiting : std::exchange(meeting.present, {})) waiting->proceed(segment);
   }
 
@@ -62,8 +62,8 @@ class Group final : public LaneListener {
  private:
   struct Meeting {
     std::vector<Lane*> present;
-    double arrivals = 0;  // sum of arrival times
-    double waited = 0;    // sum over the ranks
+    Time arrivals = 0;  // sum of arrival times
+    Time waited = 0;    // sum over the ranks
   };
 
   // Every layer of either side has rows of its own.

@@ -108,6 +108,12 @@ struct Refused {
   const char* says;
 };
 
+// Where the plan's file gives the key; 0 where it leaves it to its default.
+int line_of(const Plan& plan, const std::string& key) {
+  const auto place = plan.places.find(key);
+  return place == plan.places.end() ? 0 : place->second.line;
+}
+
 class RefusedLayout : public testing::TestWithParam<Refused> {};
 
 TEST_P(RefusedLayout, IsInfeasibleWithReasonAndHint) {
@@ -115,7 +121,8 @@ TEST_P(RefusedLayout, IsInfeasibleWithReasonAndHint) {
   GetParam().change(plan);
   const auto layout = make_layout(plan, architecture("deepseek-v3"));
   ASSERT_FALSE(layout);
-  expect_error(layout.error(), ErrorKind::infeasible, plan_path, 0, GetParam().key, GetParam().says);
+  expect_error(layout.error(), ErrorKind::infeasible, plan_path, line_of(plan, GetParam().key), GetParam().key,
+               GetParam().says);
   EXPECT_FALSE(layout.error().hint.empty()) << to_string(layout.error());
 }
 
@@ -160,7 +167,8 @@ TEST(Layout, ExpertsThatDoNotDivideOverTheRanksAreRefused) {
   plan.batch.global_batch_size = 96 * 120;
   const auto layout = make_layout(plan, architecture("deepseek-v3"));
   ASSERT_FALSE(layout);
-  expect_error(layout.error(), ErrorKind::infeasible, plan_path, 0, "parallelism.expert", "256 routed experts");
+  expect_error(layout.error(), ErrorKind::infeasible, plan_path, line_of(plan, "parallelism.expert"),
+               "parallelism.expert", "256 routed experts");
 }
 
 TEST(Layout, DenseModelHasNoExpertParallelism) {

@@ -1,0 +1,22 @@
+// What `plumbline show` prints about a model, a cluster or a cost profile, as pure functions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "model/architecture.h"
+#include "model/cluster.h"
+#include "model/profile.h"
+
+namespace plumbline::cli {
+
+// Dimensions, layers by kind, parameters, training FLOPs per token at a sequence length, cache per token.
+std::string model_text(const model::Architecture& architecture, std::int64_t sequence_length);
+
+// Node, links, NICs, fabric and device: every constant with unit, kind and source.
+std::string topology_text(const model::ClusterShape& cluster);
+
+// Every constant by name with value, unit, kind, uncertainty and source, and how many there are of each kind.
+std::string profile_text(const model::Profile& profile);
+
+}  // namespace plumbline::cli

@@ -1,0 +1,100 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "cli/show.h"
+#include "reports/table.h"
+
+namespace plumbline::cli {
+namespace {
+
+using model::Parameter;
+
+// Many constants share a source: each is printed once, by number.
+class Sources {
+ public:
+  std::size_t number_of(const std::string& source) {
+    const auto found = std::ranges::find(sources_, source);
+    if (found != sources_.end()) return static_cast<std::size_t>(found - sources_.begin()) + 1;
+    sources_.push_back(source);
+    return sources_.size();
+  }
+
+  std::string to_string() const {
+    std::string out;
+    constexpr std::size_t indent = 7;
+    for (std::size_t i = 0; i < sources_.size(); ++i) {
+      std::string head = fmt::format("{:>{}}", fmt::format("[{}] ", i + 1), indent);
+      for (const std::string& line : reports::wrap(sources_[i], reports::terminal_width - indent)) {
+        out += head + line + '\n';
+        head.assign(indent, ' ');
+      }
+    }
+    return out;
+  }
+
+ private:
+  std::vector<std::string> sources_;
+};
+
+// One table; constants of a group ("exchange.dispatch") follow its name and carry their last word alone.
+std::string constants_table(const std::vector<Parameter>& parameters) {
+  Sources sources;
+  reports::Table table({{"constant"},
+                        {"value", reports::Align::right},
+                        {"unit"},
+                        {"kind"},
+                        {"+-", reports::Align::right},
+                        {"source", reports::Align::right}});
+  std::string group;
+  for (const Parameter& parameter : parameters) {
+    const std::size_t dot = parameter.name.rfind('.');
+    const std::string own_group = dot == std::string::npos ? "" : parameter.name.substr(0, dot);
+    if (own_group != group) table.add({fmt::format("[{}]", own_group)});
+    group = own_group;
+    const std::string spread =
+        parameter.relative_uncertainty ? fmt::format("{:.0f} %", *parameter.relative_uncertainty * 100) : "";
+    table.add({parameter.name.substr(dot == std::string::npos ? 0 : dot + 1), fmt::format("{:.12g}", parameter.value),
+               parameter.unit, std::string(model::to_string(parameter.kind)), spread,
+               fmt::format("[{}]", sources.number_of(parameter.source))});
+  }
+  return table.to_string() + '\n' + sources.to_string();
+}
+
+std::string counts_line(const std::vector<Parameter>& parameters) {
+  using model::Evidence;
+  std::string text;
+  for (const Evidence kind :
+       {Evidence::measured, Evidence::fitted, Evidence::published, Evidence::datasheet, Evidence::assumed}) {
+    const auto count = std::ranges::count(parameters, kind, &Parameter::kind);
+    if (count > 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, model::to_string(kind));
+  }
+  return fmt::format("{} constants: {}", parameters.size(), text);
+}
+
+std::string with_heading(const std::string& heading, const std::string& body) {
+  std::string out;
+  for (const std::string& line : reports::wrap(heading, reports::terminal_width)) out += line + '\n';
+  return out + '\n' + body;
+}
+
+}  // namespace
+
+std::string topology_text(const model::ClusterShape& cluster) {
+  const std::string heading =
+      fmt::format("{}: nodes of {} {}, {} NICs each; profile {}", cluster.name, cluster.gpus_per_node,
+                  cluster.device.name, cluster.nics_per_node, cluster.default_profile);
+  std::vector<Parameter> parameters = cluster.parameters;
+  std::ranges::stable_sort(parameters, {}, [](const Parameter& p) { return p.name.substr(0, p.name.rfind('.')); });
+  return with_heading(heading, constants_table(parameters)) + '\n' + counts_line(parameters) + '\n';
+}
+
+std::string profile_text(const model::Profile& profile) {
+  std::vector<Parameter> parameters = profile.parameters();
+  std::ranges::stable_sort(parameters, {}, [](const Parameter& p) { return p.name.substr(0, p.name.rfind('.')); });
+  return with_heading(profile.name() + ": " + profile.description(), constants_table(parameters)) + '\n' +
+         counts_line(parameters) + '\n';
+}
+
+}  // namespace plumbline::cli

@@ -1,0 +1,196 @@
+// The executor against what is known exactly: closed forms of the schedules without network, the
+// schedule evaluation with hops that take latency only, and hand-derived links that are shared.
+#include "sim/step_executor.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "model/schedule/evaluate.h"
+#include "model/schedule/schedule.h"
+#include "tests/support/uniform_program.h"
+
+namespace plumbline::sim {
+namespace {
+
+using model::OpType;
+using model::ScheduleCosts;
+using model::ScheduleOp;
+using model::ScheduleShape;
+using tests::uniform_input;
+using tests::uniform_program;
+
+constexpr double rounding = 1e-9;  // relative; durations are rounded to picoseconds
+
+struct Case {
+  const model::ScheduleKind* kind = nullptr;
+  ScheduleShape shape;
+};
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const model::ScheduleKind* kind : model::schedule_kinds())
+    for (const std::int32_t ranks : {1, 2, 3, 4, 6, 8, 16})
+      for (const std::int32_t micro_batches : {1, 3, 4, 2 * ranks, 3 * ranks, 4 * ranks, 120}) {
+        const ScheduleShape shape{.ranks = ranks, .micro_batches = micro_batches};
+        if (kind->check(shape)) all.push_back({kind, shape});
+      }
+  return all;
+}
+
+std::string name_of(const Case& c) {
+  return std::string(c.kind->name()) + " P=" + std::to_string(c.shape.ranks) +
+         " M=" + std::to_string(c.shape.micro_batches);
+}
+
+// Seconds: round ones, ones of about an H800's chunks, and whole numbers.
+const std::vector<ScheduleCosts> cost_grid = {{.F = 0.05, .B = 0.1, .I = 0.06, .W = 0.04, .FB = 0.13},
+                                              {.F = 0.0613, .B = 0.0947, .I = 0.0851, .W = 0.0259, .FB = 0.1273},
+                                              {.F = 1, .B = 2, .I = 1, .W = 1, .FB = 3}};
+
+double pipeline_end(const Case& c, const ScheduleCosts& costs, double latency, double seconds) {
+  const model::StepProgram program = uniform_program(c.kind->build(c.shape));
+  return execute(uniform_input(program, costs, latency, seconds)).value().pipeline_end;
+}
+
+TEST(StepExecutor, WithoutNetworkItIsTheClosedForm) {
+  int exact = 0;
+  for (const Case& c : cases()) {
+    for (const ScheduleCosts& costs : cost_grid) {
+      const auto makespan = c.kind->exact_makespan(c.shape, costs);
+      if (!makespan) continue;
+      SCOPED_TRACE(name_of(c));
+      EXPECT_NEAR(pipeline_end(c, costs, 0, 0), *makespan, rounding * *makespan);
+      ++exact;
+    }
+  }
+  EXPECT_GT(exact, 150);
+}
+
+// With latency alone no link is ever busy: this is the model of the evaluation, eager and batched alike.
+TEST(StepExecutor, WithLatencyItIsTheEvaluation) {
+  for (const Case& c : cases()) {
+    for (ScheduleCosts costs : cost_grid) {
+      for (const double share : {0.01, 0.3, 2.0}) {  // of a forward chunk
+        SCOPED_TRACE(name_of(c) + ", hop " + std::to_string(share) + " F");
+        costs.p2p = share * costs.F;
+        const model::Schedule schedule = c.kind->build(c.shape);
+        const double expected = model::evaluate(schedule, costs, schedule.point_to_point).value().makespan;
+        EXPECT_NEAR(pipeline_end(c, costs, costs.p2p, 0), expected, rounding * expected);
+      }
+    }
+  }
+}
+
+// The evaluation lets every message have the link to itself. GPipe's messages do: all go the same way, one
+// per op, and an op takes longer than a message. 1F1B's and DualPipe's meet on the links, and then wait.
+TEST(StepExecutor, BusyLinksOnlyEverDelay) {
+  for (const Case& c : cases()) {
+    for (ScheduleCosts costs : cost_grid) {
+      SCOPED_TRACE(name_of(c));
+      costs.p2p = 0.3 * costs.F;
+      const model::Schedule schedule = c.kind->build(c.shape);
+      const double expected = model::evaluate(schedule, costs, schedule.point_to_point).value().makespan;
+      const double end = pipeline_end(c, costs, 0, costs.p2p);
+      EXPECT_GE(end, expected * (1 - rounding));
+      if (c.kind->name() == "gpipe") {
+        EXPECT_NEAR(end, expected, rounding * expected);
+      }
+    }
+  }
+}
+
+ScheduleOp forward(std::int32_t stage, std::int32_t micro_batch) {
+  return {.type = OpType::F, .f_dir = 0, .f_stage = stage, .f_mb = micro_batch};
+}
+ScheduleOp backward(std::int32_t stage, std::int32_t micro_batch) {
+  return {.type = OpType::B, .b_dir = 0, .b_stage = stage, .b_mb = micro_batch};
+}
+
+model::Schedule by_hand(std::vector<std::vector<ScheduleOp>> ranks) {
+  model::Schedule schedule;
+  schedule.kind = "by hand";
+  schedule.stages = static_cast<std::int32_t>(ranks.size());
+  schedule.shape = {.ranks = schedule.stages};
+  schedule.ranks = std::move(ranks);
+  return schedule;
+}
+
+TEST(StepExecutor, MessagesOfOneWayQueue) {
+  const model::StepProgram program =
+      uniform_program(by_hand({{forward(0, 0), forward(0, 1), backward(0, 0), backward(0, 1)},
+                               {forward(1, 0), forward(1, 1), backward(1, 0), backward(1, 1)}}));
+  const ScheduleCosts costs{.F = 1, .B = 2};
+  // Rank 0: F0 0..1, F1 1..2; messages 1..1.8, 2..2.8. Rank 1: F0 1.8..2.8, F1 2.8..3.8, B0 3.8..5.8,
+  // B1 5.8..7.8. Gradients 5.8..6.6 and 7.8..8.6. Rank 0: B0 6.6..8.6, B1 8.6..10.6.
+  EXPECT_NEAR(execute(uniform_input(program, costs, 0, 0.8)).value().pipeline_end, 10.6, 1e-9);
+  // A slow link sets the pace: messages 1..4 and 4..7 of 3 s each; rank 1: F0 4..5, F1 7..8, B0 8..10,
+  // B1 10..12; gradients 10..13 and 13..16; rank 0: B1 16..18.
+  EXPECT_NEAR(execute(uniform_input(program, costs, 0, 3)).value().pipeline_end, 18, 1e-9);
+}
+
+TEST(StepExecutor, AnActivationAndAGradientShareTheReceiversLink) {
+  // Three ranks, F = 1, B = 2, hops of 0.8. Rank 2: F0 from 3.6 to 4.6, B0 to 6.6: its gradient moves 6.6..7.4.
+  // Rank 0 computes six forwards; the k-th ends at k, so the sixth's activation moves 6..6.8 on
+  // rank 1's receiving link and the gradient waits for it: 6.8..7.6.
+  const model::StepProgram program = uniform_program(by_hand(
+      {{forward(0, 0), forward(0, 1), forward(0, 2), forward(0, 3), forward(0, 4), forward(0, 5), backward(0, 0)},
+       {forward(1, 0), backward(1, 0), forward(1, 1), forward(1, 2), forward(1, 3), forward(1, 4), forward(1, 5)},
+       {forward(2, 0), backward(2, 0), forward(2, 1), forward(2, 2), forward(2, 3), forward(2, 4), forward(2, 5)}}));
+  // Rank 1: F0 1.8..2.8, B0 7.6..9.6; rank 0: B0 10.4..12.4. Rank 1 then runs five forwards until 14.6, and
+  // rank 2 its last one from 15.4 to 16.4.
+  const Execution run = execute(uniform_input(program, {.F = 1, .B = 2}, 0, 0.8)).value();
+  EXPECT_NEAR(run.ranks[0].end, 12.4, 1e-9);
+  EXPECT_NEAR(run.ranks[1].end, 14.6, 1e-9);
+  EXPECT_NEAR(run.ranks[2].end, 16.4, 1e-9);
+}
+
+TEST(StepExecutor, CountsSlotsAndTheirTimes) {
+  const Case c{model::find_schedule("1f1b").value(), {.ranks = 4, .micro_batches = 8}};
+  const model::StepProgram program = uniform_program(c.kind->build(c.shape));
+  const Execution run = execute(uniform_input(program, {.F = 1, .B = 2})).value();
+  for (const RankTimes& rank : run.ranks) {
+    EXPECT_EQ(rank.slot_counts[0], 8);
+    EXPECT_EQ(rank.slot_counts[1], 8);
+    EXPECT_NEAR(rank.slot_seconds[0], 8, 1e-9);
+    EXPECT_NEAR(rank.slot_seconds[1], 16, 1e-9);
+    EXPECT_NEAR(rank.exposed_communication, 0, 1e-9);
+  }
+  // The last rank begins after three forwards and never waits; rank 0 ends three backwards later.
+  EXPECT_NEAR(run.ranks[0].end, (8 + 3) * 3.0, 1e-9);
+  EXPECT_NEAR(run.ranks[3].end, 3 * 1.0 + 8 * 3.0, 1e-9);
+  EXPECT_NEAR(run.template_seconds[0], 1, 1e-12);
+  EXPECT_NEAR(run.template_seconds[1], 2, 1e-12);
+}
+
+TEST(StepExecutor, TheOptimizerFollowsItsGradients) {
+  const Case c{model::find_schedule("1f1b").value(), {.ranks = 2, .micro_batches = 2}};
+  const model::StepProgram program = uniform_program(c.kind->build(c.shape));
+  ExecutionInput input = uniform_input(program, {.F = 1, .B = 2});
+  input.optimizers = {{.reduce = 1, .update = 0.25, .exposed_gather = 0.5}, {.reduce = 5, .update = 1}};
+  // Rank 1: F0 1..2, B0 2..4, F1 4..5, B1 5..7. Rank 0: B1 7..9. Stage 1 reduces from 7 to 12, stage 0 from 9 to
+  // 10. Clipping needs both, so updates begin at 12: rank 0 until 12.75, rank 1 until 13.
+  EXPECT_NEAR(execute(input).value().pipeline_end, 9, 1e-9);
+  EXPECT_NEAR(execute(input).value().step_end, 13, 1e-9);
+  // Without overlap reductions begin at 9: stage 1 until 14, update until 15.
+  input.overlap_gradient_reduce = false;
+  EXPECT_NEAR(execute(input).value().step_end, 15, 1e-9);
+}
+
+TEST(StepExecutor, ADeadlockNamesWhoWaitsForWhom) {
+  // Rank 0 wants the gradient before it has sent the activation from which it is made.
+  const model::StepProgram program =
+      uniform_program(by_hand({{backward(0, 0), forward(0, 0)}, {forward(1, 0), backward(1, 0)}}));
+  const auto run = execute(uniform_input(program, {}));
+  ASSERT_FALSE(run);
+  EXPECT_EQ(run.error().kind, model::ErrorKind::infeasible);
+  EXPECT_NE(run.error().message.find("rank 0 waits before its op 0 to receive from rank 1"), std::string::npos)
+      << run.error().message;
+  EXPECT_NE(run.error().message.find("rank 1 waits before its op 0 to receive from rank 0"), std::string::npos)
+      << run.error().message;
+}
+
+}  // namespace
+}  // namespace plumbline::sim

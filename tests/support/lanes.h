@@ -1,0 +1,100 @@
+// Slot templates built by hand, and a lane that runs one.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "sim/heap_loop.h"
+#include "sim/lane.h"
+
+namespace plumbline::tests {
+
+inline model::Segment segment(model::Stream stream, std::vector<std::uint16_t> waits = {}) {
+  model::Segment s;
+  s.stream = stream;
+  s.waits = std::move(waits);
+  return s;
+}
+
+// Seconds, as all times here.
+inline sim::SegmentTime compute_time(double alone, double beside) {
+  sim::SegmentTime time;
+  time.alone = alone;
+  time.beside = beside;
+  return time;
+}
+inline sim::SegmentTime compute_time(double alone) { return compute_time(alone, alone); }
+
+struct Preparation {
+  double prepare = 0, wait = 0, notify = 0;
+};
+inline sim::SegmentTime transfer_time(double alone, double beside, Preparation before = {}) {
+  sim::SegmentTime time = compute_time(alone, beside);
+  time.prepare = before.prepare;
+  time.wait = before.wait;
+  time.notify = before.notify;
+  return time;
+}
+
+struct Part {
+  model::Segment segment;
+  sim::SegmentTime time;
+};
+
+// One lane alone in the world: every meeting takes the segment's `wait`.
+class LaneRun final : public sim::LaneListener, public sim::Handler {
+ public:
+  explicit LaneRun(const std::vector<Part>& parts) {
+    for (const Part& part : parts) {
+      slot_.segments.push_back(part.segment);
+      times_.push_back(part.time);
+    }
+    runs_.resize(parts.size());
+  }
+
+  // Runs the slot, with this rank's rows over the expected ones per segment, several times on end.
+  void run(const std::vector<double>& row_scales = {}, int times = 1) {
+    row_scales_ = row_scales;
+    slots_left_ = times;
+    start_slot();
+    loop_.run();
+  }
+
+  double start(std::size_t segment) const { return sim::to_seconds(runs_[segment].start); }
+  double arrival(std::size_t segment) const { return sim::to_seconds(runs_[segment].arrival); }
+  double transfer(std::size_t segment) const { return sim::to_seconds(runs_[segment].transfer); }
+  double end(std::size_t segment) const { return sim::to_seconds(runs_[segment].end); }
+  double slot_end() const { return sim::to_seconds(slot_end_); }
+  double compute_busy() const { return sim::to_seconds(lane_.compute_busy()); }
+  int slots_ended() const { return slots_ended_; }
+
+  void arrived(sim::Lane&, std::uint32_t segment) override {
+    loop_.at(loop_.now() + sim::to_time(times_[segment].wait), {this, 0, 0, segment});
+  }
+  void handle(std::uint32_t, std::uint64_t argument) override { lane_.proceed(static_cast<std::uint32_t>(argument)); }
+  void slot_ended(sim::Lane&) override {
+    slot_end_ = loop_.now();
+    ++slots_ended_;
+    if (slots_left_ > 0) start_slot();
+  }
+  void segment_ended(const sim::Lane&, std::uint32_t segment, const sim::SegmentRun& run) override {
+    runs_[segment] = run;
+  }
+
+ private:
+  void start_slot() {
+    --slots_left_;
+    lane_.start({&slot_, &times_, row_scales_.empty() ? nullptr : &row_scales_});
+  }
+
+  model::SlotTemplate slot_;
+  std::vector<sim::SegmentTime> times_;
+  std::vector<double> row_scales_;
+  std::vector<sim::SegmentRun> runs_;
+  sim::HeapLoop loop_;
+  sim::Lane lane_{loop_, *this, 0};
+  sim::Time slot_end_ = -1;
+  int slots_left_ = 0, slots_ended_ = 0;
+};
+
+}  // namespace plumbline::tests

@@ -1,0 +1,27 @@
+// Shipped plans with one of the shipped profiles, as the simulator takes them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/simulate.h"
+#include "tests/support/inputs.h"
+#include "topologies/topology.h"
+
+namespace plumbline::tests {
+
+inline const std::string deepseek_plan = "deepseek-v3-2048xh800";
+inline const std::string llama_plan = "llama-3-8b-64xh800";
+
+// `overrides` as on the command line, e.g. "cluster.nic_gbps=200".
+inline sim::Inputs step_inputs(const std::string& plan_name, const std::string& profile_name,
+                               const std::vector<std::string>& overrides = {}) {
+  const model::Plan plan = model::load_plan(shipped("examples/" + plan_name + ".toml"), overrides).value();
+  return {plan, model::load_architecture(shipped("examples/" + plan.model.config)).value(),
+          topologies::load_cluster(shipped("topologies/" + plan.cluster.topology + ".toml"),
+                                   shipped("topologies/devices"), topologies::variation_of(plan))
+              .value(),
+          model::load_profile(shipped("calibrate/profiles/" + profile_name + ".toml")).value()};
+}
+
+}  // namespace plumbline::tests

@@ -1,0 +1,159 @@
+// One GPU: in-order streams, waits between them, and rates that follow what runs beside what. All times
+// in seconds; the durations are such that every expected time is a whole number of picoseconds.
+#include "sim/lane.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "tests/support/lanes.h"
+
+namespace plumbline::sim {
+namespace {
+
+using model::Stream;
+using tests::compute_time;
+using tests::LaneRun;
+using tests::segment;
+using tests::transfer_time;
+
+TEST(Lane, AStreamRunsItsSegmentsInOrder) {
+  LaneRun lane({{segment(Stream::compute), compute_time(1)}, {segment(Stream::compute), compute_time(2)}});
+  lane.run();
+  EXPECT_DOUBLE_EQ(lane.start(0), 0);
+  EXPECT_DOUBLE_EQ(lane.end(0), 1);
+  EXPECT_DOUBLE_EQ(lane.start(1), 1);
+  EXPECT_DOUBLE_EQ(lane.end(1), 3);
+  EXPECT_DOUBLE_EQ(lane.slot_end(), 3);
+}
+
+TEST(Lane, AnEmptySlotEndsAtOnce) {
+  LaneRun lane({});
+  lane.run();
+  EXPECT_EQ(lane.slots_ended(), 1);
+  EXPECT_DOUBLE_EQ(lane.slot_end(), 0);
+}
+
+TEST(Lane, WaitsHoldAcrossStreams) {
+  LaneRun lane({{segment(Stream::compute), compute_time(1)},
+                {segment(Stream::communication, {0}), transfer_time(2, 2)},
+                {segment(Stream::compute), compute_time(1)},
+                {segment(Stream::compute, {1}), compute_time(1)}});
+  lane.run();
+  // The transfer waits for segment 0 and takes 1..3; segment 2 runs beside it; segment 3 waits for it.
+  EXPECT_DOUBLE_EQ(lane.start(1), 1);
+  EXPECT_DOUBLE_EQ(lane.end(1), 3);
+  EXPECT_DOUBLE_EQ(lane.start(2), 1);
+  EXPECT_DOUBLE_EQ(lane.end(2), 2);
+  EXPECT_DOUBLE_EQ(lane.start(3), 3);
+  EXPECT_DOUBLE_EQ(lane.end(3), 4);
+  EXPECT_DOUBLE_EQ(lane.compute_busy(), 3);  // 0..2 and 3..4
+}
+
+TEST(Lane, WhatWaitsHoldsUpItsStream) {
+  LaneRun lane({{segment(Stream::communication), transfer_time(3, 3)},
+                {segment(Stream::compute, {0}), compute_time(1)},
+                {segment(Stream::compute), compute_time(1)}});
+  lane.run();
+  // Segment 2 is ready from the start but stands behind segment 1, which waits until 3.
+  EXPECT_DOUBLE_EQ(lane.start(1), 3);
+  EXPECT_DOUBLE_EQ(lane.start(2), 4);
+}
+
+TEST(Lane, ComputeSlowsBesideATransfer) {
+  LaneRun lane({{segment(Stream::compute), compute_time(2, 4)}, {segment(Stream::communication), transfer_time(1, 1)}});
+  lane.run();
+  // Beside the transfer until 1: a quarter done. The other three quarters at full speed: 0.75 * 2 = 1.5.
+  EXPECT_DOUBLE_EQ(lane.end(1), 1);
+  EXPECT_DOUBLE_EQ(lane.end(0), 2.5);
+}
+
+TEST(Lane, ATransferSlowsBesideCompute) {
+  LaneRun lane({{segment(Stream::communication), transfer_time(2, 4)}, {segment(Stream::compute), compute_time(1)}});
+  lane.run();
+  // A quarter done when compute ends at 1, then 0.75 * 2 = 1.5.
+  EXPECT_DOUBLE_EQ(lane.end(0), 2.5);
+}
+
+TEST(Lane, BothSlowEachOther) {
+  LaneRun lane({{segment(Stream::compute), compute_time(2, 4)}, {segment(Stream::communication), transfer_time(1, 3)}});
+  lane.run();
+  // Both slow until the transfer ends at 3: compute is 3/4 done, the last quarter takes 0.25 * 2.
+  EXPECT_DOUBLE_EQ(lane.end(1), 3);
+  EXPECT_DOUBLE_EQ(lane.end(0), 3.5);
+}
+
+TEST(Lane, TheRateChangesMidWay) {
+  LaneRun lane({{segment(Stream::compute), compute_time(4, 8)},
+                {segment(Stream::communication), transfer_time(2, 2, {.prepare = 1, .notify = 1})}});
+  lane.run();
+  // Preparing and meeting slow nothing: at 2 half is done. Beside the transfer 2..4 another 2/8. The last
+  // quarter alone takes 0.25 * 4 = 1.
+  EXPECT_DOUBLE_EQ(lane.start(1), 0);
+  EXPECT_DOUBLE_EQ(lane.arrival(1), 1);
+  EXPECT_DOUBLE_EQ(lane.transfer(1), 2);
+  EXPECT_DOUBLE_EQ(lane.end(1), 4);
+  EXPECT_DOUBLE_EQ(lane.end(0), 5);
+}
+
+TEST(Lane, AMeetingHoldsTheStreamNotTheSms) {
+  LaneRun lane({{segment(Stream::communication), transfer_time(1, 1, {.prepare = 0.5, .wait = 2, .notify = 0.25})},
+                {segment(Stream::compute), compute_time(2.5, 5)}});
+  lane.run();
+  // Arrives at 0.5, the others come at 2.5, the meeting ends at 2.75, the transfer at 3.75. Compute had
+  // the GPU to itself for its 2.5.
+  EXPECT_DOUBLE_EQ(lane.arrival(0), 0.5);
+  EXPECT_DOUBLE_EQ(lane.transfer(0), 2.75);
+  EXPECT_DOUBLE_EQ(lane.end(0), 3.75);
+  EXPECT_DOUBLE_EQ(lane.end(1), 2.5);
+}
+
+TEST(Lane, TwoComputeStreamsShareEvenly) {
+  LaneRun lane({{segment(Stream::compute), compute_time(1)}, {segment(Stream::weight_gradient), compute_time(3)}});
+  lane.run();
+  // Half speed each until the short one ends at 2; the long one has 2 of 3 left and is alone: 2 + 2.
+  EXPECT_DOUBLE_EQ(lane.end(0), 2);
+  EXPECT_DOUBLE_EQ(lane.end(1), 4);
+  EXPECT_DOUBLE_EQ(lane.compute_busy(), 4);  // the union of both
+}
+
+TEST(Lane, SharingAndInterferenceMultiply) {
+  LaneRun lane({{segment(Stream::compute), compute_time(1, 2)},
+                {segment(Stream::weight_gradient), compute_time(1, 2)},
+                {segment(Stream::communication), transfer_time(4, 4)}});
+  lane.run();
+  // Each takes 1 alone, 2 beside the transfer, 4 where they share as well.
+  EXPECT_DOUBLE_EQ(lane.end(0), 4);
+  EXPECT_DOUBLE_EQ(lane.end(1), 4);
+}
+
+TEST(Lane, RowsStretchCompute) {
+  SegmentTime time = compute_time(2, 3);
+  time.alone_per_row = 1;
+  time.beside_per_row = 2;
+  LaneRun lane({{segment(Stream::compute), time}, {segment(Stream::compute), time}});
+  lane.run({1.5, 0.5});
+  EXPECT_DOUBLE_EQ(lane.end(0), 2.5);        // 2 + 0.5 * 1
+  EXPECT_DOUBLE_EQ(lane.end(1), 2.5 + 1.5);  // 2 - 0.5 * 1
+}
+
+TEST(Lane, FewRowsNeverTakeNegativeTime) {
+  SegmentTime time = compute_time(1);
+  time.alone_per_row = 3;  // wave steps can make the slope steeper than the time itself
+  LaneRun lane({{segment(Stream::compute), time}});
+  lane.run({0.0});
+  EXPECT_DOUBLE_EQ(lane.end(0), 0);  // 1 - 3 would be in the past
+}
+
+TEST(Lane, RunsOneSlotAfterAnother) {
+  LaneRun lane({{segment(Stream::compute), compute_time(2, 4)}, {segment(Stream::communication), transfer_time(1, 1)}});
+  lane.run({}, 2);
+  // 2.5 as in ComputeSlowsBesideATransfer, twice.
+  EXPECT_EQ(lane.slots_ended(), 2);
+  EXPECT_DOUBLE_EQ(lane.start(0), 2.5);
+  EXPECT_DOUBLE_EQ(lane.slot_end(), 5);
+  EXPECT_DOUBLE_EQ(lane.compute_busy(), 5);
+}
+
+}  // namespace
+}  // namespace plumbline::sim

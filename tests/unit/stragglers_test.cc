@@ -1,0 +1,129 @@
+// Waiting for the slowest rank, found by running the whole group.
+#include "sim/stragglers.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+#include "model/random.h"
+#include "sim/step_executor.h"
+#include "tests/support/lanes.h"
+
+namespace plumbline::sim {
+namespace {
+
+using model::Stream;
+using tests::compute_time;
+using tests::segment;
+using tests::transfer_time;
+
+// One second of compute per expected row, then a meeting of no length.
+struct ComputeThenMeet {
+  model::SlotTemplate slot;
+  std::vector<SegmentTime> times;
+  ComputeThenMeet() {
+    slot.segments = {segment(Stream::compute), segment(Stream::communication, {0})};
+    times = {compute_time(1), transfer_time(0, 0)};
+    times[0].alone_per_row = times[0].beside_per_row = 1;
+  }
+};
+
+// Two exchanges beside and between compute, of two blocks with rows of their own.
+struct TwoBlocks {
+  model::SlotTemplate slot;
+  std::vector<SegmentTime> times;
+  TwoBlocks() {
+    slot.segments = {segment(Stream::compute), segment(Stream::communication, {0}), segment(Stream::compute),
+                     segment(Stream::communication, {2}), segment(Stream::compute, {1, 3})};
+    times = {compute_time(1, 1.1), transfer_time(0.5, 0.7, {.prepare = 0.1, .notify = 0.05}), compute_time(2, 2.2),
+             transfer_time(0.5, 0.7), compute_time(1, 1.1)};
+    for (std::size_t i : {0, 2, 4}) {
+      slot.segments[i].block_of_stage = i == 0 ? 0 : 1;
+      times[i].alone_per_row = 0.8 * times[i].alone;
+      times[i].beside_per_row = 0.8 * times[i].beside;
+    }
+  }
+};
+
+double sum(const std::vector<double>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
+
+TEST(Stragglers, NobodyWaitsWhenRowsAreEven) {
+  const TwoBlocks t;
+  const GroupRun run = run_group(t.slot, t.times, 8, 0, 1);
+  EXPECT_EQ(run.waits, std::vector<double>(5, 0.0));
+  EXPECT_NEAR(run.seconds, template_seconds(t.slot, t.times), 1e-11);
+}
+
+TEST(Stragglers, OneRankWaitsForNobody) {
+  const TwoBlocks t;
+  EXPECT_EQ(run_group(t.slot, t.times, 1, 0.3, 1).waits, std::vector<double>(5, 0.0));
+}
+
+TEST(Stragglers, TwoRanksByHand) {
+  constexpr double imbalance = 0.1;
+  constexpr std::uint64_t seed = 5;
+  const ComputeThenMeet t;
+  const GroupRun run = run_group(t.slot, t.times, 2, imbalance, seed);
+  // Both ranks draw their rows when a slot begins, which they do together: two draws a slot. The slot lasts as
+  // long as the slower rank computes, and the faster one waits for the difference: half of it on average
+  // over the two. The first of the four slots does not count.
+  model::Random random(seed);
+  double waits = 0, seconds = 0;
+  for (int slot = 0; slot < 4; ++slot) {
+    const double a = 1 + imbalance * random.normal();
+    const double b = 1 + imbalance * random.normal();
+    if (slot == 0) continue;
+    waits += std::abs(a - b) / 2 / 3;
+    seconds += std::max(a, b) / 3;
+  }
+  EXPECT_GT(waits, 0.01);
+  EXPECT_NEAR(run.waits[1], waits, 1e-11);  // picoseconds
+  EXPECT_NEAR(run.seconds, seconds, 1e-11);
+  EXPECT_EQ(run.waits[0], 0);
+}
+
+TEST(Stragglers, WaitsAndTimeGrowWithImbalance) {
+  const TwoBlocks t;
+  double waits = 0;
+  double seconds = template_seconds(t.slot, t.times);
+  for (double imbalance : {0.02, 0.05, 0.1, 0.2}) {
+    const GroupRun run = run_group(t.slot, t.times, 16, imbalance, 3);
+    EXPECT_GT(sum(run.waits), waits) << imbalance;
+    EXPECT_GT(run.seconds, seconds) << imbalance;
+    waits = sum(run.waits);
+    seconds = run.seconds;
+  }
+}
+
+TEST(Stragglers, WaitsGrowWithTheGroup) {
+  // The expected maximum of n normal numbers above their mean: 0.56 sigma for 2, 1.77 for 16, 2.75 for 256.
+  // Three slots of 256 ranks average enough draws for a tenth.
+  const ComputeThenMeet t;
+  const auto wait = [&](std::int64_t ranks) { return run_group(t.slot, t.times, ranks, 0.05, 7).waits[1]; };
+  EXPECT_LT(wait(2), wait(16));
+  EXPECT_LT(wait(16), wait(256));
+  EXPECT_NEAR(wait(256), 2.75 * 0.05, 0.1 * 2.75 * 0.05);
+}
+
+TEST(Stragglers, TheSeedDecides) {
+  const TwoBlocks t;
+  const GroupRun once = run_group(t.slot, t.times, 16, 0.1, 11);
+  const GroupRun again = run_group(t.slot, t.times, 16, 0.1, 11);
+  EXPECT_EQ(once.waits, again.waits);
+  EXPECT_EQ(once.seconds, again.seconds);
+  EXPECT_NE(once.waits, run_group(t.slot, t.times, 16, 0.1, 12).waits);
+}
+
+TEST(Stragglers, ExtremeImbalanceStaysFinite) {
+  // Rows are cut at zero; nothing runs into the past.
+  const TwoBlocks t;
+  const GroupRun run = run_group(t.slot, t.times, 16, 3.0, 2);
+  EXPECT_GT(run.seconds, 0);
+  for (double wait : run.waits) EXPECT_GE(wait, 0);
+}
+
+}  // namespace
+}  // namespace plumbline::sim
