@@ -60,7 +60,8 @@ class TableReader {
 
   const toml::node* required(std::string_view key) {
     const toml::node* node = optional(key);
-    if (node == nullptr) fail(key, line_of(table_), "required key is missing", "");
+    // The whole file has no line that is at fault.
+    if (node == nullptr) fail(key, prefix_.empty() ? 0 : line_of(table_), "required key is missing", "");
     return node;
   }
 
@@ -153,8 +154,12 @@ model::Result<ValidationCase> load_case(const std::string& path) {
     ValidationCase result = read_case(toml::parse(*text, path), path, error);
     if (!error) return result;
   } catch (const toml::parse_error& failure) {
-    error = Error{ErrorKind::input, std::string(failure.description()), path,
-                  static_cast<int>(failure.source().begin.line), "", ""};
+    error = Error{ErrorKind::input,
+                  std::string(failure.description()),
+                  path,
+                  static_cast<int>(failure.source().begin.line),
+                  "",
+                  ""};
   }
   return tl::unexpected(*error);
 }

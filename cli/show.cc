@@ -43,9 +43,10 @@ model::Result<std::string> show(const Arguments& arguments) {
   if (arguments.kind == "topology") return show_topology(arguments);
   if (arguments.kind == "profile") return show_profile(arguments);
   const std::string nearest = model::nearest_name(arguments.kind, {"model", "topology", "profile"});
-  return tl::unexpected(model::Error{
-      model::ErrorKind::input, fmt::format("cannot show '{}'", arguments.kind), "", 0, "",
-      fmt::format("{}known: model, topology, profile", nearest.empty() ? "" : fmt::format("did you mean '{}'? ", nearest))});
+  return tl::unexpected(model::Error{model::ErrorKind::input, fmt::format("cannot show '{}'", arguments.kind), "", 0,
+                                     "",
+                                     fmt::format("{}known: model, topology, profile",
+                                                 nearest.empty() ? "" : fmt::format("did you mean '{}'? ", nearest))});
 }
 
 int run(const Arguments& arguments) {
@@ -62,7 +63,8 @@ CLI::App* add_show(CLI::App& root, int& exit_code) {
   const auto arguments = std::make_shared<Arguments>();
   verb->add_option("KIND", arguments->kind, "model | topology | profile")->required();
   verb->add_option("NAME", arguments->name, "A shipped name or a file")->required();
-  verb->add_option("--sequence-length", arguments->sequence_length, "Tokens of a sequence, for a model's FLOPs per token")
+  verb->add_option("--sequence-length", arguments->sequence_length,
+                   "Tokens of a sequence, for a model's FLOPs per token")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   verb->footer(

@@ -14,7 +14,9 @@ namespace {
 using Rows = std::vector<std::pair<std::string, std::string>>;
 
 void add_attention(const model::Architecture& a, Rows& rows) {
-  const auto count = [&rows](const char* name, std::int64_t value) { rows.emplace_back(name, fmt::format("{}", value)); };
+  const auto count = [&rows](const char* name, std::int64_t value) {
+    rows.emplace_back(name, fmt::format("{}", value));
+  };
   const bool latent = a.attention == model::AttentionKind::multi_head_latent;
   rows.emplace_back("attention", latent ? "multi-head latent" : "grouped-query");
   count("heads", a.heads);
@@ -61,15 +63,16 @@ std::string model_text(const model::Architecture& architecture, std::int64_t seq
   rows.emplace_back("parameters", reports::scaled(metrics.parameters));
   rows.emplace_back("active per token", reports::scaled(metrics.active_parameters));
   if (metrics.prediction_parameters > 0)
-    rows.emplace_back("in multi-token prediction", reports::scaled(metrics.prediction_parameters) + ", not counted above");
+    rows.emplace_back("in multi-token prediction",
+                      reports::scaled(metrics.prediction_parameters) + ", not counted above");
   constexpr double giga = 1e9;
-  rows.emplace_back("training FLOPs per token",
-                    fmt::format("{:.2f} GFLOP at {} tokens; {:.2f} with causal attention", metrics.flops_per_token / giga,
-                                sequence_length, metrics.flops_per_token_causal / giga));
+  rows.emplace_back("training FLOPs per token", fmt::format("{:.2f} GFLOP at {} tokens; {:.2f} with causal attention",
+                                                            metrics.flops_per_token / giga, sequence_length,
+                                                            metrics.flops_per_token_causal / giga));
   constexpr double bf16_bytes = 2;
-  rows.emplace_back("keys and values per token",
-                    fmt::format("{} B in BF16",
-                                reports::grouped(model::key_value_bytes_per_token(architecture, bf16_bytes))));
+  rows.emplace_back(
+      "keys and values per token",
+      fmt::format("{} B in BF16", reports::grouped(model::key_value_bytes_per_token(architecture, bf16_bytes))));
   reports::Table table({{"model"}, {architecture.name + " (" + architecture.model_type + ")"}});
   for (auto& [name, value] : rows) table.add({name, value});
   return table.to_string();

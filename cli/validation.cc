@@ -82,14 +82,14 @@ std::string sources(const EvaluatedCase& evaluated) {
     if (found == lines.end()) {
       lines.emplace_back(row.figure.source, row.figure.name);
     } else {
-      found->second += ", " + row.figure.name;
+      found->second += "; " + row.figure.name;
     }
   }
   std::string out;
   for (const auto& [source, figures] : lines) out += paragraph(fmt::format("{}: {}", figures, source));
   const ValidationCase& definition = evaluated.definition;
-  return out +
-         paragraph(fmt::format("baseline, constant MFU {:.0f} %: {}", definition.naive_mfu * 100, definition.naive_source));
+  return out + paragraph(fmt::format("baseline, constant MFU {:.0f} %: {}", definition.naive_mfu * 100,
+                                     definition.naive_source));
 }
 
 Json value_of(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }

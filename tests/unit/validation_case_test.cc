@@ -67,7 +67,8 @@ TEST_F(CaseFile, ErrorsNameTheirPlace) {
   expect(head + "tolerence = 1\n" + figure, 5, "tolerence", "unknown key");
   expect(head, 0, "figure", "required key is missing");
   expect(head + with(figure, "step.time_s", "step.tims"), 6, "figure.metric", "did you mean 'step.time_s'?");
-  expect(head + with(figure, "step.time_s", "step.mfu + step.bubble"), 6, "figure.metric", "unknown metric 'step.bubble'");
+  expect(head + with(figure, "step.time_s", "step.mfu + step.bubble"), 6, "figure.metric",
+         "unknown metric 'step.bubble'");
   expect(head + with(figure, "2000", "\"2000\""), 9, "figure.value", "expected a number above 0");
   expect(head + with(figure, "tolerance", "tolerence"), 11, "figure.tolerence", "did you mean 'tolerance'?");
   expect(with(head, "[\"low\", \"high\"]", "[]") + figure, 3, "profiles", "list of strings");

@@ -39,12 +39,13 @@ Errors errors(const std::vector<Comparison>& comparisons) {
     if (std::abs(error) > std::abs(e.largest)) e.largest = error;
     predicted += c.predicted;
     measured += c.measured;
-    e.text += fmt::format("{:40} {:7.0f} us, measured {:7.0f}, {:+.1f} %\n", c.what, c.predicted, c.measured, error * 100);
+    e.text +=
+        fmt::format("{:40} {:7.0f} us, measured {:7.0f}, {:+.1f} %\n", c.what, c.predicted, c.measured, error * 100);
   }
   e.rms = std::sqrt(squares / static_cast<double>(comparisons.size()));
   e.sum = predicted / measured - 1;
-  e.text += fmt::format("{} products: rms {:.1f} %, largest {:+.1f} %, sum {:+.1f} %\n", comparisons.size(), e.rms * 100,
-                        e.largest * 100, e.sum * 100);
+  e.text += fmt::format("{} products: rms {:.1f} %, largest {:+.1f} %, sum {:+.1f} %\n", comparisons.size(),
+                        e.rms * 100, e.largest * 100, e.sum * 100);
   return e;
 }
 
@@ -66,7 +67,8 @@ class Products : public testing::Test {
     return {kernel.note, alone * (1 + (slowdown - 1) * kernel.beside_transfer), kernel.duration};
   }
 
-  std::vector<Comparison> forward_and_input_gradients(const std::string& profile_name, char phase, int first_slot) const {
+  std::vector<Comparison> forward_and_input_gradients(const std::string& profile_name, char phase,
+                                                      int first_slot) const {
     std::vector<Comparison> result;
     for (const char* kind : {"gemm_fp8", "grouped_gemm_fp8"})
       for (const Kernel& kernel : select(kernels_, kind, phase))
