@@ -21,7 +21,7 @@ struct PublishedKernel {
 };
 
 struct PublishedChunk {
-  static constexpr int compute = 7, weight_gradient = 23, communication = 27;
+  static constexpr int compute = 7, communication = 27;
   std::vector<PublishedKernel> kernels;  // in order of start
 
   PublishedChunk() {
@@ -43,13 +43,12 @@ struct PublishedChunk {
     return last;
   }
 
-  // Time in which a compute stream runs a kernel; a gap of at most `bridged` between two counts as busy.
-  double compute_busy(double bridged) const {
-    double busy = 0, until = -1;
+  // Time in which a kernel runs on a compute stream.
+  double compute_busy() const {
+    double busy = 0, until = 0;
     for (const PublishedKernel& k : kernels) {
       if (k.stream == communication) continue;
-      const double from = k.start - until <= bridged && until >= 0 ? until : std::max(k.start, until);
-      busy += std::max(0.0, k.end - from);
+      busy += std::max(0.0, k.end - std::max(k.start, until));
       until = std::max(until, k.end);
     }
     return busy;
