@@ -14,7 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using model::Error;
-using model::ErrorKind;
 
 bool is_file(const fs::path& path) {
   std::error_code ignored;

@@ -1,3 +1,5 @@
+#include "sim/simulate.h"
+
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -14,7 +16,6 @@
 #include "reports/json.h"
 #include "reports/summary.h"
 #include "reports/trace.h"
-#include "sim/simulate.h"
 
 namespace plumbline::cli {
 
@@ -39,18 +40,20 @@ std::vector<reports::Comparison> published(const Arguments& arguments, const sim
   return comparisons(*cases, inputs.plan.file, result);
 }
 
-model::Result<void> write_files(const Arguments& arguments, const sim::Inputs& inputs, const sim::Simulation& simulation,
+model::Result<void> write_files(const Arguments& arguments, const sim::Inputs& inputs,
+                                const sim::Simulation& simulation,
                                 const std::vector<reports::Comparison>& comparisons) {
   std::vector<std::pair<std::string, std::string>> files;
   if (!arguments.json.empty()) files.emplace_back(arguments.json, reports::to_json(simulation.result, inputs.plan));
   if (!arguments.csv.empty()) files.emplace_back(arguments.csv, reports::to_csv(simulation.result));
   if (!arguments.trace.empty())
-    files.emplace_back(arguments.trace, reports::to_trace(simulation.timeline, simulation.rank_names, ends_with_gz(arguments.trace)));
+    files.emplace_back(arguments.trace,
+                       reports::to_trace(simulation.timeline, simulation.rank_names, ends_with_gz(arguments.trace)));
   if (!arguments.html.empty())
     files.emplace_back(arguments.html, reports::to_html(simulation.result, inputs.plan, simulation.timeline,
                                                         simulation.rank_names, comparisons));
   for (const auto& [path, content] : files)
-    if (const auto written = write_output(path, content); !written) return written;
+    if (auto written = write_output(path, content); !written) return written;
   return {};
 }
 
@@ -79,7 +82,8 @@ int run(const Arguments& arguments) {
   const auto comparisons = published(arguments, *inputs, simulation->result);
   if (const auto written = write_files(arguments, *inputs, *simulation, comparisons); !written)
     return report(written.error());
-  const bool stdout_taken = arguments.json == "-" || arguments.csv == "-" || arguments.trace == "-" || arguments.html == "-";
+  const bool stdout_taken =
+      arguments.json == "-" || arguments.csv == "-" || arguments.trace == "-" || arguments.html == "-";
   if (!stdout_taken)
     fmt::print("{}", reports::summary(simulation->result, inputs->plan, comparisons, {.colour = colour()}));
   if (!simulation->result.memory.fits) {

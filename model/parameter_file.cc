@@ -22,13 +22,16 @@ int line_of(const toml::node& node) { return static_cast<int>(node.source().begi
 // Reads one file. Methods return false once `error_` holds the first problem found.
 class Reader {
  public:
-  Reader(ParameterFile& file, const std::vector<std::string>& text_keys) : file_(file), text_keys_(text_keys) {}
+  Reader(ParameterFile& file, const std::vector<std::string>& text_keys, const std::vector<std::string>& list_keys)
+      : file_(file), text_keys_(text_keys), list_keys_(list_keys) {}
 
   bool read_root(const toml::table& root) {
     for (const auto& [key, node] : root) {
       const std::string name(key.str());
       const bool is_text_key = std::ranges::find(text_keys_, name) != text_keys_.end();
-      if (!(is_text_key ? read_text(name, node) : read_node(name, node))) return false;
+      const bool is_list_key = std::ranges::find(list_keys_, name) != list_keys_.end();
+      if (!(is_text_key ? read_text(name, node) : is_list_key ? read_list(name, node) : read_node(name, node)))
+        return false;
     }
     std::ranges::sort(file_.numbers, {}, [](const ParameterFile::Number& number) { return number.parameter.name; });
     return true;
@@ -46,6 +49,15 @@ class Reader {
     const auto value = node.value_exact<std::string>();
     if (!value || value->empty()) return fail(key, line_of(node), "expected a string", "write it in quotes");
     file_.texts.push_back({key, *value, line_of(node)});
+    return true;
+  }
+
+  bool read_list(const std::string& key, const toml::node& node) {
+    const toml::array* list = node.as_array();
+    if (list == nullptr) return fail(key, line_of(node), "expected an array of strings", "write it in brackets");
+    for (const toml::node& item : *list) {
+      if (!read_text(key, item)) return false;
+    }
     return true;
   }
 
@@ -137,6 +149,7 @@ class Reader {
 
   ParameterFile& file_;
   const std::vector<std::string>& text_keys_;
+  const std::vector<std::string>& list_keys_;
   Error error_;
 };
 
@@ -158,12 +171,13 @@ std::string ParameterFile::text_or_empty(std::string_view key) const {
   return found == nullptr ? std::string() : found->value;
 }
 
-Result<ParameterFile> read_parameter_file(const std::string& path, const std::vector<std::string>& text_keys) {
+Result<ParameterFile> read_parameter_file(const std::string& path, const std::vector<std::string>& text_keys,
+                                          const std::vector<std::string>& list_keys) {
   const auto text = read_text_file(path);
   if (!text) return tl::unexpected(text.error());
   ParameterFile file;
   file.path = path;
-  Reader reader(file, text_keys);
+  Reader reader(file, text_keys, list_keys);
   try {
     if (!reader.read_root(toml::parse(*text, path))) return tl::unexpected(reader.error());
   } catch (const toml::parse_error& failure) {

@@ -16,7 +16,7 @@ struct ParameterFile {
     Parameter parameter;
     int line = 0;
   };
-  struct Text {  // a top-level key with a string
+  struct Text {  // a top-level key with a string, or one of its strings
     std::string key;
     std::string value;
     int line = 0;
@@ -27,13 +27,15 @@ struct ParameterFile {
   std::vector<Text> texts;
 
   const Number* number(std::string_view name) const;  // nullptr when the file does not have it
-  const Text* text(std::string_view key) const;
+  const Text* text(std::string_view key) const;  // the first of that key
   // The value of a text key, or "" when the file does not have it.
   std::string text_or_empty(std::string_view key) const;
 };
 
-// Reads the file; `text_keys` are the top-level keys that hold strings. Every error is an input error
-// with file, line and key: syntax, unknown keys, entries without value, unit, kind or source.
-Result<ParameterFile> read_parameter_file(const std::string& path, const std::vector<std::string>& text_keys);
+// Reads the file; `text_keys` are the top-level keys that hold a string, `list_keys` those that hold an array of
+// strings (each becomes a Text of its own). Every error is an input error with file, line and key: syntax,
+// unknown keys, entries without value, unit, kind or source.
+Result<ParameterFile> read_parameter_file(const std::string& path, const std::vector<std::string>& text_keys,
+                                          const std::vector<std::string>& list_keys = {});
 
 }  // namespace plumbline::model

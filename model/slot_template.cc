@@ -147,43 +147,33 @@ class Composer {
   bool is_layer(const Place& p) const { return !operators_of(p, Phase::F, Section::attention).empty(); }
 
   void lone_forward(std::int32_t kind) {
-    for (std::size_t i = 0; i < stage_kinds_[kind].blocks.size(); ++i) forward_block({kind, i, true});
+    for (const Place& place : places(kind, true)) forward_block(place);
   }
 
   void lone_backward(std::int32_t kind, bool input_gradient, bool weight_gradient) {
-    for (std::size_t i = stage_kinds_[kind].blocks.size(); i-- > 0;)
-      backward_block({kind, i, false}, input_gradient, weight_gradient);
+    for (const Place& place : places(kind, false)) backward_block(place, input_gradient, weight_gradient);
   }
 
-  // Forward blocks in order beside backward blocks in reverse order. Embedding and head have nothing to
-  // hide and run where they stand; layers pair up as long as both sides have one.
+  // The blocks of a stage in the order in which a side runs them.
+  std::vector<Place> places(std::int32_t kind, bool forward) const {
+    std::vector<Place> result;
+    for (std::size_t i = 0; i < stage_kinds_[kind].blocks.size(); ++i) result.push_back({kind, i, forward});
+    if (!forward) std::ranges::reverse(result);
+    return result;
+  }
+
+  // Layers pair up as long as both sides have one. Embedding and head have nothing to hide: they run
+  // alone, as do layers that are left over.
   void pair(std::int32_t f_kind, std::int32_t b_kind) {
-    std::size_t f = 0;
-    std::size_t b = stage_kinds_[b_kind].blocks.size();
-    const std::size_t f_end = stage_kinds_[f_kind].blocks.size();
-    while (f < f_end || b > 0) {
-      const Place fp{f_kind, f, true};
-      const Place bp{b_kind, b - 1, false};
-      const bool f_layer = f < f_end && is_layer(fp);
-      const bool b_layer = b > 0 && is_layer(bp);
-      if (f < f_end && !f_layer && f == 0) {
-        forward_block(fp);
-        ++f;
-      } else if (b > 0 && !b_layer && b == stage_kinds_[b_kind].blocks.size()) {
-        backward_block(bp, true, true);
-        --b;
-      } else if (f_layer && b_layer) {
-        pair_block(fp, bp);
-        ++f;
-        --b;
-      } else if (f < f_end && (f_layer || b == 0)) {
-        forward_block(fp);
-        ++f;
-      } else {
-        backward_block(bp, true, true);
-        --b;
-      }
-    }
+    const std::vector<Place> forward = places(f_kind, true);
+    const std::vector<Place> backward = places(b_kind, false);
+    auto f = forward.begin();
+    auto b = backward.begin();
+    for (; f != forward.end() && !is_layer(*f); ++f) forward_block(*f);
+    for (; b != backward.end() && !is_layer(*b); ++b) backward_block(*b, true, true);
+    for (; f != forward.end() && b != backward.end() && is_layer(*f) && is_layer(*b); ++f, ++b) pair_block(*f, *b);
+    for (; f != forward.end(); ++f) forward_block(*f);
+    for (; b != backward.end(); ++b) backward_block(*b, true, true);
   }
 
   // The tensor that stands for `id` at a block's end: its neighbour's, through blocks that pass it on.

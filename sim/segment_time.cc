@@ -6,7 +6,6 @@ namespace plumbline::sim {
 
 namespace {
 
-using model::Conditions;
 using model::KernelTime;
 using model::OperatorClass;
 

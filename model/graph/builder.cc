@@ -28,11 +28,11 @@ TensorId GraphBuilder::constant(std::string name, Shape shape, DataType type) {
   return add_tensor({.name = std::move(name), .shape = std::move(shape), .type = type, .role = Role::constant});
 }
 
-TensorId GraphBuilder::parameter(std::string name, Shape shape, DataType type, bool expert, bool shared) {
+TensorId GraphBuilder::parameter(const std::string& name, const Shape& shape, DataType type, bool expert, bool shared) {
   const TensorId id = add_tensor(
       {.name = name, .shape = shape, .type = type, .role = Role::parameter, .expert = expert, .shared = shared});
   parameter_gradients_[id] = add_tensor({.name = "d_" + name,
-                                         .shape = std::move(shape),
+                                         .shape = shape,
                                          .type = gradient_type_,
                                          .role = Role::gradient,
                                          .expert = expert,

@@ -22,7 +22,8 @@ class GraphBuilder {
   TensorId activation(std::string name, Shape shape, DataType type);
   TensorId constant(std::string name, Shape shape, DataType type);
   // A trained tensor; `shared`: another block of the rank owns it.
-  TensorId parameter(std::string name, Shape shape, DataType type, bool expert = false, bool shared = false);
+  TensorId parameter(const std::string& name, const Shape& shape, DataType type, bool expert = false,
+                     bool shared = false);
   TensorId gradient_of_parameter(TensorId parameter);
 
   const Tensor& tensor(TensorId id) const { return graph_.tensors[id]; }

@@ -181,7 +181,7 @@ class DualPipe final : public ScheduleKind {
     const double slack = 1e-12 * (F + B);  // costs that were added up elsewhere
     if (p2p != 0 || std::abs(B - I - W) > slack) return std::nullopt;
     if (FB < std::max(F, B) - slack || FB > F + B + slack) return std::nullopt;
-    const double H = shape.ranks / 2, M = shape.micro_batches;
+    const double H = shape.ranks / 2.0, M = shape.micro_batches;  // an even number of ranks
     return (M - H - 2) * FB + (2 * H + 1) * B - 2 * (H - 1) * W + 2 * H * F + std::max(H * F, (H - 1) * I) +
            (H - 1) * std::max(0.0, W - I);
   }

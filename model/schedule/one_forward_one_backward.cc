@@ -39,7 +39,8 @@ class OneForwardOneBackward final : public ScheduleKind {
     const double compute = (M + P - 1.0) * (costs.F + costs.B);
     if (P == 1 || costs.p2p == 0) return compute;
     if (M % P != 0 || M < 2 * P) return std::nullopt;
-    return compute + (2.0 * (P - 1) * (M / P) + 2.0 * (P - 2)) * costs.p2p;
+    const std::int32_t rounds = M / P;
+    return compute + (2.0 * (P - 1) * rounds + 2.0 * (P - 2)) * costs.p2p;
   }
 
   std::int32_t activation_bound(const ScheduleShape& shape, std::int32_t rank) const override {

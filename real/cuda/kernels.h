@@ -66,8 +66,8 @@ struct Occupation {
   std::int64_t bytes = 0;             // a multiple of 16 * ctas
   std::int64_t nanoseconds_per_mib = 0;  // pace of one CTA; 0: as fast as it goes, negative: it only holds its SM
   std::int64_t deadline = 0;          // nanoseconds from each block's start, after which it ends by itself
-  volatile int* stop = nullptr;       // host memory that the device sees
-  volatile int* started = nullptr;    // host memory: entry b is set once block b runs
+  const volatile int* stop = nullptr;  // device memory, set from another stream
+  volatile int* started = nullptr;    // pinned host memory: entry b is set once block b runs
   std::int64_t* report = nullptr;     // per block: bytes copied, nanoseconds, SM id
 };
 constexpr int occupation_report_entries = 3;

@@ -7,7 +7,7 @@ namespace {
 
 constexpr int block_threads = 256;
 constexpr int occupy_threads = 512;
-constexpr std::int64_t slice_bytes = 1 << 18;  // copied between two looks at the clock and the stop flag
+constexpr std::int64_t slice_bytes = 1 << 17;  // copied between two looks at the clock and the stop flag
 
 // Copies [begin, end) of the vectors with the whole block, four loads in flight per thread.
 __device__ void copy_slice(const uint4* from, uint4* to, std::int64_t begin, std::int64_t end) {
@@ -33,26 +33,27 @@ __device__ int sm_id() {
   return id;
 }
 
-// Thread 0 decides for the block whether to go on; the decision passes through shared memory, so that all threads
-// take the same turn. `due` is when the block may continue by its pace.
-__device__ bool go_on(const Occupation& o, std::int64_t start, std::int64_t due) {
-  __shared__ bool decision;
+// Thread 0 decides for the block whether to go on; `decision` is in shared memory, so that all threads take the same
+// turn. `due` is when the block may continue by its pace.
+__device__ bool go_on(const Occupation& o, std::int64_t start, std::int64_t due, volatile int* decision) {
   __syncthreads();
   if (threadIdx.x == 0) {
-    bool waiting = true;
-    while (waiting) {
+    bool going = true;
+    for (bool waiting = true; waiting;) {
       const std::int64_t now = nanoseconds();
-      decision = *o.stop == 0 && now - start < o.deadline;
-      waiting = decision && now < due;
+      going = *o.stop == 0 && now - start < o.deadline;
+      waiting = going && now < due;
       if (waiting) __nanosleep(200);
     }
+    *decision = going ? 1 : 0;
   }
   __syncthreads();
-  return decision;
+  return *decision != 0;
 }
 
 __global__ void occupy_kernel(Occupation o) {
-  extern __shared__ unsigned char claim[];  // claimed so that no other block fits beside this one
+  // All dynamic: with any static shared memory, the largest claim would not fit. Only the first word is used.
+  extern __shared__ int claim[];
   const std::int64_t start = nanoseconds();
   const std::int64_t share = o.bytes / 16 / gridDim.x;
   const std::int64_t first = share * blockIdx.x;
@@ -64,7 +65,7 @@ __global__ void occupy_kernel(Occupation o) {
   }
   std::int64_t copied = 0, at = 0, due = start;
   // A block that only holds its SM looks at the flag every 10 microseconds.
-  while (go_on(o, start, due)) {
+  while (go_on(o, start, due, claim)) {
     if (!copies) {
       due = nanoseconds() + 10000;
       continue;

@@ -1,0 +1,31 @@
+// Whole predictions of the shipped DeepSeek-V3 plan: events per second of a step (with and without its
+// timeline), and plans per second of the closed form.
+#include <benchmark/benchmark.h>
+
+#include "sim/simulate.h"
+#include "tests/support/step_inputs.h"
+
+namespace plumbline::sim {
+namespace {
+
+void step(benchmark::State& state) {
+  const Inputs inputs = tests::step_inputs(tests::deepseek_plan, "h800");
+  const bool record = state.range(0) != 0;
+  std::uint64_t events = 0;
+  for (auto _ : state) {
+    const Simulation simulation = simulate(inputs, Fidelity::step, record).value();
+    events += simulation.events;
+  }
+  state.counters["events"] = benchmark::Counter(static_cast<double>(events), benchmark::Counter::kIsRate);
+}
+BENCHMARK(step)->ArgName("record")->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
+
+void closed_form(benchmark::State& state) {
+  const Inputs inputs = tests::step_inputs(tests::deepseek_plan, "h800");
+  for (auto _ : state) benchmark::DoNotOptimize(simulate(inputs, Fidelity::closed_form, false));
+  state.counters["plans"] = benchmark::Counter(static_cast<double>(state.iterations()), benchmark::Counter::kIsRate);
+}
+BENCHMARK(closed_form)->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace plumbline::sim

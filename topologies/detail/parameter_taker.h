@@ -1,0 +1,41 @@
+// Takes the numbers of one parameter file, one by one, converts them and collects their provenance.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "model/error.h"
+#include "model/parameter_file.h"
+#include "model/si_unit.h"
+
+namespace plumbline::topologies {
+
+// The first error wins.
+class ParameterTaker {
+ public:
+  // Names in `parameters` get the prefix.
+  ParameterTaker(const model::ParameterFile& file, std::string prefix, std::vector<model::Parameter>& parameters)
+      : file_(file), prefix_(std::move(prefix)), parameters_(parameters) {}
+
+  // In SI, greater than 0, or not negative where the value may be 0.
+  double take(std::string_view name, model::UnitDimension dimension, bool may_be_zero = false);
+  std::int64_t count(std::string_view name);
+
+  // The first error, or an error about an entry that nobody took.
+  std::optional<model::Error> finish();
+
+ private:
+  void fail(std::string_view name, int line, std::string message, std::string hint);
+
+  const model::ParameterFile& file_;
+  std::string prefix_;
+  std::vector<model::Parameter>& parameters_;
+  std::vector<std::string> taken_;
+  std::optional<model::Error> error_;
+};
+
+}  // namespace plumbline::topologies

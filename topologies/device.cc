@@ -1,0 +1,86 @@
+#include "topologies/device.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <system_error>
+
+#include "model/parameter_file.h"
+#include "topologies/detail/parameter_taker.h"
+
+namespace plumbline::topologies {
+namespace {
+
+using model::Error;
+using model::ErrorKind;
+using model::Parameter;
+using model::UnitDimension;
+
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+    if (entry.path().extension() == ".toml") names.push_back(entry.path().stem().string());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+bool same_name(std::string_view a, std::string_view b) {
+  const auto lower = [](unsigned char c) { return std::tolower(c); };
+  return std::ranges::equal(a, b, {}, lower, lower);
+}
+
+}  // namespace
+
+model::Result<KnownDevice> load_device(const std::string& folder, const std::string& name,
+                                       std::vector<Parameter>& parameters) {
+  const std::string path = (std::filesystem::path(folder) / (name + ".toml")).string();
+  if (!std::filesystem::exists(path)) {
+    const std::vector<std::string> names = names_in(folder);
+    const std::string nearest = model::nearest_name(name, names);
+    return tl::unexpected(
+        Error{ErrorKind::input, fmt::format("no device named '{}' in {}", name, folder), "", 0, "cluster.device",
+              fmt::format("{}known: {}", nearest.empty() ? "" : fmt::format("did you mean '{}'? ", nearest),
+                          fmt::join(names, ", "))});
+  }
+  const auto file = model::read_parameter_file(path, {"name", "description"}, {"aliases"});
+  if (!file) return tl::unexpected(file.error());
+  ParameterTaker taker(*file, "device.", parameters);
+  KnownDevice known;
+  known.device.name = name;
+  known.device.sms = taker.count("sms");
+  known.device.bf16_peak = model::FlopsPerSecond(taker.take("bf16_peak", UnitDimension::flops_per_second));
+  known.device.fp8_peak = model::FlopsPerSecond(taker.take("fp8_peak", UnitDimension::flops_per_second, true));
+  known.device.memory_bandwidth =
+      model::BytesPerSecond(taker.take("memory_bandwidth", UnitDimension::bytes_per_second));
+  known.device.memory = model::Bytes(taker.take("memory", UnitDimension::bytes));
+  if (auto error = taker.finish()) return tl::unexpected(*error);
+  for (const auto& text : file->texts) {
+    if (text.key == "aliases") known.aliases.push_back(text.value);
+  }
+  return known;
+}
+
+model::Result<std::vector<KnownDevice>> load_devices(const std::string& folder) {
+  std::vector<KnownDevice> devices;
+  for (const std::string& name : names_in(folder)) {
+    std::vector<Parameter> parameters;
+    auto device = load_device(folder, name, parameters);
+    if (!device) return tl::unexpected(device.error());
+    devices.push_back(std::move(*device));
+  }
+  return devices;
+}
+
+const model::Device* find_device(const std::vector<KnownDevice>& devices, std::string_view name) {
+  for (const KnownDevice& known : devices) {
+    const bool alias = std::ranges::any_of(known.aliases, [&](const std::string& a) { return same_name(a, name); });
+    if (alias || same_name(known.device.name, name)) return &known.device;
+  }
+  return nullptr;
+}
+
+}  // namespace plumbline::topologies

@@ -1,0 +1,68 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "topologies/detail/parameter_taker.h"
+
+namespace plumbline::topologies {
+
+using model::Error;
+using model::ErrorKind;
+using model::Parameter;
+using model::ParameterFile;
+using model::UnitDimension;
+
+double ParameterTaker::take(std::string_view name, UnitDimension dimension, bool may_be_zero) {
+  const ParameterFile::Number* number = file_.number(name);
+  taken_.emplace_back(name);
+  if (number == nullptr) {
+    fail(name, 0, "required entry is missing", "write it as { value, unit, kind, source }");
+    return 1;
+  }
+  const Parameter& parameter = number->parameter;
+  const auto unit = model::si_unit(parameter.unit);
+  if (!unit) {
+    fail(name, number->line, unit.error().message, unit.error().hint);
+    return 1;
+  }
+  if (unit->dimension != dimension) {
+    fail(
+        name, number->line,
+        fmt::format("unit '{}' gives {}, expected {}", parameter.unit, to_string(unit->dimension), to_string(dimension)),
+        "");
+    return 1;
+  }
+  const bool too_small = may_be_zero ? parameter.value < 0 : parameter.value <= 0;
+  const bool not_a_count = dimension == UnitDimension::count && parameter.value != std::floor(parameter.value);
+  if (too_small || not_a_count || parameter.value > 1e15) {
+    fail(name, number->line, fmt::format("{} {} is out of range", parameter.value, parameter.unit),
+         not_a_count ? "a count is a whole number"
+                     : fmt::format("a value {} is expected", may_be_zero ? "from 0" : "above 0"));
+    return 1;
+  }
+  parameters_.push_back(parameter);
+  parameters_.back().name = prefix_ + std::string(name);
+  return parameter.value * unit->factor;
+}
+
+std::int64_t ParameterTaker::count(std::string_view name) {
+  return static_cast<std::int64_t>(take(name, UnitDimension::count));
+}
+
+std::optional<Error> ParameterTaker::finish() {
+  for (const ParameterFile::Number& number : file_.numbers) {
+    if (std::ranges::find(taken_, number.parameter.name) != taken_.end()) continue;
+    const std::string nearest = model::nearest_name(number.parameter.name, taken_);
+    fail(number.parameter.name, number.line, "unknown entry",
+         nearest.empty() ? "" : fmt::format("did you mean '{}'?", nearest));
+  }
+  return error_;
+}
+
+void ParameterTaker::fail(std::string_view name, int line, std::string message, std::string hint) {
+  if (error_) return;
+  error_ = Error{ErrorKind::input, std::move(message), file_.path, line, std::string(name), std::move(hint)};
+}
+
+}  // namespace plumbline::topologies
