@@ -1,3 +1,5 @@
+#include "model/memory.h"
+
 #include <fmt/format.h>
 
 #include <memory>
@@ -7,7 +9,6 @@
 #include "cli/output.h"
 #include "cli/verb.h"
 #include "model/layout.h"
-#include "model/memory.h"
 #include "model/program.h"
 #include "reports/json.h"
 #include "reports/summary.h"

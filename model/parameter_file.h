@@ -27,7 +27,7 @@ struct ParameterFile {
   std::vector<Text> texts;
 
   const Number* number(std::string_view name) const;  // nullptr when the file does not have it
-  const Text* text(std::string_view key) const;  // the first of that key
+  const Text* text(std::string_view key) const;       // the first of that key
   // The value of a text key, or "" when the file does not have it.
   std::string text_or_empty(std::string_view key) const;
 };

@@ -58,8 +58,8 @@ void Messages::handle(std::uint32_t /*code*/, std::uint64_t argument) {
   Message& message = messages_[argument];
   message.arrived = true;
   const Key& k = keys_[argument];
-  on_arrival_({message.sender, message.receiver, std::get<0>(k), std::get<3>(k), message.start,
-               message.start + duration_});
+  on_arrival_(
+      {message.sender, message.receiver, std::get<0>(k), std::get<3>(k), message.start, message.start + duration_});
 }
 
 }  // namespace plumbline::sim

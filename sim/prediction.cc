@@ -102,7 +102,8 @@ model::Result<void> Prediction::run_closed_form() {
   costs.W = interior_chunk(OpType::W).value_or(0);
   costs.FB = interior_chunk(OpType::FB).value_or(costs.F + costs.B);
   const bool pairs = program_.schedule.directions == 2;
-  costs.p2p = program_.stages.size() > 1 ? costs_.exchanges.hop(program_.activation_hop, pairs ? messages_per_batch : 1) : 0;
+  costs.p2p =
+      program_.stages.size() > 1 ? costs_.exchanges.hop(program_.activation_hop, pairs ? messages_per_batch : 1) : 0;
   const model::Result<model::ScheduleEvaluation> run =
       model::evaluate(program_.schedule, costs, program_.schedule.point_to_point);
   if (!run) return tl::unexpected(run.error());

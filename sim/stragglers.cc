@@ -36,7 +36,8 @@ class Group final : public LaneListener {
     result.waits.assign(slot_.segments.size(), 0);
     const double count = static_cast<double>(lanes_.size()) * (repetitions - 1);
     for (int round = 1; round < repetitions; ++round)
-      for (std::size_t s = 0; s < slot_.segments.size(); ++s) result.waits[s] += to_seconds(meetings_[round][s].waited) / count;
+      for (std::size_t s = 0; s < slot_.segments.size(); ++s)
+        result.waits[s] += to_seconds(meetings_[round][s].waited) / count;
     result.seconds = to_seconds(last_end_ - first_round_end_) / (repetitions - 1);
     return result;
   }

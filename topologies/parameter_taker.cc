@@ -1,9 +1,9 @@
+#include "topologies/detail/parameter_taker.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-
-#include "topologies/detail/parameter_taker.h"
 
 namespace plumbline::topologies {
 
@@ -27,10 +27,10 @@ double ParameterTaker::take(std::string_view name, UnitDimension dimension, bool
     return 1;
   }
   if (unit->dimension != dimension) {
-    fail(
-        name, number->line,
-        fmt::format("unit '{}' gives {}, expected {}", parameter.unit, to_string(unit->dimension), to_string(dimension)),
-        "");
+    fail(name, number->line,
+         fmt::format("unit '{}' gives {}, expected {}", parameter.unit, to_string(unit->dimension),
+                     to_string(dimension)),
+         "");
     return 1;
   }
   const bool too_small = may_be_zero ? parameter.value < 0 : parameter.value <= 0;

@@ -32,8 +32,9 @@ enum class Kind { measurement, failure, environment };
 struct Record {
   Kind kind = Kind::measurement;
   Measurement measurement;
-  std::string reason;       // failure
-  std::string environment;  // environment
+  std::string reason;                                        // failure
+  std::string environment;                                   // environment
+  std::optional<double> stated_flop_rate, stated_byte_rate;  // as read, in SI
 };
 
 // Errors name key, not file and line.
@@ -51,7 +52,7 @@ model::Result<std::vector<Line>> read_csv_lines(std::string_view text, const std
 bool is_json_text(std::string_view key);
 
 // What must hold between the values of one measurement; errors name key.
-model::Result<void> check_values(const Measurement& measurement);
+model::Result<void> check_values(const Record& record);
 // Against the datasheet.
 model::Result<void> check_peaks(const Measurement& measurement, const model::Device& device);
 

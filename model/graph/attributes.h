@@ -62,7 +62,8 @@ enum class OperatorKind : std::uint8_t {
   reduce_scatter,
   all_gather,  // over the group named in CollectiveAttributes
   // optimizer
-  adamw  // reads gradient shard, accumulates master weights and moments, writes the parameter shard in its stored format
+  adamw  // reads gradient shard, accumulates master weights and moments, writes the parameter shard in its stored
+         // format
 };
 std::string_view to_string(OperatorKind kind);
 

@@ -74,9 +74,7 @@ PLUMBLINE_HOST_DEVICE inline std::uint8_t float_to_fp8(float value) {
 constexpr std::int64_t scale_block = 128;
 
 // The scale of a block whose largest magnitude is `largest`; 1 for a block of zeros.
-PLUMBLINE_HOST_DEVICE inline float block_scale(float largest) {
-  return largest > 0.0f ? largest / fp8_largest : 1.0f;
-}
+PLUMBLINE_HOST_DEVICE inline float block_scale(float largest) { return largest > 0.0f ? largest / fp8_largest : 1.0f; }
 
 PLUMBLINE_HOST_DEVICE inline std::int64_t block_count(std::int64_t elements) {
   return (elements + scale_block - 1) / scale_block;

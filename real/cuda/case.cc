@@ -149,7 +149,8 @@ ParsedCase parse_case(const std::string& line) {
   }
   std::vector<std::string> given;
   for (const auto& [name, text] : pairs) {
-    const auto key = std::find_if(keys.begin(), keys.end(), [&, &wanted = name](const Key& k) { return k.name == wanted; });
+    const auto key =
+        std::find_if(keys.begin(), keys.end(), [&, &wanted = name](const Key& k) { return k.name == wanted; });
     if (key == keys.end()) parsed.error = parsed.value.op + " has no key '" + name + "'";
     if (std::find(given.begin(), given.end(), name) != given.end()) parsed.error = "'" + name + "' is given twice";
     if (parsed.error.empty()) parsed.error = set(parsed.value, *key, text);

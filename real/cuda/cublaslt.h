@@ -55,7 +55,8 @@ struct ProductShape {
   bool w_k_contiguous = true;  // W is [n,k]; else [k,n]
   bool accumulate = false;     // D += product
   bool fast_accumulation = false;
-  int target_sms = 0;  // 0: all of the device
+  int target_sms = 0;   // 0: all of the device
+  int alignment = 256;  // bytes, of every operand that will be given to run
   ScaleMode x_scale = ScaleMode::none, w_scale = ScaleMode::none;
 };
 
@@ -77,7 +78,7 @@ class Product {
   // Describes the product and asks for an algorithm; the operands only tell where scales lie.
   // Fails when the library has none for the shape, the formats or the device.
   Status prepare(const ProductShape& shape, const ProductOperands& operands, std::int64_t workspace_bytes);
-  // Enqueues the product. All pointers 16-byte aligned, the workspace 256-byte aligned.
+  // Enqueues the product. Pointers keep the shape's alignment (at least 16), the workspace 256.
   Status run(const ProductOperands& operands, void* workspace, cudaStream_t stream);
   // Takes the next algorithm that the library proposed; false when there is none left.
   bool try_next();
@@ -88,7 +89,7 @@ class Product {
   Status describe_operation(const ProductShape& shape);
   Status set_scales(const ProductOperands& operands);
   Status create_layouts(const ProductShape& shape);
-  Status choose_algorithm(std::int64_t workspace_bytes);
+  Status choose_algorithm(std::int64_t workspace_bytes, int alignment);
 
   static constexpr int candidates = 4;
   const CublasLt& lt_;

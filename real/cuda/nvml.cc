@@ -12,8 +12,8 @@ struct Nvml::Functions {
   int (*shutdown)() = nullptr;
   int (*device_by_bus_id)(const char*, void**) = nullptr;
   int (*clock)(void*, int, unsigned*) = nullptr;
-  int (*power)(void*, unsigned*) = nullptr;            // milliwatts
-  int (*power_limit)(void*, unsigned*) = nullptr;      // milliwatts
+  int (*power)(void*, unsigned*) = nullptr;             // milliwatts
+  int (*power_limit)(void*, unsigned*) = nullptr;       // milliwatts
   int (*temperature)(void*, int, unsigned*) = nullptr;  // degrees Celsius
   int (*throttle)(void*, unsigned long long*) = nullptr;
   int (*driver_version)(char*, unsigned) = nullptr;
@@ -47,7 +47,8 @@ std::unique_ptr<Nvml> Nvml::open(const std::vector<std::string>& folders, const 
   functions->library = Library::open(known_library("NVML"), folders, error);
   if (!functions->library) return nullptr;
   const Library& library = *functions->library;
-  const bool needed = library.load(functions->init, "nvmlInit_v2") && library.load(functions->shutdown, "nvmlShutdown") &&
+  const bool needed = library.load(functions->init, "nvmlInit_v2") &&
+                      library.load(functions->shutdown, "nvmlShutdown") &&
                       library.load(functions->device_by_bus_id, "nvmlDeviceGetHandleByPciBusId_v2");
   if (!needed || functions->init() != 0) {
     error = "NVML (" + library.path() + ") does not start";

@@ -86,18 +86,18 @@ Status Product::create_layouts(const ProductShape& shape) {
   return create(d_, shape.result, n, m);
 }
 
-Status Product::choose_algorithm(std::int64_t workspace_bytes) {
+Status Product::choose_algorithm(std::int64_t workspace_bytes, int alignment) {
   cublasLtMatmulPreference_t preference = nullptr;
   PLUMBLINE_TRY(lt_.outcome(lt_.preference_create(&preference), "cublasLtMatmulPreferenceCreate"));
   const auto bytes = static_cast<std::size_t>(workspace_bytes);
   cublasStatus_t status =
       lt_.preference_set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof bytes);
-  // Batches of one product start at offsets that keep 16 bytes only, not the 256 that are assumed otherwise.
-  const std::uint32_t alignment = 16;
-  for (const auto attribute : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-                               CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
+  const auto least = static_cast<std::uint32_t>(alignment);
+  for (const auto attribute :
+       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
     if (status == CUBLAS_STATUS_SUCCESS) {
-      status = lt_.preference_set(preference, attribute, &alignment, sizeof alignment);
+      status = lt_.preference_set(preference, attribute, &least, sizeof least);
     }
   }
   if (status == CUBLAS_STATUS_SUCCESS) {
@@ -114,17 +114,16 @@ Status Product::prepare(const ProductShape& shape, const ProductOperands& operan
   PLUMBLINE_TRY(describe_operation(shape));
   PLUMBLINE_TRY(set_scales(operands));
   PLUMBLINE_TRY(create_layouts(shape));
-  return choose_algorithm(workspace_bytes);
+  return choose_algorithm(workspace_bytes, shape.alignment);
 }
 
 Status Product::run(const ProductOperands& operands, void* workspace, cudaStream_t stream) {
   PLUMBLINE_TRY(set_scales(operands));
   const float alpha = 1.0f, beta = accumulate_ ? 1.0f : 0.0f;
   const cublasLtMatmulHeuristicResult_t& chosen = found_[chosen_];
-  return lt_.outcome(
-      lt_.matmul(lt_.handle, operation_, &alpha, operands.w, a_, operands.x, b_, &beta, operands.d, d_, operands.d, d_,
-                 &chosen.algo, workspace, chosen.workspaceSize, stream),
-      "cublasLtMatmul");
+  return lt_.outcome(lt_.matmul(lt_.handle, operation_, &alpha, operands.w, a_, operands.x, b_, &beta, operands.d, d_,
+                                operands.d, d_, &chosen.algo, workspace, chosen.workspaceSize, stream),
+                     "cublasLtMatmul");
 }
 
 bool Product::try_next() {

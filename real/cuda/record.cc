@@ -69,11 +69,9 @@ std::string measurement_line(const Measurement& measurement, const RecordContext
   line.text("variant", measurement.variant.variant);
   const Quantiles time = quantiles(measurement.samples_us);
   line.integer("samples", static_cast<std::int64_t>(measurement.samples_us.size()));
-  line.object("time_us", JsonLine()
-                             .number("p10", time.p10)
-                             .number("p50", time.p50)
-                             .number("p90", time.p90)
-                             .number("min", time.min));
+  line.object(
+      "time_us",
+      JsonLine().number("p10", time.p10).number("p50", time.p50).number("p90", time.p90).number("min", time.min));
   if (measurement.work.flops > 0) line.number("flops", measurement.work.flops);
   if (measurement.work.bytes > 0) line.number("bytes", measurement.work.bytes);
   if (measurement.work.flops > 0) line.number("tflops", measurement.work.flops / time.p50 * 1e-6);

@@ -32,9 +32,9 @@ struct Measurement {
   Case what;
   VariantKey variant;
   std::vector<double> samples_us;
-  Work work;                    // what one sample does
+  Work work;                      // what one sample does
   std::int64_t running_ctas = 0;  // CTAs of the copy kernel while the samples ran
-  double copy_gbps = 0;         // payload rate that the copy kernel reached beside it; 0: none ran
+  double copy_gbps = 0;           // payload rate that the copy kernel reached beside it; 0: none ran
   std::optional<CheckOutcome> check;
   ClockReading clock;
   JsonLine algorithm;  // how the library does it; empty: our own kernel

@@ -30,7 +30,7 @@ inline bool context_is_lost() {
 }  // namespace plumbline::real::cuda
 
 // Leaves the calling function, which returns Status, when `step` failed.
-#define PLUMBLINE_TRY(step)                                                        \
-  do {                                                                             \
+#define PLUMBLINE_TRY(step)                                                              \
+  do {                                                                                   \
     if (::plumbline::real::cuda::Status status_ = (step); !status_.ok()) return status_; \
   } while (false)

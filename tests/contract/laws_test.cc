@@ -228,7 +228,7 @@ TEST_P(Laws, TheSameInputsGiveTheSameBits) {
 
 // The closed form takes every stage for an interior one, where DeepSeek-V3's outer ranks (dense layers, heads) and
 // Llama's last stage differ: DeepSeek-V3 14.21 and 15.34 s (datasheet), 15.74 and 16.76 s (public), 17.63 and
-// 17.97 s (h800); Llama 3 8B 6.72 and 6.66 s (h800).
+// 17.93 s (h800); Llama 3 8B 6.67 and 6.61 s (h800).
 TEST_P(Laws, ClosedFormAndStepAgree) {
   const Inputs in = inputs();
   EXPECT_NEAR(seconds(in, Fidelity::closed_form) / seconds(in), 1, 0.1);

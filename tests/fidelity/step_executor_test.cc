@@ -85,7 +85,8 @@ TEST(StepExecutor, WithLatencyItIsTheEvaluation) {
 }
 
 // The evaluation lets every message have the link to itself. GPipe's messages do: all go the same way, one
-// per op, and an op takes longer than a message. 1F1B's and DualPipe's meet on the links, and then wait.
+// per op, and an op takes longer than a message. 1F1B's activation and gradient can meet at their receiver, and
+// a batch of DualPipe sends two messages over one link: these wait for each other.
 TEST(StepExecutor, BusyLinksOnlyEverDelay) {
   for (const Case& c : cases()) {
     for (ScheduleCosts costs : cost_grid) {

@@ -124,8 +124,8 @@ cudaError_t spin(std::int64_t duration, cudaStream_t stream) {
 
 cudaError_t flush_cache(const void* buffer, std::int64_t bytes, std::uint32_t* sink, cudaStream_t stream) {
   const std::int64_t vectors = bytes / 16;
-  flush_kernel<<<grid_for(vectors, block_threads, 2048), block_threads, 0, stream>>>(
-      static_cast<const uint4*>(buffer), vectors, sink);
+  flush_kernel<<<grid_for(vectors, block_threads, 2048), block_threads, 0, stream>>>(static_cast<const uint4*>(buffer),
+                                                                                     vectors, sink);
   return cudaGetLastError();
 }
 
