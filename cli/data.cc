@@ -9,6 +9,8 @@
 #include <system_error>
 #include <vector>
 
+#include "model/text_file.h"
+
 namespace plumbline::cli {
 namespace {
 
@@ -37,19 +39,10 @@ constexpr Collection models = {"model", "examples/models", ".json"};
 constexpr Collection topologies = {"topology", "topologies", ".toml"};
 constexpr Collection profiles = {"profile", "profiles", ".toml"};
 constexpr Collection cases = {"validation case", "cases", ".toml"};
-
-std::vector<std::string> names_in(const fs::path& folder, std::string_view extension) {
-  std::vector<std::string> names;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-    if (entry.path().extension() == extension) names.push_back(entry.path().stem().string());
-  }
-  std::ranges::sort(names);
-  return names;
-}
+constexpr Collection probe_cases = {"file of cases to measure", "probe-cases", ".toml"};
 
 Error miss(const Collection& collection, const std::string& wanted, const fs::path& folder) {
-  const std::vector<std::string> names = names_in(folder, collection.extension);
+  const std::vector<std::string> names = model::names_in_folder(folder, collection.extension);
   const std::string nearest = model::nearest_name(fs::path(wanted).filename().string(), names);
   const std::string by_stem = model::nearest_name(fs::path(wanted).stem().string(), names);
   const std::string suggestion = nearest.empty() ? by_stem : nearest;
@@ -103,12 +96,16 @@ model::Result<std::string> resolve_profile(const std::string& path_or_name) { re
 
 model::Result<std::string> resolve_case(const std::string& path_or_name) { return resolve(cases, path_or_name); }
 
+model::Result<std::string> resolve_probe_cases(const std::string& path_or_name) {
+  return resolve(probe_cases, path_or_name);
+}
+
 model::Result<std::vector<std::string>> shipped_case_files() {
   const auto root = data_folder();
   if (!root) return tl::unexpected(root.error());
   const fs::path folder = fs::path(*root) / cases.folder;
   std::vector<std::string> files;
-  for (const std::string& name : names_in(folder, cases.extension))
+  for (const std::string& name : model::names_in_folder(folder, cases.extension))
     files.push_back((folder / (name + std::string(cases.extension))).string());
   return files;
 }

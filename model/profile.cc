@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "model/parameter_file.h"
+#include "model/text_file.h"
 
 namespace plumbline::model {
 namespace {
@@ -19,16 +20,6 @@ namespace {
 const std::vector<std::string> text_keys = {"name", "description", "extends"};
 
 std::string_view name_of(const Parameter& parameter) { return parameter.name; }
-
-std::vector<std::string> profiles_in(const std::filesystem::path& folder) {
-  std::vector<std::string> names;
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
-    if (entry.path().extension() == ".toml") names.push_back(entry.path().stem().string());
-  }
-  std::ranges::sort(names);
-  return names;
-}
 
 Error extends_error(const ParameterFile& file, std::string message, std::string hint) {
   return Error{ErrorKind::input, std::move(message), file.path, file.text("extends")->line, "extends", std::move(hint)};
@@ -49,7 +40,7 @@ Result<std::vector<ParameterFile>> read_chain(const std::string& path) {
       return tl::unexpected(extends_error(chain.back(), fmt::format("'{}' extends itself", base), "remove the circle"));
     }
     if (!std::filesystem::exists(next)) {
-      const std::string nearest = nearest_name(base, profiles_in(folder.empty() ? "." : folder));
+      const std::string nearest = nearest_name(base, names_in_folder(folder.empty() ? "." : folder.string(), ".toml"));
       return tl::unexpected(
           extends_error(chain.back(), fmt::format("no profile '{}' in the same folder", base),
                         nearest.empty() ? "give the name without .toml" : fmt::format("did you mean '{}'?", nearest)));

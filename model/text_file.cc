@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
 namespace plumbline::model {
 namespace {
@@ -34,6 +35,15 @@ Result<std::string> read_text_file(const std::string& path) {
   std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
   if (stream.bad()) return unreadable(path, "cannot read the file", "");
   return text;
+}
+
+std::vector<std::string> names_in_folder(const std::string& folder, std::string_view extension) {
+  std::vector<std::string> names;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored))
+    if (entry.path().extension() == extension) names.push_back(entry.path().stem().string());
+  std::ranges::sort(names);
+  return names;
 }
 
 int line_of_offset(std::string_view text, std::size_t offset) {

@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "model/parameter_file.h"
+#include "model/text_file.h"
 #include "topologies/detail/parameter_taker.h"
 
 namespace plumbline::topologies {
@@ -17,16 +18,6 @@ using model::Error;
 using model::ErrorKind;
 using model::Parameter;
 using model::UnitDimension;
-
-std::vector<std::string> names_in(const std::string& folder) {
-  std::vector<std::string> names;
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
-    if (entry.path().extension() == ".toml") names.push_back(entry.path().stem().string());
-  }
-  std::ranges::sort(names);
-  return names;
-}
 
 bool same_name(std::string_view a, std::string_view b) {
   const auto lower = [](unsigned char c) { return std::tolower(c); };
@@ -39,7 +30,7 @@ model::Result<KnownDevice> load_device(const std::string& folder, const std::str
                                        std::vector<Parameter>& parameters) {
   const std::string path = (std::filesystem::path(folder) / (name + ".toml")).string();
   if (!std::filesystem::exists(path)) {
-    const std::vector<std::string> names = names_in(folder);
+    const std::vector<std::string> names = model::names_in_folder(folder, ".toml");
     const std::string nearest = model::nearest_name(name, names);
     return tl::unexpected(
         Error{ErrorKind::input, fmt::format("no device named '{}' in {}", name, folder), "", 0, "cluster.device",
@@ -66,7 +57,7 @@ model::Result<KnownDevice> load_device(const std::string& folder, const std::str
 
 model::Result<std::vector<KnownDevice>> load_devices(const std::string& folder) {
   std::vector<KnownDevice> devices;
-  for (const std::string& name : names_in(folder)) {
+  for (const std::string& name : model::names_in_folder(folder, ".toml")) {
     std::vector<Parameter> parameters;
     auto device = load_device(folder, name, parameters);
     if (!device) return tl::unexpected(device.error());
