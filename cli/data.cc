@@ -39,6 +39,7 @@ constexpr Collection models = {"model", "examples/models", ".json"};
 constexpr Collection topologies = {"topology", "topologies", ".toml"};
 constexpr Collection profiles = {"profile", "profiles", ".toml"};
 constexpr Collection cases = {"validation case", "cases", ".toml"};
+constexpr Collection probe_cases = {"file of cases to measure", "probe-cases", ".toml"};
 
 Error miss(const Collection& collection, const std::string& wanted, const fs::path& folder) {
   const std::vector<std::string> names = model::names_in_folder(folder, collection.extension);
@@ -95,6 +96,9 @@ model::Result<std::string> resolve_profile(const std::string& path_or_name) { re
 
 model::Result<std::string> resolve_case(const std::string& path_or_name) { return resolve(cases, path_or_name); }
 
+model::Result<std::string> resolve_probe_cases(const std::string& path_or_name) {
+  return resolve(probe_cases, path_or_name);
+}
 
 model::Result<std::vector<std::string>> shipped_case_files() {
   const auto root = data_folder();

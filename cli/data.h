@@ -19,6 +19,7 @@ model::Result<std::string> resolve_plan(const std::string& path_or_name);
 model::Result<std::string> resolve_topology(const std::string& path_or_name);
 model::Result<std::string> resolve_profile(const std::string& path_or_name);
 model::Result<std::string> resolve_case(const std::string& path_or_name);
+model::Result<std::string> resolve_probe_cases(const std::string& path_or_name);
 
 // Paths of all shipped validation cases, ordered by name.
 model::Result<std::vector<std::string>> shipped_case_files();

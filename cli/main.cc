@@ -15,6 +15,7 @@ int main(int argc, char** argv) {
   cli::add_memory(app, exit_code);
   cli::add_schedule(app, exit_code);
   cli::add_validate(app, exit_code);
+  cli::add_measure(app, exit_code);
   cli::add_show(app, exit_code);
   try {
     app.parse(argc, argv);

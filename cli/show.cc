@@ -8,6 +8,8 @@
 
 #include "cli/data.h"
 #include "cli/output.h"
+#include "cli/shapes.h"
+#include "cli/show_measurements.h"
 #include "cli/verb.h"
 #include "topologies/topology.h"
 
@@ -16,11 +18,14 @@ namespace plumbline::cli {
 namespace {
 
 struct Arguments {
-  std::string kind, name;
+  std::string kind, name, svg;
+  std::vector<std::string> overrides;
+  bool shapes = false;
   std::int64_t sequence_length = 4096;
 };
 
 model::Result<std::string> show_model(const Arguments& arguments) {
+  if (arguments.shapes) return show_shapes(arguments.name, arguments.sequence_length, arguments.overrides);
   return resolve_model("", arguments.name).and_then(model::load_architecture).map([&](const auto& architecture) {
     return model_text(architecture, arguments.sequence_length);
   });
@@ -42,14 +47,31 @@ model::Result<std::string> show(const Arguments& arguments) {
   if (arguments.kind == "model") return show_model(arguments);
   if (arguments.kind == "topology") return show_topology(arguments);
   if (arguments.kind == "profile") return show_profile(arguments);
-  const std::string nearest = model::nearest_name(arguments.kind, {"model", "topology", "profile"});
+  const std::string nearest = model::nearest_name(arguments.kind, {"model", "topology", "profile", "measurements"});
   return tl::unexpected(model::Error{model::ErrorKind::input, fmt::format("cannot show '{}'", arguments.kind), "", 0,
                                      "",
-                                     fmt::format("{}known: model, topology, profile",
+                                     fmt::format("{}known: model, topology, profile, measurements",
                                                  nearest.empty() ? "" : fmt::format("did you mean '{}'? ", nearest))});
 }
 
+// An option that another kind has no use for is a mistake, not a wish.
+model::Result<void> check(const Arguments& arguments) {
+  const auto only_for = [](const char* option, const char* kind) {
+    return tl::unexpected(
+        model::Error{model::ErrorKind::input, fmt::format("only '{}' takes it", kind), "", 0, option, ""});
+  };
+  if (!arguments.svg.empty() && arguments.kind != "measurements") return only_for("--svg", "show measurements");
+  if (arguments.shapes && arguments.kind != "model") return only_for("--shapes", "show model");
+  if (!arguments.overrides.empty() && !arguments.shapes) return only_for("--set", "show model --shapes");
+  return {};
+}
+
 int run(const Arguments& arguments) {
+  if (const auto valid = check(arguments); !valid) return report(valid.error());
+  if (arguments.kind == "measurements") {
+    const auto shown = show_measurements(arguments.name, arguments.svg);
+    return shown ? 0 : report(shown.error());
+  }
   const auto text = show(arguments);
   if (!text) return report(text.error());
   fmt::print("{}", *text);
@@ -59,17 +81,26 @@ int run(const Arguments& arguments) {
 }  // namespace
 
 CLI::App* add_show(CLI::App& root, int& exit_code) {
-  CLI::App* verb = root.add_subcommand("show", "Print what a model, a cluster or a cost profile is made of");
+  CLI::App* verb =
+      root.add_subcommand("show", "Print what a model, a cluster, a cost profile or a file of measurements is made of");
   const auto arguments = std::make_shared<Arguments>();
-  verb->add_option("KIND", arguments->kind, "model | topology | profile")->required();
+  verb->add_option("KIND", arguments->kind, "model | topology | profile | measurements")->required();
   verb->add_option("NAME", arguments->name, "A shipped name or a file")->required();
   verb->add_option("--sequence-length", arguments->sequence_length,
                    "Tokens of a sequence, for a model's FLOPs per token")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  verb->add_flag("--shapes", arguments->shapes,
+                 "Of a model or plan: the shapes of its kernels on one rank, as cases for plumbline measure");
+  verb->add_option("--set", arguments->overrides, "With --shapes: override a key of the plan (repeatable)")
+      ->take_all()
+      ->allow_extra_args(false);
+  verb->add_option("--svg", arguments->svg, "Of measurements: write a roofline to a file, or - for stdout");
   verb->footer(
       "Examples:\n"
       "  plumbline show model deepseek-v3 --sequence-length 8192\n"
+      "  plumbline show model deepseek-v3 --shapes --set precision.gemm=fp8 > deepseek.cases\n"
+      "  plumbline show measurements h200.jsonl --svg roofline.svg\n"
       "  plumbline show topology h800-rail-fat-tree\n"
       "  plumbline show profile h800");
   verb->callback([arguments, &exit_code] { exit_code = run(*arguments); });

@@ -1,6 +1,6 @@
 // The verbs of the command line, one file each. add_<verb> registers the subcommand with its help and
 // examples; when it was chosen, its callback runs it and sets exit_code:
-// 0 ok, 1 wrong input, 2 infeasible plan, 3 tolerance exceeded.
+// 0 ok, 1 wrong input, 2 infeasible plan, 3 tolerance exceeded, 77 no device to measure.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -13,6 +13,7 @@ CLI::App* add_simulate(CLI::App& root, int& exit_code);
 CLI::App* add_memory(CLI::App& root, int& exit_code);
 CLI::App* add_schedule(CLI::App& root, int& exit_code);
 CLI::App* add_validate(CLI::App& root, int& exit_code);
+CLI::App* add_measure(CLI::App& root, int& exit_code);
 CLI::App* add_show(CLI::App& root, int& exit_code);
 
 // What every verb that takes a plan takes: the plan itself and changes to it.

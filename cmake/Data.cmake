@@ -5,6 +5,7 @@ set(plumbline_data
   topologies topologies
   profiles   calibrate/profiles
   cases      calibrate/cases
+  probe-cases real/cuda/cases
   published  calibrate/published)
 
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/share/plumbline)
@@ -12,7 +13,7 @@ while(plumbline_data)
   list(POP_FRONT plumbline_data name folder)
   file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${folder} ${PROJECT_BINARY_DIR}/share/plumbline/${name} SYMBOLIC)
   install(DIRECTORY ${folder}/ DESTINATION ${CMAKE_INSTALL_DATADIR}/plumbline/${name} OPTIONAL
-    FILES_MATCHING PATTERN "*.toml" PATTERN "*.json" PATTERN "*.csv")
+    FILES_MATCHING PATTERN "*.toml" PATTERN "*.json" PATTERN "*.csv" PATTERN "*.cases")
 endwhile()
 
 if(TARGET plumbline)

@@ -224,11 +224,9 @@ std::optional<Error> apply_override(Document& document, const std::string& text)
   return std::nullopt;
 }
 
-Result<Document> parse_plan(const std::string& path) {
-  const auto text = read_text_file(path);
-  if (!text) return tl::unexpected(text.error());
+Result<Document> parse_plan(std::string_view text, const std::string& path) {
   try {
-    return Document{toml::parse(*text, path), path, {}};
+    return Document{toml::parse(text, path), path, {}};
   } catch (const toml::parse_error& failure) {
     return tl::unexpected(Error{ErrorKind::input, std::string(failure.description()), path, line_of(failure.source()),
                                 "", "a plan is a TOML file"});
@@ -238,11 +236,17 @@ Result<Document> parse_plan(const std::string& path) {
 }  // namespace
 
 Result<Plan> load_plan(const std::string& path, const std::vector<std::string>& overrides) {
-  auto document = parse_plan(path);
+  const auto text = read_text_file(path);
+  if (!text) return tl::unexpected(text.error());
+  return read_plan(*text, path, overrides);
+}
+
+Result<Plan> read_plan(std::string_view text, const std::string& path, const std::vector<std::string>& overrides) {
+  auto document = parse_plan(text, path);
   if (!document) return tl::unexpected(document.error());
   if (const auto error = unknown_keys(*document)) return tl::unexpected(*error);
-  for (const std::string& text : overrides) {
-    if (const auto error = apply_override(*document, text)) return tl::unexpected(*error);
+  for (const std::string& change : overrides) {
+    if (const auto error = apply_override(*document, change)) return tl::unexpected(*error);
   }
   if (const auto error = missing_keys(*document)) return tl::unexpected(*error);
   Plan plan;

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/data_type.h"
@@ -139,6 +140,9 @@ void visit_fields(PlanType& plan, Visitor&& visit) {
 // Errors name file, line, key and nearest known key. Only types, ranges and required keys are checked
 // here; what divides what is model/layout.h's business.
 Result<Plan> load_plan(const std::string& path, const std::vector<std::string>& overrides);
+
+// The same from text; errors name `path`.
+Result<Plan> read_plan(std::string_view text, const std::string& path, const std::vector<std::string>& overrides);
 
 // The effective plan as TOML, every default written out; load_plan reads it back to the same plan.
 std::string to_toml(const Plan& plan);

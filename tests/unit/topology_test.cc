@@ -9,6 +9,7 @@
 
 #include "tests/support/inputs.h"
 #include "tests/support/temporary_directory.h"
+#include "topologies/device.h"
 
 namespace plumbline::topologies {
 namespace {
@@ -104,6 +105,33 @@ TEST(Topology, WiringLimitsTheNumberOfGpus) {
   const auto shape = load_cluster(h800, devices, with_gpus(16385));
   ASSERT_FALSE(shape);
   expect_error(shape.error(), ErrorKind::infeasible, h800, 0, "cluster.gpus", "at most 16384 GPUs");
+}
+
+TEST(Topology, DevicesAreKnownByWhatTheyCallThemselves) {
+  const auto known = load_devices(devices);
+  ASSERT_TRUE(known) << to_string(known.error());
+  for (const char* name : {"h200-sxm", "NVIDIA H200", "nvidia h200"}) {
+    const model::Device* device = find_device(*known, name);
+    ASSERT_NE(device, nullptr) << name;
+    EXPECT_EQ(device->name, "h200-sxm");
+  }
+  EXPECT_EQ(find_device(*known, "NVIDIA H200 NVL"), nullptr);  // another product with other rates
+  // No name stands for two devices.
+  for (const KnownDevice& one : *known) {
+    for (const std::string& alias : one.aliases) EXPECT_EQ(find_device(*known, alias), &one.device) << alias;
+  }
+}
+
+TEST(Topology, AliasesAreAListOfTexts) {
+  const TemporaryDirectory folder;
+  folder.write("x.toml", "aliases = \"X\"\n");
+  const auto text = load_devices(folder.path().string());
+  ASSERT_FALSE(text);
+  expect_error(text.error(), ErrorKind::input, (folder.path() / "x.toml").string(), 1, "aliases", "array of strings");
+  folder.write("x.toml", "aliases = [\"X\", 3]\n");
+  const auto number = load_devices(folder.path().string());
+  ASSERT_FALSE(number);
+  expect_error(number.error(), ErrorKind::input, (folder.path() / "x.toml").string(), 1, "aliases", "a string");
 }
 
 TEST(Topology, UnknownDeviceNamesTheNearest) {

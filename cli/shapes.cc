@@ -1,0 +1,83 @@
+#include "cli/shapes.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "cli/data.h"
+#include "model/architecture.h"
+#include "model/layout.h"
+#include "real/cuda/case.h"
+
+namespace plumbline::cli {
+namespace {
+
+using model::KernelShape;
+using model::Plan;
+using model::Result;
+
+std::string line_of(const KernelShape& shape, const std::string& model) {
+  std::string line = fmt::format("{} name={}/{}", shape.op, model, shape.name);
+  if (!shape.phase.empty()) line += " phase=" + shape.phase;
+  if (!shape.format.empty()) line += " format=" + shape.format;
+  for (const auto& [name, extent] : shape.extents) {
+    const bool usual = name == "groups" && extent == 1;
+    if (!usual) line += fmt::format(" {}={}", name, extent);
+  }
+  return line;
+}
+
+// A model alone: the smallest plan there is around it.
+Result<Plan> plan_around(const std::string& config, std::int64_t sequence_length,
+                         const std::vector<std::string>& overrides) {
+  Plan plan;
+  plan.model.config = config;
+  plan.cluster.topology = "none";
+  plan.cluster.gpus = 1;
+  plan.batch.sequence_length = sequence_length;
+  plan.batch.micro_batch_size = 1;
+  plan.batch.global_batch_size = 1;
+  return model::read_plan(model::to_toml(plan), config, overrides);
+}
+
+Result<model::KernelShapes> shapes_of(const Plan& plan, const model::Architecture& architecture) {
+  const auto layout = model::make_layout(plan, architecture);
+  if (!layout) return tl::unexpected(layout.error());
+  return model::compile(plan, architecture, *layout).map(model::kernel_shapes);
+}
+
+}  // namespace
+
+std::string shapes_text(const model::KernelShapes& shapes, const std::string& model) {
+  std::string text;
+  for (const KernelShape& shape : shapes.shapes) {
+    const std::string line = line_of(shape, model);
+    const std::string problem = real::cuda::parse_case(line).error;
+    const std::string often = shape.op == "adamw" ? "per step" : "per micro-batch";
+    text += fmt::format("{}{}  # {} {}{}\n", problem.empty() ? "" : "# ", line, shape.count, often,
+                        problem.empty() ? "" : "; not measured: " + problem);
+  }
+  return text + fmt::format("# not among the probe's kernels: {}\n", fmt::join(shapes.others, ", "));
+}
+
+Result<std::string> show_shapes(const std::string& name, std::int64_t sequence_length,
+                                const std::vector<std::string>& overrides) {
+  const auto config = resolve_model("", name);
+  const auto plan_file = resolve_plan(name);
+  const bool is_plan = plan_file && (!config || name.ends_with(".toml"));
+  if (!is_plan && !config) return tl::unexpected(config.error());
+  const auto plan =
+      is_plan ? model::load_plan(*plan_file, overrides) : plan_around(*config, sequence_length, overrides);
+  if (!plan) return tl::unexpected(plan.error());
+  const auto architecture = resolve_model(plan->file, plan->model.config).and_then(model::load_architecture);
+  if (!architecture) return tl::unexpected(architecture.error());
+  const auto shapes = shapes_of(*plan, *architecture);
+  if (!shapes) return tl::unexpected(shapes.error());
+  const std::string where =
+      is_plan ? "plan " + std::filesystem::path(plan->file).stem().string() : "the plan's defaults";
+  return fmt::format("# {} by {}, on one rank; {} x {} tokens per micro-batch\n", architecture->name, where,
+                     plan->batch.micro_batch_size, plan->batch.sequence_length) +
+         shapes_text(*shapes, architecture->name);
+}
+
+}  // namespace plumbline::cli

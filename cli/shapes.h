@@ -1,0 +1,21 @@
+// The kernels of a model or plan as cases of the probe's simple form, one per line.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model/error.h"
+#include "model/kernel_shapes.h"
+
+namespace plumbline::cli {
+
+// `model` stands before the names. What the probe does not measure is a comment that says so.
+std::string shapes_text(const model::KernelShapes& shapes, const std::string& model);
+
+// Of a plan's program, or of a model on one GPU with the plan's defaults where `name` is a model: its changes
+// (--set) then say what a plan would.
+model::Result<std::string> show_shapes(const std::string& name, std::int64_t sequence_length,
+                                       const std::vector<std::string>& overrides);
+
+}  // namespace plumbline::cli

@@ -1,0 +1,147 @@
+// The arithmetic of the probe's kernels, as inline functions that both compilers take: the device runs them, and
+// tests compare them with double precision on a machine without one. Formats are held as raw bits.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#ifdef __CUDACC__
+#define PLUMBLINE_HOST_DEVICE __host__ __device__
+#else
+#define PLUMBLINE_HOST_DEVICE
+#endif
+
+namespace plumbline::real::cuda {
+
+PLUMBLINE_HOST_DEVICE inline std::uint32_t bits_of(float value) {
+  std::uint32_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+PLUMBLINE_HOST_DEVICE inline float float_of(std::uint32_t bits) {
+  float value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+// --- BF16: the upper half of an FP32, rounded to nearest, ties to even ---
+
+PLUMBLINE_HOST_DEVICE inline float bf16_to_float(std::uint16_t value) {
+  return float_of(static_cast<std::uint32_t>(value) << 16);
+}
+
+PLUMBLINE_HOST_DEVICE inline std::uint16_t float_to_bf16(float value) {
+  const std::uint32_t bits = bits_of(value);
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<std::uint16_t>((bits >> 16) | 0x40u);  // stays NaN
+  return static_cast<std::uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+}
+
+// --- FP8 E4M3: bias 7, denormals of 2^-9, largest 448, no infinity; 0x7f and 0xff are NaN ---
+
+constexpr float fp8_largest = 448.0f;
+
+PLUMBLINE_HOST_DEVICE inline float fp8_to_float(std::uint8_t value) {
+  const std::uint32_t sign = static_cast<std::uint32_t>(value & 0x80u) << 24;
+  const std::uint32_t exponent = (value >> 3) & 0xfu;
+  const std::uint32_t mantissa = value & 7u;
+  if (exponent == 15u && mantissa == 7u) return float_of(0x7fc00000u | sign);
+  if (exponent == 0u) {
+    const float magnitude = static_cast<float>(mantissa) * 0.001953125f;  // 2^-9
+    return float_of(bits_of(magnitude) | sign);
+  }
+  return float_of(sign | ((exponent + 120u) << 23) | (mantissa << 20));
+}
+
+// To nearest, ties to even; what lies beyond the largest value becomes it (saturation).
+PLUMBLINE_HOST_DEVICE inline std::uint8_t float_to_fp8(float value) {
+  const std::uint32_t bits = bits_of(value);
+  const std::uint32_t sign = (bits >> 24) & 0x80u;
+  const std::uint32_t magnitude = bits & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) return static_cast<std::uint8_t>(sign | 0x7fu);
+  if (magnitude >= bits_of(fp8_largest)) return static_cast<std::uint8_t>(sign | 0x7eu);
+  if (magnitude < 0x3c800000u) {  // below 2^-6: a multiple of 2^-9; adding 2^14 leaves it in the last bits, rounded
+    const std::uint32_t steps = bits_of(float_of(magnitude) + 16384.0f) - bits_of(16384.0f);
+    return static_cast<std::uint8_t>(sign | steps);  // 8 steps are the smallest normal number
+  }
+  const std::uint32_t rounded = magnitude + 0x7ffffu + ((magnitude >> 20) & 1u);
+  return static_cast<std::uint8_t>(sign | ((rounded >> 20) - (120u << 3)));
+}
+
+// --- Scales of 128 elements: stored value * scale = true value ---
+
+constexpr std::int64_t scale_block = 128;
+
+// The scale of a block whose largest magnitude is `largest`; 1 for a block of zeros.
+PLUMBLINE_HOST_DEVICE inline float block_scale(float largest) { return largest > 0.0f ? largest / fp8_largest : 1.0f; }
+
+PLUMBLINE_HOST_DEVICE inline std::int64_t block_count(std::int64_t elements) {
+  return (elements + scale_block - 1) / scale_block;
+}
+
+// Where cuBLASLt wants the scale of block `block` along k in row `row` of a [rows, k] operand (1 x 128 scales): rows
+// are contiguous.
+PLUMBLINE_HOST_DEVICE inline std::int64_t row_scale_index(std::int64_t row, std::int64_t block, std::int64_t rows) {
+  return block * rows + row;
+}
+PLUMBLINE_HOST_DEVICE inline std::int64_t row_scale_count(std::int64_t rows, std::int64_t k) {
+  return rows * block_count(k);
+}
+
+// The same for 128 x 128 scales: blocks along k are contiguous, and their number is padded to a multiple of 4.
+PLUMBLINE_HOST_DEVICE inline std::int64_t padded_block_count(std::int64_t k) { return (block_count(k) + 3) / 4 * 4; }
+PLUMBLINE_HOST_DEVICE inline std::int64_t square_scale_index(std::int64_t row, std::int64_t block, std::int64_t k) {
+  return row / scale_block * padded_block_count(k) + block;
+}
+PLUMBLINE_HOST_DEVICE inline std::int64_t square_scale_count(std::int64_t rows, std::int64_t k) {
+  return block_count(rows) * padded_block_count(k);
+}
+
+// --- Kernels ---
+
+PLUMBLINE_HOST_DEVICE inline float rms_inverse(float sum_of_squares, std::int64_t columns, float epsilon) {
+  return 1.0f / sqrtf(sum_of_squares / static_cast<float>(columns) + epsilon);
+}
+
+PLUMBLINE_HOST_DEVICE inline float swiglu(float gate, float up) { return gate / (1.0f + expf(-gate)) * up; }
+
+struct AdamW {
+  float learning_rate = 0, beta1 = 0, beta2 = 0, epsilon = 0, weight_decay = 0;
+  float correction1 = 1, correction2 = 1;  // 1 - beta^step
+};
+
+// One element; the moments are updated in place. Returns the new weight.
+PLUMBLINE_HOST_DEVICE inline float adamw(const AdamW& o, float weight, float gradient, float& first, float& second) {
+  first = o.beta1 * first + (1.0f - o.beta1) * gradient;
+  second = o.beta2 * second + (1.0f - o.beta2) * gradient * gradient;
+  const float direction = first / o.correction1 / (sqrtf(second / o.correction2) + o.epsilon);
+  return weight - o.learning_rate * (direction + o.weight_decay * weight);
+}
+
+// Balanced routing without randomness: rows ordered by expert, `top_k * spread` experts, every token with exactly
+// top_k of them, tokens ascending within an expert. The token behind output row `row`; spread divides `tokens`.
+PLUMBLINE_HOST_DEVICE inline std::int64_t permuted_source(std::int64_t row, std::int64_t tokens, std::int64_t spread) {
+  const std::int64_t rows_per_expert = tokens / spread;
+  const std::int64_t expert = row / rows_per_expert;
+  const std::int64_t within = row % rows_per_expert;
+  return within * spread + (expert % spread + within + expert / spread) % spread;
+}
+
+// --- Random data: a number that depends on seed and index only ---
+
+PLUMBLINE_HOST_DEVICE inline std::uint64_t random_bits(std::uint64_t seed, std::uint64_t index) {
+  std::uint64_t z = seed * 0x9e3779b97f4a7c15ULL + index * 0xd1342543de82ef95ULL;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+  return z ^ (z >> 31);
+}
+
+// Nearly standard normal: the sum of four uniform numbers, centred and scaled. Within +-3.47.
+PLUMBLINE_HOST_DEVICE inline float random_normal(std::uint64_t seed, std::uint64_t index) {
+  const std::uint64_t bits = random_bits(seed, index);
+  const std::uint64_t sum = (bits & 0xffffu) + ((bits >> 16) & 0xffffu) + ((bits >> 32) & 0xffffu) + (bits >> 48);
+  return (static_cast<float>(sum) - 131070.0f) * (1.7320508f / 65536.0f);
+}
+
+}  // namespace plumbline::real::cuda

@@ -1,0 +1,69 @@
+// What the probe measures, one case per line of a .cases file:
+//
+//   # comment
+//   gemm name=deepseek-v3/q_b phase=F format=fp8_block m=4096 n=24576 k=1536
+//   partition kernel=rmsnorm rows=4096 columns=7168 ctas=20 target_sms=112
+//
+// m, n, k are those of the product itself, D[m,n] = sum over k, in every phase: F y = x w^T, I dx = dy w,
+// W dw += dy^T x with an FP32 result that is accumulated into. With groups > 1, m (F, I) or k (W) counts the
+// rows of one group. All counts are elements, rows or bytes; the operations and their keys are in case.cc.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace plumbline::real::cuda {
+
+struct Case {
+  std::string op;                      // gemm, rmsnorm, swiglu, quantise, permute, adamw, copy, ...
+  std::string name;                    // for people and for the simulator; may be empty
+  std::string phase;                   // gemm: F, I or W
+  std::string format;                  // gemm: bf16, fp8_tensor or fp8_block
+  std::int64_t m = 0, n = 0, k = 0;    // gemm
+  std::int64_t groups = 1;             // gemm: products of this shape, one after the other
+  std::int64_t fast_accumulation = 0;  // gemm, fp8_tensor: 1 leaves out the promotion to FP32 sums
+  std::int64_t soak = 0;               // gemm: seconds of back-to-back running before the samples
+  std::int64_t rows = 0, columns = 0;  // rmsnorm, swiglu (columns of its output), quantise, permute
+  std::int64_t top_k = 0;              // permute: output rows per input row
+  std::int64_t elements = 0;           // adamw
+  std::int64_t bytes = 0;              // copy, host_to_device: payload
+  std::string kernel;                  // partition: the operation beside the copy kernel
+  std::int64_t ctas = 0;               // partition: CTAs of the copy kernel, each owning one SM
+  std::int64_t copy_gbps = unlimited;  // partition: rate of the copy kernel; 0 only holds its SMs
+  std::string copy_to = "device";      // partition: where the copy kernel writes, device or host memory
+  std::int64_t target_sms = 0;         // gemm, also in a partition: the SM count its algorithm is chosen for
+
+  static constexpr std::int64_t unlimited = -1;
+
+  // The operation that is measured: `kernel` in a partition, else `op`.
+  const std::string& operation() const { return op == "partition" ? kernel : op; }
+};
+
+// The canonical line of a case: the keys of its operation in a fixed order, defaults left out. It identifies a case
+// in an output file; parse_case reads it back.
+std::string to_line(const Case& value);
+
+// `error` is empty on success; else it says what is wrong, for a file with "name:line: " before it.
+struct ParsedCase {
+  Case value;
+  std::string error;
+};
+struct ParsedCases {
+  std::vector<Case> values;
+  std::string error;
+};
+
+ParsedCase parse_case(const std::string& line);
+ParsedCases parse_cases(const std::string& text, const std::string& name);
+// Reads a .cases file; an unreadable file is an error too.
+ParsedCases load_cases(const std::string& path);
+
+// The name of the record of one variant within a case. `cache` is "hot", "cold" or empty.
+struct VariantKey {
+  std::string cache, variant;
+};
+// The records that a case yields when all goes well, in the order in which they are written.
+std::vector<VariantKey> variants_of(const Case& value);
+
+}  // namespace plumbline::real::cuda

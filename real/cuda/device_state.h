@@ -1,0 +1,19 @@
+// Whether there is a device to measure, and if not, why.
+#pragma once
+
+#include <string>
+
+namespace plumbline::real::cuda {
+
+enum class DeviceState { ok, no_driver, stub_library, driver_too_old, no_device, unusable };
+
+struct DeviceReport {
+  DeviceState state = DeviceState::unusable;
+  std::string message;  // one line for people; on success the device's name
+  std::string name;
+};
+
+// Looks at device `ordinal` without leaving anything behind but the runtime's own state.
+DeviceReport look_for_device(int ordinal);
+
+}  // namespace plumbline::real::cuda

@@ -1,0 +1,42 @@
+// What every measurement uses of one device: streams, a flush buffer, libraries, properties.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "real/cuda/cublaslt.h"
+#include "real/cuda/memory.h"
+#include "real/cuda/nvml.h"
+
+namespace plumbline::real::cuda {
+
+struct Toolbox {
+  cudaDeviceProp properties{};
+  std::string bus_id;
+  int largest_claim = 0;           // bytes of shared memory that a block may claim
+  cudaStream_t stream = nullptr;   // where the measured work runs
+  cudaStream_t beside = nullptr;   // where the copy kernel runs, with the highest priority
+  cudaStream_t control = nullptr;  // for what must pass while both are busy
+  DeviceMemory flush;              // larger than the L2 cache, zeros
+  DeviceMemory sink;               // one word
+  DeviceMemory workspace;          // of the matrix library
+  std::unique_ptr<CublasLt> cublaslt;
+  std::string cublaslt_error;  // why it is not there
+  std::unique_ptr<Nvml> nvml;
+  std::string nvml_error;
+  std::vector<std::string> folders;  // where libraries are looked for
+
+  Toolbox() = default;
+  ~Toolbox();
+  Toolbox(const Toolbox&) = delete;
+  Toolbox& operator=(const Toolbox&) = delete;
+
+  // Takes device `ordinal` and runs one kernel on it. Missing libraries are no failure.
+  Status open(int ordinal, const std::vector<std::string>& library_folders);
+  Status flush_cache(cudaStream_t on) const;
+};
+
+}  // namespace plumbline::real::cuda

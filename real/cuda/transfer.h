@@ -1,0 +1,42 @@
+// Small copies to the host, for checks.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "real/cuda/arithmetic.h"
+#include "real/cuda/status.h"
+
+namespace plumbline::real::cuda {
+
+// Waits for the device's earlier work on blocking streams only: call after synchronising the stream that wrote.
+template <typename Element>
+Status fetch(const Element* from, std::int64_t count, std::vector<Element>& to) {
+  to.resize(static_cast<std::size_t>(count));
+  const std::size_t bytes = to.size() * sizeof(Element);
+  return outcome(cudaMemcpy(to.data(), from, bytes, cudaMemcpyDeviceToHost), "copying to the host");
+}
+
+// Every `stride`-th element from `from` on.
+template <typename Element>
+Status fetch_strided(const Element* from, std::int64_t count, std::int64_t stride, std::vector<Element>& to) {
+  if (stride == 1) return fetch(from, count, to);
+  to.resize(static_cast<std::size_t>(count));
+  return outcome(cudaMemcpy2D(to.data(), sizeof(Element), from, static_cast<std::size_t>(stride) * sizeof(Element),
+                              sizeof(Element), static_cast<std::size_t>(count), cudaMemcpyDeviceToHost),
+                 "copying to the host");
+}
+
+// `count` indices below `extent`, the first and the last among them, the others pseudo-random; fewer when the extent
+// is smaller.
+inline std::vector<std::int64_t> sampled_indices(std::int64_t extent, int count, std::uint64_t seed) {
+  std::vector<std::int64_t> indices = {0};
+  if (extent > 1) indices.push_back(extent - 1);
+  while (static_cast<int>(indices.size()) < count && static_cast<std::int64_t>(indices.size()) < extent) {
+    const std::uint64_t drawn = random_bits(seed, indices.size());
+    indices.push_back(static_cast<std::int64_t>(drawn % static_cast<std::uint64_t>(extent)));
+  }
+  return indices;
+}
+
+}  // namespace plumbline::real::cuda

@@ -1,0 +1,32 @@
+// The roofline: what kernels reach, against how much they compute per byte, under what the device could do.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace plumbline::reports {
+
+struct Roofline {
+  struct Peak {  // of products in some number formats
+    std::string name;
+    double flops_per_s = 0;
+  };
+  struct Point {
+    std::string series;  // number format: one colour each
+    std::string label;   // shown on hover
+    double flops = 0, bytes = 0, seconds = 0;
+    bool hollow = false;
+  };
+
+  std::string title, subtitle;
+  std::vector<Peak> peaks;     // none: no roofs are drawn
+  double bytes_per_s = 0;      // memory bandwidth; 0: unknown
+  std::string hollow_meaning;  // for the legend, e.g. "operands in the cache"
+  std::vector<Point> points;
+};
+
+// A picture of its own (light or dark as the viewer is), log-log: FLOP per byte to the right, TFLOP/s upwards.
+// Points without FLOPs, bytes or time are left out. Works without any point.
+std::string roofline_svg(const Roofline& roofline);
+
+}  // namespace plumbline::reports
