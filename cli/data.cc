@@ -9,6 +9,7 @@
 #include <system_error>
 #include <vector>
 
+#include "cli/executable.h"
 #include "model/text_file.h"
 
 namespace plumbline::cli {
@@ -74,11 +75,10 @@ model::Result<std::string> resolve(const Collection& collection, const std::stri
 }  // namespace
 
 model::Result<std::string> data_folder() {
-  std::error_code failure;
-  const fs::path binary = fs::read_symlink("/proc/self/exe", failure);
+  const fs::path binary = executable();
   const fs::path folder = binary.parent_path();
   for (const fs::path& candidate : {folder / "share/plumbline", folder.parent_path() / "share/plumbline"}) {
-    if (!failure && is_folder(candidate)) return candidate.string();
+    if (!binary.empty() && is_folder(candidate)) return candidate.string();
   }
   Error error;
   error.message = fmt::format("the shipped data are not found beside {}", binary.string());

@@ -11,6 +11,8 @@
 #include <filesystem>
 #include <system_error>
 
+#include "cli/executable.h"
+
 namespace plumbline::cli {
 namespace {
 
@@ -26,9 +28,10 @@ tl::unexpected<model::Error> failure(const std::string& path, int code) {
 
 std::optional<std::string> find_program(const std::string& name) {
   std::error_code failed;
-  const fs::path folder = fs::read_symlink("/proc/self/exe", failed).parent_path();
-  const fs::path candidate = folder / name;
-  if (failed || !fs::is_regular_file(candidate, failed) || ::access(candidate.c_str(), X_OK) != 0) return std::nullopt;
+  const fs::path self = executable();
+  const fs::path candidate = self.parent_path() / name;
+  if (self.empty() || !fs::is_regular_file(candidate, failed) || ::access(candidate.c_str(), X_OK) != 0)
+    return std::nullopt;
   return candidate.string();
 }
 

@@ -1,0 +1,20 @@
+#include "cli/executable.h"
+
+#include <sys/auxv.h>
+
+#include <system_error>
+
+namespace plumbline::cli {
+
+// A bare chroot has no /proc; the kernel also hands over the path with which the program was started.
+std::filesystem::path executable() {
+  std::error_code failure;
+  std::filesystem::path path = std::filesystem::read_symlink("/proc/self/exe", failure);
+  if (!failure) return path;
+  const auto* started_as = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
+  if (started_as == nullptr) return {};
+  path = std::filesystem::canonical(started_as, failure);
+  return failure ? std::filesystem::path{} : path;
+}
+
+}  // namespace plumbline::cli
