@@ -67,7 +67,7 @@ int measure_device(const ProbeOptions& options, const std::vector<std::string>& 
   }
   Budget budget(options.budget_seconds, now);
   Toolbox tools;
-  if (const Status opened = tools.open(options.device, library_folders(options.library_folders)); !opened.ok()) {
+  if (const Status opened = tools.open(options.device, library_folders(options.given_folders)); !opened.ok()) {
     return fail(device.name + ": " + opened.failure);
   }
   RunPlan plan;
@@ -102,7 +102,7 @@ int run(const std::vector<std::string>& arguments) {
     return fine;
   }
   if (options.list_libraries) {
-    std::printf("%s", list_libraries(library_folders(options.library_folders)).c_str());
+    std::printf("%s", list_libraries(library_folders(options.given_folders)).c_str());
     return fine;
   }
   return options.dry_run ? dry_run(options) : measure_device(options, arguments);

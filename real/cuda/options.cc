@@ -28,7 +28,7 @@ std::string set(ProbeOptions& options, const std::string& name, const std::strin
   } else if (name == "--only") {
     options.only = value;
   } else if (name == "--lib-dir") {
-    options.library_folders.push_back(value);
+    options.given_folders.push_back(value);
   } else if (name == "--device-peak") {
     options.device_peak = value;
     if (find_peak(value) == nullptr) return wrong();

@@ -14,7 +14,7 @@ struct ProbeOptions {
   std::optional<double> budget_seconds;
   std::string cases_file;  // empty: the built-in sweep
   std::string only;        // measure only this operation
-  std::vector<std::string> library_folders;
+  std::vector<std::string> given_folders;
   std::string device_peak;  // for floors and estimates; empty: that of the device
   int device = 0;
   int samples = 30;
