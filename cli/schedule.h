@@ -3,27 +3,33 @@
 
 #include <optional>
 #include <string>
-#include <string_view>
+#include <vector>
 
+#include "cli/schedule_costs.h"
 #include "model/schedule/evaluate.h"
 #include "model/schedule/schedule.h"
 
 namespace plumbline::cli {
 
-// "F=1,I=1,W=1,FB=3,p2p=0" in any order, each key optional: F, I and W default to 1, p2p to 0, B to I + W and FB
-// to F + B. An unknown key or a value that is not a number >= 0 is an input error.
-model::Result<model::ScheduleCosts> parse_costs(std::string_view text);
-
 struct ScheduleOutput {
   model::Schedule schedule;
-  model::ScheduleCosts costs;
+  CostInput costs;
   model::ScheduleEvaluation evaluation;  // under eager point-to-point
+  std::vector<std::vector<double>> end;  // per rank, per op
   std::optional<double> exact_makespan;
+  double lower_bound = 0;  // no order of these ops on these ranks is shorter
 };
+
+// Fails (infeasible) where the schedule does not exist for the shape, (input) where a cost file lists another number
+// of stages or micro-batches than the schedule has.
+model::Result<ScheduleOutput> evaluate_schedule(const model::ScheduleKind& kind, const model::ScheduleShape& shape,
+                                                const CostInput& costs);
 
 // One row per op: rank,slot,op,f_dir,f_stage,f_mb,b_dir,b_stage,b_mb; fields that an op lacks are empty.
 std::string schedule_csv(const model::Schedule& schedule);
 std::string schedule_json(const ScheduleOutput& output);
-std::string schedule_table(const ScheduleOutput& output);
+// The table per rank, the picture in a terminal of `width` columns, the makespan beside its bound.
+std::string schedule_text(const ScheduleOutput& output, std::size_t width, bool colour);
+std::string schedule_svg(const ScheduleOutput& output);
 
 }  // namespace plumbline::cli

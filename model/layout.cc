@@ -32,9 +32,6 @@ std::optional<Error> unsupported(const Plan& plan) {
   if (plan.parallelism.expert_tensor > 1) {
     return refuse("parallelism.expert_tensor", "tensor parallelism inside experts", "set it to 1");
   }
-  if (plan.schedule.virtual_stages > 1) {
-    return refuse("schedule.virtual_stages", "interleaving of virtual stages", "set it to 1");
-  }
   if (plan.parallelism.zero_stage > 1) {
     return refuse("parallelism.zero_stage", "sharding of gradients or parameters", "set it to 0 or 1");
   }
@@ -88,8 +85,8 @@ std::optional<Error> check_stage_counts(const Plan& plan, const Architecture& ar
   if (counts.empty()) return std::nullopt;
   if (static_cast<std::int64_t>(counts.size()) != layout.stages) {
     return infeasible(plan, key,
-                      fmt::format("{} entries for pipeline * virtual_stages = {} * {} = {} stages", counts.size(),
-                                  plan.parallelism.pipeline, plan.schedule.virtual_stages, layout.stages),
+                      fmt::format("{} entries for the {} stages of {} on {} ranks", counts.size(), layout.stages,
+                                  plan.schedule.kind, plan.parallelism.pipeline),
                       "give one entry per stage, or leave the key out to spread the layers evenly");
   }
   const std::int64_t sum = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
@@ -113,7 +110,6 @@ std::vector<std::int64_t> even_counts(std::int64_t layers, std::int64_t stages) 
 }
 
 std::optional<Error> derive_stages(const Plan& plan, const Architecture& architecture, Layout& layout) {
-  layout.stages = plan.parallelism.pipeline * plan.schedule.virtual_stages;
   if (auto error = check_stage_counts(plan, architecture, layout)) return error;
   const std::vector<std::int64_t> counts = plan.schedule.layers_per_stage.empty()
                                                ? even_counts(architecture.layers, layout.stages)
@@ -149,11 +145,15 @@ std::optional<Error> derive_schedule(const Plan& plan, Layout& layout) {
     const Error& error = allowed.error();
     return plan_error(plan, error.kind, plan_key_of(error.key), error.message, error.hint);
   }
-  // Directions do not depend on the number of micro-batches; the smallest shape is quickest to build.
+  // Where stages lie does not depend on the number of micro-batches; the smallest shape is quickest to build.
   ScheduleShape small = shape;
   small.micro_batches = std::min(shape.micro_batches, 2 * shape.ranks);
   if (!(*kind)->check(small)) small = shape;
-  layout.two_directions = (*kind)->build(small).directions == 2;
+  const Schedule schedule = (*kind)->build(small);
+  layout.stages = schedule.stages;
+  layout.two_directions = schedule.directions == 2;
+  layout.embedding_beside_head =
+      layout.two_directions || schedule.rank_of(0, 0) == schedule.rank_of(0, schedule.stages - 1);
   return std::nullopt;
 }
 
@@ -199,8 +199,8 @@ Result<Layout> make_layout(const Plan& plan, const Architecture& architecture) {
   std::optional<Error> error = unsupported(plan);
   if (!error) error = derive_data(plan, layout);
   if (!error) error = derive_batch(plan, layout);
-  if (!error) error = derive_stages(plan, architecture, layout);
   if (!error) error = derive_schedule(plan, layout);
+  if (!error) error = derive_stages(plan, architecture, layout);
   if (!error) error = derive_experts(plan, architecture, layout);
   if (error) return tl::unexpected(*error);
   return layout;

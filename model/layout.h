@@ -16,11 +16,12 @@ struct Layout {
   std::int64_t data = 1;                                // gpus / (tensor * context * pipeline)
   std::int64_t micro_batches = 1;                       // per pipeline and step (both directions together)
   std::int64_t tokens_per_micro_batch = 0;              // on one rank
-  std::int64_t stages = 1;                              // pipeline * virtual_stages
+  std::int64_t stages = 1;                              // of one direction; as many per rank as the schedule has chunks
   std::vector<std::vector<std::int64_t>> stage_layers;  // [stage] -> layer indices, in order
   std::int64_t experts_per_rank = 0;
-  std::int64_t expert_replicas = 0;  // tensor*context*data / (expert*expert_tensor)
-  bool two_directions = false;       // DualPipe: stage s on ranks s and P-1-s
+  std::int64_t expert_replicas = 0;    // tensor*context*data / (expert*expert_tensor)
+  bool two_directions = false;         // DualPipe: stage s on ranks s and P-1-s
+  bool embedding_beside_head = false;  // the first and the last stage lie on one rank
   // Ranks over which a stage's gradients are reduced and ZeRO shards (doubled under two_directions).
   std::int64_t dense_group = 1;
   std::int64_t expert_group = 1;

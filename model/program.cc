@@ -42,7 +42,7 @@ LayerContext layer_context(const Plan& plan, const Architecture& architecture, c
   const MixtureOfExperts& e = architecture.experts;
   c.groups_per_token = std::min(plan.routing.max_nodes_per_token.value_or(e.groups_per_token), e.groups);
   c.distinct_ranks_per_token = routing_spread(e, c.groups_per_token, c.expert_parallel, 1).ranks_per_token;
-  c.shares_embedding = layout.two_directions || layout.stages == 1;
+  c.shares_embedding = layout.embedding_beside_head;
   return c;
 }
 

@@ -28,16 +28,6 @@ std::size_t class_of(std::string_view name) {
 
 bool is_slot(const Span& span) { return span.depth == 0 && span.stream == model::Stream::compute; }
 
-// 1, 2 or 5 times a power of ten, so that the axis has five to ten ticks.
-double tick_seconds(double end) {
-  const double rough = end / 8;
-  const double power = std::pow(10, std::floor(std::log10(rough)));
-  for (const double factor : {1.0, 2.0, 5.0}) {
-    if (rough <= factor * power) return factor * power;
-  }
-  return 10 * power;
-}
-
 class Picture {
  public:
   Picture(const Timeline& timeline, const std::vector<std::string>& rank_names)
@@ -117,7 +107,7 @@ class Picture {
 
   void add_axis(double y) {
     const double end = static_cast<double>(timeline_.end_ps) * 1e-12;
-    const double tick = tick_seconds(end);
+    const double tick = axis_step(end);
     const bool milliseconds = end < 1;
     const double unit = milliseconds ? 1e-3 : 1;
     const int digits = std::max(0, static_cast<int>(std::ceil(-std::log10(tick / unit) - 1e-9)));
@@ -140,6 +130,15 @@ class Picture {
 };
 
 }  // namespace
+
+double axis_step(double end) {
+  const double rough = end / 8;
+  const double power = std::pow(10, std::floor(std::log10(rough)));
+  for (const double factor : {1.0, 2.0, 5.0}) {
+    if (rough <= factor * power) return factor * power;
+  }
+  return 10 * power;
+}
 
 std::string pipeline_svg(const Timeline& timeline, const std::vector<std::string>& rank_names) {
   const bool empty = std::none_of(timeline.spans.begin(), timeline.spans.end(), is_slot);

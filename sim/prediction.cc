@@ -124,7 +124,8 @@ model::Result<void> Prediction::run_closed_form() {
     reduce = std::max(reduce, timing.reduce);
     update = std::max(update, timing.update + timing.exposed_gather);
   }
-  const auto held = static_cast<double>(program_.schedule.directions * program_.schedule.shape.virtual_stages);
+  const auto held = static_cast<double>(program_.schedule.directions * program_.schedule.stages) /
+                    static_cast<double>(program_.schedule.ranks.size());
   const double exposed_reduce = inputs_.plan.overlap.gradient_reduce ? reduce : held * reduce;
   execution_.step_end = execution_.pipeline_end + exposed_reduce + held * update;
   return {};

@@ -63,11 +63,11 @@ struct Blocker {
 
 class Run {
  public:
-  Run(const Schedule& schedule, const ScheduleCosts& costs, PointToPoint mode)
+  Run(const Schedule& schedule, const ChunkCosts& costs, PointToPoint mode)
       : schedule_(schedule),
         costs_(costs),
         batched_(mode == PointToPoint::batched),
-        batches_(batched_ ? point_to_point_batches(schedule) : decltype(batches_){}),
+        batches_(batched_ ? point_to_point_batches(schedule, mode) : decltype(batches_){}),
         ended_(schedule),
         sent_(schedule),
         received_(schedule),
@@ -97,7 +97,7 @@ class Run {
       if (!begin) break;
       const ScheduleOp& op = ops[start_[rank].size()];
       start_[rank].push_back(*begin);
-      clock_[rank] = *begin + costs_.of(op.type);
+      clock_[rank] = *begin + costs_.of(op);
       if (op.f_stage >= 0) ended_[{true, op.f_dir, op.f_stage, op.f_mb}] = clock_[rank];
       if (op.b_stage >= 0 && op.type != OpType::W) ended_[{false, op.b_dir, op.b_stage, op.b_mb}] = clock_[rank];
       post(rank);
@@ -123,7 +123,7 @@ class Run {
       for (const Hop& hop : batches_[rank][next]) {
         const double other = (hop.send ? received_ : sent_)[message_of(hop)];
         if (std::isnan(other)) return tl::make_unexpected(Blocker{message_of(hop), hop.peer});
-        begin = std::max(begin, std::max(other, clock_[rank]) + costs_.p2p);
+        begin = std::max(begin, std::max(other, clock_[rank]) + costs_.p2p());
       }
     }
     for (const Message& message : needs(schedule_, schedule_.ranks[rank][next])) {
@@ -131,7 +131,7 @@ class Run {
       const double end = ended_[message];
       if (std::isnan(end)) return tl::make_unexpected(Blocker{message, producer});
       const bool hop = !batched_ && static_cast<std::size_t>(producer) != rank;
-      begin = std::max(begin, hop ? end + costs_.p2p : end);
+      begin = std::max(begin, hop ? end + costs_.p2p() : end);
     }
     return begin;
   }
@@ -158,7 +158,7 @@ class Run {
   ScheduleEvaluation collect();
 
   const Schedule& schedule_;
-  const ScheduleCosts& costs_;
+  const ChunkCosts& costs_;
   bool batched_;
   std::vector<std::vector<std::vector<Hop>>> batches_;
   MessageTimes ended_, sent_, received_;  // producer's end; when the send, the receive was posted
@@ -183,7 +183,7 @@ ScheduleEvaluation Run::collect() {
   result.makespan = clock_.empty() ? 0 : *std::max_element(clock_.begin(), clock_.end());
   for (std::size_t rank = 0; rank < clock_.size(); ++rank) {
     double busy = 0;
-    for (const ScheduleOp& op : schedule_.ranks[rank]) busy += costs_.of(op.type);
+    for (const ScheduleOp& op : schedule_.ranks[rank]) busy += costs_.of(op);
     result.busy.push_back(busy);
     result.idle.push_back(result.makespan - busy);
     result.window.push_back(start_[rank].empty() ? 0 : clock_[rank] - start_[rank].front());
@@ -196,6 +196,10 @@ ScheduleEvaluation Run::collect() {
 }  // namespace
 
 Result<ScheduleEvaluation> evaluate(const Schedule& schedule, const ScheduleCosts& costs, PointToPoint mode) {
+  return evaluate(schedule, UniformCosts(costs), mode);
+}
+
+Result<ScheduleEvaluation> evaluate(const Schedule& schedule, const ChunkCosts& costs, PointToPoint mode) {
   return Run(schedule, costs, mode)();
 }
 

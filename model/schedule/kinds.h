@@ -11,12 +11,22 @@ namespace plumbline::model {
 
 const ScheduleKind& gpipe();
 const ScheduleKind& one_forward_one_backward();
+const ScheduleKind& interleaved();
+const ScheduleKind& interleaved_overlap();
+const ScheduleKind& zb_h1();
+const ScheduleKind& zb_h2();
+const ScheduleKind& zb_v();
 const ScheduleKind& dualpipe();
+const ScheduleKind& dualpipev();
 
 // The error of a shape for which a schedule does not exist; key is the field of ScheduleShape at fault.
 tl::unexpected<Error> infeasible_shape(std::string message, std::string key, std::string hint);
 // At least one rank, one micro-batch and one chunk per rank.
 Result<void> check_counts(const ScheduleShape& shape);
+// For schedules without micro-batch groups.
+Result<void> check_ungrouped(std::string_view name, const ScheduleShape& shape);
+// For schedules whose ranks always hold two chunks: virtual_stages is 2, or 1 where it was left out.
+Result<void> check_vee(std::string_view name, const ScheduleShape& shape);
 // For schedules with one chunk per rank: additionally no virtual stages and no micro-batch groups.
 Result<void> check_single_chunk(std::string_view name, const ScheduleShape& shape);
 

@@ -6,9 +6,11 @@ namespace plumbline::model {
 
 std::span<const ScheduleKind* const> schedule_kinds() {
   static const ScheduleKind* const kinds[] = {
-      &gpipe(),
-      &one_forward_one_backward(),
-      &dualpipe(),
+      &gpipe(),       &one_forward_one_backward(),
+      &interleaved(), &interleaved_overlap(),
+      &zb_h1(),       &zb_h2(),
+      &zb_v(),        &dualpipe(),
+      &dualpipev(),
   };
   return kinds;
 }

@@ -13,6 +13,7 @@ namespace {
 constexpr std::int64_t most_chunks = 20'000'000;
 
 }  // namespace
+
 std::string_view to_string(OpType type) {
   switch (type) {
     case OpType::F:
@@ -48,7 +49,16 @@ double ScheduleCosts::of(OpType type) const {
 }
 
 std::int32_t Schedule::rank_of(std::int32_t direction, std::int32_t stage) const {
-  return direction == 0 ? stage % shape.ranks : shape.ranks - 1 - stage;
+  switch (placement) {
+    case Placement::looped:
+      return stage % shape.ranks;
+    case Placement::mirrored:
+      return direction == 0 ? stage : shape.ranks - 1 - stage;
+    case Placement::vee:
+      return stage < shape.ranks ? stage : 2 * shape.ranks - 1 - stage;
+  }
+  assert(false);
+  return 0;
 }
 
 tl::unexpected<Error> infeasible_shape(std::string message, std::string key, std::string hint) {
@@ -81,17 +91,31 @@ Result<void> check_counts(const ScheduleShape& shape) {
   return {};
 }
 
+Result<void> check_ungrouped(std::string_view name, const ScheduleShape& shape) {
+  if (shape.micro_batch_group != 0) {
+    return infeasible_shape(fmt::format("{} does not group its micro-batches", name), "micro_batch_group",
+                            "leave the micro-batch group out");
+  }
+  return {};
+}
+
+Result<void> check_vee(std::string_view name, const ScheduleShape& shape) {
+  if (auto counts = check_counts(shape); !counts) return counts;
+  if (shape.virtual_stages > 2) {
+    return infeasible_shape(
+        fmt::format("{} always holds 2 chunks per rank, but {} were asked for", name, shape.virtual_stages),
+        "virtual_stages", "leave virtual stages out or set them to 2");
+  }
+  return check_ungrouped(name, shape);
+}
+
 Result<void> check_single_chunk(std::string_view name, const ScheduleShape& shape) {
   if (auto counts = check_counts(shape); !counts) return counts;
   if (shape.virtual_stages != 1) {
     return infeasible_shape(fmt::format("{} has no virtual stages, but {} were asked for", name, shape.virtual_stages),
                             "virtual_stages", "leave virtual stages at 1");
   }
-  if (shape.micro_batch_group != 0) {
-    return infeasible_shape(fmt::format("{} does not group its micro-batches", name), "micro_batch_group",
-                            "leave the micro-batch group out");
-  }
-  return {};
+  return check_ungrouped(name, shape);
 }
 
 ScheduleOp forward_op(std::int32_t direction, std::int32_t stage, std::int32_t micro_batch) {

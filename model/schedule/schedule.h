@@ -17,8 +17,8 @@ namespace plumbline::model {
 enum class OpType : std::uint8_t { F, B, I, W, FB };
 std::string_view to_string(OpType type);
 
-// F fills the f_ fields, B/I/W the b_ fields, FB both; unused fields are -1. Direction 0: stage s lives
-// on rank s % P; direction 1 (DualPipe): stage s lives on rank P-1-s. Micro-batches count from 0 per direction.
+// F fills the f_ fields, B/I/W the b_ fields, FB both; unused fields are -1. Placement says on which rank a
+// stage lives. Micro-batches count from 0 per direction.
 struct ScheduleOp {
   OpType type = OpType::F;
   std::int32_t f_dir = -1, f_stage = -1, f_mb = -1;
@@ -32,6 +32,10 @@ struct ScheduleShape {
   std::int32_t virtual_stages = 1;     // chunks per rank
   std::int32_t micro_batch_group = 0;  // 0: the schedule's default
 };
+
+// Where stage s of P ranks lives. looped: on rank s % P. mirrored: direction 0 likewise, direction 1 on rank
+// P-1-s. vee: on rank s up to P-1, then back on rank 2P-1-s.
+enum class Placement : std::uint8_t { looped, mirrored, vee };
 
 // eager: a message leaves when its producer ends and never blocks. batched: sends are posted just
 // before the next op together with that op's receives, and the rank waits for the whole batch.
@@ -51,6 +55,8 @@ struct Schedule {
   ScheduleShape shape;
   std::int32_t stages = 1;      // stages of one direction
   std::int32_t directions = 1;  // 2: M counts both together
+  Placement placement = Placement::looped;
+  std::int32_t parameter_copies = 1;  // how many ranks hold the parameters of one stage
   PointToPoint point_to_point = PointToPoint::eager;
   std::vector<std::vector<ScheduleOp>> ranks;  // program order
   std::vector<std::vector<Posting>> postings;  // per rank the exceptions to the rule; empty: none anywhere

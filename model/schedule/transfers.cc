@@ -1,6 +1,9 @@
 #include "model/schedule/transfers.h"
 
+#include <algorithm>
 #include <cassert>
+
+#include "model/schedule/evaluate.h"
 
 namespace plumbline::model {
 namespace {
@@ -13,12 +16,12 @@ bool has_gradient(const ScheduleOp& op) { return op.type != OpType::F && op.type
 // Posting times of one rank: the rule, then the exceptions.
 class Postings {
  public:
-  Postings(const Schedule& schedule, std::size_t rank, std::size_t ops) {
+  Postings(const Schedule& schedule, PointToPoint mode, std::size_t rank, std::size_t ops) {
     for (int slot = 0; slot < 4; ++slot) {
       const std::size_t delay = slot >= 2 ? 1 : 0;
       for (std::size_t op = 0; op < ops; ++op) batch_[slot].push_back(op + delay);
     }
-    if (schedule.postings.empty()) return;
+    if (mode == PointToPoint::eager || schedule.postings.empty()) return;
     for (const Posting& posting : schedule.postings[rank]) {
       assert(posting.send ? posting.batch > posting.op : posting.batch <= posting.op);
       batch_[slot_of(posting.send, posting.forward)][static_cast<std::size_t>(posting.op)] =
@@ -51,19 +54,68 @@ void append(const Schedule& schedule, std::int32_t rank, bool send, const Postin
   }
 }
 
+// One time per message.
+class MessageEnds {
+ public:
+  explicit MessageEnds(const Schedule& schedule)
+      : stages_(static_cast<std::size_t>(schedule.stages)),
+        micro_batches_(static_cast<std::size_t>(schedule.shape.micro_batches)),
+        ends_(2 * static_cast<std::size_t>(schedule.directions) * stages_ * micro_batches_) {}
+
+  double& of(const Hop& hop) {
+    const std::size_t side = 2 * static_cast<std::size_t>(hop.direction) + (hop.forward ? 1 : 0);
+    return ends_[(side * stages_ + static_cast<std::size_t>(hop.stage)) * micro_batches_ +
+                 static_cast<std::size_t>(hop.micro_batch)];
+  }
+
+ private:
+  std::size_t stages_, micro_batches_;
+  std::vector<double> ends_;
+};
+
 }  // namespace
 
-std::vector<std::vector<std::vector<Hop>>> point_to_point_batches(const Schedule& schedule) {
+std::vector<std::vector<std::vector<Hop>>> point_to_point_batches(const Schedule& schedule, PointToPoint mode) {
   std::vector<Batches> all;
   for (std::size_t rank = 0; rank < schedule.ranks.size(); ++rank) {
     const std::size_t ops = schedule.ranks[rank].size();
-    const Postings postings(schedule, rank, ops);
+    const Postings postings(schedule, mode, rank, ops);
     Batches batches(ops + 1);
     append(schedule, static_cast<std::int32_t>(rank), true, postings, batches);
     append(schedule, static_cast<std::int32_t>(rank), false, postings, batches);
     all.push_back(std::move(batches));
   }
   return all;
+}
+
+std::vector<std::vector<std::vector<Hop>>> point_to_point_batches(const Schedule& schedule) {
+  return point_to_point_batches(schedule, schedule.point_to_point);
+}
+
+void post_receives_ahead(Schedule& schedule) {
+  const auto hops = point_to_point_batches(schedule, PointToPoint::eager);
+  const Result<ScheduleEvaluation> run = evaluate(schedule, ScheduleCosts{});
+  assert(run);
+  // Under eager the receives of batch k are those of op k, and the sends those of op k-1.
+  MessageEnds ends(schedule);
+  for (std::size_t rank = 0; rank < hops.size(); ++rank)
+    for (std::size_t k = 1; k < hops[rank].size(); ++k)
+      for (const Hop& hop : hops[rank][k])
+        if (hop.send) {
+          ends.of(hop) = run->start[rank][k - 1] + ScheduleCosts{}.of(schedule.ranks[rank][k - 1].type);
+        }
+  schedule.postings.assign(hops.size(), {});
+  for (std::size_t rank = 0; rank < hops.size(); ++rank) {
+    const std::vector<double>& start = run->start[rank];
+    for (std::size_t k = 0; k < hops[rank].size(); ++k)
+      for (const Hop& hop : hops[rank][k]) {
+        if (hop.send) continue;
+        const auto batch = std::lower_bound(start.begin(), start.end(), ends.of(hop)) - start.begin();
+        if (static_cast<std::size_t>(batch) == k) continue;
+        schedule.postings[rank].push_back(
+            {static_cast<std::int32_t>(k), false, hop.forward, static_cast<std::int32_t>(batch)});
+      }
+  }
 }
 
 }  // namespace plumbline::model

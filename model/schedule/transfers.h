@@ -22,8 +22,14 @@ struct Hop {
 // batches[rank][k]: what the rank posts and waits for just before op k; the entry after the last op
 // holds the sends that remain. For an eager schedule the receives are those of op k and the sends are
 // listed with the next op too, but do not block (the executor posts them when the producer ends).
-// Schedule::postings moves single messages to other batches. Both ranks of a pair list its messages in the
-// same order.
-std::vector<std::vector<std::vector<Hop>>> point_to_point_batches(const Schedule& schedule);
+// Under batched, Schedule::postings moves single messages to other batches, and both ranks of a pair list its
+// messages in the same order if the schedule is made for it; under eager each message has its own tag.
+std::vector<std::vector<std::vector<Hop>>> point_to_point_batches(const Schedule& schedule, PointToPoint mode);
+std::vector<std::vector<std::vector<Hop>>> point_to_point_batches(const Schedule& schedule);  // its own mode
+
+// For a schedule that would stand still under blocking batches: posts each receive with the first op that starts
+// after the message is there, in a run with eager sends and whole-numbered costs. A batch then only ever waits
+// for what started before its own op did in that run, so nothing can wait in a circle, whatever ops and hops cost.
+void post_receives_ahead(Schedule& schedule);
 
 }  // namespace plumbline::model

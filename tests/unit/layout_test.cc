@@ -156,7 +156,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"expert_tensor", [](Plan& p) { p.parallelism.expert_tensor = 2; }, "parallelism.expert_tensor",
                 "not simulated"},
         Refused{"virtual_stages", [](Plan& p) { p.schedule.virtual_stages = 2; }, "schedule.virtual_stages",
-                "not simulated"},
+                "no virtual stages"},
         Refused{"zero_2", [](Plan& p) { p.parallelism.zero_stage = 2; }, "parallelism.zero_stage", "set it to 0 or 1"}),
     [](const auto& parameter) { return std::string(parameter.param.what); });
 

@@ -1,0 +1,42 @@
+// A picture of an evaluated pipeline schedule: one row per rank, one block per op, time to the right.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model/schedule/evaluate.h"
+#include "model/schedule/schedule.h"
+
+namespace plumbline::reports {
+
+struct ScheduleBlock {
+  model::OpType type = model::OpType::F;
+  std::int32_t forward = -1, backward = -1;  // micro-batches, counted per direction; -1 where the op has none
+  std::int32_t forward_stage = -1, backward_stage = -1;
+  bool marked = false;  // of the second kind that SchedulePicture::mark names
+  double start = 0, end = 0;
+};
+
+struct SchedulePicture {
+  std::string title;
+  std::vector<std::vector<ScheduleBlock>> ranks;  // program order
+  double makespan = 0;
+  std::string mark;  // "direction 1" or "odd chunks" where a rank holds such; "" where blocks need no mark
+};
+
+// `end[rank][op]` goes with evaluation.start, both in the unit of the costs.
+SchedulePicture schedule_picture(const model::Schedule& schedule, const model::ScheduleEvaluation& evaluation,
+                                 const std::vector<std::vector<double>>& end);
+
+// For a terminal of `width` columns. With colour a block is a coloured background (ANSI, 256 colours) that bears
+// its micro-batch where it fits; without, it begins with its letter (F, B, I, W, or X for an overlapped pair;
+// lower case where marked), its micro-batch where it fits, and is filled with '-'; '.' is idle. An axis
+// and a legend follow. A cell shows the op at its middle, so a block narrower than a cell may not be seen.
+std::string picture_text(const SchedulePicture& picture, std::size_t width, bool colour);
+
+// The whole SVG document: axis in the unit of the costs, legend, a hover title on every block, light and dark.
+std::string picture_svg(const SchedulePicture& picture);
+
+}  // namespace plumbline::reports

@@ -1,0 +1,66 @@
+// Every registered schedule carries a whole step, for a mixture of experts and for a dense model.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "model/schedule/schedule.h"
+#include "tests/support/step_inputs.h"
+
+namespace plumbline::sim {
+namespace {
+
+// Two chunks per rank where a schedule takes them, else one.
+std::int32_t chunks_of(const model::ScheduleKind& kind, std::int32_t ranks, std::int32_t micro_batches) {
+  for (const std::int32_t chunks : {2, 1})
+    if (kind.check({.ranks = ranks, .micro_batches = micro_batches, .virtual_stages = chunks})) return chunks;
+  return 0;
+}
+
+// Step times by schedule, layers spread evenly. 128 (72) micro-batches are whole groups of the ranks.
+std::map<std::string, double> steps(const std::string& plan, const std::string& batch, std::int32_t ranks,
+                                    std::int32_t micro_batches) {
+  std::map<std::string, double> result;
+  for (const model::ScheduleKind* kind : model::schedule_kinds()) {
+    const std::string name(kind->name());
+    const std::int32_t chunks = chunks_of(*kind, ranks, micro_batches);
+    EXPECT_GT(chunks, 0) << name;
+    const Inputs inputs = tests::step_inputs(plan, "h800",
+                                             {"schedule.kind=" + name, "schedule.layers_per_stage=[]", batch,
+                                              "schedule.virtual_stages=" + std::to_string(chunks)});
+    const auto simulation = simulate(inputs, Fidelity::step, false);
+    EXPECT_TRUE(simulation) << name << ": " << (simulation ? "" : to_string(simulation.error()));
+    if (!simulation) continue;
+    EXPECT_GE(simulation->result.step.time_s, *simulation->result.bound_s) << name;
+    result[name] = simulation->result.step.time_s;
+  }
+  return result;
+}
+
+TEST(SimulatedSchedules, MixtureOfExpertsIsFastestWithOverlappedPairs) {
+  const auto times = steps(tests::deepseek_plan, "batch.global_batch_size=16384", 16, 128);
+  EXPECT_EQ(times.size(), model::schedule_kinds().size());
+  EXPECT_LT(times.at("dualpipe"), times.at("1f1b"));
+}
+
+TEST(SimulatedSchedules, DenseModelGainsFromFewerBubbles) {
+  const auto times = steps("deepseek-67b-512xh800", "batch.global_batch_size=4608", 8, 72);
+  EXPECT_EQ(times.size(), model::schedule_kinds().size());
+  EXPECT_LE(times.at("1f1b"), times.at("gpipe"));
+  EXPECT_LT(times.at("interleaved"), times.at("1f1b"));
+  EXPECT_LT(times.at("zb-h1"), times.at("1f1b"));
+  EXPECT_LT(times.at("zb-h2"), times.at("zb-h1"));
+}
+
+// 120 micro-batches of 66 ms forward and 93 ms backward on the slowest stage, 15 more to fill and
+// drain: (120 + 15) * 0.159 = 21.5 s of equal stages; the last stage with two heads takes longer.
+TEST(SimulatedSchedules, PlainOneForwardOneBackwardTakesWhatArithmeticSays) {
+  const Inputs inputs = tests::step_inputs(tests::deepseek_plan, "h800", {"schedule.kind=1f1b"});
+  const double seconds = simulate(inputs, Fidelity::step, false).value().result.step.time_s;
+  EXPECT_GT(seconds, 24);
+  EXPECT_LT(seconds, 27);
+}
+
+}  // namespace
+}  // namespace plumbline::sim

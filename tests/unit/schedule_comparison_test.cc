@@ -1,0 +1,116 @@
+#include "cli/schedule_comparison.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "model/schedule/schedule.h"
+
+namespace plumbline::cli {
+namespace {
+
+using model::ScheduleCosts;
+using model::ScheduleShape;
+
+const ComparedSchedule& row_of(const std::vector<ComparedSchedule>& rows, const std::string& kind) {
+  const auto found = std::ranges::find(rows, kind, &ComparedSchedule::kind);
+  if (found == rows.end()) throw std::out_of_range(kind);
+  return *found;
+}
+
+std::vector<ComparedSchedule> compare(const ScheduleShape& shape, const CostInput& costs) {
+  const auto rows = compare_schedules(shape, costs);
+  if (!rows) throw std::runtime_error(to_string(rows.error()));
+  return *rows;
+}
+
+constexpr ScheduleShape four_by_eight{.ranks = 4, .micro_batches = 8, .virtual_stages = 2};
+
+TEST(ScheduleComparison, HoldsEverySchedule) {
+  const auto rows = compare(four_by_eight, {});
+  ASSERT_EQ(rows.size(), model::schedule_kinds().size());
+  for (std::size_t i = 0; i < rows.size(); ++i) EXPECT_EQ(rows[i].kind, model::schedule_kinds()[i]->name());
+}
+
+// A rank computes 8 x (F + B) = 24 in every schedule, however many chunks that is: the makespan less its idle time.
+TEST(ScheduleComparison, EveryScheduleHasTheSameWork) {
+  std::size_t possible = 0;
+  for (const ComparedSchedule& row : compare(four_by_eight, {})) {
+    if (row.impossible) continue;
+    ++possible;
+    EXPECT_NEAR(row.makespan * (1 - row.average_bubble), 24, 1e-9) << row.kind;
+    EXPECT_GE(row.makespan, row.lower_bound * (1 - 1e-9)) << row.kind;
+    EXPECT_GT(row.lower_bound, 24 * (1 - 1e-9)) << row.kind;
+  }
+  EXPECT_EQ(possible, model::schedule_kinds().size());
+}
+
+// 1F1B: (M + P - 1)(F + B) = 33, of which 9 are idle. With hops: 2 (P - 1) M / P + 2 (P - 2) = 16 of them are exposed;
+// the first rank holds P micro-batches. Two chunks a rank halve the fill: 24 + 9 / 2.
+TEST(ScheduleComparison, NumbersOfKnownSchedules) {
+  CostInput costs;
+  costs.uniform.p2p = 0.25;
+  const auto rows = compare(four_by_eight, costs);
+  const ComparedSchedule& plain = row_of(rows, "1f1b");
+  EXPECT_NEAR(plain.makespan, 33 + 16 * 0.25, 1e-9);
+  EXPECT_NEAR(plain.exposed_hops.value(), 16, 1e-9);
+  EXPECT_NEAR(plain.average_bubble, 13.0 / 37, 1e-9);
+  EXPECT_EQ(plain.chunks, 1);
+  EXPECT_EQ(plain.peak_activations, 4);
+  EXPECT_EQ(plain.parameter_copies, 1);
+
+  const ComparedSchedule& interleaved = row_of(compare(four_by_eight, {}), "interleaved");
+  EXPECT_NEAR(interleaved.makespan, 24 + 4.5, 1e-9);
+  EXPECT_EQ(interleaved.chunks, 2);
+  EXPECT_FALSE(interleaved.exposed_hops) << "no hop costs anything";
+}
+
+// DualPipe holds every stage twice and P + 1 of its micro-batches; DualPipeV once, in 2P + 1 chunks of half a stage.
+TEST(ScheduleComparison, ActivationsAndCopiesAreThoseOfFullStages) {
+  const auto rows = compare(four_by_eight, {});
+  EXPECT_EQ(row_of(rows, "dualpipe").chunks, 2);
+  EXPECT_EQ(row_of(rows, "dualpipe").parameter_copies, 2);
+  EXPECT_EQ(row_of(rows, "dualpipe").peak_activations, 5);
+  EXPECT_EQ(row_of(rows, "dualpipev").chunks, 2);
+  EXPECT_EQ(row_of(rows, "dualpipev").parameter_copies, 1);
+  EXPECT_EQ(row_of(rows, "dualpipev").peak_activations, 4.5);
+}
+
+TEST(ScheduleComparison, SaysWhyAScheduleIsImpossible) {
+  const ScheduleShape odd{.ranks = 3, .micro_batches = 6, .virtual_stages = 2};
+  const auto rows = compare(odd, {});
+  ASSERT_TRUE(row_of(rows, "dualpipe").impossible);
+  EXPECT_NE(row_of(rows, "dualpipe").impossible->message.find("even number of ranks"), std::string::npos);
+  EXPECT_FALSE(row_of(rows, "1f1b").impossible);
+  EXPECT_NE(comparison_table(rows, odd, {}).find("not possible here:\n  dualpipe  "), std::string::npos);
+  EXPECT_NE(comparison_json(rows, odd, {}).find("\"possible\": false,\n      \"reason\": \"dualpipe needs an even"),
+            std::string::npos);
+}
+
+// Six chunks for two ranks with three chunks each: each stage is cut into three equal parts.
+TEST(ScheduleComparison, CutsStagesIntoEqualParts) {
+  CostInput costs;
+  costs.uniform.p2p = 0.5;
+  costs.stages = {ScheduleCosts{.F = 3, .B = 6, .I = 3, .W = 3, .FB = 9}, ScheduleCosts{.F = 6, .FB = 12}};
+  const CostInput cut = cut_costs(costs, 2, 6);
+  ASSERT_EQ(cut.stages.size(), 6U);
+  EXPECT_EQ(cut.stages[2].F, 1);
+  EXPECT_EQ(cut.stages[2].FB, 3);
+  EXPECT_EQ(cut.stages[3].F, 2);
+  EXPECT_EQ(cut.stages[5].FB, 4);
+  EXPECT_EQ(cut.uniform.p2p, 0.5) << "a hop carries the same activations";
+}
+
+TEST(ScheduleComparison, NeedsAStageForEachRank) {
+  CostInput costs;
+  costs.file = "stages.toml";
+  costs.stages = {ScheduleCosts{}, ScheduleCosts{}};
+  const auto rows = compare_schedules(four_by_eight, costs);
+  ASSERT_FALSE(rows);
+  EXPECT_EQ(rows.error().kind, model::ErrorKind::input);
+  EXPECT_EQ(to_string(rows.error()).find("stages.toml: stage: lists 2 stages, the comparison needs one"), 0U);
+}
+
+}  // namespace
+}  // namespace plumbline::cli
