@@ -87,7 +87,7 @@ std::optional<Error> check_stage_counts(const Plan& plan, const Architecture& ar
     return infeasible(plan, key,
                       fmt::format("{} entries for the {} stages of {} on {} ranks", counts.size(), layout.stages,
                                   plan.schedule.kind, plan.parallelism.pipeline),
-                      "give one entry per stage, or leave the key out to spread the layers evenly");
+                      "give one entry per stage, or an empty list to spread the layers evenly");
   }
   const std::int64_t sum = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
   if (sum != architecture.layers) {
@@ -131,16 +131,27 @@ std::string plan_key_of(const std::string& shape_field) {
   return "schedule.kind";
 }
 
+// The plan names no micro-batch group: the schedule's own is kept where it fits, else the smallest that does.
+ScheduleShape schedule_shape(const Plan& plan, const Layout& layout, const ScheduleKind& kind) {
+  ScheduleShape shape;
+  shape.ranks = static_cast<std::int32_t>(plan.parallelism.pipeline);
+  shape.micro_batches = static_cast<std::int32_t>(layout.micro_batches);
+  shape.virtual_stages = static_cast<std::int32_t>(plan.schedule.virtual_stages);
+  if (kind.check(shape)) return shape;
+  ScheduleShape wider = shape;
+  for (wider.micro_batch_group = shape.ranks + 1; wider.micro_batch_group <= shape.micro_batches;
+       ++wider.micro_batch_group)
+    if (kind.check(wider)) return wider;
+  return shape;
+}
+
 std::optional<Error> derive_schedule(const Plan& plan, Layout& layout) {
   const auto kind = find_schedule(plan.schedule.kind);
   if (!kind) {
     const Error& error = kind.error();
     return plan_error(plan, error.kind, "schedule.kind", error.message, error.hint);
   }
-  ScheduleShape shape;
-  shape.ranks = static_cast<std::int32_t>(plan.parallelism.pipeline);
-  shape.micro_batches = static_cast<std::int32_t>(layout.micro_batches);
-  shape.virtual_stages = static_cast<std::int32_t>(plan.schedule.virtual_stages);
+  const ScheduleShape shape = schedule_shape(plan, layout, **kind);
   if (const auto allowed = (*kind)->check(shape); !allowed) {
     const Error& error = allowed.error();
     return plan_error(plan, error.kind, plan_key_of(error.key), error.message, error.hint);
@@ -150,6 +161,7 @@ std::optional<Error> derive_schedule(const Plan& plan, Layout& layout) {
   small.micro_batches = std::min(shape.micro_batches, 2 * shape.ranks);
   if (!(*kind)->check(small)) small = shape;
   const Schedule schedule = (*kind)->build(small);
+  layout.schedule = shape;
   layout.stages = schedule.stages;
   layout.two_directions = schedule.directions == 2;
   layout.embedding_beside_head =

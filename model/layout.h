@@ -9,6 +9,7 @@
 #include "model/architecture.h"
 #include "model/error.h"
 #include "model/plan.h"
+#include "model/schedule/schedule.h"
 
 namespace plumbline::model {
 
@@ -16,6 +17,7 @@ struct Layout {
   std::int64_t data = 1;                                // gpus / (tensor * context * pipeline)
   std::int64_t micro_batches = 1;                       // per pipeline and step (both directions together)
   std::int64_t tokens_per_micro_batch = 0;              // on one rank
+  ScheduleShape schedule;                               // what the schedule is built for
   std::int64_t stages = 1;                              // of one direction; as many per rank as the schedule has chunks
   std::vector<std::vector<std::int64_t>> stage_layers;  // [stage] -> layer indices, in order
   std::int64_t experts_per_rank = 0;

@@ -63,12 +63,8 @@ class Compiler {
   Result<StepProgram> run() {
     const Result<const ScheduleKind*> kind = find_schedule(plan_.schedule.kind);
     if (!kind) return tl::unexpected(kind.error());
-    ScheduleShape shape;
-    shape.ranks = static_cast<std::int32_t>(plan_.parallelism.pipeline);
-    shape.micro_batches = static_cast<std::int32_t>(layout_.micro_batches);
-    shape.virtual_stages = static_cast<std::int32_t>(plan_.schedule.virtual_stages);
-    if (const Result<void> ok = (*kind)->check(shape); !ok) return tl::unexpected(ok.error());
-    program_.schedule = (*kind)->build(shape);
+    if (const Result<void> ok = (*kind)->check(layout_.schedule); !ok) return tl::unexpected(ok.error());
+    program_.schedule = (*kind)->build(layout_.schedule);
     program_.batches = point_to_point_batches(program_.schedule);
     for (std::int64_t stage = 0; stage < layout_.stages; ++stage) add_stage(stage);
     for (const auto& ops : program_.schedule.ranks) add_rank(ops);

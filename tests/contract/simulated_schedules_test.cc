@@ -12,23 +12,19 @@ namespace plumbline::sim {
 namespace {
 
 // Two chunks per rank where a schedule takes them, else one.
-std::int32_t chunks_of(const model::ScheduleKind& kind, std::int32_t ranks, std::int32_t micro_batches) {
-  for (const std::int32_t chunks : {2, 1})
-    if (kind.check({.ranks = ranks, .micro_batches = micro_batches, .virtual_stages = chunks})) return chunks;
-  return 0;
+std::int32_t chunks_of(const model::ScheduleKind& kind, std::int32_t ranks) {
+  return kind.check({.ranks = ranks, .micro_batches = 2 * ranks, .virtual_stages = 2}) ? 2 : 1;
 }
 
-// Step times by schedule, layers spread evenly. 128 (72) micro-batches are whole groups of the ranks.
-std::map<std::string, double> steps(const std::string& plan, const std::string& batch, std::int32_t ranks,
-                                    std::int32_t micro_batches) {
+// Step times by schedule, layers spread evenly.
+std::map<std::string, double> steps(const std::string& plan, std::int32_t ranks) {
   std::map<std::string, double> result;
   for (const model::ScheduleKind* kind : model::schedule_kinds()) {
     const std::string name(kind->name());
-    const std::int32_t chunks = chunks_of(*kind, ranks, micro_batches);
-    EXPECT_GT(chunks, 0) << name;
-    const Inputs inputs = tests::step_inputs(plan, "h800",
-                                             {"schedule.kind=" + name, "schedule.layers_per_stage=[]", batch,
-                                              "schedule.virtual_stages=" + std::to_string(chunks)});
+    const std::int32_t chunks = chunks_of(*kind, ranks);
+    const Inputs inputs = tests::step_inputs(
+        plan, "h800",
+        {"schedule.kind=" + name, "schedule.layers_per_stage=[]", "schedule.virtual_stages=" + std::to_string(chunks)});
     const auto simulation = simulate(inputs, Fidelity::step, false);
     EXPECT_TRUE(simulation) << name << ": " << (simulation ? "" : to_string(simulation.error()));
     if (!simulation) continue;
@@ -39,13 +35,13 @@ std::map<std::string, double> steps(const std::string& plan, const std::string& 
 }
 
 TEST(SimulatedSchedules, MixtureOfExpertsIsFastestWithOverlappedPairs) {
-  const auto times = steps(tests::deepseek_plan, "batch.global_batch_size=16384", 16, 128);
+  const auto times = steps(tests::deepseek_plan, 16);
   EXPECT_EQ(times.size(), model::schedule_kinds().size());
   EXPECT_LT(times.at("dualpipe"), times.at("1f1b"));
 }
 
 TEST(SimulatedSchedules, DenseModelGainsFromFewerBubbles) {
-  const auto times = steps("deepseek-67b-512xh800", "batch.global_batch_size=4608", 8, 72);
+  const auto times = steps("deepseek-67b-512xh800", 8);
   EXPECT_EQ(times.size(), model::schedule_kinds().size());
   EXPECT_LE(times.at("1f1b"), times.at("gpipe"));
   EXPECT_LT(times.at("interleaved"), times.at("1f1b"));
