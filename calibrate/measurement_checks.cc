@@ -10,7 +10,6 @@
 namespace plumbline::calibrate {
 namespace {
 
-using detail::Record;
 using model::Error;
 
 tl::unexpected<Error> wrong(std::string key, std::string message, std::string hint = "") {

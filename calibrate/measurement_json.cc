@@ -35,7 +35,7 @@ model::Result<Fields> flatten(const Json& object, const std::string& path, int l
       continue;
     }
     for (const auto& [inner, leaf] : value.items()) {
-      const std::string name = key + "." + inner;
+      const std::string name = fmt::format("{}.{}", key, inner);
       if (leaf.is_structured()) return wrong(path, line, "a single value is expected here", name);
       add(fields, name, leaf);
     }

@@ -58,7 +58,7 @@ Result<std::string> lines_from(const toml::table& root, const std::string& path)
       return wrong(path, line_of(node), std::string(key.str()), "unknown key");
     for (const toml::node& item : *cases) {
       if (!item.is_table()) return wrong(path, line_of(item), "case", "a case is a table");
-      const auto line = line_from(*item.as_table(), path);
+      auto line = line_from(*item.as_table(), path);
       if (!line) return line;
       lines += *line + '\n';
     }

@@ -11,7 +11,7 @@ std::filesystem::path executable() {
   std::error_code failure;
   std::filesystem::path path = std::filesystem::read_symlink("/proc/self/exe", failure);
   if (!failure) return path;
-  const auto* started_as = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
+  const auto* started_as = reinterpret_cast<const char*>(getauxval(AT_EXECFN));  // NOLINT(performance-no-int-to-ptr)
   if (started_as == nullptr) return {};
   path = std::filesystem::canonical(started_as, failure);
   return failure ? std::filesystem::path{} : path;

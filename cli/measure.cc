@@ -124,7 +124,7 @@ Result<int> run_probe(const Arguments& arguments, const std::string& cases) {
     if (!file.written()) return wrong("", fmt::format("cannot write {}", file.path()), "set TMPDIR");
     words.insert(words.end(), {"--cases", file.path()});
   }
-  const auto exit_code = run_program(*probe, words);
+  auto exit_code = run_program(*probe, words);
   if (!exit_code || *exit_code != 0 || journal == arguments.out) return exit_code;
   const auto written = write_table(journal, arguments.out);
   return written ? exit_code : tl::unexpected(written.error());

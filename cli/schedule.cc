@@ -50,7 +50,7 @@ struct Destination {
 Result<void> write_all(const std::vector<Destination>& destinations) {
   for (const auto& [path, content] : destinations) {
     if (path.empty()) continue;
-    if (const auto written = write_output(path, content); !written) return written;
+    if (auto written = write_output(path, content); !written) return written;
   }
   return {};
 }
@@ -78,8 +78,8 @@ Result<void> run_all(const Options& options, const CostInput& costs) {
   const auto rows = compare_schedules(shape, costs);
   if (!rows) return tl::make_unexpected(rows.error());
   const bool json = !options.json.empty();
-  const auto written = write_output(
-      json ? options.json : "-", json ? comparison_json(*rows, shape, costs) : comparison_table(*rows, shape, costs));
+  auto written = write_output(json ? options.json : "-",
+                              json ? comparison_json(*rows, shape, costs) : comparison_table(*rows, shape, costs));
   const bool possible = std::ranges::any_of(*rows, [](const ComparedSchedule& row) { return !row.impossible; });
   if (!written || possible) return written;
   return tl::make_unexpected(Error{ErrorKind::infeasible, "no schedule exists for this shape", "", 0, "", ""});

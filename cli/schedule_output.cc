@@ -15,7 +15,6 @@ namespace {
 
 using model::OpType;
 using model::Result;
-using model::ScheduleCosts;
 using model::ScheduleOp;
 using model::ScheduleShape;
 
