@@ -41,7 +41,7 @@ class OptimizerWriter {
     const TensorId first = add("first_moment_" + name, shard, moment, Role::gradient);
     const TensorId second = add("second_moment_" + name, shard, moment, Role::gradient);
     const TensorId updated = add("updated_" + name, shard, stored, Role::activation);
-    emit(OperatorKind::adamw, "adamw_" + name, {reduced}, {updated, master, first, second}, {});
+    emit(OperatorKind::adamw, "adamw_" + name, {reduced}, {updated, master, first, second}, AdamwAttributes{});
     if (!sharded) return;
     const TensorId parameter = add(name, whole, stored, Role::parameter);
     emit(OperatorKind::all_gather, "gather_" + name, {updated}, {parameter}, group);

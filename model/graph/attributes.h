@@ -60,9 +60,11 @@ enum class OperatorKind : std::uint8_t {
   combine_grad,   // reads dout[T,H], indices; writes dy[R,H]
   all_reduce,
   reduce_scatter,
-  all_gather,  // over the group named in CollectiveAttributes
+  all_gather,  // over the group named in CollectiveAttributes: sum, rank r's piece of the sum, all pieces in order of
+               // rank
   // optimizer
-  adamw  // reads gradient shard, accumulates master weights and moments, writes the parameter shard in its stored
+  adamw  // reads gradient shard; writes the parameter shard in its stored format; accumulates master weights, first and
+         // second moment (m, v); AdamwAttributes
          // format
 };
 std::string_view to_string(OperatorKind kind);
@@ -116,8 +118,15 @@ struct CollectiveAttributes {
   std::int64_t stride = 1;  // distance between neighbouring members, in ranks of one pipeline stage
 };
 
+// AdamW (arXiv 1711.05101). Values of DeepSeek-V3 (arXiv 2412.19437, section 4.2) but epsilon, the usual one;
+// the numbers do not change how long the update takes.
+struct AdamwAttributes {
+  double learning_rate = 2.2e-4, beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8, weight_decay = 0.1;
+  std::int64_t step = 1;  // from 1, for the bias correction
+};
+
 using Attributes = std::variant<std::monostate, MatmulAttributes, AttentionAttributes, RotaryAttributes,
                                 HeadsAttributes, RouterAttributes, DispatchAttributes, NormAttributes, CastAttributes,
-                                ShiftAttributes, LossAttributes, CollectiveAttributes>;
+                                ShiftAttributes, LossAttributes, CollectiveAttributes, AdamwAttributes>;
 
 }  // namespace plumbline::model

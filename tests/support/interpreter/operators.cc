@@ -51,6 +51,10 @@ const std::map<Kind, Function>& functions() {
       {Kind::dispatch_grad, dispatch_grad},
       {Kind::combine, combine},
       {Kind::combine_grad, combine_grad},
+      {Kind::all_reduce, all_reduce},
+      {Kind::reduce_scatter, reduce_scatter},
+      {Kind::all_gather, all_gather},
+      {Kind::adamw, each_rank<adamw>},
   };
   return table;
 }
@@ -59,7 +63,8 @@ const std::map<Kind, Function>& functions() {
 
 Function function_of(Kind kind) {
   const auto found = functions().find(kind);
-  if (found == functions().end()) throw std::logic_error("no operator of a block: " + std::string(to_string(kind)));
+  if (found == functions().end())
+    throw std::logic_error("no operator that can be run: " + std::string(to_string(kind)));
   return found->second;
 }
 

@@ -7,7 +7,7 @@ namespace plumbline::tests {
 
 using Function = void (*)(Calls);
 
-// Throws std::logic_error for a kind that no block emits.
+// Throws std::logic_error for a kind without a function.
 Function function_of(model::OperatorKind kind);
 
 // matrix_products.cc
@@ -51,6 +51,12 @@ void dispatch(Calls calls);
 void dispatch_grad(Calls calls);
 void combine(Calls calls);
 void combine_grad(Calls calls);
+
+// optimizer.cc
+void all_reduce(Calls calls);
+void reduce_scatter(Calls calls);
+void all_gather(Calls calls);
+void adamw(Call& call);
 
 // model_ends.cc
 void embedding(Call& call);
