@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "calibrate/csv.h"
 #include "calibrate/detail/measurement_record.h"
 
 namespace plumbline::calibrate {
@@ -13,26 +14,6 @@ using detail::Line;
 using detail::Record;
 
 using Row = std::vector<std::string>;
-
-// The cells of one line; nullopt when a quoted cell does not end on it.
-std::optional<Row> cells_of(std::string_view line) {
-  Row cells(1);
-  bool quoted = false;
-  for (std::size_t i = 0; i < line.size(); ++i) {
-    const char c = line[i];
-    if (quoted && c == '"' && i + 1 < line.size() && line[i + 1] == '"') {
-      cells.back() += '"';
-      ++i;
-    } else if (c == '"') {
-      quoted = !quoted;
-    } else if (c == ',' && !quoted) {
-      cells.emplace_back();
-    } else {
-      cells.back() += c;
-    }
-  }
-  return quoted ? std::nullopt : std::optional(cells);
-}
 
 std::string cell(std::string text) {
   std::ranges::replace(text, '\n', ' ');
@@ -72,7 +53,7 @@ model::Result<std::vector<Line>> detail::read_csv_lines(std::string_view text, c
     text = text.substr(std::min(end + 1, text.size()));
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (line.empty() || line.front() == '#') continue;
-    auto cells = cells_of(line);
+    auto cells = csv_cells(line);
     if (!cells) return wrong(path, number, "a quote is not closed on this line");
     if (header.empty()) {
       header = std::move(*cells);

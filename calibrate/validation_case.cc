@@ -1,190 +1,197 @@
 #include "calibrate/validation_case.h"
 
 #include <fmt/format.h>
-#include <toml++/toml.h>
 
 #include <algorithm>
-#include <cmath>
 #include <string_view>
+#include <utility>
 
+#include "calibrate/alternatives.h"
+#include "calibrate/chunk.h"
+#include "calibrate/chunk_metric.h"
+#include "calibrate/chunk_summary.h"
+#include "calibrate/detail/raw_case.h"
+#include "calibrate/kernel_classes.h"
 #include "calibrate/metric.h"
-#include "model/economics.h"
-#include "model/metrics.h"
-#include "model/text_file.h"
+#include "calibrate/published_products.h"
 
 namespace plumbline::calibrate {
 namespace {
 
+using detail::RawCase;
+using detail::RawFigure;
 using model::Error;
 using model::ErrorKind;
+using Done = model::Result<void>;
 
-int line_of(const toml::node& node) { return static_cast<int>(node.source().begin.line); }
+constexpr std::string_view product_metric = "gemm_s";
+constexpr std::string_view slowdown_metric = "memory_factor";
 
-// Reads the keys of one table. The first error wins; what a failed read returns is never used.
-class TableReader {
+// Turns a case as written into one that can be evaluated. All functions fail with file, line and key.
+class CaseBuilder {
  public:
-  TableReader(const toml::table& table, std::string prefix, const std::string& path, std::optional<Error>& error)
-      : table_(table), prefix_(std::move(prefix)), path_(path), error_(error) {}
+  CaseBuilder(const std::string& path, const CaseFiles& files, RawCase raw)
+      : path_(path), files_(files), raw_(std::move(raw)), result_(std::move(raw_.definition)) {}
 
-  std::string text(std::string_view key) {
-    const toml::node* node = required(key);
-    if (node == nullptr) return "";
-    const auto value = node->value_exact<std::string>();
-    if (!value || value->empty()) fail(key, line_of(*node), "expected a string that is not empty", "");
-    return value.value_or("");
-  }
-
-  double positive(std::string_view key) {
-    const toml::node* node = required(key);
-    return node == nullptr ? 0 : positive(key, *node);
-  }
-
-  std::optional<double> optional_positive(std::string_view key) {
-    const toml::node* node = optional(key);
-    return node == nullptr ? std::nullopt : std::optional(positive(key, *node));
-  }
-
-  std::vector<std::string> texts(std::string_view key) {
-    const toml::node* node = required(key);
-    std::vector<std::string> values;
-    if (node == nullptr) return values;
-    if (const toml::array* list = node->as_array()) {
-      for (const toml::node& item : *list) {
-        if (const auto value = item.value_exact<std::string>()) values.push_back(*value);
-      }
-      if (values.size() == list->size() && !values.empty()) return values;
-    }
-    fail(key, line_of(*node), "expected a list of strings that is not empty", "");
-    return values;
-  }
-
-  const toml::node* required(std::string_view key) {
-    const toml::node* node = optional(key);
-    // The whole file has no line that is at fault.
-    if (node == nullptr) fail(key, prefix_.empty() ? 0 : line_of(table_), "required key is missing", "");
-    return node;
-  }
-
-  const toml::node* optional(std::string_view key) {
-    known_.emplace_back(key);
-    return table_.get(key);
-  }
-
-  // After all reads: whatever was not asked for is unknown.
-  void finish() {
-    for (const auto& [key, node] : table_) {
-      if (std::ranges::find(known_, key.str()) != known_.end()) continue;
-      const std::string nearest = model::nearest_name(key.str(), known_);
-      fail(key.str(), line_of(node), "unknown key", nearest.empty() ? "" : fmt::format("did you mean '{}'?", nearest));
-    }
-  }
-
-  void fail(std::string_view key, int line, std::string message, std::string hint) {
-    if (error_) return;
-    error_ = Error{ErrorKind::input, std::move(message), path_, line, prefix_ + std::string(key), std::move(hint)};
+  model::Result<ValidationCase> build() {
+    if (Done done = read_measurements(); !done) return tl::unexpected(done.error());
+    for (const RawFigure& figure : raw_.figures)
+      if (Done done = add(figure); !done) return tl::unexpected(done.error());
+    for (std::size_t i = 0; i < result_.aggregates.size(); ++i)
+      if (Done done = check(result_.aggregates[i], raw_.aggregate_lines[i]); !done) return tl::unexpected(done.error());
+    return std::move(result_);
   }
 
  private:
-  double positive(std::string_view key, const toml::node& node) {
-    const auto value = node.is_number() ? node.value<double>() : std::nullopt;
-    if (value && std::isfinite(*value) && *value > 0) return *value;
-    fail(key, line_of(node), "expected a number above 0", "");
-    return 0;
+  Done read_measurements() {
+    if (!raw_.chunk.empty()) {
+      const auto path = find(raw_.chunk, "chunk", raw_.chunk_line);
+      if (!path) return tl::unexpected(path.error());
+      const auto chunk = read_chunk(*path);
+      if (!chunk) return tl::unexpected(chunk.error());
+      const auto classes = load_kernel_classes(files_.kernel_classes);
+      if (!classes) return tl::unexpected(classes.error());
+      chunk_ = summarise(*chunk, *classes);
+      result_.chunk_rank = rank_of(*chunk, *classes, true);
+    }
+    if (raw_.table.empty()) return {};
+    const auto path = find(raw_.table, "table", raw_.table_line);
+    if (!path) return tl::unexpected(path.error());
+    auto products = read_published_products(*path);
+    if (!products) return tl::unexpected(products.error());
+    products_ = std::move(*products);
+    return {};
   }
 
-  const toml::table& table_;
-  std::string prefix_;
+  model::Result<std::string> find(const std::string& name, const char* key, int line) const {
+    auto path = files_.find(path_, name);
+    if (path) return path;
+    Error error = path.error();
+    error.file = path_;
+    error.line = line;
+    error.key = key;
+    return tl::unexpected(error);
+  }
+
+  // A figure for each alternative of its row or metric.
+  Done add(const RawFigure& raw) {
+    const bool by_row = !raw.row.empty();
+    const char* key = by_row ? "row" : "metric";
+    const auto spelled = alternatives(by_row ? raw.row : raw.figure.metric);
+    if (!spelled) return wrong(raw, key, spelled.error());
+    for (const Alternative& alternative : *spelled) {
+      Figure figure = raw.figure;
+      figure.name = with_choices(figure.name, alternative.choices);
+      if (figure.source.empty()) figure.source = raw_.source;
+      if (!by_row) figure.metric = alternative.text;
+      Done done = by_row ? take_row(raw, figure, alternative.text) : take_value(raw, figure);
+      if (done) done = check(raw, figure);
+      if (!done) return done;
+      result_.figures.push_back(std::move(figure));
+    }
+    return {};
+  }
+
+  // Question, value, source and, unless it is given, the name.
+  Done take_row(const RawFigure& raw, Figure& figure, const std::string& id) const {
+    const auto row = std::ranges::find(products_, id, &PublishedProduct::id);
+    if (row == products_.end()) {
+      std::vector<std::string> known;
+      for (const PublishedProduct& product : products_) known.push_back(product.id);
+      const std::string nearest = model::nearest_name(id, known);
+      return wrong(raw, "row", fmt::format("no row '{}' in table '{}'", id, raw_.table),
+                   nearest.empty() ? "" : fmt::format("did you mean '{}'?", nearest));
+    }
+    if (raw.value) return wrong(raw, "value", "the row has the value already", "leave one of the two out");
+    const ProductQuestion& product = row->product;
+    figure.question = product;
+    figure.value = row->seconds * figure.scale;
+    if (figure.source.empty()) figure.source = row->source;
+    if (figure.name.empty())
+      figure.name = product.groups > 1 ? fmt::format("{} of {}x{}x{}", product.groups, product.m, product.n, product.k)
+                                       : fmt::format("{}x{}x{}", product.m, product.n, product.k);
+    return {};
+  }
+
+  // The value as written, or as the case's chunk has it.
+  Done take_value(const RawFigure& raw, Figure& figure) const {
+    if (raw.value && !raw.published.empty())
+      return wrong(raw, "value", "published says where the value is", "leave one of the two out");
+    if (raw.value) {
+      figure.value = *raw.value;
+      return {};
+    }
+    const std::string& metric = raw.published.empty() ? figure.metric : raw.published;
+    if (!metric.starts_with(chunk_metric_prefix)) return wrong(raw, "value", "required key is missing", "");
+    if (!chunk_) return wrong(raw, "metric", "the case names no chunk that has the value", "write chunk = ... above");
+    if (const Done known = check_chunk_metric(metric); !known) return wrong(raw, "metric", known.error());
+    const std::optional<double> value = chunk_value(metric, *chunk_);
+    if (!value || *value <= 0)
+      return wrong(raw, "metric", fmt::format("chunk '{}' has no {}", raw_.chunk, metric),
+                   "plumbline compare shows what it has");
+    figure.value = *value * figure.scale;
+    return {};
+  }
+
+  Done check(const RawFigure& raw, const Figure& figure) const {
+    if (figure.name.empty()) return wrong(raw, "name", "required key is missing", "");
+    if (figure.source.empty()) return wrong(raw, "source", "required key is missing", "");
+    const int demands = (figure.tolerance ? 1 : 0) + (figure.absolute_tolerance ? 1 : 0) + (figure.at_most ? 1 : 0);
+    if (demands > 1) return wrong(raw, "tolerance", "give one of tolerance, absolute_tolerance and at_most", "");
+    return check_metric_of(raw, figure);
+  }
+
+  Done check_metric_of(const RawFigure& raw, const Figure& figure) const {
+    const bool asks = figure.metric == product_metric || figure.metric == slowdown_metric;
+    if (asks != figure.question.has_value() ||
+        (asks && std::holds_alternative<ProductQuestion>(*figure.question) != (figure.metric == product_metric)))
+      return wrong(raw, "metric", fmt::format("'{}' does not fit the other keys", figure.metric),
+                   "gemm_s goes with row or gemm, memory_factor with memory_factor");
+    Done known;
+    if (asks) {
+      known = check_question(*figure.question);
+    } else if (figure.metric.starts_with(chunk_metric_prefix)) {
+      known = check_chunk_metric(figure.metric);
+      if (known && !chunk_) return wrong(raw, "metric", "the case names no chunk", "write chunk = ... above");
+    } else {
+      known = check_metric(figure.metric);
+    }
+    return known ? known : wrong(raw, asks ? slowdown_metric : "metric", known.error());
+  }
+
+  Done check(const Aggregate& aggregate, int line) const {
+    const auto in_group = [&](const Figure& figure) { return figure.group == aggregate.over; };
+    if (std::ranges::any_of(result_.figures, in_group)) return {};
+    std::vector<std::string> groups;
+    for (const Figure& figure : result_.figures) groups.push_back(figure.group);
+    const std::string nearest = model::nearest_name(aggregate.over, groups);
+    return tl::unexpected(Error{ErrorKind::input, fmt::format("no figure is in group '{}'", aggregate.over), path_,
+                                line, "aggregate.over",
+                                nearest.empty() ? "" : fmt::format("did you mean '{}'?", nearest)});
+  }
+
+  Done wrong(const RawFigure& raw, std::string_view key, std::string message, std::string hint) const {
+    return tl::unexpected(Error{ErrorKind::input, std::move(message), path_, raw.line_of(key),
+                                fmt::format("figure.{}", key), std::move(hint)});
+  }
+  Done wrong(const RawFigure& raw, std::string_view key, const Error& error) const {
+    return wrong(raw, key, error.message, error.hint);
+  }
+
   const std::string& path_;
-  std::optional<Error>& error_;
-  std::vector<std::string> known_;
+  const CaseFiles& files_;
+  RawCase raw_;
+  ValidationCase result_;
+  std::optional<ChunkSummary> chunk_;
+  std::vector<PublishedProduct> products_;
 };
-
-Figure read_figure(const toml::table& table, const std::string& path, std::optional<Error>& error) {
-  TableReader reader(table, "figure.", path, error);
-  Figure figure;
-  figure.metric = reader.text("metric");
-  figure.name = reader.text("name");
-  figure.unit = reader.text("unit");
-  figure.value = reader.positive("value");
-  figure.scale = reader.optional_positive("scale").value_or(1);
-  figure.tolerance = reader.optional_positive("tolerance");
-  figure.source = reader.text("source");
-  reader.finish();
-  if (error) return figure;
-  if (const auto known = check_metric(figure.metric); !known)
-    reader.fail("metric", line_of(*table.get("metric")), known.error().message, known.error().hint);
-  return figure;
-}
-
-void read_naive(const toml::node& node, ValidationCase& result, const std::string& path, std::optional<Error>& error) {
-  if (!node.is_table()) {
-    if (!error) error = Error{ErrorKind::input, "expected a table", path, line_of(node), "naive", ""};
-    return;
-  }
-  TableReader reader(*node.as_table(), "naive.", path, error);
-  result.naive_mfu = reader.positive("mfu");
-  result.naive_source = reader.text("source");
-  reader.finish();
-}
-
-ValidationCase read_case(const toml::table& root, const std::string& path, std::optional<Error>& error) {
-  ValidationCase result;
-  TableReader reader(root, "", path, error);
-  result.name = reader.text("name");
-  result.plan = reader.text("plan");
-  result.profiles = reader.texts("profiles");
-  if (const toml::node* naive = reader.required("naive")) read_naive(*naive, result, path, error);
-  const toml::node* figures = reader.required("figure");
-  if (figures != nullptr && (!figures->is_array_of_tables() || figures->as_array()->empty()))
-    reader.fail("figure", line_of(*figures), "expected a list of tables", "write each as [[figure]]");
-  reader.finish();
-  if (error) return result;
-  for (const toml::node& figure : *figures->as_array())
-    result.figures.push_back(read_figure(*figure.as_table(), path, error));
-  return result;
-}
 
 }  // namespace
 
-model::Result<ValidationCase> load_case(const std::string& path) {
-  const auto text = model::read_text_file(path);
-  if (!text) return tl::unexpected(text.error());
-  std::optional<Error> error;
-  try {
-    ValidationCase result = read_case(toml::parse(*text, path), path, error);
-    if (!error) return result;
-  } catch (const toml::parse_error& failure) {
-    error = Error{ErrorKind::input,
-                  std::string(failure.description()),
-                  path,
-                  static_cast<int>(failure.source().begin.line),
-                  "",
-                  ""};
-  }
-  return tl::unexpected(*error);
-}
-
-std::optional<double> predicted(const Figure& figure, const model::StepResult& result) {
-  const std::optional<double> value = metric_value(figure.metric, result);
-  return value ? std::optional(*value * figure.scale) : std::nullopt;
-}
-
-model::StepResult naive_result(const model::Plan& plan, const model::Architecture& architecture,
-                               const model::ClusterShape& cluster, double mfu) {
-  const model::ModelMetrics metrics = model::model_metrics(architecture, plan.batch.sequence_length);
-  const auto tokens = static_cast<double>(plan.batch.global_batch_size * plan.batch.sequence_length);
-  const auto gpus = static_cast<double>(plan.cluster.gpus);
-  const double rate = gpus * cluster.device.bf16_peak.value() * mfu;
-  model::StepResult result;
-  result.step.time_s = tokens * metrics.flops_per_token / rate;
-  result.step.tokens_per_s = tokens / result.step.time_s;
-  result.step.tokens_per_s_per_gpu = result.step.tokens_per_s / gpus;
-  result.run = model::run_cost(plan, result.step.time_s);
-  return result;
-}
-
-std::optional<double> baseline(const Figure& figure, const model::StepResult& naive) {
-  return follows_from_step_time(figure.metric) ? predicted(figure, naive) : std::nullopt;
+model::Result<ValidationCase> load_case(const std::string& path, const CaseFiles& files) {
+  auto raw = detail::read_raw_case(path);
+  if (!raw) return tl::unexpected(raw.error());
+  return CaseBuilder(path, files, std::move(*raw)).build();
 }
 
 }  // namespace plumbline::calibrate

@@ -2,17 +2,36 @@
 
 #include <filesystem>
 #include <optional>
+#include <system_error>
 
+#include "calibrate/figure_value.h"
 #include "cli/data.h"
 
 namespace plumbline::cli {
+
+namespace {
+
+model::Result<std::string> measurement_of_case(const std::string& case_path, const std::string& name) {
+  std::error_code ignored;
+  const std::filesystem::path beside = std::filesystem::path(case_path).parent_path() / name;
+  if (std::filesystem::is_regular_file(beside, ignored)) return beside.lexically_normal().string();
+  return resolve_published(name);
+}
+
+}  // namespace
+
+model::Result<calibrate::ValidationCase> read_case(const std::string& path) {
+  const auto classes = kernel_classes_file("");
+  if (!classes) return tl::unexpected(classes.error());
+  return calibrate::load_case(path, {measurement_of_case, *classes});
+}
 
 model::Result<std::vector<calibrate::ValidationCase>> shipped_cases() {
   const auto files = shipped_case_files();
   if (!files) return tl::unexpected(files.error());
   std::vector<calibrate::ValidationCase> cases;
   for (const std::string& file : *files) {
-    auto loaded = calibrate::load_case(file);
+    auto loaded = read_case(file);
     if (!loaded) return tl::unexpected(loaded.error());
     cases.push_back(std::move(*loaded));
   }
@@ -26,7 +45,7 @@ std::vector<reports::Comparison> comparisons(const std::vector<calibrate::Valida
   for (const calibrate::ValidationCase& published : cases) {
     if (published.plan != plan) continue;
     for (const calibrate::Figure& figure : published.figures) {
-      if (const std::optional<double> value = calibrate::predicted(figure, result))
+      if (const std::optional<double> value = calibrate::predicted(figure, {.step = &result}))
         found.push_back({figure.name, figure.unit, *value, figure.value, figure.source});
     }
   }

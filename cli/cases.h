@@ -11,6 +11,9 @@
 
 namespace plumbline::cli {
 
+// One case with the measurements that it names: files beside it, or shipped ones.
+model::Result<calibrate::ValidationCase> read_case(const std::string& path);
+
 // Every case of the shipped data, ordered by file name.
 model::Result<std::vector<calibrate::ValidationCase>> shipped_cases();
 

@@ -40,6 +40,7 @@ constexpr Collection models = {"model", "examples/models", ".json"};
 constexpr Collection topologies = {"topology", "topologies", ".toml"};
 constexpr Collection profiles = {"profile", "profiles", ".toml"};
 constexpr Collection cases = {"validation case", "cases", ".toml"};
+constexpr Collection published = {"measurement", "published", ".csv"};
 constexpr Collection probe_cases = {"file of cases to measure", "probe-cases", ".toml"};
 
 Error miss(const Collection& collection, const std::string& wanted, const fs::path& folder) {
@@ -98,6 +99,15 @@ model::Result<std::string> resolve_case(const std::string& path_or_name) { retur
 
 model::Result<std::string> resolve_probe_cases(const std::string& path_or_name) {
   return resolve(probe_cases, path_or_name);
+}
+
+model::Result<std::string> resolve_published(const std::string& path_or_name) {
+  return resolve(published, path_or_name);
+}
+
+model::Result<std::string> kernel_classes_file(const std::string& path) {
+  if (!path.empty()) return path;
+  return data_folder().map([](const std::string& root) { return root + "/kernels.toml"; });
 }
 
 model::Result<std::vector<std::string>> shipped_case_files() {

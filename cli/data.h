@@ -20,6 +20,10 @@ model::Result<std::string> resolve_topology(const std::string& path_or_name);
 model::Result<std::string> resolve_profile(const std::string& path_or_name);
 model::Result<std::string> resolve_case(const std::string& path_or_name);
 model::Result<std::string> resolve_probe_cases(const std::string& path_or_name);
+model::Result<std::string> resolve_published(const std::string& path_or_name);
+
+// The given file of kernel classes, or the shipped one when `path` is empty.
+model::Result<std::string> kernel_classes_file(const std::string& path);
 
 // Paths of all shipped validation cases, ordered by name.
 model::Result<std::vector<std::string>> shipped_case_files();

@@ -33,7 +33,7 @@ model::Result<sim::Inputs> load_inputs(const std::string& plan_name, const std::
   if (!plan) return tl::unexpected(plan.error());
   const model::Result<std::string> config = resolve_model(plan->file, plan->model.config);
   if (!config) return tl::unexpected(config.error());
-  const model::Result<model::Architecture> architecture = model::load_architecture(*config);
+  const model::Result<model::Architecture> architecture = model::load_architecture_of(*plan, *config);
   if (!architecture) return tl::unexpected(architecture.error());
   const model::Result<model::ClusterShape> cluster = cluster_of(*plan);
   if (!cluster) return tl::unexpected(cluster.error());

@@ -14,9 +14,12 @@ int main(int argc, char** argv) {
   cli::add_simulate(app, exit_code);
   cli::add_memory(app, exit_code);
   cli::add_schedule(app, exit_code);
+  cli::add_sweep(app, exit_code);
   cli::add_validate(app, exit_code);
+  cli::add_compare(app, exit_code);
   cli::add_measure(app, exit_code);
   cli::add_show(app, exit_code);
+  cli::add_import(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -69,7 +69,9 @@ Result<std::string> show_shapes(const std::string& name, std::int64_t sequence_l
   const auto plan =
       is_plan ? model::load_plan(*plan_file, overrides) : plan_around(*config, sequence_length, overrides);
   if (!plan) return tl::unexpected(plan.error());
-  const auto architecture = resolve_model(plan->file, plan->model.config).and_then(model::load_architecture);
+  const auto architecture = resolve_model(plan->file, plan->model.config).and_then([&plan](const std::string& path) {
+    return model::load_architecture_of(*plan, path);
+  });
   if (!architecture) return tl::unexpected(architecture.error());
   const auto shapes = shapes_of(*plan, *architecture);
   if (!shapes) return tl::unexpected(shapes.error());

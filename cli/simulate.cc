@@ -11,6 +11,7 @@
 #include "cli/inputs.h"
 #include "cli/output.h"
 #include "cli/verb.h"
+#include "model/memory.h"
 #include "reports/csv.h"
 #include "reports/html.h"
 #include "reports/json.h"
@@ -57,16 +58,6 @@ model::Result<void> write_files(const Arguments& arguments, const sim::Inputs& i
   return {};
 }
 
-void explain_memory(const model::Memory& memory) {
-  constexpr double giga = 1e9;
-  for (const model::StageMemory& rank : memory.ranks) {
-    if (rank.peak_bytes <= memory.capacity_bytes) continue;
-    fmt::print(stderr, "does not fit: rank {} needs {:.1f} GB of {:.1f} GB; largest: {}\n", rank.rank,
-               rank.peak_bytes / giga, memory.capacity_bytes / giga, rank.largest);
-    return;
-  }
-}
-
 int run(const Arguments& arguments) {
   const auto fidelity = sim::parse_fidelity(arguments.fidelity);
   if (!fidelity) return report(fidelity.error());
@@ -87,7 +78,7 @@ int run(const Arguments& arguments) {
   if (!stdout_taken)
     fmt::print("{}", reports::summary(simulation->result, inputs->plan, comparisons, {.colour = colour()}));
   if (!simulation->result.memory.fits) {
-    explain_memory(simulation->result.memory);
+    fmt::print(stderr, "{}\n", model::shortage(simulation->result.memory));
     return infeasible_exit;
   }
   return 0;

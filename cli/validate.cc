@@ -2,16 +2,20 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "calibrate/chunk_summary.h"
+#include "calibrate/figure_value.h"
 #include "cli/cases.h"
 #include "cli/data.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
 #include "cli/validation.h"
 #include "cli/verb.h"
+#include "sim/chunk.h"
 #include "sim/simulate.h"
 
 namespace plumbline::cli {
@@ -28,31 +32,58 @@ struct Arguments {
 // What a plan gives with a profile; several cases may look at the same step.
 struct Run {
   sim::Inputs inputs;
-  model::StepResult result;
+  std::optional<model::StepResult> step;
+  std::optional<calibrate::SingleKernels> kernels;
 };
 using Runs = std::map<std::pair<std::string, std::string>, Run>;  // by plan and profile
 
-model::Result<const Run*> run_of(Runs& runs, const std::string& plan, const std::string& profile) {
-  const auto found = runs.find({plan, profile});
-  if (found != runs.end()) return &found->second;
-  auto inputs = load_inputs(plan, {}, profile);
-  if (!inputs) return tl::unexpected(inputs.error());
-  auto simulation = sim::simulate(*inputs, sim::Fidelity::step, false);
-  if (!simulation) return tl::unexpected(simulation.error());
-  return &runs.try_emplace({plan, profile}, Run{std::move(*inputs), std::move(simulation->result)}).first->second;
+// The run of a plan and profile with what is needed computed, once.
+model::Result<const Run*> run_of(Runs& runs, const std::string& plan, const std::string& profile,
+                                 const calibrate::Needs& needs) {
+  auto found = runs.find({plan, profile});
+  if (found == runs.end()) {
+    auto inputs = load_inputs(plan, {}, profile);
+    if (!inputs) return tl::unexpected(inputs.error());
+    found = runs.try_emplace({plan, profile}, Run{std::move(*inputs), {}, {}}).first;
+  }
+  Run& run = found->second;
+  if (needs.step && !run.step) {
+    auto simulation = sim::simulate(run.inputs, sim::Fidelity::step, false);
+    if (!simulation) return tl::unexpected(simulation.error());
+    run.step = std::move(simulation->result);
+  }
+  if (needs.kernels && !run.kernels) {
+    const auto kernels = calibrate::SingleKernels::make(run.inputs.profile, run.inputs.cluster.device);
+    if (!kernels) return tl::unexpected(kernels.error());
+    run.kernels = *kernels;
+  }
+  return &run;
 }
 
 model::Result<EvaluatedCase> run_case(Runs& runs, const calibrate::ValidationCase& definition) {
-  std::vector<model::StepResult> results;
-  model::StepResult naive;
+  const calibrate::Needs needs = calibrate::needs_of(definition);
+  std::vector<std::optional<calibrate::ChunkSummary>> chunks;
+  chunks.reserve(definition.profiles.size());  // predictions point into it
+  std::vector<calibrate::Prediction> predictions;
+  calibrate::Naive naive;
+  std::optional<double> pair_flops;
   for (const std::string& profile : definition.profiles) {
-    const auto run = run_of(runs, definition.plan, profile);
+    const auto run = run_of(runs, definition.plan, profile, needs);
     if (!run) return tl::unexpected(run.error());
-    results.push_back((*run)->result);
     const sim::Inputs& inputs = (*run)->inputs;
-    naive = calibrate::naive_result(inputs.plan, inputs.architecture, inputs.cluster, definition.naive_mfu);
+    auto& chunk = chunks.emplace_back();
+    if (needs.chunk) {
+      const auto simulated = sim::run_chunk(inputs, definition.chunk_rank.value_or(sim::ChunkRank{}));
+      if (!simulated) return tl::unexpected(simulated.error());
+      chunk = calibrate::summarise(*simulated);
+      pair_flops = simulated->model_flops;
+    }
+    predictions.push_back({(*run)->step ? &*(*run)->step : nullptr, chunk ? &*chunk : nullptr,
+                           (*run)->kernels ? &*(*run)->kernels : nullptr});
+    naive = calibrate::naive_prediction(inputs.plan, inputs.architecture, inputs.cluster, definition.naive_mfu);
   }
-  return evaluate(definition, results, naive);
+  naive.pair_flops = pair_flops;
+  return evaluate(definition, predictions, naive);
 }
 
 model::Result<std::vector<calibrate::ValidationCase>> wanted_cases(const std::vector<std::string>& names) {
@@ -61,7 +92,7 @@ model::Result<std::vector<calibrate::ValidationCase>> wanted_cases(const std::ve
   for (const std::string& name : names) {
     const auto path = resolve_case(name);
     if (!path) return tl::unexpected(path.error());
-    auto loaded = calibrate::load_case(*path);
+    auto loaded = read_case(*path);
     if (!loaded) return tl::unexpected(loaded.error());
     cases.push_back(std::move(*loaded));
   }

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "calibrate/figure_value.h"
 #include "calibrate/validation_case.h"
-#include "model/result.h"
 
 namespace plumbline::cli {
 
@@ -15,20 +15,31 @@ struct EvaluatedFigure {
   calibrate::Figure figure;
   std::vector<std::optional<double>> predicted;  // by profile of the case
   std::optional<double> naive;                   // where a constant MFU says something
-  std::optional<bool> within;                    // the tolerance, by the plan's own profile; none without tolerance
+  std::optional<bool> within;                    // by the plan's own profile; none where nothing is demanded
+};
+
+struct EvaluatedAggregate {
+  calibrate::Aggregate aggregate;
+  std::vector<std::optional<double>> values;  // by profile of the case
+  bool within = false;                        // by the plan's own profile
 };
 
 struct EvaluatedCase {
   calibrate::ValidationCase definition;
   double naive_step_s = 0;
   std::vector<EvaluatedFigure> figures;
+  std::vector<EvaluatedAggregate> aggregates;
 
-  bool holds() const;  // no tolerance is exceeded
+  bool holds() const;  // everything demanded is met
 };
 
-// `results` by profile of the case. A figure with a tolerance that the result lacks is not within it.
-EvaluatedCase evaluate(const calibrate::ValidationCase& definition, const std::vector<model::StepResult>& results,
-                       const model::StepResult& naive);
+// `predictions` by profile of the case. A figure of which something is demanded that the prediction lacks is not
+// within it.
+EvaluatedCase evaluate(const calibrate::ValidationCase& definition,
+                       const std::vector<calibrate::Prediction>& predictions, const calibrate::Naive& naive);
+
+// Relative; nullopt without a value.
+std::optional<double> error_of(const calibrate::Figure& figure, std::optional<double> value);
 
 std::string validation_table(const EvaluatedCase& evaluated);
 std::string validation_json(const std::vector<EvaluatedCase>& cases);

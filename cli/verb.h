@@ -12,9 +12,12 @@ namespace plumbline::cli {
 CLI::App* add_simulate(CLI::App& root, int& exit_code);
 CLI::App* add_memory(CLI::App& root, int& exit_code);
 CLI::App* add_schedule(CLI::App& root, int& exit_code);
+CLI::App* add_sweep(CLI::App& root, int& exit_code);
 CLI::App* add_validate(CLI::App& root, int& exit_code);
+CLI::App* add_compare(CLI::App& root, int& exit_code);
 CLI::App* add_measure(CLI::App& root, int& exit_code);
 CLI::App* add_show(CLI::App& root, int& exit_code);
+CLI::App* add_import(CLI::App& root, int& exit_code);
 
 // What every verb that takes a plan takes: the plan itself and changes to it.
 struct PlanArguments {

@@ -15,6 +15,8 @@ while(plumbline_data)
   install(DIRECTORY ${folder}/ DESTINATION ${CMAKE_INSTALL_DATADIR}/plumbline/${name} OPTIONAL
     FILES_MATCHING PATTERN "*.toml" PATTERN "*.json" PATTERN "*.csv" PATTERN "*.cases")
 endwhile()
+file(CREATE_LINK ${PROJECT_SOURCE_DIR}/calibrate/kernels.toml ${PROJECT_BINARY_DIR}/share/plumbline/kernels.toml SYMBOLIC)
+install(FILES calibrate/kernels.toml DESTINATION ${CMAKE_INSTALL_DATADIR}/plumbline)
 
 if(TARGET plumbline)
   install(TARGETS plumbline RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

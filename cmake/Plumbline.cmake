@@ -12,9 +12,11 @@ find_package(fmt 9 REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(Eigen3 3.4 REQUIRED NO_MODULE)
+find_package(simdjson 3 REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(tl-expected REQUIRED)
 find_package(tomlplusplus REQUIRED)
+find_package(Threads REQUIRED)
 
 # plumbline_library(name DEPENDS other... PRIVATE imported... SOURCES file...)
 # A static library for one folder. DEPENDS lists the plumbline libraries it may include.

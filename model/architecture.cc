@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "model/config_reader.h"
+#include "model/plan.h"
 
 namespace plumbline::model {
 namespace {
@@ -26,9 +27,9 @@ void read_common(ConfigReader& config, Architecture& model) {
   model.norm_epsilon = config.number("rms_norm_eps", 1e-6);
   model.rope_theta = config.number("rope_theta", 10000.0);
   if (model.key_value_heads > 0 && model.heads % model.key_value_heads != 0) {
-    config.fail("num_key_value_heads",
-                fmt::format("{} heads cannot share {} key-value heads evenly", model.heads, model.key_value_heads),
-                "it must divide num_attention_heads");
+    config.conflict("num_key_value_heads",
+                    fmt::format("{} heads cannot share {} key-value heads evenly", model.heads, model.key_value_heads),
+                    "it must divide num_attention_heads");
   }
 }
 
@@ -56,21 +57,21 @@ struct ExpertDefaults {
 void check_experts(ConfigReader& config, const Architecture& model) {
   const MixtureOfExperts& experts = model.experts;
   if (experts.routed_experts % experts.groups != 0) {
-    config.fail("n_group",
-                fmt::format("{} experts do not form {} equal groups", experts.routed_experts, experts.groups),
-                "it must divide n_routed_experts");
+    config.conflict("n_group",
+                    fmt::format("{} experts do not form {} equal groups", experts.routed_experts, experts.groups),
+                    "it must divide n_routed_experts");
   }
   if (experts.groups_per_token > experts.groups) {
-    config.fail("topk_group",
-                fmt::format("a token cannot use {} of {} groups", experts.groups_per_token, experts.groups),
-                "at most n_group");
+    config.conflict("topk_group",
+                    fmt::format("a token cannot use {} of {} groups", experts.groups_per_token, experts.groups),
+                    "at most n_group");
     return;
   }
   const std::int64_t reachable = experts.groups_per_token * (experts.routed_experts / experts.groups);
   if (experts.experts_per_token > reachable) {
-    config.fail("num_experts_per_tok",
-                fmt::format("a token cannot use {} of {} reachable experts", experts.experts_per_token, reachable),
-                "at most n_routed_experts / n_group * topk_group");
+    config.conflict("num_experts_per_tok",
+                    fmt::format("a token cannot use {} of {} reachable experts", experts.experts_per_token, reachable),
+                    "at most n_routed_experts / n_group * topk_group");
   }
 }
 
@@ -149,6 +150,34 @@ void fail_unknown_type(ConfigReader& config, const std::string& found) {
                           fmt::join(names, ", ")));
 }
 
+// An override that nothing asked for would change nothing.
+void refuse_unread(ConfigReader& config, const ConfigOverrides& overrides, const std::string& model_type) {
+  for (const auto& [key, value] : overrides) {
+    if (std::ranges::find(config.asked(), key) != config.asked().end()) continue;
+    const std::string nearest = nearest_name(key, config.asked());
+    config.fail(key, fmt::format("a model of type {} has no such key", model_type),
+                nearest.empty() ? fmt::format("one of {}", fmt::join(config.asked(), ", "))
+                                : fmt::format("did you mean 'model.{}'?", nearest));
+  }
+}
+
+Result<Architecture> read_architecture(const std::string& path, const ConfigOverrides& overrides) {
+  auto config = ConfigReader::open(path, overrides);
+  if (!config) return tl::unexpected(config.error());
+  Architecture model;
+  model.name = std::filesystem::path(path).stem().string();
+  model.model_type = config->text("model_type", "");
+  const auto* type = std::ranges::find(model_types, std::string_view(model.model_type), &ModelType::name);
+  if (type != model_types.end()) {
+    type->read(*config, model);
+    refuse_unread(*config, overrides, model.model_type);
+  } else {
+    fail_unknown_type(*config, model.model_type);
+  }
+  if (config->error()) return tl::unexpected(*config->error());
+  return model;
+}
+
 }  // namespace
 
 bool Architecture::is_moe_layer(std::int64_t layer) const {
@@ -163,20 +192,26 @@ std::int64_t Architecture::value_head_dim() const {
   return attention == AttentionKind::multi_head_latent ? latent.v_head_dim : head_dim;
 }
 
-Result<Architecture> load_architecture(const std::string& path) {
-  auto config = ConfigReader::open(path);
-  if (!config) return tl::unexpected(config.error());
-  Architecture model;
-  model.name = std::filesystem::path(path).stem().string();
-  model.model_type = config->text("model_type", "");
-  const auto* type = std::ranges::find(model_types, std::string_view(model.model_type), &ModelType::name);
-  if (type != model_types.end()) {
-    type->read(*config, model);
-  } else {
-    fail_unknown_type(*config, model.model_type);
+Result<Architecture> load_architecture(const std::string& path) { return read_architecture(path, {}); }
+
+Result<Architecture> load_architecture_of(const Plan& plan, const std::string& path) {
+  return read_architecture(path, plan.model.overrides).map_error([&plan](const Error& error) {
+    if (!plan.model.overrides.contains(error.key)) return error;
+    return plan_error(plan, error.kind, "model." + error.key, error.message, error.hint);
+  });
+}
+
+std::vector<std::string> config_keys() {
+  std::vector<std::string> keys = {"model_type"};
+  for (const ModelType& type : model_types) {
+    ConfigReader config = ConfigReader::empty();
+    Architecture model;
+    type.read(config, model);
+    for (const std::string& key : config.asked()) {
+      if (std::ranges::find(keys, key) == keys.end()) keys.push_back(key);
+    }
   }
-  if (config->error()) return tl::unexpected(*config->error());
-  return model;
+  return keys;
 }
 
 }  // namespace plumbline::model

@@ -9,6 +9,8 @@
 
 namespace plumbline::model {
 
+struct Plan;
+
 enum class AttentionKind { multi_head_latent, grouped_query };
 enum class ScoreFunction { sigmoid, softmax };
 
@@ -64,5 +66,12 @@ struct Architecture {
 // Reads deepseek_v3, deepseek_v2 and llama. Unknown keys are ignored, missing ones take Hugging Face's
 // defaults where it has one; only dimensions without a default are required.
 Result<Architecture> load_architecture(const std::string& path);
+
+// The same with the keys that the plan gives under [model] put over those of the file. A key that this type of
+// model does not read is an error; errors about the plan's keys name their place in the plan.
+Result<Architecture> load_architecture_of(const Plan& plan, const std::string& path);
+
+// Every key that any type of model reads.
+std::vector<std::string> config_keys();
 
 }  // namespace plumbline::model

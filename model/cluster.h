@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "model/cost/occupancy.h"
 #include "model/provenance.h"
 #include "model/units.h"
 
@@ -13,6 +14,7 @@ namespace plumbline::model {
 struct Device {
   std::string name;  // "h800-sxm"
   std::int64_t sms = 0;
+  SmResources sm;            // of each of them
   FlopsPerSecond bf16_peak;  // dense, datasheet
   FlopsPerSecond fp8_peak;   // dense, datasheet; 0 where the device has no FP8
   BytesPerSecond memory_bandwidth;

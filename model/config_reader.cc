@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <memory>
@@ -10,6 +11,8 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "model/text_file.h"
 
@@ -42,11 +45,14 @@ std::string shown(const json& value) {
 struct ConfigReader::Contents {
   std::string path;
   std::string text;
-  json object;
+  json object = json::object();
+  bool overridden = false;
+  std::vector<std::string> asked;
   std::optional<Error> error;
 
   // Null when the key is missing or null.
-  const json* find(std::string_view key) const {
+  const json* find(std::string_view key) {
+    if (std::ranges::find(asked, key) == asked.end()) asked.emplace_back(key);
     const auto found = object.find(std::string(key));
     return found == object.end() || found->is_null() ? nullptr : &*found;
   }
@@ -57,7 +63,7 @@ ConfigReader::~ConfigReader() = default;
 ConfigReader::ConfigReader(ConfigReader&&) noexcept = default;
 ConfigReader& ConfigReader::operator=(ConfigReader&&) noexcept = default;
 
-Result<ConfigReader> ConfigReader::open(const std::string& path) {
+Result<ConfigReader> ConfigReader::open(const std::string& path, const ConfigOverrides& overrides) {
   auto text = read_text_file(path);
   if (!text) return tl::unexpected(text.error());
   auto contents = std::make_unique<Contents>();
@@ -80,8 +86,15 @@ Result<ConfigReader> ConfigReader::open(const std::string& path) {
     error.message = "expected a JSON object";
     return tl::unexpected(error);
   }
+  for (const auto& [key, value] : overrides) {
+    json& entry = contents->object[key];
+    std::visit([&entry](const auto& alternative) { entry = alternative; }, value);
+  }
+  contents->overridden = !overrides.empty();
   return ConfigReader(std::move(contents));
 }
+
+ConfigReader ConfigReader::empty() { return ConfigReader(std::make_unique<Contents>()); }
 
 std::int64_t ConfigReader::integer(std::string_view key, std::int64_t minimum, std::optional<std::int64_t> missing) {
   const json* value = contents_->find(key);
@@ -149,6 +162,14 @@ void ConfigReader::fail(std::string_view key, std::string message, std::string h
   error.hint = std::move(hint);
   contents_->error = std::move(error);
 }
+
+void ConfigReader::conflict(std::string_view key, std::string message, std::string hint) {
+  const bool first = !contents_->error;
+  fail(key, std::move(message), std::move(hint));
+  if (first && contents_->overridden) contents_->error->kind = ErrorKind::infeasible;
+}
+
+const std::vector<std::string>& ConfigReader::asked() const { return contents_->asked; }
 
 const std::optional<Error>& ConfigReader::error() const { return contents_->error; }
 

@@ -8,7 +8,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "model/config_value.h"
 #include "model/error.h"
 
 namespace plumbline::model {
@@ -16,7 +18,10 @@ namespace plumbline::model {
 class ConfigReader {
  public:
   // Fails on an unreadable file, on a JSON syntax error (with its line) and on anything but an object.
-  static Result<ConfigReader> open(const std::string& path);
+  // `overrides` replace keys of the file or add to them.
+  static Result<ConfigReader> open(const std::string& path, const ConfigOverrides& overrides = {});
+  // Without a file: every key is missing.
+  static ConfigReader empty();
   ~ConfigReader();
   ConfigReader(ConfigReader&&) noexcept;
   ConfigReader& operator=(ConfigReader&&) noexcept;
@@ -31,6 +36,10 @@ class ConfigReader {
   bool is_null(std::string_view key) const;  // present and null
   // Records an error about a key, with the file and the key's line.
   void fail(std::string_view key, std::string message, std::string hint);
+  // The same for keys that are fine alone but contradict each other: infeasible once overrides take part.
+  void conflict(std::string_view key, std::string message, std::string hint);
+  // Every key that was asked for so far, in order.
+  const std::vector<std::string>& asked() const;
   const std::optional<Error>& error() const;
 
  private:

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/routing.h"
 #include "model/schedule/schedule.h"
 
 namespace plumbline::model {
@@ -169,6 +170,19 @@ std::optional<Error> derive_schedule(const Plan& plan, Layout& layout) {
   return std::nullopt;
 }
 
+std::optional<Error> check_rows_per_rank(const Plan& plan) {
+  const auto ranks = static_cast<std::int64_t>(plan.routing.rows_per_rank.size());
+  if (ranks == 0) return std::nullopt;
+  const std::string key = "routing.rows_per_rank";
+  if (ranks != plan.parallelism.expert)
+    return infeasible(plan, key, fmt::format("{} row counts for {} expert ranks", ranks, plan.parallelism.expert),
+                      "give one number for each of parallelism.expert ranks");
+  if (plan.routing.imbalance > 0)
+    return infeasible(plan, key, "row counts and routing.imbalance both say how uneven the ranks are",
+                      "give one of them");
+  return std::nullopt;
+}
+
 std::optional<Error> derive_experts(const Plan& plan, const Architecture& architecture, Layout& layout) {
   const auto& degrees = plan.parallelism;
   const std::int64_t routed = architecture.experts.routed_experts;
@@ -196,6 +210,15 @@ std::optional<Error> derive_experts(const Plan& plan, const Architecture& archit
     return infeasible(plan, key, fmt::format("{} routed experts do not divide over {} ranks", routed, degrees.expert),
                       fmt::format("use a divisor of {}", routed));
   }
+  const std::int64_t groups = groups_per_token(plan, architecture.experts);
+  const std::int64_t reachable = groups * (routed / architecture.experts.groups);
+  if (architecture.experts.experts_per_token > reachable) {
+    return infeasible(
+        plan, "routing.max_nodes_per_token",
+        fmt::format("a token cannot use {} of {} reachable experts", architecture.experts.experts_per_token, reachable),
+        fmt::format("{} of {} expert groups hold too few experts", groups, architecture.experts.groups));
+  }
+  if (auto error = check_rows_per_rank(plan)) return error;
   const std::int64_t directions = layout.two_directions ? 2 : 1;
   layout.experts_per_rank = routed / degrees.expert;
   layout.expert_replicas = ranks / group;

@@ -68,4 +68,14 @@ Memory memory(const Plan& plan, const Layout& layout, const StepProgram& program
   return result;
 }
 
+std::string shortage(const Memory& memory) {
+  constexpr double giga = 1e9;
+  for (const StageMemory& rank : memory.ranks) {
+    if (rank.peak_bytes <= memory.capacity_bytes) continue;
+    return fmt::format("does not fit: rank {} needs {:.1f} GB of {:.1f} GB; largest: {}", rank.rank,
+                       rank.peak_bytes / giga, memory.capacity_bytes / giga, rank.largest);
+  }
+  return "";
+}
+
 }  // namespace plumbline::model

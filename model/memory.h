@@ -16,4 +16,8 @@ namespace plumbline::model {
 // buffers inside communication libraries, fragmentation.
 Memory memory(const Plan& plan, const Layout& layout, const StepProgram& program, const ClusterShape& cluster);
 
+// "does not fit: rank 3 needs 95.3 GB of 84.9 GB; largest: activations, 40.1 GB", of the first rank that does not;
+// "" when all fit.
+std::string shortage(const Memory& memory);
+
 }  // namespace plumbline::model

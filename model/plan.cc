@@ -86,6 +86,21 @@ std::optional<Error> assign(const toml::node& node, Precision& field) {
   return std::nullopt;
 }
 
+std::optional<Error> assign(const toml::node& node, ConfigValue& field) {
+  if (const auto* value = node.as_string()) {
+    field = **value;
+  } else if (const auto* integer = node.as_integer()) {
+    field = **integer;
+  } else if (const auto* number = node.as_floating_point()) {
+    field = **number;
+  } else if (const auto* flag = node.as_boolean()) {
+    field = **flag;
+  } else {
+    return mismatch("a number, a string, true or false", node);
+  }
+  return std::nullopt;
+}
+
 template <class T>
 std::optional<Error> assign(const toml::node& node, std::vector<T>& field) {
   const toml::array* array = node.as_array();
@@ -109,7 +124,17 @@ std::optional<Error> read_value(std::string_view key, const toml::node& node, st
   return read_value(key, node, field.emplace());
 }
 
+// Which keys of the model the plan gives; read_fields fills in their values.
+void name_model_overrides(const Document& document, Plan& plan) {
+  const toml::table* section = document.root["model"].as_table();
+  if (section == nullptr) return;
+  for (const auto& [key, value] : *section) {
+    if (key.str() != "config") plan.model.overrides.try_emplace(std::string(key.str()));
+  }
+}
+
 std::optional<Error> read_fields(const Document& document, Plan& plan) {
+  name_model_overrides(document, plan);
   std::optional<Error> failure;
   visit_fields(plan, [&](std::string_view key, auto& field) {
     const toml::node* node = document.root.at_path(key).node();

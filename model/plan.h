@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/config_value.h"
 #include "model/data_type.h"
 #include "model/error.h"
 
@@ -23,6 +24,7 @@ struct RunPhase {  // a phase whose cost is stated, not predicted
 struct Plan {
   struct {
     std::string config;
+    ConfigOverrides overrides;  // other keys of [model]: those of the config.json, put over what the file says
   } model;
   struct {
     std::string topology;
@@ -64,7 +66,9 @@ struct Plan {
     std::vector<std::string> operators;
   } recompute;
   struct {
-    std::int64_t communication_sms = 0;
+    std::int64_t communication_sms = 0;               // 0: none set aside
+    std::string sm_policy = "static";                 // static | none | dynamic (model/cost/sm_partition.h)
+    std::string communication_kernels = "deepep-v1";  // family of the profile (model/cost/sm_curve.h)
     bool gradient_reduce = true;
     bool parameter_gather = true;
     double gradient_bucket_bytes = 40e6;
@@ -72,6 +76,7 @@ struct Plan {
   struct {
     std::optional<std::int64_t> max_nodes_per_token;  // default: topk_group of the model, else unlimited
     double imbalance = 0;                             // coefficient of variation of expert rows between ranks
+    std::vector<std::int64_t> rows_per_rank;          // of one layer, a number for each expert-parallel rank
   } routing;
   struct {
     double bytes_per_token = 4;
@@ -94,10 +99,12 @@ struct Plan {
 Error plan_error(const Plan& plan, ErrorKind kind, std::string key, std::string message, std::string hint);
 
 // Calls visit(key, field) for every scalar and list key of the plan, in file order. The one list from
-// which reading, unknown-key checks, printing and JSON follow. ([[run.phase]] is handled beside it.)
+// which reading, unknown-key checks, printing and JSON follow. ([[run.phase]] is handled beside it; of the
+// model's own keys those that the plan gives are visited.) The key lives as long as the call.
 template <class PlanType, class Visitor>
 void visit_fields(PlanType& plan, Visitor&& visit) {
   visit("model.config", plan.model.config);
+  for (auto& [key, value] : plan.model.overrides) visit("model." + key, value);
   visit("cluster.topology", plan.cluster.topology);
   visit("cluster.gpus", plan.cluster.gpus);
   visit("cluster.profile", plan.cluster.profile);
@@ -126,11 +133,14 @@ void visit_fields(PlanType& plan, Visitor&& visit) {
   visit("recompute.policy", plan.recompute.policy);
   visit("recompute.operators", plan.recompute.operators);
   visit("overlap.communication_sms", plan.overlap.communication_sms);
+  visit("overlap.sm_policy", plan.overlap.sm_policy);
+  visit("overlap.communication_kernels", plan.overlap.communication_kernels);
   visit("overlap.gradient_reduce", plan.overlap.gradient_reduce);
   visit("overlap.parameter_gather", plan.overlap.parameter_gather);
   visit("overlap.gradient_bucket_bytes", plan.overlap.gradient_bucket_bytes);
   visit("routing.max_nodes_per_token", plan.routing.max_nodes_per_token);
   visit("routing.imbalance", plan.routing.imbalance);
+  visit("routing.rows_per_rank", plan.routing.rows_per_rank);
   visit("input.bytes_per_token", plan.input.bytes_per_token);
   visit("run.tokens", plan.run.tokens);
   visit("run.price_usd_per_gpu_hour", plan.run.price_usd_per_gpu_hour);

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/architecture.h"
 #include "model/error.h"
 #include "model/plan.h"
 
@@ -32,7 +33,11 @@ std::string nearest_by_leaf(std::string_view leaf, const std::vector<std::string
 std::vector<std::string> plan_keys() {
   std::vector<std::string> keys;
   const Plan plan;
-  visit_fields(plan, [&](std::string_view key, const auto&) { keys.emplace_back(key); });
+  visit_fields(plan, [&](std::string_view key, const auto&) {
+    keys.emplace_back(key);
+    if (key != "model.config") return;
+    for (const std::string& name : config_keys()) keys.push_back("model." + name);
+  });
   keys.emplace_back("run.phase");
   return keys;
 }

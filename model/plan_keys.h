@@ -7,7 +7,7 @@
 
 namespace plumbline::model {
 
-std::vector<std::string> plan_keys();      // every dotted key, run.phase included, in file order
+std::vector<std::string> plan_keys();      // every dotted key in file order, run.phase and any model's keys included
 std::vector<std::string> plan_sections();  // "model", "cluster", ...
 
 // "did you mean 'parallelism.pipeline'?": the nearest key of the same section, else one of that name in

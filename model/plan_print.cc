@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "model/plan.h"
@@ -37,6 +38,9 @@ std::string text_of(double value) {
 }
 std::string text_of(bool value) { return value ? "true" : "false"; }
 std::string text_of(Precision value) { return text_of(std::string(to_string(value))); }
+std::string text_of(const ConfigValue& value) {
+  return std::visit([](const auto& alternative) { return text_of(alternative); }, value);
+}
 
 template <class T>
 std::string text_of(const std::vector<T>& values) {
@@ -59,7 +63,7 @@ std::string line_of(std::string_view name, const std::optional<T>& value) {
 
 std::string to_toml(const Plan& plan) {
   std::string text;
-  std::string_view current;
+  std::string current;
   visit_fields(plan, [&](std::string_view key, const auto& field) {
     const std::size_t dot = key.find('.');
     const std::string_view section = key.substr(0, dot);

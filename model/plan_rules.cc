@@ -32,6 +32,7 @@ struct Range {
 Range range_of(std::string_view key) {
   if (key == "parallelism.zero_stage") return {0, 3};
   if (key == "overlap.communication_sms") return {0, 1'000'000};
+  if (key == "routing.rows_per_rank") return {0, 1'000'000'000};
   if (key.starts_with("parallelism.") || key.starts_with("schedule.")) return {1, 1'000'000};
   return {1, 1'000'000'000};
 }
@@ -78,6 +79,7 @@ std::optional<Error> check_plan_value(std::string_view key, double value) {
 std::optional<Error> check_plan_value(std::string_view key, const std::string& value) {
   if (value.empty()) return refuse("must not be empty", "");
   if (key == "recompute.policy") return check_word(value, {"none", "selective", "full"});
+  if (key == "overlap.sm_policy") return check_word(value, {"static", "none", "dynamic"});
   if (key == "schedule.kind") {
     const auto kind = find_schedule(value);
     if (!kind) return refuse(kind.error().message, kind.error().hint);

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/config_value.h"
 #include "model/data_type.h"
 #include "model/error.h"
 
@@ -21,6 +22,8 @@ std::optional<Error> check_plan_value(std::string_view key, const std::vector<st
 std::optional<Error> check_plan_value(std::string_view key, const std::vector<std::string>& values);
 inline std::optional<Error> check_plan_value(std::string_view, bool) { return std::nullopt; }
 inline std::optional<Error> check_plan_value(std::string_view, Precision) { return std::nullopt; }
+// Whoever reads the model checks its keys.
+inline std::optional<Error> check_plan_value(std::string_view, const ConfigValue&) { return std::nullopt; }
 
 // "did you mean 'x'? " in front of "one of a, b, c", the first part only when a name is near.
 std::string choice_hint(std::string_view found, const std::vector<std::string>& choices);

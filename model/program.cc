@@ -7,7 +7,6 @@
 #include <tuple>
 
 #include "model/layers/blocks.h"
-#include "model/routing.h"
 #include "model/slot_template.h"
 #include "model/stage_optimizer.h"
 
@@ -28,7 +27,8 @@ RecomputePolicy recompute_policy(const Plan& plan) {
   return policy;
 }
 
-LayerContext layer_context(const Plan& plan, const Architecture& architecture, const Layout& layout) {
+LayerContext layer_context(const Plan& plan, const Architecture& architecture, const Layout& layout,
+                           const RoutingSpread& spread) {
   LayerContext c;
   c.architecture = architecture;
   c.gemm = plan.precision.gemm;
@@ -39,9 +39,8 @@ LayerContext layer_context(const Plan& plan, const Architecture& architecture, c
   c.tokens = layout.tokens_per_micro_batch;
   c.sequence_length = plan.batch.sequence_length;
   c.expert_parallel = plan.parallelism.expert;
-  const MixtureOfExperts& e = architecture.experts;
-  c.groups_per_token = std::min(plan.routing.max_nodes_per_token.value_or(e.groups_per_token), e.groups);
-  c.distinct_ranks_per_token = routing_spread(e, c.groups_per_token, c.expert_parallel, 1).ranks_per_token;
+  c.groups_per_token = groups_per_token(plan, architecture.experts);
+  c.distinct_ranks_per_token = spread.ranks_per_token;
   c.shares_embedding = layout.embedding_beside_head;
   return c;
 }
@@ -54,11 +53,11 @@ std::int32_t index_of(std::map<Key, std::int32_t>& known, const Key& key) {
 
 class Compiler {
  public:
-  Compiler(const Plan& plan, const Architecture& architecture, const Layout& layout)
+  Compiler(const Plan& plan, const Architecture& architecture, const Layout& layout, const RoutingSpread& spread)
       : plan_(plan),
         architecture_(architecture),
         layout_(layout),
-        context_(layer_context(plan, architecture, layout)) {}
+        context_(layer_context(plan, architecture, layout, spread)) {}
 
   Result<StepProgram> run() {
     const Result<const ScheduleKind*> kind = find_schedule(plan_.schedule.kind);
@@ -130,7 +129,15 @@ class Compiler {
 }  // namespace
 
 Result<StepProgram> compile(const Plan& plan, const Architecture& architecture, const Layout& layout) {
-  return Compiler(plan, architecture, layout).run();
+  const MixtureOfExperts& experts = architecture.experts;
+  const std::int64_t any_node = 1;  // the ranks of a token do not depend on the nodes
+  return compile(plan, architecture, layout,
+                 routing_spread(experts, groups_per_token(plan, experts), plan.parallelism.expert, any_node));
+}
+
+Result<StepProgram> compile(const Plan& plan, const Architecture& architecture, const Layout& layout,
+                            const RoutingSpread& spread) {
+  return Compiler(plan, architecture, layout, spread).run();
 }
 
 std::string span_name(Section section, Phase phase) {

@@ -12,6 +12,7 @@
 #include "model/graph/graph.h"
 #include "model/layout.h"
 #include "model/plan.h"
+#include "model/routing.h"
 #include "model/schedule/schedule.h"
 #include "model/schedule/transfers.h"
 #include "model/timeline.h"
@@ -57,8 +58,12 @@ struct StepProgram {
   Bytes gradient_hop;                                      // backward
 };
 
-// plan and layout must belong together (make_layout succeeded).
+// plan and layout must belong together (make_layout succeeded). The spread of the tokens over the expert-parallel
+// ranks decides how many tokens a rank receives; whoever has it already gives it, since its estimate takes longer
+// than all the rest.
 Result<StepProgram> compile(const Plan& plan, const Architecture& architecture, const Layout& layout);
+Result<StepProgram> compile(const Plan& plan, const Architecture& architecture, const Layout& layout,
+                            const RoutingSpread& spread);
 
 // "attn(F)", "mlp(W)", "dispatch(B)": the span names of the published H800 profile. Phase I prints as B.
 std::string span_name(Section section, Phase phase);

@@ -15,12 +15,6 @@ bool is_grouped_weight_gradient(const Operator& op) {
   return op.kind == OperatorKind::grouped_matmul && op.phase == Phase::W;
 }
 
-// What prepares the operands of grouped weight gradients.
-bool is_preparation(const Operator& op) {
-  return op.kind == OperatorKind::cast_transpose || op.kind == OperatorKind::permute_transpose ||
-         op.kind == OperatorKind::gather_rows;
-}
-
 class Composer {
  public:
   Composer(const std::vector<StageKind>& stage_kinds, const std::vector<Graph>& blocks)
@@ -96,16 +90,17 @@ class Composer {
 
   // The experts' weight gradients alternate between two streams, so that one fills the other's tail.
   void weight_gradients(const Place& place, const std::vector<std::uint16_t>& operators) {
-    const Graph& g = graph(place);
-    std::vector<std::uint16_t> before, grouped, after;
-    for (std::uint16_t i : operators) {
-      const Operator& op = g.operators[i];
-      (is_grouped_weight_gradient(op) ? grouped : is_preparation(op) ? before : after).push_back(i);
+    std::vector<std::uint16_t> plain;
+    for (const std::uint16_t i : operators) {
+      if (!is_grouped_weight_gradient(graph(place).operators[i])) {
+        plain.push_back(i);
+        continue;
+      }
+      append(place, Phase::W, Section::mlp, Stream::compute, 1, std::exchange(plain, {}));
+      append(place, Phase::W, Section::mlp, Stream::weight_gradient, 0.5, {i});
+      append(place, Phase::W, Section::mlp, Stream::compute, 0.5, {i});
     }
-    append(place, Phase::W, Section::mlp, Stream::compute, 1, before);
-    append(place, Phase::W, Section::mlp, Stream::weight_gradient, 0.5, grouped);
-    append(place, Phase::W, Section::mlp, Stream::compute, 0.5, grouped);
-    append(place, Phase::W, Section::mlp, Stream::compute, 1, after);
+    append(place, Phase::W, Section::mlp, Stream::compute, 1, plain);
   }
 
   void forward_block(const Place& p) {

@@ -13,22 +13,12 @@
 namespace plumbline::reports {
 namespace {
 
-// A field with a comma, quote or line break is quoted, its quotes doubled (RFC 4180).
-std::string field(std::string_view text) {
-  if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"') quoted += '"';
-    quoted += c;
-  }
-  return quoted + '"';
-}
-
 class Writer {
  public:
   void row(std::string_view metric, std::optional<double> value, std::string_view unit) {
     const bool known = value && std::isfinite(*value);
-    fmt::format_to(std::back_inserter(out_), "{},{},{}\n", field(metric), known ? fmt::format("{}", *value) : "", unit);
+    fmt::format_to(std::back_inserter(out_), "{},{},{}\n", csv_field(metric), known ? fmt::format("{}", *value) : "",
+                   unit);
   }
   void per_op(std::string_view metric, const model::PerOp& values) {
     for (std::size_t i = 0; i < values.size(); ++i) {
@@ -53,6 +43,8 @@ void write_step(Writer& out, const model::StepTimes& step) {
   out.row("step.exposed_communication_s", step.exposed_communication_s, "s");
   out.row("step.optimizer_s", step.optimizer_s, "s");
   out.per_op("step.slots_s", step.slots_s);
+  out.per_op("step.slots_mean_s", step.slots_mean_s);
+  out.per_op("step.exposed_mean_s", step.exposed_mean_s);
   out.per_op("step.chunk_s", step.chunk_s);
   for (const auto& part : step.breakdown) out.row("step.breakdown_s." + part.name, part.seconds, "s");
 }
@@ -89,6 +81,16 @@ void write_memory(Writer& out, const model::Memory& memory) {
 }
 
 }  // namespace
+
+std::string csv_field(std::string_view text) {
+  if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"') quoted += '"';
+    quoted += c;
+  }
+  return quoted + '"';
+}
 
 std::string to_csv(const model::StepResult& result) {
   Writer out;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <variant>
+
 #include "reports/format.h"
 
 namespace plumbline::reports {
@@ -27,7 +29,12 @@ std::string model_name(const model::Plan& plan) {
   const std::size_t slash = path.find_last_of('/');
   std::string name = slash == std::string::npos ? path : path.substr(slash + 1);
   if (name.ends_with(".json")) name.resize(name.size() - 5);
-  return name;
+  std::string changes;
+  for (const auto& [key, value] : plan.model.overrides) {
+    const auto text = [](const auto& alternative) { return fmt::format("{}", alternative); };
+    changes += fmt::format("{}{} {}", changes.empty() ? "" : ", ", key, std::visit(text, value));
+  }
+  return changes.empty() ? name : fmt::format("{} ({})", name, changes);
 }
 
 std::string hardware(const model::Plan& plan, const model::StepResult& result) {

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string_view>
 #include <type_traits>
+#include <variant>
 #include <vector>
 
 #include "model/version.h"
@@ -23,6 +24,8 @@ template <class T>
 Json value_of(const T& value) {
   if constexpr (std::is_same_v<T, model::Precision>) {
     return Json(model::to_string(value));
+  } else if constexpr (std::is_same_v<T, model::ConfigValue>) {
+    return std::visit([](const auto& alternative) { return Json(alternative); }, value);
   } else {
     return Json(value);
   }
@@ -63,7 +66,9 @@ Json step_of(const model::StepTimes& step) {
                {"optimizer_s", value_of(step.optimizer_s)},
                {"slots_s", per_op(step.slots_s)},
                {"chunk_s", per_op(step.chunk_s)},
-               {"slot_counts", per_op(step.slot_counts)}};
+               {"slot_counts", per_op(step.slot_counts)},
+               {"slots_mean_s", per_op(step.slots_mean_s)},
+               {"exposed_mean_s", per_op(step.exposed_mean_s)}};
   Json& breakdown = json["breakdown_s"] = Json::object();
   for (const auto& part : step.breakdown) breakdown[part.name] = part.seconds;
   return json;
@@ -145,6 +150,10 @@ std::string to_json(const model::StepResult& result, const model::Plan& plan) {
   json["plan"] = plan_of(plan);
   return text_of(json);
 }
+
+std::string plan_json(const model::Plan& plan) { return text_of(plan_of(plan)); }
+
+std::string step_json(const model::StepTimes& step) { return text_of(step_of(step)); }
 
 std::string memory_to_json(const model::Memory& memory, const model::Plan& plan) {
   Json json = envelope();

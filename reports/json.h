@@ -10,6 +10,10 @@
 namespace plumbline::reports {
 
 std::string to_json(const model::StepResult& result, const model::Plan& plan);
+// The objects `plan` and `step` alone, for outputs that are put together elsewhere.
+std::string plan_json(const model::Plan& plan);
+std::string step_json(const model::StepTimes& step);
+
 std::string memory_to_json(const model::Memory& memory, const model::Plan& plan);
 
 }  // namespace plumbline::reports

@@ -8,6 +8,7 @@
 #include <limits>
 #include <string_view>
 
+#include "reports/chart_style.h"
 #include "reports/format.h"
 
 namespace plumbline::reports {
@@ -15,19 +16,9 @@ namespace {
 
 constexpr double left = 76, top = 64, plot_width = 760, plot_height = 420, legend_height = 22, right_margin = 150;
 constexpr double tera = 1e12;
-constexpr std::size_t colours = 6;
 
 constexpr std::string_view style = R"css(<style>
-svg { --page: #fff; --text: #1c2330; --soft: #5b6676; --line: #dfe4ea; --roof: #1c2330;
-  --s0: #2f6fd0; --s1: #c2571a; --s2: #2f8f6b; --s3: #7b4fd1; --s4: #b08a00; --s5: #6b7686; }
-@media (prefers-color-scheme: dark) { svg { --page: #12161d; --text: #e6eaf1; --soft: #9aa6b8; --line: #2b3340;
-  --roof: #e6eaf1; --s0: #6aa5f5; --s1: #f0935a; --s2: #57c79d; --s3: #b096f5; --s4: #e3c04a; --s5: #a3adba; } }
-text { font: 12px system-ui, "Liberation Sans", "DejaVu Sans", sans-serif; fill: var(--soft); }
-.title { font-size: 16px; font-weight: 600; fill: var(--text); } .page { fill: var(--page); }
-.grid { stroke: var(--line); } .frame { fill: none; stroke: var(--soft); }
-.roof { fill: none; stroke: var(--roof); stroke-width: 1.5; } .roof-name { fill: var(--text); }
-.s0 { fill: var(--s0); stroke: var(--s0); } .s1 { fill: var(--s1); stroke: var(--s1); } .s2 { fill: var(--s2); stroke: var(--s2); }
-.s3 { fill: var(--s3); stroke: var(--s3); } .s4 { fill: var(--s4); stroke: var(--s4); } .s5 { fill: var(--s5); stroke: var(--s5); }
+.roof { fill: none; stroke: var(--text); stroke-width: 1.5; } .roof-name { fill: var(--text); }
 circle { fill-opacity: .75; stroke-width: 1.2; } circle.hollow { fill-opacity: 0; }
 </style>
 )css";
@@ -93,8 +84,8 @@ class Picture {
     const double height = top + plot_height + 62 + legend_height;
     add(R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {} {}" width="{}" height="{}" role="img" )"
         R"(aria-label="Roofline of {}: TFLOP/s against FLOP per byte">)"
-        "\n{}",
-        width, height, width, height, escape_html(roofline_.title), style);
+        "\n{}{}",
+        width, height, width, height, escape_html(roofline_.title), chart_style, style);
     add(R"(<rect class="page" width="{}" height="{}"/>)"
         "\n",
         width, height);
@@ -177,7 +168,7 @@ class Picture {
 
   std::string css_class(const std::string& series) const {
     const auto index = static_cast<std::size_t>(std::ranges::find(series_, series) - series_.begin());
-    return fmt::format("s{}", index % colours);
+    return fmt::format("s{}", index % chart_colours);
   }
 
   void add_point(const Roofline::Point& point) {

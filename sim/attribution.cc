@@ -20,7 +20,6 @@ double peak_seconds(const model::Graph& graph, const model::Operator& op, const 
 Attribution attribute(const model::StepProgram& program, const model::SlotTemplate& slot, const CostModels& costs,
                       const model::Device& device) {
   Attribution result;
-  const std::int64_t sms = compute_sms(slot, costs);
   for (const model::Segment& segment : slot.segments) {
     const model::Graph& graph = program.blocks[segment.block];
     for (std::uint16_t index : segment.operators) {
@@ -33,8 +32,8 @@ Attribution attribute(const model::StepProgram& program, const model::SlotTempla
         continue;
       }
       if (segment.stream == model::Stream::communication) continue;
-      const model::KernelTime time = costs.kernels.time(graph, op, {sms, 1.0});
-      result.classes[std::string(model::breakdown_name(kind))] += segment.share * time.alone;
+      const model::KernelTime time = costs.kernels.time(graph, op, costs.partition.beside(model::Neighbour::none));
+      result.classes[std::string(model::breakdown_name(kind))] += segment.share * time.seconds;
       for (const model::Share& share : time.shares)
         if (share.index >= 0) result.constants[share.index] += segment.share * share.seconds;
     }

@@ -2,8 +2,13 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
+#include <limits>
+#include <utility>
 
 namespace plumbline::sim {
+
+using model::Neighbour;
 
 namespace {
 
@@ -18,23 +23,24 @@ void Lane::start(const SlotWork& work) {
   work_ = work;
   slot_start_ = loop_.now();
   for (auto& queue : queues_) queue.clear();
-  for (std::size_t i = 0; i < work.slot->segments.size(); ++i)
-    queues_[static_cast<std::size_t>(work.slot->segments[i].stream)].push_back(static_cast<std::uint32_t>(i));
+  for (std::size_t i = 0; i < work.segments->size(); ++i)
+    queues_[static_cast<std::size_t>((*work.segments)[i].stream)].push_back(static_cast<std::uint32_t>(i));
   for (Active& active : active_) {
     active.stage = Stage::idle;
     active.next = 0;
   }
-  left_ = work.slot->segments.size();
+  left_ = work.segments->size();
   done_.assign(left_, false);
   if (left_ == 0) return listener_.slot_ended(*this);
   start_ready();
 }
 
 bool Lane::ready(std::uint32_t segment) const {
-  return std::ranges::all_of(work_.slot->segments[segment].waits, [this](std::uint16_t wait) { return done_[wait]; });
+  return std::ranges::all_of((*work_.segments)[segment].waits, [this](std::uint16_t wait) { return done_[wait]; });
 }
 
 void Lane::start_ready() {
+  seat_if_free();  // it waits longer than any kernel that has not begun
   for (std::size_t stream = 0; stream < streams; ++stream) {
     Active& active = active_[stream];
     if (active.stage != Stage::idle || active.next == queues_[stream].size()) continue;
@@ -42,7 +48,7 @@ void Lane::start_ready() {
     if (!ready(segment)) continue;
     ++active.next;
     active.segment = segment;
-    active.run = {loop_.now(), loop_.now(), loop_.now(), 0};
+    active.run = {loop_.now(), loop_.now(), loop_.now(), loop_.now(), 0};
     enter(stream, stream == communication ? Stage::prepare : Stage::compute);
   }
   refresh_rates();
@@ -66,27 +72,103 @@ bool Lane::computing() const {
   return active_[compute].stage == Stage::compute || active_[weight_gradient].stage == Stage::compute;
 }
 
-bool Lane::transferring() const { return active_[communication].stage == Stage::transfer; }
+bool Lane::sharing() const {
+  return active_[compute].stage == Stage::compute && active_[weight_gradient].stage == Stage::compute;
+}
 
-double Lane::stage_seconds(const Active& active) const {
+Neighbour Lane::communication_state() const {
+  switch (active_[communication].stage) {
+    case Stage::meet:
+    case Stage::notify:
+      return Neighbour::waiting;
+    case Stage::transfer:
+      return Neighbour::transferring;
+    default:
+      return Neighbour::none;
+  }
+}
+
+// Two matrix products at once: the SMs go to the blocks of the one that began first, what is left to the
+// other (infinite where nothing is). Segments of several kernels take turns, so they share evenly. Others
+// share the memory.
+double Lane::sharing_slowdown(std::size_t stream, Neighbour state) const {
+  const std::size_t other = stream == compute ? weight_gradient : compute;
+  const auto width = [&](std::size_t s) {
+    return static_cast<double>((*work_.times)[active_[s].segment].width[static_cast<std::size_t>(state)]);
+  };
+  const std::int64_t held = state == Neighbour::none ? 0 : (*work_.times)[active_[communication].segment].held;
+  const auto free = static_cast<double>(work_.device_sms - held);
+  if (width(stream) == 0 || width(other) == 0) return 2;
+  if (!work_.kernel_by_kernel) return std::max(1.0, (width(stream) + width(other)) / free);
+  const bool first = std::pair(active_[stream].run.start, stream) < std::pair(active_[other].run.start, other);
+  const double left = free - (first ? 0 : width(other));
+  return left > 0 ? std::max(1.0, width(stream) / left) : std::numeric_limits<double>::infinity();
+}
+
+double Lane::stage_seconds(std::size_t stream) const {
+  const Active& active = active_[stream];
   const SegmentTime& time = (*work_.times)[active.segment];
   switch (active.stage) {
     case Stage::compute: {
-      const double extra = rows(active.segment) - 1;
-      const double seconds =
-          transferring() ? time.beside + extra * time.beside_per_row : time.alone + extra * time.alone_per_row;
-      const bool shared = active_[compute].stage == Stage::compute && active_[weight_gradient].stage == Stage::compute;
-      return std::max(0.0, seconds) * (shared ? 2 : 1);  // two compute streams share the SMs evenly
+      const Neighbour state = communication_state();
+      const auto s = static_cast<std::size_t>(state);
+      const double seconds = time.compute[s] + (rows(active.segment) - 1) * time.compute_per_row[s];
+      return std::max(0.0, seconds) * (sharing() ? sharing_slowdown(stream, state) : 1);
     }
     case Stage::prepare:
-      return time.prepare;
+      return computing() ? time.prepare_beside : time.prepare;
+    case Stage::seat:
+      return drain_;
     case Stage::notify:
       return time.notify;
     case Stage::transfer:
-      return computing() ? time.beside : time.alone;
+      return computing() ? time.transfer_beside : time.transfer;
     default:
       return 0;
   }
+}
+
+// Persistent kernels that run keep their SMs to the end. Before the meeting they were launched without a
+// communication kernel beside them, before the transfer with one.
+bool Lane::seats_taken(Stage wanted) const {
+  const std::int64_t held = (*work_.times)[active_[communication].segment].held;
+  if (held == 0) return false;
+  const auto state = static_cast<std::size_t>(wanted == Stage::meet ? Neighbour::none : Neighbour::waiting);
+  std::int64_t taken = 0;
+  for (const std::size_t stream : {compute, weight_gradient})
+    if (active_[stream].stage == Stage::compute) taken += (*work_.times)[active_[stream].segment].width[state];
+  return taken > work_.device_sms - held;
+}
+
+// Of several running kernels the first to end gives its SMs.
+double Lane::mean_drain() const {
+  double rate = 0;
+  for (const std::size_t stream : {compute, weight_gradient}) {
+    const double drain = (*work_.times)[active_[stream].segment].drain;
+    if (active_[stream].stage == Stage::compute && drain > 0) rate += 1 / drain;
+  }
+  return rate > 0 ? 1 / rate : 0;
+}
+
+void Lane::take_seat(Stage wanted) {
+  if (!seats_taken(wanted)) return begin(wanted);
+  active_[communication].seated = wanted;
+  drain_ = mean_drain();
+  enter(communication, Stage::seat);
+  refresh_rates();
+}
+
+void Lane::seat_if_free() {
+  const Active& active = active_[communication];
+  if (active.stage == Stage::seat && !seats_taken(active.seated)) begin(active.seated);
+}
+
+void Lane::begin(Stage stage) {
+  Active& active = active_[communication];
+  enter(communication, stage);
+  (stage == Stage::meet ? active.run.arrival : active.run.transfer) = loop_.now();
+  refresh_rates();
+  if (stage == Stage::meet) listener_.arrived(*this, active.segment);
 }
 
 void Lane::reschedule(std::size_t stream, double seconds) {
@@ -97,6 +179,7 @@ void Lane::reschedule(std::size_t stream, double seconds) {
   active.seconds = seconds;
   active.since = now;
   ++active.version;
+  if (std::isinf(seconds)) return;  // it stands still until somebody leaves
   const std::uint64_t argument = (static_cast<std::uint64_t>(active.version) << 8) | stream;
   loop_.at(now + to_time(active.remaining * seconds), {this, 0, 0, argument});
 }
@@ -106,7 +189,8 @@ void Lane::refresh_rates() {
   for (std::size_t stream = 0; stream < streams; ++stream) {
     Active& active = active_[stream];
     if (active.stage == Stage::idle || active.stage == Stage::meet) continue;
-    const double seconds = stage_seconds(active);
+    if (active.stage == Stage::seat && work_.kernel_by_kernel) continue;  // ends with a kernel, not with time
+    const double seconds = stage_seconds(stream);
     if (seconds != active.seconds) reschedule(stream, seconds);
   }
 }
@@ -128,17 +212,14 @@ void Lane::handle(std::uint32_t /*code*/, std::uint64_t argument) {
 }
 
 void Lane::finish_stage(std::size_t stream) {
-  Active& active = active_[stream];
-  switch (active.stage) {
+  switch (active_[stream].stage) {
     case Stage::prepare:
-      active.run.arrival = loop_.now();
-      enter(stream, Stage::meet);
-      refresh_rates();
-      return listener_.arrived(*this, active.segment);
+      active_[stream].run.prepared = loop_.now();
+      return take_seat(Stage::meet);
+    case Stage::seat:
+      return begin(active_[stream].seated);
     case Stage::notify:
-      active.run.transfer = loop_.now();
-      enter(stream, Stage::transfer);
-      return refresh_rates();
+      return take_seat(Stage::transfer);
     default:
       return end_segment(stream);
   }

@@ -14,9 +14,9 @@ namespace plumbline::sim {
 
 class Lane;
 
-// When a segment ran. A communication segment arrives at its group's meeting, then transfers.
+// When a segment ran. A communication segment prepares, finds its SMs, arrives at its group's meeting, then transfers.
 struct SegmentRun {
-  Time start = 0, arrival = 0, transfer = 0, end = 0;
+  Time start = 0, prepared = 0, arrival = 0, transfer = 0, end = 0;
 };
 
 // Told what happens on a lane.
@@ -32,11 +32,13 @@ class LaneListener {
 };
 
 // What one run of a template needs: its segments, their times, and this rank's rows over the expected
-// ones per segment (nullptr: all 1).
+// ones per segment (nullptr: all 1). SMs that nobody counts are 0.
 struct SlotWork {
-  const model::SlotTemplate* slot = nullptr;
+  const std::vector<model::Segment>* segments = nullptr;
   const std::vector<SegmentTime>* times = nullptr;
   const std::vector<double>* row_scales = nullptr;
+  std::int64_t device_sms = 0;
+  bool kernel_by_kernel = false;  // a segment is one kernel: who waits for SMs waits until it ends
 };
 
 class Lane final : public Handler {
@@ -53,9 +55,11 @@ class Lane final : public Handler {
   void handle(std::uint32_t code, std::uint64_t argument) override;
 
  private:
-  enum class Stage : std::uint8_t { idle, compute, prepare, meet, notify, transfer };
+  // Before meet and transfer a communication kernel takes its SMs; seat: it waits for them.
+  enum class Stage : std::uint8_t { idle, compute, prepare, seat, meet, notify, transfer };
   struct Active {  // what runs on a stream
     Stage stage = Stage::idle;
+    Stage seated = Stage::idle;  // what follows a seat
     std::uint32_t segment = 0;
     std::size_t next = 0;  // position in the stream's list of segments
     double remaining = 0;  // share of the stage that is left
@@ -72,11 +76,18 @@ class Lane final : public Handler {
   void finish_stage(std::size_t stream);
   void end_segment(std::size_t stream);
   void refresh_rates();
-  double stage_seconds(const Active& active) const;
+  double stage_seconds(std::size_t stream) const;
   void reschedule(std::size_t stream, double seconds);
   double rows(std::uint32_t segment) const;
   bool computing() const;
-  bool transferring() const;
+  bool sharing() const;  // both compute streams run
+  model::Neighbour communication_state() const;
+  double sharing_slowdown(std::size_t stream, model::Neighbour state) const;
+  bool seats_taken(Stage wanted) const;
+  double mean_drain() const;
+  void take_seat(Stage wanted);
+  void seat_if_free();
+  void begin(Stage communication_stage);
   void account_compute();
 
   Loop& loop_;
@@ -85,6 +96,7 @@ class Lane final : public Handler {
   SlotWork work_;
   std::array<Active, streams> active_;
   std::array<std::vector<std::uint32_t>, streams> queues_;
+  double drain_ = 0;  // seconds in the present seat
   std::vector<bool> done_;
   std::size_t left_ = 0;
   Time slot_start_ = 0, compute_busy_ = 0, busy_since_ = 0;

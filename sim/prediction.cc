@@ -34,21 +34,22 @@ void Prediction::time_templates() {
 }
 
 void Prediction::wait_for_stragglers(std::size_t index) {
-  const double imbalance = inputs_.plan.routing.imbalance;
-  const std::int64_t ranks = inputs_.plan.parallelism.expert;
-  if (imbalance == 0 || ranks == 1) return;
-  const GroupRun group = run_group(program_.templates[index], template_times_[index], ranks, imbalance, seed + index);
+  const model::Plan& plan = inputs_.plan;
+  const Imbalance imbalance = {plan.routing.imbalance, relative_rows(plan.routing.rows_per_rank), seed + index};
+  if (plan.parallelism.expert == 1 || imbalance.even()) return;
+  const GroupRun group = run_group(program_.templates[index], template_times_[index], plan.parallelism.expert,
+                                   costs_.partition.device_sms, imbalance);
   for (std::size_t s = 0; s < template_times_[index].size(); ++s) template_times_[index][s].wait = group.waits[s];
 }
 
 std::vector<OptimizerTiming> Prediction::optimizer_timings() const {
   std::vector<OptimizerTiming> timings;
-  const model::Conditions whole{costs_.device_sms, 1.0};
+  const model::Conditions whole{.sms = costs_.partition.device_sms};
   for (const model::Graph& graph : program_.stage_optimizers) {
     OptimizerTiming timing;
     for (const model::Operator& op : graph.operators) {
       if (op.kind == model::OperatorKind::adamw) {
-        timing.update += costs_.kernels.time(graph, op, whole).alone;
+        timing.update += costs_.kernels.time(graph, op, whole).seconds;
         continue;
       }
       const double seconds = costs_.exchanges.collective(graph, op);
@@ -70,6 +71,7 @@ model::Result<void> Prediction::run_step(bool record_timeline) {
   ExecutionInput input;
   input.program = &program_;
   input.template_times = template_times_;
+  input.device_sms = costs_.partition.device_sms;
   input.hop_latency = costs_.exchanges.hop(model::Bytes(0), 1);
   input.hop_seconds = costs_.exchanges.hop(program_.activation_hop, 1) - input.hop_latency;
   input.optimizers = optimizer_timings();
@@ -89,7 +91,8 @@ std::optional<double> Prediction::interior_chunk(OpType type) const {
     const model::SlotTemplate& slot = program_.templates[i];
     const bool forward_fits = slot.f_stage_kind < 0 || slot.f_stage_kind == interior;
     const bool backward_fits = slot.b_stage_kind < 0 || slot.b_stage_kind == interior;
-    if (slot.type == type && forward_fits && backward_fits) return template_seconds(slot, template_times_[i]);
+    if (slot.type == type && forward_fits && backward_fits)
+      return template_seconds(slot, template_times_[i], costs_.partition.device_sms);
   }
   return std::nullopt;
 }
@@ -133,10 +136,16 @@ model::Result<void> Prediction::run_closed_form() {
 
 double Prediction::compute_seconds() const {
   const RankTimes& rank = execution_.ranks[0];
-  return total(rank.slot_seconds) - rank.exposed_communication;
+  return total(rank.slot_seconds) - total(rank.exposed);
 }
 
 double Prediction::bubble() const { return execution_.pipeline_end - total(execution_.ranks[0].slot_seconds); }
+
+double Prediction::mean_over_ranks(std::array<double, 5> RankTimes::*times, std::size_t type) const {
+  double sum = 0;
+  for (const RankTimes& rank : execution_.ranks) sum += (rank.*times)[type];
+  return sum / static_cast<double>(execution_.ranks.size());
+}
 
 Attribution Prediction::rank_zero_attribution() const {
   Attribution sum;
@@ -157,10 +166,12 @@ model::StepTimes Prediction::step_times() const {
   step.optimizer_s = execution_.step_end - execution_.pipeline_end;
   // The closed form does not look inside a slot.
   const bool looked_inside = execution_.events > 0;
-  if (looked_inside) step.exposed_communication_s = rank.exposed_communication;
+  if (looked_inside) step.exposed_communication_s = total(rank.exposed);
   for (std::size_t i = 0; i < step.slots_s.size(); ++i) {
     step.slot_counts[i] = rank.slot_counts[i];
     step.slots_s[i] = rank.slot_seconds[i];
+    step.slots_mean_s[i] = mean_over_ranks(&RankTimes::slot_seconds, i);
+    if (looked_inside) step.exposed_mean_s[i] = mean_over_ranks(&RankTimes::exposed, i);
     step.chunk_s[i] = interior_chunk(static_cast<OpType>(i));
   }
   if (!looked_inside) return step;
@@ -170,7 +181,7 @@ model::StepTimes Prediction::step_times() const {
   for (const auto& [name, seconds] : attribution.classes)
     step.breakdown.push_back({name, seconds / busy * compute_seconds()});
   std::ranges::sort(step.breakdown, std::ranges::greater(), &model::StepTimes::ClassTime::seconds);
-  step.breakdown.push_back({"exposed communication", rank.exposed_communication});
+  step.breakdown.push_back({"exposed communication", total(rank.exposed)});
   step.breakdown.push_back({"bubble and messages", bubble()});
   step.breakdown.push_back({"optimizer", *step.optimizer_s});
   return step;
@@ -192,7 +203,7 @@ std::vector<model::ProvenanceEntry> Prediction::provenance() const {
   for (const auto& [index, seconds] : attribution.constants) busy += seconds;
   double transfers = 0;
   for (const auto& [index, seconds] : attribution.exchanges) transfers += seconds;
-  const double exposed = execution_.ranks[0].exposed_communication;
+  const double exposed = total(execution_.ranks[0].exposed);
   std::vector<model::ProvenanceEntry> entries;
   const auto& parameters = inputs_.profile.parameters();
   for (std::size_t i = 0; i < parameters.size(); ++i) {

@@ -37,6 +37,7 @@ class Prediction {
   // The template of one op kind with interior stages only; nullptr when the schedule has no such op.
   std::optional<double> interior_chunk(model::OpType type) const;
   std::int32_t interior_stage_kind() const;
+  double mean_over_ranks(std::array<double, 5> RankTimes::*times, std::size_t type) const;
   Attribution rank_zero_attribution() const;
   double compute_seconds() const;  // rank 0: in slots, while a compute kernel runs
   double bubble() const;

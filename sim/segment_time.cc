@@ -6,72 +6,94 @@ namespace plumbline::sim {
 
 namespace {
 
-using model::KernelTime;
+using model::Conditions;
+using model::Neighbour;
 using model::OperatorClass;
-
-bool crosses_ranks(const model::Graph& graph, const model::Operator& op) {
-  return model::operator_class(graph, op) == OperatorClass::exchange;
-}
 
 // Time depends on the rows linearly but for wave steps. The slope is taken over twice the rows: the wider
 // the span, the less one wave more or less matters.
 constexpr double more_rows = 2;
 
-SegmentTime compute_segment(const model::Graph& graph, const model::Segment& segment, const CostModels& costs,
-                            std::int64_t sms) {
+bool is_persistent(OperatorClass kind) {
+  return kind == OperatorClass::gemm || kind == OperatorClass::weight_gradient_gemm;
+}
+
+// What is left of a running kernel when somebody starts to wait for its SMs: half of it, kernels weighted by
+// how likely they are met. Kernels of many blocks give SMs back all the time.
+class MeanRest {
+ public:
+  void add(double seconds, int launches, bool persistent) {
+    total_ += seconds;
+    if (persistent) rest_ += seconds * seconds / (2 * launches);
+  }
+  double value() const { return total_ > 0 ? rest_ / total_ : 0; }
+
+ private:
+  double total_ = 0, rest_ = 0;
+};
+
+SegmentTime compute_segment(const model::Graph& graph, const model::Segment& segment, const CostModels& costs) {
   SegmentTime time;
+  MeanRest rest;
   for (std::uint16_t index : segment.operators) {
     const model::Operator& op = graph.operators[index];
-    const KernelTime expected = costs.kernels.time(graph, op, {sms, 1.0});
-    const KernelTime more = costs.kernels.time(graph, op, {sms, more_rows});
-    time.kernels.push_back(segment.share * expected.alone);
-    time.alone += segment.share * expected.alone;
-    time.beside += segment.share * expected.beside;
-    time.alone_per_row += segment.share * (more.alone - expected.alone);
-    time.beside_per_row += segment.share * (more.beside - expected.beside);
+    const bool persistent = is_persistent(model::operator_class(graph, op));
+    for (std::size_t state = 0; state < communication_states; ++state) {
+      Conditions conditions = costs.partition.beside(static_cast<Neighbour>(state));
+      const double expected = segment.share * costs.kernels.time(graph, op, conditions).seconds;
+      conditions.row_scale = more_rows;
+      const double more = segment.share * costs.kernels.time(graph, op, conditions).seconds;
+      time.compute[state] += expected;
+      time.compute_per_row[state] += (more - expected) / (more_rows - 1);
+      if (persistent) time.width[state] = conditions.sms;
+      if (state == 0) {
+        time.kernels.push_back(expected);
+        rest.add(expected, model::KernelCost::kernels(graph, op), persistent);
+      }
+    }
   }
+  time.drain = rest.value();
   return time;
 }
 
-// Casts on the communication stream have only that stream's SMs while compute runs beside them.
-SegmentTime communication_segment(const model::Graph& graph, const model::Segment& segment, const CostModels& costs,
-                                  std::int64_t sms) {
+// Casts on the communication stream find only the SMs that a matrix product beside them leaves.
+SegmentTime communication_segment(const model::Graph& graph, const model::Segment& segment, const CostModels& costs) {
   SegmentTime time;
+  const std::int64_t width = costs.partition.launch_width(Neighbour::none);
+  const Conditions beside{.sms = costs.partition.device_sms,
+                          .held = std::min(width, costs.partition.device_sms - costs.partition.communication_sms),
+                          .neighbour = Neighbour::computing};
   for (std::uint16_t index : segment.operators) {
     const model::Operator& op = graph.operators[index];
-    if (!crosses_ranks(graph, op)) {
-      time.prepare += costs.kernels.time(graph, op, {sms, 1.0}).alone;
+    if (model::operator_class(graph, op) != OperatorClass::exchange) {
+      time.prepare += costs.kernels.time(graph, op, {.sms = costs.partition.device_sms}).seconds;
+      time.prepare_beside += costs.kernels.time(graph, op, beside).seconds;
       continue;
     }
     const model::ExchangeTime exchange = costs.exchanges.exchange(graph, op);
     time.prepare += exchange.prepare;
+    time.prepare_beside += exchange.prepare;
     time.notify += exchange.notify;
-    time.alone += exchange.alone;
-    time.beside += exchange.beside;
+    time.transfer += exchange.alone;
+    time.transfer_beside += exchange.beside;
   }
+  if (time.transfer > 0) time.held = costs.partition.communication_sms;
   return time;
 }
 
 }  // namespace
 
-std::int64_t compute_sms(const model::SlotTemplate& slot, const CostModels& costs) {
-  const bool pair = slot.type == model::OpType::FB;
-  return costs.device_sms - (pair ? costs.communication_sms : 0);
+SegmentTime segment_time(const model::Graph& graph, const model::Segment& segment, const CostModels& costs) {
+  return segment.stream == model::Stream::communication ? communication_segment(graph, segment, costs)
+                                                        : compute_segment(graph, segment, costs);
 }
 
 std::vector<SegmentTime> segment_times(const model::StepProgram& program, const model::SlotTemplate& slot,
                                        const CostModels& costs) {
-  const std::int64_t sms = compute_sms(slot, costs);
-  const std::int64_t communication_sms =
-      slot.type == model::OpType::FB && costs.communication_sms > 0 ? costs.communication_sms : costs.device_sms;
   std::vector<SegmentTime> times;
   times.reserve(slot.segments.size());
-  for (const model::Segment& segment : slot.segments) {
-    const model::Graph& graph = program.blocks[segment.block];
-    times.push_back(segment.stream == model::Stream::communication
-                        ? communication_segment(graph, segment, costs, communication_sms)
-                        : compute_segment(graph, segment, costs, sms));
-  }
+  for (const model::Segment& segment : slot.segments)
+    times.push_back(segment_time(program.blocks[segment.block], segment, costs));
   return times;
 }
 

@@ -9,7 +9,7 @@
 #include "model/layout.h"
 #include "model/memory.h"
 #include "model/metrics.h"
-#include "model/routing.h"
+#include "sim/cost_models.h"
 #include "sim/prediction.h"
 
 namespace plumbline::sim {
@@ -43,26 +43,6 @@ void fill_rates(const Inputs& inputs, model::StepTimes& step) {
   step.mfu_causal = per_gpu(metrics.flops_per_token_causal) / peak;
 }
 
-model::Result<CostModels> cost_models(const Inputs& inputs) {
-  const model::Plan& plan = inputs.plan;
-  const model::MixtureOfExperts& experts = inputs.architecture.experts;
-  const std::int64_t expert_parallel = plan.parallelism.expert;
-  const model::RoutingSpread spread = model::routing_spread(
-      experts, std::min(plan.routing.max_nodes_per_token.value_or(experts.groups_per_token), experts.groups),
-      expert_parallel, std::min(expert_parallel, inputs.cluster.gpus_per_node));
-  const model::Result<model::KernelCost> kernels = model::KernelCost::make(inputs.profile, inputs.cluster.device.sms);
-  if (!kernels) return tl::unexpected(kernels.error());
-  const model::Result<model::ExchangeCost> exchanges = model::ExchangeCost::make(
-      inputs.profile, inputs.cluster, spread, expert_parallel, plan.overlap.communication_sms);
-  if (!exchanges) return tl::unexpected(exchanges.error());
-  if (plan.overlap.communication_sms >= inputs.cluster.device.sms)
-    return tl::unexpected(model::plan_error(plan, model::ErrorKind::infeasible, "overlap.communication_sms",
-                                            fmt::format("{} communication SMs leave none of {} to compute",
-                                                        plan.overlap.communication_sms, inputs.cluster.device.sms),
-                                            "give fewer"));
-  return CostModels{*kernels, *exchanges, inputs.cluster.device.sms, plan.overlap.communication_sms};
-}
-
 }  // namespace
 
 std::string_view to_string(Fidelity fidelity) { return fidelity == Fidelity::closed_form ? "closed-form" : "step"; }
@@ -77,7 +57,8 @@ model::Result<Fidelity> parse_fidelity(std::string_view text) {
 model::Result<Simulation> simulate(const Inputs& inputs, Fidelity fidelity, bool record_timeline) {
   const model::Result<model::Layout> layout = model::make_layout(inputs.plan, inputs.architecture);
   if (!layout) return tl::unexpected(layout.error());
-  const model::Result<model::StepProgram> program = model::compile(inputs.plan, inputs.architecture, *layout);
+  const model::Result<model::StepProgram> program =
+      model::compile(inputs.plan, inputs.architecture, *layout, spread_of(inputs));
   if (!program) return tl::unexpected(program.error());
   const model::Result<CostModels> costs = cost_models(inputs);
   if (!costs) return tl::unexpected(costs.error());

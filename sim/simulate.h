@@ -1,6 +1,8 @@
 // From a plan, a model, a cluster and a profile to the result of one training step.
 #pragma once
 
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +13,7 @@
 #include "model/profile.h"
 #include "model/result.h"
 #include "model/timeline.h"
+#include "sim/routing_memo.h"
 
 namespace plumbline::sim {
 
@@ -23,6 +26,7 @@ struct Inputs {
   model::Architecture architecture;
   model::ClusterShape cluster;
   model::Profile profile;
+  std::shared_ptr<RoutingMemo> routing = nullptr;  // shared between plans that are simulated together; may be null
 };
 
 struct Simulation {

@@ -77,7 +77,7 @@ class Executor final : public LaneListener, public Handler {
     times.slot_seconds[static_cast<std::size_t>(op.type)] += seconds;
     ++times.slot_counts[static_cast<std::size_t>(op.type)];
     times.end = to_seconds(loop_.now());
-    times.exposed_communication += seconds - to_seconds(lane.compute_busy() - busy_before_[rank]);
+    times.exposed[static_cast<std::size_t>(op.type)] += seconds - to_seconds(lane.compute_busy() - busy_before_[rank]);
     busy_before_[rank] = lane.compute_busy();
     result_.template_seconds[slot_template(rank)] += seconds;
     ++template_counts_[slot_template(rank)];
@@ -117,7 +117,7 @@ class Executor final : public LaneListener, public Handler {
     if (running_[rank] || next_[rank] >= program_.schedule.ranks[rank].size() || !batch_complete(rank)) return;
     running_[rank] = true;
     const std::uint16_t slot = slot_template(rank);
-    lanes_[rank].start({&program_.templates[slot], &input_.template_times[slot], nullptr});
+    lanes_[rank].start({&program_.templates[slot].segments, &input_.template_times[slot], nullptr, input_.device_sms});
   }
 
   void message_arrived(const Messages::Arrival& arrival) {
@@ -194,8 +194,8 @@ class Executor final : public LaneListener, public Handler {
 class LoneLane final : public LaneListener, public Handler {
  public:
   explicit LoneLane(const std::vector<SegmentTime>& times) : times_(times), lane_(loop_, *this, 0) {}
-  double run(const model::SlotTemplate& slot) {
-    lane_.start({&slot, &times_, nullptr});
+  double run(const model::SlotTemplate& slot, std::int64_t device_sms) {
+    lane_.start({&slot.segments, &times_, nullptr, device_sms});
     loop_.run();
     return to_seconds(end_);
   }
@@ -220,8 +220,9 @@ class LoneLane final : public LaneListener, public Handler {
 
 model::Result<Execution> execute(const ExecutionInput& input) { return Executor(input).run(); }
 
-double template_seconds(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times) {
-  return LoneLane(times).run(slot);
+double template_seconds(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times,
+                        std::int64_t device_sms) {
+  return LoneLane(times).run(slot, device_sms);
 }
 
 }  // namespace plumbline::sim

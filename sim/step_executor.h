@@ -20,9 +20,10 @@ struct OptimizerTiming {      // per stage, seconds
 struct ExecutionInput {
   const model::StepProgram* program = nullptr;
   std::vector<std::vector<SegmentTime>> template_times;  // [template][segment], waits filled in
-  double hop_latency = 0;                                // seconds
-  double hop_seconds = 0;                                // one message on a free link
-  std::vector<OptimizerTiming> optimizers;               // [stage]
+  std::int64_t device_sms = 0;
+  double hop_latency = 0;                   // seconds
+  double hop_seconds = 0;                   // one message on a free link
+  std::vector<OptimizerTiming> optimizers;  // [stage]
   bool overlap_gradient_reduce = true;
   bool record = false;  // fill the timeline
 };
@@ -30,7 +31,7 @@ struct ExecutionInput {
 struct RankTimes {
   std::array<double, 5> slot_seconds{};       // totals by OpType
   std::array<std::int64_t, 5> slot_counts{};  // by OpType
-  double exposed_communication = 0;           // in slots, no compute kernel runs
+  std::array<double, 5> exposed{};            // in slots by OpType, no compute kernel runs
   double end = 0;                             // of the last slot
 };
 
@@ -47,6 +48,7 @@ struct Execution {
 model::Result<Execution> execute(const ExecutionInput& input);
 
 // Duration of one template on a free lane, seconds.
-double template_seconds(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times);
+double template_seconds(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times,
+                        std::int64_t device_sms);
 
 }  // namespace plumbline::sim

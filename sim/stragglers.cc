@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "model/random.h"
@@ -18,9 +19,14 @@ constexpr int repetitions = 4;  // the first fills the coupling and is not count
 // Ranks drift apart within a slot but meet in order, so each segment has one meeting per repetition.
 class Group final : public LaneListener {
  public:
-  Group(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times, std::int64_t ranks, double imbalance,
-        std::uint64_t seed)
-      : slot_(slot), times_(times), imbalance_(imbalance), random_(seed), meetings_(repetitions) {
+  Group(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times, std::int64_t ranks,
+        std::int64_t device_sms, const Imbalance& imbalance)
+      : slot_(slot),
+        times_(times),
+        device_sms_(device_sms),
+        imbalance_(imbalance),
+        random_(imbalance.seed),
+        meetings_(repetitions) {
     for (auto& round : meetings_) round.resize(slot.segments.size());
     for (std::int64_t i = 0; i < ranks; ++i) {
       lanes_.emplace_back(loop_, *this, static_cast<std::int32_t>(i));
@@ -67,6 +73,11 @@ class Group final : public LaneListener {
     Time waited = 0;    // sum over the ranks
   };
 
+  double draw_rows(std::int32_t rank) {
+    if (!imbalance_.rank_rows.empty()) return imbalance_.rank_rows[rank];
+    return std::max(0.0, 1 + imbalance_.variation * random_.normal());
+  }
+
   // Every layer of either side has rows of its own.
   void begin(Lane& lane) {
     std::map<std::pair<bool, std::uint16_t>, double> rows;
@@ -74,15 +85,16 @@ class Group final : public LaneListener {
     scales.clear();
     for (const model::Segment& segment : slot_.segments) {
       const auto [entry, fresh] = rows.try_emplace({segment.forward_side, segment.block_of_stage}, 1.0);
-      if (fresh) entry->second = std::max(0.0, 1 + imbalance_ * random_.normal());
+      if (fresh) entry->second = draw_rows(lane.id());
       scales.push_back(entry->second);
     }
-    lane.start({&slot_, &times_, &scales});
+    lane.start({&slot_.segments, &times_, &scales, device_sms_});
   }
 
   const model::SlotTemplate& slot_;
   const std::vector<SegmentTime>& times_;
-  double imbalance_;
+  std::int64_t device_sms_;
+  const Imbalance& imbalance_;
   model::Random random_;
   HeapLoop loop_;
   std::deque<Lane> lanes_;
@@ -94,9 +106,17 @@ class Group final : public LaneListener {
 
 }  // namespace
 
+std::vector<double> relative_rows(const std::vector<std::int64_t>& rows) {
+  const double sum = std::accumulate(rows.begin(), rows.end(), 0.0);
+  std::vector<double> relative;
+  for (const std::int64_t count : rows)
+    relative.push_back(sum > 0 ? static_cast<double>(count) * static_cast<double>(rows.size()) / sum : 1);
+  return relative;
+}
+
 GroupRun run_group(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times, std::int64_t ranks,
-                   double imbalance, std::uint64_t seed) {
-  return Group(slot, times, ranks, imbalance, seed).run();
+                   std::int64_t device_sms, const Imbalance& imbalance) {
+  return Group(slot, times, ranks, device_sms, imbalance).run();
 }
 
 }  // namespace plumbline::sim

@@ -15,9 +15,21 @@ struct GroupRun {
   std::vector<double> waits;  // per segment: mean over ranks and repetitions of the wait in the meeting
 };
 
-// Runs `repetitions` consecutive slots of one template on `ranks` ranks whose rows in every layer and
-// slot are drawn from a normal distribution with mean 1 and standard deviation `imbalance`.
+// How expert rows differ between the ranks: drawn anew for every layer, side and slot from a normal
+// distribution, or stated.
+struct Imbalance {
+  double variation = 0;           // of drawn rows, standard deviation over mean
+  std::vector<double> rank_rows;  // over the expected ones, a number for each rank; empty: drawn
+  std::uint64_t seed = 0;
+
+  bool even() const { return variation == 0 && rank_rows.empty(); }
+};
+
+// Stated rows over their mean.
+std::vector<double> relative_rows(const std::vector<std::int64_t>& rows);
+
+// Runs a few consecutive slots of one template on all ranks of the group; the first only couples them.
 GroupRun run_group(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times, std::int64_t ranks,
-                   double imbalance, std::uint64_t seed);
+                   std::int64_t device_sms, const Imbalance& imbalance);
 
 }  // namespace plumbline::sim

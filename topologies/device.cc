@@ -43,6 +43,9 @@ model::Result<KnownDevice> load_device(const std::string& folder, const std::str
   KnownDevice known;
   known.device.name = name;
   known.device.sms = taker.count("sms");
+  known.device.sm = {static_cast<double>(taker.count("threads_per_sm")),
+                     static_cast<double>(taker.count("registers_per_sm")),
+                     taker.take("shared_memory_per_sm", UnitDimension::bytes)};
   known.device.bf16_peak = model::FlopsPerSecond(taker.take("bf16_peak", UnitDimension::flops_per_second));
   known.device.fp8_peak = model::FlopsPerSecond(taker.take("fp8_peak", UnitDimension::flops_per_second, true));
   known.device.memory_bandwidth =

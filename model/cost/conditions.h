@@ -1,12 +1,20 @@
 // Under which conditions a kernel runs.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace plumbline::model {
 
+// Whose blocks sit on SMs beside a kernel: nobody's, those of a communication kernel that waits for the
+// other ranks or moves data, or (for kernels of the communication stream) those of a matrix product.
+enum class Neighbour : std::uint8_t { none, waiting, transferring, computing };
+inline constexpr std::size_t communication_states = 3;  // none, waiting, transferring
+
 struct Conditions {
-  std::int64_t sms = 0;  // streaming multiprocessors that the kernel may use
+  std::int64_t sms = 0;   // streaming multiprocessors that persistent kernels are launched on
+  std::int64_t held = 0;  // SMs of the neighbour
+  Neighbour neighbour = Neighbour::none;
   double row_scale = 1;  // this rank's expert rows over the expected ones (load imbalance)
 };
 

@@ -7,9 +7,8 @@
 
 namespace plumbline::model {
 
-Result<ExchangeCost> ExchangeCost::make(const Profile& profile, const ClusterShape& cluster,
-                                        const RoutingSpread& spread, std::int64_t expert_parallel,
-                                        std::int64_t communication_sms) {
+Result<ExchangeCost> ExchangeCost::make(const Profile& profile, const ClusterShape& cluster, const Group& group,
+                                        const Kernels& kernels) {
   ConstantReader reader(profile);
   const auto rates = [&](std::string_view name) {
     return Rates{reader.require(fmt::format("exchange.{}.nic_rate", name)),
@@ -24,7 +23,6 @@ Result<ExchangeCost> ExchangeCost::make(const Profile& profile, const ClusterSha
   cost.notify_ = reader.require("exchange.notify");
   cost.layout_ = reader.require("exchange.layout");
   cost.host_round_trip_ = reader.require("exchange.host_round_trip");
-  cost.family_sms_ = reader.require("exchange.sms");
   cost.nic_rate_ = reader.require("network.nic_rate");
   cost.nvlink_rate_ = reader.require("network.nvlink_rate");
   cost.latency_ = reader.require("network.latency");
@@ -42,13 +40,18 @@ Result<ExchangeCost> ExchangeCost::make(const Profile& profile, const ClusterSha
   cost.nic_rate_.value *= nic_scale;
   cost.exchange_nvlink_.value *= nvlink_scale;
   cost.nvlink_rate_.value *= nvlink_scale;
-  cost.expert_parallel_ = expert_parallel;
-  cost.ranks_per_node_ = std::min(expert_parallel, cluster.gpus_per_node);
+  cost.expert_parallel_ = group.expert_parallel;
+  cost.ranks_per_node_ = std::min(group.expert_parallel, cluster.gpus_per_node);
   cost.ranks_on_node_ = cluster.gpus_per_node;
   cost.across_nodes_ = cluster.gpus > cluster.gpus_per_node;
-  cost.spread_ = spread;
-  if (communication_sms > 0)
-    cost.sms_share_ = std::min(1.0, static_cast<double>(communication_sms) / cost.family_sms_.value);
+  cost.spread_ = group.spread;
+  const Result<SmCurve> dispatch = SmCurve::read(profile, kernels.family, "dispatch");
+  if (!dispatch) return tl::unexpected(dispatch.error());
+  const Result<SmCurve> combine = SmCurve::read(profile, kernels.family, "combine");
+  if (!combine) return tl::unexpected(combine.error());
+  cost.kernel_sms_ = kernels.sms > 0 ? kernels.sms : std::max(dispatch->saturation(), combine->saturation());
+  cost.dispatch_share_ = dispatch->share(cost.kernel_sms_);
+  cost.combine_share_ = combine->share(cost.kernel_sms_);
   return cost;
 }
 
@@ -78,10 +81,9 @@ ExchangeTime ExchangeCost::exchange(const Graph& graph, const Operator& op) cons
   const double over_network = bytes * spread_.nodes_per_token * (1 - 1 / nodes);
   const double over_nvlink = bytes * spread_.ranks_per_token * (1 - 1 / static_cast<double>(ranks_per_node_));
   const Rates& nic = rates(op.kind);
-  const double on_nvlink = over_nvlink / (exchange_nvlink_.value * sms_share_);
-  const auto limited = [&](const Constant& rate) {
-    return std::max(over_network / (rate.value * sms_share_), on_nvlink);
-  };
+  const double share = sends_tokens ? dispatch_share_ : combine_share_;
+  const double on_nvlink = over_nvlink / (exchange_nvlink_.value * share);
+  const auto limited = [&](const Constant& rate) { return std::max(over_network / (rate.value * share), on_nvlink); };
   time.alone = limited(nic.alone);
   time.beside = limited(nic.beside);
   time.share = {time.beside > on_nvlink ? nic.beside.index : exchange_nvlink_.index, time.beside};

@@ -4,6 +4,7 @@
 
 #include "model/cluster.h"
 #include "model/cost/constants.h"
+#include "model/cost/sm_curve.h"
 #include "model/graph/graph.h"
 #include "model/routing.h"
 #include "model/units.h"
@@ -20,10 +21,16 @@ struct ExchangeTime {
 
 class ExchangeCost {
  public:
-  // spread: of the model's routing over this expert-parallel group; communication_sms: SMs of the
-  // transfer kernels under overlap (0: as many as the kernel family needs for its full rate).
-  static Result<ExchangeCost> make(const Profile& profile, const ClusterShape& cluster, const RoutingSpread& spread,
-                                   std::int64_t expert_parallel, std::int64_t communication_sms);
+  struct Group {                       // of ranks that exchange tokens
+    RoutingSpread spread;              // of the model's routing over them
+    std::int64_t expert_parallel = 1;  // ranks
+  };
+  struct Kernels {                          // that move the tokens
+    std::string_view family = "deepep-v1";  // exchange.sm_curve.<family> of the profile
+    std::int64_t sms = 0;                   // 0: as many as the family needs for its full rate
+  };
+  static Result<ExchangeCost> make(const Profile& profile, const ClusterShape& cluster, const Group& group,
+                                   const Kernels& kernels);
 
   // dispatch, dispatch_grad, combine, combine_grad: the two-hop exchange (network to the same-index GPU
   // of each target node, NVLink from there), deduplicated per node.
@@ -36,7 +43,8 @@ class ExchangeCost {
   // reduce_scatter, all_gather, all_reduce of the operator's tensor over its group.
   double collective(const Graph& graph, const Operator& op) const;
 
-  std::int64_t kernel_sms() const { return static_cast<std::int64_t>(family_sms_.value); }
+  // SMs of a transfer kernel.
+  std::int64_t kernel_sms() const { return kernel_sms_; }
 
  private:
   struct Rates {
@@ -45,12 +53,13 @@ class ExchangeCost {
   const Rates& rates(OperatorKind kind) const;
 
   Rates dispatch_, cached_dispatch_, combine_, weighted_combine_;
-  Constant exchange_nvlink_, notify_, layout_, host_round_trip_, family_sms_;
+  Constant exchange_nvlink_, notify_, layout_, host_round_trip_;
   Constant nic_rate_, nvlink_rate_, latency_, collective_latency_;
   std::int64_t expert_parallel_ = 1;
   std::int64_t ranks_per_node_ = 1;  // of the expert-parallel group
   std::int64_t ranks_on_node_ = 1;   // GPUs of a node
-  double sms_share_ = 1;
+  std::int64_t kernel_sms_ = 0;
+  double dispatch_share_ = 1, combine_share_ = 1;  // of the full rate, with these SMs
   bool across_nodes_ = true;
   RoutingSpread spread_;
 };

@@ -13,21 +13,32 @@ namespace {
 
 bool is_memory_class(OperatorClass value) { return value >= OperatorClass::norm && value <= OperatorClass::optimizer; }
 
-// Launches behind one operator, beyond the first.
-double kernels(const Operator& op, double experts) {
-  if (op.kind == OperatorKind::grouped_matmul && op.phase == Phase::W) return experts;
+Block read_block(ConstantReader& reader, std::string_view name) {
+  const auto part = [&](std::string_view what) { return reader.require(fmt::format("{}.{}", name, what)).value; };
+  return {part("threads"), part("registers"), part("shared_memory")};
+}
+
+// Every tile is written once, an accumulated gradient also read.
+double output_bytes(const Graph& graph, const Operator& op) {
+  const auto& attributes = std::get<MatmulAttributes>(op.attributes);
+  return bytes_per_element(graph.tensor(op.writes[0]).type) * (attributes.accumulate ? 2 : 1);
+}
+
+}  // namespace
+
+int KernelCost::kernels(const Graph& graph, const Operator& op) {
+  if (op.kind == OperatorKind::grouped_matmul && op.phase == Phase::W)
+    return static_cast<int>(product_shape(graph, op, 1).groups);
   if (op.kind == OperatorKind::attention_grad) return 3;  // row sums, main kernel, query-gradient conversion
   if (op.kind == OperatorKind::rmsnorm_grad) return 3;    // main kernel, two reductions of the scale's gradient
   const auto* cast = std::get_if<CastAttributes>(&op.attributes);
   return cast != nullptr && cast->scales_transposed ? 2 : 1;
 }
 
-}  // namespace
-
-Result<KernelCost> KernelCost::make(const Profile& profile, std::int64_t device_sms) {
+Result<KernelCost> KernelCost::make(const Profile& profile, const Device& device) {
   ConstantReader reader(profile);
   KernelCost cost;
-  cost.device_sms_ = device_sms;
+  cost.device_sms_ = device.sms;
   const auto wave = [&](std::string_view kind) {
     return Wave{reader.require(fmt::format("gemm.{}.wave_overhead", kind)),
                 reader.require(fmt::format("gemm.{}.k_time", kind))};
@@ -39,33 +50,48 @@ Result<KernelCost> KernelCost::make(const Profile& profile, std::int64_t device_
   cost.fp32_ = wave("fp32");
   cost.fp32_weight_gradient_ = wave("fp32_weight_gradient");
   cost.tile_ = reader.require("gemm.tile");
+  cost.k_block_ = reader.require("gemm.k_block");
+  cost.ramp_ = reader.require("gemm.ramp");
+  cost.output_bandwidth_ = reader.require("memory.default.bandwidth");
   cost.gemm_slowdown_ = reader.require("gemm.slowdown_beside_transfer").value;
   cost.attention_forward_ = reader.require("attention.forward_rate");
   cost.attention_backward_ = reader.require("attention.backward_rate");
   cost.attention_sms_ = reader.require("attention.reference_sms");
   cost.attention_slowdown_ = reader.require("attention.slowdown_beside_transfer").value;
-  for (std::size_t i = 0; i < cost.memory_.size(); ++i) {
-    const auto value = static_cast<OperatorClass>(i);
-    if (!is_memory_class(value)) continue;
-    const std::string_view name = to_string(value);
-    cost.memory_[i].bandwidth =
-        reader.require_either(fmt::format("memory.{}.bandwidth", name), "memory.default.bandwidth");
-    const auto factor = [&](std::string_view what) {
-      return reader.require_either(fmt::format("memory.{}.{}", name, what), fmt::format("memory.default.{}", what))
-          .value;
-    };
-    cost.memory_[i].beside_transfer = factor("slowdown_beside_transfer");
-    cost.memory_[i].on_partition = factor("slowdown_on_partition");
-  }
-  cost.saturation_sms_ = reader.require("memory.saturation_sms");
+  cost.sustained_clock_ = reader.require("kernel.sustained_clock").value;
+  cost.latency_share_ = reader.require("kernel.latency_share").value;
   cost.launch_gap_ = reader.require("kernel.launch_gap");
   cost.shortest_kernel_ = reader.require("kernel.shortest");
   cost.scale_layout_ = reader.require("kernel.scale_layout");
   cost.router_forward_ = reader.require("router.forward");
   cost.router_backward_ = reader.require("router.backward");
   cost.map_time_ = reader.require("permute.map");
+  cost.read_memory_classes(reader);
+  cost.read_rooms(reader, device);
   if (reader.error()) return tl::unexpected(*reader.error());
   return cost;
+}
+
+void KernelCost::read_memory_classes(ConstantReader& reader) {
+  for (std::size_t i = 0; i < memory_.size(); ++i) {
+    const auto value = static_cast<OperatorClass>(i);
+    if (!is_memory_class(value)) continue;
+    const auto constant = [&](std::string_view what) {
+      return reader.require_either(fmt::format("memory.{}.{}", to_string(value), what),
+                                   fmt::format("memory.default.{}", what));
+    };
+    memory_[i] = {constant("bandwidth"), constant("saturation_sms").value,
+                  std::llround(constant("blocks_per_sm").value)};
+  }
+}
+
+void KernelCost::read_rooms(ConstantReader& reader, const Device& device) {
+  const auto room = [&](std::string_view block) { return room_beside(device.sm, read_block(reader, block)); };
+  streaming_blocks_ = blocks_per_sm(device.sm, read_block(reader, "block.streaming"));
+  room_[static_cast<std::size_t>(Neighbour::none)] = 1;
+  room_[static_cast<std::size_t>(Neighbour::waiting)] = room("block.notify");
+  room_[static_cast<std::size_t>(Neighbour::transferring)] = room("block.transfer");
+  room_[static_cast<std::size_t>(Neighbour::computing)] = room("block.gemm");
 }
 
 KernelTime KernelCost::time(const Graph& graph, const Operator& op, const Conditions& conditions) const {
@@ -82,6 +108,11 @@ KernelTime KernelCost::time(const Graph& graph, const Operator& op, const Condit
   }
 }
 
+Seats KernelCost::seats(const Conditions& conditions) const {
+  return {std::max<std::int64_t>(1, device_sms_ - conditions.held), conditions.held,
+          room_[static_cast<std::size_t>(conditions.neighbour)]};
+}
+
 const KernelCost::Wave& KernelCost::wave(const Graph& graph, const Operator& op) const {
   const bool weight_gradient = op.phase == Phase::W;
   switch (graph.tensor(op.reads[0]).type) {
@@ -95,79 +126,83 @@ const KernelCost::Wave& KernelCost::wave(const Graph& graph, const Operator& op)
   }
 }
 
-// Persistent kernels: the tiles of all groups fill waves over the SMs; a grouped weight gradient is one
-// kernel per expert, so every expert ends with its own partial wave.
+// Persistent kernels of one block per SM: the tiles of all groups fill waves over the SMs they were
+// launched on; a grouped weight gradient is one kernel per expert, so every expert ends with its own
+// partial wave. Blocks that a neighbour keeps from their SM run when the others are done.
 KernelTime KernelCost::product(const Graph& graph, const Operator& op, const Conditions& conditions) const {
   const ProductShape shape = product_shape(graph, op, conditions.row_scale);
   const double tile = tile_.value;
-  const double tiles = std::ceil(shape.m / tile) * std::ceil(shape.n / tile);
-  const auto sms = static_cast<double>(conditions.sms);
   const bool per_expert = op.phase == Phase::W;
-  const double waves = per_expert ? shape.groups * std::ceil(tiles / sms) : std::ceil(shape.groups * tiles / sms);
+  const double launches = per_expert ? shape.groups : 1;
+  const double tiles = std::ceil(shape.m / tile) * std::ceil(shape.n / tile) * shape.groups / launches;
+  const auto sms = static_cast<double>(conditions.sms);
+  const double waves = launches * std::ceil(tiles / sms);
+  const double k = std::ceil(shape.k / k_block_.value) * k_block_.value;
   const Wave& constants = wave(graph, op);
-  const double overhead = waves * constants.overhead.value;
-  const double main = waves * shape.k * constants.k_time.value;
+  const double written = launches * tiles * tile * tile * output_bytes(graph, op);
   KernelTime result;
-  result.alone = overhead + main;
-  result.beside = result.alone * gemm_slowdown_;
-  result.shares = {Share{constants.overhead.index, overhead}, Share{constants.k_time.index, main}};
-  return with_gaps(result, kernels(op, shape.groups));
+  result.shares = {Share{ramp_.index, launches * ramp_.value},
+                   Share{constants.overhead.index, waves * constants.overhead.value},
+                   Share{constants.k_time.index, waves * k * constants.k_time.value},
+                   Share{output_bandwidth_.index, written / output_bandwidth_.value}};
+  const double again = rounds(std::min(conditions.sms, static_cast<std::int64_t>(tiles)), 1, seats(conditions), 1);
+  const double beside = conditions.neighbour == Neighbour::transferring ? gemm_slowdown_ : 1;
+  return with_gaps(scaled(result, again * beside / sustained_clock_), launches);
 }
 
-// Not persistent: one block per query tile, so the rate follows the SMs that are left. The backward
-// rate includes its auxiliary kernels (row sums of dO and O, conversion of the query gradient).
+// Not persistent: one block per query tile, and one block fills an SM, so the rate follows the SMs that
+// are free. The backward rate includes its auxiliary kernels (row sums of dO and O, conversion of the
+// query gradient).
 KernelTime KernelCost::attention(const Graph& graph, const Operator& op, const Conditions& conditions) const {
   const Constant& rate = op.kind == OperatorKind::attention ? attention_forward_ : attention_backward_;
-  const double sms_share = static_cast<double>(conditions.sms) / attention_sms_.value;
+  const double sms_share = static_cast<double>(seats(conditions).free) / attention_sms_.value;
   KernelTime result;
-  result.alone = flops(graph, op, 1, true).value() / (rate.value * sms_share);
-  result.beside = result.alone * attention_slowdown_;
-  result.shares = {Share{rate.index, result.alone}};
-  return with_gaps(result, kernels(op, 1));
+  result.shares[0] = {rate.index, flops(graph, op, 1, true).value() / (rate.value * sms_share)};
+  const double beside = conditions.neighbour == Neighbour::transferring ? attention_slowdown_ : 1;
+  return with_gaps(scaled(result, beside / sustained_clock_), kernels(graph, op));
 }
 
-double KernelCost::streaming(const Memory& memory, Bytes bytes, std::int64_t sms) const {
-  const double sms_share = std::min(1.0, static_cast<double>(sms) / saturation_sms_.value);
-  const double wave_effect = sms < device_sms_ ? memory.on_partition : 1;
-  return bytes.value() / (memory.bandwidth.value * sms_share) * wave_effect;
+// Many small blocks find room wherever a neighbour leaves some; a grid sized for the whole GPU goes round again.
+double KernelCost::streaming(const Memory& memory, Bytes bytes, const Seats& seats) const {
+  const double whole = bytes.value() / memory.bandwidth.value;
+  if (memory.blocks_per_sm > 0)
+    return whole * rounds(memory.blocks_per_sm * device_sms_, memory.blocks_per_sm, seats, latency_share_);
+  return whole / std::min(1.0, seats.effective(streaming_blocks_) / memory.saturation_sms);
 }
 
 KernelTime KernelCost::memory_bound(const Graph& graph, const Operator& op, const Conditions& conditions) const {
   const Memory& memory = memory_[static_cast<std::size_t>(operator_class(graph, op))];
-  const double seconds = streaming(memory, bytes_moved(graph, op, conditions.row_scale), conditions.sms);
+  const double seconds = streaming(memory, bytes_moved(graph, op, conditions.row_scale), seats(conditions));
   KernelTime result;
-  if (seconds >= shortest_kernel_.value) {
-    result.alone = seconds;
-    result.beside = seconds * memory.beside_transfer;
-    result.shares[0] = {memory.bandwidth.index, seconds};
-  } else {
-    result.alone = result.beside = shortest_kernel_.value;
-    result.shares[0] = {shortest_kernel_.index, shortest_kernel_.value};
-  }
+  result.shares[0] = seconds >= shortest_kernel_.value ? Share{memory.bandwidth.index, seconds}
+                                                       : Share{shortest_kernel_.index, shortest_kernel_.value};
   const auto* cast = std::get_if<CastAttributes>(&op.attributes);
   const bool lays_out = cast != nullptr && cast->scales_transposed;
   const Constant* extra = lays_out ? &scale_layout_ : op.kind == OperatorKind::permute ? &map_time_ : nullptr;
-  if (extra != nullptr) {
-    result.alone += extra->value;
-    result.beside += extra->value;
-    result.shares[1] = {extra->index, extra->value};
-  }
-  return with_gaps(result, kernels(op, 1));
+  if (extra != nullptr) result.shares[1] = {extra->index, extra->value};
+  return with_gaps(scaled(result, 1), kernels(graph, op));
 }
 
+// Tens of tiny kernels, their gaps included.
 KernelTime KernelCost::router(const Operator& op) const {
   const Constant& constant = op.kind == OperatorKind::router ? router_forward_ : router_backward_;
-  KernelTime result;
-  result.alone = result.beside = constant.value;
-  result.shares[0] = {constant.index, constant.value};
-  return result;
+  return {constant.value, {Share{constant.index, constant.value}}};
+}
+
+// The time is the sum of its shares, each times the factor.
+KernelTime KernelCost::scaled(KernelTime time, double factor) const {
+  time.seconds = 0;
+  for (Share& share : time.shares) {
+    share.seconds *= factor;
+    time.seconds += share.seconds;
+  }
+  return time;
 }
 
 KernelTime KernelCost::with_gaps(KernelTime time, double count) const {
   const double gaps = count * launch_gap_.value;
-  time.alone += gaps;
-  time.beside += gaps;
-  time.shares[3] = {launch_gap_.index, gaps};
+  time.seconds += gaps;
+  time.shares.back() = {launch_gap_.index, gaps};
   return time;
 }
 

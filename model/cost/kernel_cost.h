@@ -6,51 +6,61 @@
 #include <cstdint>
 #include <string>
 
+#include "model/cluster.h"
 #include "model/cost/conditions.h"
 #include "model/cost/constants.h"
+#include "model/cost/occupancy.h"
 #include "model/cost/operator_class.h"
 #include "model/graph/graph.h"
 
 namespace plumbline::model {
 
 struct KernelTime {
-  double alone = 0;             // seconds, launch gaps included
-  double beside = 0;            // seconds while a transfer runs on the communication stream all the time
-  std::array<Share, 4> shares;  // which constants `alone` rests on
+  double seconds = 0;           // under the conditions that were asked for, launch gaps included
+  std::array<Share, 5> shares;  // which constants it rests on; they add up to it
 };
 
 class KernelCost {
  public:
   // Input error naming the constant when the profile lacks one.
-  static Result<KernelCost> make(const Profile& profile, std::int64_t device_sms);
+  static Result<KernelCost> make(const Profile& profile, const Device& device);
 
   // Any operator that runs on one GPU (not exchanges or collectives).
   KernelTime time(const Graph& graph, const Operator& op, const Conditions& conditions) const;
 
+  // Launches behind one operator: weight gradients of e experts are e kernels.
+  static int kernels(const Graph& graph, const Operator& op);
+
  private:
-  struct Wave {  // one 128x128 tile on every SM: overhead + k * k_time
+  struct Wave {  // one tile on every SM: overhead + k * k_time, and its results written
     Constant overhead, k_time;
   };
   struct Memory {
-    Constant bandwidth;
-    double beside_transfer = 1;  // slowdown while a transfer runs
-    double on_partition = 1;  // slowdown where fewer than all SMs are left (a grid sized for all takes a second wave)
+    Constant bandwidth;              // on the whole GPU
+    double saturation_sms = 0;       // fewer SMs than these reach a proportional part of it
+    std::int64_t blocks_per_sm = 0;  // of a grid sized for the whole GPU; 0: many small blocks
   };
 
   KernelTime product(const Graph& graph, const Operator& op, const Conditions& conditions) const;
   KernelTime attention(const Graph& graph, const Operator& op, const Conditions& conditions) const;
   KernelTime memory_bound(const Graph& graph, const Operator& op, const Conditions& conditions) const;
   KernelTime router(const Operator& op) const;
+  Seats seats(const Conditions& conditions) const;
+  double streaming(const Memory& memory, Bytes bytes, const Seats& seats) const;
+  KernelTime scaled(KernelTime time, double factor) const;
   KernelTime with_gaps(KernelTime time, double kernels) const;
-  double streaming(const Memory& memory, Bytes bytes, std::int64_t sms) const;
   const Wave& wave(const Graph& graph, const Operator& op) const;
+  void read_memory_classes(ConstantReader& reader);
+  void read_rooms(ConstantReader& reader, const Device& device);
 
   Wave fp8_, fp8_weight_gradient_, bf16_, bf16_weight_gradient_, fp32_, fp32_weight_gradient_;
-  Constant tile_, attention_forward_, attention_backward_, attention_sms_;
+  Constant tile_, k_block_, ramp_, output_bandwidth_, attention_forward_, attention_backward_, attention_sms_;
   std::int64_t device_sms_ = 0;
-  double gemm_slowdown_ = 1, attention_slowdown_ = 1;
-  std::array<Memory, 32> memory_;  // by OperatorClass
-  Constant saturation_sms_, launch_gap_, shortest_kernel_, scale_layout_, router_forward_, router_backward_, map_time_;
+  double gemm_slowdown_ = 1, attention_slowdown_ = 1, sustained_clock_ = 1, latency_share_ = 1;
+  std::array<double, 4> room_{};       // of an SM, beside each Neighbour
+  std::int64_t streaming_blocks_ = 1;  // of kernels with many small blocks, on an SM
+  std::array<Memory, 32> memory_;      // by OperatorClass
+  Constant launch_gap_, shortest_kernel_, scale_layout_, router_forward_, router_backward_, map_time_;
 };
 
 }  // namespace plumbline::model

@@ -8,11 +8,6 @@ OperatorClass cast_class(const Graph& graph, const Operator& op) {
   return graph.tensor(op.writes[0]).type == DataType::e5m6 ? OperatorClass::cast_e5m6 : OperatorClass::cast;
 }
 
-OperatorClass cast_transpose_class(const Graph& graph, const Operator& op) {
-  const bool from_fp8 = graph.tensor(op.reads[0]).type == DataType::fp8_tile;
-  return from_fp8 ? OperatorClass::gather_transpose : OperatorClass::cast_transpose;
-}
-
 }  // namespace
 
 OperatorClass operator_class(const Graph& graph, const Operator& op) {
@@ -31,8 +26,9 @@ OperatorClass operator_class(const Graph& graph, const Operator& op) {
     case Kind::cast:
       return cast_class(graph, op);
     case Kind::cast_transpose:
-      return cast_transpose_class(graph, op);
+      return OperatorClass::cast_transpose;
     case Kind::permute_transpose:
+    case Kind::gather_columns:
       return OperatorClass::gather_transpose;
     case Kind::transpose:
       return OperatorClass::transpose;

@@ -18,7 +18,7 @@ enum class OperatorClass : std::uint8_t {
   cast,
   cast_e5m6,
   cast_transpose,
-  gather_transpose,  // transposes of FP8 rows, gathered or not
+  gather_transpose,  // gathers that write the rows turned
   transpose,
   elementwise,
   copy,

@@ -44,6 +44,7 @@ enum class OperatorKind : std::uint8_t {
   permute_transpose,  // reads received x[R,H], row map; writes the rows' transpose [H,N] (weight gradient)
   unpermute,          // reads rows [N,H], row map; writes y[R,H], the sum of a token's rows
   gather_rows,        // reads y[R,H], row map; writes rows [N,H] (gradient of unpermute)
+  gather_columns,     // reads a transpose [H,R], row map; writes the rows' transpose [H,N] (weight gradient)
   // ends of the model
   embedding,           // reads token ids [T], table [V,H]; writes x[T,H]
   embedding_grad,      // reads dx, token ids; accumulates dtable

@@ -33,6 +33,7 @@ std::string_view to_string(OperatorKind kind) {
       {permute_transpose, "permute_transpose"},
       {unpermute, "unpermute"},
       {gather_rows, "gather_rows"},
+      {gather_columns, "gather_columns"},
       {embedding, "embedding"},
       {embedding_grad, "embedding_grad"},
       {cross_entropy, "cross_entropy"},

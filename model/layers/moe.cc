@@ -1,3 +1,6 @@
+#include <functional>
+#include <memory>
+
 #include "model/layers/elementary.h"
 #include "model/layers/linear.h"
 #include "model/layers/mlp.h"
@@ -115,7 +118,8 @@ struct ExpertProduct {
   TensorId x, weight, y, offsets;
   std::int64_t in, out;
   Dimension rows;
-  std::function<TensorId()> turned_input;  // [in, N] for the FP8 weight gradient, emitted in phase W or I
+  std::function<TensorId()> turned_input;     // [in, N] for the FP8 weight gradient, emitted in phase W or I
+  std::function<TensorId()> turned_gradient;  // [out, N] where the gradient arrives in FP8, emitted in phase W
 };
 
 void expert_gradients(GraphBuilder& b, const ExpertProduct& p, bool fp8) {
@@ -136,12 +140,15 @@ void expert_gradients(GraphBuilder& b, const ExpertProduct& p, bool fp8) {
   }
   b.emit(grouped_matmul, p.name + "_dgrad", {dy8, p.weight, p.offsets}, {dx}, MatmulAttributes{.transpose_b = true});
   b.add_gradient(p.x, dx);
-  const TensorId dyt = b.activation("d_" + p.name + "_t", {{p.out}, p.rows}, DataType::fp8_tile);
-  // A gradient that arrived in FP8 is turned when the weight gradient needs it; one cast here, at once.
-  if (dy8 == dy)
-    b.emit_weight_gradient(cast_transpose, "cast_transpose_d_" + p.name, {dy8}, {dyt});
-  else
+  // A gradient that arrived in FP8 is turned once per token and gathered when the weight gradient needs it; one
+  // cast here is turned at once.
+  TensorId dyt = 0;
+  if (dy8 == dy) {
+    dyt = p.turned_gradient();
+  } else {
+    dyt = b.activation("d_" + p.name + "_t", {{p.out}, p.rows}, DataType::fp8_tile);
     b.emit(cast_transpose, "cast_transpose_d_" + p.name, {dy}, {dyt});
+  }
   b.emit_weight_gradient(grouped_matmul, p.name + "_wgrad", {p.turned_input(), dyt, p.offsets}, {dw},
                          MatmulAttributes{.transpose_b = true, .accumulate = true});
 }
@@ -171,6 +178,12 @@ TensorId experts(GraphBuilder& b, const LayerContext& c, const Received& receive
   const Dimension n = b.shape(rows.rows)[0];
 
   b.group(RecomputeGroup::moe);
+  const auto received_gradient = std::make_shared<TensorId>();  // turned; known once the backward pass is there
+  const auto gathered_gradient = [&b, rows, received_gradient, n, hidden] {
+    const TensorId id = b.activation("d_expert_rows_t", {{hidden}, n}, DataType::fp8_tile);
+    b.emit_weight_gradient(gather_columns, "gather_expert_gradients", {*received_gradient, rows.map}, {id});
+    return id;
+  };
   const auto gathered = [&b, rows, received, fp8, n, hidden] {
     const TensorId id = fp8 ? b.activation("expert_rows_t", {{hidden}, n}, DataType::fp8_tile)
                             : b.activation("expert_rows_again", {n, {hidden}}, b.tensor(rows.rows).type);
@@ -179,7 +192,7 @@ TensorId experts(GraphBuilder& b, const LayerContext& c, const Received& receive
     return id;
   };
   const TensorId gate_up =
-      expert_product(b, c, {"experts_gate_up", rows.rows, 0, 0, rows.offsets, hidden, 2 * f, n, gathered});
+      expert_product(b, c, {"experts_gate_up", rows.rows, 0, 0, rows.offsets, hidden, 2 * f, n, gathered, {}});
   const TensorId h = gated_activation(b, c, "experts_swiglu", gate_up, rows.weights);
   b.group(RecomputeGroup::moe);
   const auto turned = [&b, h, fp8, n, f] {
@@ -188,13 +201,19 @@ TensorId experts(GraphBuilder& b, const LayerContext& c, const Received& receive
     b.emit(cast_transpose, "cast_transpose_experts_swiglu", {h}, {id});
     return id;
   };
-  const TensorId y = expert_product(b, c, {"experts_down", h, 0, 0, rows.offsets, f, hidden, n, turned});
+  const TensorId y =
+      expert_product(b, c, {"experts_down", h, 0, 0, rows.offsets, f, hidden, n, turned, gathered_gradient});
 
   const TensorId sum = b.activation("expert_sum", {b.shape(received.tokens)[0], {hidden}}, activation_type(c.combine));
   b.emit(unpermute, "unpermute", {y, rows.map}, {sum});
   b.group(RecomputeGroup::other);
-  b.on_backward([&b, y, rows, sum] {
+  b.on_backward([&b, y, rows, sum, received_gradient] {
     const TensorId d_sum = b.gradient(sum);
+    if (b.tensor(d_sum).type == DataType::fp8_tile) {
+      const auto& shape = b.shape(d_sum);
+      *received_gradient = b.activation("d_expert_sum_t", {shape[1], shape[0]}, DataType::fp8_tile);
+      b.emit(cast_transpose, "cast_transpose_d_received", {d_sum}, {*received_gradient});
+    }
     const TensorId d_rows = b.activation("d_expert_rows", b.shape(y), b.tensor(d_sum).type);
     b.emit(gather_rows, "unpermute_grad", {d_sum, rows.map}, {d_rows});
     b.add_gradient(y, d_rows);

@@ -49,13 +49,13 @@ TEST(SimulatedSchedules, DenseModelGainsFromFewerBubbles) {
   EXPECT_LT(times.at("zb-h2"), times.at("zb-h1"));
 }
 
-// 120 micro-batches of 66 ms forward and 93 ms backward on the slowest stage, 15 more to fill and
-// drain: (120 + 15) * 0.159 = 21.5 s of equal stages; the last stage with two heads takes longer.
+// 120 micro-batches of 69 ms forward and 97 ms backward on an interior stage, 15 more to fill and
+// drain: (120 + 15) * 0.166 = 22.4 s of equal stages; the last stage with two heads takes longer.
 TEST(SimulatedSchedules, PlainOneForwardOneBackwardTakesWhatArithmeticSays) {
   const Inputs inputs = tests::step_inputs(tests::deepseek_plan, "h800", {"schedule.kind=1f1b"});
   const double seconds = simulate(inputs, Fidelity::step, false).value().result.step.time_s;
   EXPECT_GT(seconds, 24);
-  EXPECT_LT(seconds, 27);
+  EXPECT_LT(seconds, 28);
 }
 
 }  // namespace

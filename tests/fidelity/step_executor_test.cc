@@ -157,7 +157,7 @@ TEST(StepExecutor, CountsSlotsAndTheirTimes) {
     EXPECT_EQ(rank.slot_counts[1], 8);
     EXPECT_NEAR(rank.slot_seconds[0], 8, 1e-9);
     EXPECT_NEAR(rank.slot_seconds[1], 16, 1e-9);
-    EXPECT_NEAR(rank.exposed_communication, 0, 1e-9);
+    for (const double exposed : rank.exposed) EXPECT_NEAR(exposed, 0, 1e-9);
   }
   // The last rank begins after three forwards and never waits; rank 0 ends three backwards later.
   EXPECT_NEAR(run.ranks[0].end, (8 + 3) * 3.0, 1e-9);

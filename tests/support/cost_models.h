@@ -2,10 +2,10 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 
 #include "model/layout.h"
-#include "model/routing.h"
-#include "sim/segment_time.h"
+#include "sim/cost_models.h"
 #include "sim/simulate.h"
 
 namespace plumbline::tests {
@@ -15,16 +15,15 @@ inline model::StepProgram program_of(const sim::Inputs& inputs) {
   return model::compile(inputs.plan, inputs.architecture, layout).value();
 }
 
-inline sim::CostModels costs_of(const sim::Inputs& inputs) {
-  const model::MixtureOfExperts& experts = inputs.architecture.experts;
-  const std::int64_t ranks = inputs.plan.parallelism.expert;
-  const std::int64_t sms = inputs.plan.overlap.communication_sms;
-  const std::int64_t groups = inputs.plan.routing.max_nodes_per_token.value_or(experts.groups_per_token);
-  const model::RoutingSpread spread = model::routing_spread(experts, std::min(groups, experts.groups), ranks,
-                                                            std::min(ranks, inputs.cluster.gpus_per_node));
-  return {model::KernelCost::make(inputs.profile, inputs.cluster.device.sms).value(),
-          model::ExchangeCost::make(inputs.profile, inputs.cluster, spread, ranks, sms).value(),
-          inputs.cluster.device.sms, sms};
+inline sim::CostModels costs_of(const sim::Inputs& inputs) { return sim::cost_models(inputs).value(); }
+
+// The overlapped pair of two interior stages, or another op of one.
+inline const model::SlotTemplate& interior_slot(const model::StepProgram& program, model::OpType type) {
+  const std::int32_t kind = program.stages[program.stages.size() / 2].kind;
+  return *std::ranges::find_if(program.templates, [&](const model::SlotTemplate& slot) {
+    return slot.type == type && (slot.f_stage_kind < 0 || slot.f_stage_kind == kind) &&
+           (slot.b_stage_kind < 0 || slot.b_stage_kind == kind);
+  });
 }
 
 }  // namespace plumbline::tests

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "model/cluster.h"
 #include "model/cost/operator_class.h"
 #include "model/layers/context.h"
 #include "model/profile.h"
@@ -14,6 +15,15 @@
 namespace plumbline::tests {
 
 inline const std::vector<std::string> profile_names = {"h800-datasheet", "h800-public", "h800"};
+
+// What cost functions need to know of the H800; topology_test holds it against the shipped file.
+inline model::Device h800_device() {
+  model::Device device;
+  device.name = "h800-sxm";
+  device.sms = 132;
+  device.sm = {2048, 65536, 233472};
+  return device;
+}
 
 inline model::Profile profile(const std::string& name) {
   return model::load_profile(shipped("calibrate/profiles/" + name + ".toml")).value();

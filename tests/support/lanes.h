@@ -1,6 +1,7 @@
 // Slot templates built by hand, and a lane that runs one.
 #pragma once
 
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -16,23 +17,36 @@ inline model::Segment segment(model::Stream stream, std::vector<std::uint16_t> w
   return s;
 }
 
-// Seconds, as all times here.
-inline sim::SegmentTime compute_time(double alone, double beside) {
+// Seconds, as all times here: alone, beside a communication kernel that waits, beside one that transfers.
+inline sim::SegmentTime compute_time(double alone, double waiting, double transferring) {
   sim::SegmentTime time;
-  time.alone = alone;
-  time.beside = beside;
+  time.compute = {alone, waiting, transferring};
   return time;
 }
-inline sim::SegmentTime compute_time(double alone) { return compute_time(alone, alone); }
+inline sim::SegmentTime compute_time(double alone, double transferring) {
+  return compute_time(alone, alone, transferring);
+}
+inline sim::SegmentTime compute_time(double alone) { return compute_time(alone, alone, alone); }
+
+// A matrix product on so many SMs, whatever runs beside it.
+inline sim::SegmentTime product_time(double seconds, std::int64_t sms, double drain = 0) {
+  sim::SegmentTime time = compute_time(seconds);
+  time.width.fill(sms);
+  time.drain = drain;
+  return time;
+}
 
 struct Preparation {
   double prepare = 0, wait = 0, notify = 0;
 };
-inline sim::SegmentTime transfer_time(double alone, double beside, Preparation before = {}) {
-  sim::SegmentTime time = compute_time(alone, beside);
-  time.prepare = before.prepare;
+inline sim::SegmentTime transfer_time(double alone, double beside, Preparation before = {}, std::int64_t held = 0) {
+  sim::SegmentTime time;
+  time.transfer = alone;
+  time.transfer_beside = beside;
+  time.prepare = time.prepare_beside = before.prepare;
   time.wait = before.wait;
   time.notify = before.notify;
+  time.held = held;
   return time;
 }
 
@@ -41,10 +55,11 @@ struct Part {
   sim::SegmentTime time;
 };
 
-// One lane alone in the world: every meeting takes the segment's `wait`.
+// One lane alone in the world: every meeting takes the segment's `wait`. Without a number of SMs nobody counts them.
 class LaneRun final : public sim::LaneListener, public sim::Handler {
  public:
-  explicit LaneRun(const std::vector<Part>& parts) {
+  explicit LaneRun(const std::vector<Part>& parts, std::int64_t device_sms = 0, bool kernel_by_kernel = false)
+      : device_sms_(device_sms), kernel_by_kernel_(kernel_by_kernel) {
     for (const Part& part : parts) {
       slot_.segments.push_back(part.segment);
       times_.push_back(part.time);
@@ -61,6 +76,7 @@ class LaneRun final : public sim::LaneListener, public sim::Handler {
   }
 
   double start(std::size_t segment) const { return sim::to_seconds(runs_[segment].start); }
+  double prepared(std::size_t segment) const { return sim::to_seconds(runs_[segment].prepared); }
   double arrival(std::size_t segment) const { return sim::to_seconds(runs_[segment].arrival); }
   double transfer(std::size_t segment) const { return sim::to_seconds(runs_[segment].transfer); }
   double end(std::size_t segment) const { return sim::to_seconds(runs_[segment].end); }
@@ -84,12 +100,15 @@ class LaneRun final : public sim::LaneListener, public sim::Handler {
  private:
   void start_slot() {
     --slots_left_;
-    lane_.start({&slot_, &times_, row_scales_.empty() ? nullptr : &row_scales_});
+    lane_.start(
+        {&slot_.segments, &times_, row_scales_.empty() ? nullptr : &row_scales_, device_sms_, kernel_by_kernel_});
   }
 
   model::SlotTemplate slot_;
   std::vector<sim::SegmentTime> times_;
   std::vector<double> row_scales_;
+  std::int64_t device_sms_;
+  bool kernel_by_kernel_;
   std::vector<sim::SegmentRun> runs_;
   sim::HeapLoop loop_;
   sim::Lane lane_{loop_, *this, 0};

@@ -10,8 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "model/cost/kernel_cost.h"
-#include "model/graph/graph.h"
 #include "tests/support/inputs.h"
 
 namespace plumbline::tests {
@@ -64,6 +62,7 @@ struct Kernel {
   char phase = 'F';
   int stream = 0;
   int slot = 0;  // 0..3: forward layer s runs with backward layer 3 - s
+  int grid = 0;  // blocks
   double start = 0, duration = 0;
   double beside_transfer = 0;  // share of the duration during which a transfer kernel runs
 
@@ -91,6 +90,7 @@ inline std::vector<Kernel> chunk_kernels() {
     kernel.stream = std::stoi(row.at("stream"));
     const int layer = std::stoi(row.at("layer"));
     kernel.slot = kernel.phase == 'F' ? layer : 3 - layer;
+    kernel.grid = std::stoi(row.at("grid_ctas"));
     kernel.start = number(row, "start_us");
     kernel.duration = number(row, "dur_us");
   }
@@ -116,88 +116,43 @@ inline std::vector<Kernel> select(const std::vector<Kernel>& kernels, const std:
   return selected;
 }
 
-// Weight gradients of one expert matrix run as one kernel per expert, two at a time on two streams: one
-// measurement from the first start to the last end, without the three launch gaps in between.
-inline std::vector<Kernel> grouped_weight_gradients(const std::vector<Kernel>& kernels, double launch_gap) {
-  std::vector<Kernel> unions;
-  for (int slot = 0; slot < 4; ++slot) {
-    for (const char* name : {"ex_down", "ex_gateup"}) {
-      Kernel whole;
-      double end = 0;
-      double count = 0;
-      for (const Kernel& kernel : kernels) {
-        if (kernel.kind != "gemm_fp8_wgrad_grouped" || kernel.slot != slot || kernel.name() != name) continue;
-        if (count == 0) whole = kernel;
-        whole.beside_transfer = count == 0 ? kernel.beside_transfer : whole.beside_transfer + kernel.beside_transfer;
-        end = std::max(end, kernel.end());
-        ++count;
-      }
-      whole.beside_transfer /= count;
-      whole.duration = end - whole.start - (count - 1) * launch_gap;
-      unions.push_back(whole);
-    }
-  }
-  return unions;
-}
-
-struct WavePoint {
-  double waves = 0, k = 0, time = 0;
-};
-
 inline double waves(const Shape& shape, double sms) {
   constexpr double tile = 128;
   return std::ceil(shape.groups * std::ceil(shape.m / tile) * std::ceil(shape.n / tile) / sms);
 }
 
-// time = waves * (overhead + k * per_k), least squares of the relative error.
+// Microseconds in which a product writes its tiles.
+inline double writing(const Shape& shape, double bytes_per_element, double bytes_per_us) {
+  const double tiles = shape.groups * std::ceil(shape.m / 128) * std::ceil(shape.n / 128);
+  return tiles * 128 * 128 * bytes_per_element / bytes_per_us;
+}
+
+// The inner dimension that kernels read: whole blocks of 128.
+inline double padded(double k) { return std::ceil(k / 128) * 128; }
+
+struct WavePoint {
+  double waves = 0, k = 0;
+  double explained = 0;  // time to explain, in any unit
+  double measured = 0;   // the whole, which the error is relative to
+};
+
+// explained = ramp + waves * (overhead + k * per_k), least squares of the error over what was measured.
 struct WaveFit {
-  double overhead = 0, per_k = 0;
+  double ramp = 0, overhead = 0, per_k = 0;
 };
-inline WaveFit fit_waves(const std::vector<WavePoint>& points) {
-  Eigen::MatrixX2d a(points.size(), 2);
-  for (std::size_t i = 0; i < points.size(); ++i) {
-    const WavePoint& p = points[i];
-    a.row(static_cast<Eigen::Index>(i)) << p.waves / p.time, p.waves * p.k / p.time;
+inline WaveFit fit_waves(const std::vector<WavePoint>& points, bool with_ramp) {
+  const auto count = static_cast<Eigen::Index>(points.size());
+  Eigen::MatrixXd a(count, with_ramp ? 3 : 2);
+  Eigen::VectorXd y(count);
+  for (Eigen::Index row = 0; row < count; ++row) {
+    const WavePoint& p = points[static_cast<std::size_t>(row)];
+    a(row, 0) = p.waves / p.measured;
+    a(row, 1) = p.waves * p.k / p.measured;
+    if (with_ramp) a(row, 2) = 1 / p.measured;
+    y(row) = p.explained / p.measured;
   }
-  const Eigen::Vector2d x = a.colPivHouseholderQr().solve(Eigen::VectorXd::Ones(a.rows()));
-  return {x(0), x(1)};
-}
-
-// The product as an operator, so that the cost function itself predicts it.
-struct ProductGraph {
-  model::Graph graph;
-  model::Operator op;
-};
-inline ProductGraph product(const Shape& s, bool weight_gradient) {
-  using model::DataType;
-  const auto size = [](double value) { return model::Dimension{static_cast<std::int64_t>(value), {}}; };
-  const bool grouped = s.groups > 1;
-  ProductGraph p;
-  model::Tensor a{"a", {size(s.m), size(s.k)}, DataType::fp8_tile};
-  model::Tensor b{"b", {size(s.n), size(s.k)}, DataType::fp8_block};
-  model::Tensor c{"c", {size(s.m), size(s.n)}, weight_gradient ? DataType::fp32 : DataType::bf16};
-  if (grouped && weight_gradient) {  // reduced over each expert's rows
-    a.shape = {size(s.m), size(s.groups * s.k)};
-    b.shape = {size(s.n), size(s.groups * s.k)};
-    c.shape.insert(c.shape.begin(), size(s.groups));
-  } else if (grouped) {
-    a.shape[0] = c.shape[0] = size(s.groups * s.m);
-    b.shape.insert(b.shape.begin(), size(s.groups));
-  }
-  p.graph.tensors = {a, b, c};
-  p.op.kind = grouped ? model::OperatorKind::grouped_matmul : model::OperatorKind::matmul;
-  p.op.phase = weight_gradient ? model::Phase::W : model::Phase::F;
-  p.op.reads = {0, 1};
-  p.op.writes = {2};
-  p.op.attributes = model::MatmulAttributes{false, true, weight_gradient};
-  return p;
-}
-
-// Microseconds of a product alone, without launch gaps.
-inline double product_time(const model::KernelCost& cost, const Shape& shape, bool weight_gradient, std::int64_t sms) {
-  const ProductGraph p = product(shape, weight_gradient);
-  const model::KernelTime time = cost.time(p.graph, p.op, {.sms = sms});
-  return (time.shares[0].seconds + time.shares[1].seconds) * 1e6;
+  const Eigen::VectorXd x = a.colPivHouseholderQr().solve(y);
+  return {with_ramp ? x(2) : 0, x(0), x(1)};
 }
 
 }  // namespace plumbline::tests

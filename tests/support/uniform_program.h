@@ -38,7 +38,7 @@ inline sim::ExecutionInput uniform_input(const model::StepProgram& program, cons
   input.program = &program;
   for (const model::SlotTemplate& slot : program.templates) {
     sim::SegmentTime time;
-    time.alone = time.beside = costs.of(slot.type);
+    time.compute.fill(costs.of(slot.type));
     input.template_times.push_back({time});
   }
   input.hop_latency = latency;

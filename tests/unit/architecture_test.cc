@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
+#include "model/plan.h"
 #include "tests/support/inputs.h"
 #include "tests/support/temporary_directory.h"
 
@@ -175,6 +177,51 @@ TEST(Architecture, FolderIsAnInputError) {
   const auto model = load_architecture(folder.path().string());
   ASSERT_FALSE(model);
   expect_error(model.error(), ErrorKind::input, folder.path().string(), 0, "", "folder");
+}
+
+Plan plan_with(const ConfigOverrides& overrides) {
+  Plan plan;
+  plan.file = "plan.toml";
+  plan.model.overrides = overrides;
+  for (const auto& [key, value] : overrides) plan.places["model." + key] = {"plan.toml", 3};
+  return plan;
+}
+
+Result<Architecture> deepseek_with(const ConfigOverrides& overrides) {
+  return load_architecture_of(plan_with(overrides), shipped("examples/models/deepseek-v3.json"));
+}
+
+TEST(Architecture, KeysOfThePlanReplaceThoseOfTheFile) {
+  const auto model = deepseek_with({{"n_routed_experts", std::int64_t{512}}, {"num_hidden_layers", std::int64_t{10}}});
+  ASSERT_TRUE(model) << to_string(model.error());
+  EXPECT_EQ(model->experts.routed_experts, 512);
+  EXPECT_EQ(model->layers, 10);
+  EXPECT_EQ(model->hidden_size, 7168);  // as in the file
+}
+
+TEST(Architecture, AWrongKeyOfThePlanIsAnErrorAtItsPlaceThere) {
+  const auto text = deepseek_with({{"hidden_size", std::string("big")}});
+  ASSERT_FALSE(text);
+  expect_error(text.error(), ErrorKind::input, "plan.toml", 3, "model.hidden_size", "expected an integer");
+  // Read by another type of model only.
+  const auto other = load_architecture_of(plan_with({{"n_routed_experts", std::int64_t{8}}}),
+                                          shipped("examples/models/llama-3-8b.json"));
+  ASSERT_FALSE(other);
+  expect_error(other.error(), ErrorKind::input, "plan.toml", 3, "model.n_routed_experts", "has no such key");
+}
+
+TEST(Architecture, KeysThatContradictTheFileAreInfeasible) {
+  const auto model = deepseek_with({{"n_routed_experts", std::int64_t{100}}});  // does not divide by 8 groups
+  ASSERT_FALSE(model);
+  EXPECT_EQ(model.error().kind, ErrorKind::infeasible);
+  EXPECT_EQ(model.error().key, "n_group");
+}
+
+TEST(Architecture, EveryKeyThatIsReadIsKnown) {
+  const auto keys = config_keys();
+  for (const char* key : {"hidden_size", "n_routed_experts", "topk_group", "q_lora_rank", "head_dim", "topk_method",
+                          "num_nextn_predict_layers", "model_type"})
+    EXPECT_EQ(std::ranges::count(keys, key), 1) << key;
 }
 
 }  // namespace

@@ -38,7 +38,6 @@ class Exchanges : public testing::Test {
                                        {"exchange.dispatch.nic_rate_beside_compute", 25},
                                        {"exchange.combine.nic_rate", 40},
                                        {"exchange.nvlink_rate", 160},
-                                       {"exchange.sms", 20},
                                        {"exchange.notify", 100},
                                        {"exchange.layout", 80},
                                        {"exchange.host_round_trip", 30},
@@ -46,9 +45,9 @@ class Exchanges : public testing::Test {
                                        {"network.nvlink_rate", 150},
                                        {"network.latency", 4},
                                        {"network.collective_latency", 50}});
-  ExchangeCost cost(std::int64_t expert_parallel = 64, std::int64_t sms = 0,
+  ExchangeCost cost(std::int64_t expert_parallel = 64, const ExchangeCost::Kernels& kernels = {},
                     std::optional<double> nic_gbps = std::nullopt) const {
-    return ExchangeCost::make(round_, cluster(nic_gbps), round_spread, expert_parallel, sms).value();
+    return ExchangeCost::make(round_, cluster(nic_gbps), {round_spread, expert_parallel}, kernels).value();
   }
   ExchangeTime time(const ExchangeCost& by, const std::string& name, Phase phase = Phase::F) const {
     return by.exchange(layer_, find(layer_, name, phase));
@@ -87,12 +86,55 @@ TEST_F(Exchanges, OneRankExchangesNothingMoreThanOneAlwaysDo) {
 }
 
 TEST_F(Exchanges, FewerSmsThanTheFamilyNeedsSlowItDown) {
-  EXPECT_DOUBLE_EQ(time(cost(64, 10), "dispatch").alone, 2 * time(cost(64, 20), "dispatch").alone);
-  EXPECT_EQ(time(cost(64, 24), "dispatch").alone, time(cost(64, 20), "dispatch").alone);
+  const auto with = [&](std::int64_t sms) { return cost(64, {.family = "deepep-v1", .sms = sms}); };
+  EXPECT_DOUBLE_EQ(time(with(10), "dispatch").alone, 2 * time(with(20), "dispatch").alone);
+  EXPECT_EQ(time(with(24), "dispatch").alone, time(with(20), "dispatch").alone);
+  EXPECT_EQ(with(24).kernel_sms(), 24);
+  // Within a node NVLink suffers as well.
+  EXPECT_DOUBLE_EQ(time(cost(8, {"deepep-v1", 10}), "dispatch").alone, 2 * time(cost(8), "dispatch").alone);
+}
+
+TEST_F(Exchanges, WithoutANumberOfSmsTheFamilyTakesWhatItNeeds) {
+  EXPECT_EQ(cost().kernel_sms(), 20);
+  EXPECT_EQ(time(cost(), "dispatch").alone, time(cost(64, {"deepep-v1", 20}), "dispatch").alone);
+  EXPECT_EQ(cost(64, {.family = "hybrid-ep"}).kernel_sms(), 8);
+}
+
+TEST_F(Exchanges, AnotherFamilyHasCurvesOfItsOwn) {
+  // Hybrid-EP with 4 SMs: 37.50 of at most 46.63 GB/s out, 46.00 of at most 51.03 back; gradients likewise.
+  const ExchangeCost four = cost(64, {"hybrid-ep", 4}), full = cost(64, {"hybrid-ep", 8});
+  for (const auto& [name, phase] :
+       std::vector<std::pair<std::string, Phase>>{{"dispatch", Phase::F}, {"combine_grad", Phase::I}})
+    EXPECT_DOUBLE_EQ(time(four, name, phase).alone * 37.50, time(full, name, phase).alone * 46.63) << name;
+  for (const auto& [name, phase] :
+       std::vector<std::pair<std::string, Phase>>{{"combine", Phase::F}, {"dispatch_grad", Phase::I}})
+    EXPECT_DOUBLE_EQ(time(four, name, phase).beside * 46.00, time(full, name, phase).beside * 51.03) << name;
+}
+
+TEST_F(Exchanges, MoreSmsNeverSlowATransfer) {
+  for (const char* family : {"deepep-v1", "hybrid-ep"}) {
+    for (const auto& [name, phase] : std::vector<std::pair<std::string, Phase>>{
+             {"dispatch", Phase::F}, {"combine", Phase::F}, {"dispatch_grad", Phase::I}, {"combine_grad", Phase::I}}) {
+      ExchangeTime before = time(cost(64, {family, 1}), name, phase);
+      for (std::int64_t sms = 2; sms <= 40; ++sms) {
+        const ExchangeTime now = time(cost(64, {family, sms}), name, phase);
+        EXPECT_LE(now.alone, before.alone) << family << " " << name << " with " << sms;
+        EXPECT_LE(now.beside, before.beside) << family << " " << name << " with " << sms;
+        before = now;
+      }
+    }
+  }
+}
+
+TEST_F(Exchanges, AnUnknownFamilyIsAnError) {
+  const auto cost = ExchangeCost::make(round_, cluster(), {round_spread, 64}, {.family = "deepep-v9"});
+  ASSERT_FALSE(cost);
+  EXPECT_EQ(cost.error().kind, ErrorKind::input);
+  EXPECT_EQ(cost.error().key, "overlap.communication_kernels");
 }
 
 TEST_F(Exchanges, ASlowerNicNeverHelpsAndAlwaysShows) {
-  const ExchangeCost slow = cost(64, 0, 200), fast = cost();
+  const ExchangeCost slow = cost(64, {}, 200), fast = cost();
   for (const auto& [name, phase] : std::vector<std::pair<std::string, Phase>>{
            {"dispatch", Phase::F}, {"combine", Phase::F}, {"dispatch_grad", Phase::I}, {"combine_grad", Phase::I}}) {
     EXPECT_GT(time(slow, name, phase).alone, time(fast, name, phase).alone) << name;
@@ -104,7 +146,7 @@ TEST_F(Exchanges, ASlowerNicNeverHelpsAndAlwaysShows) {
 TEST_F(Exchanges, NoShippedProfileBeatsTheLineRates) {
   for (const std::string& name : profile_names) {
     const ClusterShape shape = cluster();
-    const ExchangeCost shipped_cost = ExchangeCost::make(profile(name), shape, round_spread, 64, 20).value();
+    const ExchangeCost shipped_cost = ExchangeCost::make(profile(name), shape, {round_spread, 64}, {}).value();
     for (const Operator& op : layer_.operators) {
       if (operator_class(layer_, op) != OperatorClass::exchange) continue;
       const auto token = static_cast<double>(std::get<DispatchAttributes>(op.attributes).token_bytes);

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <set>
 
+#include "model/cost/operator_class.h"
 #include "tests/support/tiny_models.h"
 
 namespace plumbline::tests {
@@ -158,6 +159,25 @@ TEST_P(Blocks, EveryParameterHasAGradientThatIsWritten) {
     for (const model::Tensor& tensor : graph.tensors)
       EXPECT_TRUE(tensor.role != model::Role::parameter || written.contains("d_" + tensor.name)) << tensor.name;
   }
+}
+
+// An FP8 gradient from other ranks is turned once per received token, and once only.
+TEST_P(Blocks, ReceivedGradientsAreTurnedBeforeTheyAreGathered) {
+  if (std::ranges::count(kinds(), BlockKind::moe_layer) == 0) return;
+  const Graph graph = block(BlockKind::moe_layer, {});
+  int gathered = 0;
+  for (const Operator& op : graph.operators) {
+    if (op.kind != model::OperatorKind::gather_columns) continue;
+    EXPECT_EQ(op.phase, model::Phase::W);
+    EXPECT_EQ(model::operator_class(graph, op), model::OperatorClass::gather_transpose);
+    const auto turned = std::ranges::find_if(
+        graph.operators, [&](const Operator& other) { return std::ranges::count(other.writes, op.reads[0]) > 0; });
+    ASSERT_NE(turned, graph.operators.end());
+    EXPECT_EQ(turned->kind, model::OperatorKind::cast_transpose);
+    EXPECT_EQ(turned->phase, model::Phase::I);
+    ++gathered;
+  }
+  EXPECT_EQ(gathered, std::get<1>(GetParam()) == Precision::fp8 ? 1 : 0);
 }
 
 // The table and the output projection of the prediction module are the main model's.

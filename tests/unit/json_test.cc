@@ -92,7 +92,7 @@ TEST_F(ResultJson, EmbedsTheWholePlanNested) {
   // Every key that a plan file may hold is there, plus run.phase.
   std::size_t fields = 0, embedded = 0;
   const auto source = support::example_plan();
-  model::visit_fields(source, [&](const char*, const auto&) { ++fields; });
+  model::visit_fields(source, [&](std::string_view, const auto&) { ++fields; });
   for (const auto& section : plan) embedded += section.size();
   EXPECT_EQ(embedded, fields + 1);
 }

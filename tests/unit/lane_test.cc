@@ -96,12 +96,12 @@ TEST(Lane, TheRateChangesMidWay) {
   EXPECT_DOUBLE_EQ(lane.end(0), 5);
 }
 
-TEST(Lane, AMeetingHoldsTheStreamNotTheSms) {
+TEST(Lane, AMeetingHoldsTheStream) {
   LaneRun lane({{segment(Stream::communication), transfer_time(1, 1, {.prepare = 0.5, .wait = 2, .notify = 0.25})},
                 {segment(Stream::compute), compute_time(2.5, 5)}});
   lane.run();
-  // Arrives at 0.5, the others come at 2.5, the meeting ends at 2.75, the transfer at 3.75. Compute had
-  // the GPU to itself for its 2.5.
+  // Arrives at 0.5, the others come at 2.5, the meeting ends at 2.75, the transfer at 3.75. Compute goes
+  // beside waiting ranks as fast as alone here.
   EXPECT_DOUBLE_EQ(lane.arrival(0), 0.5);
   EXPECT_DOUBLE_EQ(lane.transfer(0), 2.75);
   EXPECT_DOUBLE_EQ(lane.end(0), 3.75);
@@ -129,8 +129,7 @@ TEST(Lane, SharingAndInterferenceMultiply) {
 
 TEST(Lane, RowsStretchCompute) {
   SegmentTime time = compute_time(2, 3);
-  time.alone_per_row = 1;
-  time.beside_per_row = 2;
+  time.compute_per_row = {1, 1.5, 2};
   LaneRun lane({{segment(Stream::compute), time}, {segment(Stream::compute), time}});
   lane.run({1.5, 0.5});
   EXPECT_DOUBLE_EQ(lane.end(0), 2.5);        // 2 + 0.5 * 1
@@ -139,7 +138,7 @@ TEST(Lane, RowsStretchCompute) {
 
 TEST(Lane, FewRowsNeverTakeNegativeTime) {
   SegmentTime time = compute_time(1);
-  time.alone_per_row = 3;  // wave steps can make the slope steeper than the time itself
+  time.compute_per_row[0] = 3;  // wave steps can make the slope steeper than the time itself
   LaneRun lane({{segment(Stream::compute), time}});
   lane.run({0.0});
   EXPECT_DOUBLE_EQ(lane.end(0), 0);  // 1 - 3 would be in the past
@@ -153,6 +152,37 @@ TEST(Lane, RunsOneSlotAfterAnother) {
   EXPECT_DOUBLE_EQ(lane.start(0), 2.5);
   EXPECT_DOUBLE_EQ(lane.slot_end(), 5);
   EXPECT_DOUBLE_EQ(lane.compute_busy(), 5);
+}
+
+TEST(Lane, WaitingAndTransferringSlowComputeDifferently) {
+  LaneRun lane({{segment(Stream::compute), compute_time(2, 4, 8)},
+                {segment(Stream::communication), transfer_time(4, 4, {.prepare = 0.5, .wait = 1, .notify = 1})}});
+  lane.run();
+  // 0..0.5 alone: a quarter. 0.5..2.5 beside ranks that wait and meet: two quarters. Then beside the transfer:
+  // the last quarter takes 8 / 4.
+  EXPECT_DOUBLE_EQ(lane.transfer(1), 2.5);
+  EXPECT_DOUBLE_EQ(lane.end(0), 4.5);
+  EXPECT_DOUBLE_EQ(lane.end(1), 6.5);
+}
+
+TEST(Lane, RowsCountByWhatRunsBeside) {
+  SegmentTime time = compute_time(2, 4, 8);
+  time.compute_per_row = {1, 2, 4};
+  LaneRun lane({{segment(Stream::compute), time}, {segment(Stream::communication), transfer_time(6, 6)}});
+  lane.run({1.5, 1});
+  // Beside the transfer 8 + 0.5 * 4 = 10: 0.6 done at 6; alone 2 + 0.5 * 1 = 2.5, of which 0.4 are left.
+  EXPECT_DOUBLE_EQ(lane.end(0), 7);
+}
+
+TEST(Lane, PreparationIsSlowerBesideCompute) {
+  SegmentTime exchange = transfer_time(1, 1, {.prepare = 1});
+  exchange.prepare_beside = 4;
+  LaneRun lane({{segment(Stream::communication), exchange}, {segment(Stream::compute), compute_time(2)}});
+  lane.run();
+  // Half prepared when compute ends at 2; the other half takes 0.5 * 1.
+  EXPECT_DOUBLE_EQ(lane.prepared(0), 2.5);
+  EXPECT_DOUBLE_EQ(lane.arrival(0), 2.5);
+  EXPECT_DOUBLE_EQ(lane.end(0), 3.5);
 }
 
 }  // namespace

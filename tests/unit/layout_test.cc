@@ -157,6 +157,13 @@ INSTANTIATE_TEST_SUITE_P(
                 "not simulated"},
         Refused{"virtual_stages", [](Plan& p) { p.schedule.virtual_stages = 2; }, "schedule.virtual_stages",
                 "no virtual stages"},
+        Refused{"rows_of_too_few_ranks",
+                [](Plan& p) {
+                  p.routing.rows_per_rank = {1, 2};
+                },
+                "routing.rows_per_rank", "2 row counts for 64 expert ranks"},
+        Refused{"rows_and_imbalance",  // the shipped plan has an imbalance
+                [](Plan& p) { p.routing.rows_per_rank.assign(64, 512); }, "routing.rows_per_rank", "give one of them"},
         Refused{"zero_2", [](Plan& p) { p.parallelism.zero_stage = 2; }, "parallelism.zero_stage", "set it to 0 or 1"}),
     [](const auto& parameter) { return std::string(parameter.param.what); });
 
@@ -169,6 +176,25 @@ TEST(Layout, ExpertsThatDoNotDivideOverTheRanksAreRefused) {
   ASSERT_FALSE(layout);
   expect_error(layout.error(), ErrorKind::infeasible, plan_path, line_of(plan, "parallelism.expert"),
                "parallelism.expert", "256 routed experts");
+}
+
+TEST(Layout, RowsOfEveryExpertRankAreTaken) {
+  Plan plan = deepseek_plan();
+  plan.routing.imbalance = 0;
+  plan.routing.rows_per_rank.assign(64, 512);
+  EXPECT_TRUE(make_layout(plan, architecture("deepseek-v3")));
+}
+
+TEST(Layout, ATokenMustReachEnoughExperts) {
+  // Eight of 256 experts: one of 64 groups holds four.
+  Plan plan = deepseek_plan();
+  plan.routing.max_nodes_per_token = 1;
+  Architecture model = architecture("deepseek-v3");
+  model.experts.groups = 64;
+  const auto layout = make_layout(plan, model);
+  ASSERT_FALSE(layout);
+  expect_error(layout.error(), ErrorKind::infeasible, plan_path, line_of(plan, "routing.max_nodes_per_token"),
+               "routing.max_nodes_per_token", "8 of 4 reachable experts");
 }
 
 TEST(Layout, DenseModelHasNoExpertParallelism) {

@@ -56,6 +56,9 @@ TEST(Plan, MinimalPlanTakesTheDefaults) {
   EXPECT_EQ(plan.precision.optimizer_moments, Precision::fp32);
   EXPECT_EQ(plan.recompute.policy, "none");
   EXPECT_EQ(plan.overlap.communication_sms, 0);
+  EXPECT_EQ(plan.overlap.sm_policy, "static");
+  EXPECT_EQ(plan.overlap.communication_kernels, "deepep-v1");
+  EXPECT_TRUE(plan.routing.rows_per_rank.empty());
   EXPECT_TRUE(plan.overlap.gradient_reduce);
   EXPECT_FALSE(plan.routing.max_nodes_per_token);
   EXPECT_FALSE(plan.run.tokens);
@@ -120,11 +123,12 @@ TEST(Plan, PrintsEveryKey) {
 }
 
 TEST(Plan, OverridesTakeTomlValuesAndBareWords) {
-  const Plan plan =
-      load(minimal, {"parallelism.pipeline=8", "schedule.kind=gpipe", "precision.gemm=fp8",
-                     "schedule.layers_per_stage=[1, 2]", "cluster.topology=\"my cluster\"",
-                     "overlap.gradient_reduce=false", "run.tokens=1e12", "parallelism.pipeline=4",
-                     "run.phase=[{name = \"a\", gpu_hours = 3, source = \"b\"}]", "cluster.device=h100-sxm"});
+  const Plan plan = load(
+      minimal,
+      {"parallelism.pipeline=8", "schedule.kind=gpipe", "precision.gemm=fp8", "schedule.layers_per_stage=[1, 2]",
+       "cluster.topology=\"my cluster\"", "overlap.gradient_reduce=false", "run.tokens=1e12", "parallelism.pipeline=4",
+       "run.phase=[{name = \"a\", gpu_hours = 3, source = \"b\"}]", "cluster.device=h100-sxm",
+       "overlap.sm_policy=dynamic", "overlap.communication_kernels=hybrid-ep", "routing.rows_per_rank=[3, 0]"});
   EXPECT_EQ(plan.parallelism.pipeline, 4);  // the last one counts
   EXPECT_EQ(plan.schedule.kind, "gpipe");
   EXPECT_EQ(plan.precision.gemm, Precision::fp8);
@@ -134,6 +138,10 @@ TEST(Plan, OverridesTakeTomlValuesAndBareWords) {
   EXPECT_DOUBLE_EQ(plan.run.tokens.value(), 1e12);
   EXPECT_EQ(plan.run.phases.at(0).name, "a");
   EXPECT_EQ(plan.cluster.device.value(), "h100-sxm");
+  EXPECT_EQ(plan.overlap.sm_policy, "dynamic");
+  EXPECT_EQ(plan.overlap.communication_kernels, "hybrid-ep");
+  EXPECT_EQ(plan.routing.rows_per_rank, (std::vector<std::int64_t>{3, 0}));  // a rank may have none
+  expect_same(plan, load(to_toml(plan)));
 }
 
 TEST(Plan, OverrideMaySupplyARequiredKey) {
@@ -187,6 +195,9 @@ INSTANTIATE_TEST_SUITE_P(
         appended("zero_layers", "schedule", "layers_per_stage = [4, 0]", "schedule.layers_per_stage", "at least 1"),
         appended("zero_stage", "parallelism", "zero_stage = 4", "parallelism.zero_stage", "at most 3"),
         appended("negative_sms", "overlap", "communication_sms = -1", "overlap.communication_sms", "at least 0"),
+        appended("sm_policy", "overlap", "sm_policy = \"dinamic\"", "overlap.sm_policy", "'dynamic'"),
+        appended("kernels", "overlap", "communication_kernels = \"\"", "overlap.communication_kernels", "empty"),
+        appended("negative_rows", "routing", "rows_per_rank = [1, -1]", "routing.rows_per_rank", "at least 0"),
         appended("no_bucket", "overlap", "gradient_bucket_bytes = 0", "overlap.gradient_bucket_bytes",
                  "greater than 0"),
         appended("negative_imbalance", "routing", "imbalance = -0.1", "routing.imbalance", "not be negative"),
@@ -243,6 +254,30 @@ INSTANTIATE_TEST_SUITE_P(
                     BadOverride{"broken_list", "schedule.layers_per_stage=[1, 2", "schedule.layers_per_stage", "TOML"},
                     BadOverride{"two_lines", "parallelism.pipeline=8\nx=1", "parallelism.pipeline", "TOML"}),
     [](const auto& parameter) { return std::string(parameter.param.what); });
+
+TEST(Plan, ModelKeysStandBesideTheConfig) {
+  const Plan plan = load(minimal, {"model.n_routed_experts=512", "model.rms_norm_eps=1e-5",
+                                   "model.tie_word_embeddings=true", "model.scoring_func=sigmoid"});
+  EXPECT_EQ(plan.model.config, "m.json");
+  const ConfigOverrides expected = {{"n_routed_experts", std::int64_t{512}},
+                                    {"rms_norm_eps", 1e-5},
+                                    {"scoring_func", std::string("sigmoid")},
+                                    {"tie_word_embeddings", true}};
+  EXPECT_EQ(plan.model.overrides, expected);
+  const Plan again = load(to_toml(plan));
+  EXPECT_EQ(again.model.overrides, expected);
+  expect_same(again, plan);
+}
+
+TEST(Plan, AnUnknownModelKeyIsAnErrorWithTheNearest) {
+  const auto plan = read_plan(minimal, "plan.toml", {"model.n_routed_expert=512"});
+  ASSERT_FALSE(plan);
+  expect_error(plan.error(), ErrorKind::input, "--set", 0, "model.n_routed_expert",
+               "did you mean 'model.n_routed_experts'?");
+  const auto list = read_plan(minimal, "plan.toml", {"model.n_routed_experts=[1]"});
+  ASSERT_FALSE(list);
+  expect_error(list.error(), ErrorKind::input, "--set", 0, "model.n_routed_experts", "found a list");
+}
 
 }  // namespace
 }  // namespace plumbline::model

@@ -1,88 +1,111 @@
-// Durations of segments: the cost functions summed over the kernels, on the SMs that the slot leaves them.
+// Durations of segments: the cost functions summed over the kernels, on the SMs that communication leaves them.
 #include "sim/segment_time.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 #include <string>
+#include <vector>
 
 #include "model/cost/operator_class.h"
+#include "tests/support/cost_models.h"
 #include "tests/support/costs.h"
 #include "tests/support/step_inputs.h"
 
 namespace plumbline::sim {
 namespace {
 
+using model::Conditions;
+using model::Neighbour;
 using model::OpType;
 using model::Segment;
 using model::Stream;
 
 constexpr double relative = 1e-12;  // sums in another order
 
-// DeepSeek-V3's shipped plan on an H800 with 20 SMs for communication.
+// DeepSeek-V3's shipped plan on an H800 with 20 SMs for communication: matrix products have 112 everywhere.
 class SegmentTimes : public testing::Test {
  protected:
-  SegmentTimes()
-      : inputs_(tests::step_inputs(tests::deepseek_plan, "h800")),
-        program_(model::compile(inputs_.plan, inputs_.architecture,
-                                model::make_layout(inputs_.plan, inputs_.architecture).value())
-                     .value()),
-        costs_{model::KernelCost::make(inputs_.profile, 132).value(),
-               model::ExchangeCost::make(inputs_.profile, inputs_.cluster,
-                                         {.ranks_per_token = 7.5, .nodes_per_token = 4}, 64, 20)
-                   .value(),
-               132, 20} {}
+  explicit SegmentTimes(const std::vector<std::string>& overrides = {})
+      : inputs_(tests::step_inputs(tests::deepseek_plan, "h800", overrides)),
+        program_(tests::program_of(inputs_)),
+        costs_(tests::costs_of(inputs_)) {}
 
-  // The template of interior stages.
-  const model::SlotTemplate& slot(OpType type) const {
-    const std::int32_t kind = program_.stages[8].kind;
-    for (const model::SlotTemplate& t : program_.templates)
-      if (t.type == type && (t.f_stage_kind < 0 || t.f_stage_kind == kind) &&
-          (t.b_stage_kind < 0 || t.b_stage_kind == kind))
-        return t;
-    ADD_FAILURE() << "no such template";
-    return program_.templates[0];
-  }
+  const model::SlotTemplate& slot(OpType type) const { return tests::interior_slot(program_, type); }
   std::vector<SegmentTime> times(OpType type) const { return segment_times(program_, slot(type), costs_); }
+  const model::Graph& graph(const Segment& segment) const { return program_.blocks[segment.block]; }
 
   // A sum over the kernels of a compute segment, each at its share.
-  template <class Field>
-  double over_kernels(const Segment& segment, model::Conditions conditions, Field field) const {
+  double over_kernels(const Segment& segment, const Conditions& conditions) const {
     double sum = 0;
-    const model::Graph& graph = program_.blocks[segment.block];
     for (std::uint16_t index : segment.operators)
-      sum += segment.share * field(costs_.kernels.time(graph, graph.operators[index], conditions));
+      sum += segment.share * costs_.kernels.time(graph(segment), graph(segment).operators[index], conditions).seconds;
     return sum;
   }
+  bool is_product(const Segment& segment, std::uint16_t index) const {
+    const model::OperatorClass kind = model::operator_class(graph(segment), graph(segment).operators[index]);
+    return kind == model::OperatorClass::gemm || kind == model::OperatorClass::weight_gradient_gemm;
+  }
 
-  sim::Inputs inputs_;
+  Inputs inputs_;
   model::StepProgram program_;
   CostModels costs_;
 };
 
-double alone(const model::KernelTime& time) { return time.alone; }
-double beside(const model::KernelTime& time) { return time.beside; }
-
-TEST_F(SegmentTimes, APairLeavesTheCommunicationSmsAlone) {
-  EXPECT_EQ(compute_sms(slot(OpType::FB), costs_), 112);  // 132 - 20
-  EXPECT_EQ(compute_sms(slot(OpType::F), costs_), 132);
-  EXPECT_EQ(compute_sms(slot(OpType::W), costs_), 132);
-}
+constexpr Conditions alone{.sms = 112};
+constexpr Conditions beside_waiting{.sms = 112, .held = 20, .neighbour = Neighbour::waiting};
+constexpr Conditions beside_transfer{.sms = 112, .held = 20, .neighbour = Neighbour::transferring};
 
 TEST_F(SegmentTimes, ComputeIsTheSumOfItsKernels) {
   for (const OpType type : {OpType::F, OpType::B, OpType::I, OpType::W, OpType::FB}) {
     SCOPED_TRACE(to_string(type));
-    const std::int64_t sms = type == OpType::FB ? 112 : 132;
     const std::vector<SegmentTime> all = times(type);
     for (std::size_t i = 0; i < all.size(); ++i) {
       const Segment& segment = slot(type).segments[i];
       if (segment.stream == Stream::communication) continue;
-      EXPECT_NEAR(all[i].alone, over_kernels(segment, {sms, 1}, alone), relative);
-      EXPECT_NEAR(all[i].beside, over_kernels(segment, {sms, 1}, beside), relative);
-      EXPECT_NEAR(std::accumulate(all[i].kernels.begin(), all[i].kernels.end(), 0.0), all[i].alone, relative);
+      EXPECT_NEAR(all[i].compute[0], over_kernels(segment, alone), relative);
+      EXPECT_NEAR(all[i].compute[1], over_kernels(segment, beside_waiting), relative);
+      EXPECT_NEAR(all[i].compute[2], over_kernels(segment, beside_transfer), relative);
+      EXPECT_NEAR(std::accumulate(all[i].kernels.begin(), all[i].kernels.end(), 0.0), all[i].compute[0], relative);
       EXPECT_EQ(all[i].kernels.size(), segment.operators.size());
-      EXPECT_GE(all[i].beside, all[i].alone * (1 - relative));
+      EXPECT_TRUE(std::ranges::is_sorted(all[i].compute));
+      EXPECT_EQ(all[i].held, 0);
     }
+  }
+}
+
+TEST_F(SegmentTimes, SegmentsWithProductsFillTheirSms) {
+  const std::vector<SegmentTime> all = times(OpType::FB);
+  int with_products = 0;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Segment& segment = slot(OpType::FB).segments[i];
+    if (segment.stream == Stream::communication) continue;
+    const bool products =
+        std::ranges::any_of(segment.operators, [&](auto index) { return is_product(segment, index); });
+    const std::int64_t width = products ? 112 : 0;
+    EXPECT_EQ(all[i].width, (std::array<std::int64_t, 3>{width, width, width}));
+    EXPECT_EQ(all[i].drain > 0, products);
+    with_products += products;
+  }
+  EXPECT_GE(with_products, 4 * 6);  // six compute phases in each of four layer pairs
+}
+
+TEST_F(SegmentTimes, WhoWaitsForSmsWaitsForHalfOfAProduct) {
+  // A product of t seconds among T of the segment is met with probability t / T and has t / 2 left; a weight gradient
+  // of four experts is four kernels, each a quarter as long. Other kernels give SMs back all the time.
+  const std::vector<SegmentTime> all = times(OpType::FB);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Segment& segment = slot(OpType::FB).segments[i];
+    if (segment.stream == Stream::communication) continue;
+    double expected = 0;
+    for (std::size_t k = 0; k < segment.operators.size(); ++k) {
+      const model::Operator& op = graph(segment).operators[segment.operators[k]];
+      const double kernels = op.kind == model::OperatorKind::grouped_matmul && op.phase == model::Phase::W ? 4 : 1;
+      const double seconds = all[i].kernels[k];
+      if (is_product(segment, segment.operators[k])) expected += seconds / all[i].compute[0] * seconds / (2 * kernels);
+    }
+    EXPECT_NEAR(all[i].drain, expected, relative);
   }
 }
 
@@ -97,13 +120,12 @@ TEST_F(SegmentTimes, BothHalvesOfTheExpertsWeightGradientsAreTheWhole) {
     EXPECT_EQ(other.stream, Stream::compute);
     EXPECT_EQ(other.operators, segment.operators);
     double whole = 0;
-    const model::Graph& graph = program_.blocks[segment.block];
     for (std::uint16_t index : segment.operators)
-      whole += costs_.kernels.time(graph, graph.operators[index], {112, 1}).alone;
-    EXPECT_NEAR(all[i].alone + all[i + 1].alone, whole, relative);
+      whole += costs_.kernels.time(graph(segment), graph(segment).operators[index], alone).seconds;
+    EXPECT_NEAR(all[i].compute[0] + all[i + 1].compute[0], whole, relative);
     ++pairs;
   }
-  EXPECT_EQ(pairs, 4);  // layers of an interior stage
+  EXPECT_EQ(pairs, 4 * 2);  // gate and up, and down, of the layers of an interior stage
 }
 
 TEST_F(SegmentTimes, AnExchangePreparesMeetsAndTransfers) {
@@ -112,25 +134,30 @@ TEST_F(SegmentTimes, AnExchangePreparesMeetsAndTransfers) {
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Segment& segment = slot(OpType::FB).segments[i];
     if (segment.stream != Stream::communication) continue;
-    const model::Graph& graph = program_.blocks[segment.block];
     SegmentTime expected;
     for (std::uint16_t index : segment.operators) {
-      const model::Operator& op = graph.operators[index];
-      if (!tests::between_ranks(graph, op)) {
-        expected.prepare += costs_.kernels.time(graph, op, {20, 1}).alone;  // on the stream's own SMs
+      const model::Operator& op = graph(segment).operators[index];
+      if (!tests::between_ranks(graph(segment), op)) {  // on the whole GPU, or where a product's blocks leave room
+        const Conditions beside{.sms = 132, .held = 112, .neighbour = Neighbour::computing};
+        expected.prepare += costs_.kernels.time(graph(segment), op, {.sms = 132}).seconds;
+        expected.prepare_beside += costs_.kernels.time(graph(segment), op, beside).seconds;
         continue;
       }
-      const model::ExchangeTime time = costs_.exchanges.exchange(graph, op);
+      const model::ExchangeTime time = costs_.exchanges.exchange(graph(segment), op);
       expected.prepare += time.prepare;
+      expected.prepare_beside += time.prepare;
       expected.notify += time.notify;
-      expected.alone += time.alone;
-      expected.beside += time.beside;
+      expected.transfer += time.alone;
+      expected.transfer_beside += time.beside;
     }
     EXPECT_NEAR(all[i].prepare, expected.prepare, relative);
+    EXPECT_NEAR(all[i].prepare_beside, expected.prepare_beside, relative);
+    EXPECT_GE(all[i].prepare_beside, all[i].prepare);
     EXPECT_NEAR(all[i].notify, expected.notify, relative);
-    EXPECT_NEAR(all[i].alone, expected.alone, relative);
-    EXPECT_NEAR(all[i].beside, expected.beside, relative);
-    EXPECT_GT(all[i].alone, 0);
+    EXPECT_NEAR(all[i].transfer, expected.transfer, relative);
+    EXPECT_NEAR(all[i].transfer_beside, expected.transfer_beside, relative);
+    EXPECT_GT(all[i].transfer, 0);
+    EXPECT_EQ(all[i].held, 20);
     EXPECT_EQ(all[i].wait, 0);  // stragglers are found later
     ++exchanges;
   }
@@ -146,16 +173,57 @@ TEST_F(SegmentTimes, RowsEnterByTheirSlope) {
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Segment& segment = slot(OpType::FB).segments[i];
     if (segment.stream == Stream::communication) continue;
-    const double expected = over_kernels(segment, {112, rows}, alone);
-    EXPECT_NEAR(all[i].alone + (rows - 1) * all[i].alone_per_row, expected, 0.005 * expected);
-    EXPECT_GE(all[i].alone_per_row, 0);
-    EXPECT_GE(all[i].beside_per_row, all[i].alone_per_row * (1 - relative));
-    with_rows += all[i].alone_per_row > 0.1 * all[i].alone;
+    const double expected = over_kernels(segment, {.sms = 112, .row_scale = rows});
+    EXPECT_NEAR(all[i].compute[0] + (rows - 1) * all[i].compute_per_row[0], expected, 0.005 * expected);
+    EXPECT_GE(all[i].compute_per_row[0], 0);
+    EXPECT_TRUE(std::ranges::is_sorted(all[i].compute_per_row));
+    with_rows += all[i].compute_per_row[0] > 0.1 * all[i].compute[0];
     if (segment.section == model::Section::attention) {
-      EXPECT_EQ(all[i].alone_per_row, 0);
+      EXPECT_EQ(all[i].compute_per_row[0], 0);
     }
   }
   EXPECT_GE(with_rows, 4 * 3);  // mlp(F), mlp(B) and mlp(W) of four layers
+}
+
+class WithoutPartition : public SegmentTimes {
+ protected:
+  WithoutPartition() : SegmentTimes({"overlap.communication_sms=0"}) {}
+};
+
+TEST_F(WithoutPartition, CommunicationTakesWhatItsKernelsNeedAndProductsTheWholeGpu) {
+  // DeepEP's kernels need 20 SMs. Only then is a product of 132 blocks kept waiting.
+  const std::vector<SegmentTime> all = times(OpType::FB);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Segment& segment = slot(OpType::FB).segments[i];
+    if (segment.stream == Stream::communication) {
+      EXPECT_EQ(all[i].held, 20);
+      continue;
+    }
+    EXPECT_NEAR(all[i].compute[0], over_kernels(segment, {.sms = 132}), relative);
+    EXPECT_NEAR(all[i].compute[2],
+                over_kernels(segment, {.sms = 132, .held = 20, .neighbour = Neighbour::transferring}), relative);
+    if (all[i].drain > 0) {
+      EXPECT_EQ(all[i].width, (std::array<std::int64_t, 3>{132, 132, 132}));
+    }
+  }
+}
+
+class WithDynamicPartition : public SegmentTimes {
+ protected:
+  WithDynamicPartition() : SegmentTimes({"overlap.sm_policy=dynamic"}) {}
+};
+
+TEST_F(WithDynamicPartition, ProductsTakeTheSmsThatAreFree) {
+  const std::vector<SegmentTime> all = times(OpType::FB);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Segment& segment = slot(OpType::FB).segments[i];
+    if (segment.stream == Stream::communication) continue;
+    EXPECT_NEAR(all[i].compute[0], over_kernels(segment, {.sms = 132}), relative);
+    EXPECT_NEAR(all[i].compute[2], over_kernels(segment, beside_transfer), relative);
+    if (all[i].drain > 0) {
+      EXPECT_EQ(all[i].width, (std::array<std::int64_t, 3>{132, 112, 112}));
+    }
+  }
 }
 
 }  // namespace

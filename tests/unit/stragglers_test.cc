@@ -27,7 +27,7 @@ struct ComputeThenMeet {
   ComputeThenMeet() {
     slot.segments = {segment(Stream::compute), segment(Stream::communication, {0})};
     times = {compute_time(1), transfer_time(0, 0)};
-    times[0].alone_per_row = times[0].beside_per_row = 1;
+    times[0].compute_per_row = times[0].compute;
   }
 };
 
@@ -42,31 +42,35 @@ struct TwoBlocks {
              transfer_time(0.5, 0.7), compute_time(1, 1.1)};
     for (std::size_t i : {0, 2, 4}) {
       slot.segments[i].block_of_stage = i == 0 ? 0 : 1;
-      times[i].alone_per_row = 0.8 * times[i].alone;
-      times[i].beside_per_row = 0.8 * times[i].beside;
+      for (std::size_t state = 0; state < 3; ++state) times[i].compute_per_row[state] = 0.8 * times[i].compute[state];
     }
   }
 };
+
+constexpr std::int64_t sms = 132;
+
+Imbalance drawn(double variation, std::uint64_t seed) { return {variation, {}, seed}; }
+Imbalance stated(const std::vector<std::int64_t>& rows) { return {0, relative_rows(rows), 0}; }
 
 double sum(const std::vector<double>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
 
 TEST(Stragglers, NobodyWaitsWhenRowsAreEven) {
   const TwoBlocks t;
-  const GroupRun run = run_group(t.slot, t.times, 8, 0, 1);
+  const GroupRun run = run_group(t.slot, t.times, 8, sms, {});
   EXPECT_EQ(run.waits, std::vector<double>(5, 0.0));
-  EXPECT_NEAR(run.seconds, template_seconds(t.slot, t.times), 1e-11);
+  EXPECT_NEAR(run.seconds, template_seconds(t.slot, t.times, sms), 1e-11);
 }
 
 TEST(Stragglers, OneRankWaitsForNobody) {
   const TwoBlocks t;
-  EXPECT_EQ(run_group(t.slot, t.times, 1, 0.3, 1).waits, std::vector<double>(5, 0.0));
+  EXPECT_EQ(run_group(t.slot, t.times, 1, sms, drawn(0.3, 1)).waits, std::vector<double>(5, 0.0));
 }
 
 TEST(Stragglers, TwoRanksByHand) {
   constexpr double imbalance = 0.1;
   constexpr std::uint64_t seed = 5;
   const ComputeThenMeet t;
-  const GroupRun run = run_group(t.slot, t.times, 2, imbalance, seed);
+  const GroupRun run = run_group(t.slot, t.times, 2, sms, drawn(imbalance, seed));
   // Both ranks draw their rows when a slot begins, which they do together: two draws a slot. The slot lasts as
   // long as the slower rank computes, and the faster one waits for the difference: half of it on average
   // over the two. The first of the four slots does not count.
@@ -88,9 +92,9 @@ TEST(Stragglers, TwoRanksByHand) {
 TEST(Stragglers, WaitsAndTimeGrowWithImbalance) {
   const TwoBlocks t;
   double waits = 0;
-  double seconds = template_seconds(t.slot, t.times);
+  double seconds = template_seconds(t.slot, t.times, sms);
   for (double imbalance : {0.02, 0.05, 0.1, 0.2}) {
-    const GroupRun run = run_group(t.slot, t.times, 16, imbalance, 3);
+    const GroupRun run = run_group(t.slot, t.times, 16, sms, drawn(imbalance, 3));
     EXPECT_GT(sum(run.waits), waits) << imbalance;
     EXPECT_GT(run.seconds, seconds) << imbalance;
     waits = sum(run.waits);
@@ -102,7 +106,7 @@ TEST(Stragglers, WaitsGrowWithTheGroup) {
   // The expected maximum of n normal numbers above their mean: 0.56 sigma for 2, 1.77 for 16, 2.75 for 256.
   // Three slots of 256 ranks average enough draws for a tenth.
   const ComputeThenMeet t;
-  const auto wait = [&](std::int64_t ranks) { return run_group(t.slot, t.times, ranks, 0.05, 7).waits[1]; };
+  const auto wait = [&](std::int64_t ranks) { return run_group(t.slot, t.times, ranks, sms, drawn(0.05, 7)).waits[1]; };
   EXPECT_LT(wait(2), wait(16));
   EXPECT_LT(wait(16), wait(256));
   EXPECT_NEAR(wait(256), 2.75 * 0.05, 0.1 * 2.75 * 0.05);
@@ -110,17 +114,46 @@ TEST(Stragglers, WaitsGrowWithTheGroup) {
 
 TEST(Stragglers, TheSeedDecides) {
   const TwoBlocks t;
-  const GroupRun once = run_group(t.slot, t.times, 16, 0.1, 11);
-  const GroupRun again = run_group(t.slot, t.times, 16, 0.1, 11);
+  const GroupRun once = run_group(t.slot, t.times, 16, sms, drawn(0.1, 11));
+  const GroupRun again = run_group(t.slot, t.times, 16, sms, drawn(0.1, 11));
   EXPECT_EQ(once.waits, again.waits);
   EXPECT_EQ(once.seconds, again.seconds);
-  EXPECT_NE(once.waits, run_group(t.slot, t.times, 16, 0.1, 12).waits);
+  EXPECT_NE(once.waits, run_group(t.slot, t.times, 16, sms, drawn(0.1, 12)).waits);
+}
+
+TEST(Stragglers, RelativeRowsHaveTheMeanOne) {
+  EXPECT_EQ(relative_rows({100, 300}), (std::vector<double>{0.5, 1.5}));
+  EXPECT_EQ(relative_rows({0, 0, 0}), (std::vector<double>{1, 1, 1}));  // nobody has any: all alike
+  EXPECT_TRUE(relative_rows({}).empty());
+  EXPECT_TRUE(drawn(0, 1).even());
+  EXPECT_FALSE(drawn(0.1, 1).even());
+  EXPECT_FALSE(stated({1, 2}).even());
+}
+
+TEST(Stragglers, StatedRowsDecideWhoIsLate) {
+  // One second per expected row: ranks compute 0.5, 1, 1.5 s in every slot and leave together, so they wait
+  // 1, 0.5 and 0 s.
+  const ComputeThenMeet t;
+  const GroupRun run = run_group(t.slot, t.times, 3, sms, stated({100, 200, 300}));
+  EXPECT_NEAR(run.seconds, 1.5, 1e-11);
+  EXPECT_NEAR(run.waits[1], 0.5, 1e-11);
+  // The seed has no part in it, nor has the unit of the rows.
+  Imbalance other = stated({1, 2, 3});
+  other.seed = 99;
+  EXPECT_EQ(run_group(t.slot, t.times, 3, sms, other).waits, run.waits);
+}
+
+TEST(Stragglers, EqualStatedRowsAreNoImbalance) {
+  const TwoBlocks t;
+  const GroupRun run = run_group(t.slot, t.times, 4, sms, stated({7, 7, 7, 7}));
+  EXPECT_EQ(run.waits, std::vector<double>(5, 0.0));
+  EXPECT_NEAR(run.seconds, template_seconds(t.slot, t.times, sms), 1e-11);
 }
 
 TEST(Stragglers, ExtremeImbalanceStaysFinite) {
   // Rows are cut at zero; nothing runs into the past.
   const TwoBlocks t;
-  const GroupRun run = run_group(t.slot, t.times, 16, 3.0, 2);
+  const GroupRun run = run_group(t.slot, t.times, 16, sms, drawn(3.0, 2));
   EXPECT_GT(run.seconds, 0);
   for (double wait : run.waits) EXPECT_GE(wait, 0);
 }

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <string>
 
-#include "tests/support/inputs.h"
+#include "tests/support/costs.h"
 #include "tests/support/temporary_directory.h"
 #include "topologies/device.h"
 
@@ -62,7 +62,11 @@ TEST(Topology, H800RailFatTree) {
   EXPECT_DOUBLE_EQ(shape->device.fp8_peak.value(), 1979e12);
   EXPECT_DOUBLE_EQ(shape->device.memory_bandwidth.value(), 3.35e12);
   EXPECT_DOUBLE_EQ(shape->device.memory.value(), 84943110144.0);
-  EXPECT_EQ(shape->parameters.size(), 12u);  // 7 of the topology, 5 of the device
+  const model::SmResources expected = tests::h800_device().sm;
+  EXPECT_EQ(shape->device.sm.threads, expected.threads);
+  EXPECT_EQ(shape->device.sm.registers, expected.registers);
+  EXPECT_EQ(shape->device.sm.shared_memory, expected.shared_memory);
+  EXPECT_EQ(shape->parameters.size(), 15u);  // 7 of the topology, 8 of the device
   for (const model::Parameter& parameter : shape->parameters) EXPECT_FALSE(parameter.source.empty()) << parameter.name;
 }
 

@@ -67,6 +67,14 @@ TEST_F(Work, MemoryBoundOperators) {
   EXPECT_DOUBLE_EQ(bytes_of("experts_swiglu", Phase::F, 1.25), 1.25 * rows);
 }
 
+TEST_F(Work, GradientsFromOtherRanksAreTurnedOncePerToken) {
+  // 4096 tokens reach 7.5 ranks each: as many arrive, 30720 of 7168 FP8 with scales. Turned once, then gathered by
+  // the map into the columns of 32768 rows.
+  const double column = 7168 * 33 / 32.0;
+  EXPECT_EQ(bytes_of("cast_transpose_d_received", Phase::I), 2 * 30720 * column);
+  EXPECT_EQ(bytes_of("gather_expert_gradients", Phase::W), (30720 + 32768) * column + 4.0 * 32768);
+}
+
 TEST_F(Work, AnEmbeddingTouchesItsRowsOnly) {
   const Graph embedding = make_block(BlockKind::embedding, deepseek_rank(Precision::fp8));
   EXPECT_EQ(bytes_moved(embedding, find(embedding, "embedding"), 1).value(), 2 * 2.0 * 4096 * 7168);

@@ -36,7 +36,8 @@ double printed_rate(std::int64_t ranks, model::OperatorKind kind) {
       topologies::load_cluster(shipped("topologies/h800-rail-fat-tree.toml"), shipped("topologies/devices"), {ranks})
           .value();
   const model::RoutingSpread spread = spread_of_test(ranks);
-  const model::ExchangeCost cost = model::ExchangeCost::make(profile("h800-public"), cluster, spread, ranks, 0).value();
+  const model::ExchangeCost cost =
+      model::ExchangeCost::make(profile("h800-public"), cluster, {spread, ranks}, {}).value();
   const bool sends = kind == model::OperatorKind::dispatch;
   // FP8 with a scale per 128 values out, BF16 back.
   const std::int64_t token_bytes = sends ? 7168 + 7168 / 128 * 4 : 7168 * 2;

@@ -42,6 +42,7 @@ const std::map<Kind, Function>& functions() {
       {Kind::permute_transpose, each_rank<permute_transpose>},
       {Kind::unpermute, each_rank<unpermute>},
       {Kind::gather_rows, each_rank<gather_rows>},
+      {Kind::gather_columns, each_rank<gather_columns>},
       {Kind::embedding, each_rank<embedding>},
       {Kind::embedding_grad, each_rank<embedding_grad>},
       {Kind::cross_entropy, each_rank<cross_entropy>},

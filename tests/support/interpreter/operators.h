@@ -45,6 +45,7 @@ void permute_grad(Call& call);
 void permute_transpose(Call& call);
 void unpermute(Call& call);
 void gather_rows(Call& call);
+void gather_columns(Call& call);
 
 // exchange.cc: between ranks
 void dispatch(Calls calls);

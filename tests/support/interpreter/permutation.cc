@@ -71,4 +71,6 @@ void unpermute(Call& call) {
 
 void gather_rows(Call& call) { call.out(0) = gathered(call.in(0), call.in(1)); }
 
+void gather_columns(Call& call) { call.out(0) = gathered(call.in(0).transpose(), call.in(1)).transpose(); }
+
 }  // namespace plumbline::tests

@@ -1,0 +1,15 @@
+// One line of a CSV file.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace plumbline::calibrate {
+
+// The cells of one line: quotes protect commas, two quotes inside quotes are one. nullopt when a quoted cell does not
+// end on the line.
+std::optional<std::vector<std::string>> csv_cells(std::string_view line);
+
+}  // namespace plumbline::calibrate

@@ -1,0 +1,213 @@
+#include "cli/compare_output.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "model/version.h"
+#include "reports/format.h"
+#include "reports/json.h"
+#include "reports/table.h"
+
+namespace plumbline::cli {
+namespace {
+
+using calibrate::ChunkComparison;
+using calibrate::ChunkSummary;
+using calibrate::ComparedTime;
+using reports::Align;
+
+constexpr double milli = 1e3;
+constexpr double micro = 1e6;
+
+std::string scaled(const std::optional<double>& seconds, double unit, int digits) {
+  return seconds ? reports::fixed(*seconds * unit, digits) : "-";
+}
+
+std::string error_text(const ComparedTime& row) {
+  const auto error = row.error();
+  return error ? reports::signed_percent(*error) : "";
+}
+
+std::vector<std::string> cells(std::string name, const ComparedTime& row, double unit, int digits) {
+  return {std::move(name), scaled(row.predicted, unit, digits), scaled(row.measured, unit, digits), error_text(row)};
+}
+
+reports::Table table_of(std::vector<reports::Column> first, std::string_view unit) {
+  first.push_back({fmt::format("predicted, {}", unit), Align::right});
+  first.push_back({fmt::format("measured, {}", unit), Align::right});
+  first.push_back({"error", Align::right});
+  return reports::Table(std::move(first));
+}
+
+std::string paragraph(const std::string& text) {
+  std::string out;
+  for (const std::string& line : reports::wrap(text, reports::terminal_width)) out += line + '\n';
+  return out;
+}
+
+std::string slots_text(const ChunkSummary& summary) {
+  return summary.slots == 0 ? "of unknown phases"
+                            : fmt::format("of {} {} of layers", summary.slots, summary.slots == 1 ? "pair" : "pairs");
+}
+
+std::string heading(const ChunkComparisonOutput& output) {
+  const ChunkComparison& c = output.comparison;
+  std::string text =
+      fmt::format("predicted  {}, profile {}: chunk {}\n", output.plan_name, output.profile, slots_text(c.predicted));
+  text +=
+      fmt::format("measured   {}: {} kernels, chunk {}\n\n", output.chunk_path, output.kernels, slots_text(c.measured));
+  if (!c.same_slots) {
+    return text + paragraph(
+                      "The two do not run the same layers, or the measurement does not say which kernel belongs to "
+                      "which: totals and classes stand side by side without errors (shares may be compared), phases "
+                      "and products are "
+                      "left out.");
+  }
+  const std::string_view rows = c.rows_given ? "the measured rank's" : "the expected ones (no rows= in the notes)";
+  const std::string_view waits = c.waits_given ? "the measured rank's" : "predicted, mean of the group";
+  return text + paragraph(fmt::format("Inputs of the prediction: expert rows {}; waits in meetings {}.", rows, waits));
+}
+
+std::string totals_text(const ChunkComparison& c) {
+  reports::Table table = table_of({{"total"}}, "ms");
+  for (const ComparedTime& row : c.totals) table.add(cells(row.name, row, milli, 2));
+  const auto share = [](const ChunkSummary& s) { return s.seconds > 0 ? s.compute_busy / s.seconds : 0; };
+  const double predicted = share(c.predicted);
+  const double measured = share(c.measured);
+  table.add({"compute busy, share", reports::percent(predicted), reports::percent(measured),
+             c.same_slots ? fmt::format("{:+.1f} points", (predicted - measured) * 100) : ""});
+  return table.to_string();
+}
+
+std::string spans_text(const ChunkComparison& c) {
+  if (c.spans.empty()) return "";
+  reports::Table table = table_of({{"slot", Align::right}, {"phase"}}, "ms");
+  for (int slot = 0; slot < c.measured.slots; ++slot) {
+    if (slot > 0) table.add({""});
+    const auto add = [&](const ComparedTime& row) {
+      if (row.slot != slot) return;
+      std::vector<std::string> line = cells(row.name, row, milli, 3);
+      line.insert(line.begin(), fmt::format("{}", slot));
+      table.add(std::move(line));
+    };
+    std::ranges::for_each(c.spans, add);
+    std::ranges::for_each(c.periods, add);
+  }
+  return "\n" + table.to_string();
+}
+
+// Names of the rows that only one side has, with their times.
+std::string lone_rows(const std::vector<ComparedTime>& rows, std::optional<double> ComparedTime::*present,
+                      std::optional<double> ComparedTime::*absent) {
+  std::vector<std::string> names;
+  for (const ComparedTime& row : rows)
+    if (row.*present && !(row.*absent))
+      names.push_back(fmt::format("{} ({})", row.name, reports::duration(*(row.*present))));
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+std::string classes_text(const ChunkComparison& c) {
+  reports::Table table({{"class"},
+                        {"predicted, ms", Align::right},
+                        {"share", Align::right},
+                        {"measured, ms", Align::right},
+                        {"share", Align::right},
+                        {"error", Align::right}});
+  const auto share = [](const std::optional<double>& seconds, const ChunkSummary& chunk) {
+    return seconds && chunk.seconds > 0 ? reports::percent(*seconds / chunk.seconds) : "";
+  };
+  for (const ComparedTime& row : c.classes) {
+    std::vector<std::string> line = cells(row.name, row, milli, 2);
+    line.insert(line.begin() + 2, share(row.predicted, c.predicted));
+    line.insert(line.begin() + 4, share(row.measured, c.measured));
+    table.add(std::move(line));
+  }
+  std::string text = "\n" + table.to_string();
+  const std::string measured = lone_rows(c.classes, &ComparedTime::measured, &ComparedTime::predicted);
+  const std::string predicted = lone_rows(c.classes, &ComparedTime::predicted, &ComparedTime::measured);
+  if (!measured.empty()) text += paragraph("Measured without a counterpart: " + measured + ".");
+  if (!predicted.empty()) text += paragraph("Predicted without a counterpart: " + predicted + ".");
+  return text;
+}
+
+std::vector<std::string> product_kinds(const ChunkComparison& c) {
+  std::vector<std::string> kinds;
+  for (const ComparedTime& row : c.products)
+    if (std::ranges::find(kinds, row.kind) == kinds.end()) kinds.push_back(row.kind);
+  return kinds;
+}
+
+std::string products_text(const ChunkComparison& c) {
+  if (c.products.empty()) return "";
+  reports::Table table = table_of({{"matrix product, mean of the slots"}}, "us");
+  bool first = true;
+  for (const std::string& kind : product_kinds(c)) {
+    if (!first) table.add({""});
+    first = false;
+    ComparedTime sum{"sum", kind, -1, 0, 0};
+    for (const ComparedTime& row : c.products) {
+      if (row.kind != kind) continue;
+      table.add(cells(fmt::format("{} {}", row.name, kind), row, micro, 1));
+      if (!row.predicted || !row.measured) continue;
+      *sum.predicted += *row.predicted;
+      *sum.measured += *row.measured;
+    }
+    table.add(cells(fmt::format("sum of {} (what both have)", kind), sum, micro, 1));
+  }
+  return "\n" + table.to_string();
+}
+
+using Json = nlohmann::ordered_json;
+
+Json value_of(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
+
+Json rows_json(const std::vector<ComparedTime>& rows) {
+  Json list = Json::array();
+  for (const ComparedTime& row : rows) {
+    Json entry = {{"name", row.name}};
+    if (!row.kind.empty()) entry["kind"] = row.kind;
+    if (row.slot >= 0) entry["slot"] = row.slot;
+    entry["predicted_s"] = value_of(row.predicted);
+    entry["measured_s"] = value_of(row.measured);
+    entry["error"] = value_of(row.error());
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
+}  // namespace
+
+std::string comparison_text(const ChunkComparisonOutput& output) {
+  const ChunkComparison& c = output.comparison;
+  return heading(output) + "\n" + totals_text(c) + spans_text(c) + classes_text(c) + products_text(c) + "\n" +
+         paragraph(fmt::format(
+             "Kernels count with the launch gap after them, up to {:.0f} us, on both sides; longer pauses are waits. "
+             "Where kernels of a class overlap on two streams, the time in which one runs counts once.",
+             calibrate::launch_gap_limit * micro));
+}
+
+std::string comparison_json(const ChunkComparisonOutput& output) {
+  const ChunkComparison& c = output.comparison;
+  Json json;
+  json["plumbline"] = {{"version", model::version}, {"schema", model::schema}};
+  json["comparison"] = {{"profile", output.profile},
+                        {"chunk", output.chunk_path},
+                        {"kernels", output.kernels},
+                        {"same_slots", c.same_slots},
+                        {"slots", {{"predicted", c.predicted.slots}, {"measured", c.measured.slots}}},
+                        {"inputs", {{"rows", c.rows_given}, {"waits", c.waits_given}}},
+                        {"totals", rows_json(c.totals)},
+                        {"spans", rows_json(c.spans)},
+                        {"periods", rows_json(c.periods)},
+                        {"classes", rows_json(c.classes)},
+                        {"products", rows_json(c.products)}};
+  json["plan"] = Json::parse(reports::plan_json(output.plan));
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+}  // namespace plumbline::cli

@@ -1,0 +1,21 @@
+// A chunk comparison as people read it and as JSON.
+#pragma once
+
+#include <string>
+
+#include "calibrate/chunk_comparison.h"
+#include "model/plan.h"
+
+namespace plumbline::cli {
+
+struct ChunkComparisonOutput {
+  const calibrate::ChunkComparison& comparison;
+  const model::Plan& plan;
+  std::string plan_name, profile, chunk_path;
+  std::size_t kernels = 0;  // of the measurement
+};
+
+std::string comparison_text(const ChunkComparisonOutput& output);
+std::string comparison_json(const ChunkComparisonOutput& output);
+
+}  // namespace plumbline::cli

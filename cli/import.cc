@@ -1,0 +1,80 @@
+#include "cli/import.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/output.h"
+#include "cli/verb.h"
+
+namespace plumbline::cli {
+namespace {
+
+using model::Error;
+using model::ErrorKind;
+
+struct Format {
+  std::string_view name;
+  std::string_view what;  // for the help
+  model::Result<void> (*run)(const ImportArguments&);
+};
+
+// Every format that can be imported.
+constexpr std::array formats = {
+    Format{"kineto", "a trace of the PyTorch profiler, .json or .json.gz, to a chunk measurement (.csv)",
+           &import_kineto_trace},
+};
+
+model::Result<void> run(const std::string& name, const ImportArguments& arguments) {
+  std::vector<std::string> known;
+  for (const Format& format : formats) {
+    if (format.name == name) return format.run(arguments);
+    known.emplace_back(format.name);
+  }
+  const std::string nearest = model::nearest_name(name, known);
+  return tl::unexpected(
+      Error{ErrorKind::input, fmt::format("unknown format '{}'", name), "", 0, "FORMAT",
+            fmt::format("{}known: {}", nearest.empty() ? "" : fmt::format("did you mean '{}'? ", nearest),
+                        fmt::join(known, ", "))});
+}
+
+std::string footer() {
+  std::string text = "Formats:\n";
+  for (const Format& format : formats) text += fmt::format("  {:<8}  {}\n", format.name, format.what);
+  return text +
+         "\nKernels that no class of the class file matches are listed on stderr; docs/measurements.md says how\n"
+         "to record a trace and how to add a class.\n\n"
+         "Examples:\n"
+         "  plumbline import kineto trace.json.gz -o chunk.csv\n"
+         "  plumbline import kineto trace.json --device 1 --classes my-kernels.toml -o chunk.csv";
+}
+
+}  // namespace
+
+CLI::App* add_import(CLI::App& root, int& exit_code) {
+  CLI::App* verb = root.add_subcommand("import", "Read what other programs measured");
+  struct Options {
+    std::string format;
+    ImportArguments arguments;
+  };
+  const auto options = std::make_shared<Options>();
+  verb->add_option("FORMAT", options->format, "What FILE is: kineto")->required();
+  verb->add_option("FILE", options->arguments.file, "What to read")->required();
+  verb->add_option("-o,--output", options->arguments.out, "Where the result goes; - is stdout")->required();
+  verb->add_option("--device", options->arguments.device,
+                   "kineto: the GPU to take from a trace of several (default: the one with most kernels)");
+  verb->add_option("--classes", options->arguments.classes,
+                   "kineto: classes of kernels by name (default: the shipped kernels.toml)");
+  verb->footer(footer());
+  verb->callback([options, &exit_code] {
+    const auto done = run(options->format, options->arguments);
+    exit_code = done ? 0 : report(done.error());
+  });
+  return verb;
+}
+
+}  // namespace plumbline::cli

@@ -1,0 +1,20 @@
+// The formats of `plumbline import`, one file each.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "model/error.h"
+
+namespace plumbline::cli {
+
+struct ImportArguments {
+  std::string file, out;
+  std::string classes;        // of kernels; empty: the shipped ones
+  std::optional<int> device;  // of a trace with several
+};
+
+// Reads a PyTorch-profiler trace and writes a chunk measurement; says on stderr what was taken and what has no class.
+model::Result<void> import_kineto_trace(const ImportArguments& arguments);
+
+}  // namespace plumbline::cli

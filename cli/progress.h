@@ -1,0 +1,25 @@
+// A bar on stderr for what takes a while; nothing where stderr is no terminal.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace plumbline::cli {
+
+class ProgressBar {
+ public:
+  explicit ProgressBar(std::string what);
+  ~ProgressBar();  // wipes the bar away
+  ProgressBar(const ProgressBar&) = delete;
+  ProgressBar& operator=(const ProgressBar&) = delete;
+
+  // Cheap to call often: draws only when a percent more is done. A total of 0 is unknown and draws nothing.
+  void update(std::uint64_t done, std::uint64_t total);
+
+ private:
+  std::string what_;
+  bool terminal_;
+  int percent_ = -1;  // as drawn
+};
+
+}  // namespace plumbline::cli

@@ -1,0 +1,28 @@
+// What a family of communication kernels reaches with n SMs, as a share of the most it reaches with any
+// number. Families are entries of a profile: exchange.sm_curve.<family>.<kernel>.<SMs>, a rate each.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "model/cost/constants.h"
+
+namespace plumbline::model {
+
+class SmCurve {
+ public:
+  // kernel: "dispatch" or "combine". Input error that names the profile's families when it lacks this one.
+  static Result<SmCurve> read(const Profile& profile, std::string_view family, std::string_view kernel);
+
+  // Straight lines from zero through the points, flat after the best of them; more SMs never help less.
+  double share(std::int64_t sms) const;
+  // The fewest SMs with the full rate.
+  std::int64_t saturation() const { return points_.back().first; }
+
+ private:
+  std::vector<std::pair<std::int64_t, double>> points_;  // SMs, share; ascending in both, ends at 1
+};
+
+}  // namespace plumbline::model

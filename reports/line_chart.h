@@ -1,0 +1,45 @@
+// Lines over a common horizontal axis, in one or more panels below each other: quantities of different units stand
+// in panels of their own, never on two vertical axes.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace plumbline::reports {
+
+struct LineChart {
+  struct Point {
+    double x = 0;
+    std::optional<double> y;  // nothing: the line is interrupted
+  };
+  struct Series {
+    std::string name;  // for the legend; its position among all names decides its colour
+    std::vector<Point> points;
+  };
+  struct Panel {
+    std::string y_title;     // with its unit
+    bool from_zero = false;  // the vertical axis begins at 0
+    std::vector<Series> series;
+  };
+  struct Mark {  // a ring around a point of the first panel
+    double x = 0, y = 0;
+    std::string label;
+  };
+  struct Band {  // a shaded interval of the horizontal axis, in the colour of a series
+    double from = 0, to = 0;
+    std::string series;
+  };
+
+  std::string title, subtitle, x_title;
+  bool logarithmic = false;  // the horizontal axis; all x are then above 0
+  std::vector<Panel> panels;
+  std::vector<Mark> marks;
+  std::vector<Band> bands;
+};
+
+// A picture of its own (light or dark as the viewer is). Points have their numbers as hover titles. Works without
+// any point.
+std::string line_chart_svg(const LineChart& chart);
+
+}  // namespace plumbline::reports

@@ -1,0 +1,42 @@
+#include "sim/cost_models.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "model/routing.h"
+#include "sim/simulate.h"
+
+namespace plumbline::sim {
+
+namespace {
+
+model::ExchangeCost::Group expert_group(const Inputs& inputs) {
+  return {spread_of(inputs), inputs.plan.parallelism.expert};
+}
+
+}  // namespace
+
+model::Result<CostModels> cost_models(const Inputs& inputs) {
+  const auto& overlap = inputs.plan.overlap;
+  const model::Device& device = inputs.cluster.device;
+  if (overlap.communication_sms >= device.sms)
+    return tl::unexpected(model::plan_error(
+        inputs.plan, model::ErrorKind::infeasible, "overlap.communication_sms",
+        fmt::format("{} communication SMs leave none of {} to compute", overlap.communication_sms, device.sms),
+        "give fewer"));
+  const model::Result<model::KernelCost> kernels = model::KernelCost::make(inputs.profile, device);
+  if (!kernels) return tl::unexpected(kernels.error());
+  const model::Result<model::ExchangeCost> exchanges = model::ExchangeCost::make(
+      inputs.profile, inputs.cluster, expert_group(inputs), {overlap.communication_kernels, overlap.communication_sms});
+  if (!exchanges) {
+    const model::Error& error = exchanges.error();
+    if (error.key != "overlap.communication_kernels") return tl::unexpected(error);
+    return tl::unexpected(model::plan_error(inputs.plan, error.kind, error.key, error.message, error.hint));
+  }
+  const bool set_aside = overlap.communication_sms > 0;
+  const model::SmPolicy policy = set_aside ? model::sm_policy(overlap.sm_policy) : model::SmPolicy::none;
+  return CostModels{*kernels, *exchanges, {policy, device.sms, exchanges->kernel_sms()}};
+}
+
+}  // namespace plumbline::sim

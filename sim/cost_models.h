@@ -1,0 +1,24 @@
+// The cost functions of one plan on one cluster under one profile.
+#pragma once
+
+#include "model/cost/exchange_cost.h"
+#include "model/cost/kernel_cost.h"
+#include "model/cost/sm_partition.h"
+#include "model/error.h"
+
+namespace plumbline::sim {
+
+struct Inputs;
+
+struct CostModels {
+  model::KernelCost kernels;
+  model::ExchangeCost exchanges;
+  model::SmPartition partition;
+};
+
+// Input error when the profile lacks a constant; infeasible when communication leaves no SM to compute.
+// overlap.communication_sms = 0 sets no SMs aside: communication takes what its kernels need for their
+// full rate while they run, as under the policy none.
+model::Result<CostModels> cost_models(const Inputs& inputs);
+
+}  // namespace plumbline::sim

@@ -1,0 +1,42 @@
+// Plans per second of a sweep over the communication SMs of the shipped DeepSeek-V3 plan, on one thread and on all.
+#include <benchmark/benchmark.h>
+
+#include <string>
+
+#include "sim/sweep.h"
+#include "tests/support/step_inputs.h"
+
+namespace plumbline::sim {
+namespace {
+
+constexpr std::size_t points = 16;
+
+void sweep_sms(benchmark::State& state, Fidelity fidelity) {
+  const SweepInputs inputs = [](std::size_t point) {
+    const std::string sms = std::to_string(8 + 2 * point);
+    return model::Result<Inputs>(
+        tests::step_inputs(tests::deepseek_plan, "h800", {"overlap.communication_sms=" + sms}));
+  };
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(
+        sweep(points, inputs, {.fidelity = fidelity, .threads = static_cast<unsigned>(state.range(0))}).value());
+  }
+  state.counters["plans"] =
+      benchmark::Counter(static_cast<double>(state.iterations()) * points, benchmark::Counter::kIsRate);
+}
+// Threads work beside the one that is timed, so the wall clock counts.
+BENCHMARK_CAPTURE(sweep_sms, step, Fidelity::step)
+    ->ArgName("threads")
+    ->Arg(1)
+    ->Arg(0)
+    ->UseRealTime()
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(sweep_sms, closed_form, Fidelity::closed_form)
+    ->ArgName("threads")
+    ->Arg(1)
+    ->Arg(0)
+    ->UseRealTime()
+    ->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace plumbline::sim

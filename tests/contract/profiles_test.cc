@@ -1,0 +1,123 @@
+// Every shipped profile answers every question that the cost functions ask, on every shipped device and topology.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "model/cost/exchange_cost.h"
+#include "model/cost/kernel_cost.h"
+#include "model/cost/sm_curve.h"
+#include "model/profile.h"
+#include "tests/support/inputs.h"
+#include "topologies/device.h"
+#include "topologies/topology.h"
+
+namespace plumbline::tests {
+namespace {
+
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const auto& file : std::filesystem::directory_iterator(shipped(folder)))
+    if (file.path().extension() == ".toml") names.push_back(file.path().stem().string());
+  std::ranges::sort(names);
+  return names;
+}
+
+class Profiles : public testing::TestWithParam<std::string> {
+ protected:
+  const model::Profile profile_ = model::load_profile(shipped("calibrate/profiles/" + GetParam() + ".toml")).value();
+  const std::vector<topologies::KnownDevice> devices_ = topologies::load_devices(shipped("topologies/devices")).value();
+
+  double value(const std::string& name) const { return profile_.parameters().at(profile_.find(name).value()).value; }
+  // Families of communication kernels: exchange.sm_curve.<family>.<kernel>.<SMs>.
+  std::set<std::string> families() const {
+    const std::string curves = "exchange.sm_curve.";
+    std::set<std::string> found;
+    for (const model::Parameter& parameter : profile_.parameters()) {
+      if (!parameter.name.starts_with(curves)) continue;
+      const std::string rest = parameter.name.substr(curves.size());
+      found.insert(rest.substr(0, rest.find('.')));
+    }
+    return found;
+  }
+};
+
+TEST_P(Profiles, HaveEveryConstantOfTheKernels) {
+  for (const topologies::KnownDevice& known : devices_) {
+    const auto cost = model::KernelCost::make(profile_, known.device);
+    EXPECT_TRUE(cost) << known.device.name << ": " << to_string(cost.error());
+  }
+}
+
+TEST_P(Profiles, HaveEveryConstantOfTheExchanges) {
+  EXPECT_TRUE(families().contains("deepep-v1"));  // what a plan takes by default
+  for (const std::string& topology : names_in("topologies")) {
+    const auto cluster = topologies::load_cluster(shipped("topologies/" + topology + ".toml"),
+                                                  shipped("topologies/devices"), {.gpus = 64});
+    ASSERT_TRUE(cluster) << to_string(cluster.error());
+    for (const std::string& family : families()) {
+      const auto cost = model::ExchangeCost::make(profile_, *cluster, {{7.5, 4}, 64}, {family, 0});
+      ASSERT_TRUE(cost) << to_string(cost.error());
+      EXPECT_GT(cost->kernel_sms(), 0);
+      EXPECT_LT(cost->kernel_sms(), cluster->device.sms);  // something is left to compute on
+    }
+  }
+}
+
+TEST_P(Profiles, CurvesAscendToOne) {
+  for (const std::string& family : families()) {
+    for (const char* kernel : {"dispatch", "combine"}) {
+      const auto curve = model::SmCurve::read(profile_, family, kernel);
+      ASSERT_TRUE(curve) << to_string(curve.error());
+      for (std::int64_t sms = 1; sms <= curve->saturation(); ++sms) {
+        EXPECT_GT(curve->share(sms), curve->share(sms - 1)) << family << " " << kernel << " " << sms;
+        EXPECT_LE(curve->share(sms), 1);
+      }
+      EXPECT_EQ(curve->share(curve->saturation()), 1);
+    }
+  }
+}
+
+TEST_P(Profiles, BlocksLeaveBetweenNothingAndAllOfAnSm) {
+  for (const topologies::KnownDevice& known : devices_) {
+    for (const std::string block : {"notify", "transfer", "gemm", "streaming"}) {
+      const auto of = [&](const char* what) { return value("block." + block + "." + what); };
+      const model::Block resident{of("threads"), of("registers"), of("shared_memory")};
+      // As they stand, not clamped: a block that does not fit an SM was written down wrongly.
+      EXPECT_GT(resident.threads, 0) << block;
+      EXPECT_LE(resident.threads, known.device.sm.threads) << block;
+      EXPECT_LE(resident.threads * resident.registers, known.device.sm.registers) << block;
+      EXPECT_LE(resident.shared_memory, known.device.sm.shared_memory) << block;
+      EXPECT_GE(room_beside(known.device.sm, resident), 0) << block;
+      EXPECT_LE(room_beside(known.device.sm, resident), 1) << block;
+      EXPECT_GE(blocks_per_sm(known.device.sm, resident), 1) << block;
+    }
+  }
+}
+
+TEST_P(Profiles, SharesAndFactorsAreWhatTheirNamesSay) {
+  EXPECT_GE(value("kernel.latency_share"), 0);
+  EXPECT_LE(value("kernel.latency_share"), 1);
+  EXPECT_GT(value("kernel.sustained_clock"), 0);
+  EXPECT_LE(value("kernel.sustained_clock"), 1);
+  EXPECT_GE(value("gemm.slowdown_beside_transfer"), 1);
+  EXPECT_GE(value("attention.slowdown_beside_transfer"), 1);
+  for (const model::Parameter& parameter : profile_.parameters()) {
+    const bool saturation = parameter.name.ends_with(".saturation_sms");
+    if (!saturation && !parameter.name.ends_with(".blocks_per_sm")) continue;
+    EXPECT_GE(parameter.value, saturation ? 1 : 0) << parameter.name;
+    EXPECT_LE(parameter.value, 132) << parameter.name;  // of Hopper GPUs, whose profiles these are
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shipped, Profiles, testing::ValuesIn(names_in("calibrate/profiles")), [](const auto& test) {
+  std::string name = test.param;
+  std::ranges::replace(name, '-', '_');
+  return name;
+});
+
+}  // namespace
+}  // namespace plumbline::tests

@@ -1,0 +1,87 @@
+// The form of chunk measurements.
+#include "calibrate/chunk.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/support/inputs.h"
+
+namespace plumbline::calibrate {
+namespace {
+
+using testing::HasSubstr;
+
+const std::string header = "index,stream,class,phase,layer,start_us,dur_us,grid_ctas,note\n";
+
+TEST(Chunk, ReadsThePublishedProfile) {
+  const auto chunk = read_chunk(tests::shipped("calibrate/published/h800_dualpipe_chunk.csv"));
+  ASSERT_TRUE(chunk) << model::to_string(chunk.error());
+  ASSERT_EQ(chunk->kernels.size(), 983U);  // lines of the file that are neither comment nor header
+  // 1,27,notify,B,3,94,1008,20,
+  const ChunkKernel& notify = chunk->kernels[1];
+  EXPECT_EQ(notify.stream, 27);
+  EXPECT_EQ(notify.class_name, "notify");
+  EXPECT_EQ(notify.phase, "B");
+  EXPECT_EQ(notify.layer, 3);
+  EXPECT_DOUBLE_EQ(notify.start, 94e-6);
+  EXPECT_DOUBLE_EQ(notify.duration, 1008e-6);
+  EXPECT_EQ(notify.grid, 20);
+  EXPECT_EQ(notify.note, "");
+}
+
+TEST(Chunk, WritesWhatItReads) {
+  const std::string text =
+      "# a comment\n" + header + "0,7,gemm_fp8,F,0,0,1.5,112,section=attn(F)\n" + "1,-1,other,,-1,1000000.125,0,0,\n";
+  const auto chunk = parse_chunk(text, "c.csv");
+  ASSERT_TRUE(chunk) << model::to_string(chunk.error());
+  EXPECT_EQ(to_csv(*chunk, {"a comment"}), text);
+}
+
+TEST(Chunk, ColumnsInAnyOrderAndForeignLineEnds) {
+  const auto chunk = parse_chunk(
+      "note,grid_ctas,dur_us,start_us,layer,phase,class,stream,index\r\nhere,2,3,4,5,W,other,6,7\r\n", "c.csv");
+  ASSERT_TRUE(chunk) << model::to_string(chunk.error());
+  EXPECT_EQ(chunk->kernels[0].note, "here");
+  EXPECT_EQ(chunk->kernels[0].stream, 6);
+  EXPECT_DOUBLE_EQ(chunk->kernels[0].duration, 3e-6);
+}
+
+TEST(Chunk, CommasInANoteBecomeBlanks) {
+  Chunk chunk;
+  chunk.kernels.push_back({7, "other", "", -1, 0, 0, 0, "a,b\nc"});
+  EXPECT_EQ(to_csv(chunk, {}), header + "0,7,other,,-1,0,0,0,a b c\n");
+}
+
+TEST(Chunk, RefusesWithLineAndColumn) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"", "c.csv: no header"},
+      {header, "c.csv: no kernel in it"},
+      {"index,stream,class,phase,layer,strt_us,dur_us,grid_ctas,note\n",
+       "c.csv:1: strt_us: unknown column (did you mean"},
+      {"index,stream,class,phase,layer,dur_us,grid_ctas,note\n", "c.csv:1: start_us: the column is missing"},
+      {"index,index,class,phase,layer,start_us,dur_us,grid_ctas,note\n", "c.csv:1: index: the column appears twice"},
+      {header + "0,7,other,F,0,0,1,1\n", "c.csv:2: 8 cells under 9 columns"},
+      {"#\n" + header + "0,7,other,F,0,0,1,1,a,b\n", "c.csv:3: 10 cells under 9 columns"},
+      {header + "0,x,other,F,0,0,1,1,\n", "c.csv:2: stream: 'x' is no whole number"},
+      {header + "0,7,,F,0,0,1,1,\n", "c.csv:2: class: is empty"},
+      {header + "0,7,other,Q,0,0,1,1,\n", "c.csv:2: phase: 'Q' is no phase"},
+      {header + "0,7,other,F,-2,0,1,1,\n", "c.csv:2: layer: -2 is below -1"},
+      {header + "0,7,other,F,0,0,-1,1,\n", "c.csv:2: dur_us: -1 is negative"},
+      {header + "0,7,other,F,0,nan,1,1,\n", "c.csv:2: start_us: 'nan' is no number"},
+      {header + "0,7,other,F,0,,1,1,\n", "c.csv:2: start_us: '' is no number"},
+      {header + "0,7,other,F,0,0,1,99999999999,\n", "c.csv:2: grid_ctas: '99999999999' is no whole number"},
+      {header + "1,7,other,F,0,0,1,1,\n1,7,other,F,0,0,1,1,\n", "c.csv:3: index: does not rise"},
+  };
+  for (const auto& [text, expected] : cases) {
+    const auto chunk = parse_chunk(text, "c.csv");
+    ASSERT_FALSE(chunk) << text;
+    EXPECT_THAT(model::to_string(chunk.error()), HasSubstr(expected));
+  }
+  EXPECT_EQ(read_chunk("nowhere.csv").error().message, "no such file");
+}
+
+}  // namespace
+}  // namespace plumbline::calibrate

@@ -1,0 +1,191 @@
+// What a PyTorch-profiler trace becomes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "calibrate/kineto/import.h"
+#include "calibrate/kineto/timestamp.h"
+#include "tests/support/gzipped.h"
+#include "tests/support/inputs.h"
+#include "tests/support/kineto_trace.h"
+#include "tests/support/temporary_directory.h"
+
+namespace plumbline::calibrate {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using tests::gzipped;
+using tests::KinetoTrace;
+
+const KernelClasses& shipped_classes() {
+  static const KernelClasses classes = load_kernel_classes(tests::shipped("calibrate/kernels.toml")).value();
+  return classes;
+}
+
+model::Result<ImportedChunk> import_text(const std::string& text, const ImportOptions& options = {}) {
+  const tests::TemporaryDirectory folder;
+  return import_kineto(folder.write("trace.json", text), shipped_classes(), options);
+}
+
+// "phase layer" of each kernel in order of start.
+std::vector<std::string> phases(const KinetoTrace& trace) {
+  std::vector<std::string> result;
+  const ImportedChunk imported = import_text(trace.json()).value();
+  for (const ChunkKernel& kernel : imported.chunk.kernels)
+    result.push_back(kernel.phase + " " + std::to_string(kernel.layer));
+  return result;
+}
+
+constexpr const char* gemm = "void deep_gemm::fp8_gemm_kernel<4096u, 7168u, (deep_gemm::GemmType)0>(float*, int)";
+
+TEST(KinetoImport, KernelsInOrderOfStartWithTheirClassGridAndNote) {
+  const auto imported = import_text(KinetoTrace()
+                                        .kernel("mystery<a, b>", 7, "1740461642123470.5", "2.125")
+                                        .kernel(gemm, 7, "1740461642123456.001", "10")
+                                        .copy("Memcpy DtoD (Device -> Device)", 27, "1740461642123460", "1")
+                                        .json());
+  ASSERT_TRUE(imported) << model::to_string(imported.error());
+  const auto& kernels = imported->chunk.kernels;
+  ASSERT_EQ(kernels.size(), 3U);
+  EXPECT_EQ(kernels[0].class_name, "gemm_fp8");
+  EXPECT_EQ(kernels[0].stream, 7);
+  EXPECT_EQ(kernels[0].grid, 112);  // 56 x 2 x 1
+  EXPECT_EQ(kernels[0].layer, -1);
+  EXPECT_EQ(kernels[0].note, "threads=384 registers=168 shared=213000 kernel=deep_gemm::fp8_gemm_kernel");
+  EXPECT_EQ(kernels[1].class_name, "memcpy_memset");
+  EXPECT_EQ(kernels[1].grid, 0);
+  EXPECT_EQ(kernels[1].note, "bytes=4096 kernel=Memcpy_DtoD");
+  EXPECT_EQ(kernels[2].class_name, "other");
+  // 470.5 - 456.001 us, which a double of microseconds since 1970 could not tell from 14.5.
+  EXPECT_NEAR(kernels[2].start, 14.499e-6, 1e-12);
+  EXPECT_NEAR(kernels[2].duration, 2.125e-6, 1e-12);
+  ASSERT_EQ(imported->unknown.size(), 1U);
+  EXPECT_EQ(imported->unknown[0].name, "mystery<a, b>");
+  EXPECT_EQ(imported->unknown[0].count, 1);
+}
+
+TEST(KinetoImport, CommentsSayWhereItComesFrom) {
+  const auto imported = import_text(KinetoTrace().kernel(gemm, 7, "1", "2").kernel("mystery", 7, "4", "2").json());
+  ASSERT_TRUE(imported);
+  EXPECT_THAT(imported->comments, Contains("device: NVIDIA H800, 132 SMs (device 0 of the trace)"));
+  EXPECT_THAT(imported->comments, Contains("trace name: step \"1\".json"));
+  EXPECT_THAT(imported->comments, Contains("rank: 3"));
+  EXPECT_THAT(imported->comments, Contains("world size: 64"));
+  EXPECT_THAT(imported->comments, Contains(HasSubstr("2 read; 2 kernels (1 classified, 1 unclassified)")));
+}
+
+TEST(KinetoImport, WhatIsWrittenIsReadBack) {
+  const auto imported = import_text(
+      KinetoTrace().annotation("attn(F)", "0", "9").launch(1, "1").kernel(gemm, 7, "5.125", "2.5", 1).json());
+  ASSERT_TRUE(imported);
+  const std::string csv = to_csv(imported->chunk, imported->comments);
+  EXPECT_THAT(csv, HasSubstr("\n0,7,gemm_fp8,F,0,0,2.5,112,section=attn(F) threads=384"));
+  const auto read = parse_chunk(csv, "chunk.csv");
+  ASSERT_TRUE(read) << model::to_string(read.error());
+  EXPECT_EQ(to_csv(*read, imported->comments), csv);
+}
+
+TEST(KinetoImport, GzipGivesTheSame) {
+  const std::string text = KinetoTrace().kernel(gemm, 7, "1", "2").kernel(gemm, 7, "4", "2").json();
+  const auto plain = import_text(text), packed = import_text(gzipped(text));
+  // A file may be made of several gzip streams.
+  const auto joined = import_text(gzipped(text.substr(0, 100)) + gzipped(text.substr(100)));
+  ASSERT_TRUE(plain && packed && joined);
+  EXPECT_EQ(to_csv(packed->chunk, packed->comments), to_csv(plain->chunk, plain->comments));
+  EXPECT_EQ(to_csv(joined->chunk, joined->comments), to_csv(plain->chunk, plain->comments));
+}
+
+TEST(KinetoImport, InnermostKnownAnnotationAroundTheLaunchGivesThePhase) {
+  const auto trace = KinetoTrace()
+                         .annotation("ProfilerStep#3", "0", "1000")
+                         .annotation("forward", "0", "100")
+                         .annotation("mlp(W)", "40", "20")
+                         .annotation("my own name", "45", "10")  // does not hide mlp(W)
+                         .launch(1, "10")
+                         .launch(2, "50")
+                         .launch(3, "70")
+                         .launch(4, "200")
+                         .launch(5, "20", 2)  // no annotation of its own thread
+                         .kernel(gemm, 7, "301", "1", 1)
+                         .kernel(gemm, 7, "302", "1", 2)
+                         .kernel(gemm, 7, "303", "1", 3)
+                         .kernel(gemm, 7, "304", "1", 4)
+                         .kernel(gemm, 7, "305", "1", 5)
+                         .kernel(gemm, 7, "306", "1", 99);  // nobody launched it
+  EXPECT_THAT(phases(trace), ElementsAre("F 0", "W 0", "F 0", " -1", "F 0", " -1"));
+}
+
+TEST(KinetoImport, AnnotationsOfTheGpuCountWhereNoLaunchDoes) {
+  const auto trace = KinetoTrace()
+                         .gpu_annotation("backward", 7, "99.999", "20.002")
+                         .gpu_annotation("backward", 20, "130", "20")
+                         .kernel(gemm, 7, "100", "20")
+                         .kernel(gemm, 20, "100", "20")
+                         .kernel(gemm, 20, "140", "20");
+  EXPECT_THAT(phases(trace), ElementsAre("B 0", " -1", "B 0"));
+}
+
+TEST(KinetoImport, OccurrencesNumberTheLayersBackwardsWhereTheChunkGoesBackwards) {
+  KinetoTrace trace;
+  for (int slot = 0; slot < 3; ++slot) {
+    const auto at = [&](int us) { return std::to_string(100 * slot + us); };
+    trace.annotation("attn(F)", at(0), "9").annotation("attn(B)", at(10), "9");
+    trace.launch(2 * slot + 1, at(1)).launch(2 * slot + 2, at(11));
+    trace.kernel(gemm, 7, at(50), "1", 2 * slot + 1).kernel(gemm, 7, at(60), "1", 2 * slot + 2);
+  }
+  EXPECT_THAT(phases(trace), ElementsAre("F 0", "B 2", "F 1", "B 1", "F 2", "B 0"));
+}
+
+TEST(KinetoImport, TakesTheDeviceWithMostKernelsOrTheOneAskedFor) {
+  const std::string text = KinetoTrace()
+                               .kernel(gemm, 7, "1", "2", 0, 0)
+                               .kernel(gemm, 7, "4", "3", 0, 1)
+                               .kernel(gemm, 7, "8", "3", 0, 1)
+                               .json();
+  EXPECT_EQ(import_text(text).value().device, 1);
+  EXPECT_EQ(import_text(text).value().chunk.kernels.size(), 2U);
+  EXPECT_EQ(import_text(text, {0, {}}).value().chunk.kernels.size(), 1U);
+  const auto missing = import_text(text, {5, {}});
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().key, "--device");
+  EXPECT_EQ(missing.error().hint, "kernels by device: 0: 1, 1: 2");
+}
+
+TEST(KinetoImport, OldSpellingsAreRead) {
+  const auto imported = import_text(
+      KinetoTrace()
+          .other(R"({"ph": "X", "cat": "Kernel", "name": "k", "pid": 0, "tid": "stream 9", "ts": 5, "dur": 1})")
+          .other(
+              R"({"ts": "6.5", "dur": "1e0", "args": {"stream": 9, "device": 0}, "cat": "kernel", "ph": "X", "name": "l"})")
+          .json());
+  ASSERT_TRUE(imported) << model::to_string(imported.error());
+  EXPECT_EQ(imported->chunk.kernels[0].stream, 9);
+  EXPECT_NEAR(imported->chunk.kernels[1].start, 1.5e-6, 1e-12);
+  EXPECT_NEAR(imported->chunk.kernels[1].duration, 1e-6, 1e-12);
+}
+
+TEST(KinetoImport, ShortKernelNames) {
+  EXPECT_EQ(short_kernel_name("void at::native::(anonymous namespace)::k<4, f<int> >(int, g<x>)"), "at::native::k");
+  EXPECT_EQ(short_kernel_name("nvjet_tst_128x256"), "nvjet_tst_128x256");
+  EXPECT_EQ(short_kernel_name("a, \"b\""), "a___b_");
+  EXPECT_EQ(short_kernel_name("<x>"), "<x>");
+  EXPECT_EQ(short_kernel_name(std::string(500, 'k')), std::string(60, 'k'));
+}
+
+TEST(KinetoTimestamp, WholeNanoseconds) {
+  EXPECT_EQ(nanoseconds("12"), 12000);
+  EXPECT_EQ(nanoseconds("1740461642123456.789"), 1740461642123456789);
+  EXPECT_EQ(nanoseconds("\"0.0005\""), 1);
+  EXPECT_EQ(nanoseconds("0.0004"), 0);
+  EXPECT_EQ(nanoseconds("-2.5"), -2500);
+  EXPECT_EQ(nanoseconds("1.5e3"), 1500000);
+  for (const char* wrong :
+       {"", "-", "NaN", "nan", "Infinity", "1e300", "99999999999999999999", "\"x\"", "1.2.3", "null"})
+    EXPECT_EQ(nanoseconds(wrong), std::nullopt) << wrong;
+}
+
+}  // namespace
+}  // namespace plumbline::calibrate

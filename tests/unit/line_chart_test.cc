@@ -1,0 +1,81 @@
+#include "reports/line_chart.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace plumbline::reports {
+namespace {
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+// One panel of 0 to 10 in both directions: x = 84 + 76 per unit, y = 66 + 220 - 22 per unit.
+LineChart square() {
+  LineChart chart;
+  chart.title = "A <title>";
+  chart.x_title = "SMs & more";
+  chart.panels = {{"seconds", true, {{"first", {{0, 0}, {5, 10}, {10, 5}}}}}};
+  return chart;
+}
+
+TEST(LineChart, PutsPointsWhereTheirNumbersSay) {
+  const std::string svg = line_chart_svg(square());
+  EXPECT_TRUE(has(svg, R"(<path class="line s0" d="M84.0 286.0L464.0 66.0L844.0 176.0"/>)")) << svg;
+  EXPECT_TRUE(has(svg, "<title>first: 10.00 at 5</title>")) << svg;
+  EXPECT_TRUE(has(svg, ">0</text>"));
+  EXPECT_FALSE(has(svg, ">-0</text>"));
+}
+
+TEST(LineChart, NamesItsAxesAndReadsInLightAndDark) {
+  const std::string svg = line_chart_svg(square());
+  EXPECT_TRUE(has(svg, "A &lt;title&gt;"));
+  EXPECT_TRUE(has(svg, ">SMs &amp; more</text>"));
+  EXPECT_TRUE(has(svg, ">seconds</text>"));
+  EXPECT_TRUE(has(svg, ">first</text>"));
+  EXPECT_TRUE(has(svg, "prefers-color-scheme: dark"));
+}
+
+TEST(LineChart, AMissingValueInterruptsTheLine) {
+  LineChart chart = square();
+  chart.panels[0].series[0].points = {{0, 0}, {2, 1}, {5, std::nullopt}, {8, 2}, {10, 10}};
+  const std::string svg = line_chart_svg(chart);
+  EXPECT_TRUE(has(svg, "M84.0 286.0L236.0 264.0M692.0 242.0L844.0 66.0")) << svg;
+}
+
+TEST(LineChart, ASeriesHasItsColourInEveryPanel) {
+  LineChart chart = square();
+  chart.panels[0].series.push_back({"second", {{0, 1}, {10, 1}}});
+  chart.panels.push_back({"ratio", false, {{"second", {{0, 1}, {10, 2}}}}});
+  const std::string svg = line_chart_svg(chart);
+  // The second panel begins 220 + 26 lower: 312 to 532.
+  EXPECT_TRUE(has(svg, R"(<path class="line s1" d="M84.0 532.0L844.0 312.0"/>)")) << svg;
+}
+
+TEST(LineChart, ALogarithmicAxisIsEvenInFactors) {
+  LineChart chart = square();
+  chart.logarithmic = true;
+  chart.panels[0].series[0].points = {{1, 0}, {4, 5}, {16, 10}};
+  EXPECT_TRUE(has(line_chart_svg(chart), "M84.0 286.0L464.0 176.0L844.0 66.0"));
+}
+
+TEST(LineChart, MarksAndBandsStandWhereTheyShould) {
+  LineChart chart = square();
+  chart.marks = {{5, 10, "best"}};
+  chart.bands = {{2, 8, "first"}};
+  const std::string svg = line_chart_svg(chart);
+  EXPECT_TRUE(has(svg, R"(<circle class="ring" cx="464.0" cy="66.0" r="7"/>)")) << svg;
+  EXPECT_TRUE(has(svg, R"(<rect class="band s0" x="236.0" y="66" width="456.0" height="220"/>)")) << svg;
+}
+
+TEST(LineChart, WorksWithoutPointsAndWithEqualOnes) {
+  EXPECT_TRUE(has(line_chart_svg({}), "</svg>"));
+  LineChart chart = square();
+  chart.panels[0].from_zero = false;
+  chart.panels[0].series[0].points = {{3, 7}};
+  const std::string svg = line_chart_svg(chart);
+  EXPECT_FALSE(has(svg, "nan"));
+  EXPECT_FALSE(has(svg, "inf"));
+}
+
+}  // namespace
+}  // namespace plumbline::reports

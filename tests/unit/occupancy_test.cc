@@ -1,0 +1,103 @@
+// Room on SMs, and grids that go round more than once.
+#include "model/cost/occupancy.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tests/support/costs.h"
+
+namespace plumbline::model {
+namespace {
+
+// A Hopper SM: 2048 threads, 65536 registers, 228 KiB.
+const SmResources sm = tests::h800_device().sm;
+
+TEST(Room, TheScarcestResourceDecides) {
+  // DeepEP's kernels as their launches were published: threads, registers a thread.
+  EXPECT_DOUBLE_EQ(room_beside(sm, {320, 56, 0}), 1 - 17920.0 / 65536);  // cached notify: 0.727
+  EXPECT_DOUBLE_EQ(room_beside(sm, {800, 72, 0}), 1 - 57600.0 / 65536);  // combine: 0.121
+  EXPECT_DOUBLE_EQ(room_beside(sm, {512, 113, 0}), 1 - 57856.0 / 65536);
+  // A product takes 63 of 64 Ki registers; its shared memory alone would leave 4 %.
+  EXPECT_DOUBLE_EQ(room_beside(sm, {384, 168, 223232}), 1 - 64512.0 / 65536);
+  EXPECT_DOUBLE_EQ(room_beside(sm, {384, 32, 223232}), 1 - 223232.0 / 233472);
+  EXPECT_DOUBLE_EQ(room_beside(sm, {1024, 16, 0}), 0.5);  // threads: half of 2048, registers a quarter
+  EXPECT_NEAR(room_beside(sm, {320, 56, 0}), 0.727, 0.0005);
+  EXPECT_NEAR(room_beside(sm, {800, 72, 0}), 0.121, 0.0005);
+}
+
+TEST(Room, IsBetweenNoneAndAll) {
+  EXPECT_EQ(room_beside(sm, {}), 1);
+  EXPECT_EQ(room_beside(sm, {1024, 64, 0}), 0);
+  EXPECT_EQ(room_beside(sm, {4096, 64, 0}), 0);  // more than there is
+}
+
+TEST(Room, BlocksOfAnSm) {
+  EXPECT_EQ(blocks_per_sm(sm, {256, 32, 0}), 8);        // threads and registers: an eighth
+  EXPECT_EQ(blocks_per_sm(sm, {384, 168, 223232}), 1);  // a product
+  EXPECT_EQ(blocks_per_sm(sm, {320, 56, 0}), 3);        // 3.66
+  EXPECT_EQ(blocks_per_sm(sm, {}), 1);                  // nothing known of it
+}
+
+TEST(SeatsOf, SmallBlocksFillTheRoomByTheBlock) {
+  EXPECT_DOUBLE_EQ((Seats{132, 0, 1}.effective(8)), 132);
+  // Of eight blocks on an SM three fit into 0.4 of it: 112 + 20 * 3 / 8.
+  EXPECT_DOUBLE_EQ((Seats{112, 20, 0.4}.effective(8)), 119.5);
+  EXPECT_DOUBLE_EQ((Seats{112, 20, 0.1}.effective(8)), 112);
+  EXPECT_DOUBLE_EQ((Seats{112, 20, 0.9}.effective(1)), 112);
+}
+
+TEST(Rounds, WhatFitsTakesOne) {
+  EXPECT_EQ(rounds(132, 1, {132, 0, 1}, 0.5), 1);
+  EXPECT_EQ(rounds(396, 3, {132, 0, 1}, 0.5), 1);
+  EXPECT_EQ(rounds(1, 1, {132, 0, 1}, 0.5), 1);
+  EXPECT_EQ(rounds(396, 3, {112, 30, 0.7}, 0.5), 1);  // 336 and two beside each of 30 neighbours: exactly 396
+}
+
+TEST(Rounds, ASecondWaveOfOneBlockPerSmTakesAsLongAsTheFirst) {
+  // However few: a block that fills its SM takes the whole round.
+  EXPECT_EQ(rounds(132, 1, {112, 20, 0.1}, 0.5), 2);
+  EXPECT_EQ(rounds(113, 1, {112, 20, 0.1}, 0.5), 2);
+  EXPECT_EQ(rounds(132, 1, {112, 20, 0.1}, 0), 2);
+}
+
+TEST(Rounds, FewerBlocksOnAnSmEndTheirRoundSooner) {
+  // Three on an SM, 336 on 112 SMs; the other 60 find an SM each. Bound by latency they take a whole round, by
+  // throughput a third, in between half of each.
+  EXPECT_DOUBLE_EQ(rounds(396, 3, {112, 20, 0.1}, 0.5), 1 + 0.5 + 0.5 / 3);
+  EXPECT_DOUBLE_EQ(rounds(396, 3, {112, 20, 0.1}, 1), 2);
+  EXPECT_DOUBLE_EQ(rounds(396, 3, {112, 20, 0.1}, 0), 1 + 1.0 / 3);
+  // 180 left over 108 SMs: two on the fullest.
+  EXPECT_DOUBLE_EQ(rounds(504, 3, {108, 0, 0}, 0.5), 1 + 0.5 + 0.5 * 2 / 3);
+}
+
+TEST(Rounds, MultiplesAreFullRounds) {
+  EXPECT_EQ(rounds(264, 1, {132, 0, 1}, 0.5), 2);
+  EXPECT_EQ(rounds(396, 3, {66, 66, 0.1}, 0.5), 2);
+  EXPECT_EQ(rounds(396, 1, {132, 0, 1}, 0.5), 3);
+}
+
+TEST(Rounds, WithoutASeatItNeverEnds) {
+  EXPECT_EQ(rounds(1, 1, {0, 132, 0.9}, 0.5), std::numeric_limits<double>::infinity());
+  EXPECT_EQ(rounds(3, 3, {0, 0, 1}, 0.5), std::numeric_limits<double>::infinity());
+}
+
+TEST(Rounds, MoreSeatsNeverTakeLonger) {
+  for (const std::int64_t per_sm : {1, 2, 3, 8}) {
+    for (const double room : {0.0, 0.121, 0.727}) {
+      for (const double latency_share : {0.0, 0.5, 1.0}) {
+        double before = std::numeric_limits<double>::infinity();
+        for (std::int64_t free = 1; free <= 132; ++free) {
+          const double now = rounds(132 * per_sm, per_sm, {free, 132 - free, room}, latency_share);
+          EXPECT_LE(now, before) << per_sm << " per SM on " << free << ", room " << room;
+          before = now;
+        }
+        EXPECT_EQ(before, 1);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace plumbline::model

@@ -1,0 +1,132 @@
+#include "sim/sweep.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "sim/sweep_findings.h"
+#include "tests/support/step_inputs.h"
+
+namespace plumbline::sim {
+namespace {
+
+using Values = std::vector<std::optional<double>>;
+
+// The shipped llama plan over micro-batch sizes: 64 GPUs by 2 stages are 32 replicas and the batch has 1,024 sequences,
+// so that 3 does not divide; larger ones do not fit in memory.
+model::Result<Inputs> llama_point(std::size_t point) {
+  return tests::step_inputs(tests::llama_plan, "h800", {"batch.micro_batch_size=" + std::to_string(point + 1)});
+}
+
+std::vector<model::Result<SweepPoint>> sweep_with(unsigned threads) {
+  return sweep(4, llama_point, {.fidelity = Fidelity::step, .threads = threads}).value();
+}
+
+TEST(Sweep, IsTheSameForAnyNumberOfThreads) {
+  const auto one = sweep_with(1), four = sweep_with(4);
+  ASSERT_EQ(one.size(), 4u);
+  for (std::size_t i = 0; i < one.size(); ++i) {
+    ASSERT_EQ(one[i].has_value(), four[i].has_value());
+    if (!one[i]) continue;
+    EXPECT_EQ(one[i]->step.time_s, four[i]->step.time_s);
+    EXPECT_EQ(one[i]->step.bubble_s, four[i]->step.bubble_s);
+    EXPECT_EQ(one[i]->peak_bytes, four[i]->peak_bytes);
+  }
+}
+
+TEST(Sweep, EqualsTheSingleSimulationBitForBit) {
+  constexpr std::size_t repetitions = 2;  // the second takes the routing that is remembered from the first
+  const auto inputs = [](std::size_t) {
+    return model::Result<Inputs>(tests::step_inputs(tests::deepseek_plan, "h800"));
+  };
+  const auto points = sweep(repetitions, inputs, {.fidelity = Fidelity::closed_form, .threads = 1}).value();
+  const auto alone = simulate(*inputs(0), Fidelity::closed_form, false).value();
+  for (const auto& point : points) EXPECT_EQ(point->step.time_s, alone.result.step.time_s);
+}
+
+TEST(Sweep, InfeasiblePointsStayRows) {
+  const auto points = sweep_with(2);
+  EXPECT_TRUE(points[0]->shortage.empty());
+  ASSERT_FALSE(points[2]);
+  EXPECT_EQ(points[2].error().kind, model::ErrorKind::infeasible);
+  ASSERT_TRUE(points[3]);  // simulated all the same
+  EXPECT_NE(points[3]->shortage.find("does not fit"), std::string::npos);
+  EXPECT_GT(points[3]->peak_bytes, points[3]->capacity_bytes);
+}
+
+TEST(Sweep, WrongInputEndsItWithTheFirstWrongPoint) {
+  const auto inputs = [](std::size_t point) -> model::Result<Inputs> {
+    if (point >= 3) return tl::unexpected(model::Error{model::ErrorKind::input, "wrong " + std::to_string(point)});
+    return tl::unexpected(model::Error{model::ErrorKind::infeasible, "impossible"});
+  };
+  for (const unsigned threads : {1U, 4U}) {
+    const auto points = sweep(50, inputs, {.threads = threads});
+    ASSERT_FALSE(points);
+    EXPECT_EQ(points.error().message, "wrong 3");
+  }
+}
+
+TEST(Sweep, CountsEveryPoint) {
+  std::vector<std::size_t> counts;
+  const auto inputs = [](std::size_t) -> model::Result<Inputs> {
+    return tl::unexpected(model::Error{model::ErrorKind::infeasible, "impossible"});
+  };
+  ASSERT_TRUE(sweep(3, inputs, {.threads = 2, .on_progress = [&](std::size_t done) { counts.push_back(done); }}));
+  EXPECT_EQ(counts, (std::vector<std::size_t>{1, 2, 3}));
+  EXPECT_TRUE(sweep(0, inputs, {})->empty());
+}
+
+TEST(SweepFindings, ThePlateauIsContiguousAroundTheBest) {
+  // 1 % of 100 is 1: 101 belongs to it, 101.5 does not, and beyond that 100.5 is not reached any more.
+  const Values costs = {100.5, 101.5, 101, 100, 100.9, std::nullopt, 100.1};
+  ASSERT_EQ(cheapest(costs), 3u);
+  EXPECT_EQ(plateau(costs, 3, 0.01), (Stretch{2, 4}));
+  EXPECT_EQ(plateau(costs, 3, 0.02), (Stretch{0, 4}));
+  EXPECT_EQ(plateau(costs, 3, 0), (Stretch{3, 3}));
+}
+
+TEST(SweepFindings, OfSeveralBestTheFirstAndWithoutAnyNone) {
+  EXPECT_EQ(cheapest({std::nullopt, 2, 1, 1}), 2u);
+  EXPECT_FALSE(cheapest({std::nullopt}));
+  EXPECT_FALSE(cheapest({}));
+}
+
+TEST(SweepFindings, StretchesEndWhereTheLimitIsExceededOrNothingIsKnown) {
+  const Values shares = {0.05, 0.02, 0.01, 0.03, std::nullopt, 0.0, std::nullopt, 0.0};
+  EXPECT_EQ(stretches_within(shares, 0.02), (std::vector<Stretch>{{1, 2}, {5, 5}, {7, 7}}));
+  EXPECT_TRUE(stretches_within(shares, -1).empty());
+  EXPECT_EQ(stretches_within({0.0, 0.0}, 0.02), (std::vector<Stretch>{{0, 1}}));
+}
+
+SweepPoint point_with(double product, double bound, const std::string& device) {
+  SweepPoint point;
+  point.step.breakdown = {{"attention", 1}, {"GEMM", product}};
+  point.bound_s = bound;
+  point.device = device;
+  return point;
+}
+
+TEST(SweepFindings, ProductsAreComparedAmongPointsOfTheSameWorkAndDevice) {
+  SweepPoint closed_form = point_with(1, 5, "a");
+  closed_form.step.breakdown.clear();
+  const auto slowdowns = product_slowdowns({point_with(3, 5, "a"), point_with(2, 5, "a"), point_with(1, 6, "a"),
+                                            point_with(1, 5, "b"), closed_form, tl::unexpected(model::Error{})});
+  EXPECT_EQ(slowdowns, (Values{1.5, 1, 1, 1, std::nullopt, std::nullopt}));
+}
+
+TEST(SweepFindings, ExposedCommunicationIsJudgedInThePairsWhereThereAreAny) {
+  model::StepTimes step;
+  EXPECT_FALSE(exposed_seconds(step));  // nobody looked inside the slots
+  EXPECT_FALSE(exposed_share(step));
+  step.slots_mean_s = {10, 20, 0, 0, 50};
+  step.exposed_mean_s = {4, 5, 0, 0, 1};
+  EXPECT_EQ(exposed_seconds(step), 10);
+  EXPECT_EQ(exposed_share(step), 0.02);  // 1 of 50
+  step.slots_mean_s = {10, 20, 0, 0, 0};
+  step.exposed_mean_s = {4, 5, 0, 0, 0};
+  EXPECT_EQ(exposed_share(step), 0.3);  // 9 of 30
+}
+
+}  // namespace
+}  // namespace plumbline::sim
