@@ -27,6 +27,9 @@ struct Format {
 constexpr std::array formats = {
     Format{"kineto", "a trace of the PyTorch profiler, .json or .json.gz, to a chunk measurement (.csv)",
            &import_kineto_trace},
+    Format{"nccl-topology", "a topology dump of NCCL or RCCL (NCCL_TOPO_DUMP_FILE), .xml, to a topology file (.toml)",
+           &import_nccl_topology},
+    Format{"nccl-tests", "the text output of NVIDIA's nccl-tests to measurements (.csv or .jsonl)", &import_nccl_tests},
 };
 
 model::Result<void> run(const std::string& name, const ImportArguments& arguments) {
@@ -44,13 +47,15 @@ model::Result<void> run(const std::string& name, const ImportArguments& argument
 
 std::string footer() {
   std::string text = "Formats:\n";
-  for (const Format& format : formats) text += fmt::format("  {:<8}  {}\n", format.name, format.what);
+  for (const Format& format : formats) text += fmt::format("  {:<13}  {}\n", format.name, format.what);
   return text +
          "\nKernels that no class of the class file matches are listed on stderr; docs/measurements.md says how\n"
          "to record a trace and how to add a class.\n\n"
          "Examples:\n"
          "  plumbline import kineto trace.json.gz -o chunk.csv\n"
-         "  plumbline import kineto trace.json --device 1 --classes my-kernels.toml -o chunk.csv";
+         "  plumbline import nccl-tests all_reduce.txt -o measurements.csv\n"
+         "  plumbline import kineto trace.json --device 1 --classes my-kernels.toml -o chunk.csv\n"
+         "  plumbline import nccl-topology node.xml -o my-cluster.toml";
 }
 
 }  // namespace
@@ -62,7 +67,7 @@ CLI::App* add_import(CLI::App& root, int& exit_code) {
     ImportArguments arguments;
   };
   const auto options = std::make_shared<Options>();
-  verb->add_option("FORMAT", options->format, "What FILE is: kineto")->required();
+  verb->add_option("FORMAT", options->format, "What FILE is: one of the formats below")->required();
   verb->add_option("FILE", options->arguments.file, "What to read")->required();
   verb->add_option("-o,--output", options->arguments.out, "Where the result goes; - is stdout")->required();
   verb->add_option("--device", options->arguments.device,

@@ -15,12 +15,12 @@ model::Result<model::Profile> profile_of(const model::Plan& plan, const model::C
   return model::load_profile(*path);
 }
 
-model::Result<model::ClusterShape> cluster_of(const model::Plan& plan) {
+model::Result<topologies::Topology> topology_of(const model::Plan& plan) {
   const model::Result<std::string> topology = resolve_topology(plan.cluster.topology);
   if (!topology) return tl::unexpected(topology.error());
   const model::Result<std::string> devices = resolve_device_folder(*topology);
   if (!devices) return tl::unexpected(devices.error());
-  return topologies::load_cluster(*topology, *devices, topologies::variation_of(plan));
+  return topologies::load_topology(*topology, *devices, topologies::variation_of(plan));
 }
 
 }  // namespace
@@ -35,11 +35,11 @@ model::Result<sim::Inputs> load_inputs(const std::string& plan_name, const std::
   if (!config) return tl::unexpected(config.error());
   const model::Result<model::Architecture> architecture = model::load_architecture_of(*plan, *config);
   if (!architecture) return tl::unexpected(architecture.error());
-  const model::Result<model::ClusterShape> cluster = cluster_of(*plan);
-  if (!cluster) return tl::unexpected(cluster.error());
-  const model::Result<model::Profile> profile = profile_of(*plan, *cluster, profile_name);
+  const model::Result<topologies::Topology> topology = topology_of(*plan);
+  if (!topology) return tl::unexpected(topology.error());
+  const model::Result<model::Profile> profile = profile_of(*plan, topology->cluster, profile_name);
   if (!profile) return tl::unexpected(profile.error());
-  return sim::Inputs{*plan, *architecture, *cluster, *profile};
+  return sim::Inputs{*plan, *architecture, topology->cluster, *profile, nullptr, topology->fabric};
 }
 
 }  // namespace plumbline::cli

@@ -20,6 +20,7 @@ int main(int argc, char** argv) {
   cli::add_measure(app, exit_code);
   cli::add_show(app, exit_code);
   cli::add_import(app, exit_code);
+  cli::add_export(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

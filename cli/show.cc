@@ -9,9 +9,10 @@
 #include "cli/data.h"
 #include "cli/output.h"
 #include "cli/shapes.h"
+#include "cli/show_collectives.h"
 #include "cli/show_measurements.h"
+#include "cli/show_topology.h"
 #include "cli/verb.h"
-#include "topologies/topology.h"
 
 namespace plumbline::cli {
 
@@ -22,6 +23,8 @@ struct Arguments {
   std::vector<std::string> overrides;
   bool shapes = false;
   std::int64_t sequence_length = 4096;
+  std::int64_t gpus = 0;
+  CollectivesArguments collectives;
 };
 
 model::Result<std::string> show_model(const Arguments& arguments) {
@@ -31,21 +34,14 @@ model::Result<std::string> show_model(const Arguments& arguments) {
   });
 }
 
-model::Result<std::string> show_topology(const Arguments& arguments) {
-  const auto path = resolve_topology(arguments.name);
-  if (!path) return tl::unexpected(path.error());
-  const auto devices = resolve_device_folder(*path);
-  if (!devices) return tl::unexpected(devices.error());
-  return topologies::load_cluster(*path, *devices, {}).map(topology_text);
-}
-
 model::Result<std::string> show_profile(const Arguments& arguments) {
   return resolve_profile(arguments.name).and_then(model::load_profile).map(profile_text);
 }
 
 model::Result<std::string> show(const Arguments& arguments) {
   if (arguments.kind == "model") return show_model(arguments);
-  if (arguments.kind == "topology") return show_topology(arguments);
+  if (arguments.collectives.wanted) return show_collectives(arguments.name, arguments.gpus, arguments.collectives);
+  if (arguments.kind == "topology") return show_topology(arguments.name, arguments.gpus, arguments.svg);
   if (arguments.kind == "profile") return show_profile(arguments);
   const std::string nearest = model::nearest_name(arguments.kind, {"model", "topology", "profile", "measurements"});
   return tl::unexpected(model::Error{model::ErrorKind::input, fmt::format("cannot show '{}'", arguments.kind), "", 0,
@@ -60,7 +56,11 @@ model::Result<void> check(const Arguments& arguments) {
     return tl::unexpected(
         model::Error{model::ErrorKind::input, fmt::format("only '{}' takes it", kind), "", 0, option, ""});
   };
-  if (!arguments.svg.empty() && arguments.kind != "measurements") return only_for("--svg", "show measurements");
+  const bool drawn = arguments.kind == "measurements" || arguments.kind == "topology";
+  if (!arguments.svg.empty() && !drawn) return only_for("--svg", "show measurements' and 'show topology");
+  if (arguments.gpus > 0 && arguments.kind != "topology") return only_for("--gpus", "show topology");
+  if (const char* option = arguments.collectives.misplaced(arguments.kind))
+    return only_for(option, "show topology --collectives");
   if (arguments.shapes && arguments.kind != "model") return only_for("--shapes", "show model");
   if (!arguments.overrides.empty() && !arguments.shapes) return only_for("--set", "show model --shapes");
   return {};
@@ -95,13 +95,18 @@ CLI::App* add_show(CLI::App& root, int& exit_code) {
   verb->add_option("--set", arguments->overrides, "With --shapes: override a key of the plan (repeatable)")
       ->take_all()
       ->allow_extra_args(false);
-  verb->add_option("--svg", arguments->svg, "Of measurements: write a roofline to a file, or - for stdout");
+  verb->add_option("--svg", arguments->svg,
+                   "Of measurements a roofline, of a topology a drawing: write it to a file, or - for stdout");
+  verb->add_option("--gpus", arguments->gpus, "Of a topology: GPUs to draw (default: 2048, or all that it connects)")
+      ->check(CLI::PositiveNumber);
+  add_collectives_options(*verb, arguments->collectives);
   verb->footer(
       "Examples:\n"
       "  plumbline show model deepseek-v3 --sequence-length 8192\n"
       "  plumbline show model deepseek-v3 --shapes --set precision.gemm=fp8 > deepseek.cases\n"
       "  plumbline show measurements h200.jsonl --svg roofline.svg\n"
-      "  plumbline show topology h800-rail-fat-tree\n"
+      "  plumbline show topology h800-rail-fat-tree --gpus 16384 --svg fabric.svg\n"
+      "  plumbline show topology h100-dgx --gpus 16 --collectives --collective all_gather\n"
       "  plumbline show profile h800");
   verb->callback([arguments, &exit_code] { exit_code = run(*arguments); });
   return verb;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -28,6 +30,8 @@ struct Arguments {
   PlanArguments plan;
   std::string fidelity = "step";
   std::string json, csv, trace, html;
+  bool every_link = false;
+  std::vector<std::string> degrade;
 };
 
 bool ends_with_gz(const std::string& path) { return path.ends_with(".gz"); }
@@ -58,17 +62,43 @@ model::Result<void> write_files(const Arguments& arguments, const sim::Inputs& i
   return {};
 }
 
+// "node3.gpu5.up=0.25@2.5": from 2.5 s on the link has a quarter of its bandwidth.
+model::Result<std::vector<sim::NamedLinkChange>> parse_degrade(const std::vector<std::string>& texts) {
+  std::vector<sim::NamedLinkChange> changes;
+  for (const std::string& text : texts) {
+    const std::size_t equals = text.find('='), at = text.find('@');
+    const auto number = [&](std::size_t first, std::size_t last) -> std::optional<double> {
+      if (first > text.size() || last > text.size() || first >= last) return std::nullopt;
+      double value = 0;
+      const auto [end, error] = std::from_chars(text.data() + first, text.data() + last, value);
+      return error == std::errc() && end == text.data() + last ? std::optional(value) : std::nullopt;
+    };
+    const bool split = equals != std::string::npos && equals > 0;
+    const auto factor = split ? number(equals + 1, std::min(at, text.size())) : std::nullopt;
+    const auto time = at == std::string::npos ? std::optional(0.0) : number(at + 1, text.size());
+    if (!factor || !time)
+      return tl::unexpected(model::Error{model::ErrorKind::input, fmt::format("'{}' is not LINK=FACTOR@SECONDS", text),
+                                         "", 0, "--degrade", "for example node3.gpu5.up=0.25@2.5; factor 0 fails it"});
+    changes.push_back({text.substr(0, equals), *time, *factor});
+  }
+  return changes;
+}
+
 int run(const Arguments& arguments) {
   const auto fidelity = sim::parse_fidelity(arguments.fidelity);
   if (!fidelity) return report(fidelity.error());
-  const auto inputs = load_inputs(arguments.plan.plan, arguments.plan.overrides);
+  auto inputs = load_inputs(arguments.plan.plan, arguments.plan.overrides);
   if (!inputs) return report(inputs.error());
+  inputs->every_link = arguments.every_link;
+  const auto changes = parse_degrade(arguments.degrade);
+  if (!changes) return report(changes.error());
   if (arguments.plan.print) {
     fmt::print("{}", model::to_toml(inputs->plan));
     return 0;
   }
   const bool record = !arguments.trace.empty() || !arguments.html.empty();
-  const auto simulation = sim::simulate(*inputs, *fidelity, record);
+  const auto simulation = *fidelity == sim::Fidelity::step ? sim::simulate_on_network(*inputs, record, *changes)
+                                                           : sim::simulate(*inputs, *fidelity, record);
   if (!simulation) return report(simulation.error());
   const auto comparisons = published(arguments, *inputs, simulation->result);
   if (const auto written = write_files(arguments, *inputs, *simulation, comparisons); !written)
@@ -95,6 +125,10 @@ CLI::App* add_simulate(CLI::App& root, int& exit_code) {
   verb->add_option("--csv", arguments->csv, "Write the result as CSV to a file, or - for stdout");
   verb->add_option("--trace", arguments->trace, "Write a trace for Perfetto (compressed when it ends in .gz)");
   verb->add_option("--html", arguments->html, "Write a self-contained page");
+  verb->add_flag("--every-link", arguments->every_link,
+                 "Load all links of each expert group, not only those of the GPU that stands for it");
+  verb->add_option("--degrade", arguments->degrade,
+                   "LINK=FACTOR@SECONDS: from then on a link has that share of its bandwidth, 0 fails it (repeatable)");
   verb->footer(
       "Examples:\n"
       "  plumbline simulate examples/deepseek-v3-2048xh800.toml\n"

@@ -18,6 +18,7 @@ CLI::App* add_compare(CLI::App& root, int& exit_code);
 CLI::App* add_measure(CLI::App& root, int& exit_code);
 CLI::App* add_show(CLI::App& root, int& exit_code);
 CLI::App* add_import(CLI::App& root, int& exit_code);
+CLI::App* add_export(CLI::App& root, int& exit_code);
 
 // What every verb that takes a plan takes: the plan itself and changes to it.
 struct PlanArguments {

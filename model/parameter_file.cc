@@ -28,10 +28,8 @@ class Reader {
   bool read_root(const toml::table& root) {
     for (const auto& [key, node] : root) {
       const std::string name(key.str());
-      const bool is_text_key = std::ranges::find(text_keys_, name) != text_keys_.end();
       const bool is_list_key = std::ranges::find(list_keys_, name) != list_keys_.end();
-      if (!(is_text_key ? read_text(name, node) : is_list_key ? read_list(name, node) : read_node(name, node)))
-        return false;
+      if (!(is_list_key ? read_list(name, node) : read_node(name, node))) return false;
     }
     std::ranges::sort(file_.numbers, {}, [](const ParameterFile::Number& number) { return number.parameter.name; });
     return true;
@@ -62,6 +60,7 @@ class Reader {
   }
 
   bool read_node(const std::string& name, const toml::node& node) {
+    if (std::ranges::find(text_keys_, name) != text_keys_.end()) return read_text(name, node);
     const toml::table* table = node.as_table();
     if (table == nullptr) return fail_not_table(name, node);
     // An entry is recognised by any of its keys, so that one that lacks its value is still seen as one.

@@ -16,7 +16,7 @@ struct ParameterFile {
     Parameter parameter;
     int line = 0;
   };
-  struct Text {  // a top-level key with a string, or one of its strings
+  struct Text {  // a key with a string, or one of its strings
     std::string key;
     std::string value;
     int line = 0;
@@ -32,8 +32,8 @@ struct ParameterFile {
   std::string text_or_empty(std::string_view key) const;
 };
 
-// Reads the file; `text_keys` are the top-level keys that hold a string, `list_keys` those that hold an array of
-// strings (each becomes a Text of its own). Every error is an input error with file, line and key: syntax,
+// Reads the file; `text_keys` are the dotted keys that hold a string, `list_keys` the top-level keys that hold an array
+// of strings (each becomes a Text of its own). Every error is an input error with file, line and key: syntax,
 // unknown keys, entries without value, unit, kind or source.
 Result<ParameterFile> read_parameter_file(const std::string& path, const std::vector<std::string>& text_keys,
                                           const std::vector<std::string>& list_keys = {});

@@ -33,6 +33,8 @@ struct Plan {
     std::optional<std::string> device;
     std::optional<std::int64_t> nics_per_node;
     std::optional<double> nic_gbps;  // Gb/s
+    std::optional<double> oversubscription;
+    std::optional<std::string> placement;  // contiguous | striped | random:SEED | file:PATH (topologies/placement.h)
   } cluster;
   struct {
     std::int64_t tensor = 1;
@@ -111,6 +113,8 @@ void visit_fields(PlanType& plan, Visitor&& visit) {
   visit("cluster.device", plan.cluster.device);
   visit("cluster.nics_per_node", plan.cluster.nics_per_node);
   visit("cluster.nic_gbps", plan.cluster.nic_gbps);
+  visit("cluster.oversubscription", plan.cluster.oversubscription);
+  visit("cluster.placement", plan.cluster.placement);
   visit("parallelism.tensor", plan.parallelism.tensor);
   visit("parallelism.sequence", plan.parallelism.sequence);
   visit("parallelism.context", plan.parallelism.context);

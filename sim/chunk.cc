@@ -75,7 +75,11 @@ class Run final : public LaneListener, public Handler {
   }
 
   ChunkRun run(std::int64_t device_sms) {
-    lane_.start({&kernels_.segments, &kernels_.times, &row_scales_, device_sms, true});
+    lane_.start({.segments = &kernels_.segments,
+                 .times = &kernels_.times,
+                 .row_scales = &row_scales_,
+                 .device_sms = device_sms,
+                 .kernel_by_kernel = true});
     loop_.run();
     ChunkRun result;
     result.seconds = to_seconds(end_);

@@ -36,7 +36,13 @@ model::Result<CostModels> cost_models(const Inputs& inputs) {
   }
   const bool set_aside = overlap.communication_sms > 0;
   const model::SmPolicy policy = set_aside ? model::sm_policy(overlap.sm_policy) : model::SmPolicy::none;
-  return CostModels{*kernels, *exchanges, {policy, device.sms, exchanges->kernel_sms()}};
+  CostModels costs{*kernels, *exchanges, {policy, device.sms, exchanges->kernel_sms()}, std::nullopt};
+  if (inputs.fabric) {
+    auto links = StepLinks::make(*inputs.fabric, inputs.plan, spread_of(inputs), inputs.every_link);
+    if (!links) return tl::unexpected(links.error());
+    costs.links = std::move(*links);
+  }
+  return costs;
 }
 
 }  // namespace plumbline::sim

@@ -1,10 +1,13 @@
 // The cost functions of one plan on one cluster under one profile.
 #pragma once
 
+#include <optional>
+
 #include "model/cost/exchange_cost.h"
 #include "model/cost/kernel_cost.h"
 #include "model/cost/sm_partition.h"
 #include "model/error.h"
+#include "sim/network/step_links.h"
 
 namespace plumbline::sim {
 
@@ -14,6 +17,7 @@ struct CostModels {
   model::KernelCost kernels;
   model::ExchangeCost exchanges;
   model::SmPartition partition;
+  std::optional<StepLinks> links;  // where the inputs know the wiring
 };
 
 // Input error when the profile lacks a constant; infeasible when communication leaves no SM to compute.

@@ -1,32 +1,46 @@
-// The project's own event loop: a four-ary heap of small events, no allocation per event.
+// The project's own event loop: nothing is shared, each flow runs as if it were alone on its links.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
+#include "sim/event_heap.h"
+#include "sim/flow_slots.h"
 #include "sim/loop.h"
 
 namespace plumbline::sim {
 
-class HeapLoop final : public Loop {
+class HeapLoop final : public Loop, private Handler {
  public:
+  HeapLoop() = default;
+  // With links for flows to cross; they outlive the loop.
+  explicit HeapLoop(const std::vector<topologies::Link>& links) : links_(&links) {}
+
   Time now() const override { return now_; }
   void at(Time time, const Task& task) override;
+  // Takes max(bytes * times / bandwidth) over its crossings, or bytes / rate_limit where that is longer.
+  FlowId flow(const Flow& flow, const Task& done) override;
+  void set_rate_limit(FlowId flow, double rate_limit) override;
 
-  // Runs until no event is left. Returns the number of events run.
-  std::uint64_t run();
+  std::uint64_t run() override;
 
  private:
-  struct Event {
-    Time time;
-    std::uint64_t order;  // priority in the high bits, then sequence
-    Task task;
+  struct Running {
+    Task done;
+    std::uint64_t order = 0;
+    double link_rate = 0;       // B/s that the links allow
+    double rate = 0;            // B/s now
+    double bytes_left = 0;      // at `since`
+    Time since = 0;             // of the last change of rate
+    std::uint32_t changes = 0;  // an end event of before the last change is void
   };
-  static bool before(const Event& a, const Event& b) { return a.time != b.time ? a.time < b.time : a.order < b.order; }
-  Event take_first();
+  void handle(std::uint32_t changes, std::uint64_t flow) override;  // the end of a flow
+  void schedule_end(FlowId flow, const Running& running);
 
-  std::vector<Event> heap_;
-  std::uint64_t sequence_ = 0;
+  static const std::vector<topologies::Link> no_links;
+  const std::vector<topologies::Link>* links_ = &no_links;
+  EventHeap events_;
+  FlowSlots<Running> flows_;
   Time now_ = 0;
 };
 

@@ -12,6 +12,7 @@ using model::Neighbour;
 
 namespace {
 
+constexpr std::uint32_t stage_code = 0, flow_code = 1;
 constexpr std::size_t compute = static_cast<std::size_t>(model::Stream::compute);
 constexpr std::size_t communication = static_cast<std::size_t>(model::Stream::communication);
 constexpr std::size_t weight_gradient = static_cast<std::size_t>(model::Stream::weight_gradient);
@@ -167,8 +168,36 @@ void Lane::begin(Stage stage) {
   Active& active = active_[communication];
   enter(communication, stage);
   (stage == Stage::meet ? active.run.arrival : active.run.transfer) = loop_.now();
+  if (stage == Stage::transfer) start_flows();
   refresh_rates();
   if (stage == Stage::meet) listener_.arrived(*this, active.segment);
+}
+
+// Each leg is a flow over its links, limited to the rate of its kernel; the transfer ends with the later one.
+void Lane::start_flows() {
+  const SegmentTime& time = (*work_.times)[active_[communication].segment];
+  if (work_.links == nullptr) return;
+  limited_beside_ = computing();
+  start_flow(0, work_.links->network, time.network_bytes, limited_beside_ ? time.network_beside : time.network);
+  start_flow(1, work_.links->node, time.node_bytes, time.node);
+}
+
+void Lane::start_flow(std::size_t leg, const ExchangeLeg& links, double bytes, double seconds) {
+  legs_[leg] = {};
+  if (bytes <= 0 || links.footprint.empty()) return;
+  legs_[leg].bytes = bytes / links.times;
+  ++flows_;
+  legs_[leg].flow =
+      loop_.flow({.footprint = &links.footprint, .bytes = legs_[leg].bytes, .rate_limit = legs_[leg].bytes / seconds},
+                 {this, flow_code, 0, 0});
+}
+
+void Lane::limit_flows() {
+  if (limited_beside_ == computing()) return;
+  limited_beside_ = computing();
+  if (legs_[0].bytes == 0) return;
+  const SegmentTime& time = (*work_.times)[active_[communication].segment];
+  loop_.set_rate_limit(legs_[0].flow, legs_[0].bytes / (limited_beside_ ? time.network_beside : time.network));
 }
 
 void Lane::reschedule(std::size_t stream, double seconds) {
@@ -181,7 +210,7 @@ void Lane::reschedule(std::size_t stream, double seconds) {
   ++active.version;
   if (std::isinf(seconds)) return;  // it stands still until somebody leaves
   const std::uint64_t argument = (static_cast<std::uint64_t>(active.version) << 8) | stream;
-  loop_.at(now + to_time(active.remaining * seconds), {this, 0, 0, argument});
+  loop_.at(now + to_time(active.remaining * seconds), {this, stage_code, 0, argument});
 }
 
 void Lane::refresh_rates() {
@@ -190,6 +219,10 @@ void Lane::refresh_rates() {
     Active& active = active_[stream];
     if (active.stage == Stage::idle || active.stage == Stage::meet) continue;
     if (active.stage == Stage::seat && work_.kernel_by_kernel) continue;  // ends with a kernel, not with time
+    if (stream == communication && flows_ > 0) {
+      limit_flows();
+      continue;
+    }
     const double seconds = stage_seconds(stream);
     if (seconds != active.seconds) reschedule(stream, seconds);
   }
@@ -205,7 +238,11 @@ void Lane::account_compute() {
   busy_ = busy;
 }
 
-void Lane::handle(std::uint32_t /*code*/, std::uint64_t argument) {
+void Lane::handle(std::uint32_t code, std::uint64_t argument) {
+  if (code == flow_code) {
+    if (--flows_ == 0) finish_stage(communication);
+    return;
+  }
   const std::size_t stream = argument & 0xff;
   if (active_[stream].version != static_cast<std::uint32_t>(argument >> 8)) return;  // the rate changed since
   finish_stage(stream);

@@ -8,6 +8,7 @@
 
 #include "model/program.h"
 #include "sim/loop.h"
+#include "sim/network/step_links.h"
 #include "sim/segment_time.h"
 
 namespace plumbline::sim {
@@ -38,7 +39,8 @@ struct SlotWork {
   const std::vector<SegmentTime>* times = nullptr;
   const std::vector<double>* row_scales = nullptr;
   std::int64_t device_sms = 0;
-  bool kernel_by_kernel = false;  // a segment is one kernel: who waits for SMs waits until it ends
+  const RankLinks* links = nullptr;  // that transfers cross; without them they take what their times say
+  bool kernel_by_kernel = false;     // a segment is one kernel: who waits for SMs waits until it ends
 };
 
 class Lane final : public Handler {
@@ -88,6 +90,9 @@ class Lane final : public Handler {
   void take_seat(Stage wanted);
   void seat_if_free();
   void begin(Stage communication_stage);
+  void start_flows();
+  void start_flow(std::size_t leg, const ExchangeLeg& links, double bytes, double seconds);
+  void limit_flows();
   void account_compute();
 
   Loop& loop_;
@@ -97,6 +102,13 @@ class Lane final : public Handler {
   std::array<Active, streams> active_;
   std::array<std::vector<std::uint32_t>, streams> queues_;
   double drain_ = 0;  // seconds in the present seat
+  struct Leg {        // of the transfer that runs as flows
+    FlowId flow{};
+    double bytes = 0;  // of the flow; 0: no such leg
+  };
+  std::array<Leg, 2> legs_;      // over the network, inside the node
+  int flows_ = 0;                // that have not ended
+  bool limited_beside_ = false;  // their rates are those beside compute
   std::vector<bool> done_;
   std::size_t left_ = 0;
   Time slot_start_ = 0, compute_busy_ = 0, busy_since_ = 0;

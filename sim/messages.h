@@ -1,5 +1,5 @@
-// Messages between pipeline stages: who posts what when, and when each arrives. A GPU sends one
-// message at a time and receives one at a time, each at the full rate of its link.
+// Messages between pipeline stages: who posts what when, and when each arrives. A GPU sends one message at a time and
+// receives one at a time; who waits for a GPU goes in the order in which they could.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 
 #include "model/program.h"
 #include "sim/loop.h"
+#include "sim/network/step_links.h"
 
 namespace plumbline::sim {
 
@@ -25,7 +26,13 @@ class Messages final : public Handler {
   };
   using OnArrival = std::function<void(const Arrival&)>;
 
-  Messages(Loop& loop, std::size_t ranks, Time latency, Time duration, OnArrival on_arrival);
+  struct Wire {  // of every message
+    double bytes = 0;
+    double rate = unlimited;           // B/s that a message reaches alone
+    const StepLinks* links = nullptr;  // that messages cross; without them each takes bytes / rate
+  };
+
+  Messages(Loop& loop, std::size_t ranks, Time latency, const Wire& wire, OnArrival on_arrival);
 
   // A send moves once it is posted and, under rendezvous, its receive is posted too.
   void post_send(std::int32_t rank, const model::Hop& hop, bool rendezvous);
@@ -38,17 +45,21 @@ class Messages final : public Handler {
   using Key = std::tuple<bool, std::int32_t, std::int32_t, std::int32_t>;  // forward, direction, stage, micro-batch
   struct Message {
     std::int32_t sender = -1, receiver = -1;
-    bool started = false, arrived = false;
-    Time start = 0;
+    bool waiting = false, arrived = false;
+    Time start = 0, end = 0;
   };
   static Key key(const model::Hop& hop) { return {hop.forward, hop.direction, hop.stage, hop.micro_batch}; }
   std::size_t index_of(const model::Hop& hop);
-  void start(std::size_t index);
+  void queue(std::size_t index);
+  void start_waiting();
+  void start(Message& message, std::size_t index);
 
   Loop& loop_;
-  Time latency_, duration_;
+  Time latency_;
+  Wire wire_;
   OnArrival on_arrival_;
-  std::vector<Time> send_free_, receive_free_;  // per rank
+  std::vector<bool> sending_, receiving_;  // per rank
+  std::vector<std::size_t> waiting_;       // in order
   std::map<Key, std::size_t> indices_;
   std::vector<Message> messages_;
   std::vector<Key> keys_;

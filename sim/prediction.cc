@@ -67,17 +67,19 @@ std::vector<OptimizerTiming> Prediction::optimizer_timings() const {
   return timings;
 }
 
-model::Result<void> Prediction::run_step(bool record_timeline) {
+model::Result<void> Prediction::run_step(bool record_timeline, Loop* loop) {
   ExecutionInput input;
   input.program = &program_;
   input.template_times = template_times_;
   input.device_sms = costs_.partition.device_sms;
   input.hop_latency = costs_.exchanges.hop(model::Bytes(0), 1);
-  input.hop_seconds = costs_.exchanges.hop(program_.activation_hop, 1) - input.hop_latency;
+  input.hop_bytes = program_.activation_hop.value();
+  input.hop_rate = costs_.exchanges.hop_rate().value;
+  input.links = costs_.links ? &*costs_.links : nullptr;
   input.optimizers = optimizer_timings();
   input.overlap_gradient_reduce = inputs_.plan.overlap.gradient_reduce;
   input.record = record_timeline;
-  model::Result<Execution> execution = execute(input);
+  model::Result<Execution> execution = loop == nullptr ? execute(input) : execute(input, *loop);
   if (!execution) return tl::unexpected(execution.error());
   execution_ = std::move(*execution);
   return {};

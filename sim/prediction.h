@@ -20,7 +20,8 @@ class Prediction {
   // All three must outlive the prediction.
   Prediction(const Inputs& inputs, const model::StepProgram& program, const CostModels& costs);
 
-  model::Result<void> run_step(bool record_timeline);
+  // On `loop`, or on one where nothing is shared.
+  model::Result<void> run_step(bool record_timeline, Loop* loop = nullptr);
   model::Result<void> run_closed_form();
 
   model::StepTimes step_times() const;

@@ -74,8 +74,17 @@ SegmentTime communication_segment(const model::Graph& graph, const model::Segmen
     time.prepare += exchange.prepare;
     time.prepare_beside += exchange.prepare;
     time.notify += exchange.notify;
-    time.transfer += exchange.alone;
-    time.transfer_beside += exchange.beside;
+    // No leg is faster than the most loaded link of the group.
+    const double on_links = costs.links ? std::max(exchange.network_bytes * costs.links->network_seconds_per_byte(),
+                                                   exchange.node_bytes * costs.links->node_seconds_per_byte())
+                                        : 0;
+    time.transfer += std::max(exchange.alone, on_links);
+    time.transfer_beside += std::max(exchange.beside, on_links);
+    time.network += exchange.network;
+    time.network_beside += exchange.network_beside;
+    time.node += exchange.node;
+    time.network_bytes += exchange.network_bytes;
+    time.node_bytes += exchange.node_bytes;
   }
   if (time.transfer > 0) time.held = costs.partition.communication_sms;
   return time;

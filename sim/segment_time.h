@@ -25,6 +25,9 @@ struct SegmentTime {  // seconds
   double notify = 0;
   double wait = 0;  // for the slowest rank of the group, once known
   double transfer = 0, transfer_beside = 0;
+  // The legs of the transfer: seconds at the rates of the kernels, and the bytes that the GPU sends.
+  double network = 0, network_beside = 0, node = 0;
+  double network_bytes = 0, node_bytes = 0;
   std::int64_t held = 0;  // SMs that notify and transfer hold
 
   std::vector<double> kernels;  // seconds of each operator alone, for the trace

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cassert>
 #include <set>
 
 #include "model/economics.h"
@@ -10,6 +11,7 @@
 #include "model/memory.h"
 #include "model/metrics.h"
 #include "sim/cost_models.h"
+#include "sim/network/simgrid_loop.h"
 #include "sim/prediction.h"
 
 namespace plumbline::sim {
@@ -43,18 +45,23 @@ void fill_rates(const Inputs& inputs, model::StepTimes& step) {
   step.mfu_causal = per_gpu(metrics.flops_per_token_causal) / peak;
 }
 
-}  // namespace
-
-std::string_view to_string(Fidelity fidelity) { return fidelity == Fidelity::closed_form ? "closed-form" : "step"; }
-
-model::Result<Fidelity> parse_fidelity(std::string_view text) {
-  for (Fidelity fidelity : {Fidelity::closed_form, Fidelity::step})
-    if (text == to_string(fidelity)) return fidelity;
-  return tl::unexpected(model::Error{model::ErrorKind::input, fmt::format("unknown fidelity '{}'", text), "", 0,
-                                     "--fidelity", "known: closed-form, step"});
+model::Result<void> apply(const std::vector<NamedLinkChange>& changes, const topologies::Fabric& fabric,
+                          SimGridLoop& loop) {
+  for (const NamedLinkChange& change : changes) {
+    const auto& links = fabric.links();
+    const auto link = std::ranges::find(links, change.link, &topologies::Link::name);
+    if (link == links.end())
+      return tl::unexpected(model::Error{model::ErrorKind::input, fmt::format("there is no link '{}'", change.link), "",
+                                         0, "--degrade", fmt::format("links are named like {}", links.front().name)});
+    const auto id = static_cast<LinkId>(link - links.begin());
+    if (auto changed = loop.change({change.time, id, change.factor}); !changed) return changed;
+  }
+  return {};
 }
 
-model::Result<Simulation> simulate(const Inputs& inputs, Fidelity fidelity, bool record_timeline) {
+// `run` puts the prediction on a clock.
+template <class Run>
+model::Result<Simulation> predict(const Inputs& inputs, Fidelity fidelity, const Run& run) {
   const model::Result<model::Layout> layout = model::make_layout(inputs.plan, inputs.architecture);
   if (!layout) return tl::unexpected(layout.error());
   const model::Result<model::StepProgram> program =
@@ -64,9 +71,7 @@ model::Result<Simulation> simulate(const Inputs& inputs, Fidelity fidelity, bool
   if (!costs) return tl::unexpected(costs.error());
 
   Prediction prediction(inputs, *program, *costs);
-  const model::Result<void> done =
-      fidelity == Fidelity::step ? prediction.run_step(record_timeline) : prediction.run_closed_form();
-  if (!done) return tl::unexpected(done.error());
+  if (const model::Result<void> done = run(prediction, *costs); !done) return tl::unexpected(done.error());
 
   Simulation simulation;
   model::StepResult& result = simulation.result;
@@ -83,6 +88,45 @@ model::Result<Simulation> simulate(const Inputs& inputs, Fidelity fidelity, bool
   simulation.timeline = prediction.take_timeline();
   simulation.events = prediction.events();
   return simulation;
+}
+
+}  // namespace
+
+std::string_view to_string(Fidelity fidelity) { return fidelity == Fidelity::closed_form ? "closed-form" : "step"; }
+
+model::Result<Fidelity> parse_fidelity(std::string_view text) {
+  for (Fidelity fidelity : {Fidelity::closed_form, Fidelity::step})
+    if (text == to_string(fidelity)) return fidelity;
+  return tl::unexpected(model::Error{model::ErrorKind::input, fmt::format("unknown fidelity '{}'", text), "", 0,
+                                     "--fidelity", "known: closed-form, step"});
+}
+
+model::Result<Simulation> simulate(const Inputs& inputs, Fidelity fidelity, bool record_timeline) {
+  const auto run = [&](Prediction& prediction, const CostModels&) {
+    return fidelity == Fidelity::step ? prediction.run_step(record_timeline) : prediction.run_closed_form();
+  };
+  return predict(inputs, fidelity, run);
+}
+
+model::Result<Simulation> simulate_on_network(const Inputs& inputs, bool record_timeline,
+                                              const std::vector<NamedLinkChange>& changes) {
+  assert(inputs.fabric && "a network needs wiring");
+  const auto run = [&](Prediction& prediction, const CostModels& costs) -> model::Result<void> {
+    auto network = SimGridNetwork::make(costs.links->fabric().links());
+    if (!network) return tl::unexpected(network.error());
+    SimGridLoop loop(*network);
+    if (auto changed = apply(changes, costs.links->fabric(), loop); !changed) return changed;
+    const model::Result<void> done = prediction.run_step(record_timeline, &loop);
+    if (!loop.failures().empty()) {
+      const FlowFailure& first = loop.failures().front();
+      return tl::unexpected(
+          model::Error{model::ErrorKind::infeasible,
+                       fmt::format("{} at {:.3f} s under a transfer", first.reason, to_seconds(first.time)), "", 0,
+                       "--degrade", "a slower link (a factor above 0) lets the step go on"});
+    }
+    return done;
+  };
+  return predict(inputs, Fidelity::step, run);
 }
 
 }  // namespace plumbline::sim

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "model/result.h"
 #include "model/timeline.h"
 #include "sim/routing_memo.h"
+#include "topologies/fabric_shape.h"
 
 namespace plumbline::sim {
 
@@ -27,6 +29,8 @@ struct Inputs {
   model::ClusterShape cluster;
   model::Profile profile;
   std::shared_ptr<RoutingMemo> routing = nullptr;  // shared between plans that are simulated together; may be null
+  std::optional<topologies::FabricShape> fabric = std::nullopt;  // wiring; without it links are what the rates say
+  bool every_link = false;  // all links of an expert group, not only those of the GPU that stands for it
 };
 
 struct Simulation {
@@ -39,6 +43,19 @@ struct Simulation {
 // closed_form puts the chunk durations of an interior stage through the schedule's own recurrence with
 // uniform stages; step runs every slot of every pipeline rank. Both use the same chunks and costs.
 // A plan that does not fit in memory is simulated all the same (result.memory.fits is false).
+// On the heap loop: transfers run as if each were alone on its links.
 model::Result<Simulation> simulate(const Inputs& inputs, Fidelity fidelity, bool record_timeline);
+
+// A link of the fabric by name ("node3.gpu5.up"), from a time on.
+struct NamedLinkChange {
+  std::string link;
+  double time = 0;    // s, from the start of the step
+  double factor = 1;  // of its bandwidth; 0: it fails
+};
+
+// A step on the SimGrid loop: transfers that run at the same time share links. Needs inputs.fabric. Errors: those of
+// simulate() and of SimGridNetwork; an unknown link; a link that failed under a transfer (infeasible).
+model::Result<Simulation> simulate_on_network(const Inputs& inputs, bool record_timeline,
+                                              const std::vector<NamedLinkChange>& changes = {});
 
 }  // namespace plumbline::sim

@@ -24,11 +24,13 @@ constexpr std::uint32_t proceed_code = 1;
 
 class Executor final : public LaneListener, public Handler {
  public:
-  explicit Executor(const ExecutionInput& input)
+  Executor(const ExecutionInput& input, Loop& loop)
       : input_(input),
         program_(*input.program),
         batched_(program_.schedule.point_to_point == PointToPoint::batched),
-        messages_(loop_, program_.schedule.ranks.size(), to_time(input.hop_latency), to_time(input.hop_seconds),
+        loop_(loop),
+        messages_(loop_, program_.schedule.ranks.size(), to_time(input.hop_latency),
+                  {input.hop_bytes, input.hop_rate, input.links},
                   [this](const Messages::Arrival& arrival) { message_arrived(arrival); }) {
     const std::size_t ranks = program_.schedule.ranks.size();
     for (std::size_t r = 0; r < ranks; ++r) lanes_.emplace_back(loop_, *this, static_cast<std::int32_t>(r));
@@ -117,7 +119,10 @@ class Executor final : public LaneListener, public Handler {
     if (running_[rank] || next_[rank] >= program_.schedule.ranks[rank].size() || !batch_complete(rank)) return;
     running_[rank] = true;
     const std::uint16_t slot = slot_template(rank);
-    lanes_[rank].start({&program_.templates[slot].segments, &input_.template_times[slot], nullptr, input_.device_sms});
+    lanes_[rank].start({.segments = &program_.templates[slot].segments,
+                        .times = &input_.template_times[slot],
+                        .device_sms = input_.device_sms,
+                        .links = input_.links == nullptr ? nullptr : &input_.links->exchange(rank)});
   }
 
   void message_arrived(const Messages::Arrival& arrival) {
@@ -179,7 +184,7 @@ class Executor final : public LaneListener, public Handler {
   const ExecutionInput& input_;
   const StepProgram& program_;
   bool batched_;
-  HeapLoop loop_;
+  Loop& loop_;
   Messages messages_;
   std::deque<Lane> lanes_;
   std::vector<std::size_t> next_;
@@ -195,7 +200,7 @@ class LoneLane final : public LaneListener, public Handler {
  public:
   explicit LoneLane(const std::vector<SegmentTime>& times) : times_(times), lane_(loop_, *this, 0) {}
   double run(const model::SlotTemplate& slot, std::int64_t device_sms) {
-    lane_.start({&slot.segments, &times_, nullptr, device_sms});
+    lane_.start({.segments = &slot.segments, .times = &times_, .device_sms = device_sms});
     loop_.run();
     return to_seconds(end_);
   }
@@ -218,7 +223,16 @@ class LoneLane final : public LaneListener, public Handler {
 
 }  // namespace
 
-model::Result<Execution> execute(const ExecutionInput& input) { return Executor(input).run(); }
+model::Result<Execution> execute(const ExecutionInput& input, Loop& loop) { return Executor(input, loop).run(); }
+
+model::Result<Execution> execute(const ExecutionInput& input) {
+  if (input.links == nullptr) {
+    HeapLoop loop;
+    return execute(input, loop);
+  }
+  HeapLoop loop(input.links->fabric().links());
+  return execute(input, loop);
+}
 
 double template_seconds(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times,
                         std::int64_t device_sms) {

@@ -7,6 +7,8 @@
 
 #include "model/program.h"
 #include "model/timeline.h"
+#include "sim/loop.h"
+#include "sim/network/step_links.h"
 #include "sim/segment_time.h"
 
 namespace plumbline::sim {
@@ -22,7 +24,9 @@ struct ExecutionInput {
   std::vector<std::vector<SegmentTime>> template_times;  // [template][segment], waits filled in
   std::int64_t device_sms = 0;
   double hop_latency = 0;                   // seconds
-  double hop_seconds = 0;                   // one message on a free link
+  double hop_bytes = 0;                     // one message
+  double hop_rate = 0;                      // B/s that it reaches alone
+  const StepLinks* links = nullptr;         // that transfers and messages cross; may be null
   std::vector<OptimizerTiming> optimizers;  // [stage]
   bool overlap_gradient_reduce = true;
   bool record = false;  // fill the timeline
@@ -45,7 +49,9 @@ struct Execution {
 };
 
 // Fails (infeasible) when ranks wait for each other for ever, naming who waits for whom.
+// On a loop of its own, where nothing is shared, or on the given one, whose time must stand at 0.
 model::Result<Execution> execute(const ExecutionInput& input);
+model::Result<Execution> execute(const ExecutionInput& input, Loop& loop);
 
 // Duration of one template on a free lane, seconds.
 double template_seconds(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times,

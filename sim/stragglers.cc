@@ -88,7 +88,7 @@ class Group final : public LaneListener {
       if (fresh) entry->second = draw_rows(lane.id());
       scales.push_back(entry->second);
     }
-    lane.start({&slot_.segments, &times_, &scales, device_sms_});
+    lane.start({.segments = &slot_.segments, .times = &times_, .row_scales = &scales, .device_sms = device_sms_});
   }
 
   const model::SlotTemplate& slot_;

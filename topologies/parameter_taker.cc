@@ -14,6 +14,12 @@ using model::ParameterFile;
 using model::UnitDimension;
 
 double ParameterTaker::take(std::string_view name, UnitDimension dimension, bool may_be_zero) {
+  return take(name, dimension, may_be_zero, dimension == UnitDimension::count);
+}
+
+double ParameterTaker::ratio(std::string_view name) { return take(name, UnitDimension::count, false, false); }
+
+double ParameterTaker::take(std::string_view name, UnitDimension dimension, bool may_be_zero, bool whole) {
   const ParameterFile::Number* number = file_.number(name);
   taken_.emplace_back(name);
   if (number == nullptr) {
@@ -34,7 +40,7 @@ double ParameterTaker::take(std::string_view name, UnitDimension dimension, bool
     return 1;
   }
   const bool too_small = may_be_zero ? parameter.value < 0 : parameter.value <= 0;
-  const bool not_a_count = dimension == UnitDimension::count && parameter.value != std::floor(parameter.value);
+  const bool not_a_count = whole && parameter.value != std::floor(parameter.value);
   if (too_small || not_a_count || parameter.value > 1e15) {
     fail(name, number->line, fmt::format("{} {} is out of range", parameter.value, parameter.unit),
          not_a_count ? "a count is a whole number"
@@ -46,8 +52,8 @@ double ParameterTaker::take(std::string_view name, UnitDimension dimension, bool
   return parameter.value * unit->factor;
 }
 
-std::int64_t ParameterTaker::count(std::string_view name) {
-  return static_cast<std::int64_t>(take(name, UnitDimension::count));
+std::int64_t ParameterTaker::count(std::string_view name, bool may_be_zero) {
+  return static_cast<std::int64_t>(take(name, UnitDimension::count, may_be_zero));
 }
 
 std::optional<Error> ParameterTaker::finish() {

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -21,18 +21,10 @@ namespace {
 using model::Error;
 using model::ErrorKind;
 using model::Parameter;
+using model::ParameterFile;
 using model::UnitDimension;
 
-struct Fabric {
-  std::int64_t rails = 0;
-  std::int64_t switch_ports = 0;
-  std::int64_t layers = 0;
-
-  // Endpoints of a folded Clos network: every switch but the top ones gives half its ports upwards.
-  double endpoints_per_rail() const {
-    return 2 * std::pow(static_cast<double>(switch_ports) / 2, static_cast<double>(layers));
-  }
-};
+const std::vector<std::string> text_keys = {"name", "description", "device", "default_profile", "node.interconnect"};
 
 // Replaces a constant by what the plan says, its provenance included.
 void override_parameter(std::vector<Parameter>& parameters, std::string_view name, std::string_view key, double value,
@@ -47,74 +39,140 @@ void override_parameter(std::vector<Parameter>& parameters, std::string_view nam
   }
 }
 
-void apply(const Variation& variation, model::ClusterShape& shape) {
-  shape.gpus = variation.gpus > 0 ? variation.gpus : shape.gpus_per_node;
+std::optional<Error> check_texts(const ParameterFile& file) {
+  for (const std::string_view key : {"device", "default_profile", "node.interconnect"}) {
+    if (file.text(key) != nullptr) continue;
+    return Error{ErrorKind::input,
+                 "required key is missing",
+                 file.path,
+                 0,
+                 std::string(key),
+                 key == "node.interconnect" ? "add interconnect = \"switch\" or \"mesh\" to [node]"
+                                            : fmt::format("add {} = \"...\" above the first table", key)};
+  }
+  const ParameterFile::Text& interconnect = *file.text("node.interconnect");
+  if (interconnect.value == "switch" || interconnect.value == "mesh") return std::nullopt;
+  return Error{ErrorKind::input, fmt::format("unknown interconnect '{}'", interconnect.value),
+               file.path,        interconnect.line,
+               interconnect.key, "use \"switch\" or \"mesh\""};
+}
+
+FabricShape take_fabric(const ParameterFile& file, ParameterTaker& taker) {
+  FabricShape shape;
+  shape.gpus_per_node = taker.count("node.gpus");
+  if (file.text_or_empty("node.interconnect") == "mesh") {
+    shape.interconnect = Interconnect::mesh;
+    shape.gpu_bandwidth = taker.take("node.peer_bandwidth", UnitDimension::bytes_per_second) *
+                          static_cast<double>(shape.gpus_per_node - 1);
+  } else {
+    shape.gpu_bandwidth = taker.take("node.gpu_bandwidth", UnitDimension::bytes_per_second);
+  }
+  shape.node_latency = taker.take("latency.node", UnitDimension::seconds, true);
+  shape.layers = taker.count("fabric.layers", true);
+  if (shape.layers == 0) return shape;
+  shape.nics = taker.count("node.nics");
+  shape.nic_bandwidth = taker.take("node.nic_bandwidth", UnitDimension::bytes_per_second);
+  shape.planes = taker.count("fabric.planes");
+  shape.rails = taker.count("fabric.rails");
+  shape.switch_ports = taker.count("fabric.switch_ports");
+  if (shape.layers > 1) shape.oversubscription = taker.ratio("fabric.oversubscription");
+  shape.nic_latency = taker.take("latency.nic", UnitDimension::seconds, true);
+  shape.switch_latency = taker.take("latency.switch", UnitDimension::seconds, true);
+  return shape;
+}
+
+// NICs that a plan takes away leave rails, and the planes made of them, empty.
+void set_nics(FabricShape& fabric, std::int64_t nics) {
+  const std::int64_t rails_per_plane = fabric.rails / fabric.planes;
+  fabric.nics = nics;
+  if (nics < 1 || nics >= fabric.rails) return;
+  fabric.rails = nics;
+  fabric.planes = std::max<std::int64_t>(1, nics / rails_per_plane);
+}
+
+void apply(const Variation& variation, FabricShape& fabric, std::vector<Parameter>& parameters) {
   if (variation.nics_per_node) {
-    shape.nics_per_node = *variation.nics_per_node;
-    override_parameter(shape.parameters, "node.nics", "cluster.nics_per_node",
-                       static_cast<double>(*variation.nics_per_node), "1");
+    set_nics(fabric, *variation.nics_per_node);
+    override_parameter(parameters, "node.nics", "cluster.nics_per_node", static_cast<double>(*variation.nics_per_node),
+                       "1");
   }
   if (variation.nic_gbps) {
-    shape.nic_bandwidth = model::BytesPerSecond(*variation.nic_gbps * 1e9 / 8);
-    override_parameter(shape.parameters, "node.nic_bandwidth", "cluster.nic_gbps", *variation.nic_gbps, "Gb/s");
+    fabric.nic_bandwidth = *variation.nic_gbps * 1e9 / 8;
+    override_parameter(parameters, "node.nic_bandwidth", "cluster.nic_gbps", *variation.nic_gbps, "Gb/s");
+  }
+  if (variation.oversubscription) {
+    fabric.oversubscription = *variation.oversubscription;
+    override_parameter(parameters, "fabric.oversubscription", "cluster.oversubscription", *variation.oversubscription,
+                       "1");
   }
 }
 
-// Each rail is a network of its own; a node's NICs are dealt to the rails in turn.
-std::optional<Error> check_wiring(const model::ClusterShape& shape, const Fabric& fabric, const std::string& path) {
-  const std::int64_t nics_on_a_rail = (shape.nics_per_node + fabric.rails - 1) / fabric.rails;
-  const double nodes = std::floor(fabric.endpoints_per_rail() / static_cast<double>(nics_on_a_rail));
-  if (static_cast<double>(shape.nodes()) <= nodes) return std::nullopt;
-  return Error{ErrorKind::infeasible,
-               fmt::format("{} GPUs are {} nodes, the switches of {} connect {:.0f}", shape.gpus, shape.nodes(),
-                           shape.name, nodes),
-               path,
-               0,
-               "cluster.gpus",
-               fmt::format("use at most {:.0f} GPUs", nodes * static_cast<double>(shape.gpus_per_node))};
+// An impossible wiring is the plan's fault where the plan gave the value, else that of a line of the file.
+Error at_its_place(Error error, const ParameterFile& file, const Variation& variation) {
+  const bool about_nics = error.key == "node.nics" || error.key == "fabric.rails";
+  if (about_nics && variation.nics_per_node) error.key = "cluster.nics_per_node";
+  if (error.key == "node.nic_bandwidth" && variation.nic_gbps) error.key = "cluster.nic_gbps";
+  if (error.key == "fabric.oversubscription" && variation.oversubscription) error.key = "cluster.oversubscription";
+  error.file = file.path;
+  const ParameterFile::Number* number = file.number(error.key);
+  if (number != nullptr) error.line = number->line;
+  return error;
+}
+
+model::Result<KnownDevice> device_of(const ParameterFile& file, const std::string& folder, const Variation& variation,
+                                     std::vector<Parameter>& parameters) {
+  auto device = load_device(folder, variation.device.value_or(file.text_or_empty("device")), parameters);
+  if (device) return device;
+  Error error = device.error();
+  const bool from_topology = error.file.empty() && !variation.device;
+  if (from_topology) {
+    error.file = file.path;
+    error.line = file.text("device")->line;
+    error.key = "device";
+  }
+  return tl::unexpected(error);
 }
 
 }  // namespace
 
 Variation variation_of(const model::Plan& plan) {
-  return {plan.cluster.gpus, plan.cluster.device, plan.cluster.nics_per_node, plan.cluster.nic_gbps};
+  return {plan.cluster.gpus, plan.cluster.device, plan.cluster.nics_per_node, plan.cluster.nic_gbps,
+          plan.cluster.oversubscription};
 }
 
-model::Result<model::ClusterShape> load_cluster(const std::string& topology_path, const std::string& device_folder,
-                                                const Variation& variation) {
-  const auto file = model::read_parameter_file(topology_path, {"name", "description", "device", "default_profile"});
+model::Result<Topology> load_topology(const std::string& topology_path, const std::string& device_folder,
+                                      const Variation& variation) {
+  const auto file = model::read_parameter_file(topology_path, text_keys);
   if (!file) return tl::unexpected(file.error());
-  for (const std::string_view key : {"device", "default_profile"}) {
-    if (file->text(key) != nullptr) continue;
-    return tl::unexpected(Error{ErrorKind::input, "required key is missing", topology_path, 0, std::string(key),
-                                fmt::format("add {} = \"...\" above the first table", key)});
-  }
-  model::ClusterShape shape;
+  if (auto error = check_texts(*file)) return tl::unexpected(*error);
+  Topology topology;
+  model::ClusterShape& shape = topology.cluster;
+  topology.description = file->text_or_empty("description");
   shape.name = file->text_or_empty("name");
   if (shape.name.empty()) shape.name = std::filesystem::path(topology_path).stem().string();
   shape.default_profile = file->text_or_empty("default_profile");
   ParameterTaker taker(*file, "", shape.parameters);
-  shape.gpus_per_node = taker.count("node.gpus");
-  shape.intra_node_bandwidth = model::BytesPerSecond(taker.take("node.gpu_bandwidth", UnitDimension::bytes_per_second));
-  shape.nics_per_node = taker.count("node.nics");
-  shape.nic_bandwidth = model::BytesPerSecond(taker.take("node.nic_bandwidth", UnitDimension::bytes_per_second));
-  const Fabric fabric = {taker.count("fabric.rails"), taker.count("fabric.switch_ports"), taker.count("fabric.layers")};
+  topology.fabric = take_fabric(*file, taker);
   if (auto error = taker.finish()) return tl::unexpected(*error);
-  auto device = load_device(device_folder, variation.device.value_or(file->text_or_empty("device")), shape.parameters);
-  if (!device) {
-    Error error = device.error();
-    const bool from_topology = error.file.empty() && !variation.device;
-    if (from_topology) {
-      error.file = topology_path;
-      error.line = file->text("device")->line;
-      error.key = "device";
-    }
-    return tl::unexpected(error);
-  }
+  auto device = device_of(*file, device_folder, variation, shape.parameters);
+  if (!device) return tl::unexpected(device.error());
   shape.device = device->device;
-  apply(variation, shape);
-  if (auto error = check_wiring(shape, fabric, topology_path)) return tl::unexpected(*error);
-  return shape;
+  apply(variation, topology.fabric, shape.parameters);
+  const FabricShape& fabric = topology.fabric;
+  shape.gpus_per_node = fabric.gpus_per_node;
+  shape.gpus = variation.gpus > 0 ? variation.gpus : fabric.gpus_per_node;
+  shape.intra_node_bandwidth = model::BytesPerSecond(fabric.gpu_bandwidth);
+  shape.nics_per_node = fabric.nics;
+  shape.nic_bandwidth = model::BytesPerSecond(fabric.nic_bandwidth);
+  if (auto error = find_fault(fabric, shape.gpus)) return tl::unexpected(at_its_place(*error, *file, variation));
+  return topology;
+}
+
+model::Result<model::ClusterShape> load_cluster(const std::string& topology_path, const std::string& device_folder,
+                                                const Variation& variation) {
+  return load_topology(topology_path, device_folder, variation).map([](Topology&& topology) {
+    return std::move(topology.cluster);
+  });
 }
 
 }  // namespace plumbline::topologies

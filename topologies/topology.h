@@ -1,5 +1,5 @@
 // Clusters as data: a topology file names its device, wires nodes and fabric, and every number in it
-// carries unit, kind and source. Loading fills a model::ClusterShape.
+// carries unit, kind and source. Loading fills a model::ClusterShape and the wiring rules.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include "model/cluster.h"
 #include "model/error.h"
 #include "model/plan.h"
+#include "topologies/fabric_shape.h"
 
 namespace plumbline::topologies {
 
@@ -16,15 +17,26 @@ namespace plumbline::topologies {
 struct Variation {
   std::int64_t gpus = 0;  // 0: one full node
   std::optional<std::string> device;
-  std::optional<std::int64_t> nics_per_node;
-  std::optional<double> nic_gbps;  // Gb/s per NIC and direction
+  std::optional<std::int64_t> nics_per_node;  // fewer than rails leave the other rails, and their planes, without a NIC
+  std::optional<double> nic_gbps;             // Gb/s per NIC and direction
+  std::optional<double> oversubscription;     // of the leaves
 };
 Variation variation_of(const model::Plan& plan);
 
+struct Topology {
+  model::ClusterShape cluster;
+  FabricShape fabric;
+  std::string description;
+};
+
 // Reads the topology file and the device it names (or the variation's) from `device_folder`, as
-// <device>.toml. Values become SI; parameters() of the shape keep the units as written and say where
-// each constant comes from, the plan's own values as assumed. Wrong files are input errors with file,
-// line and key; more GPUs than the switches can connect is infeasible.
+// <device>.toml. Values become SI; cluster.parameters keep the units as written and say where
+// each constant comes from, the plan's own values as assumed. Wrong files and impossible wiring are input errors
+// with file, line and key; more GPUs than the switches can connect is infeasible.
+model::Result<Topology> load_topology(const std::string& topology_path, const std::string& device_folder,
+                                      const Variation& variation);
+
+// The cluster of it.
 model::Result<model::ClusterShape> load_cluster(const std::string& topology_path, const std::string& device_folder,
                                                 const Variation& variation);
 

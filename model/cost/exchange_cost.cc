@@ -26,7 +26,6 @@ Result<ExchangeCost> ExchangeCost::make(const Profile& profile, const ClusterSha
   cost.nic_rate_ = reader.require("network.nic_rate");
   cost.nvlink_rate_ = reader.require("network.nvlink_rate");
   cost.latency_ = reader.require("network.latency");
-  cost.collective_latency_ = reader.require("network.collective_latency");
   if (reader.error()) return tl::unexpected(*reader.error());
 
   // A profile's rates belong to the line rates it was made on; a faster or slower link scales them.
@@ -45,6 +44,9 @@ Result<ExchangeCost> ExchangeCost::make(const Profile& profile, const ClusterSha
   cost.ranks_on_node_ = cluster.gpus_per_node;
   cost.across_nodes_ = cluster.gpus > cluster.gpus_per_node;
   cost.spread_ = group.spread;
+  const Result<CollectiveCost> collectives = CollectiveCost::make(profile, cluster);
+  if (!collectives) return tl::unexpected(collectives.error());
+  cost.collectives_ = *collectives;
   const Result<SmCurve> dispatch = SmCurve::read(profile, kernels.family, "dispatch");
   if (!dispatch) return tl::unexpected(dispatch.error());
   const Result<SmCurve> combine = SmCurve::read(profile, kernels.family, "combine");
@@ -83,9 +85,13 @@ ExchangeTime ExchangeCost::exchange(const Graph& graph, const Operator& op) cons
   const Rates& nic = rates(op.kind);
   const double share = sends_tokens ? dispatch_share_ : combine_share_;
   const double on_nvlink = over_nvlink / (exchange_nvlink_.value * share);
-  const auto limited = [&](const Constant& rate) { return std::max(over_network / (rate.value * share), on_nvlink); };
-  time.alone = limited(nic.alone);
-  time.beside = limited(nic.beside);
+  time.network_bytes = over_network;
+  time.node_bytes = over_nvlink;
+  time.network = over_network / (nic.alone.value * share);
+  time.network_beside = over_network / (nic.beside.value * share);
+  time.node = on_nvlink;
+  time.alone = std::max(time.network, on_nvlink);
+  time.beside = std::max(time.network_beside, on_nvlink);
   time.share = {time.beside > on_nvlink ? nic.beside.index : exchange_nvlink_.index, time.beside};
   time.notify = notify_.value;
   if (op.kind == OperatorKind::dispatch) time.prepare = layout_.value + host_round_trip_.value;
@@ -96,20 +102,14 @@ double ExchangeCost::hop(Bytes bytes, int messages) const {
   return latency_.value + messages * bytes.value() / hop_rate().value;
 }
 
-// Ring over the group: every rank sends (n-1)/n of the buffer (twice that for all-reduce). Members on
-// one node share its NICs, one each, and their traffic also crosses NVLink.
 double ExchangeCost::collective(const Graph& graph, const Operator& op) const {
   const auto& attributes = std::get<CollectiveAttributes>(op.attributes);
-  if (attributes.ranks == 1) return 0;
-  const auto ranks = static_cast<double>(attributes.ranks);
   const Tensor& whole = graph.tensor(op.kind == OperatorKind::all_gather ? op.writes[0] : op.reads[0]);
-  const double passes = op.kind == OperatorKind::all_reduce ? 2 : 1;
-  const double sent = passes * whole.bytes().value() * (ranks - 1) / ranks;
-  const auto on_node =
-      static_cast<double>(std::min(attributes.ranks, std::max<std::int64_t>(1, ranks_on_node_ / attributes.stride)));
-  double rate = nvlink_rate_.value;
-  if (ranks > on_node) rate = on_node > 1 ? std::min(rate, on_node * nic_rate_.value) : nic_rate_.value;
-  return collective_latency_.value + sent / rate;
+  const Collective kind = op.kind == OperatorKind::all_gather   ? Collective::all_gather
+                          : op.kind == OperatorKind::all_reduce ? Collective::all_reduce
+                                                                : Collective::reduce_scatter;
+  return collectives_.time(kind, CollectiveGroup::strided(attributes.ranks, attributes.stride, ranks_on_node_),
+                           whole.bytes());
 }
 
 }  // namespace plumbline::model

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "model/cluster.h"
+#include "model/cost/collective_cost.h"
 #include "model/cost/constants.h"
 #include "model/cost/sm_curve.h"
 #include "model/graph/graph.h"
@@ -17,6 +18,9 @@ struct ExchangeTime {
   double alone = 0;    // transfer, when no kernel computes beside it
   double beside = 0;   // transfer beside compute kernels
   Share share;         // of the transfer, on the rate that limits it
+  // Its two legs, at the rates that the kernels reach; they run together, so the longer one is the transfer.
+  double network = 0, network_beside = 0, node = 0;
+  double network_bytes = 0, node_bytes = 0;  // that one GPU sends
 };
 
 class ExchangeCost {
@@ -40,7 +44,7 @@ class ExchangeCost {
   double hop(Bytes bytes, int messages) const;
   const Constant& hop_rate() const { return across_nodes_ ? nic_rate_ : nvlink_rate_; }
 
-  // reduce_scatter, all_gather, all_reduce of the operator's tensor over its group.
+  // reduce_scatter, all_gather, all_reduce of the operator's tensor over its group (model/cost/collective_cost.h).
   double collective(const Graph& graph, const Operator& op) const;
 
   // SMs of a transfer kernel.
@@ -54,7 +58,8 @@ class ExchangeCost {
 
   Rates dispatch_, cached_dispatch_, combine_, weighted_combine_;
   Constant exchange_nvlink_, notify_, layout_, host_round_trip_;
-  Constant nic_rate_, nvlink_rate_, latency_, collective_latency_;
+  Constant nic_rate_, nvlink_rate_, latency_;
+  CollectiveCost collectives_;
   std::int64_t expert_parallel_ = 1;
   std::int64_t ranks_per_node_ = 1;  // of the expert-parallel group
   std::int64_t ranks_on_node_ = 1;   // GPUs of a node

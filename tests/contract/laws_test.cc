@@ -126,8 +126,9 @@ TEST_P(Laws, ASlowerNicSlowsWhateverCrossesIt) {
   EXPECT_EQ(exchanges > 0, is_deepseek());
   const model::Bytes hop = program.activation_hop;
   EXPECT_GT(slow_costs.exchanges.hop(hop, 1), fast_costs.exchanges.hop(hop, 1));
-  // Reductions between ranks of which eight share a node are bound by NVLink until the NICs fall below it.
-  const CostModels slowest_costs = tests::costs_of(inputs({"cluster.nic_gbps=100"}));
+  // Reductions between ranks of which eight share a node are bound by NVLink, small ones by the protocol LL, until the
+  // NICs fall below both.
+  const CostModels slowest_costs = tests::costs_of(inputs({"cluster.nic_gbps=25"}));
   for (const model::Graph& optimizer : program.stage_optimizers)
     for (const model::Operator& op : optimizer.operators) {
       if (op.kind == model::OperatorKind::adamw) continue;

@@ -100,8 +100,11 @@ class LaneRun final : public sim::LaneListener, public sim::Handler {
  private:
   void start_slot() {
     --slots_left_;
-    lane_.start(
-        {&slot_.segments, &times_, row_scales_.empty() ? nullptr : &row_scales_, device_sms_, kernel_by_kernel_});
+    lane_.start({.segments = &slot_.segments,
+                 .times = &times_,
+                 .row_scales = row_scales_.empty() ? nullptr : &row_scales_,
+                 .device_sms = device_sms_,
+                 .kernel_by_kernel = kernel_by_kernel_});
   }
 
   model::SlotTemplate slot_;

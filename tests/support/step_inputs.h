@@ -24,4 +24,15 @@ inline sim::Inputs step_inputs(const std::string& plan_name, const std::string& 
           model::load_profile(shipped("calibrate/profiles/" + profile_name + ".toml")).value()};
 }
 
+// The same with the wiring of the topology, so that transfers cross links.
+inline sim::Inputs wired_inputs(const std::string& plan_name, const std::string& profile_name,
+                                const std::vector<std::string>& overrides = {}) {
+  sim::Inputs inputs = step_inputs(plan_name, profile_name, overrides);
+  inputs.fabric = topologies::load_topology(shipped("topologies/" + inputs.plan.cluster.topology + ".toml"),
+                                            shipped("topologies/devices"), topologies::variation_of(inputs.plan))
+                      .value()
+                      .fabric;
+  return inputs;
+}
+
 }  // namespace plumbline::tests

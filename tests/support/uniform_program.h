@@ -42,7 +42,8 @@ inline sim::ExecutionInput uniform_input(const model::StepProgram& program, cons
     input.template_times.push_back({time});
   }
   input.hop_latency = latency;
-  input.hop_seconds = seconds;
+  input.hop_bytes = seconds;  // at 1 B/s
+  input.hop_rate = 1;
   input.optimizers.resize(program.stages.size());
   return input;
 }

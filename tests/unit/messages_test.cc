@@ -46,7 +46,7 @@ class MessageRuns : public testing::Test, public Handler {
   HeapLoop loop_;
   std::vector<std::function<void()>> actions_;
   std::vector<Seen> seen_;
-  Messages messages_{loop_, 3, latency, duration, [this](const Messages::Arrival& a) {
+  Messages messages_{loop_, 3, latency, {.bytes = to_seconds(duration), .rate = 1}, [this](const Messages::Arrival& a) {
                        seen_.push_back({a.sender, a.receiver, a.micro_batch, a.start, a.end, loop_.now()});
                      }};
 };

@@ -32,18 +32,25 @@ Variation with_gpus(std::int64_t gpus) {
   return variation;
 }
 
-// A valid topology with one entry per line: node.gpus is on line 4.
+// A valid topology with one entry per line: node.gpus is on line 5.
 const std::string small = R"(device = "h800-sxm"
 default_profile = "h800"
 [node]
+interconnect = "switch"
 gpus = { value = 8, unit = "1", kind = "assumed", source = "s" }
 gpu_bandwidth = { value = 200, unit = "GB/s", kind = "assumed", source = "s" }
 nics = { value = 8, unit = "1", kind = "assumed", source = "s" }
 nic_bandwidth = { value = 400, unit = "Gb/s", kind = "assumed", source = "s" }
 [fabric]
+planes = { value = 8, unit = "1", kind = "assumed", source = "s" }
 rails = { value = 8, unit = "1", kind = "assumed", source = "s" }
 switch_ports = { value = 64, unit = "1", kind = "assumed", source = "s" }
 layers = { value = 2, unit = "1", kind = "assumed", source = "s" }
+oversubscription = { value = 1, unit = "1", kind = "assumed", source = "s" }
+[latency]
+node = { value = 3, unit = "us", kind = "assumed", source = "s" }
+nic = { value = 1, unit = "us", kind = "assumed", source = "s" }
+switch = { value = 0.5, unit = "us", kind = "assumed", source = "s" }
 )";
 
 TEST(Topology, H800RailFatTree) {
@@ -66,7 +73,7 @@ TEST(Topology, H800RailFatTree) {
   EXPECT_EQ(shape->device.sm.threads, expected.threads);
   EXPECT_EQ(shape->device.sm.registers, expected.registers);
   EXPECT_EQ(shape->device.sm.shared_memory, expected.shared_memory);
-  EXPECT_EQ(shape->parameters.size(), 15u);  // 7 of the topology, 8 of the device
+  EXPECT_EQ(shape->parameters.size(), 20u);  // 12 of the topology, 8 of the device
   for (const model::Parameter& parameter : shape->parameters) EXPECT_FALSE(parameter.source.empty()) << parameter.name;
 }
 
@@ -80,7 +87,7 @@ TEST(Topology, EveryShippedTopologyLoads) {
     EXPECT_EQ(shape->gpus, shape->gpus_per_node);  // without a number of GPUs, one node
     ++loaded;
   }
-  EXPECT_GE(loaded, 3);
+  EXPECT_GE(loaded, 15);
 }
 
 TEST(Topology, PlanVariesTheCluster) {
@@ -101,6 +108,16 @@ TEST(Topology, PlanVariesTheCluster) {
   EXPECT_DOUBLE_EQ(nic->value, 200);
   EXPECT_EQ(nic->kind, model::Evidence::assumed);
   EXPECT_EQ(nic->source, "the plan's cluster.nic_gbps");
+}
+
+TEST(Topology, ThePlanIsToBlameForItsOwnWiring) {
+  Variation variation;
+  variation.oversubscription = 0.5;
+  const auto shape = load_cluster(h800, devices, variation);
+  ASSERT_FALSE(shape);
+  expect_error(shape.error(), ErrorKind::input, h800, 0, "cluster.oversubscription", "below 1");
+  variation.oversubscription = 3;  // 48 of 64 ports towards NICs
+  EXPECT_EQ(capacity(load_topology(h800, devices, variation).value().fabric).leaf_down, 48);
 }
 
 TEST(Topology, WiringLimitsTheNumberOfGpus) {
@@ -140,7 +157,7 @@ TEST(Topology, AliasesAreAListOfTexts) {
 
 TEST(Topology, UnknownDeviceNamesTheNearest) {
   const auto by_plan =
-      load_cluster(h800, devices, {.gpus = 8, .device = "h80-sxm", .nics_per_node = {}, .nic_gbps = {}});
+      load_cluster(h800, devices, {.gpus = 8, .device = "h800-smx", .nics_per_node = {}, .nic_gbps = {}});
   ASSERT_FALSE(by_plan);
   expect_error(by_plan.error(), ErrorKind::input, "", 0, "cluster.device", "did you mean 'h800-sxm'?");
   const TemporaryDirectory folder;
@@ -171,18 +188,22 @@ TEST_P(BadTopology, IsAnInputErrorAtItsPlace) {
 
 INSTANTIATE_TEST_SUITE_P(
     Files, BadTopology,
-    testing::Values(BadFile{"unknown_unit", "\"GB/s\"", "\"GBps\"", 5, "node.gpu_bandwidth", "unknown unit 'GBps'"},
-                    BadFile{"wrong_dimension", "\"GB/s\"", "\"GB\"", 5, "node.gpu_bandwidth",
+    testing::Values(BadFile{"unknown_unit", "\"GB/s\"", "\"GBps\"", 6, "node.gpu_bandwidth", "unknown unit 'GBps'"},
+                    BadFile{"wrong_dimension", "\"GB/s\"", "\"GB\"", 6, "node.gpu_bandwidth",
                             "expected bytes per second"},
-                    BadFile{"zero", "value = 200", "value = 0", 5, "node.gpu_bandwidth", "above 0"},
-                    BadFile{"fraction", "value = 8", "value = 7.5", 4, "node.gpus", "a whole number"},
+                    BadFile{"zero", "value = 200", "value = 0", 6, "node.gpu_bandwidth", "above 0"},
+                    BadFile{"fraction", "value = 8", "value = 7.5", 5, "node.gpus", "a whole number"},
                     BadFile{"unknown_entry", "layers =",
-                            "layer = { value = 2, unit = \"1\", kind = \"assumed\", source = \"s\" }\nlayers =", 11,
+                            "layer = { value = 2, unit = \"1\", kind = \"assumed\", source = \"s\" }\nlayers =", 13,
                             "fabric.layer", "'fabric.layers'"},
-                    BadFile{"missing_entry", "rails =", "planes =", 0, "fabric.rails", "missing"},
+                    BadFile{"missing_entry", "rails =", "ralis =", 0, "fabric.rails", "missing"},
+                    BadFile{"uneven_rails", "rails = { value = 8", "rails = { value = 3", 11, "fabric.rails",
+                            "cannot be dealt evenly"},
+                    BadFile{"interconnect", "\"switch\"", "\"ring\"", 4, "node.interconnect", "unknown interconnect"},
+                    BadFile{"no_interconnect", "interconnect = \"switch\"\n", "", 0, "node.interconnect", "missing"},
                     BadFile{"no_device", "device = \"h800-sxm\"\n", "", 0, "device", "required key is missing"},
                     BadFile{"no_profile", "default_profile = \"h800\"\n", "", 0, "default_profile", "missing"},
-                    BadFile{"no_source", ", source = \"s\"", "", 4, "node.gpus", "lacks 'source'"}),
+                    BadFile{"no_source", ", source = \"s\"", "", 5, "node.gpus", "lacks 'source'"}),
     [](const auto& parameter) { return std::string(parameter.param.what); });
 
 TEST(Topology, MissingFileIsAnInputError) {

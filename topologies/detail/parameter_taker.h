@@ -21,14 +21,16 @@ class ParameterTaker {
   ParameterTaker(const model::ParameterFile& file, std::string prefix, std::vector<model::Parameter>& parameters)
       : file_(file), prefix_(std::move(prefix)), parameters_(parameters) {}
 
-  // In SI, greater than 0, or not negative where the value may be 0.
+  // In SI, greater than 0, or not negative where the value may be 0. A count is whole.
   double take(std::string_view name, model::UnitDimension dimension, bool may_be_zero = false);
-  std::int64_t count(std::string_view name);
+  std::int64_t count(std::string_view name, bool may_be_zero = false);
+  double ratio(std::string_view name);  // need not be whole
 
   // The first error, or an error about an entry that nobody took.
   std::optional<model::Error> finish();
 
  private:
+  double take(std::string_view name, model::UnitDimension dimension, bool may_be_zero, bool whole);
   void fail(std::string_view name, int line, std::string message, std::string hint);
 
   const model::ParameterFile& file_;

@@ -1,0 +1,203 @@
+#include "model/cost/collective_cost.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <limits>
+#include <string>
+
+namespace plumbline::model {
+
+namespace {
+
+constexpr std::array collective_names = {"all_reduce", "reduce_scatter", "all_gather",
+                                         "broadcast",  "all_to_all",     "send_recv"};
+constexpr std::array algorithm_names = {"ring", "tree", "nvls", "direct"};
+constexpr std::array protocol_names = {"ll", "ll128", "simple"};
+constexpr std::array all_protocols = {CollectiveProtocol::ll, CollectiveProtocol::ll128, CollectiveProtocol::simple};
+
+std::size_t index(CollectiveProtocol protocol) { return static_cast<std::size_t>(protocol); }
+
+// Of a group over several nodes: what the NICs of a node carry of an all-reduce, per byte of the buffer.
+double between_nodes(const CollectiveGroup& group) {
+  const auto nodes = static_cast<double>(group.nodes());
+  return 2 * (nodes - 1) / nodes;
+}
+
+double per_node(const CollectiveGroup& group) { return static_cast<double>(group.ranks_per_node); }
+
+}  // namespace
+
+std::string_view to_string(Collective collective) { return collective_names[static_cast<std::size_t>(collective)]; }
+std::string_view to_string(CollectiveAlgorithm algorithm) {
+  return algorithm_names[static_cast<std::size_t>(algorithm)];
+}
+std::string_view to_string(CollectiveProtocol protocol) { return protocol_names[index(protocol)]; }
+
+Result<Collective> parse_collective(std::string_view text) {
+  for (std::size_t i = 0; i < collective_names.size(); ++i)
+    if (text == collective_names[i]) return static_cast<Collective>(i);
+  const std::string nearest = nearest_name(text, {collective_names.begin(), collective_names.end()});
+  return tl::unexpected(
+      Error{ErrorKind::input, fmt::format("unknown collective '{}'", text), "", 0, "",
+            fmt::format("{}known: {}", nearest.empty() ? "" : fmt::format("did you mean '{}'? ", nearest),
+                        fmt::join(collective_names, ", "))});
+}
+
+CollectiveGroup CollectiveGroup::strided(std::int64_t ranks, std::int64_t stride, std::int64_t gpus_per_node) {
+  return {ranks, std::min(ranks, std::max<std::int64_t>(1, gpus_per_node / stride))};
+}
+
+double bus_factor(Collective collective, std::int64_t ranks) {
+  const double others = static_cast<double>(ranks - 1) / static_cast<double>(ranks);
+  switch (collective) {
+    case Collective::all_reduce:
+      return 2 * others;
+    case Collective::broadcast:
+    case Collective::send_recv:
+      return 1;
+    default:
+      return others;
+  }
+}
+
+Result<CollectiveCost> CollectiveCost::make(const Profile& profile, const ClusterShape& cluster) {
+  ConstantReader reader(profile);
+  const auto pace = [&](const std::string& prefix) {
+    return Pace{reader.require(prefix + ".base"), reader.require(prefix + ".nvlink_hop"),
+                reader.require(prefix + ".network_hop"), reader.require(prefix + ".efficiency")};
+  };
+  CollectiveCost cost;
+  for (const CollectiveProtocol protocol : all_protocols) {
+    cost.ring_[index(protocol)] = pace(fmt::format("collective.ring.{}", to_string(protocol)));
+    cost.tree_[index(protocol)] = pace(fmt::format("collective.tree.{}", to_string(protocol)));
+  }
+  cost.nvls_ = pace("collective.nvls.simple");
+  cost.has_nvls_ = reader.require("collective.nvls.available").value > 0;
+  cost.launch_ = reader.require("collective.launch");
+  cost.nvlink_latency_scale_ = reader.require("collective.nvlink_latency_scale");
+  cost.network_latency_scale_ = reader.require("collective.network_latency_scale");
+  cost.channels_ = reader.require("collective.channels");
+  cost.ring_channel_ = reader.require("collective.ring.channel_bandwidth");
+  cost.tree_channel_ = reader.require("collective.tree.channel_bandwidth");
+  cost.ll_bandwidth_ = {reader.require("collective.ll_bandwidth.one_node"),
+                        reader.require("collective.ll_bandwidth.two_nodes"),
+                        reader.require("collective.ll_bandwidth.more_nodes")};
+  cost.nic_rate_ = reader.require("network.nic_rate");
+  cost.nvlink_rate_ = reader.require("network.nvlink_rate");
+  const Constant nic_line = reader.require("network.nic_line_rate");
+  const Constant nvlink_line = reader.require("network.nvlink_line_rate");
+  if (reader.error()) return tl::unexpected(*reader.error());
+  // A profile's rates belong to the line rates it was made on; a faster or slower link scales them.
+  cost.nic_rate_.value *= cluster.inter_node_bandwidth().value() / nic_line.value;
+  cost.nvlink_rate_.value *= cluster.intra_node_bandwidth.value() / nvlink_line.value;
+  return cost;
+}
+
+double CollectiveCost::latency(const Pace& pace, const Hops& hops) const {
+  return launch_.value + nvlink_latency_scale_.value * (pace.base.value + hops.nvlink * pace.nvlink_hop.value) +
+         network_latency_scale_.value * hops.network * pace.network_hop.value;
+}
+
+// Bus bandwidth that the protocol itself cannot exceed.
+double CollectiveCost::cap(CollectiveProtocol protocol, const CollectiveGroup& group) const {
+  if (protocol != CollectiveProtocol::ll) return std::numeric_limits<double>::infinity();
+  return ll_bandwidth_[static_cast<std::size_t>(std::min<std::int64_t>(group.nodes(), 3) - 1)].value;
+}
+
+// Useful bytes per second over the slowest link of the rings. Neighbours on a node send over NVLink; of the rings that
+// cross nodes each leaves by another NIC of the node.
+double CollectiveCost::ring_rate(CollectiveProtocol protocol, const CollectiveGroup& group) const {
+  double rate = std::numeric_limits<double>::infinity();
+  if (group.ranks_per_node > 1) rate = std::min(nvlink_rate_.value, channels_.value * ring_channel_.value);
+  if (group.nodes() > 1) rate = std::min(rate, per_node(group) * nic_rate_.value);
+  return std::min(rate * ring_[index(protocol)].efficiency.value, cap(protocol, group));
+}
+
+CollectivePath CollectiveCost::ring(Collective collective, CollectiveProtocol protocol,
+                                    const CollectiveGroup& group) const {
+  const double passes = collective == Collective::all_reduce ? 2 : 1;
+  const double between = passes * static_cast<double>(group.nodes() - 1);
+  const double all = passes * static_cast<double>(group.ranks - 1);
+  return {CollectiveAlgorithm::ring, protocol, latency(ring_[index(protocol)], {all - between, between}),
+          bus_factor(collective, group.ranks) / ring_rate(protocol, group)};
+}
+
+// Up and down a chain inside each node and two complementary binary trees between the nodes, pipelined: an inner GPU
+// sends the buffer up and down, the NICs of a node together what an all-reduce between nodes needs at least.
+CollectivePath CollectiveCost::tree(CollectiveProtocol protocol, const CollectiveGroup& group) const {
+  const Pace& pace = tree_[index(protocol)];
+  double per_byte = 0;
+  if (group.ranks_per_node > 1) per_byte = 2 / std::min(nvlink_rate_.value, channels_.value * tree_channel_.value);
+  if (group.nodes() > 1) per_byte = std::max(per_byte, between_nodes(group) / (per_node(group) * nic_rate_.value));
+  per_byte = std::max(per_byte / pace.efficiency.value, 2 / cap(protocol, group));
+  const Hops hops{2 * (per_node(group) - 1), 2 * std::log2(static_cast<double>(group.nodes()))};
+  return {CollectiveAlgorithm::tree, protocol, latency(pace, hops), per_byte};
+}
+
+// The switch sums what all GPUs of the node hold; between nodes the sums go up and down a tree.
+CollectivePath CollectiveCost::nvls(const CollectiveGroup& group) const {
+  double per_byte = 1 / (nvlink_rate_.value * nvls_.efficiency.value);
+  if (group.nodes() > 1) per_byte = std::max(per_byte, between_nodes(group) / (per_node(group) * nic_rate_.value));
+  const Hops hops{1, 2 * std::log2(static_cast<double>(group.nodes()))};
+  return {CollectiveAlgorithm::nvls, CollectiveProtocol::simple, latency(nvls_, hops), per_byte};
+}
+
+// Messages between pairs: of an all-to-all the part that stays on the node goes over NVLink, the rest over the GPU's
+// own NIC; a message between nodes has one NIC.
+CollectivePath CollectiveCost::direct(Collective collective, CollectiveProtocol protocol,
+                                      const CollectiveGroup& group) const {
+  const Pace& pace = ring_[index(protocol)];
+  const bool across = group.nodes() > 1;
+  const double ranks = static_cast<double>(group.ranks);
+  const bool single = collective == Collective::send_recv;
+  const double on_network = !across ? 0 : single ? 1 : (ranks - per_node(group)) / ranks;
+  const double on_nvlink = single ? (across ? 0 : 1) : (per_node(group) - 1) / ranks;
+  const double usable = pace.efficiency.value;
+  const double nvlink = std::min({nvlink_rate_.value * usable, channels_.value * ring_channel_.value * usable,
+                                  cap(protocol, {group.ranks_per_node, group.ranks_per_node})});
+  const double nic = std::min(nic_rate_.value * usable, cap(protocol, group));
+  return {CollectiveAlgorithm::direct, protocol, latency(pace, {across ? 0.0 : 1.0, across ? 1.0 : 0.0}),
+          std::max(on_nvlink / nvlink, on_network / nic)};
+}
+
+std::vector<CollectivePath> CollectiveCost::paths(Collective collective, const CollectiveGroup& group) const {
+  std::vector<CollectivePath> found;
+  if (group.ranks == 1) return found;
+  if (collective == Collective::all_to_all || collective == Collective::send_recv) {
+    for (const CollectiveProtocol protocol : {CollectiveProtocol::ll, CollectiveProtocol::simple})
+      found.push_back(direct(collective, protocol, group));
+    return found;
+  }
+  for (const CollectiveProtocol protocol : all_protocols) {
+    found.push_back(ring(collective, protocol, group));
+    if (collective == Collective::all_reduce) found.push_back(tree(protocol, group));
+  }
+  // Multicast pays from three GPUs on; only all-reduce goes on between nodes.
+  const bool reaches = collective == Collective::all_reduce || group.nodes() == 1;
+  if (has_nvls_ && reaches && collective != Collective::broadcast && group.ranks_per_node > 2)
+    found.push_back(nvls(group));
+  return found;
+}
+
+CollectivePath CollectiveCost::fastest(Collective collective, const CollectiveGroup& group, Bytes bytes) const {
+  const std::vector<CollectivePath> all = paths(collective, group);
+  assert(!all.empty());
+  return *std::ranges::min_element(all, {}, [&](const CollectivePath& path) { return path.seconds(bytes); });
+}
+
+double CollectiveCost::time(Collective collective, const CollectiveGroup& group, Bytes bytes) const {
+  return group.ranks == 1 ? 0 : fastest(collective, group, bytes).seconds(bytes);
+}
+
+double CollectiveCost::hierarchical_all_reduce(const CollectiveGroup& group, Bytes bytes) const {
+  assert(group.ranks % group.ranks_per_node == 0);
+  const CollectiveGroup inside{group.ranks_per_node, group.ranks_per_node};
+  const Bytes piece = bytes / per_node(group);
+  return time(Collective::reduce_scatter, inside, bytes) + time(Collective::all_reduce, {group.nodes(), 1}, piece) +
+         time(Collective::all_gather, inside, bytes);
+}
+
+}  // namespace plumbline::model

@@ -1,0 +1,95 @@
+// Collectives over dense groups of ranks, as NCCL runs them: an algorithm and a protocol each give a latency and a
+// rate, and the fastest pair is taken at every size. Formulas and sources: docs/costs.md, "Collectives".
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "model/cluster.h"
+#include "model/cost/constants.h"
+#include "model/units.h"
+
+namespace plumbline::model {
+
+enum class Collective { all_reduce, reduce_scatter, all_gather, broadcast, all_to_all, send_recv };
+enum class CollectiveAlgorithm { ring, tree, nvls, direct };  // nvls: sums in the switch; direct: sends and receives
+enum class CollectiveProtocol { ll, ll128, simple };
+
+std::string_view to_string(Collective collective);
+std::string_view to_string(CollectiveAlgorithm algorithm);
+std::string_view to_string(CollectiveProtocol protocol);
+// Input error with the nearest name.
+Result<Collective> parse_collective(std::string_view text);
+
+struct CollectiveGroup {
+  std::int64_t ranks = 1;
+  std::int64_t ranks_per_node = 1;  // at most `ranks`; each has a GPU and a share of the NICs of its own
+
+  std::int64_t nodes() const { return (ranks + ranks_per_node - 1) / ranks_per_node; }
+  // `ranks` members that are `stride` GPUs apart, on nodes of `gpus_per_node`.
+  static CollectiveGroup strided(std::int64_t ranks, std::int64_t stride, std::int64_t gpus_per_node);
+};
+
+// One way to run a collective: seconds = latency + bytes * seconds_per_byte.
+struct CollectivePath {
+  CollectiveAlgorithm algorithm = CollectiveAlgorithm::ring;
+  CollectiveProtocol protocol = CollectiveProtocol::simple;
+  double latency = 0;
+  double seconds_per_byte = 0;
+
+  double seconds(Bytes bytes) const { return latency + bytes.value() * seconds_per_byte; }
+};
+
+// Bus bandwidth over algorithm bandwidth (bytes over time), as nccl-tests count it: what a link of a ring carries.
+double bus_factor(Collective collective, std::int64_t ranks);
+
+class CollectiveCost {
+ public:
+  // Input error naming the constant when the profile lacks one. Link rates are the profile's, scaled to the cluster's
+  // line rates.
+  static Result<CollectiveCost> make(const Profile& profile, const ClusterShape& cluster);
+
+  // Every way that is there; none for a single rank.
+  std::vector<CollectivePath> paths(Collective collective, const CollectiveGroup& group) const;
+  // The fastest of them for `bytes`: the whole buffer of a rank, the larger one of input and output (of send_recv the
+  // message), as nccl-tests count it. Requires at least two ranks.
+  CollectivePath fastest(Collective collective, const CollectiveGroup& group, Bytes bytes) const;
+  // Its seconds; 0 for a single rank.
+  double time(Collective collective, const CollectiveGroup& group, Bytes bytes) const;
+
+  // Reduce-scatter inside each node, all-reduce of each piece between the nodes, all-gather inside, one after the
+  // other: what frameworks build of three collectives. Requires full nodes.
+  double hierarchical_all_reduce(const CollectiveGroup& group, Bytes bytes) const;
+
+  double nvlink_rate() const { return nvlink_rate_.value; }  // B/s per GPU and direction
+  double nic_rate() const { return nic_rate_.value; }        // B/s per GPU and direction
+
+ private:
+  static constexpr std::size_t protocols = 3;
+  struct Pace {  // of one algorithm and protocol
+    Constant base, nvlink_hop, network_hop;
+    Constant efficiency;  // useful bytes over bytes on the link
+  };
+  struct Hops {
+    double nvlink = 0, network = 0;
+  };
+  double latency(const Pace& pace, const Hops& hops) const;
+  double ring_rate(CollectiveProtocol protocol, const CollectiveGroup& group) const;
+  double cap(CollectiveProtocol protocol, const CollectiveGroup& group) const;
+  CollectivePath ring(Collective collective, CollectiveProtocol protocol, const CollectiveGroup& group) const;
+  CollectivePath tree(CollectiveProtocol protocol, const CollectiveGroup& group) const;
+  CollectivePath nvls(const CollectiveGroup& group) const;
+  CollectivePath direct(Collective collective, CollectiveProtocol protocol, const CollectiveGroup& group) const;
+
+  std::array<Pace, protocols> ring_, tree_;
+  Pace nvls_;
+  Constant nvlink_rate_, nic_rate_;
+  Constant launch_, nvlink_latency_scale_, network_latency_scale_;
+  Constant channels_, ring_channel_, tree_channel_;
+  std::array<Constant, 3> ll_bandwidth_;  // on one node, two, more
+  bool has_nvls_ = false;
+};
+
+}  // namespace plumbline::model

@@ -1,0 +1,133 @@
+#include "sim/network/exchange_pattern.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <utility>
+
+namespace plumbline::sim {
+namespace {
+
+using topologies::Fabric;
+
+bool amount(double value) { return std::isfinite(value) && value >= 0; }
+bool amounts(const std::vector<double>& values) { return std::all_of(values.begin(), values.end(), amount); }
+
+std::string find_group_fault(const Fabric& fabric, const Exchange& exchange) {
+  std::set<std::int64_t> seen;
+  for (const std::int64_t gpu : exchange.gpus) {
+    if (gpu < 0 || gpu >= fabric.gpus()) return fmt::format("GPU {} is not one of {}", gpu, fabric.gpus());
+    if (!seen.insert(gpu).second) return fmt::format("GPU {} is twice in the group", gpu);
+  }
+  if (!amount(exchange.token_bytes)) return fmt::format("{} bytes per token", exchange.token_bytes);
+  if (exchange.kind == ExchangeKind::message && exchange.gpus.size() != 2) {
+    return fmt::format("a message is between 2 ranks, not {}", exchange.gpus.size());
+  }
+  return "";
+}
+
+std::string find_token_fault(const Exchange& exchange) {
+  const std::size_t ranks = exchange.gpus.size();
+  if (exchange.tokens.size() != 1 && exchange.tokens.size() != ranks) {
+    return fmt::format("tokens of {} ranks for a group of {}", exchange.tokens.size(), ranks);
+  }
+  if (!exchange.popularity.empty() && exchange.popularity.size() != ranks) {
+    return fmt::format("popularity of {} ranks for a group of {}", exchange.popularity.size(), ranks);
+  }
+  if (!amounts(exchange.tokens) || !amounts(exchange.popularity)) return "tokens and popularity are finite amounts";
+  const bool nobody = std::accumulate(exchange.popularity.begin(), exchange.popularity.end(), 0.0) == 0;
+  if (!exchange.popularity.empty() && nobody) return "some rank must be popular";
+  if (!amount(exchange.nodes_per_token) || !amount(exchange.ranks_per_token)) {
+    return fmt::format("{} nodes and {} ranks per token", exchange.nodes_per_token, exchange.ranks_per_token);
+  }
+  return "";
+}
+
+// The group of a dispatch, node by node.
+class TwoHop {
+ public:
+  TwoHop(const Fabric& fabric, const Exchange& exchange) : fabric_(fabric), exchange_(exchange) {
+    for (std::size_t rank = 0; rank < ranks(); ++rank) nodes_[fabric.node(gpu(rank))].push_back(rank);
+    popularity_ = exchange.popularity.empty() ? std::vector<double>(ranks(), 1.0) : exchange.popularity;
+    all_popularity_ = std::accumulate(popularity_.begin(), popularity_.end(), 0.0);
+  }
+
+  std::vector<Transfer> transfers() {
+    for (const auto& [node, members] : nodes_) {
+      for (std::size_t place = 0; place < members.size(); ++place) send(node, members[place], place);
+    }
+    for (const auto& [way, bytes] : inside_) transfers_.push_back({way.first, way.second, bytes, 1});
+    return std::move(transfers_);
+  }
+
+ private:
+  std::size_t ranks() const { return exchange_.gpus.size(); }
+  std::int64_t gpu(std::size_t rank) const { return exchange_.gpus[rank]; }
+  double bytes(std::size_t rank) const {
+    return exchange_.token_bytes * (exchange_.tokens.size() == 1 ? exchange_.tokens[0] : exchange_.tokens[rank]);
+  }
+
+  // The GPU of the node on which the tokens of a rank land; `place` is the rank's among the members of its own node.
+  std::int64_t landing(std::size_t rank, std::size_t place, const std::vector<std::size_t>& members) const {
+    for (const std::size_t member : members)
+      if (fabric_.index_in_node(gpu(member)) == fabric_.index_in_node(gpu(rank))) return gpu(member);
+    return gpu(members[place % members.size()]);
+  }
+
+  void send(std::int64_t own_node, std::size_t rank, std::size_t place) {
+    for (const auto& [node, members] : nodes_) {
+      const std::int64_t lands = node == own_node ? gpu(rank) : landing(rank, place, members);
+      double popularity = 0;
+      for (const std::size_t member : members) {
+        popularity += popularity_[member];
+        const double share = std::min(1.0, exchange_.ranks_per_token * popularity_[member] / all_popularity_);
+        if (gpu(member) != lands) inside_[{lands, gpu(member)}] += bytes(rank) * share;
+      }
+      const double share = std::min(1.0, exchange_.nodes_per_token * popularity / all_popularity_);
+      if (node != own_node) transfers_.push_back({gpu(rank), lands, bytes(rank) * share, 0});
+    }
+  }
+
+  const Fabric& fabric_;
+  const Exchange& exchange_;
+  std::map<std::int64_t, std::vector<std::size_t>> nodes_;  // ranks of the group on each node
+  std::vector<double> popularity_;
+  double all_popularity_ = 0;
+  std::vector<Transfer> transfers_;
+  std::map<std::pair<std::int64_t, std::int64_t>, double> inside_;  // bytes from GPU to GPU of one node
+};
+
+std::vector<Transfer> all_to_all(const Exchange& exchange) {
+  std::vector<Transfer> transfers;
+  for (const std::int64_t from : exchange.gpus) {
+    for (const std::int64_t to : exchange.gpus)
+      if (from != to) transfers.push_back({from, to, exchange.token_bytes, 0});
+  }
+  return transfers;
+}
+
+}  // namespace
+
+model::Result<std::vector<Transfer>> transfers_of(const Fabric& fabric, const Exchange& exchange) {
+  const bool two_hop = exchange.kind == ExchangeKind::dispatch || exchange.kind == ExchangeKind::combine;
+  std::string fault = find_group_fault(fabric, exchange);
+  if (fault.empty() && two_hop) fault = find_token_fault(exchange);
+  if (!fault.empty()) return tl::unexpected(model::Error{model::ErrorKind::input, fault});
+  if (exchange.kind == ExchangeKind::message) {
+    return std::vector<Transfer>{{exchange.gpus[0], exchange.gpus[1], exchange.token_bytes, 0}};
+  }
+  if (exchange.kind == ExchangeKind::all_to_all) return all_to_all(exchange);
+  std::vector<Transfer> transfers = TwoHop(fabric, exchange).transfers();
+  if (exchange.kind == ExchangeKind::combine) {
+    for (Transfer& transfer : transfers) std::swap(transfer.from, transfer.to);
+  }
+  return transfers;
+}
+
+}  // namespace plumbline::sim

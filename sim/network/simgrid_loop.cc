@@ -1,0 +1,459 @@
+// The only file of the project that includes SimGrid's headers outside of tests.
+#include "sim/network/simgrid_loop.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cmath>
+#include <csignal>
+#include <cstddef>
+#include <optional>
+#include <simgrid/kernel/Timer.hpp>
+#include <simgrid/kernel/routing/NetZoneImpl.hpp>
+#include <simgrid/s4u.hpp>
+#include <utility>
+
+#include "sim/event_heap.h"
+#include "sim/flow_rules.h"
+#include "sim/flow_slots.h"
+
+namespace plumbline::sim {
+namespace {
+
+namespace s4u = simgrid::s4u;
+namespace routing = simgrid::kernel::routing;
+using model::Error;
+using model::ErrorKind;
+using simgrid::kernel::timer::Timer;
+using topologies::Link;
+
+// SimGrid counts whole bytes; a picosecond of a fast link is a fraction of one. So we count in units of 2^-20 B.
+constexpr double units_per_byte = 1 << 20;
+constexpr double most_rate = 1e15;  // B/s: no link and no limit is faster
+// SimGrid ends together what ends within its precision, which must be coarser than the steps of its clock.
+constexpr double finest_precision = 0x1p-43;  // s, 0.11 ps: two steps of a clock below 512 s
+constexpr double reserve = 100;               // s that the clock may go on before the precision is looked at again
+// Flows are shorter by what they move in this time at their rate alone. So an end that falls on a whole picosecond
+// reaches our heap before the events of that picosecond run, whatever the last bits of SimGrid's doubles are.
+constexpr double least_margin = 0.125e-12;  // s
+constexpr double least_factor = 1e-6;       // of a link that has not failed
+constexpr double stack_per_link = 64;       // bytes; measured: 131,000 connected links take less than 8 MiB
+
+double clock_seconds() { return s4u::Engine::get_clock(); }
+
+// For a clock that goes as far as `horizon`.
+double precision(double horizon) {
+  return std::max(finest_precision, 2 * (std::nextafter(horizon, unlimited) - horizon));
+}
+
+// Told when SimGrid is through with a communication, in the middle of SimGrid's own work.
+class EndListener {
+ public:
+  virtual void completed(const s4u::Activity& activity) = 0;
+
+ protected:
+  ~EndListener() = default;
+};
+
+// A zone of two hosts; the way between them is whatever footprint is about to start.
+class FootprintZone final : public routing::NetZoneImpl {
+ public:
+  explicit FootprintZone(const std::string& name) : NetZoneImpl(name) {}
+  void get_local_route(const routing::NetPoint*, const routing::NetPoint*, routing::Route* into, double*) override {
+    into->link_list_ = links_;
+  }
+  void clear() { links_.clear(); }
+  void append(const s4u::Link& link, std::uint32_t times) { links_.insert(links_.end(), times, link.get_impl()); }
+
+ private:
+  std::vector<simgrid::kernel::resource::StandardLinkImpl*> links_;
+};
+
+// SimGrid takes over signals when it starts; they stay the program's.
+class KeepSignals {
+ public:
+  KeepSignals() {
+    for (std::size_t i = 0; i < signals.size(); ++i) sigaction(signals[i], nullptr, &before_[i]);
+  }
+  ~KeepSignals() {
+    for (std::size_t i = 0; i < signals.size(); ++i) sigaction(signals[i], &before_[i], nullptr);
+  }
+  KeepSignals(const KeepSignals&) = delete;
+  KeepSignals& operator=(const KeepSignals&) = delete;
+
+ private:
+  static constexpr std::array signals = {SIGINT, SIGSEGV, SIGBUS};
+  std::array<struct sigaction, signals.size()> before_{};
+};
+
+// CM02 without cross traffic: max-min fair sharing of whole bandwidths. The model may be set only once per process.
+std::unique_ptr<s4u::Engine> make_engine() {
+  static bool configured = false;
+  std::vector<std::string> words = {"plumbline", "--log=root.thres:error"};
+  if (!configured) {
+    words.insert(words.end(), {"--cfg=network/model:CM02", "--cfg=network/crosstraffic:0", "--cfg=network/optim:Lazy"});
+  }
+  configured = true;
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  auto count = static_cast<int>(arguments.size());
+  const KeepSignals signals;
+  return std::make_unique<s4u::Engine>(&count, arguments.data());
+}
+
+std::optional<Error> find_link_fault(const std::vector<Link>& links) {
+  for (const Link& link : links) {
+    if (link.bandwidth > 0 && link.bandwidth <= most_rate) continue;
+    return Error{ErrorKind::input, fmt::format("link {} has a bandwidth of {} B/s", link.name, link.bandwidth)};
+  }
+  rlimit stack{};
+  const double needed = stack_per_link * static_cast<double>(links.size());
+  if (getrlimit(RLIMIT_STACK, &stack) == 0 && stack.rlim_cur != RLIM_INFINITY &&
+      static_cast<double>(stack.rlim_cur) < needed) {
+    return Error{ErrorKind::infeasible,
+                 fmt::format("{} links need a stack of {:.0f} KiB for SimGrid's solver, the limit is {} KiB",
+                             links.size(), needed / 1024, stack.rlim_cur / 1024),
+                 "",
+                 0,
+                 "",
+                 "raise it with ulimit -s"};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+class SimGridNetwork::Impl {
+ public:
+  Impl(const std::vector<Link>& links, std::size_t limited_flows)
+      : links_(links), engine_(make_engine()), zone_(new FootprintZone("cluster")) {  // the engine owns it
+    source_ = zone_->create_host("source", {1.0})->seal();
+    target_ = zone_->create_host("target", {1.0})->seal();
+    const auto add = [&](std::vector<s4u::Link*>& to, const std::string& name, double bandwidth) {
+      to.push_back(zone_->create_link(name, {bandwidth * units_per_byte})->seal());
+    };
+    shared_.reserve(links.size());
+    for (std::size_t i = 0; i < links.size(); ++i) add(shared_, std::to_string(i), links[i].bandwidth);
+    for (std::size_t i = 0; i < limited_flows; ++i) add(free_limiters_, fmt::format("limit{}", i), most_rate);
+    zone_->seal();
+    factors_.assign(links.size(), 1.0);
+    static const bool registered = register_completion();
+    (void)registered;
+    engine_owner = this;
+  }
+  ~Impl() { engine_owner = nullptr; }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  // Who has SimGrid's engine of this process; nullptr: nobody.
+  static const Impl* owner() { return engine_owner; }
+
+  // `record` is the data of the communication.
+  // SimGrid bounds a flow for good by the bandwidths at its start: it starts on whole links with an open limiter.
+  s4u::CommPtr start(void* record, const Footprint* footprint, double bytes, s4u::Link* limiter) {
+    zone_->clear();
+    if (limiter != nullptr) zone_->append(*limiter, 1);
+    if (footprint != nullptr) {
+      for (const Crossing& crossing : *footprint) {
+        if (degraded_ > 0) set_bandwidth(crossing.link, 1);
+        zone_->append(*shared_[crossing.link], crossing.times);
+      }
+    }
+    s4u::CommPtr comm = s4u::Comm::sendto_init(source_, target_);
+    comm->set_data(record);
+    comm->set_payload_size(static_cast<std::uint64_t>(bytes * units_per_byte));
+    comm->start();
+    if (degraded_ > 0 && footprint != nullptr) {
+      for (const Crossing& crossing : *footprint) set_bandwidth(crossing.link, factors_[crossing.link]);
+    }
+    return comm;
+  }
+
+  void set_factor(LinkId link, double factor) {
+    double& current = factors_[link];
+    degraded_ = degraded_ - (current < 1 ? 1 : 0) + (factor < 1 ? 1 : 0);
+    if (factor == 0 && current > 0) shared_[link]->turn_off();
+    if (factor > 0 && current == 0) shared_[link]->turn_on();
+    current = factor;
+    set_bandwidth(link, factor);
+  }
+  void make_whole() {
+    for (LinkId link = 0; link < factors_.size() && degraded_ > 0; ++link)
+      if (factors_[link] < 1) set_factor(link, 1);
+  }
+
+  s4u::Link* take_limiter() {
+    if (free_limiters_.empty()) return nullptr;
+    s4u::Link* limiter = free_limiters_.back();
+    free_limiters_.pop_back();
+    return limiter;
+  }
+  void give_back(s4u::Link* limiter) {
+    set_limit(*limiter, most_rate);
+    free_limiters_.push_back(limiter);
+  }
+  static void set_limit(s4u::Link& limiter, double rate) {
+    limiter.set_bandwidth(std::min(rate, most_rate) * units_per_byte);
+  }
+
+  const std::vector<Link>& links() const { return links_; }
+  double factor(LinkId link) const { return factors_[link]; }
+  void run() { engine_->run(); }
+  void attach(EndListener* loop) {
+    assert((loop == nullptr || loop_ == nullptr) && "one loop at a time");
+    loop_ = loop;
+  }
+
+ private:
+  // SimGrid's completion signal is one per process and cannot be disconnected.
+  static bool register_completion();
+
+  // A link that is off keeps its last bandwidth, SimGrid takes no 0.
+  void set_bandwidth(LinkId link, double factor) {
+    const double bandwidth = links_[link].bandwidth * units_per_byte * factor;
+    if (bandwidth > 0 && shared_[link]->get_bandwidth() != bandwidth) shared_[link]->set_bandwidth(bandwidth);
+  }
+
+  static Impl* engine_owner;
+  const std::vector<Link>& links_;
+  std::unique_ptr<s4u::Engine> engine_;
+  FootprintZone* zone_;
+  s4u::Host* source_ = nullptr;
+  s4u::Host* target_ = nullptr;
+  std::vector<s4u::Link*> shared_;         // by LinkId
+  std::vector<s4u::Link*> free_limiters_;  // private links that carry out rate limits
+  std::vector<double> factors_;            // by LinkId
+  std::size_t degraded_ = 0;               // links whose factor is below 1
+  EndListener* loop_ = nullptr;
+};
+
+SimGridNetwork::Impl* SimGridNetwork::Impl::engine_owner = nullptr;
+
+class SimGridLoop::Impl final : private Handler, private EndListener {
+ public:
+  explicit Impl(SimGridNetwork::Impl& network) : network_(network), start_(clock_seconds()) {
+    keep_precision(0);
+    network_.attach(this);
+  }
+  ~Impl() {
+    abandoned_ = true;
+    if (timer_ != nullptr) timer_->remove();
+    std::vector<s4u::CommPtr> comms;
+    flows_.for_each([&](Running& running) { comms.push_back(running.comm); });
+    for (const s4u::CommPtr& comm : comms) comm->cancel();
+    network_.run();
+    release();
+    network_.make_whole();
+    network_.attach(nullptr);
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  Time now() const { return now_; }
+  const std::vector<FlowFailure>& failures() const { return failures_; }
+
+  void at(Time time, const Task& task) {
+    assert(time >= now_ && "an event in the past");
+    events_.push({time, events_.next_order(task.priority), task});
+  }
+
+  FlowId flow(const Flow& flow, const Task& done) {
+    const FlowId id = flows_.add({});
+    Running& running = *flows_.find(id);
+    running.id = id;
+    running.done = done;
+    running.failed = flow.failed;
+    running.order = events_.next_order(done.priority);
+    running.footprint = flow.footprint;
+    std::string fault = find_fault(flow, network_.links());
+    if (fault.empty()) fault = failed_link(flow.footprint);
+    if (!fault.empty()) {
+      fail(running, std::move(fault));
+      return id;
+    }
+    // What is shorter than the margin ends now.
+    const double rate = rate_alone(flow, network_.links());
+    keep_precision(2 * flow.bytes / rate);
+    const double margin = std::max(precision_, least_margin) * rate;
+    if (flow.bytes <= margin) {
+      events_.push({now_, running.order, done});
+      flows_.remove(id);
+      return id;
+    }
+    if (flow.rate_limit < unlimited && (running.limiter = network_.take_limiter()) == nullptr) {
+      fail(running, "too many flows with a rate limit");
+      return id;
+    }
+    running.comm = network_.start(&running, flow.footprint, flow.bytes - margin, running.limiter);
+    if (running.limiter != nullptr) network_.set_limit(*running.limiter, flow.rate_limit);
+    return id;
+  }
+
+  void set_rate_limit(FlowId flow, double rate_limit) {
+    assert(rate_limit > 0);
+    const Running* running = flows_.find(flow);
+    if (running == nullptr) return;
+    assert(running->limiter != nullptr && "the flow was started without a rate limit");
+    network_.set_limit(*running->limiter, rate_limit);
+  }
+
+  model::Result<void> change(const LinkChange& change) {
+    if (change.link >= network_.links().size()) {
+      return tl::unexpected(Error{ErrorKind::input, fmt::format("there is no link {}", change.link)});
+    }
+    if (change.factor != 0 && !(change.factor >= least_factor && change.factor <= 1)) {
+      return tl::unexpected(Error{
+          ErrorKind::input, fmt::format("a link's factor is 0, or {} to 1, not {}", least_factor, change.factor)});
+    }
+    if (!(change.time >= to_seconds(now_) && change.time < 1e6)) {
+      return tl::unexpected(Error{ErrorKind::input, fmt::format("a link cannot change at {} s", change.time)});
+    }
+    changes_.push_back(change);
+    at(to_time(change.time), {this, 0, 0, changes_.size() - 1});
+    return {};
+  }
+
+  std::uint64_t run() {
+    const std::uint64_t before = count_;
+    arm();
+    network_.run();
+    assert(events_.empty() && flows_.live() == 0);
+    return count_ - before;
+  }
+
+ private:
+  struct Running {
+    FlowId id{};
+    s4u::CommPtr comm;
+    Task done, failed;
+    std::uint64_t order = 0;
+    const Footprint* footprint = nullptr;
+    s4u::Link* limiter = nullptr;
+  };
+
+  Time end_time() const { return std::llround(std::ceil((clock_seconds() - start_) * 1e12)); }
+
+  // SimGrid would lose events if its clock had coarser steps than its precision within so many seconds.
+  void keep_precision(double seconds) {
+    const double needed = precision(clock_seconds() + seconds + reserve);
+    if (needed > precision_) s4u::Engine::set_config("surf/precision", needed);
+    precision_ = std::max(precision_, needed);
+  }
+
+  // "" when no link of the footprint has failed.
+  std::string failed_link(const Footprint* footprint) const {
+    if (footprint == nullptr) return "";
+    for (const Crossing& crossing : *footprint) {
+      if (network_.factor(crossing.link) > 0) continue;
+      return fmt::format("link {} failed", network_.links()[crossing.link].name);
+    }
+    return "";
+  }
+
+  void fail(const Running& running, std::string reason) {
+    failures_.push_back({running.id, now_, std::move(reason)});
+    const Task failed = running.failed;
+    flows_.remove(running.id);
+    if (failed.handler != nullptr) at(now_, failed);
+  }
+
+  // Notes the end; everything else waits for the next wake.
+  void completed(const s4u::Activity& activity) override {
+    auto* running = activity.get_data<Running>();
+    if (running->comm.get() != &activity) return;  // a cancelled one reports twice
+    parked_.push_back(std::move(running->comm));
+    if (running->limiter != nullptr) spent_limiters_.push_back(running->limiter);
+    if (abandoned_) return flows_.remove(running->id);
+    if (activity.get_state() == s4u::Activity::State::FINISHED) {
+      events_.push({std::max(now_, end_time()), running->order, running->done});
+      flows_.remove(running->id);
+    } else {
+      const std::string reason = failed_link(running->footprint);
+      fail(*running, reason.empty() ? "a link failed and was repaired at once" : reason);
+    }
+    arm();
+  }
+
+  // A link changes.
+  void handle(std::uint32_t, std::uint64_t index) override {
+    network_.set_factor(changes_[index].link, changes_[index].factor);
+  }
+
+  // One SimGrid timer, for the first of our events: ties are ours to order.
+  void arm() {
+    if (events_.empty() || (timer_ != nullptr && armed_ <= events_.first().time)) return;
+    if (timer_ != nullptr) timer_->remove();
+    armed_ = events_.first().time;
+    timer_ = Timer::set(std::max(clock_seconds(), start_ + to_seconds(armed_)), [this] { wake(); });
+  }
+
+  void wake() {
+    timer_ = nullptr;
+    release();
+    keep_precision(events_.empty() ? 0 : to_seconds(events_.first().time - now_));
+    while (!events_.empty() && events_.first().time <= armed_) {
+      const Scheduled event = events_.take_first();
+      now_ = event.time;
+      event.task.handler->handle(event.task.code, event.task.argument);
+      ++count_;
+    }
+    arm();
+  }
+
+  // SimGrid must not lose the last reference to a communication while it completes it.
+  void release() {
+    parked_.clear();
+    for (s4u::Link* limiter : spent_limiters_) network_.give_back(limiter);
+    spent_limiters_.clear();
+  }
+
+  SimGridNetwork::Impl& network_;
+  double start_;          // s, of the loop's time 0 on SimGrid's clock
+  double precision_ = 0;  // s
+  EventHeap events_;
+  FlowSlots<Running> flows_;
+  std::vector<s4u::CommPtr> parked_;
+  std::vector<s4u::Link*> spent_limiters_;
+  std::vector<LinkChange> changes_;
+  std::vector<FlowFailure> failures_;
+  Timer* timer_ = nullptr;
+  Time armed_ = 0, now_ = 0;
+  std::uint64_t count_ = 0;
+  bool abandoned_ = false;
+};
+
+bool SimGridNetwork::Impl::register_completion() {
+  s4u::Activity::on_completion_cb([](const s4u::Activity& activity) {
+    if (engine_owner != nullptr && engine_owner->loop_ != nullptr) engine_owner->loop_->completed(activity);
+  });
+  return true;
+}
+
+SimGridNetwork::SimGridNetwork(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+SimGridNetwork::SimGridNetwork(SimGridNetwork&&) noexcept = default;
+SimGridNetwork& SimGridNetwork::operator=(SimGridNetwork&&) noexcept = default;
+SimGridNetwork::~SimGridNetwork() = default;
+
+model::Result<SimGridNetwork> SimGridNetwork::make(const std::vector<Link>& links, std::size_t limited_flows) {
+  if (Impl::owner() != nullptr) {
+    return tl::unexpected(Error{ErrorKind::infeasible, "SimGrid runs one network per process", "", 0, "",
+                                "destroy the one that is alive before making another"});
+  }
+  if (auto error = find_link_fault(links)) return tl::unexpected(*error);
+  return SimGridNetwork(std::make_unique<Impl>(links, limited_flows));
+}
+
+SimGridLoop::SimGridLoop(SimGridNetwork& network) : impl_(std::make_unique<Impl>(*network.impl_)) {}
+SimGridLoop::~SimGridLoop() = default;
+Time SimGridLoop::now() const { return impl_->now(); }
+void SimGridLoop::at(Time time, const Task& task) { impl_->at(time, task); }
+FlowId SimGridLoop::flow(const Flow& flow, const Task& done) { return impl_->flow(flow, done); }
+void SimGridLoop::set_rate_limit(FlowId flow, double rate_limit) { impl_->set_rate_limit(flow, rate_limit); }
+model::Result<void> SimGridLoop::change(const LinkChange& change) { return impl_->change(change); }
+std::uint64_t SimGridLoop::run() { return impl_->run(); }
+const std::vector<FlowFailure>& SimGridLoop::failures() const { return impl_->failures(); }
+
+}  // namespace plumbline::sim

@@ -1,0 +1,107 @@
+#include "sim/network/step_links.h"
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+#include "sim/network/exchange_pattern.h"
+#include "sim/network/traffic.h"
+#include "topologies/placement.h"
+
+namespace plumbline::sim {
+
+namespace {
+
+using topologies::Fabric;
+
+constexpr std::uint8_t network_hop = 0, node_hop = 1;
+
+Footprint route_of(const Fabric& fabric, std::int64_t from, std::int64_t to) {
+  std::vector<LinkId> links;
+  fabric.route(from, to, links);
+  Footprint footprint;
+  for (const LinkId link : links) footprint.push_back({link, 1});
+  return footprint;
+}
+
+// Links on the ways from and to one GPU.
+std::vector<LinkId> links_of(const Fabric& fabric, std::span<const Transfer> transfers, std::int64_t gpu) {
+  std::vector<LinkId> links;
+  for (const Transfer& transfer : transfers)
+    if (transfer.from == gpu || transfer.to == gpu) fabric.route(transfer.from, transfer.to, links);
+  std::ranges::sort(links);
+  const auto again = std::ranges::unique(links);
+  links.erase(again.begin(), again.end());
+  return links;
+}
+
+ExchangeLeg leg_of(const Fabric& fabric, const std::vector<Transfer>& all, std::uint8_t hop, std::int64_t gpu,
+                   bool every_link) {
+  std::vector<Transfer> transfers;
+  std::ranges::copy_if(all, std::back_inserter(transfers), [hop](const Transfer& t) { return t.hop == hop; });
+  ExchangeLeg leg;
+  double sent = 0;
+  std::uint32_t parts = 0;
+  for (const Transfer& transfer : transfers) {
+    if (transfer.from != gpu) continue;
+    sent += transfer.bytes;
+    ++parts;
+  }
+  if (sent <= 0) return leg;
+  leg.times = parts;
+  const std::vector<double> loads = link_loads(fabric, transfers);
+  const auto seconds = [&](LinkId link) { return loads[link] / fabric.link(link).bandwidth; };
+  LinkId worst = 0;
+  std::vector<LinkId> used;
+  for (LinkId link = 0; link < loads.size(); ++link) {
+    if (seconds(link) > seconds(worst)) worst = link;
+    if (every_link && loads[link] > 0) used.push_back(link);
+  }
+  if (!every_link) used = links_of(fabric, transfers, gpu);
+  if (std::ranges::find(used, worst) == used.end()) used.push_back(worst);
+  for (const LinkId link : used)
+    leg.footprint.push_back({link, std::max(1U, static_cast<std::uint32_t>(std::lround(loads[link] / sent * parts)))});
+  leg.seconds_per_byte = seconds(worst) / sent;
+  return leg;
+}
+
+}  // namespace
+
+model::Result<StepLinks> StepLinks::make(const topologies::FabricShape& shape, const model::Plan& plan,
+                                         const model::RoutingSpread& spread, bool every_link) {
+  const std::int64_t gpus = plan.cluster.gpus;
+  auto fabric = Fabric::make(shape, gpus);
+  if (!fabric) return tl::unexpected(fabric.error());
+  const auto placement = topologies::placement_of(plan, shape.gpus_per_node);
+  if (!placement) return tl::unexpected(placement.error());
+  StepLinks links;
+  links.fabric_ = std::make_shared<const Fabric>(std::move(*fabric));
+  const std::int64_t ranks = plan.parallelism.pipeline;
+  const std::int64_t block = gpus / ranks;
+  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    Exchange exchange;
+    for (std::int64_t i = 0; i < plan.parallelism.expert; ++i)
+      exchange.gpus.push_back(placement->gpu(rank * block + i));
+    links.gpus_.push_back(exchange.gpus.front());
+    RankLinks& own = links.exchanges_.emplace_back();
+    if (plan.parallelism.expert == 1) continue;
+    exchange.token_bytes = 1;
+    exchange.tokens = {1};
+    exchange.nodes_per_token = spread.nodes_per_token;
+    exchange.ranks_per_token = spread.ranks_per_token;
+    const auto transfers = transfers_of(*links.fabric_, exchange);
+    if (!transfers) return tl::unexpected(transfers.error());
+    own.network = leg_of(*links.fabric_, *transfers, network_hop, links.gpus_.back(), every_link);
+    own.node = leg_of(*links.fabric_, *transfers, node_hop, links.gpus_.back(), every_link);
+    links.network_seconds_per_byte_ = std::max(links.network_seconds_per_byte_, own.network.seconds_per_byte);
+    links.node_seconds_per_byte_ = std::max(links.node_seconds_per_byte_, own.node.seconds_per_byte);
+  }
+  for (std::int32_t from = 0; from < ranks; ++from)
+    for (std::int32_t to = 0; to < ranks; ++to)
+      if (from != to) links.messages_[{from, to}] = route_of(*links.fabric_, links.gpus_[from], links.gpus_[to]);
+  return links;
+}
+
+const Footprint& StepLinks::message(std::int32_t from, std::int32_t to) const { return messages_.at({from, to}); }
+
+}  // namespace plumbline::sim

@@ -1,0 +1,56 @@
+// The links that the messages of a step cross: those of the GPU that stands for each pipeline rank.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "model/error.h"
+#include "model/plan.h"
+#include "model/routing.h"
+#include "sim/loop.h"
+#include "topologies/fabric.h"
+
+namespace plumbline::sim {
+
+// One leg of an exchange. What its GPU sends crosses its own first link `times` times in equal parts, and other links
+// of the group as often as `footprint` says; so a flow of (bytes of the GPU / times) loads each as the exchange does.
+struct ExchangeLeg {
+  Footprint footprint;
+  std::uint32_t times = 1;
+  double seconds_per_byte = 0;  // of the GPU's bytes, on the most loaded link of the whole group
+};
+
+struct RankLinks {  // of one pipeline rank
+  ExchangeLeg network, node;
+};
+
+// Ranks are ordered as Megatron does with the pipeline outermost: pipeline rank p holds the ranks from p * n / pipeline
+// on, an expert group is `expert` of them in a row, and the first stands for all.
+class StepLinks {
+ public:
+  // every_link: footprints hold all links of the expert group, not only those of the GPU that stands for it and the
+  // most loaded one. Errors of fabric and placement.
+  static model::Result<StepLinks> make(const topologies::FabricShape& shape, const model::Plan& plan,
+                                       const model::RoutingSpread& spread, bool every_link = false);
+
+  const topologies::Fabric& fabric() const { return *fabric_; }
+  const RankLinks& exchange(std::int32_t rank) const { return exchanges_[static_cast<std::size_t>(rank)]; }
+  // The way between the GPUs that stand for two pipeline ranks.
+  const Footprint& message(std::int32_t from, std::int32_t to) const;
+  // The slowest leg of any pipeline rank.
+  double network_seconds_per_byte() const { return network_seconds_per_byte_; }
+  double node_seconds_per_byte() const { return node_seconds_per_byte_; }
+
+ private:
+  StepLinks() = default;
+  std::shared_ptr<const topologies::Fabric> fabric_;
+  std::vector<RankLinks> exchanges_;
+  std::vector<std::int64_t> gpus_;  // of each pipeline rank
+  std::map<std::pair<std::int32_t, std::int32_t>, Footprint> messages_;
+  double network_seconds_per_byte_ = 0, node_seconds_per_byte_ = 0;
+};
+
+}  // namespace plumbline::sim

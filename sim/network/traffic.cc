@@ -1,0 +1,96 @@
+#include "sim/network/traffic.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <map>
+
+namespace plumbline::sim {
+namespace {
+
+using topologies::Fabric;
+
+// Transfers of a hop count as equal up to the rounding of the arithmetic that made them.
+constexpr double rounding = 1e-9;
+
+std::map<std::uint8_t, std::vector<Transfer>> by_hop(std::span<const Transfer> transfers) {
+  std::map<std::uint8_t, std::vector<Transfer>> hops;
+  for (const Transfer& transfer : transfers)
+    if (transfer.bytes > 0 && transfer.from != transfer.to) hops[transfer.hop].push_back(transfer);
+  return hops;
+}
+
+bool one_size(std::span<const Transfer> transfers) {
+  const double bytes = transfers.front().bytes;
+  return std::all_of(transfers.begin(), transfers.end(),
+                     [&](const Transfer& t) { return std::abs(t.bytes - bytes) <= rounding * bytes; });
+}
+
+// Each link once, with the number of times it is listed; `links` is reordered.
+Footprint footprint_of(std::vector<LinkId>& links) {
+  std::sort(links.begin(), links.end());
+  Footprint footprint;
+  for (const LinkId link : links) {
+    if (footprint.empty() || footprint.back().link != link) footprint.push_back({link, 0});
+    ++footprint.back().times;
+  }
+  return footprint;
+}
+
+void append_one_by_one(const Fabric& fabric, std::span<const Transfer> transfers, std::vector<TrafficFlow>& flows) {
+  std::vector<LinkId> route;
+  for (const Transfer& transfer : transfers) {
+    route.clear();
+    fabric.route(transfer.from, transfer.to, route);
+    flows.push_back({footprint_of(route), transfer.bytes});
+  }
+}
+
+}  // namespace
+
+std::vector<double> link_loads(const Fabric& fabric, std::span<const Transfer> transfers) {
+  std::vector<double> loads(fabric.links().size());
+  std::vector<LinkId> route;
+  for (const Transfer& transfer : transfers) {
+    route.clear();
+    fabric.route(transfer.from, transfer.to, route);
+    for (const LinkId link : route) loads[link] += transfer.bytes;
+  }
+  return loads;
+}
+
+double bottleneck_seconds(const Fabric& fabric, std::span<const Transfer> transfers) {
+  const std::vector<double> loads = link_loads(fabric, transfers);
+  double seconds = 0;
+  for (std::size_t link = 0; link < loads.size(); ++link)
+    seconds = std::max(seconds, loads[link] / fabric.links()[link].bandwidth);
+  return seconds;
+}
+
+std::vector<TrafficFlow> flow_by_flow(const Fabric& fabric, std::span<const Transfer> transfers) {
+  std::vector<TrafficFlow> flows;
+  for (const auto& [hop, of_hop] : by_hop(transfers)) append_one_by_one(fabric, of_hop, flows);
+  return flows;
+}
+
+std::vector<TrafficFlow> footprint_flows(const Fabric& fabric, std::span<const Transfer> transfers) {
+  std::vector<TrafficFlow> flows;
+  for (const auto& [hop, of_hop] : by_hop(transfers)) {
+    if (!one_size(of_hop)) {
+      append_one_by_one(fabric, of_hop, flows);
+      continue;
+    }
+    std::vector<LinkId> links;
+    for (const Transfer& transfer : of_hop) fabric.route(transfer.from, transfer.to, links);
+    flows.push_back({footprint_of(links), of_hop.front().bytes});
+  }
+  return flows;
+}
+
+bool uniform(std::span<const Transfer> transfers) {
+  for (const auto& [hop, of_hop] : by_hop(transfers))
+    if (!one_size(of_hop)) return false;
+  return true;
+}
+
+}  // namespace plumbline::sim

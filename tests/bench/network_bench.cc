@@ -1,0 +1,167 @@
+// The network's own speed: exchanges by footprint and flow by flow, the platform of a large cluster, events and flows
+// per second of the SimGrid loop beside the heap loop.
+#include <benchmark/benchmark.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <fstream>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "model/random.h"
+#include "sim/heap_loop.h"
+#include "sim/network/exchange_table.h"
+#include "sim/network/simgrid_loop.h"
+#include "tests/support/network.h"
+
+namespace plumbline::sim {
+namespace {
+
+using topologies::Fabric;
+
+double resident_mb() {
+  std::ifstream file("/proc/self/statm");
+  double pages = 0, resident = 0;
+  file >> pages >> resident;
+  return resident * static_cast<double>(sysconf(_SC_PAGESIZE)) * 1e-6;
+}
+
+// One exchange over 64 GPUs, or 32 of them at the same time on 2,048.
+void exchange(benchmark::State& state, std::vector<TrafficFlow> (*flows_of)(const Fabric&, std::span<const Transfer>)) {
+  const std::int64_t groups = state.range(0);
+  const Fabric fabric = *Fabric::make(tests::planes_of_nodes(), 64 * groups);
+  auto network = SimGridNetwork::make(fabric.links());
+  std::vector<TrafficFlow> flows;
+  for (std::int64_t group = 0; group < groups; ++group) {
+    const auto transfers = transfers_of(fabric, tests::expert_dispatch(tests::gpus_from(64 * group, 64)));
+    for (TrafficFlow& flow : flows_of(fabric, *transfers)) flows.push_back(std::move(flow));
+  }
+  for (auto _ : state) benchmark::DoNotOptimize(*simulate_seconds(*network, flows, {}));
+  state.counters["flows"] = static_cast<double>(flows.size());
+}
+BENCHMARK_CAPTURE(exchange, footprint, footprint_flows)->Arg(1)->Arg(32)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(exchange, flow_by_flow, flow_by_flow)->Arg(1)->Unit(benchmark::kMicrosecond);
+
+void closed_form(benchmark::State& state) {
+  const Fabric fabric = *Fabric::make(tests::planes_of_nodes(), 64);
+  const auto transfers = *transfers_of(fabric, tests::expert_dispatch(tests::gpus_from(0, 64)));
+  for (auto _ : state) benchmark::DoNotOptimize(bottleneck_seconds(fabric, transfers));
+}
+BENCHMARK(closed_form)->Unit(benchmark::kMicrosecond);
+
+// Fabric and SimGrid's links; "RSS_MB" is the whole process with them.
+void platform(benchmark::State& state) {
+  double resident = 0;
+  std::size_t links = 0;
+  for (auto _ : state) {
+    const Fabric fabric = *Fabric::make(tests::planes_of_nodes(), state.range(0));
+    const auto network = SimGridNetwork::make(fabric.links());
+    links = fabric.links().size();
+    state.PauseTiming();
+    resident = std::max(resident, resident_mb());
+    state.ResumeTiming();
+  }
+  state.counters["links"] = static_cast<double>(links);
+  state.counters["RSS_MB"] = resident;
+}
+BENCHMARK(platform)->Arg(2048)->Arg(16384)->Unit(benchmark::kMillisecond);
+
+// Each event that runs schedules one more.
+class Rescheduler final : public Handler {
+ public:
+  Rescheduler(Loop& loop, std::int64_t events) : loop_(loop), left_(events) {}
+  void schedule() {
+    --left_;
+    loop_.at(loop_.now() + static_cast<Time>(random_.next() % 1'000'000'000), {this, 0, 0, 0});
+  }
+  void handle(std::uint32_t, std::uint64_t) override {
+    if (left_ > 0) schedule();
+  }
+
+ private:
+  Loop& loop_;
+  std::int64_t left_;
+  model::Random random_{1};
+};
+
+void timers(benchmark::State& state) {
+  constexpr std::int64_t events = 1 << 18;
+  const std::vector<topologies::Link> links = tests::links_of({50e9});
+  auto network = SimGridNetwork::make(links);
+  for (auto _ : state) {
+    SimGridLoop loop(*network);
+    Rescheduler rescheduler(loop, events);
+    for (std::int64_t i = 0; i < state.range(0); ++i) rescheduler.schedule();
+    benchmark::DoNotOptimize(loop.run());
+  }
+  state.SetItemsProcessed(state.iterations() * events);
+}
+BENCHMARK(timers)->Arg(64)->Arg(4096)->Unit(benchmark::kMillisecond);
+
+// The size of a training step: 16 lanes, each 5,000 times four kernels and then an exchange; 80,000 flows in all. The
+// lanes' flows cross the links of one GPU each, or of all 64 of the lane's group.
+class StepProgram final : public Handler {
+ public:
+  static constexpr std::uint64_t lanes = 16, flows_per_lane = 5000, kernels = 4;
+  StepProgram(Loop& loop, const std::vector<Footprint>& footprints) : loop_(loop), footprints_(footprints) {
+    for (std::uint64_t lane = 0; lane < lanes; ++lane) handle(0, lane);
+  }
+  void handle(std::uint32_t step, std::uint64_t lane) override {
+    if (step == flows_per_lane * (kernels + 1)) return;
+    const Task next = {this, step + 1, 0, lane};
+    if (step % (kernels + 1) == kernels) {
+      loop_.flow({&footprints_[lane], 2e6 + static_cast<double>(lane)}, next);
+    } else {
+      loop_.at(loop_.now() + 20'000'000 + static_cast<Time>(random_.next() % 1'000'000), next);
+    }
+  }
+
+ private:
+  Loop& loop_;
+  const std::vector<Footprint>& footprints_;
+  model::Random random_{1};
+};
+
+std::vector<Footprint> network_footprints(const Fabric& fabric, bool whole_group) {
+  std::vector<Footprint> footprints;
+  for (std::int64_t lane = 0; lane < static_cast<std::int64_t>(StepProgram::lanes); ++lane) {
+    std::vector<Transfer> transfers;
+    for (std::int64_t gpu = 64 * lane; gpu < 64 * lane + (whole_group ? 64 : 1); ++gpu)
+      transfers.push_back({gpu, 64 * lane + (gpu + 8) % 64, 1, 0});
+    footprints.push_back(footprint_flows(fabric, transfers)[0].footprint);
+  }
+  return footprints;
+}
+
+void step_on_simgrid(benchmark::State& state) {
+  const Fabric fabric = *Fabric::make(tests::planes_of_nodes(), 1024);
+  const std::vector<Footprint> footprints = network_footprints(fabric, state.range(0) > 1);
+  auto network = SimGridNetwork::make(fabric.links());
+  std::uint64_t events = 0;
+  for (auto _ : state) {
+    SimGridLoop loop(*network);
+    StepProgram program(loop, footprints);
+    events = loop.run();
+  }
+  state.counters["links_per_flow"] = static_cast<double>(footprints[0].size());
+  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(events));
+}
+BENCHMARK(step_on_simgrid)->Arg(1)->Arg(64)->Unit(benchmark::kMillisecond);
+
+void step_on_heap(benchmark::State& state) {
+  const Fabric fabric = *Fabric::make(tests::planes_of_nodes(), 1024);
+  const std::vector<Footprint> footprints = network_footprints(fabric, state.range(0) > 1);
+  std::uint64_t events = 0;
+  for (auto _ : state) {
+    HeapLoop loop(fabric.links());
+    StepProgram program(loop, footprints);
+    events = loop.run();
+  }
+  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(events));
+}
+BENCHMARK(step_on_heap)->Arg(1)->Arg(64)->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace plumbline::sim

@@ -1,0 +1,207 @@
+// Exchange times against closed forms: two-hop dispatch by footprint, flow by flow and as the heaviest link, on free
+// and oversubscribed fat trees, with placements, beside other traffic.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "sim/heap_loop.h"
+#include "sim/network/exchange_table.h"
+#include "sim/network/simgrid_loop.h"
+#include "tests/support/network.h"
+
+namespace plumbline::sim {
+namespace {
+
+using topologies::Fabric;
+constexpr double per_node = 15'138'816;               // B from each GPU to each other node
+constexpr double free_seconds = 7 * per_node / 50e9;  // 2.119434 ms: seven other nodes on a NIC of 50 GB/s
+
+Fabric fabric_of(const topologies::FabricShape& shape, std::int64_t gpus) {
+  auto fabric = Fabric::make(shape, gpus);
+  EXPECT_TRUE(fabric) << to_string(fabric.error());
+  return std::move(*fabric);
+}
+
+std::vector<Transfer> transfers(const Fabric& fabric, const Exchange& exchange) {
+  auto result = transfers_of(fabric, exchange);
+  EXPECT_TRUE(result) << to_string(result.error());
+  return std::move(*result);
+}
+
+SimGridNetwork network_of(const Fabric& fabric) {
+  auto network = SimGridNetwork::make(fabric.links());
+  EXPECT_TRUE(network) << to_string(network.error());
+  return std::move(*network);
+}
+
+double simulated(SimGridNetwork& network, const std::vector<TrafficFlow>& flows) {
+  const auto seconds = simulate_seconds(network, flows, {});
+  EXPECT_TRUE(seconds) << to_string(seconds.error());
+  return *seconds;
+}
+
+TEST(TwoHopExchange, IsTheSameByFootprintFlowByFlowAndInClosedForm) {
+  const Fabric fabric = fabric_of(tests::planes_of_nodes(), 64);
+  SimGridNetwork network = network_of(fabric);
+  EXPECT_NEAR(free_seconds, 2.119434e-3, 1e-9);
+  for (const ExchangeKind kind : {ExchangeKind::dispatch, ExchangeKind::combine}) {
+    Exchange exchange = tests::expert_dispatch(tests::gpus_from(0, 64));
+    exchange.kind = kind;
+    const auto all = transfers(fabric, exchange);
+    EXPECT_EQ(all.size(), 896u);  // 64 GPUs to 7 nodes and to 7 neighbours
+    EXPECT_NEAR(bottleneck_seconds(fabric, all), free_seconds, 1e-12);
+    EXPECT_NEAR(simulated(network, footprint_flows(fabric, all)), free_seconds, 2e-12);
+    EXPECT_NEAR(simulated(network, flow_by_flow(fabric, all)), free_seconds, 2e-12);
+    EXPECT_EQ(footprint_flows(fabric, all).size(), 2u);
+  }
+}
+
+TEST(TwoHopExchange, TheNodeBindsWhenTokensReachManyRanks) {
+  const Fabric fabric = fabric_of(tests::planes_of_nodes(), 64);
+  SimGridNetwork network = network_of(fabric);
+  // 32 ranks per token: each GPU hands half of all 64 ranks' rows on its index, 8 * 4096 * 7392 * 32 / 64 B, to each of
+  // 7 neighbours: 7 * 121,110,528 / 160 GB/s = 5.298586 ms, more than the network's 2.119434.
+  const auto all = transfers(fabric, tests::expert_dispatch(tests::gpus_from(0, 64), 32));
+  const double expected = 7 * 8 * 4096 * 7392 * 32.0 / 64 / 160e9;
+  EXPECT_NEAR(bottleneck_seconds(fabric, all), expected, 1e-12);
+  EXPECT_NEAR(simulated(network, footprint_flows(fabric, all)), expected, 2e-12);
+  EXPECT_NEAR(simulated(network, flow_by_flow(fabric, all)), expected, 2e-12);
+}
+
+// Naive all-to-all of 1 MB between 64 GPUs: 56 of 63 messages leave the node.
+TEST(AllToAll, LoadsNicsAndSwitchesByItsMessages) {
+  const Fabric fabric = fabric_of(tests::planes_of_nodes(), 64);
+  Exchange exchange;
+  exchange.kind = ExchangeKind::all_to_all;
+  exchange.gpus = tests::gpus_from(0, 64);
+  exchange.token_bytes = 1e6;
+  const auto all = transfers(fabric, exchange);
+  EXPECT_EQ(all.size(), 4032u);
+  SimGridNetwork network = network_of(fabric);
+  // On planes a message goes over the GPU of the receiver's plane: a NIC carries 8 * 7 messages; 56 MB / 50 GB/s.
+  EXPECT_NEAR(bottleneck_seconds(fabric, all), 56e6 / 50e9, 1e-12);
+  EXPECT_NEAR(simulated(network, footprint_flows(fabric, all)), 56e6 / 50e9, 2e-12);
+  // Flow by flow each of the 56 is shortened by an eighth of a picosecond at 50 GB/s, 7 ps together.
+  EXPECT_NEAR(simulated(network, flow_by_flow(fabric, all)), 56e6 / 50e9, 8e-12);
+}
+
+// 32 groups of 64 ranks on 256 nodes.
+class ManyGroups : public testing::Test {
+ protected:
+  static std::vector<std::vector<std::int64_t>> contiguous() {
+    std::vector<std::vector<std::int64_t>> groups;
+    for (std::int64_t group = 0; group < 32; ++group) groups.push_back(tests::gpus_from(64 * group, 64));
+    return groups;
+  }
+  // Group g on nodes g, g + 32, g + 64, ...: each of its nodes on another leaf.
+  static std::vector<std::vector<std::int64_t>> striped() {
+    std::vector<std::vector<std::int64_t>> groups(32);
+    for (std::int64_t gpu = 0; gpu < 2048; ++gpu) groups[static_cast<std::size_t>(gpu / 8 % 32)].push_back(gpu);
+    return groups;
+  }
+  static std::vector<std::vector<std::int64_t>> random(int seed) {
+    const auto placement = topologies::Placement::make("random:" + std::to_string(seed), 2048, 8);
+    std::vector<std::vector<std::int64_t>> groups(32);
+    for (std::int64_t rank = 0; rank < 2048; ++rank)
+      groups[static_cast<std::size_t>(rank / 64)].push_back(placement->gpu(rank));
+    return groups;
+  }
+
+  struct Times {
+    double closed_form = 0, simulated = 0, heaviest = 0;  // transfers on the most loaded link
+  };
+  static Times times(const topologies::FabricShape& shape, const std::vector<std::vector<std::int64_t>>& groups) {
+    const Fabric fabric = fabric_of(shape, 2048);
+    std::vector<Transfer> all;
+    std::vector<TrafficFlow> flows;
+    for (const auto& gpus : groups) {
+      const auto of_group = transfers(fabric, tests::expert_dispatch(gpus));
+      all.insert(all.end(), of_group.begin(), of_group.end());
+      const auto of_flows = footprint_flows(fabric, of_group);
+      flows.insert(flows.end(), of_flows.begin(), of_flows.end());
+    }
+    const std::vector<double> loads = link_loads(fabric, all);
+    double heaviest = 0;
+    for (LinkId link = 0; link < loads.size(); ++link)
+      if (fabric.link(link).bandwidth == 50e9) heaviest = std::max(heaviest, loads[link] / per_node);
+    SimGridNetwork network = network_of(fabric);
+    return {bottleneck_seconds(fabric, all), simulated(network, flows), heaviest};
+  }
+};
+
+TEST_F(ManyGroups, DoNotMeetOnANonBlockingFabricWhenPlacedInOrder) {
+  for (const auto& groups : {contiguous(), striped()}) {
+    const Times seconds = times(tests::planes_of_nodes(), groups);
+    EXPECT_NEAR(seconds.closed_form, free_seconds, 1e-12);
+    EXPECT_NEAR(seconds.simulated, free_seconds, 5e-12);
+  }
+}
+
+TEST_F(ManyGroups, MeetOnOversubscribedLeaves) {
+  // Leaves of 32 nodes with 16 spines: two nodes share an uplink that carries 14 transfers, twice a NIC's 7.
+  const Times seconds = times(tests::planes_of_nodes(2), striped());
+  EXPECT_NEAR(seconds.closed_form, 2 * free_seconds, 1e-12);
+  EXPECT_NEAR(seconds.simulated, 2 * free_seconds, 5e-12);
+  EXPECT_NEAR(seconds.closed_form, 4.239e-3, 1e-6);
+}
+
+TEST_F(ManyGroups, MeetOnStaticRoutesWhenPlacedAtRandom) {
+  for (const int seed : {1, 5, 23}) {
+    const Times seconds = times(tests::planes_of_nodes(), random(seed));
+    // Destinations choose spines, so some links between leaf and spine carry more than a NIC's seven transfers.
+    EXPECT_GT(seconds.heaviest, 7);
+    EXPECT_NEAR(seconds.closed_form, seconds.heaviest / 7 * free_seconds, 1e-12);
+    EXPECT_NEAR(seconds.simulated, seconds.closed_form, 1e-6 * seconds.closed_form);
+    if (seed == 23) {
+      EXPECT_EQ(seconds.heaviest, 11);
+      EXPECT_NEAR(seconds.closed_form, 3.330540e-3, 1e-9);
+    }
+  }
+}
+
+TEST(TrafficBesideAnExchange, SharesByConnections) {
+  const Fabric fabric = fabric_of(tests::planes_of_nodes(), 64);
+  SimGridNetwork network = network_of(fabric);
+  const auto exchange = footprint_flows(fabric, transfers(fabric, tests::expert_dispatch(tests::gpus_from(0, 64))));
+  // A ring over the nodes on every plane: 100 MB from each GPU to the same GPU of the next node, one connection.
+  std::vector<Transfer> ring;
+  for (std::int64_t gpu = 0; gpu < 64; ++gpu) ring.push_back({gpu, (gpu + 8) % 64, 100e6, 0});
+  const auto reduction = footprint_flows(fabric, ring);
+  ASSERT_EQ(reduction.size(), 1u);
+  // The exchange has 7 of 8 connections on each NIC: 105,971,712 B at 7/8 of 50 GB/s. The ring ends when both sums of
+  // bytes are through.
+  EXPECT_NEAR(*simulate_seconds(network, exchange, reduction), free_seconds * 8 / 7, 5e-12);
+  EXPECT_NEAR(*simulate_seconds(network, exchange, reduction), 2.4222e-3, 1e-7);
+  EXPECT_NEAR(*simulate_seconds(network, reduction, exchange), free_seconds + 100e6 / 50e9, 5e-12);
+  EXPECT_NEAR(*simulate_seconds(network, reduction, exchange), 4.1194e-3, 1e-7);
+}
+
+TEST(SkewedExchange, TakesAsLongAsItsHeaviestLink) {
+  const Fabric fabric = fabric_of(tests::planes_of_nodes(), 64);
+  SimGridNetwork network = network_of(fabric);
+  // 4 ranks per token keep the node's switch faster than the network.
+  Exchange exchange = tests::expert_dispatch(tests::gpus_from(0, 64), 4);
+  exchange.popularity.assign(64, 1.0);
+  exchange.popularity[20] = 3;  // on node 2
+  const auto all = transfers(fabric, exchange);
+  // Node 2 has popularity 10 of 66: 4096 * 4 * 10 / 66 * 7392 B come to each of its GPUs from each of 7 nodes.
+  const double expected = 7 * 4096 * 7392 * 4 * 10.0 / 66 / 50e9;
+  EXPECT_NEAR(bottleneck_seconds(fabric, all), expected, 1e-12);
+  EXPECT_NEAR(simulated(network, flow_by_flow(fabric, all)), expected, 1e-6 * expected);
+  EXPECT_FALSE(uniform(all));
+}
+
+TEST(BothLoops, GiveTheSameTimeForAnExchangeAlone) {
+  const Fabric fabric = fabric_of(tests::planes_of_nodes(), 64);
+  const auto flows = footprint_flows(fabric, transfers(fabric, tests::expert_dispatch(tests::gpus_from(0, 64))));
+  HeapLoop heap(fabric.links());
+  tests::Script script(heap);
+  for (const TrafficFlow& flow : flows) heap.flow({&flow.footprint, flow.bytes}, script.task("end"));
+  heap.run();
+  SimGridNetwork network = network_of(fabric);
+  EXPECT_EQ(to_seconds(heap.now()), simulated(network, flows));
+}
+
+}  // namespace
+}  // namespace plumbline::sim

@@ -1,0 +1,233 @@
+#include "model/cost/collective_cost.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tests/support/costs.h"
+
+namespace plumbline::model {
+namespace {
+
+using tests::profile;
+
+constexpr std::array every_collective = {Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather,
+                                         Collective::broadcast,  Collective::all_to_all,     Collective::send_recv};
+
+// Nodes of eight: NVLink 200 GB/s and one NIC of `nic` GB/s per GPU, the line rates of the H800 profiles.
+ClusterShape cluster(double nic = 50) {
+  ClusterShape shape;
+  shape.gpus = 2048;
+  shape.gpus_per_node = shape.nics_per_node = 8;
+  shape.intra_node_bandwidth = BytesPerSecond(200e9);
+  shape.nic_bandwidth = BytesPerSecond(nic * 1e9);
+  return shape;
+}
+
+CollectiveCost cost(const std::string& name = "h800-datasheet", double nic = 50) {
+  return CollectiveCost::make(profile(name), cluster(nic)).value();
+}
+
+CollectivePath path(const std::vector<CollectivePath>& paths, CollectiveAlgorithm algorithm,
+                    CollectiveProtocol protocol) {
+  for (const CollectivePath& p : paths)
+    if (p.algorithm == algorithm && p.protocol == protocol) return p;
+  ADD_FAILURE() << "no " << to_string(algorithm) << ' ' << to_string(protocol);
+  return {};
+}
+
+constexpr CollectiveGroup one_node{8, 8}, four_nodes{32, 8}, spread{4, 1};
+
+std::vector<Bytes> sizes() {
+  std::vector<Bytes> found;
+  for (int power = 3; power <= 34; ++power) found.emplace_back(std::ldexp(1.0, power));
+  return found;
+}
+
+TEST(Collectives, RingOfANode) {
+  // 14 hops of 3.4 us after 8.4; 2 * 7/8 of the buffer at 80 % of NVLink's 200 GB/s.
+  const CollectivePath simple =
+      path(cost().paths(Collective::all_reduce, one_node), CollectiveAlgorithm::ring, CollectiveProtocol::simple);
+  EXPECT_NEAR(simple.latency, 56e-6, 1e-12);
+  EXPECT_NEAR(simple.seconds_per_byte, 1.75 / 160e9, 1e-20);
+  // LL: 6.6 + 14 * 0.6 us, half of the rate.
+  const CollectivePath ll =
+      path(cost().paths(Collective::all_reduce, one_node), CollectiveAlgorithm::ring, CollectiveProtocol::ll);
+  EXPECT_NEAR(ll.latency, 15e-6, 1e-12);
+  EXPECT_NEAR(ll.seconds_per_byte, 1.75 / 80e9, 1e-20);
+}
+
+TEST(Collectives, BetweenNodes) {
+  // Four ranks on four nodes have one NIC each, at 80 % of 50 GB/s; three network hops of 14 us after 8.4.
+  const CollectivePath simple =
+      path(cost().paths(Collective::all_gather, spread), CollectiveAlgorithm::ring, CollectiveProtocol::simple);
+  EXPECT_NEAR(simple.latency, 50.4e-6, 1e-12);
+  EXPECT_NEAR(simple.seconds_per_byte, 0.75 / 40e9, 1e-20);
+  // 32 ranks on four nodes: eight NICs carry 320 GB/s, NVLink's 160 limit.
+  const CollectivePath neighbours =
+      path(cost().paths(Collective::all_gather, four_nodes), CollectiveAlgorithm::ring, CollectiveProtocol::simple);
+  EXPECT_NEAR(neighbours.seconds_per_byte, 31.0 / 32 / 160e9, 1e-20);
+  // Tree: 8.4 + 2 * (7 * 4 + 2 * 14) us; inner GPUs send the buffer twice over NVLink at 92 %.
+  const CollectivePath tree =
+      path(cost().paths(Collective::all_reduce, four_nodes), CollectiveAlgorithm::tree, CollectiveProtocol::simple);
+  EXPECT_NEAR(tree.latency, 120.4e-6, 1e-12);
+  EXPECT_NEAR(tree.seconds_per_byte, 2 / (160e9 * 0.92), 1e-20);
+  // All-to-all: 24 of 32 parts leave by the own NIC. A message between nodes has one NIC.
+  const Bytes large(1e9);
+  EXPECT_NEAR(cost().time(Collective::all_to_all, four_nodes, large), 22.4e-6 + 0.75e9 / 40e9, 1e-12);
+  EXPECT_NEAR(cost().time(Collective::send_recv, spread, large), 22.4e-6 + 1e9 / 40e9, 1e-12);
+}
+
+TEST(Collectives, SumsInTheSwitch) {
+  // 25 us, and 0.708 of 160 GB/s: faster than the ring's 160 / 1.75 for large buffers.
+  const CollectiveCost with = cost("generic-datasheet");
+  const CollectivePath nvls =
+      path(with.paths(Collective::all_reduce, one_node), CollectiveAlgorithm::nvls, CollectiveProtocol::simple);
+  EXPECT_NEAR(nvls.latency, 25e-6, 1e-12);
+  EXPECT_NEAR(nvls.seconds_per_byte, 1 / (160e9 * 0.708), 1e-20);
+  EXPECT_EQ(with.fastest(Collective::all_reduce, one_node, Bytes(1e9)).algorithm, CollectiveAlgorithm::nvls);
+  EXPECT_EQ(cost().fastest(Collective::all_reduce, one_node, Bytes(1e9)).algorithm, CollectiveAlgorithm::ring);
+}
+
+TEST(Collectives, OnlyWhereTheSwitchCan) {
+  // NVSwitch sums from Hopper on; Ampere's does not, and neither do meshes.
+  for (const char* name : {"a100-datasheet", "mi300x-datasheet", "mi325x-datasheet", "mi355x-datasheet"})
+    for (const CollectivePath& p : cost(name).paths(Collective::all_reduce, one_node))
+      EXPECT_NE(p.algorithm, CollectiveAlgorithm::nvls) << name;
+  // LL of four A100 nodes stops at 19 GB/s.
+  const CollectivePath ampere = path(cost("a100-datasheet").paths(Collective::all_gather, four_nodes),
+                                     CollectiveAlgorithm::ring, CollectiveProtocol::ll);
+  EXPECT_NEAR(ampere.seconds_per_byte, 31.0 / 32 / 19e9, 1e-18);
+}
+
+TEST(Collectives, ProtocolFollowsTheSize) {
+  EXPECT_EQ(cost().fastest(Collective::all_gather, one_node, Bytes(1024)).protocol, CollectiveProtocol::ll);
+  EXPECT_EQ(cost().fastest(Collective::all_gather, one_node, Bytes(1e9)).protocol, CollectiveProtocol::simple);
+}
+
+TEST(Collectives, OneRankTakesNoTime) {
+  for (const Collective collective : every_collective) EXPECT_EQ(cost().time(collective, {1, 1}, Bytes(1e9)), 0);
+}
+
+TEST(Collectives, Hierarchical) {
+  const CollectiveCost c = cost();
+  const Bytes bytes(1e9);
+  EXPECT_DOUBLE_EQ(c.hierarchical_all_reduce(four_nodes, bytes),
+                   c.time(Collective::reduce_scatter, one_node, bytes) +
+                       c.time(Collective::all_reduce, {4, 1}, Bytes(1e9 / 8)) +
+                       c.time(Collective::all_gather, one_node, bytes));
+  // On one node the middle part falls away.
+  EXPECT_DOUBLE_EQ(c.hierarchical_all_reduce(one_node, bytes), c.time(Collective::reduce_scatter, one_node, bytes) +
+                                                                   c.time(Collective::all_gather, one_node, bytes));
+}
+
+TEST(Collectives, GroupsByStride) {
+  // Every 64th GPU: one per node. Every second: four per node. Fewer ranks than a node has GPUs: all on one.
+  EXPECT_EQ(CollectiveGroup::strided(32, 64, 8).ranks_per_node, 1);
+  EXPECT_EQ(CollectiveGroup::strided(32, 2, 8).ranks_per_node, 4);
+  EXPECT_EQ(CollectiveGroup::strided(32, 2, 8).nodes(), 8);
+  EXPECT_EQ(CollectiveGroup::strided(4, 1, 8).nodes(), 1);
+}
+
+TEST(Collectives, NamesAreKnown) {
+  for (const Collective collective : every_collective)
+    EXPECT_EQ(parse_collective(to_string(collective)).value(), collective);
+  const auto wrong = parse_collective("all_reduse");
+  ASSERT_FALSE(wrong);
+  EXPECT_NE(wrong.error().hint.find("did you mean 'all_reduce'?"), std::string::npos);
+}
+
+// The laws hold for every profile, collective and group.
+class CollectiveLaws : public testing::TestWithParam<std::string> {};
+
+// Per byte of the buffer, what a GPU must at least send: an all-reduce in the switch once, without one 2 (n-1)/n.
+double least_sent(Collective collective, const CollectiveGroup& group, CollectiveAlgorithm algorithm) {
+  return algorithm == CollectiveAlgorithm::nvls ? 1 : bus_factor(collective, group.ranks);
+}
+
+TEST_P(CollectiveLaws, NothingIsFasterThanTheLinks) {
+  const CollectiveCost c = cost(GetParam());
+  for (const Collective collective : every_collective)
+    for (const CollectiveGroup& group : {CollectiveGroup{2, 2}, one_node, four_nodes, spread})
+      for (const CollectivePath& p : c.paths(collective, group)) {
+        const double line = group.ranks_per_node > 1 ? 200e9 : 50e9;
+        EXPECT_GT(p.seconds(Bytes(0)), 0);
+        // Bus bandwidth: bytes on a link over time.
+        EXPECT_LE(least_sent(collective, group, p.algorithm) / p.seconds_per_byte, line)
+            << to_string(collective) << ' ' << to_string(p.algorithm) << ' ' << to_string(p.protocol);
+      }
+}
+
+TEST_P(CollectiveLaws, MoreBytesAndMoreRanksTakeLonger) {
+  const CollectiveCost c = cost(GetParam());
+  for (const Collective collective : every_collective)
+    for (const std::int64_t on_node : {1, 2, 4, 8})
+      for (const Bytes bytes : sizes()) {
+        double before = 0;
+        for (std::int64_t nodes = 1; nodes <= 256; nodes *= 2) {
+          const CollectiveGroup group{nodes * on_node, on_node};
+          const double now = c.time(collective, group, bytes);
+          EXPECT_GE(now, before) << to_string(collective) << ' ' << bytes.value() << " B, " << group.ranks;
+          if (group.ranks > 1) {
+            EXPECT_GT(c.time(collective, group, bytes + Bytes(1)), now);
+          }
+          before = now;
+        }
+        if (on_node > 1) {
+          EXPECT_GE(c.time(collective, {on_node, on_node}, bytes),
+                    c.time(collective, {on_node / 2, on_node / 2}, bytes));
+        }
+      }
+}
+
+TEST_P(CollectiveLaws, ASlowerNicNeverHelpsAndShowsWhereItBinds) {
+  const CollectiveCost fast = cost(GetParam(), 50), slow = cost(GetParam(), 25);
+  for (const Collective collective : every_collective)
+    for (const Bytes bytes : sizes()) {
+      EXPECT_EQ(slow.time(collective, one_node, bytes), fast.time(collective, one_node, bytes));
+      EXPECT_GE(slow.time(collective, four_nodes, bytes), fast.time(collective, four_nodes, bytes));
+      // One NIC per member binds unless the protocol or the latency does: half the rate, twice the time of the bytes.
+      EXPECT_GE(slow.time(collective, spread, bytes), fast.time(collective, spread, bytes));
+    }
+  for (const Collective collective : every_collective) {
+    const double latency = fast.fastest(collective, spread, Bytes(1e10)).latency;
+    EXPECT_NEAR(
+        (slow.time(collective, spread, Bytes(1e10)) - latency) / (fast.time(collective, spread, Bytes(1e10)) - latency),
+        2, 1e-9)
+        << to_string(collective);
+  }
+}
+
+TEST_P(CollectiveLaws, RingAllReduceIsReduceScatterAndAllGather) {
+  const CollectiveCost c = cost(GetParam());
+  for (const CollectiveGroup& group : {one_node, four_nodes, spread})
+    for (const CollectiveProtocol protocol :
+         {CollectiveProtocol::ll, CollectiveProtocol::ll128, CollectiveProtocol::simple}) {
+      const auto ring = [&](Collective collective) {
+        return path(c.paths(collective, group), CollectiveAlgorithm::ring, protocol);
+      };
+      const CollectivePath both = ring(Collective::all_reduce), scatter = ring(Collective::reduce_scatter),
+                           gather = ring(Collective::all_gather);
+      EXPECT_NEAR(both.seconds_per_byte / (scatter.seconds_per_byte + gather.seconds_per_byte), 1, 1e-12);
+      // The halves start twice.
+      EXPECT_LE(both.latency, scatter.latency + gather.latency);
+      EXPECT_GT(2 * both.latency, scatter.latency + gather.latency);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Profiles, CollectiveLaws,
+                         testing::Values("h800-datasheet", "h800", "generic-datasheet", "a100-datasheet",
+                                         "b200-datasheet"),
+                         [](const auto& instance) {
+                           std::string name = instance.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace plumbline::model

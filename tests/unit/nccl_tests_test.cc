@@ -1,0 +1,89 @@
+#include "calibrate/nccl_tests.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace plumbline::calibrate {
+namespace {
+
+const std::string heading =
+    "# nThread 1 nGpus 2 minBytes 8 maxBytes 16 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1\n"
+    "#\n"
+    "# Using devices\n"
+    "#  Rank  0 Group  0 Pid   7 on    host-1 device  0 [0x1b] NVIDIA H100 80GB HBM3\n"
+    "#  Rank  1 Group  0 Pid   8 on    host-2 device  0 [0x1b] NVIDIA H100 80GB HBM3\n"
+    "#\n"
+    "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw "
+    "#wrong\n";
+const std::string footer = "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 1.5\n";
+// 1 MiB in 50 us: 20.97 GB/s.
+const std::string rows =
+    "           0             0     float     sum      -1     5.00    0.00    0.00      0     5.00    0.00    0.00     "
+    " 0\n"
+    "     1048576        262144     float     sum      -1    50.00   20.97   20.97      0    40.00   26.21   26.21    "
+    "N/A\n";
+
+model::Result<Measurements> parse(const std::string& text) { return parse_nccl_tests(text, "all.txt"); }
+
+std::string error_of(const std::string& text) {
+  const auto parsed = parse(text);
+  return parsed ? "" : to_string(parsed.error());
+}
+
+TEST(NcclTests, RowsBecomeMeasurements) {
+  const auto parsed = parse(heading + rows + footer);
+  ASSERT_TRUE(parsed) << to_string(parsed.error());
+  ASSERT_EQ(parsed->values.size(), 2u);  // the row of 0 bytes is left out
+  const Measurement& out = parsed->values[0];
+  EXPECT_EQ(out.op, "all_reduce");
+  EXPECT_EQ(out.device, "NVIDIA H100 80GB HBM3");
+  EXPECT_EQ(out.format, "fp32");
+  EXPECT_EQ(out.variant, "out_of_place");
+  EXPECT_EQ(out.shape, (Shape{{"bytes", 1048576}, {"ranks", 2}, {"nodes", 2}}));
+  EXPECT_DOUBLE_EQ(out.time.p50, 50e-6);
+  EXPECT_EQ(parsed->values[1].variant, "in_place");
+  EXPECT_DOUBLE_EQ(parsed->values[1].time.p50, 40e-6);
+}
+
+TEST(NcclTests, WhatIsWrittenIsReadAgain) {
+  const auto parsed = parse("# nccl-tests version 2.17.6 nccl-headers=22809\n" + heading + rows);
+  ASSERT_TRUE(parsed);
+  for (const auto& [text, path] : {std::pair{to_csv(*parsed), "m.csv"}, std::pair{to_jsonl(*parsed), "m.jsonl"}}) {
+    const auto read = parse_measurements(text, path, {});
+    ASSERT_TRUE(read) << to_string(read.error());
+    ASSERT_EQ(read->values.size(), 2u);
+    EXPECT_EQ(read->values[0].source, "nccl-tests 2.17.6");
+    EXPECT_EQ(read->values[0].shape, parsed->values[0].shape);
+    EXPECT_DOUBLE_EQ(read->values[0].time.p50, 50e-6);
+  }
+}
+
+TEST(NcclTests, TheCollectiveFollowsFromTheColumnsOrTheHeading) {
+  const auto op = [](const std::string& text) {
+    const auto parsed = parse(heading + text);
+    return parsed ? parsed->values[0].op : to_string(parsed.error());
+  };
+  const std::string tail = "    50.00   20.97   20.97      0\n";
+  EXPECT_EQ(op("1048576 131072 float sum -1" + tail), "reduce_scatter");
+  EXPECT_EQ(op("1048576 262144 float none 0" + tail), "broadcast");
+  const std::string gather = "1048576 131072 float none -1" + tail;
+  EXPECT_NE(op(gather).find("the columns do not tell the collective"), std::string::npos);
+  EXPECT_EQ(op("# Collective test starting: all_gather_perf\n" + gather), "all_gather");
+  EXPECT_EQ(op("# Collective test starting: alltoall_perf\n" + gather), "all_to_all");
+  EXPECT_NE(op("# Collective test starting: hypercube_perf\n" + gather).find("unknown collective 'hypercube'"),
+            std::string::npos);
+}
+
+TEST(NcclTests, WhatIsRefused) {
+  EXPECT_NE(error_of("").find("all.txt: no row"), std::string::npos);
+  EXPECT_NE(error_of(rows).find("all.txt:1: no line of the heading names ranks"), std::string::npos);
+  EXPECT_NE(error_of(heading + "1048576 262144 float sum -1 50.00\n").find("all.txt:8: 6 columns"), std::string::npos);
+  EXPECT_NE(error_of(heading + "1048576 262144 float sum -1 50.00 2.10 2.10 0\n").find("size over time is 20.97"),
+            std::string::npos);
+  EXPECT_NE(error_of(heading + "1048576 262144 float sum -1 x 20.97 20.97 0\n").find("'x' is no time"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace plumbline::calibrate

@@ -1,0 +1,123 @@
+#include "topologies/nccl_topology.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "tests/support/inputs.h"
+#include "tests/support/temporary_directory.h"
+#include "topologies/topology.h"
+
+namespace plumbline::topologies {
+namespace {
+
+using model::ErrorKind;
+using tests::TemporaryDirectory;
+
+std::string gpu(const std::string& bus, const std::string& inside, const std::string& attributes = "sm=\"90\"",
+                const std::string& device = "0x2330") {
+  return "<pci busid=\"" + bus + "\" device=\"" + device +
+         "\" link_speed=\"32.0 GT/s PCIe\" link_width=\"16\">\n<gpu " + attributes + ">\n" + inside +
+         "</gpu>\n</pci>\n";
+}
+
+std::string nic(const std::string& name, const std::string& speed) {
+  return "<pci><nic><net name=\"" + name + "\" speed=\"" + speed + "\"/></nic></pci>\n";
+}
+
+std::string link(const std::string& target, int count, const std::string& element = "nvlink") {
+  const std::string kind = target == "switch" ? "0x068000" : "0x030200";
+  return "<" + element + " target=\"" + target + "\" count=\"" + std::to_string(count) + "\" tclass=\"" + kind +
+         "\"/>\n";
+}
+
+std::string dump(const std::string& inside) {
+  return "<system version=\"1\">\n<cpu>\n" + inside + "</cpu>\n</system>\n";
+}
+
+// Imports, writes the result beside the dump and loads it as any other topology.
+Topology loaded(const std::string& xml, std::size_t notes) {
+  const TemporaryDirectory folder;
+  const auto imported = import_nccl_topology(folder.write("node.xml", xml).string());
+  EXPECT_TRUE(imported) << to_string(imported.error());
+  EXPECT_EQ(imported->notes.size(), notes);
+  const auto topology =
+      load_topology(folder.write("node.toml", imported->toml).string(), tests::shipped("topologies/devices"), {});
+  EXPECT_TRUE(topology) << to_string(topology.error());
+  return *topology;
+}
+
+TEST(NcclTopology, LinksToSwitches) {
+  const std::string links = link("switch", 9) + link("switch", 9);
+  const Topology topology =
+      loaded(dump(gpu("0:1", links) + gpu("0:2", links) + nic("a", "400000") + nic("b", "400000")), 1);
+  EXPECT_EQ(topology.fabric.interconnect, Interconnect::switched);
+  EXPECT_EQ(topology.fabric.gpus_per_node, 2);
+  EXPECT_DOUBLE_EQ(topology.fabric.gpu_bandwidth, 18 * 25e9);
+  EXPECT_EQ(topology.fabric.nics, 2);
+  EXPECT_DOUBLE_EQ(topology.fabric.nic_bandwidth, 50e9);
+  EXPECT_EQ(topology.cluster.device.name, "h100-sxm");
+}
+
+TEST(NcclTopology, AMeshOfInfinityFabric) {
+  const std::string gcn = "sm=\"94\" gcn=\"942\"";
+  const auto mesh_gpu = [&](const std::string& own, const std::string& one, const std::string& two) {
+    return gpu(own, link(one, 1, "xgmi") + link(two, 1, "xgmi"), gcn, "0x74a1");
+  };
+  const Topology topology =
+      loaded(dump(mesh_gpu("1", "2", "3") + mesh_gpu("2", "1", "3") + mesh_gpu("3", "1", "2")), 1);  // no NIC
+  EXPECT_EQ(topology.fabric.interconnect, Interconnect::mesh);
+  EXPECT_DOUBLE_EQ(topology.fabric.peer_bandwidth(), 64e9);
+  EXPECT_EQ(topology.fabric.layers, 0);
+  EXPECT_EQ(topology.cluster.device.name, "mi300x");
+}
+
+TEST(NcclTopology, WithoutLinksOverPcie) {
+  // 32 GT/s on 16 lanes; the notes: PCIe, the NIC that is left out, the network.
+  const Topology topology = loaded(dump(gpu("1", "") + gpu("2", "") + nic("a", "200000") + nic("b", "25000")), 3);
+  EXPECT_DOUBLE_EQ(topology.fabric.gpu_bandwidth, 64e9);
+  EXPECT_EQ(topology.fabric.nics, 1);
+}
+
+TEST(NcclTopology, MoreNicsThanGpusAreDealtEvenly) {
+  const std::string links = link("switch", 18);
+  const Topology topology =
+      loaded(dump(gpu("1", links) + gpu("2", links) + nic("a", "200000") + nic("b", "200000") + nic("c", "200000")), 2);
+  EXPECT_EQ(topology.fabric.nics, 2);
+}
+
+TEST(NcclTopology, WhatIsNotKnownIsSaid) {
+  const TemporaryDirectory folder;
+  const std::string links = link("switch", 18) + "<odd/>\n";
+  const std::string xml = dump("<fan/>\n" + gpu("1", links, "sm=\"90\"", "0xffff"));
+  const auto imported = import_nccl_topology(folder.write("node.xml", xml).string());
+  ASSERT_TRUE(imported) << to_string(imported.error());
+  ASSERT_EQ(imported->notes.size(), 4u);
+  EXPECT_NE(imported->notes[0].find("h100-sxm is assumed"), std::string::npos);
+  EXPECT_NE(imported->notes[1].find("no NIC"), std::string::npos);
+  EXPECT_NE(imported->notes[2].find("'fan', first on line 3"), std::string::npos);
+  EXPECT_NE(imported->notes[3].find("'odd', first on line 7"), std::string::npos);
+}
+
+TEST(NcclTopology, WrongFiles) {
+  const TemporaryDirectory folder;
+  const auto expect = [&](const std::string& xml, int line, const std::string& key, const char* says) {
+    const std::string path = folder.write("node.xml", xml).string();
+    const auto imported = import_nccl_topology(path);
+    ASSERT_FALSE(imported) << says;
+    tests::expect_error(imported.error(), ErrorKind::input, path, line, key, says);
+  };
+  expect("<system>\n<cpu>\n</system>\n", 3, "", "broken XML");
+  expect("<graphs/>\n", 0, "", "no element 'system'");
+  expect(dump(""), 0, "", "has no GPU");
+  expect(dump(gpu("1", "", "dev=\"0\"")), 4, "gpu.sm", "'' is not a number above 0");
+  expect(dump(gpu("1", link("switch", 0))), 5, "nvlink.count", "'0' is not a number above 0");
+  expect(dump(gpu("1", "") + nic("a", "fast")), 7, "net.speed", "'fast'");
+  expect(dump(gpu("1", link("switch", 4)) + gpu("2", link("switch", 2))), 9, "", "differs from the first, on line 4");
+  expect(dump(gpu("1", link("switch", 4), "sm=\"50\"")), 4, "", "links of sm50");
+  expect(dump(gpu("1", link("2", 1)) + gpu("2", link("1", 1)) + gpu("3", link("1", 1))), 4, "", "neither by switches");
+}
+
+}  // namespace
+}  // namespace plumbline::topologies

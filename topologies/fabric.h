@@ -1,0 +1,117 @@
+// The links of a cluster and the way between any two of its GPUs, computed from the wiring rules: no tables, so
+// 16,384 GPUs take a fraction of a second.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/error.h"
+#include "topologies/fabric_shape.h"
+
+namespace plumbline::topologies {
+
+// Every link has one direction; a cable is two of them.
+enum class LinkKind {
+  gpu_up,      // a GPU to the switch of its node
+  gpu_down,    // back
+  mesh,        // a GPU to another one of its node
+  nic_up,      // a NIC to its leaf
+  nic_down,    // back
+  leaf_up,     // a leaf to a spine
+  leaf_down,   // back
+  spine_up,    // a spine to a core switch
+  spine_down,  // back
+};
+std::string_view to_string(LinkKind kind);
+
+struct Link {
+  std::string name;  // "node3.gpu5.up", "plane0.leaf1.spine7.down"
+  LinkKind kind = LinkKind::gpu_up;
+  double bandwidth = 0;  // B/s
+  double latency = 0;    // s, of the link and of the switch or NIC at its end
+};
+
+using LinkId = std::uint32_t;
+
+// GPUs are numbered node by node; the last node may be partly filled. Links between nodes exist only where there are
+// two nodes, and spines and cores only where a plane has several leaves and pods. A leaf that is not full is cabled
+// to as few spines as keep its oversubscription. Several NICs of one GPU count as one of their joint bandwidth.
+class Fabric {
+ public:
+  // A shape that find_fault() objects to is an input error; more GPUs than its wiring allows is infeasible.
+  static model::Result<Fabric> make(const FabricShape& shape, std::int64_t gpus);
+
+  const FabricShape& shape() const { return shape_; }
+  std::int64_t gpus() const { return gpus_; }
+  std::int64_t gpus_per_node() const { return shape_.gpus_per_node; }
+  std::int64_t nodes() const { return nodes_; }
+  const std::vector<Link>& links() const { return links_; }
+  const Link& link(LinkId id) const { return links_[id]; }
+
+  std::int64_t node(std::int64_t gpu) const { return gpu / shape_.gpus_per_node; }
+  std::int64_t index_in_node(std::int64_t gpu) const { return gpu % shape_.gpus_per_node; }
+  std::int64_t rail(std::int64_t gpu) const { return port(gpu) % shape_.rails; }
+  std::int64_t plane(std::int64_t gpu) const { return rail(gpu) / rails_per_plane_; }
+  // The leaf switch of the GPU's NIC, numbered over all planes.
+  std::int64_t leaf(std::int64_t gpu) const;
+
+  // Of the GPU's NIC, which other GPUs may share; only where there are two nodes.
+  LinkId nic_up(std::int64_t gpu) const;
+  LinkId nic_down(std::int64_t gpu) const { return nic_up(gpu) + 1; }
+  // The leaves of a pod share spines; pods are numbered over all planes.
+  std::int64_t pod_of_leaf(std::int64_t leaf) const {
+    return leaf / leaves_per_plane_ * pods_ + leaf % leaves_per_plane_ / leaves_per_pod_;
+  }
+
+  // Switches that are there.
+  std::int64_t leaves() const { return shape_.planes * leaves_per_plane_; }
+  std::int64_t pods() const { return shape_.planes * pods_; }  // 0 where no leaf has a spine
+  std::int64_t spines() const { return shape_.planes * pods_ * spines_; }
+  std::int64_t cores() const { return shape_.planes * spines_ * cores_; }
+
+  // Appends the directed links from GPU a to GPU b in their order; nothing when a is b.
+  // Inside a node: up and down, or the mesh link. Between nodes of one network: the NIC of a, up as far as needed,
+  // down to the NIC of b; the spine and the core are chosen by the number of the destination's NIC (D-mod-k), as
+  // static routing of InfiniBand does. Where the NICs of a and b are on networks that are not connected (planes, or
+  // rails of a single layer of leaves), first over the node to the GPU with b's index, or, where a partly filled node
+  // has none, out by a's own NIC and over the node of b.
+  void route(std::int64_t a, std::int64_t b, std::vector<LinkId>& out) const;
+
+  // Sum of the latencies and smallest of the bandwidths on the way; 0 and infinity when a is b.
+  double route_latency(std::int64_t a, std::int64_t b) const;
+  double route_bandwidth(std::int64_t a, std::int64_t b) const;
+
+ private:
+  Fabric() = default;
+  void lay_out();
+  void add_node_links();
+  void add_nic_links();
+  void add_switch_links();
+  double port_bandwidth() const;  // of all NICs of one GPU
+
+  std::int64_t port(std::int64_t gpu) const { return index_in_node(gpu) * ports_ / shape_.gpus_per_node; }
+  std::int64_t network(std::int64_t gpu) const { return shape_.layers == 1 ? rail(gpu) : plane(gpu); }
+  std::int64_t gpus_in(std::int64_t node) const;
+  std::int64_t nic_number(std::int64_t gpu) const;                // of the GPU's NIC in its plane, counted leaf by leaf
+  LinkId leaf_link(std::int64_t leaf, std::int64_t spine) const;  // up; down is the next one, as below
+  LinkId spine_link(std::int64_t pod, std::int64_t spine, std::int64_t core) const;
+  void route_in_node(std::int64_t a, std::int64_t b, std::vector<LinkId>& out) const;
+  void route_in_network(std::int64_t a, std::int64_t b, std::vector<LinkId>& out) const;
+
+  FabricShape shape_;
+  std::vector<Link> links_;
+  std::int64_t gpus_ = 0, nodes_ = 0;
+  std::int64_t ports_ = 1;  // NICs of a node, those of one GPU counted as one
+  std::int64_t rails_per_plane_ = 1;
+  std::int64_t nodes_per_leaf_ = 1;  // nodes on one leaf of each rail, in the fullest group
+  std::int64_t nics_per_leaf_ = 1;   // on the fullest leaf
+  std::int64_t leaves_per_plane_ = 0, leaves_per_pod_ = 1;
+  std::int64_t pods_ = 0;    // of one plane: leaves that share spines
+  std::int64_t spines_ = 0;  // of one pod
+  std::int64_t cores_ = 0;   // above each of a pod's spines
+  std::int64_t first_nic_link_ = 0, first_leaf_link_ = 0, first_spine_link_ = 0;
+};
+
+}  // namespace plumbline::topologies

@@ -1,0 +1,225 @@
+#include "topologies/nccl_topology.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+
+#include "topologies/detail/nccl_dump.h"
+
+namespace plumbline::topologies {
+namespace {
+
+using model::Error;
+using model::ErrorKind;
+
+// Line rate of one link, GB/s per direction.
+struct LinkRate {
+  std::string_view architecture;
+  double rate;
+  std::string_view source;
+};
+constexpr std::array link_rates = {
+    LinkRate{"sm60", 20, "NVLink 1"},
+    LinkRate{"sm70", 25, "NVLink 2"},
+    LinkRate{"sm80", 25, "NVLink 3"},
+    LinkRate{"sm90", 25, "NVLink 4"},
+    LinkRate{"sm100", 50, "NVLink 5"},
+    LinkRate{"sm103", 50, "NVLink 5"},
+    LinkRate{"gfx942", 64, "Infinity Fabric of the MI300"},
+    LinkRate{"gfx950", 76.5, "Infinity Fabric of the MI355X"},
+};
+
+// What is known about a GPU by its PCI device, else by its architecture alone.
+struct KnownGpu {
+  std::string_view mark, device, profile;
+};
+constexpr std::array known_gpus = {
+    KnownGpu{"0x20b2", "a100-sxm", "a100-datasheet"},    KnownGpu{"0x2324", "h800-sxm", "h800"},
+    KnownGpu{"0x2329", "h20-sxm", "h20-datasheet"},      KnownGpu{"0x2330", "h100-sxm", "generic-datasheet"},
+    KnownGpu{"0x2335", "h200-sxm", "generic-datasheet"}, KnownGpu{"0x2901", "b200-sxm", "b200-datasheet"},
+    KnownGpu{"0x74a1", "mi300x", "mi300x-datasheet"},    KnownGpu{"0x74a5", "mi325x", "mi325x-datasheet"},
+    KnownGpu{"sm80", "a100-sxm", "a100-datasheet"},      KnownGpu{"sm90", "h100-sxm", "generic-datasheet"},
+    KnownGpu{"sm100", "b200-sxm", "b200-datasheet"},     KnownGpu{"gfx942", "mi300x", "mi300x-datasheet"},
+    KnownGpu{"gfx950", "mi355x", "mi355x-datasheet"},
+};
+
+Error fault(const std::string& path, int line, std::string message, std::string hint) {
+  return Error{ErrorKind::input, std::move(message), path, line, "", std::move(hint)};
+}
+
+std::string entry(std::string_view key, double value, std::string_view unit, std::string_view kind,
+                  std::string_view source) {
+  return fmt::format("{} = {{ value = {:g}, unit = \"{}\", kind = \"{}\", source = \"{}\" }}\n", key, value, unit, kind,
+                     source);
+}
+
+class Importer {
+ public:
+  Importer(const std::string& path, const NcclDump& dump) : path_(path), dump_(dump) {}
+
+  model::Result<ImportedTopology> run() {
+    if (dump_.gpus.empty()) return tl::unexpected(fault(path_, 0, "has no GPU", ""));
+    write_head();
+    if (auto error = write_node_links()) return tl::unexpected(*error);
+    write_nics();
+    write_rest();
+    for (const auto& [name, line] : dump_.unknown)
+      result_.notes.push_back(fmt::format("unknown element '{}', first on line {}: left out", name, line));
+    return std::move(result_);
+  }
+
+ private:
+  const DumpedGpu& first() const { return dump_.gpus.front(); }
+
+  const KnownGpu& known_gpu() {
+    auto found = std::ranges::find(known_gpus, first().pci_device, &KnownGpu::mark);
+    if (found != known_gpus.end()) return *found;
+    found = std::ranges::find(known_gpus, first().architecture, &KnownGpu::mark);
+    if (found == known_gpus.end()) found = std::ranges::find(known_gpus, "sm90", &KnownGpu::mark);
+    result_.notes.push_back(
+        fmt::format("PCI device '{}' of {} is not known: {} is assumed, check the keys device and "
+                    "default_profile",
+                    first().pci_device, first().architecture, found->device));
+    return *found;
+  }
+
+  void write_head() {
+    const std::string name = std::filesystem::path(path_).stem().string();
+    const KnownGpu& gpu = known_gpu();
+    result_.toml = fmt::format(
+        "# From a topology dump of NCCL. Entries of kind \"assumed\" are not in the dump: correct them.\n"
+        "name = \"{0}\"\ndescription = \"imported from a topology dump of NCCL\"\ndevice = \"{1}\"\n"
+        "default_profile = \"{2}\"\n\n[node]\n",
+        name, gpu.device, gpu.profile);
+  }
+
+  std::optional<Error> check_alike() const {
+    for (const DumpedGpu& gpu : dump_.gpus) {
+      const bool alike = gpu.architecture == first().architecture &&
+                         gpu.links_to_switches == first().links_to_switches &&
+                         gpu.peers.empty() == first().peers.empty();
+      if (!alike)
+        return fault(path_, gpu.line, fmt::format("this GPU differs from the first, on line {}", first().line),
+                     "nodes of unlike GPUs cannot be described");
+    }
+    return std::nullopt;
+  }
+
+  // One link count to every other GPU, for all of them.
+  bool is_mesh() const {
+    const int count = first().peers.begin()->second;
+    return std::ranges::all_of(dump_.gpus, [&](const DumpedGpu& gpu) {
+      return gpu.peers.size() + 1 == dump_.gpus.size() && std::ranges::all_of(dump_.gpus, [&](const DumpedGpu& peer) {
+               const auto link = gpu.peers.find(peer.bus);
+               return peer.bus == gpu.bus || (link != gpu.peers.end() && link->second == count);
+             });
+    });
+  }
+
+  void write_interconnect(std::string_view interconnect, std::string_view key, double rate, std::string_view kind,
+                          std::string_view source) {
+    result_.toml += fmt::format("interconnect = \"{}\"\n", interconnect);
+    result_.toml += entry("gpus", static_cast<double>(dump_.gpus.size()), "1", "measured", "NCCL topology dump");
+    result_.toml += entry(key, rate, "GB/s", kind, source);
+  }
+
+  std::optional<Error> write_node_links() {
+    if (auto error = check_alike()) return error;
+    if (first().peers.empty()) return write_pci_links();
+    const auto rate = std::ranges::find(link_rates, first().architecture, &LinkRate::architecture);
+    if (rate == link_rates.end())
+      return fault(path_, first().line, fmt::format("the rate of the links of {} is not known", first().architecture),
+                   "known: sm60, sm70, sm80, sm90, sm100, sm103, gfx942, gfx950");
+    if (first().links_to_switches > 0) {
+      write_interconnect("switch", "gpu_bandwidth", first().links_to_switches * rate->rate, "datasheet",
+                         fmt::format("{} links in the NCCL topology dump, {:g} GB/s each: {}",
+                                     first().links_to_switches, rate->rate, rate->source));
+      return std::nullopt;
+    }
+    if (!is_mesh())
+      return fault(path_, first().line, "the GPUs are linked neither by switches nor all with each other",
+                   "write node.interconnect and its rate by hand, see docs/topologies.md");
+    const int links = first().peers.begin()->second;
+    write_interconnect("mesh", "peer_bandwidth", links * rate->rate, "datasheet",
+                       fmt::format("{} links to each GPU in the NCCL topology dump, {:g} GB/s each: {}", links,
+                                   rate->rate, rate->source));
+    return std::nullopt;
+  }
+
+  std::optional<Error> write_pci_links() {
+    if (first().pci_bandwidth <= 0)
+      return fault(path_, first().line, "neither links between GPUs nor the speed of their PCI bus is given",
+                   "dump the topology on the machine itself");
+    result_.notes.emplace_back("no links between GPUs: they speak over PCIe, as if each had its own port to a switch");
+    write_interconnect("switch", "gpu_bandwidth", first().pci_bandwidth / 1e9, "datasheet",
+                       "PCIe lanes times transfer rate in the NCCL topology dump");
+    return std::nullopt;
+  }
+
+  void write_nics() {
+    double fastest = 0;
+    for (const DumpedNic& nic : dump_.nics) fastest = std::max(fastest, nic.speed_gbps);
+    const auto gpus = static_cast<std::int64_t>(dump_.gpus.size());
+    for (const DumpedNic& nic : dump_.nics) {
+      if (nic.speed_gbps == fastest)
+        ++nics_;
+      else
+        result_.notes.push_back(
+            fmt::format("NIC {} of {:g} Gb/s is slower than others: left out", nic.name, nic.speed_gbps));
+    }
+    if (nics_ == 0) {
+      result_.notes.emplace_back("no NIC: written as a node without a network");
+      return;
+    }
+    std::string_view kind = "measured";
+    if (nics_ > gpus && nics_ % gpus != 0) {
+      result_.notes.push_back(fmt::format("{} NICs of {:g} Gb/s for {} GPUs: {} are taken, the same number for each",
+                                          nics_, fastest, gpus, nics_ / gpus * gpus));
+      nics_ = nics_ / gpus * gpus;
+      kind = "assumed";
+    }
+    result_.toml += entry("nics", static_cast<double>(nics_), "1", kind, "NCCL topology dump");
+    result_.toml += entry("nic_bandwidth", fastest, "Gb/s", "measured", "NCCL topology dump: speed of the port");
+  }
+
+  void write_rest() {
+    constexpr std::string_view missing = "not in the dump";
+    constexpr std::string_view latency = "not in the dump; arXiv 2505.09343 Table 5, H800 with InfiniBand";
+    std::string& out = result_.toml;
+    out += "\n[fabric]\n";
+    if (nics_ == 0) {
+      out += entry("layers", 0, "1", "assumed", "no NIC in the dump");
+    } else {
+      const std::int64_t rails = std::min(nics_, static_cast<std::int64_t>(dump_.gpus.size()));
+      out += "# A dump ends at the NICs: everything here is assumed.\n";
+      out += entry("planes", 1, "1", "assumed", missing) +
+             entry("rails", static_cast<double>(rails), "1", "assumed", missing);
+      out += entry("layers", 2, "1", "assumed", missing) + entry("switch_ports", 64, "1", "assumed", missing);
+      out += entry("oversubscription", 1, "1", "assumed", missing);
+      result_.notes.emplace_back("the network beyond the NICs is not in the dump: [fabric] is assumed");
+    }
+    out += "\n[latency]\n" + entry("node", 3.33, "us", "assumed", latency);
+    if (nics_ > 0)
+      out += entry("nic", 1.175, "us", "assumed", latency) + entry("switch", 0.45, "us", "assumed", latency);
+  }
+
+  const std::string& path_;
+  const NcclDump& dump_;
+  ImportedTopology result_;
+  std::int64_t nics_ = 0;
+};
+
+}  // namespace
+
+model::Result<ImportedTopology> import_nccl_topology(const std::string& path) {
+  const auto dump = read_nccl_dump(path);
+  if (!dump) return tl::unexpected(dump.error());
+  return Importer(path, *dump).run();
+}
+
+}  // namespace plumbline::topologies

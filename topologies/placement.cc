@@ -1,0 +1,134 @@
+#include "topologies/placement.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "model/random.h"
+#include "model/text_file.h"
+
+namespace plumbline::topologies {
+namespace {
+
+using model::Error;
+using model::ErrorKind;
+using Gpus = std::vector<std::int64_t>;
+
+constexpr std::string_view key = "cluster.placement";
+
+Error rule_error(std::string message, std::string hint) {
+  return Error{ErrorKind::input, std::move(message), "", 0, std::string(key), std::move(hint)};
+}
+
+template <class Integer>
+std::optional<Integer> integer(std::string_view text) {
+  Integer value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+Gpus striped(std::int64_t gpus, std::int64_t gpus_per_node) {
+  Gpus order;
+  for (std::int64_t index = 0; index < gpus_per_node; ++index)
+    for (std::int64_t gpu = index; gpu < gpus; gpu += gpus_per_node) order.push_back(gpu);
+  return order;
+}
+
+Gpus random_nodes(std::int64_t gpus, std::int64_t gpus_per_node, std::uint64_t seed) {
+  Gpus nodes(static_cast<std::size_t>((gpus + gpus_per_node - 1) / gpus_per_node));
+  std::iota(nodes.begin(), nodes.end(), 0);
+  model::Random random(seed);
+  for (std::size_t left = nodes.size(); left > 1; --left)
+    std::swap(nodes[left - 1], nodes[static_cast<std::size_t>(random.next() % left)]);
+  Gpus order;
+  for (const std::int64_t node : nodes)
+    for (std::int64_t gpu = node * gpus_per_node; gpu < std::min(gpus, (node + 1) * gpus_per_node); ++gpu)
+      order.push_back(gpu);
+  return order;
+}
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view blanks = " \t\r";
+  const std::size_t first = text.find_first_not_of(blanks);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(blanks) - first + 1);
+}
+
+model::Result<Gpus> from_file(const std::string& path, std::int64_t gpus) {
+  const auto text = model::read_text_file(path);
+  if (!text) return tl::unexpected(text.error());
+  const auto wrong = [&](int line, std::string message, std::string hint) {
+    return tl::unexpected(Error{ErrorKind::input, std::move(message), path, line, "", std::move(hint)});
+  };
+  Gpus order;
+  std::vector<int> line_of(static_cast<std::size_t>(gpus), 0);
+  std::string_view rest = *text;
+  for (int line = 1; !rest.empty(); ++line) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    const std::string_view word = trimmed(rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    if (word.empty() || word.front() == '#') continue;
+    const auto gpu = integer<std::int64_t>(word);
+    if (!gpu) return wrong(line, fmt::format("'{}' is not the number of a GPU", word), "write one number on each line");
+    if (*gpu < 0 || *gpu >= gpus)
+      return wrong(line, fmt::format("there is no GPU {}", *gpu), fmt::format("the cluster has 0 to {}", gpus - 1));
+    int& first = line_of[static_cast<std::size_t>(*gpu)];
+    if (first > 0)
+      return wrong(line, fmt::format("GPU {} is given twice", *gpu), fmt::format("first on line {}", first));
+    first = line;
+    order.push_back(*gpu);
+  }
+  if (static_cast<std::int64_t>(order.size()) < gpus)
+    return wrong(0, fmt::format("rank {} has no GPU", order.size()), fmt::format("the plan has {} ranks", gpus));
+  return order;
+}
+
+}  // namespace
+
+Placement::Placement(Gpus gpu_of_rank) : gpus_(std::move(gpu_of_rank)), ranks_(gpus_.size()) {
+  for (std::size_t rank = 0; rank < gpus_.size(); ++rank)
+    ranks_[static_cast<std::size_t>(gpus_[rank])] = static_cast<std::int64_t>(rank);
+}
+
+model::Result<Placement> Placement::make(std::string_view rule, std::int64_t gpus, std::int64_t gpus_per_node) {
+  const std::size_t colon = std::min(rule.find(':'), rule.size());
+  const std::string_view kind = rule.substr(0, colon);
+  const std::string_view detail = rule.substr(std::min(colon + 1, rule.size()));
+  if (rule == "contiguous") {
+    Gpus order(static_cast<std::size_t>(gpus));
+    std::iota(order.begin(), order.end(), 0);
+    return Placement(std::move(order));
+  }
+  if (rule == "striped") return Placement(striped(gpus, gpus_per_node));
+  if (kind == "random") {
+    const auto seed = integer<std::uint64_t>(detail);
+    if (!seed) return tl::unexpected(rule_error(fmt::format("'{}' has no seed", rule), "write random:1, for example"));
+    return Placement(random_nodes(gpus, gpus_per_node, *seed));
+  }
+  if (kind == "file" && !detail.empty())
+    return from_file(std::string(detail), gpus).map([](Gpus&& order) { return Placement(std::move(order)); });
+  const std::string nearest = model::nearest_name(kind, {"contiguous", "striped", "random", "file"});
+  return tl::unexpected(rule_error(fmt::format("unknown placement '{}'", rule),
+                                   fmt::format("{}use contiguous, striped, random:SEED or file:PATH",
+                                               nearest.empty() ? "" : fmt::format("did you mean '{}'? ", nearest))));
+}
+
+model::Result<Placement> placement_of(const model::Plan& plan, std::int64_t gpus_per_node) {
+  namespace fs = std::filesystem;
+  constexpr std::string_view file = "file:";
+  std::string rule = plan.cluster.placement.value_or("contiguous");
+  const bool relative = rule.starts_with(file) && fs::path(rule.substr(file.size())).is_relative();
+  if (relative) rule = std::string(file) + (fs::path(plan.file).parent_path() / rule.substr(file.size())).string();
+  auto placement = Placement::make(rule, plan.cluster.gpus, gpus_per_node);
+  if (placement || !placement.error().file.empty()) return placement;
+  const Error& error = placement.error();
+  return tl::unexpected(model::plan_error(plan, error.kind, error.key, error.message, error.hint));
+}
+
+}  // namespace plumbline::topologies
