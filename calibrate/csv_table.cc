@@ -58,6 +58,14 @@ model::Result<double> CsvTable::positive(std::size_t row, std::string_view colum
   return tl::unexpected(error(row, column, fmt::format("'{}' is no number above 0", cell)));
 }
 
+model::Result<std::int64_t> CsvTable::whole(std::size_t row, std::string_view column) const {
+  constexpr double most = 1e9;
+  const auto value = positive(row, column);
+  if (!value) return tl::unexpected(value.error());
+  if (*value == std::floor(*value) && *value <= most) return static_cast<std::int64_t>(*value);
+  return tl::unexpected(error(row, column, fmt::format("'{}' is no whole number up to a billion", text(row, column))));
+}
+
 Error CsvTable::error(std::size_t row, std::string_view column, std::string message) const {
   return {ErrorKind::input, std::move(message), path_, rows_[row].line, std::string(column), ""};
 }

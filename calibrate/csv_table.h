@@ -1,6 +1,7 @@
 // A CSV file with a header as rows of named cells. Lines that start with '#' are comments.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
@@ -20,6 +21,8 @@ class CsvTable {
   const std::string& text(std::size_t row, std::string_view column) const;  // the column is one of those needed
   // A number above 0; otherwise an input error with file, line and column.
   model::Result<double> positive(std::size_t row, std::string_view column) const;
+  // A whole number from 1 to a billion, so that products of two fit 64 bits; otherwise an input error likewise.
+  model::Result<std::int64_t> whole(std::size_t row, std::string_view column) const;
   // About a row: for what its reader finds wrong.
   model::Error error(std::size_t row, std::string_view column, std::string message) const;
 

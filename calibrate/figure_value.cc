@@ -12,10 +12,12 @@
 namespace plumbline::calibrate {
 namespace {
 
-std::optional<double> in_seconds(const Figure& figure, const Prediction& prediction) {
+std::optional<double> in_si(const Figure& figure, const Prediction& prediction) {
   if (figure.question) {
     return prediction.kernels == nullptr ? std::nullopt : std::optional(prediction.kernels->answer(*figure.question));
   }
+  if (figure.exchange)
+    return prediction.exchanges == nullptr ? std::nullopt : std::optional(prediction.exchanges->rate(*figure.exchange));
   if (figure.metric.starts_with(chunk_metric_prefix))
     return prediction.chunk == nullptr ? std::nullopt : chunk_value(figure.metric, *prediction.chunk);
   return prediction.step == nullptr ? std::nullopt : metric_value(figure.metric, *prediction.step);
@@ -61,13 +63,13 @@ Needs needs_of(const ValidationCase& definition) {
   Needs needs;
   for (const Figure& figure : definition.figures) {
     const bool of_chunk = figure.metric.starts_with(chunk_metric_prefix);
-    (figure.question ? needs.kernels : of_chunk ? needs.chunk : needs.step) = true;
+    (figure.question ? needs.kernels : figure.exchange ? needs.exchanges : of_chunk ? needs.chunk : needs.step) = true;
   }
   return needs;
 }
 
 std::optional<double> predicted(const Figure& figure, const Prediction& prediction) {
-  return in_unit(figure, in_seconds(figure, prediction));
+  return in_unit(figure, in_si(figure, prediction));
 }
 
 Naive naive_prediction(const model::Plan& plan, const model::Architecture& architecture,

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "calibrate/chunk_summary.h"
+#include "calibrate/exchange_question.h"
 #include "calibrate/kernel_question.h"
 #include "calibrate/validation_case.h"
 #include "model/architecture.h"
@@ -18,11 +19,12 @@ struct Prediction {
   const model::StepResult* step = nullptr;
   const ChunkSummary* chunk = nullptr;
   const SingleKernels* kernels = nullptr;
+  const SingleExchanges* exchanges = nullptr;
 };
 
 // What the figures of a case need.
 struct Needs {
-  bool step = false, chunk = false, kernels = false;
+  bool step = false, chunk = false, kernels = false, exchanges = false;
 };
 Needs needs_of(const ValidationCase& definition);
 

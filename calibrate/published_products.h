@@ -16,7 +16,8 @@ struct PublishedProduct {
   double seconds = 0;
 };
 
-// Input errors name file, line and column: a missing file or column, a cell that is no number above 0.
+// Input errors name file, line and column: a missing file or column, a cell that is no number above 0, a size
+// that is no whole one.
 model::Result<std::vector<PublishedProduct>> read_published_products(const std::string& path);
 
 }  // namespace plumbline::calibrate

@@ -13,6 +13,7 @@
 #include "calibrate/detail/raw_case.h"
 #include "calibrate/kernel_classes.h"
 #include "calibrate/metric.h"
+#include "calibrate/published_exchanges.h"
 #include "calibrate/published_products.h"
 
 namespace plumbline::calibrate {
@@ -26,6 +27,15 @@ using Done = model::Result<void>;
 
 constexpr std::string_view product_metric = "gemm_s";
 constexpr std::string_view slowdown_metric = "memory_factor";
+constexpr std::string_view dispatch_metric = "dispatch_rate";
+constexpr std::string_view combine_metric = "combine_rate";
+
+bool of_exchange(std::string_view metric) { return metric == dispatch_metric || metric == combine_metric; }
+
+std::string name_of(const ProductQuestion& product) {
+  const std::string shape = fmt::format("{}x{}x{}", product.m, product.n, product.k);
+  return product.groups > 1 ? fmt::format("{} of {}", product.groups, shape) : shape;
+}
 
 // Turns a case as written into one that can be evaluated. All functions fail with file, line and key.
 class CaseBuilder {
@@ -54,12 +64,28 @@ class CaseBuilder {
       chunk_ = summarise(*chunk, *classes);
       result_.chunk_rank = rank_of(*chunk, *classes, true);
     }
-    if (raw_.table.empty()) return {};
+    return raw_.table.empty() ? Done() : read_table();
+  }
+
+  // What its rows are, the metrics of the figures say that take them.
+  Done read_table() {
     const auto path = find(raw_.table, "table", raw_.table_line);
     if (!path) return tl::unexpected(path.error());
-    auto products = read_published_products(*path);
-    if (!products) return tl::unexpected(products.error());
-    products_ = std::move(*products);
+    const auto takes = [this](bool exchange) {
+      return std::ranges::any_of(raw_.figures, [exchange](const RawFigure& raw) {
+        return !raw.row.empty() && of_exchange(raw.figure.metric) == exchange;
+      });
+    };
+    if (takes(true)) {
+      auto exchanges = read_published_exchanges(*path);
+      if (!exchanges) return tl::unexpected(exchanges.error());
+      exchanges_ = std::move(*exchanges);
+    }
+    if (takes(false)) {
+      auto products = read_published_products(*path);
+      if (!products) return tl::unexpected(products.error());
+      products_ = std::move(*products);
+    }
     return {};
   }
 
@@ -94,23 +120,40 @@ class CaseBuilder {
 
   // Question, value, source and, unless it is given, the name.
   Done take_row(const RawFigure& raw, Figure& figure, const std::string& id) const {
-    const auto row = std::ranges::find(products_, id, &PublishedProduct::id);
-    if (row == products_.end()) {
-      std::vector<std::string> known;
-      for (const PublishedProduct& product : products_) known.push_back(product.id);
-      const std::string nearest = model::nearest_name(id, known);
-      return wrong(raw, "row", fmt::format("no row '{}' in table '{}'", id, raw_.table),
-                   nearest.empty() ? "" : fmt::format("did you mean '{}'?", nearest));
-    }
     if (raw.value) return wrong(raw, "value", "the row has the value already", "leave one of the two out");
-    const ProductQuestion& product = row->product;
-    figure.question = product;
+    return of_exchange(figure.metric) ? take_exchange(raw, figure, id) : take_product(raw, figure, id);
+  }
+
+  Done take_product(const RawFigure& raw, Figure& figure, const std::string& id) const {
+    const auto row = std::ranges::find(products_, id, &PublishedProduct::id);
+    if (row == products_.end()) return no_row(raw, id, products_);
+    figure.question = row->product;
     figure.value = row->seconds * figure.scale;
     if (figure.source.empty()) figure.source = row->source;
-    if (figure.name.empty())
-      figure.name = product.groups > 1 ? fmt::format("{} of {}x{}x{}", product.groups, product.m, product.n, product.k)
-                                       : fmt::format("{}x{}x{}", product.m, product.n, product.k);
+    if (figure.name.empty()) figure.name = name_of(row->product);
     return {};
+  }
+
+  Done take_exchange(const RawFigure& raw, Figure& figure, const std::string& id) const {
+    const auto row = std::ranges::find(exchanges_, id, &PublishedExchange::id);
+    if (row == exchanges_.end()) return no_row(raw, id, exchanges_);
+    const bool sends = figure.metric == dispatch_metric;
+    figure.exchange = row->question;
+    figure.exchange->direction = sends ? ExchangeQuestion::Direction::dispatch : ExchangeQuestion::Direction::combine;
+    figure.value = (sends ? row->dispatch_rate : row->combine_rate) * figure.scale;
+    if (figure.source.empty()) figure.source = row->source;
+    if (figure.name.empty())
+      figure.name = fmt::format("{}, {} ranks", sends ? "dispatch" : "combine", row->question.ranks);
+    return {};
+  }
+
+  template <class Row>
+  Done no_row(const RawFigure& raw, const std::string& id, const std::vector<Row>& rows) const {
+    std::vector<std::string> known;
+    for (const Row& row : rows) known.push_back(row.id);
+    const std::string nearest = model::nearest_name(id, known);
+    return wrong(raw, "row", fmt::format("no row '{}' in table '{}'", id, raw_.table),
+                 nearest.empty() ? "" : fmt::format("did you mean '{}'?", nearest));
   }
 
   // The value as written, or as the case's chunk has it.
@@ -143,10 +186,13 @@ class CaseBuilder {
 
   Done check_metric_of(const RawFigure& raw, const Figure& figure) const {
     const bool asks = figure.metric == product_metric || figure.metric == slowdown_metric;
-    if (asks != figure.question.has_value() ||
+    const bool exchanges = of_exchange(figure.metric);
+    if (asks != figure.question.has_value() || exchanges != figure.exchange.has_value() ||
         (asks && std::holds_alternative<ProductQuestion>(*figure.question) != (figure.metric == product_metric)))
       return wrong(raw, "metric", fmt::format("'{}' does not fit the other keys", figure.metric),
-                   "gemm_s goes with row or gemm, memory_factor with memory_factor");
+                   "gemm_s goes with row or gemm, memory_factor with memory_factor, dispatch_rate and combine_rate "
+                   "with row");
+    if (exchanges) return {};
     Done known;
     if (asks) {
       known = check_question(*figure.question);
@@ -184,6 +230,7 @@ class CaseBuilder {
   ValidationCase result_;
   std::optional<ChunkSummary> chunk_;
   std::vector<PublishedProduct> products_;
+  std::vector<PublishedExchange> exchanges_;
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "calibrate/exchange_question.h"
 #include "calibrate/kernel_question.h"
 #include "model/error.h"
 #include "sim/chunk.h"
@@ -16,7 +17,8 @@ namespace plumbline::calibrate {
 
 struct Figure {
   // A key of the JSON result ("step.slots_s.FB") or a sum of such (calibrate/metric.h), a figure of a chunk
-  // ("chunk.span_s.attn(F).1", calibrate/chunk_metric.h), or what `question` asks ("gemm_s", "slowdown").
+  // ("chunk.span_s.attn(F).1", calibrate/chunk_metric.h), what `question` asks ("gemm_s",
+  // "memory_factor") or what `exchange` asks ("dispatch_rate", "combine_rate").
   std::string metric;
   std::string name;  // for people
   std::string unit;  // of value; times in the result are seconds
@@ -28,6 +30,7 @@ struct Figure {
   std::optional<double> absolute_tolerance;  // in `unit`, instead of `tolerance`
   std::optional<double> at_most;             // or: the prediction lies between 0 and this, in `unit`
   std::optional<KernelQuestion> question;
+  std::optional<ExchangeQuestion> exchange;
   std::optional<double> aim;  // relative, below `tolerance`: what the model should reach but does not yet
 
   // Whether a predicted value in `unit` is tolerated; nullopt where nothing is demanded. No prediction is not within.

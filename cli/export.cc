@@ -1,45 +1,22 @@
 #include "cli/export.h"
 
-#include <fmt/format.h>
-
-#include <array>
 #include <memory>
-#include <string_view>
+#include <string>
 
+#include "cli/formats.h"
 #include "cli/output.h"
 #include "cli/verb.h"
 
 namespace plumbline::cli {
 namespace {
 
-struct Format {
-  std::string_view name;
-  std::string_view what;  // for the help
-  model::Result<void> (*run)(const ExportArguments&);
-};
-
 // Every format that can be written.
-constexpr std::array formats = {
-    Format{"simgrid", "the plan's cluster as a platform file of SimGrid (XML, DTD 4.1)", &export_simgrid_platform},
+constexpr Format<ExportArguments> formats[] = {
+    {"simgrid", "the plan's cluster as a platform file of SimGrid (XML, DTD 4.1)", &export_simgrid_platform},
 };
-
-model::Result<void> run(const std::string& name, const ExportArguments& arguments) {
-  std::vector<std::string> known;
-  for (const Format& format : formats) {
-    if (format.name == name) return format.run(arguments);
-    known.emplace_back(format.name);
-  }
-  const std::string nearest = model::nearest_name(name, known);
-  return tl::unexpected(
-      model::Error{model::ErrorKind::input, fmt::format("unknown format '{}'", name), "", 0, "FORMAT",
-                   fmt::format("{}known: {}", nearest.empty() ? "" : fmt::format("did you mean '{}'? ", nearest),
-                               fmt::join(known, ", "))});
-}
 
 std::string footer() {
-  std::string text = "Formats:\n";
-  for (const Format& format : formats) text += fmt::format("  {:<8}  {}\n", format.name, format.what);
-  return text +
+  return format_list<ExportArguments>(formats) +
          "\nExamples:\n"
          "  plumbline export simgrid deepseek-v3-2048xh800 -o platform.xml\n"
          "  plumbline export simgrid deepseek-v3-2048xh800 --set cluster.topology=h800-multi-rail -o platform.xml";
@@ -62,7 +39,7 @@ CLI::App* add_export(CLI::App& root, int& exit_code) {
       ->allow_extra_args(false);
   verb->footer(footer());
   verb->callback([options, &exit_code] {
-    const auto done = run(options->format, options->arguments);
+    const auto done = run_format<ExportArguments>(formats, options->format, options->arguments);
     exit_code = done ? 0 : report(done.error());
   });
   return verb;

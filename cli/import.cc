@@ -1,54 +1,26 @@
 #include "cli/import.h"
 
-#include <fmt/format.h>
-
-#include <array>
 #include <memory>
 #include <string>
-#include <string_view>
-#include <vector>
 
+#include "cli/formats.h"
 #include "cli/output.h"
 #include "cli/verb.h"
 
 namespace plumbline::cli {
 namespace {
 
-using model::Error;
-using model::ErrorKind;
-
-struct Format {
-  std::string_view name;
-  std::string_view what;  // for the help
-  model::Result<void> (*run)(const ImportArguments&);
-};
-
 // Every format that can be imported.
-constexpr std::array formats = {
-    Format{"kineto", "a trace of the PyTorch profiler, .json or .json.gz, to a chunk measurement (.csv)",
-           &import_kineto_trace},
-    Format{"nccl-topology", "a topology dump of NCCL or RCCL (NCCL_TOPO_DUMP_FILE), .xml, to a topology file (.toml)",
-           &import_nccl_topology},
-    Format{"nccl-tests", "the text output of NVIDIA's nccl-tests to measurements (.csv or .jsonl)", &import_nccl_tests},
+constexpr Format<ImportArguments> formats[] = {
+    {"kineto", "a trace of the PyTorch profiler, .json or .json.gz, to a chunk measurement (.csv)",
+     &import_kineto_trace},
+    {"nccl-topology", "a topology dump of NCCL or RCCL (NCCL_TOPO_DUMP_FILE), .xml, to a topology file (.toml)",
+     &import_nccl_topology},
+    {"nccl-tests", "the text output of NVIDIA's nccl-tests to measurements (.csv or .jsonl)", &import_nccl_tests},
 };
-
-model::Result<void> run(const std::string& name, const ImportArguments& arguments) {
-  std::vector<std::string> known;
-  for (const Format& format : formats) {
-    if (format.name == name) return format.run(arguments);
-    known.emplace_back(format.name);
-  }
-  const std::string nearest = model::nearest_name(name, known);
-  return tl::unexpected(
-      Error{ErrorKind::input, fmt::format("unknown format '{}'", name), "", 0, "FORMAT",
-            fmt::format("{}known: {}", nearest.empty() ? "" : fmt::format("did you mean '{}'? ", nearest),
-                        fmt::join(known, ", "))});
-}
 
 std::string footer() {
-  std::string text = "Formats:\n";
-  for (const Format& format : formats) text += fmt::format("  {:<13}  {}\n", format.name, format.what);
-  return text +
+  return format_list<ImportArguments>(formats) +
          "\nKernels that no class of the class file matches are listed on stderr; docs/measurements.md says how\n"
          "to record a trace and how to add a class.\n\n"
          "Examples:\n"
@@ -76,7 +48,7 @@ CLI::App* add_import(CLI::App& root, int& exit_code) {
                    "kineto: classes of kernels by name (default: the shipped kernels.toml)");
   verb->footer(footer());
   verb->callback([options, &exit_code] {
-    const auto done = run(options->format, options->arguments);
+    const auto done = run_format<ImportArguments>(formats, options->format, options->arguments);
     exit_code = done ? 0 : report(done.error());
   });
   return verb;

@@ -34,6 +34,7 @@ struct Run {
   sim::Inputs inputs;
   std::optional<model::StepResult> step;
   std::optional<calibrate::SingleKernels> kernels;
+  std::optional<calibrate::SingleExchanges> exchanges;
 };
 using Runs = std::map<std::pair<std::string, std::string>, Run>;  // by plan and profile
 
@@ -44,7 +45,7 @@ model::Result<const Run*> run_of(Runs& runs, const std::string& plan, const std:
   if (found == runs.end()) {
     auto inputs = load_inputs(plan, {}, profile);
     if (!inputs) return tl::unexpected(inputs.error());
-    found = runs.try_emplace({plan, profile}, Run{std::move(*inputs), {}, {}}).first;
+    found = runs.try_emplace({plan, profile}, Run{std::move(*inputs), {}, {}, {}}).first;
   }
   Run& run = found->second;
   if (needs.step && !run.step) {
@@ -56,6 +57,11 @@ model::Result<const Run*> run_of(Runs& runs, const std::string& plan, const std:
     const auto kernels = calibrate::SingleKernels::make(run.inputs.profile, run.inputs.cluster.device);
     if (!kernels) return tl::unexpected(kernels.error());
     run.kernels = *kernels;
+  }
+  if (needs.exchanges && !run.exchanges) {
+    const auto exchanges = calibrate::SingleExchanges::make(run.inputs.profile, run.inputs.cluster);
+    if (!exchanges) return tl::unexpected(exchanges.error());
+    run.exchanges = *exchanges;
   }
   return &run;
 }
@@ -79,7 +85,8 @@ model::Result<EvaluatedCase> run_case(Runs& runs, const calibrate::ValidationCas
       pair_flops = simulated->model_flops;
     }
     predictions.push_back({(*run)->step ? &*(*run)->step : nullptr, chunk ? &*chunk : nullptr,
-                           (*run)->kernels ? &*(*run)->kernels : nullptr});
+                           (*run)->kernels ? &*(*run)->kernels : nullptr,
+                           (*run)->exchanges ? &*(*run)->exchanges : nullptr});
     naive = calibrate::naive_prediction(inputs.plan, inputs.architecture, inputs.cluster, definition.naive_mfu);
   }
   naive.pair_flops = pair_flops;

@@ -6,12 +6,10 @@
 #include <map>
 
 #include "model/cost/work.h"
-#include "model/layout.h"
-#include "sim/cost_models.h"
+#include "sim/compiled_plan.h"
 #include "sim/heap_loop.h"
 #include "sim/kernel_slot.h"
 #include "sim/lane.h"
-#include "sim/routing_memo.h"
 #include "sim/stragglers.h"
 
 namespace plumbline::sim {
@@ -168,27 +166,23 @@ class Run final : public LaneListener, public Handler {
 }  // namespace
 
 model::Result<ChunkModel> ChunkModel::make(const Inputs& inputs) {
-  const model::Result<model::Layout> layout = model::make_layout(inputs.plan, inputs.architecture);
-  if (!layout) return tl::unexpected(layout.error());
-  const model::Result<model::StepProgram> program =
-      model::compile(inputs.plan, inputs.architecture, *layout, spread_of(inputs));
-  if (!program) return tl::unexpected(program.error());
-  const model::Result<CostModels> costs = cost_models(inputs);
-  if (!costs) return tl::unexpected(costs.error());
-  const model::SlotTemplate* pair = interior_pair(*program);
+  const model::Result<CompiledPlan> compiled = compile_plan(inputs);
+  if (!compiled) return tl::unexpected(compiled.error());
+  const auto& [layout, program, costs] = *compiled;
+  const model::SlotTemplate* pair = interior_pair(program);
   if (pair == nullptr)
     return tl::unexpected(model::plan_error(inputs.plan, model::ErrorKind::infeasible, "schedule.kind",
                                             fmt::format("{} overlaps no two chunks", inputs.plan.schedule.kind),
                                             "choose dualpipe, dualpipev or interleaved-overlap"));
   ChunkModel chunk;
   chunk.plan_file_ = inputs.plan.file;
-  chunk.layers_ = static_cast<std::int32_t>(program->stage_kinds[pair->f_stage_kind].blocks.size());
-  chunk.device_sms_ = costs->partition.device_sms;
-  chunk.kernels_ = take_apart(*program, *pair, *costs);
-  const std::vector<double> waits = group_waits(inputs, *program, *pair, *costs);
+  chunk.layers_ = static_cast<std::int32_t>(program.stage_kinds[pair->f_stage_kind].blocks.size());
+  chunk.device_sms_ = costs.partition.device_sms;
+  chunk.kernels_ = take_apart(program, *pair, costs);
+  const std::vector<double> waits = group_waits(inputs, program, *pair, costs);
   for (std::size_t i = 0; i < chunk.kernels_.times.size(); ++i)
     chunk.kernels_.times[i].wait = waits[chunk.kernels_.origins[i]];
-  chunk.blocks_ = program->blocks;
+  chunk.blocks_ = program.blocks;
   return chunk;
 }
 

@@ -7,10 +7,9 @@
 #include <set>
 
 #include "model/economics.h"
-#include "model/layout.h"
 #include "model/memory.h"
 #include "model/metrics.h"
-#include "sim/cost_models.h"
+#include "sim/compiled_plan.h"
 #include "sim/network/simgrid_loop.h"
 #include "sim/prediction.h"
 
@@ -62,16 +61,12 @@ model::Result<void> apply(const std::vector<NamedLinkChange>& changes, const top
 // `run` puts the prediction on a clock.
 template <class Run>
 model::Result<Simulation> predict(const Inputs& inputs, Fidelity fidelity, const Run& run) {
-  const model::Result<model::Layout> layout = model::make_layout(inputs.plan, inputs.architecture);
-  if (!layout) return tl::unexpected(layout.error());
-  const model::Result<model::StepProgram> program =
-      model::compile(inputs.plan, inputs.architecture, *layout, spread_of(inputs));
-  if (!program) return tl::unexpected(program.error());
-  const model::Result<CostModels> costs = cost_models(inputs);
-  if (!costs) return tl::unexpected(costs.error());
+  const model::Result<CompiledPlan> compiled = compile_plan(inputs);
+  if (!compiled) return tl::unexpected(compiled.error());
+  const auto& [layout, program, costs] = *compiled;
 
-  Prediction prediction(inputs, *program, *costs);
-  if (const model::Result<void> done = run(prediction, *costs); !done) return tl::unexpected(done.error());
+  Prediction prediction(inputs, program, costs);
+  if (const model::Result<void> done = run(prediction, costs); !done) return tl::unexpected(done.error());
 
   Simulation simulation;
   model::StepResult& result = simulation.result;
@@ -82,9 +77,9 @@ model::Result<Simulation> predict(const Inputs& inputs, Fidelity fidelity, const
   fill_rates(inputs, result.step);
   result.bound_s = prediction.lower_bound();
   result.provenance = prediction.provenance();
-  result.memory = model::memory(inputs.plan, *layout, *program, inputs.cluster);
+  result.memory = model::memory(inputs.plan, layout, program, inputs.cluster);
   result.run = model::run_cost(inputs.plan, result.step.time_s);
-  simulation.rank_names = rank_names(program->schedule);
+  simulation.rank_names = rank_names(program.schedule);
   simulation.timeline = prediction.take_timeline();
   simulation.events = prediction.events();
   return simulation;

@@ -42,7 +42,9 @@ CommandResult run_command(const std::string& command, const fs::path& root, cons
   const int status =
       std::system(("sh " + quoted(script) + " </dev/null >" + quoted(output) + " 2>" + quoted(errors)).c_str());
   if (!WIFEXITED(status)) throw std::runtime_error("the shell was killed while running: " + command);
-  const auto shown = [&](const fs::path& file) { return replace_all(read_file(file), out.string(), "$OUT"); };
+  const auto shown = [&](const fs::path& file) {
+    return replace_all(replace_all(read_file(file), out.string(), "$OUT"), binary_folder.string(), "$BUILD");
+  };
   return {shown(output), shown(errors), WEXITSTATUS(status)};
 }
 

@@ -10,7 +10,7 @@
 // A line that starts with "$ " is a shell command, run from the repository root; its stdout follows,
 // then its stderr with "! " before each line, then "[exit N]" unless N is 0. A blank line parts two
 // commands; the text before the first is free. In commands, $OUT is an empty folder that the commands of
-// one transcript share; its name is shown as $OUT in what they print.
+// one transcript share; its name is shown as $OUT in what they print, and that of the command's folder as $BUILD.
 #pragma once
 
 #include <filesystem>

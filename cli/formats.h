@@ -1,0 +1,50 @@
+// Formats of other programs, in an explicit list, as `import` and `export` take them by name.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/error.h"
+
+namespace plumbline::cli {
+
+template <class Arguments>
+struct Format {
+  std::string_view name;
+  std::string_view what;  // for the help
+  model::Result<void> (*run)(const Arguments&);
+};
+
+// Runs the format of that name; an unknown one is an input error with the nearest.
+template <class Arguments>
+model::Result<void> run_format(std::span<const Format<Arguments>> formats, const std::string& name,
+                               const Arguments& arguments) {
+  std::vector<std::string> known;
+  for (const Format<Arguments>& format : formats) {
+    if (format.name == name) return format.run(arguments);
+    known.emplace_back(format.name);
+  }
+  const std::string nearest = model::nearest_name(name, known);
+  return tl::unexpected(
+      model::Error{model::ErrorKind::input, fmt::format("unknown format '{}'", name), "", 0, "FORMAT",
+                   fmt::format("{}known: {}", nearest.empty() ? "" : fmt::format("did you mean '{}'? ", nearest),
+                               fmt::join(known, ", "))});
+}
+
+// A line of the help for each.
+template <class Arguments>
+std::string format_list(std::span<const Format<Arguments>> formats) {
+  std::size_t width = 0;
+  for (const Format<Arguments>& format : formats) width = std::max(width, format.name.size());
+  std::string text = "Formats:\n";
+  for (const Format<Arguments>& format : formats)
+    text += fmt::format("  {:<{}}  {}\n", format.name, width, format.what);
+  return text;
+}
+
+}  // namespace plumbline::cli
