@@ -111,7 +111,7 @@ model::Result<Simulation> simulate_on_network(const Inputs& inputs, bool record_
     if (!network) return tl::unexpected(network.error());
     SimGridLoop loop(*network);
     if (auto changed = apply(changes, costs.links->fabric(), loop); !changed) return changed;
-    const model::Result<void> done = prediction.run_step(record_timeline, &loop);
+    model::Result<void> done = prediction.run_step(record_timeline, &loop);
     if (!loop.failures().empty()) {
       const FlowFailure& first = loop.failures().front();
       return tl::unexpected(

@@ -12,7 +12,8 @@ double total(const std::vector<LinkGroup>& groups, LinkKind kind) {
 
 // Of `parts` equal parts, the smaller half.
 double half(double whole, std::int64_t parts) {
-  return whole * static_cast<double>(parts / 2) / static_cast<double>(parts);
+  const std::int64_t smaller = parts / 2;
+  return whole * static_cast<double>(smaller) / static_cast<double>(parts);
 }
 
 }  // namespace

@@ -30,8 +30,7 @@ std::vector<LinkId> links_of(const Fabric& fabric, std::span<const Transfer> tra
   for (const Transfer& transfer : transfers)
     if (transfer.from == gpu || transfer.to == gpu) fabric.route(transfer.from, transfer.to, links);
   std::ranges::sort(links);
-  const auto again = std::ranges::unique(links);
-  links.erase(again.begin(), again.end());
+  links.erase(std::unique(links.begin(), links.end()), links.end());
   return links;
 }
 
