@@ -108,9 +108,8 @@ TEST_P(EveryTopology, EveryLinkIsOnSomeWay) {
 }
 
 TEST_P(EveryTopology, ASlowerNicSlowsWhatLeavesTheNodeAndNothingElse) {
-  if (shape_.layers == 0) GTEST_SKIP() << "has no NICs";
   FabricShape slower = shape_;
-  slower.nic_bandwidth /= 4;
+  slower.nic_bandwidth /= 4;  // 0 stays 0 where there is no NIC: then nothing leaves the node
   const Fabric other = Fabric::make(slower, fabric_.gpus()).value();
   visit_pairs([&](std::int64_t a, std::int64_t b) {
     const double now = other.route_bandwidth(a, b);
