@@ -32,7 +32,7 @@ const ModelWords* model_words(std::string_view type) {
         {"ffn", "intermediate_size"},
         {"vocabulary", "vocab_size"}}},
       {"gpt2",
-       "models/gpt2.json",
+       "models/gpt3-175b.json",
        {{"layers", "n_layer"},
         {"hidden", "n_embd"},
         {"heads", "n_head"},
@@ -110,7 +110,10 @@ model::Result<StepPlan> step_plan(const PublishedStep& step, const StepCase& def
   }
   changes.push_back("cluster.profile=" + quoted(made.profile));
   auto plan = model::read_plan("", step.id, changes);
-  if (!plan) return tl::unexpected(plan.error());
+  if (!plan) {
+    const Error& error = plan.error();
+    return tl::unexpected(about(step, fmt::format("{}: {}", error.key, error.message), error.hint));
+  }
   plan->file.clear();  // there is none: models are searched among the shipped ones
   made.plan = std::move(*plan);
   return made;
