@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/division_rules.h"
 #include "model/routing.h"
 #include "model/schedule/schedule.h"
 
@@ -22,21 +23,9 @@ Error infeasible(const Plan& plan, std::string key, std::string message, std::st
 
 // What this version does not simulate. Refused rather than priced as if it were free.
 std::optional<Error> unsupported(const Plan& plan) {
-  const auto refuse = [&plan](std::string key, std::string_view what, std::string hint) {
-    return infeasible(
-        plan, std::move(key),
-        fmt::format("{} is not simulated: this version knows data, pipeline and expert parallelism only", what),
-        std::move(hint));
-  };
-  if (plan.parallelism.tensor > 1) return refuse("parallelism.tensor", "tensor parallelism", "set it to 1");
-  if (plan.parallelism.context > 1) return refuse("parallelism.context", "context parallelism", "set it to 1");
-  if (plan.parallelism.expert_tensor > 1) {
-    return refuse("parallelism.expert_tensor", "tensor parallelism inside experts", "set it to 1");
-  }
-  if (plan.parallelism.zero_stage > 1) {
-    return refuse("parallelism.zero_stage", "sharding of gradients or parameters", "set it to 0 or 1");
-  }
-  return std::nullopt;
+  if (plan.parallelism.zero_stage <= 1) return std::nullopt;
+  return infeasible(plan, "parallelism.zero_stage", "sharding of gradients or parameters is not simulated",
+                    "set it to 0 or 1");
 }
 
 std::optional<Error> derive_data(const Plan& plan, Layout& layout) {
@@ -64,10 +53,6 @@ std::optional<Error> derive_batch(const Plan& plan, Layout& layout) {
                       fmt::format("{} sequences are not a multiple of data * micro_batch_size = {} * {} = {}",
                                   batch.global_batch_size, layout.data, batch.micro_batch_size, quantum),
                       below > 0 ? fmt::format("use {} or {}", below, below + quantum) : fmt::format("use {}", quantum));
-  }
-  if (batch.sequence_length % plan.parallelism.context != 0) {
-    return infeasible(plan, "batch.sequence_length", "the sequence does not divide by the context degree",
-                      fmt::format("use a multiple of {}", plan.parallelism.context));
   }
   layout.micro_batches = batch.global_batch_size / quantum;
   layout.tokens_per_micro_batch = batch.sequence_length / plan.parallelism.context * batch.micro_batch_size;
@@ -223,7 +208,9 @@ std::optional<Error> derive_experts(const Plan& plan, const Architecture& archit
   layout.experts_per_rank = routed / degrees.expert;
   layout.expert_replicas = ranks / group;
   layout.dense_group = degrees.context * layout.data * directions;
+  layout.dense_stride = degrees.tensor;
   layout.expert_group = layout.expert_replicas * directions;
+  layout.expert_stride = group;
   return std::nullopt;
 }
 
@@ -232,6 +219,7 @@ std::optional<Error> derive_experts(const Plan& plan, const Architecture& archit
 Result<Layout> make_layout(const Plan& plan, const Architecture& architecture) {
   Layout layout;
   std::optional<Error> error = unsupported(plan);
+  if (!error) error = check_divisions(plan, architecture);
   if (!error) error = derive_data(plan, layout);
   if (!error) error = derive_batch(plan, layout);
   if (!error) error = derive_schedule(plan, layout);

@@ -24,9 +24,11 @@ struct Layout {
   std::int64_t expert_replicas = 0;    // tensor*context*data / (expert*expert_tensor)
   bool two_directions = false;         // DualPipe: stage s on ranks s and P-1-s
   bool embedding_beside_head = false;  // the first and the last stage lie on one rank
-  // Ranks over which a stage's gradients are reduced and ZeRO shards (doubled under two_directions).
-  std::int64_t dense_group = 1;
-  std::int64_t expert_group = 1;
+  // Ranks over which a stage's gradients are reduced and ZeRO shards (doubled under two_directions), and how many
+  // ranks of the stage lie from one to the next. Ranks of a stage count tensor first, then context, then data; for
+  // experts expert_tensor first, then expert, then replicas, as Megatron orders them.
+  std::int64_t dense_group = 1, dense_stride = 1;
+  std::int64_t expert_group = 1, expert_stride = 1;
 };
 
 // Fails with ErrorKind::infeasible and the reason when degrees do not divide or a schedule's

@@ -7,7 +7,7 @@ namespace plumbline::model {
 namespace {
 
 double extent(const Dimension& d, double row_scale) {
-  const bool varies = d.extent == Extent::received || d.extent == Extent::rows;
+  const bool varies = d.extent != Extent::fixed && d.extent != Extent::tokens;
   return static_cast<double>(d.size) * (varies ? row_scale : 1);
 }
 

@@ -70,8 +70,19 @@ enum class OperatorKind : std::uint8_t {
 };
 std::string_view to_string(OperatorKind kind);
 
-// Where recomputation may cut: the plan's words. `other` is recomputed under policy "full" only.
-enum class RecomputeGroup : std::uint8_t { none, rmsnorm, mla_up_projection, swiglu, core_attention, mlp, moe, other };
+// Where recomputation may cut: the plan's words. `other` is recomputed under policy "full" only; what is gathered from
+// other ranks' parts always is, because keeping the parts is why it was parted.
+enum class RecomputeGroup : std::uint8_t {
+  none,
+  rmsnorm,
+  mla_up_projection,
+  swiglu,
+  core_attention,
+  mlp,
+  moe,
+  other,
+  gather
+};
 
 struct MatmulAttributes {
   bool transpose_a = false;
@@ -80,7 +91,10 @@ struct MatmulAttributes {
 };
 struct AttentionAttributes {
   std::int64_t query_heads = 0, key_value_heads = 0, query_key_dim = 0, value_dim = 0;
-  std::int64_t sequence_length = 0;  // tokens of one sequence; T is a multiple of it
+  std::int64_t sequence_length = 0;  // tokens of one sequence; T is a multiple of it, or of a rank's part of it
+  // Ranks that share each sequence and pass keys and values round while they compute (arXiv 2310.01889), and how many
+  // GPUs lie from one to the next; 1: k and v hold all that is needed.
+  std::int64_t ring_ranks = 1, ring_stride = 1;
 };
 struct RotaryAttributes {
   std::int64_t heads = 0, head_dim = 0, rope_dim = 0;

@@ -113,7 +113,9 @@ Graph GraphBuilder::finish(TensorId input, TensorId output, const RecomputePolic
   if (contributions_.contains(input)) graph_.input_gradient = gradient(input);
   graph_.operators.insert(graph_.operators.end(), std::make_move_iterator(weight_gradients_.begin()),
                           std::make_move_iterator(weight_gradients_.end()));
-  recompute(graph_, policy, kept_as_);
+  RecomputePolicy dropped = policy;
+  dropped.insert(RecomputeGroup::gather);
+  recompute(graph_, dropped, kept_as_);
   return std::move(graph_);
 }
 

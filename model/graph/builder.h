@@ -33,6 +33,7 @@ class GraphBuilder {
   void section(Section section) { section_ = section; }
   Section section() const { return section_; }
   void group(RecomputeGroup group) { group_ = group; }
+  RecomputeGroup group() const { return group_; }
   RecomputeGroup group_of(TensorId written) const;
 
   // Emits into F, or into I while the tape unwinds.

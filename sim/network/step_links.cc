@@ -80,7 +80,7 @@ model::Result<StepLinks> StepLinks::make(const topologies::FabricShape& shape, c
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
     Exchange exchange;
     for (std::int64_t i = 0; i < plan.parallelism.expert; ++i)
-      exchange.gpus.push_back(placement->gpu(rank * block + i));
+      exchange.gpus.push_back(placement->gpu(rank * block + i * plan.parallelism.expert_tensor));
     links.gpus_.push_back(exchange.gpus.front());
     RankLinks& own = links.exchanges_.emplace_back();
     if (plan.parallelism.expert == 1) continue;
