@@ -1,5 +1,6 @@
 #include "model/layers/attention.h"
 
+#include "model/layers/core_attention.h"
 #include "model/layers/elementary.h"
 #include "model/layers/linear.h"
 
@@ -9,28 +10,17 @@ namespace {
 
 using enum OperatorKind;
 
-// Causal attention over q, k, v and the output projection. In FP8 the attention output is kept in
-// E5M6 (DeepSeek-V3 report, section 3.3.3), because its gradient is sensitive to it.
+// Attention over q, k, v and the output projection. In FP8 the attention output is kept in E5M6 (DeepSeek-V3
+// report, section 3.3.3), because its gradient is sensitive to it.
 TensorId core_and_output(GraphBuilder& b, const LayerContext& c, TensorId q, TensorId k, TensorId v,
-                         const AttentionAttributes& attributes) {
-  const Dimension tokens = b.shape(q)[0];
-  b.group(RecomputeGroup::core_attention);
-  const TensorId o =
-      b.activation("attention_out", {tokens, {attributes.query_heads * attributes.value_dim}}, b.tensor(q).type);
-  const TensorId lse = b.activation("log_sum_exp", {tokens, {attributes.query_heads}}, DataType::fp32);
-  b.emit(attention, "attention", {q, k, v}, {o, lse}, attributes);
-  b.on_backward([&b, q, k, v, o, lse, attributes] {
-    std::vector<TensorId> gradients;
-    for (TensorId id : {q, k, v})
-      gradients.push_back(b.activation("d_attention_" + b.tensor(id).name, b.shape(id), b.activation_gradient_type()));
-    b.emit(attention_grad, "attention_grad", {b.gradient(o), q, k, v, b.kept(o), lse}, gradients, attributes);
-    b.add_gradient(q, gradients[0]);
-    b.add_gradient(k, gradients[1]);
-    b.add_gradient(v, gradients[2]);
-  });
+                         AttentionAttributes attributes) {
+  attributes.sequence_length = c.sequence_length;
+  attributes.dropout = c.architecture.dropout.attention;
+  const TensorId o = core_attention(b, c, q, k, v, attributes);
   if (c.gemm == Precision::fp8) keep(b, o, DataType::e5m6);
   b.group(RecomputeGroup::other);
-  return linear(b, "o", o, c.architecture.hidden_size, {.precision = c.gemm});
+  return linear(b, "o", o, c.architecture.hidden_size,
+                {.precision = c.gemm, .bias = c.architecture.biases.attention_output});
 }
 
 // k [T, heads*(nope+rope)] and v [T, heads*value] from the up-projection and the shared rotary key.
@@ -77,24 +67,39 @@ TensorId multi_head_latent_attention(GraphBuilder& b, const LayerContext& c, Ten
   const auto [k, v] = key_and_value(b, kv, rotary_key, {a.heads, l.qk_nope_head_dim, l.qk_rope_head_dim, l.v_head_dim});
   const TensorId rotated =
       rotate(b, "rotary_query", q, {a.heads, qk, l.qk_rope_head_dim, c.sequence_length, a.rope_theta});
-  return core_and_output(b, c, rotated, k, v, {a.heads, a.heads, qk, l.v_head_dim, c.sequence_length});
+  return core_and_output(b, c, rotated, k, v, {a.heads, a.heads, qk, l.v_head_dim});
 }
 
-TensorId grouped_query_attention(GraphBuilder& b, const LayerContext& c, TensorId x) {
+TensorId grouped_query_attention(GraphBuilder& b, const LayerContext& c, TensorId x, bool windowed) {
   const Architecture& a = c.architecture;
   const std::int64_t d = a.head_dim;
   const std::int64_t kv_heads = a.key_value_heads;
   const TensorId qkv =
-      linear(b, "qkv", x, (a.heads + 2 * kv_heads) * d, {.precision = c.gemm, .input_group = RecomputeGroup::rmsnorm});
+      linear(b, "qkv", x, (a.heads + 2 * kv_heads) * d,
+             {.precision = c.gemm, .input_group = RecomputeGroup::rmsnorm, .bias = a.biases.query_key_value});
   const auto parts = split_columns(b, "split_qkv", qkv, {a.heads * d, kv_heads * d, kv_heads * d});
-  const TensorId q = rotate(b, "rotary_query", parts[0], {a.heads, d, d, c.sequence_length, a.rope_theta});
-  const TensorId k = rotate(b, "rotary_key", parts[1], {kv_heads, d, d, c.sequence_length, a.rope_theta});
-  return core_and_output(b, c, q, k, parts[2], {a.heads, kv_heads, d, d, c.sequence_length});
+  TensorId q = parts[0], k = parts[1];
+  if (a.query_key_norm) {
+    q = normalise(b, "query_norm", q, a.norm_epsilon, a.heads);
+    k = normalise(b, "key_norm", k, a.norm_epsilon, kv_heads);
+  }
+  if (a.positions == PositionKind::rotary) {
+    const std::int64_t turning = a.rotary_dim > 0 ? a.rotary_dim : d;
+    q = rotate(b, "rotary_query", q, {a.heads, d, turning, c.sequence_length, a.rope_theta});
+    k = rotate(b, "rotary_key", k, {kv_heads, d, turning, c.sequence_length, a.rope_theta});
+  }
+  return core_and_output(b, c, q, k, parts[2],
+                         {.query_heads = a.heads,
+                          .key_value_heads = kv_heads,
+                          .query_key_dim = d,
+                          .value_dim = d,
+                          .window = windowed ? a.window.tokens : 0,
+                          .alibi = a.positions == PositionKind::alibi});
 }
 
-TensorId attention_layer(GraphBuilder& b, const LayerContext& c, TensorId x) {
+TensorId attention_layer(GraphBuilder& b, const LayerContext& c, TensorId x, bool windowed) {
   return c.architecture.attention == AttentionKind::multi_head_latent ? multi_head_latent_attention(b, c, x)
-                                                                      : grouped_query_attention(b, c, x);
+                                                                      : grouped_query_attention(b, c, x, windowed);
 }
 
 }  // namespace plumbline::model

@@ -15,15 +15,26 @@ using enum OperatorKind;
 
 Dimension tokens(const LayerContext& c) { return {c.tokens, Extent::tokens}; }
 
-TensorId transformer_layer(GraphBuilder& b, const LayerContext& c, TensorId x, bool moe) {
+struct LayerKind {
+  bool moe = false, windowed = false;
+};
+
+LayerKind kind_of(const Architecture& a, std::int64_t layer) {
+  return {a.is_moe_layer(layer), a.is_windowed_layer(layer)};
+}
+
+TensorId transformer_layer(GraphBuilder& b, const LayerContext& c, TensorId x, LayerKind kind) {
   const Architecture& a = c.architecture;
   b.section(Section::attention);
-  const TensorId normalised = normalise(b, "attention_norm", x, a.norm_epsilon);
-  const TensorId attended = residual(b, "attention_residual", x, attention_layer(b, c, normalised));
-  const TensorId mlp_input = normalise(b, "mlp_norm", attended, a.norm_epsilon);
-  if (moe) return mixture_of_experts(b, c, mlp_input, attended);
+  const TensorId normalised = normalise_stream(b, c, "attention_norm", x);
+  const TensorId seen = attention_layer(b, c, normalised, kind.windowed);
+  const TensorId attended =
+      residual(b, "attention_residual", x, drop_out(b, "residual_dropout", seen, a.dropout.residual));
+  const TensorId mlp_input = normalise_stream(b, c, "mlp_norm", a.parallel_residual ? x : attended);
+  if (kind.moe) return mixture_of_experts(b, c, mlp_input, attended);
   b.section(Section::mlp);
-  return residual(b, "mlp_residual", attended, gated_mlp(b, c, "", mlp_input, a.intermediate_size));
+  const TensorId y = dense_mlp(b, c, mlp_input);
+  return residual(b, "mlp_residual", attended, drop_out(b, "mlp_dropout", y, a.dropout.residual));
 }
 
 // The residual stream is BF16 in mixed-precision training (FP8 included), else the plan's own format.
@@ -45,14 +56,27 @@ TensorId embed(GraphBuilder& b, const LayerContext& c, TensorId ids, bool shared
   return x;
 }
 
-// Final norm, output projection and mean cross-entropy over the labelled tokens. `shared_weight`: the
-// projection's name in the block that owns it.
+TensorId add_learned_positions(GraphBuilder& b, const LayerContext& c, TensorId x) {
+  const PositionAttributes attributes{c.sequence_length};
+  const TensorId table = b.parameter("positions", {{c.architecture.position_table}, {c.architecture.hidden_size}},
+                                     weight_type(head_precision(c)));
+  const TensorId y = b.activation("placed", b.shape(x), b.tensor(x).type);
+  b.emit(add_positions, "add_positions", {x, table}, {y}, attributes);
+  b.on_backward([&b, x, table, y, attributes] {
+    b.emit_weight_gradient(add_positions_grad, "add_positions_grad", {b.gradient(y)}, {b.gradient_of_parameter(table)},
+                           attributes);
+    b.add_gradient(x, b.gradient(y));
+  });
+  return y;
+}
+
+// Final norm, output projection and mean cross-entropy over the labelled tokens.
 TensorId output_head(GraphBuilder& b, const LayerContext& c, const std::string& prefix, TensorId x,
-                     const LossAttributes& attributes, const std::string& shared_weight) {
+                     const LossAttributes& attributes, const std::string& weight, bool shared) {
   b.section(Section::head);
-  const TensorId normalised = normalise(b, prefix + "final_norm", x, c.architecture.norm_epsilon);
+  const TensorId normalised = normalise_stream(b, c, prefix + "final_norm", x);
   const TensorId logits = linear(b, prefix + "output", normalised, c.architecture.vocabulary,
-                                 {.precision = head_precision(c), .shared_weight = shared_weight});
+                                 {.precision = head_precision(c), .weight = weight, .shared = shared});
   const TensorId labels = b.constant(prefix + "labels", {tokens(c)}, DataType::int32);
   const TensorId loss = b.activation(prefix + "loss", {{1}}, DataType::fp32);
   const TensorId lse = b.activation(prefix + "loss_log_sum_exp", {tokens(c)}, DataType::fp32);
@@ -69,14 +93,16 @@ Graph embedding_block(const LayerContext& c) {
   GraphBuilder b("embedding", c.gradients);
   b.section(Section::embedding);
   const TensorId ids = b.constant("token_ids", {tokens(c)}, DataType::int32);
-  const TensorId x = embed(b, c, ids, false);
+  TensorId x = embed(b, c, ids, false);
+  if (c.architecture.positions == PositionKind::learned) x = add_learned_positions(b, c, x);
+  x = drop_out(b, "embedding_dropout", x, c.architecture.dropout.embedding);
   return b.finish(ids, x, c.recompute);
 }
 
-Graph layer_block(const LayerContext& c, bool moe) {
-  GraphBuilder b(moe ? "moe_layer" : "dense_layer", c.gradients);
+Graph layer_block(const LayerContext& c, LayerKind kind) {
+  GraphBuilder b(std::string(kind.windowed ? "windowed_" : "") + (kind.moe ? "moe_layer" : "dense_layer"), c.gradients);
   const TensorId x = b.input("layer_in", {tokens(c), {c.architecture.hidden_size}}, stream_type(c));
-  return b.finish(x, transformer_layer(b, c, x, moe), c.recompute);
+  return b.finish(x, transformer_layer(b, c, x, kind), c.recompute);
 }
 
 // Predicts the token after the next: the stream joined with the embedding of the next token, one
@@ -95,29 +121,45 @@ Graph multi_token_prediction_block(const LayerContext& c) {
                                               {normalise(b, "mtp_stream_norm", x, a.norm_epsilon),
                                                normalise(b, "mtp_embedding_norm", embedded, a.norm_epsilon)});
   const TensorId projected = linear(b, "mtp_projection", joined, a.hidden_size, {.precision = c.gemm});
-  const TensorId layer_out = transformer_layer(b, c, projected, a.experts.routed_experts > 0);
-  output_head(b, c, "mtp_", layer_out, {depth, c.sequence_length, 1.0}, a.tied_embedding ? "embedding" : "output");
+  const TensorId layer_out = transformer_layer(
+      b, c, projected, {.moe = a.experts.routed_experts > 0, .windowed = a.is_windowed_layer(a.layers)});
+  output_head(b, c, "mtp_", layer_out, {depth, c.sequence_length, 1.0}, a.tied_embedding ? "embedding" : "output",
+              true);
   return b.finish(x, x, c.recompute);
 }
 
+// A tied matrix on another rank than the embedding is a copy with its own gradient and optimizer state; a prediction
+// module beside the head already holds it.
 Graph head_block(const LayerContext& c) {
+  const Architecture& a = c.architecture;
   GraphBuilder b("head", c.gradients);
-  const TensorId x = b.input("layer_in", {tokens(c), {c.architecture.hidden_size}}, stream_type(c));
+  const TensorId x = b.input("layer_in", {tokens(c), {a.hidden_size}}, stream_type(c));
+  const bool shared = a.tied_embedding && (c.shares_embedding || a.multi_token_prediction_layers > 0);
   const TensorId loss =
-      output_head(b, c, "", x, {0, c.sequence_length, 1.0}, c.architecture.tied_embedding ? "embedding" : "");
+      output_head(b, c, "", x, {0, c.sequence_length, 1.0}, a.tied_embedding ? "embedding" : "output", shared);
   return b.finish(x, loss, c.recompute, true);
 }
 
 }  // namespace
+
+BlockKind layer_kind(const Architecture& architecture, std::int64_t layer) {
+  const LayerKind kind = kind_of(architecture, layer);
+  if (kind.windowed) return kind.moe ? BlockKind::windowed_moe_layer : BlockKind::windowed_dense_layer;
+  return kind.moe ? BlockKind::moe_layer : BlockKind::dense_layer;
+}
 
 Graph make_block(BlockKind kind, const LayerContext& context) {
   switch (kind) {
     case BlockKind::embedding:
       return embedding_block(context);
     case BlockKind::dense_layer:
-      return layer_block(context, false);
+      return layer_block(context, {});
     case BlockKind::moe_layer:
-      return layer_block(context, true);
+      return layer_block(context, {.moe = true});
+    case BlockKind::windowed_dense_layer:
+      return layer_block(context, {.windowed = true});
+    case BlockKind::windowed_moe_layer:
+      return layer_block(context, {.moe = true, .windowed = true});
     case BlockKind::multi_token_prediction:
       return multi_token_prediction_block(context);
     case BlockKind::head:

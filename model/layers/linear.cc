@@ -1,5 +1,7 @@
 #include "model/layers/linear.h"
 
+#include <optional>
+
 namespace plumbline::model {
 
 namespace {
@@ -11,7 +13,13 @@ struct Parts {
   TensorId x, operand, weight, y;  // operand: x as the product reads it
   std::int64_t in, out;
   Dimension tokens;
+  std::optional<TensorId> bias;
 };
+
+// In phase I, so that dy is not kept for it.
+void bias_gradient(GraphBuilder& b, const Parts& p) {
+  if (p.bias) b.emit(column_sum, p.name + "_bias_grad", {b.gradient(p.y)}, {b.gradient_of_parameter(*p.bias)});
+}
 
 void fp8_gradients(GraphBuilder& b, const Parts& p) {
   const TensorId dy = b.gradient(p.y);
@@ -54,15 +62,19 @@ TensorId linear(GraphBuilder& b, const std::string& name, TensorId x, std::int64
     b.emit(cast, "cast_" + name, {x}, {operand}, CastAttributes{.scales_transposed = true});
   }
   b.group(options.output_group);
-  const bool shared = !options.shared_weight.empty();
-  const TensorId weight =
-      b.parameter(shared ? options.shared_weight : name, {{out}, {in}}, weight_type(options.precision), false, shared);
-  const TensorId y =
-      b.activation(name + "_out", {tokens, {out}}, fp8 ? DataType::bf16 : activation_type(options.precision));
-  b.emit(matmul, name, {operand, weight}, {y}, MatmulAttributes{.transpose_b = true});
+  const TensorId weight = b.parameter(options.weight.empty() ? name : options.weight, {{out}, {in}},
+                                      weight_type(options.precision), false, options.shared);
+  const DataType written = fp8 ? DataType::bf16 : activation_type(options.precision);
+  const TensorId y = b.activation(name + "_out", {tokens, {out}}, written);
+  Parts parts{name, x, operand, weight, y, in, out, tokens, std::nullopt};
+  std::vector<TensorId> reads = {operand, weight};
+  if (options.bias) reads.push_back(*(parts.bias = b.parameter(name + "_bias", {{out}}, written)));
+  b.emit(matmul, name, reads, {y}, MatmulAttributes{.transpose_b = true});
   b.group(RecomputeGroup::other);
-  const Parts parts{name, x, operand, weight, y, in, out, tokens};
-  b.on_backward([&b, parts, fp8] { fp8 ? fp8_gradients(b, parts) : plain_gradients(b, parts); });
+  b.on_backward([&b, parts, fp8] {
+    fp8 ? fp8_gradients(b, parts) : plain_gradients(b, parts);
+    bias_gradient(b, parts);
+  });
   return y;
 }
 

@@ -1,6 +1,6 @@
 #include "model/layers/mlp.h"
 
-#include "model/layers/elementary.h"
+#include "model/layers/gelu.h"
 #include "model/layers/linear.h"
 #include "model/layers/swiglu.h"
 
@@ -8,12 +8,27 @@ namespace plumbline::model {
 
 TensorId gated_mlp(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId x,
                    std::int64_t intermediate) {
-  const TensorId gate_up =
-      linear(b, name + "gate_up", x, 2 * intermediate,
-             {.precision = c.gemm, .input_group = RecomputeGroup::rmsnorm, .output_group = RecomputeGroup::mlp});
+  const TensorId gate_up = linear(b, name + "gate_up", x, 2 * intermediate,
+                                  {.precision = c.gemm,
+                                   .input_group = RecomputeGroup::rmsnorm,
+                                   .output_group = RecomputeGroup::mlp,
+                                   .bias = c.architecture.biases.mlp});
   const TensorId h = gated_activation(b, c, name + "swiglu", gate_up, std::nullopt);
   return linear(b, name + "down", h, c.architecture.hidden_size,
-                {.precision = c.gemm, .input_group = RecomputeGroup::swiglu});
+                {.precision = c.gemm, .input_group = RecomputeGroup::swiglu, .bias = c.architecture.biases.mlp});
+}
+
+TensorId dense_mlp(GraphBuilder& b, const LayerContext& c, TensorId x) {
+  const Architecture& a = c.architecture;
+  if (a.mlp == MlpKind::swiglu) return gated_mlp(b, c, "", x, a.intermediate_size);
+  const TensorId up = linear(b, "up", x, a.intermediate_size,
+                             {.precision = c.gemm,
+                              .input_group = RecomputeGroup::rmsnorm,
+                              .output_group = RecomputeGroup::mlp,
+                              .bias = a.biases.mlp});
+  const TensorId h = gelu_activation(b, c, "gelu", up);
+  return linear(b, "down", h, a.hidden_size,
+                {.precision = c.gemm, .input_group = RecomputeGroup::swiglu, .bias = a.biases.mlp});
 }
 
 }  // namespace plumbline::model

@@ -221,6 +221,14 @@ TensorId experts(GraphBuilder& b, const LayerContext& c, const Received& receive
   return sum;
 }
 
+// One MLP as wide as all of them; the gate is a BF16 product like the router.
+TensorId shared_experts(GraphBuilder& b, const LayerContext& c, TensorId x) {
+  const MixtureOfExperts& e = c.architecture.experts;
+  const TensorId y = gated_mlp(b, c, "shared_", x, e.shared_width());
+  if (!e.shared_gate) return y;
+  return gate_rows(b, "shared_gating", y, linear(b, "shared_gate", x, 1, {.precision = Precision::bf16}));
+}
+
 }  // namespace
 
 TensorId mixture_of_experts(GraphBuilder& b, const LayerContext& c, TensorId x, TensorId stream) {
@@ -230,7 +238,7 @@ TensorId mixture_of_experts(GraphBuilder& b, const LayerContext& c, TensorId x, 
   b.group(RecomputeGroup::other);
   std::vector<TensorId> addends = {stream};
   const MixtureOfExperts& e = c.architecture.experts;
-  if (e.shared_experts > 0) addends.push_back(gated_mlp(b, c, "shared_", x, e.shared_experts * e.intermediate_size));
+  if (e.shared_experts > 0) addends.push_back(shared_experts(b, c, x));
   const TensorId sum = experts(b, c, received);
 
   b.section(Section::combine);
