@@ -181,7 +181,13 @@ Result<Architecture> read_architecture(const std::string& path, const ConfigOver
 }  // namespace
 
 bool Architecture::is_moe_layer(std::int64_t layer) const {
-  return experts.routed_experts > 0 && layer >= experts.dense_layers_first && layer % experts.layer_frequency == 0;
+  return experts.routed_experts > 0 && layer >= experts.dense_layers_first &&
+         layer % experts.layer_frequency == experts.layer_offset &&
+         std::ranges::find(experts.dense_layers, layer) == experts.dense_layers.end();
+}
+
+bool Architecture::is_windowed_layer(std::int64_t layer) const {
+  return window.tokens > 0 && layer >= window.first_layer;
 }
 
 std::int64_t Architecture::query_key_head_dim() const {

@@ -65,6 +65,9 @@ struct Plan {
     Precision optimizer_moments = Precision::fp32;
   } precision;
   struct {
+    std::string kernel = "fused";  // fused | unfused (model/layers/core_attention.h)
+  } attention;
+  struct {
     std::string policy = "none";  // none | selective | full
     std::vector<std::string> operators;
   } recompute;
@@ -137,6 +140,7 @@ void visit_fields(PlanType& plan, Visitor&& visit) {
   visit("precision.gradients", plan.precision.gradients);
   visit("precision.master_weights", plan.precision.master_weights);
   visit("precision.optimizer_moments", plan.precision.optimizer_moments);
+  visit("attention.kernel", plan.attention.kernel);
   visit("recompute.policy", plan.recompute.policy);
   visit("recompute.operators", plan.recompute.operators);
   visit("overlap.communication_sms", plan.overlap.communication_sms);

@@ -47,6 +47,7 @@ LayerContext layer_context(const Plan& plan, const Architecture& architecture, c
   c.groups_per_token = groups_per_token(plan, architecture.experts);
   c.distinct_ranks_per_token = spread.ranks_per_token;
   c.shares_embedding = layout.embedding_beside_head;
+  c.fused_attention = plan.attention.kernel == "fused";
   return c;
 }
 
@@ -94,8 +95,7 @@ class Compiler {
       stage.layers.push_back(static_cast<std::int32_t>(layer));
     };
     if (index == 0) add(BlockKind::embedding, -1);
-    for (std::int64_t layer : layout_.stage_layers[index])
-      add(architecture_.is_moe_layer(layer) ? BlockKind::moe_layer : BlockKind::dense_layer, layer);
+    for (std::int64_t layer : layout_.stage_layers[index]) add(layer_kind(architecture_, layer), layer);
     if (index == layout_.stages - 1) {
       for (std::int64_t i = 0; i < architecture_.multi_token_prediction_layers; ++i)
         add(BlockKind::multi_token_prediction, architecture_.layers + i);

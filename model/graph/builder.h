@@ -21,9 +21,10 @@ class GraphBuilder {
   TensorId input(std::string name, Shape shape, DataType type);
   TensorId activation(std::string name, Shape shape, DataType type);
   TensorId constant(std::string name, Shape shape, DataType type);
-  // A trained tensor; `shared`: another block of the rank owns it.
-  TensorId parameter(const std::string& name, const Shape& shape, DataType type, bool expert = false,
-                     bool shared = false);
+  struct Holding {  // how the ranks hold a parameter; the fields of Tensor say what each means
+    bool expert = false, shared = false, divided = false;
+  };
+  TensorId parameter(const std::string& name, const Shape& shape, DataType type, const Holding& holding = {});
   TensorId gradient_of_parameter(TensorId parameter);
 
   const Tensor& tensor(TensorId id) const { return graph_.tensors[id]; }

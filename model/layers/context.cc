@@ -10,7 +10,7 @@ std::int64_t LayerContext::received_tokens() const {
   return std::llround(static_cast<double>(stream_tokens()) * distinct_ranks_per_token);
 }
 
-std::int64_t LayerContext::expert_rows() const { 
+std::int64_t LayerContext::expert_rows() const {
   return stream_tokens() * architecture.experts.experts_per_token * expert_tensor;
 }
 

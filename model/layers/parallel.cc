@@ -1,5 +1,7 @@
 #include "model/layers/parallel.h"
 
+#include <utility>
+
 namespace plumbline::model {
 
 namespace {
@@ -8,7 +10,7 @@ using enum OperatorKind;
 
 // Rows of all ranks of the group one after the other; a gradient's sum, each rank its rows.
 TensorId gathered(GraphBuilder& b, const std::string& name, TensorId x, Dimension rows,
-                  const CollectiveAttributes& group) {
+                  const CollectiveAttributes& group, bool has_gradient = true) {
   const RecomputeGroup before = b.group();
   b.group(RecomputeGroup::gather);
   GraphBuilder::Shape shape = b.shape(x);
@@ -16,6 +18,7 @@ TensorId gathered(GraphBuilder& b, const std::string& name, TensorId x, Dimensio
   const TensorId all = b.activation(name + "_gathered", shape, b.tensor(x).type);
   b.emit(all_gather, "gather_" + name, {x}, {all}, group);
   b.group(before);
+  if (!has_gradient) return all;
   b.on_backward([&b, name, x, all, group] {
     const TensorId dx = b.activation("d_" + name + "_scattered", b.shape(x), b.tensor(b.gradient(all)).type);
     b.emit(reduce_scatter, "scatter_d_" + name, {b.gradient(all)}, {dx}, group);
@@ -38,6 +41,17 @@ TensorId scattered(GraphBuilder& b, const std::string& name, TensorId y, Dimensi
   return own;
 }
 
+TensorId biased(GraphBuilder& b, const std::string& name, TensorId y) {
+  const TensorId bias = b.parameter(name + "_bias", {b.shape(y)[1]}, b.tensor(y).type);
+  const TensorId sum = b.activation(name + "_biased", b.shape(y), b.tensor(y).type);
+  b.emit(add_bias, "add_" + name + "_bias", {y, bias}, {sum});
+  b.on_backward([&b, name, y, bias, sum] {
+    b.emit(column_sum, name + "_bias_grad", {b.gradient(sum)}, {b.gradient_of_parameter(bias)});
+    b.add_gradient(y, b.gradient(sum));
+  });
+  return sum;
+}
+
 }  // namespace
 
 TensorId enter_tensor_region(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId x) {
@@ -53,20 +67,35 @@ TensorId leave_tensor_region(GraphBuilder& b, const LayerContext& c, const std::
   return sum;
 }
 
-TensorId summed_gradient(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId part) {
-  if (c.tensor == 1 || c.sequence) return part;
-  const TensorId sum = b.activation("sum_d_" + name, b.shape(part), b.tensor(part).type);
-  b.emit(all_reduce, "reduce_d_" + name, {part}, {sum}, c.tensor_group());
-  return sum;
+CollectiveAttributes summing_ranks(const LayerContext& c) {
+  return c.tensor > 1 && !c.sequence ? c.tensor_group() : CollectiveAttributes{};
+}
+
+TensorId column_parallel_linear(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId x,
+                                std::int64_t out, LinearOptions options) {
+  options.divided = c.tensor > 1;
+  options.sums_gradient = summing_ranks(c);
+  return linear(b, name, x, out / c.tensor, options);
+}
+
+TensorId row_parallel_linear(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId x,
+                             std::int64_t out, LinearOptions options) {
+  if (c.tensor == 1) return linear(b, name, x, out, options);
+  const bool bias = std::exchange(options.bias, false);
+  options.divided = true;
+  const TensorId y = leave_tensor_region(b, c, name, linear(b, name, x, out, options));
+  return bias ? biased(b, name, y) : y;
 }
 
 TensorId gather_sequence(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId x) {
   return gathered(b, name, x, {c.tokens * c.context, Extent::tokens}, c.context_group());
 }
 
-TensorId gather_received(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId x) {
+TensorId gather_received(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId x,
+                         bool has_gradient) {
   if (c.expert_tensor == 1) return x;
-  return gathered(b, name, x, {c.received_tokens() * c.expert_tensor, Extent::gathered}, c.expert_tensor_group());
+  const Dimension rows{c.received_tokens() * c.expert_tensor, Extent::gathered};
+  return gathered(b, name, x, rows, c.expert_tensor_group(), has_gradient);
 }
 
 TensorId scatter_received(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId y) {
