@@ -12,6 +12,11 @@
 
 namespace plumbline::model {
 
+// How the ranks hold a parameter; the fields of Tensor say what each means.
+struct Holding {
+  bool expert = false, shared = false, divided = false;
+};
+
 class GraphBuilder {
  public:
   using Shape = std::vector<Dimension>;
@@ -21,9 +26,6 @@ class GraphBuilder {
   TensorId input(std::string name, Shape shape, DataType type);
   TensorId activation(std::string name, Shape shape, DataType type);
   TensorId constant(std::string name, Shape shape, DataType type);
-  struct Holding {  // how the ranks hold a parameter; the fields of Tensor say what each means
-    bool expert = false, shared = false, divided = false;
-  };
   TensorId parameter(const std::string& name, const Shape& shape, DataType type, const Holding& holding = {});
   TensorId gradient_of_parameter(TensorId parameter);
 
