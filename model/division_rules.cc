@@ -69,6 +69,9 @@ void check_experts(Divisions& rules, const Plan& plan, const Architecture& model
   }
   rules.require_divides("parallelism.expert_tensor", degrees.expert_tensor, experts.intermediate_size,
                         "columns of an expert");
+  if (experts.shared_experts > 0)
+    rules.require_divides("parallelism.tensor", degrees.tensor, experts.shared_width(),
+                          "columns of the shared experts");
   // Without it every tensor rank holds all tokens, and would send each of them to its experts once more.
   rules.require(
       "parallelism.tensor", degrees.tensor, [&](std::int64_t d) { return d == 1 || degrees.sequence; },

@@ -214,12 +214,23 @@ std::optional<Error> derive_experts(const Plan& plan, const Architecture& archit
   return std::nullopt;
 }
 
+std::optional<Error> check_positions(const Plan& plan, const Architecture& architecture) {
+  const bool learned = architecture.positions == PositionKind::learned;
+  if (!learned || plan.batch.sequence_length <= architecture.position_table) return std::nullopt;
+  return plan_error(
+      plan, ErrorKind::infeasible, "batch.sequence_length",
+      fmt::format("{} learned positions for sequences of {} tokens", architecture.position_table,
+                  plan.batch.sequence_length),
+      fmt::format("{} has positions for at most {} tokens", architecture.name, architecture.position_table));
+}
+
 }  // namespace
 
 Result<Layout> make_layout(const Plan& plan, const Architecture& architecture) {
   Layout layout;
   std::optional<Error> error = unsupported(plan);
   if (!error) error = check_divisions(plan, architecture);
+  if (!error) error = check_positions(plan, architecture);
   if (!error) error = derive_data(plan, layout);
   if (!error) error = derive_batch(plan, layout);
   if (!error) error = derive_schedule(plan, layout);

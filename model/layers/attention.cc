@@ -65,15 +65,24 @@ TensorId multi_head_latent_attention(GraphBuilder& b, const LayerContext& c, Ten
   const LatentAttention& l = a.latent;
   const auto up = RecomputeGroup::mla_up_projection;
   const auto norm = RecomputeGroup::rmsnorm;
+  const bool biased = a.biases.query_key_value;
   const std::int64_t qk = l.qk_nope_head_dim + l.qk_rope_head_dim;
   const std::int64_t heads = a.heads / c.tensor;
 
   TensorId query_latent = x;
+<<<<<<< HEAD
   if (l.q_lora_rank > 0) query_latent = linear(b, "q_a", x, l.q_lora_rank, {.precision = c.gemm, .input_group = norm});
   const TensorId kv_latent_and_key =
       linear(b, "kv_a", x, l.kv_lora_rank + l.qk_rope_head_dim, {.precision = c.gemm, .input_group = norm});
   const TensorId whole = enter_tensor_region(b, c, "kv_latent", kv_latent_and_key);
   const auto parts = split_columns(b, "split_kv_a", whole, {l.kv_lora_rank, l.qk_rope_head_dim});
+=======
+  if (l.q_lora_rank > 0)
+    query_latent = linear(b, "q_a", x, l.q_lora_rank, {.precision = c.gemm, .input_group = norm, .bias = biased});
+  const TensorId kv_latent_and_key = linear(b, "kv_a", x, l.kv_lora_rank + l.qk_rope_head_dim,
+                                            {.precision = c.gemm, .input_group = norm, .bias = biased});
+  const auto parts = split_columns(b, "split_kv_a", kv_latent_and_key, {l.kv_lora_rank, l.qk_rope_head_dim});
+>>>>>>> ab8c2af
   if (l.q_lora_rank > 0) query_latent = normalise(b, "q_norm", query_latent, a.norm_epsilon);
   const TensorId kv_latent = normalise(b, "kv_norm", parts[0], a.norm_epsilon);
 

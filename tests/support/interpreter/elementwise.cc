@@ -133,6 +133,8 @@ void swiglu_grad(Call& call) {
   if (call.outs() > 1) call.out(1) = (d_hidden * gate * s * up).rowwise().sum().matrix();
 }
 
+void add_bias(Call& call) { call.out(0) = call.in(0).rowwise() + call.in(1).col(0).transpose(); }
+
 void gelu(Call& call) {
   call.out(0) = call.in(0).unaryExpr([](double x) { return x * normal_distribution(x); });
 }

@@ -38,6 +38,7 @@ const std::map<Kind, Function>& functions() {
       {Kind::assemble_heads_grad, each_rank<assemble_heads_grad>},
       {Kind::swiglu, each_rank<swiglu>},
       {Kind::swiglu_grad, each_rank<swiglu_grad>},
+      {Kind::add_bias, each_rank<add_bias>},
       {Kind::gelu, each_rank<gelu>},
       {Kind::gelu_grad, each_rank<gelu_grad>},
       {Kind::softmax, each_rank<softmax>},

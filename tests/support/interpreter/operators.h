@@ -42,6 +42,7 @@ void split(Call& call);
 void concatenate(Call& call);
 void swiglu(Call& call);
 void swiglu_grad(Call& call);
+void add_bias(Call& call);
 void gelu(Call& call);
 void gelu_grad(Call& call);
 void column_sum(Call& call);
