@@ -70,19 +70,11 @@ TensorId multi_head_latent_attention(GraphBuilder& b, const LayerContext& c, Ten
   const std::int64_t heads = a.heads / c.tensor;
 
   TensorId query_latent = x;
-<<<<<<< HEAD
-  if (l.q_lora_rank > 0) query_latent = linear(b, "q_a", x, l.q_lora_rank, {.precision = c.gemm, .input_group = norm});
+  const LinearOptions down{.precision = c.gemm, .input_group = norm, .bias = biased};
+  if (l.q_lora_rank > 0) query_latent = linear(b, "q_a", x, l.q_lora_rank, down);
   const TensorId kv_latent_and_key =
-      linear(b, "kv_a", x, l.kv_lora_rank + l.qk_rope_head_dim, {.precision = c.gemm, .input_group = norm});
-  const TensorId whole = enter_tensor_region(b, c, "kv_latent", kv_latent_and_key);
-  const auto parts = split_columns(b, "split_kv_a", whole, {l.kv_lora_rank, l.qk_rope_head_dim});
-=======
-  if (l.q_lora_rank > 0)
-    query_latent = linear(b, "q_a", x, l.q_lora_rank, {.precision = c.gemm, .input_group = norm, .bias = biased});
-  const TensorId kv_latent_and_key = linear(b, "kv_a", x, l.kv_lora_rank + l.qk_rope_head_dim,
-                                            {.precision = c.gemm, .input_group = norm, .bias = biased});
+      enter_tensor_region(b, c, "kv_latent", linear(b, "kv_a", x, l.kv_lora_rank + l.qk_rope_head_dim, down));
   const auto parts = split_columns(b, "split_kv_a", kv_latent_and_key, {l.kv_lora_rank, l.qk_rope_head_dim});
->>>>>>> ab8c2af
   if (l.q_lora_rank > 0) query_latent = normalise(b, "q_norm", query_latent, a.norm_epsilon);
   const TensorId kv_latent = normalise(b, "kv_norm", parts[0], a.norm_epsilon);
 
