@@ -88,7 +88,8 @@ enum class OperatorKind : std::uint8_t {
 };
 std::string_view to_string(OperatorKind kind);
 
-// Where recomputation may cut: the plan's words. `other` is recomputed under policy "full" only.
+// Where recomputation may cut: the plan's words; rmsnorm stands for any norm, swiglu for any activation. `other` is
+// recomputed under policy "full" only.
 enum class RecomputeGroup : std::uint8_t { none, rmsnorm, mla_up_projection, swiglu, core_attention, mlp, moe, other };
 
 struct MatmulAttributes {
