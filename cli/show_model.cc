@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -118,7 +119,9 @@ std::string model_text(const model::Architecture& architecture, std::int64_t seq
   add_layer_style(architecture, rows);
   add_attention(architecture, rows);
   add_experts(architecture.experts, rows);
-  const model::ModelMetrics metrics = model::model_metrics(architecture, sequence_length);
+  const bool learned = architecture.positions == model::PositionKind::learned;
+  const std::int64_t tokens = learned ? std::min(sequence_length, architecture.position_table) : sequence_length;
+  const model::ModelMetrics metrics = model::model_metrics(architecture, tokens);
   rows.emplace_back("parameters", reports::scaled(metrics.parameters));
   rows.emplace_back("active per token", reports::scaled(metrics.active_parameters));
   rows.emplace_back("in embeddings and head", reports::scaled(metrics.embedding_parameters));
@@ -126,9 +129,9 @@ std::string model_text(const model::Architecture& architecture, std::int64_t seq
     rows.emplace_back("in multi-token prediction",
                       reports::scaled(metrics.prediction_parameters) + ", not counted above");
   constexpr double giga = 1e9;
-  rows.emplace_back("training FLOPs per token", fmt::format("{:.2f} GFLOP at {} tokens; {:.2f} with causal attention",
-                                                            metrics.flops_per_token / giga, sequence_length,
-                                                            metrics.flops_per_token_causal / giga));
+  rows.emplace_back("training FLOPs per token",
+                    fmt::format("{:.2f} GFLOP at {} tokens; {:.2f} with causal attention",
+                                metrics.flops_per_token / giga, tokens, metrics.flops_per_token_causal / giga));
   constexpr double bf16_bytes = 2;
   rows.emplace_back(
       "keys and values per token",

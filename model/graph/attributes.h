@@ -89,8 +89,9 @@ enum class OperatorKind : std::uint8_t {
 };
 std::string_view to_string(OperatorKind kind);
 
-// Where recomputation may cut: the plan's words. `other` is recomputed under policy "full" only; what is gathered from
-// other ranks' parts always is, because keeping the parts is why it was parted.
+// Where recomputation may cut: the plan's words; rmsnorm stands for any norm, swiglu for any activation. `other` is
+// recomputed under policy "full" only; what is gathered from other ranks' parts always is, because keeping the parts
+// is why it was parted.
 enum class RecomputeGroup : std::uint8_t {
   none,
   rmsnorm,
