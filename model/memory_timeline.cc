@@ -131,6 +131,7 @@ MemoryTimeline memory_timeline(const StepProgram& program, const std::vector<Slo
   };
   Walk(program, slots, rank).run([&](const MemoryMoment& level, const SlotMemory* slot) {
     timeline.activations_peak = std::max(timeline.activations_peak, level.activations);
+    timeline.left = level.sum();
     if (slot == nullptr || slot->moments.empty()) return keep(level);
     timeline.activations_peak = std::max(timeline.activations_peak, level.activations + slot->most_kept);
     keep(with(level, *slot, slot->fullest));
@@ -153,7 +154,7 @@ std::string describe(const StepProgram& program, const std::vector<SlotMemory>& 
                      const MemoryMoment& moment) {
   const std::vector<ScheduleOp>& ops = program.schedule.ranks[rank];
   const auto k = static_cast<std::size_t>(moment.op);
-  if (k >= ops.size()) return "end of the step";
+  if (k >= ops.size()) return moment.messages ? "messages after the last op" : "end of the step";
   if (moment.messages) return "messages before " + op_name(ops[k]);
   const std::uint16_t index = program.slot_templates[rank][k];
   const SlotTemplate& slot = program.templates[index];

@@ -24,6 +24,7 @@ struct MemoryTimeline {
   std::vector<MemoryMoment> ops;  // the fullest moment of each op and its messages, in program order; one more at
                                   // the end of the step
   std::size_t fullest = 0;        // of ops
+  Bytes left;                     // at the end of the step; nothing, or a tensor was never released
   Bytes activations_peak;         // the most that is kept at any time, at whichever moment
 };
 
@@ -37,7 +38,7 @@ MemoryTimeline memory_timeline(const StepProgram& program, const std::vector<Slo
 std::vector<MemoryMoment> memory_within(const StepProgram& program, const std::vector<SlotMemory>& slots,
                                         std::size_t rank, std::int32_t op);
 
-// "cross_entropy_grad of head in B of micro-batch 3", "messages before F of micro-batch 0", "end of the step". Layers
+// "cross_entropy_grad of head in B of micro-batch 3", "messages before F of micro-batch 0", "messages after the last op", "end of the step". Layers
 // have their number: "swiglu_grad of layer 17 in FB of micro-batches 4 and 1". Micro-batches count per direction.
 std::string describe(const StepProgram& program, const std::vector<SlotMemory>& slots, std::size_t rank,
                      const MemoryMoment& moment);

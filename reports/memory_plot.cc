@@ -33,15 +33,16 @@ char letter_at(const std::array<double, items.size()>& bytes, double height) {
   return ' ';
 }
 
-// Of the ops that share a column the fullest.
+// Of the ops that share a column the fullest; few ops take several columns each.
 std::vector<const model::MemoryLevel*> columns_of(const std::vector<model::MemoryLevel>& ops) {
-  const std::size_t count = std::min(ops.size(), plot_width);
   std::vector<const model::MemoryLevel*> columns;
-  for (std::size_t column = 0; column < count; ++column) {
-    const auto first = ops.begin() + static_cast<std::ptrdiff_t>(column * ops.size() / count);
-    const auto last = ops.begin() + static_cast<std::ptrdiff_t>((column + 1) * ops.size() / count);
-    columns.push_back(
-        &*std::max_element(first, last, [](const auto& a, const auto& b) { return a.total_bytes < b.total_bytes; }));
+  const std::size_t count = std::min(ops.size(), plot_width);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto first = ops.begin() + static_cast<std::ptrdiff_t>(i * ops.size() / count);
+    const auto last = ops.begin() + static_cast<std::ptrdiff_t>((i + 1) * ops.size() / count);
+    const auto fullest =
+        std::max_element(first, last, [](const auto& a, const auto& b) { return a.total_bytes < b.total_bytes; });
+    columns.insert(columns.end(), plot_width / count, &*fullest);
   }
   return columns;
 }
