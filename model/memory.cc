@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <string_view>
 #include <utility>
 
@@ -48,11 +49,11 @@ class Accountant {
              const std::vector<SlotMemory>& slots)
       : plan_(plan), layout_(layout), program_(program), device_(device), slots_(slots) {}
 
-  StageMemory of(std::int32_t rank) const {
+  StageMemory of(std::int32_t rank) {
     StageMemory memory;
     memory.rank = rank;
     memory.stages = stages_on(program_.schedule, rank);
-    const TrainingState state = training_state(plan_, layout_, program_, memory.stages);
+    const TrainingState& state = state_of(memory.stages);
     memory.parameters_bytes = (state.experts.parameters + state.others.parameters).value();
     memory.gradients_bytes = (state.experts.gradients + state.others.gradients).value();
     memory.optimizer_bytes = (state.experts.optimizer + state.others.optimizer).value();
@@ -73,11 +74,21 @@ class Accountant {
   }
 
  private:
+  // Stages of one kind hold the same, and most ranks hold stages of one kind.
+  const TrainingState& state_of(const std::vector<std::int64_t>& stages) {
+    std::vector<std::int32_t> kinds;
+    for (const std::int64_t stage : stages) kinds.push_back(program_.stages[static_cast<std::size_t>(stage)].kind);
+    const auto [known, added] = states_.try_emplace(std::move(kinds));
+    if (added) known->second = training_state(plan_, layout_, program_, stages);
+    return known->second;
+  }
+
   const Plan& plan_;
   const Layout& layout_;
   const StepProgram& program_;
   const Device& device_;
   const std::vector<SlotMemory>& slots_;
+  std::map<std::vector<std::int32_t>, TrainingState> states_;
 };
 
 std::string op_type(const Schedule& schedule, std::size_t rank, std::int32_t op) {
@@ -90,7 +101,7 @@ std::string op_type(const Schedule& schedule, std::size_t rank, std::int32_t op)
 
 Memory memory(const Plan& plan, const Layout& layout, const StepProgram& program, const ClusterShape& cluster,
               const std::vector<SlotMemory>& slots) {
-  const Accountant accountant(plan, layout, program, cluster.device, slots);
+  Accountant accountant(plan, layout, program, cluster.device, slots);
   Memory result;
   for (std::int32_t rank = 0; rank < program.schedule.shape.ranks; ++rank) {
     result.ranks.push_back(accountant.of(rank));
@@ -135,12 +146,10 @@ RankLevels rank_levels(const Memory& memory, const StepProgram& program, const s
 
 std::string shortage(const Memory& memory) {
   constexpr double giga = 1e9;
-  for (const StageMemory& rank : memory.ranks) {
-    if (rank.peak_bytes <= memory.capacity_bytes) continue;
-    return fmt::format("does not fit: rank {} needs {:.1f} GB of {:.1f} GB; largest: {}", rank.rank,
-                       rank.peak_bytes / giga, memory.capacity_bytes / giga, rank.largest);
-  }
-  return "";
+  const StageMemory* rank = fullest_rank(memory);
+  if (rank == nullptr || rank->peak_bytes <= memory.capacity_bytes) return "";
+  return fmt::format("does not fit: rank {} needs {:.1f} GB of {:.1f} GB; largest: {}", rank->rank,
+                     rank->peak_bytes / giga, memory.capacity_bytes / giga, rank->largest);
 }
 
 }  // namespace plumbline::model

@@ -37,8 +37,8 @@ struct RankLevels {
 RankLevels rank_levels(const Memory& memory, const StepProgram& program, const std::vector<SlotMemory>& slots,
                        std::size_t rank);
 
-// "does not fit: rank 3 needs 95.3 GB of 84.9 GB; largest: activations, 40.1 GB", of the first rank that does not;
-// "" when all fit.
+// "does not fit: rank 3 needs 95.3 GB of 84.9 GB; largest: activations, 40.1 GB", of the fullest rank; "" when
+// all fit.
 std::string shortage(const Memory& memory);
 
 }  // namespace plumbline::model

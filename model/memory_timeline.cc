@@ -118,6 +118,7 @@ std::string op_name(const ScheduleOp& op) {
 
 MemoryTimeline memory_timeline(const StepProgram& program, const std::vector<SlotMemory>& slots, std::size_t rank) {
   MemoryTimeline timeline;
+  timeline.ops.reserve(program.schedule.ranks[rank].size() + 1);
   Bytes fullest;
   const auto keep = [&](const MemoryMoment& moment) {
     std::vector<MemoryMoment>& ops = timeline.ops;

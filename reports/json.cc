@@ -108,10 +108,10 @@ Json memory_of(const model::Memory& memory) {
                       {"optimizer_bytes", rank.optimizer_bytes},
                       {"activations_bytes", rank.activations_bytes},
                       {"buffers_bytes", rank.buffers_bytes()},
+                      {"peak_bytes", rank.peak_bytes},
                       {"temporary_bytes", rank.temporary_bytes},
                       {"communication_bytes", rank.communication_bytes},
                       {"reserve_bytes", rank.reserve_bytes},
-                      {"peak_bytes", rank.peak_bytes},
                       {"free_bytes", memory.capacity_bytes - rank.peak_bytes},
                       {"activations_peak_bytes", rank.activations_peak_bytes},
                       {"largest", rank.largest},
@@ -121,8 +121,8 @@ Json memory_of(const model::Memory& memory) {
   return {{"peak_bytes", memory.peak_bytes},
           {"capacity_bytes", memory.capacity_bytes},
           {"fits", memory.fits},
-          {"fullest_rank", fullest != nullptr ? Json(fullest->rank) : Json(nullptr)},
-          {"stages", stages}};
+          {"stages", stages},
+          {"fullest_rank", fullest != nullptr ? Json(fullest->rank) : Json(nullptr)}};
 }
 
 Json level_of(const model::MemoryLevel& level) {
