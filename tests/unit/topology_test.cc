@@ -79,6 +79,14 @@ TEST(Topology, H800RailFatTree) {
   for (const model::Parameter& parameter : shape->parameters) EXPECT_FALSE(parameter.source.empty()) << parameter.name;
 }
 
+TEST(Topology, ADeviceWithoutReservesSetsNothingAside) {
+  const auto shape = load_cluster(shipped("topologies/host.toml"), devices, {});
+  ASSERT_TRUE(shape) << to_string(shape.error());
+  EXPECT_EQ(shape->device.reserve.context, model::Bytes(0));
+  EXPECT_EQ(shape->device.reserve.communicator, model::Bytes(0));
+  EXPECT_EQ(shape->device.reserve.fragmentation, 0);
+}
+
 TEST(Topology, EveryShippedTopologyLoads) {
   int loaded = 0;
   for (const auto& file : std::filesystem::directory_iterator(shipped("topologies"))) {
