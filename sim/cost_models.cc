@@ -60,7 +60,8 @@ model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout&
   const model::SmPolicy policy = set_aside ? model::sm_policy(overlap.sm_policy) : model::SmPolicy::none;
   CostModels costs{*kernels, *exchanges, {policy, device.sms, exchanges->kernel_sms()}, std::nullopt};
   if (inputs.fabric) {
-    auto links = StepLinks::make(*inputs.fabric, inputs.plan, spread_of(inputs), inputs.every_link);
+    auto links = StepLinks::make(*inputs.fabric, inputs.plan, spread_of(inputs), inputs.every_link,
+                                 inputs.contention ? inputs.contention->find(inputs) : nullptr);
     if (!links) return tl::unexpected(links.error());
     costs.links = std::move(*links);
     if (auto placed = place_groups(inputs, layout, costs.links->fabric(), costs.exchanges); !placed)

@@ -188,7 +188,7 @@ void Lane::start_flows() {
 void Lane::start_flow(std::size_t leg, const ExchangeLeg& links, double bytes, double seconds) {
   legs_[leg] = {};
   if (bytes <= 0 || links.footprint.empty()) return;
-  legs_[leg].bytes = bytes / links.times;
+  legs_[leg].bytes = bytes / links.times * links.contention;  // its own rate limit takes as long as ever
   ++flows_;
   legs_[leg].flow =
       loop_.flow({.footprint = &links.footprint, .bytes = legs_[leg].bytes, .rate_limit = legs_[leg].bytes / seconds},
