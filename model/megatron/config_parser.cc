@@ -1,11 +1,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
+#include <cmath>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -30,7 +31,9 @@ class Keys {
     } else if constexpr (std::is_same_v<T, std::string>) {
       if (found->is_string()) return found->get<std::string>();
     } else {
-      if (found->is_number()) return found->get<T>();
+      // Integers small enough that products of two stay inside 64 bits.
+      const bool whole = found->is_number_integer() || !std::is_same_v<T, std::int64_t>;
+      if (found->is_number() && whole && std::abs(found->get<double>()) <= 1e9) return found->get<T>();
     }
     wrong_ = key;
     return missing;

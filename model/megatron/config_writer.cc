@@ -44,6 +44,7 @@ Result<WrittenConfig> latent_experts(const ModelShape& shape) {
   const auto layers = parse_expert_layers(shape.expert_layers, shape.layers);
   const std::int64_t expert_ffn = shape.expert_ffn.value_or(shape.ffn());
   const std::int64_t shared_ffn = shape.shared_expert_ffn.value_or(0);
+  if (expert_ffn < 1) return refuse("an expert needs a hidden size above 0", "");
   if (!shape.experts) return refuse("latent attention without experts is no known model type", "");
   if (!layers)
     return refuse(fmt::format("layers with experts '{}' follow no simple rule", shape.expert_layers),

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "model/megatron/arguments.h"
-#include "model/megatron/fields.h"
+#include "model/megatron/detail/fields.h"
 #include "model/megatron/import.h"
 #include "model/megatron/rules.h"
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "model/megatron/arguments.h"
-#include "model/megatron/fields.h"
+#include "model/megatron/detail/fields.h"
 #include "model/megatron/launch.h"
 #include "model/megatron/rules.h"
 
@@ -21,11 +21,12 @@ namespace plumbline::model::megatron {
 namespace {
 
 constexpr std::string_view kDefaultTopology = "h100-dgx";
+constexpr std::int64_t kLargest = 1'000'000'000;  // of a dimension: products of two stay inside 64 bits
 constexpr std::string_view kComment = " plumbline: ";
 
 // Vocabularies that a tokenizer fixes.
-constexpr std::pair<std::string_view, std::int64_t> tokenizers[] = {
-    {"GPT2BPETokenizer", 50257}, {"Llama2Tokenizer", 32000}, {"SentencePieceTokenizer", 32000}};
+constexpr std::pair<std::string_view, std::int64_t> tokenizers[] = {{"GPT2BPETokenizer", 50257},
+                                                                    {"Llama2Tokenizer", 32000}};
 
 class Importer {
  public:
@@ -163,11 +164,12 @@ class Importer {
     }
     ModelShape& shape = out_.shape;
     constexpr std::string_view or_model = "add it with --args, or name a model with --model";
-    if (shape.layers < 1) return problem("--num-layers", "is not in the script, or not above 0", std::string(or_model));
-    if (shape.hidden_size < 1)
-      return problem("--hidden-size", "is not in the script, or not above 0", std::string(or_model));
-    if (shape.heads < 1)
-      return problem("--num-attention-heads", "is not in the script, or not above 0", std::string(or_model));
+    for (const auto& [argument, value] : {std::pair{"--num-layers", shape.layers},
+                                          {"--hidden-size", shape.hidden_size},
+                                          {"--num-attention-heads", shape.heads}}) {
+      if (value < 1 || value > kLargest)
+        return problem(argument, "is not in the script, or out of range", std::string(or_model));
+    }
     if (!shape.vocabulary || *shape.vocabulary < 1) {
       return problem("--vocab-size", "the vocabulary is in the tokenizer, not in the script",
                      "give it with --args \"--vocab-size N\", or name a model with --model");
@@ -187,9 +189,9 @@ class Importer {
   std::optional<Error> pad_vocabulary() {
     std::int64_t multiple = 0;
     std::int64_t& size = *out_.shape.vocabulary;
-    const bool too_large =
-        __builtin_mul_overflow(out_.shape.vocabulary_multiple, out_.plan.parallelism.tensor, &multiple) ||
-        size > 1'000'000'000 || multiple > 1'000'000'000;
+    const bool too_large = __builtin_mul_overflow(out_.shape.vocabulary_multiple,
+                                                  std::max<std::int64_t>(1, out_.plan.parallelism.tensor), &multiple) ||
+                           size > kLargest || multiple > kLargest;
     if (too_large || multiple < 1) return problem("--make-vocab-size-divisible-by", "is out of range", "");
     const std::int64_t padded = (size + multiple - 1) / multiple * multiple;
     if (padded != size) {
@@ -237,13 +239,14 @@ class Importer {
       return problem("", "the number of GPUs is not in the script",
                      "--define the variables of the launcher, or --set cluster.gpus=N");
     }
+    if (!says("batch.global_batch_size=")) {
+      if (auto error = require("--global-batch-size", out_.plan.batch.global_batch_size)) return error;
+    }
     if (!says("cluster.topology=")) {
       out_.notes.push_back({0, fmt::format("a script does not name its cluster: {} assumed, --topology takes another",
                                            kDefaultTopology)});
     }
-    // Read as any plan is, so that ranges are checked once. Plans without GPUs or batch get a stand-in until then.
-    if (out_.plan.cluster.gpus < 1) out_.plan.cluster.gpus = 1;
-    if (out_.plan.batch.global_batch_size < 1) out_.plan.batch.global_batch_size = out_.plan.batch.micro_batch_size;
+    // Read as any plan is, so that ranges are checked once.
     const auto plan = read_plan(to_toml(out_.plan), path_, overrides);
     if (!plan) return at_script(plan.error());
     out_.plan = *plan;

@@ -40,13 +40,16 @@ void write_sharding(const RuleWriter& out) {
 std::int64_t data_parallel(const Plan& plan) {
   const double replica = static_cast<double>(plan.parallelism.tensor) * static_cast<double>(plan.parallelism.context) *
                          static_cast<double>(plan.parallelism.pipeline);
+  if (replica < 1) return 1;  // a degree of 0 is refused with the plan
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(static_cast<double>(plan.cluster.gpus) / replica));
 }
 
 void read_batch(const RuleReader& in) {
   auto& batch = in.plan.batch;
   if (batch.global_batch_size == 0 && in.plan.cluster.gpus > 0) {
-    batch.global_batch_size = batch.micro_batch_size * data_parallel(in.plan);
+    std::int64_t product = 0;
+    const bool fits = !__builtin_mul_overflow(batch.micro_batch_size, data_parallel(in.plan), &product);
+    if (fits) batch.global_batch_size = product;
   }
   const auto samples = integer(in.given.value("--train-samples").value_or(""));
   const auto steps = integer(in.given.value("--train-iters").value_or(""));

@@ -68,7 +68,8 @@ class ScriptReader {
         ++at;
         if (symbol == '\n') skip_here_documents(text, at);
         return std::nullopt;
-      } else if (symbol == '<' || symbol == '>') {
+      } else if (const std::size_t sign = redirection(text, at); sign > 0) {
+        at = sign - 1;
         redirect(text, at);
       } else {
         const ReadWord word = read_word(text, at, may_assign, variables_);
@@ -109,6 +110,12 @@ class ScriptReader {
     const bool whole_line = at == 0 || text[at - 1].symbol == '\n';
     for (++at; at < text.size() && text[at].symbol != '\n'; ++at) comment.push_back(text[at]);
     if (whole_line && !comment.empty()) script_.comments.push_back(word_of(comment));
+  }
+
+  // The position behind the < or > that stands here, alone or behind the number of a stream; 0 for none.
+  static std::size_t redirection(const Letters& text, std::size_t at) {
+    while (at < text.size() && std::isdigit(static_cast<unsigned char>(text[at].symbol)) != 0) ++at;
+    return at < text.size() && (text[at].symbol == '<' || text[at].symbol == '>') ? at + 1 : 0;
   }
 
   // A file name behind < or >, or the mark of a here-document.

@@ -6,13 +6,17 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "model/layout.h"
 #include "model/megatron/arguments.h"
 #include "model/megatron/config.h"
+#include "model/megatron/detail/fields.h"
 #include "model/megatron/export.h"
 #include "model/megatron/import.h"
 #include "model/megatron/launch.h"
+#include "model/megatron/rules.h"
 #include "model/plan.h"
 #include "model/text_file.h"
 #include "tests/support/inputs.h"
@@ -127,19 +131,20 @@ Plan sayable_plan() {
 RC_GTEST_PROP(Megatron, PlansThatArgumentsCanSayComeBackFromArgumentsAlone, ()) {
   Plan plan = sayable_plan();
   const ModelShape shape = shape_in(shipped("examples/models/deepseek-v3.json"));
-  // Stages of a plan that names them: two layers, or three where they do not come out even.
+  // Stages of a plan that names them: what does not come out even lies on the first ones. A plan that names the even
+  // spread says no more than one that names nothing.
   const std::int64_t stages = plan.parallelism.pipeline * plan.schedule.virtual_stages;
-  if (shape.layers % stages != 0) {
-    for (std::int64_t stage = 0; stage < stages; ++stage) {
-      plan.schedule.layers_per_stage.push_back(shape.layers / stages + (stage < shape.layers % stages ? 1 : 0));
-    }
+  for (std::int64_t stage = 0; stage < stages; ++stage) {
+    plan.schedule.layers_per_stage.push_back(shape.layers / stages + (stage < shape.layers % stages ? 1 : 0));
   }
+  if (plan.schedule.layers_per_stage == even_layer_counts(shape.layers, stages)) plan.schedule.layers_per_stage.clear();
   const auto out = export_script(plan, shape);
   RC_ASSERT(out.has_value());
   const auto back = import_script(out->script, "s.sh", {.config = "model"});
   RC_ASSERT(back.has_value());
   RC_ASSERT(keys_of(back->plan) == keys_of(plan));
-  RC_ASSERT(out->script.find("# plumbline: ") == std::string::npos || plan.cluster.topology != "h100-dgx");
+  RC_ASSERT(out->script.find("# plumbline: ") == std::string::npos);
+  RC_ASSERT(out->notes.empty() || plan.parallelism.tensor > 1);  // then the vocabulary is padded further
 }
 
 // Any plan comes back, what no argument says through the comments.
@@ -172,9 +177,16 @@ Given arguments_in(const std::string& script) {
 }
 
 TEST(Megatron, ScriptsKeepTheArgumentsThatAreUnderstood) {
-  // Megatron's defaults are not written out, and the vocabulary is, padded.
-  const std::vector<std::string> defaults = {"--tensor-model-parallel-size", "--kv-channels", "--context-parallel-size",
-                                             "--make-vocab-size-divisible-by"};
+  const Plan silent = megatron_defaults();
+  const ModelShape silent_shape;
+  // Megatron's defaults are not written out; the vocabulary is, padded; latent attention has no such channels.
+  const std::vector<std::string> left_out = {"--kv-channels", "--make-vocab-size-divisible-by"};
+  std::map<std::string, std::string, std::less<>> defaults;
+  const auto collect = [&defaults](std::string_view key, const auto& field) {
+    if constexpr (requires { text_of_field(field); }) defaults[std::string(key)] = text_of_field(field);
+  };
+  visit_fields(std::as_const(silent), collect);
+  visit_shape(std::as_const(silent_shape), collect);
   for (const std::string name : {"gpt3-175b", "mixtral-8x7b", "deepseek-v3"}) {
     const auto script = read_text_file(shipped("tests/golden/inputs/megatron/" + name + ".sh"));
     ASSERT_TRUE(script);
@@ -187,10 +199,11 @@ TEST(Megatron, ScriptsKeepTheArgumentsThatAreUnderstood) {
     for (const auto& [argument, given] : before.all()) {
       const Argument* known = find_argument(argument);
       const bool direct = known != nullptr && (known->meaning == Meaning::value || known->meaning == Meaning::flag);
-      if (!direct || std::ranges::find(defaults, argument) != defaults.end()) continue;
+      if (!direct || std::ranges::find(left_out, argument) != left_out.end()) continue;
       // The same number may be written in another way: 1e-6 and 1e-06.
       const auto norm = [](const std::string& text) { return text == "1e-6" ? std::string("1e-06") : text; };
-      EXPECT_EQ(norm(after.value(argument).value_or("missing")), norm(before.value(argument).value()))
+      EXPECT_EQ(norm(after.value(argument).value_or(defaults.at(std::string(known->key)))),
+                norm(before.value(argument).value()))
           << name << argument;
       ++compared;
     }
@@ -214,6 +227,26 @@ TEST(Megatron, TheTableNamesKeysThatExistAndIsDocumented) {
     EXPECT_THAT(keys, testing::Contains(std::string(argument.key)));
     EXPECT_NE(page->find("`" + std::string(argument.name) + "`"), std::string::npos) << argument.name;
   }
+}
+
+// A script with pieces cut out and symbols changed is read or refused, never more.
+RC_GTEST_PROP(Megatron, MutilatedScriptsAreReadOrRefused, ()) {
+  static const std::string whole = read_text_file(shipped("tests/golden/inputs/megatron/deepseek-v3.sh")).value();
+  std::string script = whole;
+  const int changes = *rc::gen::inRange(1, 12);
+  for (int i = 0; i < changes; ++i) {
+    const auto place = static_cast<std::size_t>(*rc::gen::inRange(0, static_cast<int>(script.size()) - 1));
+    const std::string put =
+        *rc::gen::elementOf(std::vector<std::string>{"", "\"", "-", "0", "99999999999", "$", "(", "*"});
+    script.replace(place, static_cast<std::size_t>(*rc::gen::inRange(0, 12)), put);
+  }
+  const auto read = import_script(script, "s.sh", {.definitions = {{"NNODES", "128"}}, .config = "m.json"});
+  if (!read) {
+    RC_ASSERT(!read.error().message.empty());
+    return;
+  }
+  RC_ASSERT(read->config.has_value());
+  RC_ASSERT(shape_of(read->config->json, "m.json", {}).has_value());
 }
 
 struct Refusal {

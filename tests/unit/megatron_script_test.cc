@@ -57,9 +57,10 @@ TEST(MegatronScript, ArithmeticAndWhatOnlyAShellKnows) {
 
 TEST(MegatronScript, CommandsWithinCommands) {
   EXPECT_THAT(last("C=\"python a.py --x 1\"\nsrun -N 4 sh -c \"cd /x && $C\""),
-              ElementsAre("srun", "-N", "4", "sh", "python", "a.py", "--x", "1"));
+              ElementsAre("srun", "-N", "4", "sh", "-c", "python", "a.py", "--x", "1"));
   EXPECT_THAT(last("C='python a.py'\neval $C --y"), ElementsAre("python", "a.py", "--y"));
   EXPECT_THAT(last("if [ -z $X ]; then\n  run a > log 2>&1\nfi < in"), ElementsAre("fi"));
+  EXPECT_THAT(last("run --n 2 2>&1 > log 2> err --y"), ElementsAre("run", "--n", "2", "--y"));
   EXPECT_THAT(last("cat <<EOF > f\nrun 'x\nEOF\nrun y"), ElementsAre("run", "y"));
 }
 
