@@ -56,6 +56,7 @@ class ScriptReader {
   // One command up to what ends it; at least one letter is taken.
   std::optional<Error> read_command(const Letters& text, std::size_t& at, Fields& command) {
     bool may_assign = true;
+    declaring_ = false;
     while (at < text.size()) {
       const char symbol = text[at].symbol;
       if (is_blank(symbol)) {
@@ -97,7 +98,9 @@ class ScriptReader {
       const std::string text = text_of(field);
       if (may_assign && is_one_of(text, branches) && script_.first_branch == 0)
         script_.first_branch = field.front().line;
-      const bool before = is_one_of(text, connectors) || is_one_of(text, declarations) || text.starts_with('-');
+      const bool declares = is_one_of(text, declarations);
+      declaring_ = declaring_ || declares;
+      const bool before = declares || is_one_of(text, connectors) || (declaring_ && text.starts_with('-'));
       if (may_assign && command.empty() && before) continue;
       command.push_back(field);
       may_assign = false;
@@ -204,6 +207,7 @@ class ScriptReader {
   std::string path_;
   Definitions fixed_;
   Variables variables_;
+  bool declaring_ = false;  // behind export, declare ...: their options may stand before an assignment
   std::vector<std::string> here_ends_;
   Script script_;
 };

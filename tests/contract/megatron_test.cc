@@ -249,6 +249,45 @@ RC_GTEST_PROP(Megatron, MutilatedScriptsAreReadOrRefused, ()) {
   RC_ASSERT(shape_of(read->config->json, "m.json", {}).has_value());
 }
 
+TEST(Megatron, OptionsAddToTheScript) {
+  const std::string script =
+      "python pretrain_gpt.py --num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 8 "
+      "--micro-batch-size 1\n"
+      "# plumbline: cluster.topology = \"host\"\n";
+  ImportOptions options;
+  options.more_arguments = "--vocab-size 256 --num-layers=6 --global-batch-size 16";
+  options.overrides = {"cluster.gpus=8"};
+  options.config = "m.json";
+  const auto read = import_script(script, "s.sh", options);
+  ASSERT_TRUE(read) << to_string(read.error());
+  EXPECT_EQ(read->shape.layers, 6) << "the last one given holds";
+  EXPECT_EQ(read->shape.vocabulary, 256);
+  EXPECT_EQ(read->plan.cluster.gpus, 8);
+  EXPECT_EQ(read->plan.batch.global_batch_size, 16);
+  EXPECT_EQ(read->plan.cluster.topology, "host");
+  options.topology = "mi300x";
+  EXPECT_EQ(import_script(script, "s.sh", options)->plan.cluster.topology, "mi300x") << "over the comment";
+}
+
+TEST(Megatron, SilentArgumentsTakeMegatronsDefaults) {
+  const auto read = import_script(
+      "torchrun --nproc_per_node 8 --nnodes 8 pretrain_gpt.py --num-layers 4 --hidden-size 4096 --num-attention-heads "
+      "4 "
+      "--vocab-size 50257 --seq-length 8 --micro-batch-size 2 --tensor-model-parallel-size 8 --swiglu --num-experts 4 "
+      "--overlap-grad-reduce --bf16 --normalization RMSNorm\n",
+      "s.sh", {.config = "m.json"});
+  ASSERT_TRUE(read) << to_string(read.error());
+  EXPECT_EQ(read->plan.batch.global_batch_size, 16);   // 64 GPUs / 8 = 8 replicas, 2 sequences each
+  EXPECT_EQ(read->plan.parallelism.expert_tensor, 8);  // the tensor degree
+  EXPECT_EQ(read->shape.vocabulary, 51200);            // up to a multiple of 128 * 8 = 1024: 50 of them
+  EXPECT_EQ(read->shape.ffn(), 10880);                 // 4096 * 8 / 3 = 10922, down to a multiple of 64: 170 of them
+  EXPECT_EQ(read->plan.overlap.gradient_bucket_bytes, 160e6);  // 40 million parameters in fp32
+  EXPECT_TRUE(read->plan.overlap.gradient_reduce);
+  EXPECT_EQ(read->plan.precision.gradients, Precision::fp32);
+  ASSERT_TRUE(read->config);
+  EXPECT_EQ(read->config->model_type, "mixtral");
+}
+
 struct Refusal {
   std::string arguments, key, text;
   int line;

@@ -44,6 +44,8 @@ TEST(MegatronScript, Arrays) {
               ElementsAre("run", "--x", "1", "--y", "2 3"));
   EXPECT_THAT(last("A=(--x)\nA+=(--y)\nrun ${A[@]} ${A[1]}"), ElementsAre("run", "--x", "--y", "--y"));
   EXPECT_THAT(last("A=\"-x\"\nA+=\" -y\"\nrun $A"), ElementsAre("run", "-x", "-y"));
+  EXPECT_THAT(last("declare -a A=(1 2)\nrun ${A[@]}"), ElementsAre("run", "1", "2"));
+  EXPECT_THAT(last("--x 1"), ElementsAre("--x", "1"));
   EXPECT_THAT(last("A=()\nrun \"${A[@]}\" \"$@\" end"), ElementsAre("run", "end"));
 }
 
