@@ -181,6 +181,8 @@ class Importer {
       error.file = path_;
       return error;
     }
+    // What could not be read back, such as a dimension out of range, is refused here rather than by the next command.
+    if (const auto back = shape_of(config->json, path_, {}); !back) return back.error();
     for (const std::string& text : config->notes) out_.notes.push_back({0, text});
     out_.config = std::move(*config);
     return std::nullopt;
