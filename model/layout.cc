@@ -85,20 +85,10 @@ std::optional<Error> check_stage_counts(const Plan& plan, const Architecture& ar
   return std::nullopt;
 }
 
-// As even as it goes. What is left over goes to interior stages first: the first stage also holds the
-// embedding, the last one the head.
-std::vector<std::int64_t> even_counts(std::int64_t layers, std::int64_t stages) {
-  std::vector<std::int64_t> counts(static_cast<std::size_t>(stages), layers / stages);
-  std::int64_t left = layers % stages;
-  for (std::size_t stage = 1; stage + 1 < counts.size() && left > 0; ++stage, --left) ++counts[stage];
-  if (left > 0) ++counts.front();
-  return counts;
-}
-
 std::optional<Error> derive_stages(const Plan& plan, const Architecture& architecture, Layout& layout) {
   if (auto error = check_stage_counts(plan, architecture, layout)) return error;
   const std::vector<std::int64_t> counts = plan.schedule.layers_per_stage.empty()
-                                               ? even_counts(architecture.layers, layout.stages)
+                                               ? even_layer_counts(architecture.layers, layout.stages)
                                                : plan.schedule.layers_per_stage;
   std::int64_t next = 0;
   for (const std::int64_t count : counts) {
@@ -225,6 +215,15 @@ std::optional<Error> check_positions(const Plan& plan, const Architecture& archi
 }
 
 }  // namespace
+
+// The first stage also holds the embedding, the last one the head.
+std::vector<std::int64_t> even_layer_counts(std::int64_t layers, std::int64_t stages) {
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(stages), layers / stages);
+  std::int64_t left = layers % stages;
+  for (std::size_t stage = 1; stage + 1 < counts.size() && left > 0; ++stage, --left) ++counts[stage];
+  if (left > 0) ++counts.front();
+  return counts;
+}
 
 Result<Layout> make_layout(const Plan& plan, const Architecture& architecture) {
   Layout layout;

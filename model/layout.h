@@ -31,6 +31,10 @@ struct Layout {
   std::int64_t expert_group = 1, expert_stride = 1;
 };
 
+// The layers of each stage where a plan names none: as even as it goes, what is left over goes to interior stages
+// first. Needs stages > 0.
+std::vector<std::int64_t> even_layer_counts(std::int64_t layers, std::int64_t stages);
+
 // Fails with ErrorKind::infeasible and the reason when degrees do not divide or a schedule's
 // constraint does not hold.
 Result<Layout> make_layout(const Plan& plan, const Architecture& architecture);
