@@ -79,7 +79,7 @@ Graph make_stage_optimizer(const Plan& plan, const Layout& layout, const std::ve
     const auto& [expert, type] = group;
     const std::string name = std::string(expert ? "experts_" : "dense_") + std::string(to_string(type));
     writer.write(name, elements, type, expert ? layout.expert_group : layout.dense_group,
-                 expert ? plan.parallelism.expert : 1);
+                 expert ? layout.expert_stride : layout.dense_stride);
   }
   return graph;
 }

@@ -5,19 +5,41 @@
 #include <algorithm>
 
 #include "model/routing.h"
+#include "sim/network/group_links.h"
 #include "sim/simulate.h"
+#include "topologies/placement.h"
 
 namespace plumbline::sim {
 
 namespace {
 
 model::ExchangeCost::Group expert_group(const Inputs& inputs) {
-  return {spread_of(inputs), inputs.plan.parallelism.expert};
+  return {spread_of(inputs), inputs.plan.parallelism.expert, inputs.plan.parallelism.expert_tensor};
+}
+
+// The groups of dense collectives as the placement spreads them over nodes and links.
+model::Result<void> place_groups(const Inputs& inputs, const model::Layout& layout, const topologies::Fabric& fabric,
+                                 model::ExchangeCost& exchanges) {
+  const auto placement = topologies::placement_of(inputs.plan, fabric.gpus_per_node());
+  if (!placement) return tl::unexpected(placement.error());
+  const auto& degrees = inputs.plan.parallelism;
+  const GroupPattern patterns[] = {{layout.dense_group, layout.dense_stride, layout.two_directions},
+                                   {layout.expert_group, layout.expert_stride, layout.two_directions},
+                                   {degrees.tensor, 1},
+                                   {degrees.expert_tensor, 1},
+                                   {degrees.context, degrees.tensor}};
+  const double nic_bandwidth = inputs.cluster.inter_node_bandwidth().value();
+  for (const GroupPattern& pattern : patterns) {
+    if (pattern.ranks == 1) continue;
+    const GroupLinks links = group_links(fabric, *placement, degrees.pipeline, pattern, nic_bandwidth);
+    exchanges.place_group(pattern.ranks, pattern.stride, {pattern.ranks, links.ranks_per_node, links.slowdown});
+  }
+  return {};
 }
 
 }  // namespace
 
-model::Result<CostModels> cost_models(const Inputs& inputs) {
+model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout& layout) {
   const auto& overlap = inputs.plan.overlap;
   const model::Device& device = inputs.cluster.device;
   if (overlap.communication_sms >= device.sms)
@@ -38,9 +60,12 @@ model::Result<CostModels> cost_models(const Inputs& inputs) {
   const model::SmPolicy policy = set_aside ? model::sm_policy(overlap.sm_policy) : model::SmPolicy::none;
   CostModels costs{*kernels, *exchanges, {policy, device.sms, exchanges->kernel_sms()}, std::nullopt};
   if (inputs.fabric) {
-    auto links = StepLinks::make(*inputs.fabric, inputs.plan, spread_of(inputs), inputs.every_link);
+    auto links = StepLinks::make(*inputs.fabric, inputs.plan, spread_of(inputs), inputs.every_link,
+                                 inputs.contention ? inputs.contention->find(inputs) : nullptr);
     if (!links) return tl::unexpected(links.error());
     costs.links = std::move(*links);
+    if (auto placed = place_groups(inputs, layout, costs.links->fabric(), costs.exchanges); !placed)
+      return tl::unexpected(placed.error());
   }
   return costs;
 }
