@@ -1,5 +1,5 @@
-// The shipped case over published training steps, by the closed form so that it is quick; `plumbline validate` runs every
-// slot of them.
+// The shipped case over published training steps, by the closed form so that it is quick; `plumbline validate` runs
+// every slot of them.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -27,8 +27,10 @@ TEST(PublishedSteps, EveryRowThatStatesItsLayoutAndTimeHasAPlan) {
   std::size_t planned = 0;
   for (const ComparedStep& row : shipped_steps().steps) {
     planned += row.lacking.empty();
-    // A plan may ask for what is not simulated yet, but it is well formed.
-    if (row.error) EXPECT_EQ(row.error->kind, model::ErrorKind::infeasible) << row.step.id << to_string(*row.error);
+    // A plan may ask for what this version does not simulate, or for a key that it does not have.
+    if (row.error)
+      EXPECT_TRUE(row.error->kind == model::ErrorKind::infeasible || row.error->message.ends_with("unknown key"))
+          << row.step.id << ": " << to_string(*row.error);
   }
   // 88 less those without a layout or a time: sc210012, tt0033 to tt0037, mch0005 to mch0014.
   EXPECT_EQ(planned, 72u);
