@@ -31,8 +31,8 @@ std::string baseline_name(const StepComparison& comparison) {
   return fmt::format("MFU {:.0f} %", comparison.definition.naive_mfu * 100);
 }
 
-// Every row with a prediction, under the set and the hardware that it belongs to.
-std::string steps_table(const StepComparison& comparison) {
+// Rows with a prediction that share set and hardware, from `first` on; moves it behind them.
+std::string next_table(const StepComparison& comparison, std::size_t& first) {
   reports::Table table({{"row"},
                         {"model"},
                         {"GPUs", Align::right},
@@ -41,18 +41,24 @@ std::string steps_table(const StepComparison& comparison) {
                         {"predicted, s", Align::right},
                         {"error", Align::right},
                         {baseline_name(comparison), Align::right}});
-  std::string heading;
-  for (const ComparedStep& row : comparison.steps) {
+  const calibrate::PublishedStep& group = comparison.steps[first].step;
+  bool any = false;
+  for (; first < comparison.steps.size(); ++first) {
+    const ComparedStep& row = comparison.steps[first];
+    if (row.step.set != group.set || row.step.hardware != group.hardware) break;
     if (!row.predicted) continue;
-    const std::string place = fmt::format("{}, {}:", row.step.set, row.step.hardware);
-    if (place != heading && !heading.empty()) table.add({""});
-    if (place != heading) table.add({place});
-    heading = place;
+    any = true;
     table.add({row.step.id, row.step.model, fmt::format("{}", row.step.numbers.at("gpus")), row.step.layout(),
                reports::number(*row.step.seconds), reports::number(*row.predicted), error_text(row.prediction_error()),
                error_text(row.baseline_error())});
   }
-  return table.to_string();
+  return any ? fmt::format("{}, {}:\n{}\n", group.set, group.hardware, table.to_string()) : "";
+}
+
+std::string steps_table(const StepComparison& comparison) {
+  std::string out;
+  for (std::size_t first = 0; first < comparison.steps.size();) out += next_table(comparison, first);
+  return out;
 }
 
 std::string memory_table(const StepComparison& comparison) {
@@ -72,7 +78,7 @@ std::string memory_table(const StepComparison& comparison) {
                reports::gigabytes(*row.peak_bytes), fmt::format("{:+.1f}", difference / 1e9),
                *row.peak_bytes <= row.capacity_bytes ? "fits" : "does not fit"});
   }
-  return any ? "\n" + paragraph("Memory of the fullest GPU:") + table.to_string() : "";
+  return any ? paragraph("Memory of the fullest GPU:") + table.to_string() + "\n" : "";
 }
 
 void add_errors(const std::string& name, std::string_view who, const StepErrors& errors, reports::Table& table) {
@@ -105,7 +111,7 @@ std::string demand_lines(const StepComparison& comparison) {
       return value ? fmt::format(" (aim {})", reports::percent(*value)) : std::string();
     };
     out += paragraph(fmt::format(
-        "{}: tolerated are a mean absolute error of {}{} and a bias of {}{}, and to be worse than the baseline is not: "
+        "{}: tolerated are a mean absolute error of {}{} and a bias of {}{}, and never one worse than the baseline: "
         "{}.",
         row.demand.name, reports::percent(row.demand.mean_absolute_error), aim(row.demand.aim_mean_absolute_error),
         reports::percent(row.demand.bias), aim(row.demand.aim_bias),
@@ -151,7 +157,7 @@ std::string notes_of(const StepComparison& comparison) {
 std::string step_table(const StepComparison& comparison) {
   const calibrate::StepCase& definition = comparison.definition;
   std::string out = definition.name + "\n\n" + steps_table(comparison) + memory_table(comparison);
-  out += "\n" + paragraph("Relative errors of the predicted rows:") + summary_table(comparison) + "\n";
+  out += paragraph("Relative errors of the predicted rows:") + summary_table(comparison) + "\n";
   out += demand_lines(comparison) + notes_of(comparison) + "\n";
   return out + paragraph(fmt::format("baseline, {} of the dense 16-bit peak: {}", baseline_name(comparison),
                                      definition.naive_source));
