@@ -12,6 +12,7 @@
 
 #include "model/routing.h"
 #include "model/schedule/schedule.h"
+#include "model/sharding.h"
 
 namespace plumbline::model {
 namespace {
@@ -32,9 +33,6 @@ std::optional<Error> unsupported(const Plan& plan) {
   if (plan.parallelism.context > 1) return refuse("parallelism.context", "context parallelism", "set it to 1");
   if (plan.parallelism.expert_tensor > 1) {
     return refuse("parallelism.expert_tensor", "tensor parallelism inside experts", "set it to 1");
-  }
-  if (plan.parallelism.zero_stage > 1) {
-    return refuse("parallelism.zero_stage", "sharding of gradients or parameters", "set it to 0 or 1");
   }
   return std::nullopt;
 }
@@ -237,6 +235,7 @@ Result<Layout> make_layout(const Plan& plan, const Architecture& architecture) {
   if (!error) error = derive_schedule(plan, layout);
   if (!error) error = derive_stages(plan, architecture, layout);
   if (!error) error = derive_experts(plan, architecture, layout);
+  if (!error) error = check_sharding(plan, layout);
   if (error) return tl::unexpected(*error);
   return layout;
 }

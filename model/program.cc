@@ -9,6 +9,7 @@
 #include "model/layers/blocks.h"
 #include "model/slot_template.h"
 #include "model/stage_optimizer.h"
+#include "model/synchronisation.h"
 
 namespace plumbline::model {
 
@@ -67,6 +68,8 @@ class Compiler {
     program_.batches = point_to_point_batches(program_.schedule);
     for (std::int64_t stage = 0; stage < layout_.stages; ++stage) add_stage(stage);
     for (const auto& ops : program_.schedule.ranks) add_rank(ops);
+    program_.gather_after_update = plan_.parallelism.zero_stage < 3 && !plan_.overlap.parameter_gather;
+    program_.synchronisations = synchronisations(plan_, program_);
     const double elements = static_cast<double>(context_.tokens * architecture_.hidden_size);
     const DataType stream = context_.gemm == Precision::fp8 ? DataType::bf16 : activation_type(context_.gemm);
     program_.activation_hop = program_.gradient_hop = Bytes(elements * bytes_per_element(stream));
@@ -98,7 +101,9 @@ class Compiler {
     }
     stage.kind = index_of(stage_kinds_, kind.blocks);
     if (static_cast<std::size_t>(stage.kind) == program_.stage_kinds.size()) program_.stage_kinds.push_back(kind);
-    program_.stage_optimizers.push_back(make_stage_optimizer(plan_, layout_, program_.blocks, kind));
+    StageOptimizer optimizer = make_stage_optimizer(plan_, layout_, program_.blocks, kind);
+    program_.stage_optimizers.push_back(std::move(optimizer.graph));
+    program_.stage_units.push_back(std::move(optimizer.units));
     program_.stages.push_back(std::move(stage));
   }
 

@@ -26,6 +26,11 @@ struct StepTimes {
   std::optional<double> bubble_s;                 // rank 0: step - slots - optimizer
   std::optional<double> exposed_communication_s;  // rank 0: inside slots, compute waits for communication
   std::optional<double> optimizer_s;
+  // Of the traffic that runs beside the step, what the step waits for.
+  std::optional<double> exposed_gradient_reduce_s;   // from the last slot of any rank to the last reduction
+  std::optional<double> exposed_parameter_gather_s;  // rank 0: in slots, compute waits for gathered parameters
+  std::optional<double> exposed_input_s;             // tokens
+  std::optional<double> exposed_host_s;              // copy of the parameters to the host
   PerOp slots_s;         // totals on rank 0
   PerOp slots_mean_s;    // the same, mean over the pipeline ranks
   PerOp exposed_mean_s;  // of those, while compute waits for communication

@@ -15,6 +15,15 @@ model::ExchangeCost::Group expert_group(const Inputs& inputs) {
   return {spread_of(inputs), inputs.plan.parallelism.expert};
 }
 
+// Dense collectives run on the SMs that are set aside, where there are some, else on one per channel.
+std::int64_t collective_sms(const Inputs& inputs, const model::ExchangeCost& exchanges) {
+  const auto& overlap = inputs.plan.overlap;
+  const std::int64_t most = inputs.cluster.device.sms - 1;
+  const std::int64_t channels = exchanges.collectives().channels();
+  const std::int64_t usual = overlap.communication_sms > 0 ? std::min(overlap.communication_sms, channels) : channels;
+  return std::min(most, overlap.collective_sms.value_or(usual));
+}
+
 }  // namespace
 
 model::Result<CostModels> cost_models(const Inputs& inputs) {
@@ -36,7 +45,10 @@ model::Result<CostModels> cost_models(const Inputs& inputs) {
   }
   const bool set_aside = overlap.communication_sms > 0;
   const model::SmPolicy policy = set_aside ? model::sm_policy(overlap.sm_policy) : model::SmPolicy::none;
-  CostModels costs{*kernels, *exchanges, {policy, device.sms, exchanges->kernel_sms()}, std::nullopt};
+  const model::Result<model::HostCost> host = model::HostCost::make(inputs.profile, inputs.cluster, inputs.plan);
+  if (!host) return tl::unexpected(host.error());
+  const model::SmPartition partition{policy, device.sms, exchanges->kernel_sms(), collective_sms(inputs, *exchanges)};
+  CostModels costs{*kernels, *exchanges, *host, partition, std::nullopt};
   if (inputs.fabric) {
     auto links = StepLinks::make(*inputs.fabric, inputs.plan, spread_of(inputs), inputs.every_link);
     if (!links) return tl::unexpected(links.error());

@@ -51,6 +51,8 @@ model::Result<KnownDevice> load_device(const std::string& folder, const std::str
   known.device.memory_bandwidth =
       model::BytesPerSecond(taker.take("memory_bandwidth", UnitDimension::bytes_per_second));
   known.device.memory = model::Bytes(taker.take("memory", UnitDimension::bytes));
+  if (file->number("host_bandwidth") != nullptr)
+    known.device.host_bandwidth = model::BytesPerSecond(taker.take("host_bandwidth", UnitDimension::bytes_per_second));
   if (auto error = taker.finish()) return tl::unexpected(*error);
   for (const auto& text : file->texts) {
     if (text.key == "aliases") known.aliases.push_back(text.value);

@@ -47,6 +47,8 @@ class ExchangeCost {
   // reduce_scatter, all_gather, all_reduce of the operator's tensor over its group (model/cost/collective_cost.h).
   double collective(const Graph& graph, const Operator& op) const;
 
+  const CollectiveCost& collectives() const { return collectives_; }
+
   // SMs of a transfer kernel.
   std::int64_t kernel_sms() const { return kernel_sms_; }
 

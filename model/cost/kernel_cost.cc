@@ -24,6 +24,10 @@ double output_bytes(const Graph& graph, const Operator& op) {
   return bytes_per_element(graph.tensor(op.writes[0]).type) * (attributes.accumulate ? 2 : 1);
 }
 
+bool moves_data(Neighbour neighbour) {
+  return neighbour == Neighbour::transferring || neighbour == Neighbour::collective;
+}
+
 }  // namespace
 
 int KernelCost::kernels(const Graph& graph, const Operator& op) {
@@ -91,6 +95,7 @@ void KernelCost::read_rooms(ConstantReader& reader, const Device& device) {
   room_[static_cast<std::size_t>(Neighbour::none)] = 1;
   room_[static_cast<std::size_t>(Neighbour::waiting)] = room("block.notify");
   room_[static_cast<std::size_t>(Neighbour::transferring)] = room("block.transfer");
+  room_[static_cast<std::size_t>(Neighbour::collective)] = room("block.transfer");
   room_[static_cast<std::size_t>(Neighbour::computing)] = room("block.gemm");
 }
 
@@ -146,7 +151,7 @@ KernelTime KernelCost::product(const Graph& graph, const Operator& op, const Con
                    Share{constants.k_time.index, waves * k * constants.k_time.value},
                    Share{output_bandwidth_.index, written / output_bandwidth_.value}};
   const double again = rounds(std::min(conditions.sms, static_cast<std::int64_t>(tiles)), 1, seats(conditions), 1);
-  const double beside = conditions.neighbour == Neighbour::transferring ? gemm_slowdown_ : 1;
+  const double beside = moves_data(conditions.neighbour) ? gemm_slowdown_ : 1;
   return with_gaps(scaled(result, again * beside / sustained_clock_), launches);
 }
 
@@ -158,7 +163,7 @@ KernelTime KernelCost::attention(const Graph& graph, const Operator& op, const C
   const double sms_share = static_cast<double>(seats(conditions).free) / attention_sms_.value;
   KernelTime result;
   result.shares[0] = {rate.index, flops(graph, op, 1, true).value() / (rate.value * sms_share)};
-  const double beside = conditions.neighbour == Neighbour::transferring ? attention_slowdown_ : 1;
+  const double beside = moves_data(conditions.neighbour) ? attention_slowdown_ : 1;
   return with_gaps(scaled(result, beside / sustained_clock_), kernels(graph, op));
 }
 
