@@ -85,7 +85,7 @@ struct Plan {
     bool gradient_reduce = true;
     bool parameter_gather = true;
     double gradient_bucket_bytes = 40e6;
-    std::int64_t prefetch = 1;                    // zero_stage 3: gathers ahead of the compute stream
+    std::int64_t prefetch = 1;                   // zero_stage 3: gathers ahead of the compute stream
     std::optional<std::int64_t> collective_sms;  // that dense collectives hold; default: what they need
   } overlap;
   struct {

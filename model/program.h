@@ -76,10 +76,10 @@ struct StepProgram {
   std::vector<Graph> blocks;
   std::vector<StageKind> stage_kinds;
   std::vector<Stage> stages;
-  std::vector<Graph> stage_optimizers;  // per stage: gradient reduction, AdamW, parameter gather
-  std::vector<std::vector<SynchronisationUnit>> stage_units;      // [stage]
-  std::vector<std::vector<Synchronisation>> synchronisations;     // [rank], in the order in which they can start
-  bool gather_after_update = false;                               // each unit, at the end of the step
+  std::vector<Graph> stage_optimizers;                         // per stage: gradient reduction, AdamW, parameter gather
+  std::vector<std::vector<SynchronisationUnit>> stage_units;   // [stage]
+  std::vector<std::vector<Synchronisation>> synchronisations;  // [rank], in the order in which they can start
+  bool gather_after_update = false;                            // each unit, at the end of the step
   std::vector<SlotTemplate> templates;
   Schedule schedule;
   std::vector<std::vector<std::uint16_t>> slot_templates;  // [rank][op]

@@ -29,18 +29,19 @@ std::optional<Error> check_group(const Plan& plan, const Layout& layout) {
   if (plan.parallelism.zero_stage == 0)
     return refuse(plan, key, "nothing is sharded with zero_stage 0", "set parallelism.zero_stage to 1, 2 or 3");
   if (layout.two_directions)
-    return refuse(plan, key, fmt::format("{} keeps every stage on two pipeline ranks, over which it shards",
-                                         plan.schedule.kind),
+    return refuse(plan, key,
+                  fmt::format("{} keeps every stage on two pipeline ranks, over which it shards", plan.schedule.kind),
                   "set it to 0");
   if (layout.dense_group % group != 0)
-    return refuse(plan, key,
-                  fmt::format("groups of {} do not divide the {} ranks that reduce a gradient", group,
-                              layout.dense_group),
-                  nearest_divisors(layout.dense_group, group));
+    return refuse(
+        plan, key,
+        fmt::format("groups of {} do not divide the {} ranks that reduce a gradient", group, layout.dense_group),
+        nearest_divisors(layout.dense_group, group));
   if (group % expert != 0 && expert % group != 0)
-    return refuse(plan, key, fmt::format("a group of {} is neither a multiple nor a divisor of parallelism.expert = {}",
-                                         group, expert),
-                  fmt::format("use {}", expert));
+    return refuse(
+        plan, key,
+        fmt::format("a group of {} is neither a multiple nor a divisor of parallelism.expert = {}", group, expert),
+        fmt::format("use {}", expert));
   return std::nullopt;
 }
 

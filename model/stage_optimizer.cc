@@ -83,8 +83,8 @@ class OptimizerWriter {
     std::vector<TensorId> reads = gradients(), writes;
     reads.push_back(add("loss_scale", 1, DataType::fp32, Role::constant));
     for (Shard& shard : shards_) {
-      shard.gradient = add("unscaled_d_" + shard.name, shard.elements, activation_type(plan_.precision.gradients),
-                           Role::activation);
+      shard.gradient =
+          add("unscaled_d_" + shard.name, shard.elements, activation_type(plan_.precision.gradients), Role::activation);
       writes.push_back(shard.gradient);
     }
     const TensorId found = add("found_inf", 1, DataType::fp32, Role::activation);
@@ -116,7 +116,8 @@ class OptimizerWriter {
     SynchronisationUnit& unit = result_.units[shard.unit];
     std::vector<TensorId> reads = {shard.gradient};
     if (on_host) {
-      reads[0] = add("host_d_" + shard.name, shard.elements, result_.graph.tensor(shard.gradient).type, Role::activation);
+      reads[0] =
+          add("host_d_" + shard.name, shard.elements, result_.graph.tensor(shard.gradient).type, Role::activation);
       unit.copy.push_back(emit(OperatorKind::copy_to_host, "copy_d_" + shard.name, {shard.gradient}, {reads[0]}, {}));
     }
     reads.insert(reads.end(), squares_.begin(), squares_.end());
@@ -125,8 +126,8 @@ class OptimizerWriter {
         add("updated_" + shard.name, shard.elements, shard.stored, master ? Role::activation : Role::gradient);
     std::vector<TensorId> writes = {updated};
     if (master)
-      writes.push_back(add("master_" + shard.name, shard.elements, activation_type(plan_.precision.master_weights),
-                           Role::gradient));
+      writes.push_back(
+          add("master_" + shard.name, shard.elements, activation_type(plan_.precision.master_weights), Role::gradient));
     writes.push_back(add("first_moment_" + shard.name, shard.elements, moment, Role::gradient));
     writes.push_back(add("second_moment_" + shard.name, shard.elements, moment, Role::gradient));
     emit(OperatorKind::adamw, "adamw_" + shard.name, reads, writes, AdamwAttributes{.on_host = on_host});

@@ -108,13 +108,15 @@ class Planner {
   void reduce_once() {
     std::map<std::int32_t, std::int32_t> last;  // of a stage
     for (std::int32_t slot = 0; slot < static_cast<std::int32_t>(ops_.size()); ++slot)
-      if (writes_gradients(ops_[static_cast<std::size_t>(slot)])) last[ops_[static_cast<std::size_t>(slot)].b_stage] = slot;
+      if (writes_gradients(ops_[static_cast<std::size_t>(slot)]))
+        last[ops_[static_cast<std::size_t>(slot)].b_stage] = slot;
     for (const auto& [stage, slot] : last) reduce(slot, stage);
   }
 
   void reduce_every_time() {
     for (std::int32_t slot = 0; slot < static_cast<std::int32_t>(ops_.size()); ++slot)
-      if (writes_gradients(ops_[static_cast<std::size_t>(slot)])) reduce(slot, ops_[static_cast<std::size_t>(slot)].b_stage);
+      if (writes_gradients(ops_[static_cast<std::size_t>(slot)]))
+        reduce(slot, ops_[static_cast<std::size_t>(slot)].b_stage);
   }
 
   struct Use {  // of a unit's parameters
@@ -152,8 +154,8 @@ class Planner {
 
   // Without resharding a unit stays from a forward until no micro-batch waits for its backward.
   void keep_between(std::vector<Use>& all) const {
-    std::map<std::int32_t, std::int32_t> in_flight;                    // micro-batches of a stage
-    std::map<std::pair<std::int32_t, std::int32_t>, bool> there;       // (stage, unit)
+    std::map<std::int32_t, std::int32_t> in_flight;               // micro-batches of a stage
+    std::map<std::pair<std::int32_t, std::int32_t>, bool> there;  // (stage, unit)
     std::int32_t seen = 0;
     for (Use& use : all) {
       for (; seen <= use.first.slot; ++seen) follow(seen, in_flight, there);
@@ -178,7 +180,8 @@ class Planner {
     if (!plan_.parallelism.reshard_after_forward) keep_between(all);
     const auto buffers = static_cast<std::size_t>(plan_.overlap.prefetch) + 1;
     for (std::size_t i = 0; i < all.size(); ++i)
-      if (all[i].gathered) result_.push_back({Kind::gather, all[i].stage, all[i].unit, freed(all, i, buffers), all[i].first});
+      if (all[i].gathered)
+        result_.push_back({Kind::gather, all[i].stage, all[i].unit, freed(all, i, buffers), all[i].first});
   }
 
   // The end of the use whose buffer use `i` takes. Uses of an overlapped pair may lie in each other; then the buffer

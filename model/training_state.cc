@@ -37,9 +37,8 @@ class StateCounter {
   // What is there for a while only, beside the shards.
   void add_whole(const std::vector<Whole>& units) {
     const auto all = static_cast<std::size_t>(units.size());
-    const std::size_t gathered = plan_.parallelism.reshard_after_forward
-                                     ? static_cast<std::size_t>(plan_.overlap.prefetch) + 1
-                                     : all;
+    const std::size_t gathered =
+        plan_.parallelism.reshard_after_forward ? static_cast<std::size_t>(plan_.overlap.prefetch) + 1 : all;
     if (zero_ >= 3) most_parameters_ = std::max(most_parameters_, most(units, gathered, &Whole::parameters));
     if (zero_ >= 2) most_gradients_ = std::max(most_gradients_, most(units, 2, &Whole::gradients));
     const double held = bytes_per_element(activation_type(plan_.precision.gradients));

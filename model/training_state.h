@@ -19,9 +19,9 @@ struct StateBytes {
 struct TrainingState {
   StateBytes experts, others;
   // Of the bytes above:
-  Bytes gathered_parameters;   // zero_stage 3: overlap.prefetch + 1 units in a row, all of them without resharding
-  Bytes gradients_in_flight;   // zero_stage 2, 3: the unit that is written and the one that is reduced
-  Bytes reduction_buffers;     // copies in the format on the wire, where that is not the one gradients are held in
+  Bytes gathered_parameters;  // zero_stage 3: overlap.prefetch + 1 units in a row, all of them without resharding
+  Bytes gradients_in_flight;  // zero_stage 2, 3: the unit that is written and the one that is reduced
+  Bytes reduction_buffers;    // copies in the format on the wire, where that is not the one gradients are held in
 };
 
 // Of a rank that holds `stages`. A parameter that blocks share counts once, also where its owner is on

@@ -11,11 +11,11 @@
 
 namespace plumbline::sim {
 
-struct RankWalk {                     // s
-  GradientsReady ready;               // end of the last slot and of the last reduction
-  double gather_wait = 0;             // in all slots
-  std::vector<double> slot_seconds;   // [op], waits for parameters included
-  std::vector<double> slot_waits;     // [op]
+struct RankWalk {                    // s
+  GradientsReady ready;              // end of the last slot and of the last reduction
+  double gather_wait = 0;            // in all slots
+  std::vector<double> slot_seconds;  // [op], waits for parameters included
+  std::vector<double> slot_waits;    // [op]
 };
 
 // One rank's slots in order, each no earlier than starts[op] (empty: back to back); runs[template] on a free lane.

@@ -33,8 +33,7 @@ void Prediction::time_templates() {
     template_times_.push_back(segment_times(program_, program_.templates[i], costs_));
     wait_for_stragglers(i);
     attributions_.push_back(attribute(program_, program_.templates[i], costs_, inputs_.cluster.device));
-    template_runs_.push_back(
-        run_template(program_.templates[i], template_times_[i], costs_.partition.device_sms));
+    template_runs_.push_back(run_template(program_.templates[i], template_times_[i], costs_.partition.device_sms));
   }
 }
 
@@ -103,8 +102,7 @@ std::optional<double> Prediction::interior_chunk(OpType type) const {
     const model::SlotTemplate& slot = program_.templates[i];
     const bool forward_fits = slot.f_stage_kind < 0 || slot.f_stage_kind == interior;
     const bool backward_fits = slot.b_stage_kind < 0 || slot.b_stage_kind == interior;
-    if (slot.type == type && forward_fits && backward_fits)
-      return template_runs_[i].seconds;
+    if (slot.type == type && forward_fits && backward_fits) return template_runs_[i].seconds;
   }
   return std::nullopt;
 }
@@ -160,8 +158,8 @@ Execution Prediction::closed_form(const model::ScheduleCosts& costs, const model
   std::vector<GradientsReady> ready;
   for (std::size_t rank = 0; rank < execution.ranks.size(); ++rank) {
     RankTimes& times = execution.ranks[rank];
-    RankWalk walked = walk(program_, rank, template_runs_, timings_, alone ? std::vector<double>{} : run.start[rank],
-                           synchronise);
+    RankWalk walked =
+        walk(program_, rank, template_runs_, timings_, alone ? std::vector<double>{} : run.start[rank], synchronise);
     if (alone) execution.pipeline_end = walked.ready.end;
     for (std::size_t op = 0; op < schedule.ranks[rank].size(); ++op) {
       const OpType type = schedule.ranks[rank][op].type;

@@ -7,8 +7,8 @@
 
 #include "model/program.h"
 #include "model/result.h"
-#include "model/timeline.h"
 #include "model/schedule/evaluate.h"
+#include "model/timeline.h"
 #include "sim/attribution.h"
 #include "sim/segment_time.h"
 #include "sim/simulate.h"
@@ -39,7 +39,8 @@ class Prediction {
   model::ScheduleCosts chunk_costs() const;
   // Waits for parameters that every chunk of an interior rank has, by op type.
   void add_waits(model::ScheduleCosts& costs) const;
-  Execution closed_form(const model::ScheduleCosts& costs, const model::ScheduleEvaluation& run, bool synchronise) const;
+  Execution closed_form(const model::ScheduleCosts& costs, const model::ScheduleEvaluation& run,
+                        bool synchronise) const;
   // Mean of a step that reduces gradients and of those before it that do not.
   Execution mean_of(Execution reducing, const Execution& local) const;
   double exposed_input() const;    // s that a step waits for its tokens

@@ -27,10 +27,10 @@ struct OptimizerTiming {  // per stage, seconds
 
 // Of one pipeline rank, s.
 struct GradientsReady {
-  double end = 0;                  // of the last slot
-  double reduced = 0;              // end of the last reduction; 0: none
-  std::vector<double> on_host;     // per copied unit the end of its reduction, in order of time
-  std::vector<double> host_copies; // what each takes
+  double end = 0;                   // of the last slot
+  double reduced = 0;               // end of the last reduction; 0: none
+  std::vector<double> on_host;      // per copied unit the end of its reduction, in order of time
+  std::vector<double> host_copies;  // what each takes
 };
 
 // The stages that each pipeline rank holds.

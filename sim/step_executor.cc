@@ -80,7 +80,8 @@ class Executor final : public LaneListener, public Handler {
 
   bool may_start(const Lane& lane, std::uint32_t segment) override {
     const std::int32_t rank = lane.id();
-    const bool open = synchroniser_.open(rank, static_cast<std::int32_t>(next_[rank]), static_cast<std::int32_t>(segment));
+    const bool open =
+        synchroniser_.open(rank, static_cast<std::int32_t>(next_[rank]), static_cast<std::int32_t>(segment));
     if (!open && waits_since_[rank] < 0) waits_since_[rank] = loop_.now();
     if (open && waits_since_[rank] >= 0)
       result_.ranks[rank].gather_wait += to_seconds(loop_.now() - std::exchange(waits_since_[rank], -1));
@@ -160,8 +161,7 @@ class Executor final : public LaneListener, public Handler {
   void collective_ended(const Collectives::Run& run) {
     for (const std::int32_t rank : run.ranks) {
       const bool reduces = run.kind == Collectives::Kind::reduce;
-      if (recorder_)
-        recorder_->optimizer(rank, reduces ? "reduce gradients" : "gather parameters", run.start, run.end);
+      if (recorder_) recorder_->optimizer(rank, reduces ? "reduce gradients" : "gather parameters", run.start, run.end);
       lanes_[static_cast<std::size_t>(rank)].wake();
     }
   }

@@ -27,7 +27,7 @@ struct ExecutionInput {
   std::vector<OptimizerTiming> optimizers;  // [stage]
   bool synchronise = true;                  // gradients are reduced in this step
   std::int64_t collective_sms = 0;          // that reductions and gathers hold
-  bool record = false;  // fill the timeline
+  bool record = false;                      // fill the timeline
 };
 
 struct RankTimes {
@@ -40,9 +40,9 @@ struct RankTimes {
 };
 
 struct Execution {
-  double pipeline_end = 0;  // last slot of any rank
+  double pipeline_end = 0;    // last slot of any rank
   double exposed_reduce = 0;  // from then to the end of the last reduction
-  double step_end = 0;      // optimizer included
+  double step_end = 0;        // optimizer included
   std::vector<RankTimes> ranks;
   std::vector<double> template_seconds;  // [template] mean duration of its slots
   std::uint64_t events = 0;

@@ -31,8 +31,8 @@ class Synchroniser {
 
  private:
   using Kind = Collectives::Kind;
-  using Key = std::tuple<Kind, std::int32_t, std::int32_t>;   // stage, unit
-  using Moment = std::pair<std::int32_t, std::int32_t>;       // slot, segment
+  using Key = std::tuple<Kind, std::int32_t, std::int32_t>;  // stage, unit
+  using Moment = std::pair<std::int32_t, std::int32_t>;      // slot, segment
   struct Rank {
     std::map<Moment, std::vector<std::uint32_t>> starts;       // what the end of a moment lets start
     std::map<std::int32_t, std::vector<std::uint32_t>> gates;  // of a slot

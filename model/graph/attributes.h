@@ -129,9 +129,9 @@ struct CollectiveAttributes {
 // the numbers do not change how long the update takes.
 struct AdamwAttributes {
   double learning_rate = 2.2e-4, beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8, weight_decay = 0.1;
-  std::int64_t step = 1;        // from 1, for the bias correction
-  double largest_norm = 1.0;    // of the whole gradient, where it is clipped (DeepSeek-V3: 1.0)
-  bool on_host = false;         // states lie in host memory, the CPU updates
+  std::int64_t step = 1;      // from 1, for the bias correction
+  double largest_norm = 1.0;  // of the whole gradient, where it is clipped (DeepSeek-V3: 1.0)
+  bool on_host = false;       // states lie in host memory, the CPU updates
 };
 
 using Attributes = std::variant<std::monostate, MatmulAttributes, AttentionAttributes, RotaryAttributes,

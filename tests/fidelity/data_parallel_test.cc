@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <cmath>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "model/cost/collective_cost.h"
@@ -18,9 +20,7 @@ using Kind = model::Synchronisation::Kind;
 
 const std::string plan_name = "llama-3-8b-fsdp-64xh100";
 
-Inputs inputs(const Overrides& overrides = {}) {
-  return tests::step_inputs(plan_name, "generic-datasheet", overrides);
-}
+Inputs inputs(const Overrides& overrides = {}) { return tests::step_inputs(plan_name, "generic-datasheet", overrides); }
 
 model::StepTimes times(const Overrides& overrides, Fidelity fidelity = Fidelity::step) {
   return simulate(inputs(overrides), fidelity, false).value().result.step;
@@ -36,8 +36,7 @@ Overrides random_plan() {
   const int nodes = *rc::gen::element(1, 2, 3, 8);
   const int gpus = 8 * nodes;
   const int zero = *rc::gen::inRange(0, 4);
-  Overrides plan = {key("cluster.gpus", gpus),
-                    key("parallelism.zero_stage", zero),
+  Overrides plan = {key("cluster.gpus", gpus), key("parallelism.zero_stage", zero),
                     key("batch.global_batch_size", gpus * *rc::gen::inRange(1, 5)),
                     key("overlap.gradient_bucket_bytes", *rc::gen::element(1e6, 40e6, 500e6, 1e11)),
                     key("cluster.nic_gbps", *rc::gen::element(50, 100, 400)),
@@ -57,7 +56,7 @@ Overrides random_plan() {
 RC_GTEST_PROP(DataParallel, ClosedFormAndEventsAgreeWhereNothingContends, ()) {
   const Overrides plan = random_plan();
   const model::StepTimes events = times(plan), formula = times(plan, Fidelity::closed_form);
-  RC_ASSERT(std::abs(formula.time_s / events.time_s - 1) < 0.01);
+  RC_ASSERT(std::abs(formula.time_s / events.time_s - 1) < 0.001);
   for (const model::StepTimes& step : {events, formula}) {
     RC_ASSERT(step.exposed_gradient_reduce_s.value() >= 0);
     RC_ASSERT(step.exposed_parameter_gather_s.value() >= 0);
@@ -77,11 +76,11 @@ double wire_bytes(const Overrides& overrides) {
       if (op.kind == model::OperatorKind::cast) continue;
       const bool gather = op.kind == model::OperatorKind::all_gather;
       const auto ranks = std::get<model::CollectiveAttributes>(op.attributes).ranks;
-      const double factor = model::bus_factor(
-          gather ? model::Collective::all_gather
-                 : op.kind == model::OperatorKind::all_reduce ? model::Collective::all_reduce
-                                                              : model::Collective::reduce_scatter,
-          ranks);
+      const double factor =
+          model::bus_factor(gather                                       ? model::Collective::all_gather
+                            : op.kind == model::OperatorKind::all_reduce ? model::Collective::all_reduce
+                                                                         : model::Collective::reduce_scatter,
+                            ranks);
       sum += factor * graph.tensor(gather ? op.writes[0] : op.reads[0]).bytes().value();
     }
   }
@@ -154,15 +153,16 @@ TEST_P(ZeroStages, CollectivesThatHoldSmsSlowComputeDown) {
   EXPECT_LT(seconds(with({"overlap.collective_sms=0"})), seconds(with({"overlap.collective_sms=32"})));
 }
 
-TEST_P(ZeroStages, MoreIsShardedTheLessMemoryIsNeeded) {
-  if (GetParam() == 0) GTEST_SKIP() << "nothing to compare with";
+TEST(DataParallel, TheMoreIsShardedTheLessMemoryIsNeeded) {
   for (const std::string& name : {plan_name, std::string("deepseek-67b-512xh800"), tests::llama_plan}) {
-    const auto bytes = [&name](int zero) {
+    double before = 1e18;
+    for (const int zero : {0, 1, 2, 3}) {
       const Inputs in = tests::step_inputs(name, "generic-datasheet", {key("parallelism.zero_stage", zero)});
       const model::Layout layout = model::make_layout(in.plan, in.architecture).value();
-      return model::memory(in.plan, layout, tests::program_of(in), in.cluster).peak_bytes;
-    };
-    EXPECT_LT(bytes(GetParam()), bytes(GetParam() - 1)) << name;
+      const double bytes = model::memory(in.plan, layout, tests::program_of(in), in.cluster).peak_bytes;
+      EXPECT_LT(bytes, before) << name << " " << zero;
+      before = bytes;
+    }
   }
 }
 

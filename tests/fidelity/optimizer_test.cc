@@ -87,14 +87,14 @@ void scales(model::Plan& plan) { plan.precision.gemm = model::Precision::fp16; }
 void casts(model::Plan& plan) { plan.precision.gradient_reduce = model::Precision::bf16; }
 void keeps_no_master(model::Plan& plan) { plan.precision.master_weights = model::Precision::bf16; }
 
-INSTANTIATE_TEST_SUITE_P(
-    Plans, Optimizer,
-    testing::Values(Case{"zero_0", zero(0)}, Case{"zero_1", zero(1)}, Case{"zero_2", zero(2)}, Case{"zero_3", zero(3)},
-                    Case{"clipped_zero_1", zero(1, clips)}, Case{"offloaded_zero_1", zero(1, offloads)},
-                    Case{"offloaded_zero_0", zero(0, offloads)}, Case{"averaged", zero(1, averages)},
-                    Case{"fp16", zero(2, scales)}, Case{"cast", zero(0, casts)},
-                    Case{"pure_bf16", zero(1, keeps_no_master)}),
-    [](const auto& test) { return test.param.name; });
+INSTANTIATE_TEST_SUITE_P(Plans, Optimizer,
+                         testing::Values(Case{"zero_0", zero(0)}, Case{"zero_1", zero(1)}, Case{"zero_2", zero(2)},
+                                         Case{"zero_3", zero(3)}, Case{"clipped_zero_1", zero(1, clips)},
+                                         Case{"offloaded_zero_1", zero(1, offloads)},
+                                         Case{"offloaded_zero_0", zero(0, offloads)},
+                                         Case{"averaged", zero(1, averages)}, Case{"fp16", zero(2, scales)},
+                                         Case{"cast", zero(0, casts)}, Case{"pure_bf16", zero(1, keeps_no_master)}),
+                         [](const auto& test) { return test.param.name; });
 
 TEST_P(Optimizer, EveryRankEndsWithTheWholeUpdatedParameter) {
   bool sharded = false;
@@ -103,14 +103,14 @@ TEST_P(Optimizer, EveryRankEndsWithTheWholeUpdatedParameter) {
   Interpreter interpreter = started(graph, sharded);
   interpreter.run(model::Phase::W);
   // Gathered, copied back from the host, or updated whole: the last operator but for the moving average's copy.
-  const bool averaged = has(graph, model::OperatorKind::copy_to_host) && !has(graph, model::OperatorKind::copy_to_device);
+  const bool averaged =
+      has(graph, model::OperatorKind::copy_to_host) && !has(graph, model::OperatorKind::copy_to_device);
   const model::TensorId result = graph.operators[graph.operators.size() - (averaged ? 2 : 1)].writes[0];
   const bool clipped = has(graph, model::OperatorKind::sum_of_squares);
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     const Matrix& parameter = interpreter.value(rank, result);
     ASSERT_EQ(parameter.rows(), elements);
-    for (Index i = 0; i < elements; ++i)
-      EXPECT_NEAR(parameter(i, 0), expected(i, clipped), 1e-12) << "rank " << rank;
+    for (Index i = 0; i < elements; ++i) EXPECT_NEAR(parameter(i, 0), expected(i, clipped), 1e-12) << "rank " << rank;
   }
 }
 
