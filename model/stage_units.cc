@@ -105,7 +105,7 @@ class Grouper {
     auto piece = std::ranges::find(unit.pieces, tensor.type, &UnitPiece::stored);
     if (piece == unit.pieces.end()) piece = unit.pieces.insert(piece, {tensor.type, 0});
     piece->elements += tensor.elements();
-    owners_.try_emplace(tensor.name, index);
+    owners_.try_emplace({tensor.name, tensor.expert}, index);
   }
 
   void borrow(std::uint16_t position) {
@@ -113,7 +113,7 @@ class Grouper {
     for (TensorId id = 0; id < g.tensors.size(); ++id) {
       const Tensor& tensor = g.tensors[id];
       if (!tensor.shared || tensor.role != Role::parameter) continue;
-      const auto owner = owners_.find(tensor.name);
+      const auto owner = owners_.find({tensor.name, tensor.expert});
       if (owner == owners_.end()) continue;
       units_[owner->second].parameters.push_back({position, id});
       if (const auto gradient = gradient_of(g, tensor.name))
@@ -129,7 +129,7 @@ class Grouper {
   std::vector<StageUnit> units_;
   std::map<Key, std::size_t> open_;      // units that take more
   std::map<std::size_t, double> bytes_;  // of a unit's gradients
-  std::map<std::string, std::size_t> owners_;
+  std::map<std::pair<std::string, bool>, std::size_t> owners_;
 };
 
 }  // namespace

@@ -64,15 +64,15 @@ Json step_of(const model::StepTimes& step) {
                {"bubble_s", value_of(step.bubble_s)},
                {"exposed_communication_s", value_of(step.exposed_communication_s)},
                {"optimizer_s", value_of(step.optimizer_s)},
-               {"exposed_gradient_reduce_s", value_of(step.exposed_gradient_reduce_s)},
-               {"exposed_parameter_gather_s", value_of(step.exposed_parameter_gather_s)},
-               {"exposed_input_s", value_of(step.exposed_input_s)},
-               {"exposed_host_s", value_of(step.exposed_host_s)},
                {"slots_s", per_op(step.slots_s)},
                {"chunk_s", per_op(step.chunk_s)},
                {"slot_counts", per_op(step.slot_counts)},
                {"slots_mean_s", per_op(step.slots_mean_s)},
-               {"exposed_mean_s", per_op(step.exposed_mean_s)}};
+               {"exposed_mean_s", per_op(step.exposed_mean_s)},
+               {"exposed_gradient_reduce_s", value_of(step.exposed_gradient_reduce_s)},
+               {"exposed_parameter_gather_s", value_of(step.exposed_parameter_gather_s)},
+               {"exposed_input_s", value_of(step.exposed_input_s)},
+               {"exposed_host_s", value_of(step.exposed_host_s)}};
   Json& breakdown = json["breakdown_s"] = Json::object();
   for (const auto& part : step.breakdown) breakdown[part.name] = part.seconds;
   return json;
