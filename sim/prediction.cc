@@ -185,7 +185,11 @@ double Prediction::compute_seconds() const {
   return total(rank.slot_seconds) - total(rank.exposed);
 }
 
-double Prediction::bubble() const { return execution_.pipeline_end - total(execution_.ranks[0].slot_seconds); }
+double Prediction::bubble() const {
+  constexpr double rounding = 1e-12;  // s: of sums of slots
+  const double rest = execution_.pipeline_end - total(execution_.ranks[0].slot_seconds);
+  return std::abs(rest) < rounding ? 0 : rest;
+}
 
 // Tokens of the next step are loaded beside this one; without prefetching nothing runs until they are there.
 double Prediction::exposed_input() const {

@@ -175,7 +175,8 @@ struct Line {
 
 std::vector<Line> lines(const Plan& plan) {
   std::vector<Line> all;
-  for (const Synchronisation& s : lone_program(plan).synchronisations[0])
+  const StepProgram program = lone_program(plan);
+  for (const Synchronisation& s : program.synchronisations[0])
     all.push_back({s.kind, s.unit, s.after.slot, s.after.segment, s.before.slot, s.before.segment});
   return all;
 }
