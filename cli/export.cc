@@ -13,12 +13,14 @@ namespace {
 // Every format that can be written.
 constexpr Format<ExportArguments> formats[] = {
     {"simgrid", "the plan's cluster as a platform file of SimGrid (XML, DTD 4.1)", &export_simgrid_platform},
+    {"megatron", "the plan as a launch script of Megatron-LM", &export_megatron},
 };
 
 std::string footer() {
   return format_list<ExportArguments>(formats) +
          "\nExamples:\n"
          "  plumbline export simgrid deepseek-v3-2048xh800 -o platform.xml\n"
+         "  plumbline export megatron llama-3-8b-64xh800 -o launch.sh\n"
          "  plumbline export simgrid deepseek-v3-2048xh800 --set cluster.topology=h800-multi-rail -o platform.xml";
 }
 
@@ -31,9 +33,9 @@ CLI::App* add_export(CLI::App& root, int& exit_code) {
     ExportArguments arguments;
   };
   const auto options = std::make_shared<Options>();
-  verb->add_option("FORMAT", options->format, "What to write: simgrid")->required();
+  verb->add_option("FORMAT", options->format, "What to write: one of the formats below")->required();
   verb->add_option("PLAN", options->arguments.plan, "A plan file or the name of a shipped example")->required();
-  verb->add_option("-o,--output", options->arguments.out, "Where the result goes; - is stdout")->required();
+  verb->add_option("-o,--output", options->arguments.out, "Where the result goes (default: -, stdout)");
   verb->add_option("--set", options->arguments.overrides, "Override a key of the plan (repeatable)")
       ->take_all()
       ->allow_extra_args(false);

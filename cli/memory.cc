@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "cli/inputs.h"
@@ -10,51 +11,115 @@
 #include "cli/verb.h"
 #include "model/layout.h"
 #include "model/program.h"
+#include "reports/describe.h"
 #include "reports/json.h"
-#include "reports/summary.h"
+#include "reports/line_chart.h"
+#include "reports/memory_report.h"
+#include "sim/memory_advice.h"
 
 namespace plumbline::cli {
 
 namespace {
 
+using model::Error;
+using model::ErrorKind;
+
+constexpr int infeasible_exit = 2;
+
 struct Arguments {
   PlanArguments plan;
-  std::string json;
+  std::string json, svg;
+  std::optional<std::int64_t> rank;
 };
 
-int run(const Arguments& arguments) {
+struct Account {
+  model::Memory memory;
+  model::RankLevels levels;                   // of the rank that was asked for, else of the fullest
+  std::optional<model::MemoryAdvice> advice;  // when the plan does not fit
+};
+
+model::Result<Account> account_for(const sim::Inputs& inputs, std::optional<std::int64_t> rank) {
+  const auto layout = model::make_layout(inputs.plan, inputs.architecture);
+  if (!layout) return tl::unexpected(layout.error());
+  const auto program = model::compile(inputs.plan, inputs.architecture, *layout, sim::spread_of(inputs));
+  if (!program) return tl::unexpected(program.error());
+  const auto ranks = static_cast<std::int64_t>(program->schedule.ranks.size());
+  if (rank && (*rank < 0 || *rank >= ranks))
+    return tl::unexpected(Error{ErrorKind::input, fmt::format("there is no pipeline rank {}", *rank), "", 0, "--rank",
+                                fmt::format("ranks are 0 to {}", ranks - 1)});
+  const std::vector<model::SlotMemory> slots = model::slot_memories(*program);
+  Account account;
+  account.memory = model::memory(inputs.plan, *layout, *program, inputs.cluster, slots);
+  const std::int64_t shown = rank.value_or(model::fullest_rank(account.memory)->rank);
+  account.levels = model::rank_levels(account.memory, *program, slots, static_cast<std::size_t>(shown));
+  if (!account.memory.fits) account.advice = sim::memory_advice(inputs);
+  return account;
+}
+
+std::vector<model::Parameter> reserve_constants(const model::ClusterShape& cluster) {
+  std::vector<model::Parameter> constants;
+  for (const model::Parameter& parameter : cluster.parameters)
+    if (parameter.name.starts_with("device.reserve.")) constants.push_back(parameter);
+  return constants;
+}
+
+model::Result<void> write_files(const Arguments& arguments, const sim::Inputs& inputs, const Account& account) {
+  if (!arguments.json.empty()) {
+    const reports::MemoryDetails details{&account.levels, account.advice ? &*account.advice : nullptr,
+                                         reserve_constants(inputs.cluster)};
+    const auto text = reports::memory_to_json(account.memory, inputs.plan, details);
+    if (auto written = write_output(arguments.json, text); !written) return written;
+  }
+  if (arguments.svg.empty()) return {};
+  const auto chart =
+      reports::memory_chart(account.levels, account.memory.capacity_bytes, reports::model_name(inputs.plan));
+  return write_output(arguments.svg, reports::line_chart_svg(chart));
+}
+
+model::Result<int> run(const Arguments& arguments) {
+  if (arguments.json == "-" && arguments.svg == "-")
+    return tl::unexpected(
+        Error{ErrorKind::input, "only one output can go to stdout", "", 0, "--json", "give the other a file"});
   const auto inputs = load_inputs(arguments.plan.plan, arguments.plan.overrides);
-  if (!inputs) return report(inputs.error());
+  if (!inputs) return tl::unexpected(inputs.error());
   if (arguments.plan.print) {
     fmt::print("{}", model::to_toml(inputs->plan));
     return 0;
   }
-  const auto layout = model::make_layout(inputs->plan, inputs->architecture);
-  if (!layout) return report(layout.error());
-  const auto program = model::compile(inputs->plan, inputs->architecture, *layout);
-  if (!program) return report(program.error());
-  const model::Memory memory = model::memory(inputs->plan, *layout, *program, inputs->cluster);
-  if (!arguments.json.empty()) {
-    const auto written = write_output(arguments.json, reports::memory_to_json(memory, inputs->plan));
-    if (!written) return report(written.error());
+  const auto account = account_for(*inputs, arguments.rank);
+  if (!account) return tl::unexpected(account.error());
+  if (const auto written = write_files(arguments, *inputs, *account); !written) return tl::unexpected(written.error());
+  const model::Memory& memory = account->memory;
+  if (arguments.json != "-" && arguments.svg != "-") {
+    const reports::Style style = {.colour = colour()};
+    fmt::print("{}{}", reports::memory_summary(memory, style),
+               reports::memory_plot(account->levels, memory.capacity_bytes, style));
+    if (account->advice) fmt::print("{}", reports::memory_advice(*account->advice, memory.capacity_bytes, style));
   }
-  if (arguments.json != "-") fmt::print("{}", reports::memory_summary(memory, {.colour = colour()}));
-  constexpr int infeasible_exit = 2;
-  return memory.fits ? 0 : infeasible_exit;
+  if (memory.fits) return 0;
+  fmt::print(stderr, "{}\n", model::shortage(memory));
+  return infeasible_exit;
 }
 
 }  // namespace
 
 CLI::App* add_memory(CLI::App& root, int& exit_code) {
-  CLI::App* verb = root.add_subcommand("memory", "Predict memory per pipeline rank: does it fit, and what is largest");
+  CLI::App* verb = root.add_subcommand(
+      "memory", "Predict memory per pipeline rank over a step: does it fit, what is largest, what would make it fit");
   const auto arguments = std::make_shared<Arguments>();
   add_plan_arguments(*verb, arguments->plan);
+  verb->add_option("--rank", arguments->rank, "Pipeline rank to show over the step; default: the fullest");
   verb->add_option("--json", arguments->json, "Write the result as JSON to a file, or - for stdout");
+  verb->add_option("--svg", arguments->svg, "Draw the rank over the step to a file, or - for stdout");
   verb->footer(
       "Examples:\n"
       "  plumbline memory examples/deepseek-v3-2048xh800.toml\n"
+      "  plumbline memory deepseek-v3-2048xh800 --rank 0 --svg rank0.svg\n"
       "  plumbline memory deepseek-v3-2048xh800 --set recompute.policy=none --json -");
-  verb->callback([arguments, &exit_code] { exit_code = run(*arguments); });
+  verb->callback([arguments, &exit_code] {
+    const auto done = run(*arguments);
+    exit_code = done ? *done : report(done.error());
+  });
   return verb;
 }
 

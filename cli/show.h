@@ -10,7 +10,8 @@
 
 namespace plumbline::cli {
 
-// Dimensions, layers by kind, parameters, training FLOPs per token at a sequence length, cache per token.
+// Dimensions, layers by kind, parameters, training FLOPs per token at a sequence length (at most as long as the model
+// has learned positions), cache per token.
 std::string model_text(const model::Architecture& architecture, std::int64_t sequence_length);
 
 // Node, links, NICs, fabric and device: every constant with unit, kind and source.

@@ -11,6 +11,15 @@
 
 namespace plumbline::model {
 
+// Memory that is taken before the model gets any (model/memory_reserve.h). 0: nothing is known of it.
+struct MemoryReserve {
+  Bytes context;             // of the driver, with the kernels it loaded
+  Bytes matmul_workspace;    // of each stream that runs matrix products
+  Bytes communicator;        // buffers of the collective library for one group of ranks
+  Bytes exchange;            // buffers of the library that exchanges tokens between expert ranks
+  double fragmentation = 0;  // what the allocator holds unused, over the tensors that come and go
+};
+
 struct Device {
   std::string name;  // "h800-sxm"
   std::int64_t sms = 0;
@@ -20,6 +29,7 @@ struct Device {
   BytesPerSecond memory_bandwidth;
   Bytes memory;                   // usable capacity
   BytesPerSecond host_bandwidth;  // to its host's memory and back, each direction, line rate; 0: unknown
+  MemoryReserve reserve;
 };
 
 struct ClusterShape {

@@ -24,9 +24,10 @@ using nlohmann::json;
 // No published dimension comes near; below it, products of three dimensions stay inside 64 bits.
 constexpr std::int64_t largest_dimension = 1'000'000;
 
-// The JSON library keeps no positions, so the line is looked up in the text: the key in quotes before a colon.
+// The JSON library keeps no positions, so the line is looked up in the text: the key in quotes before a colon. Of a
+// dotted key the last part.
 int line_of_key(const std::string& text, std::string_view key) {
-  const std::string quoted = fmt::format("\"{}\"", key);
+  const std::string quoted = fmt::format("\"{}\"", key.substr(key.rfind('.') + 1));
   for (std::size_t at = text.find(quoted); at != std::string::npos; at = text.find(quoted, at + 1)) {
     const std::size_t next = text.find_first_not_of(" \t\r\n", at + quoted.size());
     if (next != std::string::npos && text[next] == ':') return line_of_offset(text, at);
@@ -50,11 +51,29 @@ struct ConfigReader::Contents {
   std::vector<std::string> asked;
   std::optional<Error> error;
 
+  static const json* lookup(const json& where, std::string_view key) {
+    const auto found = where.find(std::string(key));
+    return found == where.end() || found->is_null() ? nullptr : &*found;
+  }
+
+  // A key of the file that nobody asked for may be a misspelling of this one.
+  std::string hint_for_missing(std::string_view key) const {
+    std::vector<std::string> unread;
+    for (const auto& [name, value] : object.items())
+      if (std::ranges::find(asked, name) == asked.end()) unread.push_back(name);
+    const std::string nearest = nearest_name(key, unread);
+    return nearest.empty() ? "add it as Hugging Face names it" : fmt::format("is '{}' meant to be it?", nearest);
+  }
+
   // Null when the key is missing or null.
   const json* find(std::string_view key) {
     if (std::ranges::find(asked, key) == asked.end()) asked.emplace_back(key);
-    const auto found = object.find(std::string(key));
-    return found == object.end() || found->is_null() ? nullptr : &*found;
+    const json* found = lookup(object, key);
+    if (const std::size_t dot = key.find('.'); found == nullptr && dot != std::string_view::npos) {
+      const json* inner = lookup(object, key.substr(0, dot));
+      if (inner != nullptr && inner->is_object()) found = lookup(*inner, key.substr(dot + 1));
+    }
+    return found;
   }
 };
 
@@ -99,7 +118,7 @@ ConfigReader ConfigReader::empty() { return ConfigReader(std::make_unique<Conten
 std::int64_t ConfigReader::integer(std::string_view key, std::int64_t minimum, std::optional<std::int64_t> missing) {
   const json* value = contents_->find(key);
   if (value == nullptr) {
-    if (!missing) fail(key, "required dimension is missing", "add it as Hugging Face names it");
+    if (!missing) fail(key, "required dimension is missing", contents_->hint_for_missing(key));
     return missing.value_or(minimum);
   }
   const std::string wanted = fmt::format("expected an integer from {} to {}", minimum, largest_dimension);
@@ -125,6 +144,28 @@ double ConfigReader::number(std::string_view key, double missing) {
     return missing;
   }
   return value->get<double>();
+}
+
+double ConfigReader::probability(std::string_view key, double missing) {
+  const double value = number(key, missing);
+  if (value >= 0 && value < 1) return value;
+  fail(key, fmt::format("expected a probability from 0 to below 1, found {}", value), "0 switches it off");
+  return missing;
+}
+
+std::vector<std::int64_t> ConfigReader::counts(std::string_view key) {
+  const json* value = contents_->find(key);
+  if (value == nullptr) return {};
+  std::vector<std::int64_t> result;
+  const auto is_count = [](const json& entry) {
+    return entry.is_number_integer() && entry.get<double>() >= 0 && entry.get<double>() <= largest_dimension;
+  };
+  if (!value->is_array() || !std::ranges::all_of(*value, is_count)) {
+    fail(key, fmt::format("expected a list of integers from 0 to {}, found {}", largest_dimension, shown(*value)), "");
+    return {};
+  }
+  for (const json& entry : *value) result.push_back(entry.get<std::int64_t>());
+  return result;
 }
 
 bool ConfigReader::flag(std::string_view key, bool missing) {

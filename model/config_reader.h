@@ -30,9 +30,12 @@ class ConfigReader {
   std::int64_t dimension(std::string_view key, std::int64_t missing);  // at least 1
   std::int64_t count(std::string_view key, std::int64_t missing);      // at least 0
   double number(std::string_view key, double missing);                 // finite
+  double probability(std::string_view key, double missing);            // from 0 to below 1
+  std::vector<std::int64_t> counts(std::string_view key);              // a list, each at least 0; missing: empty
   bool flag(std::string_view key, bool missing);
   std::string text(std::string_view key, std::string_view missing);
 
+  // A key with a dot names one of an object in the file: "attn_config.alibi".
   bool is_null(std::string_view key) const;  // present and null
   // Records an error about a key, with the file and the key's line.
   void fail(std::string_view key, std::string message, std::string hint);

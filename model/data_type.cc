@@ -30,6 +30,8 @@ double bytes_per_element(DataType type) {
       return 1 + scale_bytes / tile_elements;
     case DataType::fp8_block:
       return 1 + scale_bytes / block_elements;
+    case DataType::uint8:
+      return 1;
     case DataType::int64:
       return 8;
   }
@@ -51,6 +53,8 @@ std::string_view to_string(DataType type) {
       return "fp8_tile";
     case DataType::fp8_block:
       return "fp8_block";
+    case DataType::uint8:
+      return "uint8";
     case DataType::int32:
       return "int32";
     case DataType::int64:

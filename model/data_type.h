@@ -9,7 +9,7 @@
 
 namespace plumbline::model {
 
-enum class DataType : std::uint8_t { fp32, bf16, fp16, e5m6, fp8_tile, fp8_block, int32, int64 };
+enum class DataType : std::uint8_t { fp32, bf16, fp16, e5m6, fp8_tile, fp8_block, uint8, int32, int64 };
 
 // Bytes an element takes, scales included (fp8_tile: 1 + 4/128; e5m6: 12 bits plus a tile's scale).
 double bytes_per_element(DataType type);

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/division_rules.h"
 #include "model/routing.h"
 #include "model/schedule/schedule.h"
 #include "model/sharding.h"
@@ -19,22 +20,6 @@ namespace {
 
 Error infeasible(const Plan& plan, std::string key, std::string message, std::string hint) {
   return plan_error(plan, ErrorKind::infeasible, std::move(key), std::move(message), std::move(hint));
-}
-
-// What this version does not simulate. Refused rather than priced as if it were free.
-std::optional<Error> unsupported(const Plan& plan) {
-  const auto refuse = [&plan](std::string key, std::string_view what, std::string hint) {
-    return infeasible(
-        plan, std::move(key),
-        fmt::format("{} is not simulated: this version knows data, pipeline and expert parallelism only", what),
-        std::move(hint));
-  };
-  if (plan.parallelism.tensor > 1) return refuse("parallelism.tensor", "tensor parallelism", "set it to 1");
-  if (plan.parallelism.context > 1) return refuse("parallelism.context", "context parallelism", "set it to 1");
-  if (plan.parallelism.expert_tensor > 1) {
-    return refuse("parallelism.expert_tensor", "tensor parallelism inside experts", "set it to 1");
-  }
-  return std::nullopt;
 }
 
 std::optional<Error> derive_data(const Plan& plan, Layout& layout) {
@@ -62,10 +47,6 @@ std::optional<Error> derive_batch(const Plan& plan, Layout& layout) {
                       fmt::format("{} sequences are not a multiple of data * micro_batch_size = {} * {} = {}",
                                   batch.global_batch_size, layout.data, batch.micro_batch_size, quantum),
                       below > 0 ? fmt::format("use {} or {}", below, below + quantum) : fmt::format("use {}", quantum));
-  }
-  if (batch.sequence_length % plan.parallelism.context != 0) {
-    return infeasible(plan, "batch.sequence_length", "the sequence does not divide by the context degree",
-                      fmt::format("use a multiple of {}", plan.parallelism.context));
   }
   layout.micro_batches = batch.global_batch_size / quantum;
   layout.tokens_per_micro_batch = batch.sequence_length / plan.parallelism.context * batch.micro_batch_size;
@@ -98,20 +79,10 @@ std::optional<Error> check_stage_counts(const Plan& plan, const Architecture& ar
   return std::nullopt;
 }
 
-// As even as it goes. What is left over goes to interior stages first: the first stage also holds the
-// embedding, the last one the head.
-std::vector<std::int64_t> even_counts(std::int64_t layers, std::int64_t stages) {
-  std::vector<std::int64_t> counts(static_cast<std::size_t>(stages), layers / stages);
-  std::int64_t left = layers % stages;
-  for (std::size_t stage = 1; stage + 1 < counts.size() && left > 0; ++stage, --left) ++counts[stage];
-  if (left > 0) ++counts.front();
-  return counts;
-}
-
 std::optional<Error> derive_stages(const Plan& plan, const Architecture& architecture, Layout& layout) {
   if (auto error = check_stage_counts(plan, architecture, layout)) return error;
   const std::vector<std::int64_t> counts = plan.schedule.layers_per_stage.empty()
-                                               ? even_counts(architecture.layers, layout.stages)
+                                               ? even_layer_counts(architecture.layers, layout.stages)
                                                : plan.schedule.layers_per_stage;
   std::int64_t next = 0;
   for (const std::int64_t count : counts) {
@@ -221,15 +192,37 @@ std::optional<Error> derive_experts(const Plan& plan, const Architecture& archit
   layout.experts_per_rank = routed / degrees.expert;
   layout.expert_replicas = ranks / group;
   layout.dense_group = degrees.context * layout.data * directions;
+  layout.dense_stride = degrees.tensor;
   layout.expert_group = layout.expert_replicas * directions;
+  layout.expert_stride = group;
   return std::nullopt;
+}
+
+std::optional<Error> check_positions(const Plan& plan, const Architecture& architecture) {
+  const bool learned = architecture.positions == PositionKind::learned;
+  if (!learned || plan.batch.sequence_length <= architecture.position_table) return std::nullopt;
+  return plan_error(
+      plan, ErrorKind::infeasible, "batch.sequence_length",
+      fmt::format("{} learned positions for sequences of {} tokens", architecture.position_table,
+                  plan.batch.sequence_length),
+      fmt::format("{} has positions for at most {} tokens", architecture.name, architecture.position_table));
 }
 
 }  // namespace
 
+// The first stage also holds the embedding, the last one the head.
+std::vector<std::int64_t> even_layer_counts(std::int64_t layers, std::int64_t stages) {
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(stages), layers / stages);
+  std::int64_t left = layers % stages;
+  for (std::size_t stage = 1; stage + 1 < counts.size() && left > 0; ++stage, --left) ++counts[stage];
+  if (left > 0) ++counts.front();
+  return counts;
+}
+
 Result<Layout> make_layout(const Plan& plan, const Architecture& architecture) {
   Layout layout;
-  std::optional<Error> error = unsupported(plan);
+  std::optional<Error> error = check_divisions(plan, architecture);
+  if (!error) error = check_positions(plan, architecture);
   if (!error) error = derive_data(plan, layout);
   if (!error) error = derive_batch(plan, layout);
   if (!error) error = derive_schedule(plan, layout);

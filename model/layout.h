@@ -24,10 +24,16 @@ struct Layout {
   std::int64_t expert_replicas = 0;    // tensor*context*data / (expert*expert_tensor)
   bool two_directions = false;         // DualPipe: stage s on ranks s and P-1-s
   bool embedding_beside_head = false;  // the first and the last stage lie on one rank
-  // Ranks over which a stage's gradients are reduced and ZeRO shards (doubled under two_directions).
-  std::int64_t dense_group = 1;
-  std::int64_t expert_group = 1;
+  // Ranks over which a stage's gradients are reduced and ZeRO shards (doubled under two_directions), and how many
+  // ranks of the stage lie from one to the next. Ranks of a stage count tensor first, then context, then data; for
+  // experts expert_tensor first, then expert, then replicas, as Megatron orders them.
+  std::int64_t dense_group = 1, dense_stride = 1;
+  std::int64_t expert_group = 1, expert_stride = 1;
 };
+
+// The layers of each stage where a plan names none: as even as it goes, what is left over goes to interior stages
+// first. Needs stages > 0.
+std::vector<std::int64_t> even_layer_counts(std::int64_t layers, std::int64_t stages);
 
 // Fails with ErrorKind::infeasible and the reason when degrees do not divide or a schedule's
 // constraint does not hold.

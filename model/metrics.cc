@@ -1,5 +1,7 @@
 #include "model/metrics.h"
 
+#include <map>
+
 #include "model/cost/work.h"
 #include "model/layers/blocks.h"
 
@@ -44,33 +46,42 @@ BlockMetrics measure(BlockKind kind, const LayerContext& context) {
   return metrics;
 }
 
+std::int64_t learned_positions(const Architecture& a) {
+  return a.positions == PositionKind::learned ? a.position_table : 0;
+}
+
+// A look-up reads one row of a table; a tied table is also the head's matrix.
+double active_in_embedding(const Architecture& a) {
+  const std::int64_t rows = (a.tied_embedding ? a.vocabulary : 1) + (learned_positions(a) > 0 ? 1 : 0);
+  return static_cast<double>(rows * a.hidden_size);
+}
+
+double embedding_parameters(const Architecture& a) {
+  const std::int64_t rows = (a.tied_embedding ? 1 : 2) * a.vocabulary + learned_positions(a);
+  return static_cast<double>(rows * a.hidden_size);
+}
+
 }  // namespace
 
 ModelMetrics model_metrics(const Architecture& architecture, std::int64_t sequence_length) {
   const LayerContext context = whole_model(architecture, sequence_length);
-  std::int64_t moe_layers = 0;
-  for (std::int64_t layer = 0; layer < architecture.layers; ++layer) moe_layers += architecture.is_moe_layer(layer);
+  std::map<BlockKind, std::int64_t> counts = {{BlockKind::embedding, 1}, {BlockKind::head, 1}};
+  for (std::int64_t layer = 0; layer < architecture.layers; ++layer) ++counts[layer_kind(architecture, layer)];
 
   // A backward pass is two products for each product of the forward pass.
   constexpr double passes = 3;
   ModelMetrics metrics;
-  const auto add = [&](BlockKind kind, std::int64_t count) {
-    if (count == 0) return;
+  for (const auto& [kind, count] : counts) {
     BlockMetrics block = measure(kind, context);
-    // A look-up reads one row; a tied table is also the head's matrix.
-    if (kind == BlockKind::embedding && !architecture.tied_embedding)
-      block.active_parameters = static_cast<double>(architecture.hidden_size);
+    if (kind == BlockKind::embedding) block.active_parameters = active_in_embedding(architecture);
     const auto times = static_cast<double>(count);
     metrics.parameters += times * block.parameters;
     metrics.active_parameters += times * block.active_parameters;
     metrics.flops_per_token += times * passes * block.forward_flops / static_cast<double>(sequence_length);
     metrics.flops_per_token_causal +=
         times * passes * block.forward_flops_causal / static_cast<double>(sequence_length);
-  };
-  add(BlockKind::embedding, 1);
-  add(BlockKind::dense_layer, architecture.layers - moe_layers);
-  add(BlockKind::moe_layer, moe_layers);
-  add(BlockKind::head, 1);
+  }
+  metrics.embedding_parameters = embedding_parameters(architecture);
   if (architecture.multi_token_prediction_layers > 0) {
     const double each = measure(BlockKind::multi_token_prediction, context).parameters;
     metrics.prediction_parameters = static_cast<double>(architecture.multi_token_prediction_layers) * each;

@@ -11,6 +11,7 @@ namespace plumbline::model {
 struct ModelMetrics {
   double parameters = 0;             // without multi-token prediction
   double active_parameters = 0;      // that one token uses (of an untied embedding its row), without the same
+  double embedding_parameters = 0;   // of those: token table, learned positions and an untied output projection
   double prediction_parameters = 0;  // of the multi-token-prediction modules, without what they share
   // Training FLOPs per token (forward and backward, no recomputation): all matrix parameters including
   // router and head, without embedding and multi-token prediction; attention in full or causal.

@@ -40,6 +40,7 @@ struct Plan {
     std::int64_t tensor = 1;
     bool sequence = false;
     std::int64_t context = 1;
+    std::string context_method = "ring";  // ring | all-gather: how a rank comes by the other ranks' keys and values
     std::int64_t pipeline = 1;
     std::int64_t expert = 1;
     std::int64_t expert_tensor = 1;
@@ -75,6 +76,9 @@ struct Plan {
     bool optimizer = false;  // master weights and moments in host memory, updated there
   } offload;
   struct {
+    std::string kernel = "fused";  // fused | unfused (model/layers/core_attention.h)
+  } attention;
+  struct {
     std::string policy = "none";  // none | selective | full
     std::vector<std::string> operators;
   } recompute;
@@ -82,6 +86,7 @@ struct Plan {
     std::int64_t communication_sms = 0;               // 0: none set aside
     std::string sm_policy = "static";                 // static | none | dynamic (model/cost/sm_partition.h)
     std::string communication_kernels = "deepep-v1";  // family of the profile (model/cost/sm_curve.h)
+    bool tensor = false;  // tensor-parallel collectives in pieces beside the products that they belong to
     bool gradient_reduce = true;
     bool parameter_gather = true;
     double gradient_bucket_bytes = 40e6;
@@ -133,6 +138,7 @@ void visit_fields(PlanType& plan, Visitor&& visit) {
   visit("parallelism.tensor", plan.parallelism.tensor);
   visit("parallelism.sequence", plan.parallelism.sequence);
   visit("parallelism.context", plan.parallelism.context);
+  visit("parallelism.context_method", plan.parallelism.context_method);
   visit("parallelism.pipeline", plan.parallelism.pipeline);
   visit("parallelism.expert", plan.parallelism.expert);
   visit("parallelism.expert_tensor", plan.parallelism.expert_tensor);
@@ -156,11 +162,13 @@ void visit_fields(PlanType& plan, Visitor&& visit) {
   visit("optimizer.gradient_clipping", plan.optimizer.gradient_clipping);
   visit("optimizer.ema", plan.optimizer.ema);
   visit("offload.optimizer", plan.offload.optimizer);
+  visit("attention.kernel", plan.attention.kernel);
   visit("recompute.policy", plan.recompute.policy);
   visit("recompute.operators", plan.recompute.operators);
   visit("overlap.communication_sms", plan.overlap.communication_sms);
   visit("overlap.sm_policy", plan.overlap.sm_policy);
   visit("overlap.communication_kernels", plan.overlap.communication_kernels);
+  visit("overlap.tensor", plan.overlap.tensor);
   visit("overlap.gradient_reduce", plan.overlap.gradient_reduce);
   visit("overlap.parameter_gather", plan.overlap.parameter_gather);
   visit("overlap.gradient_bucket_bytes", plan.overlap.gradient_bucket_bytes);

@@ -39,10 +39,16 @@ LayerContext layer_context(const Plan& plan, const Architecture& architecture, c
   c.recompute = recompute_policy(plan);
   c.tokens = layout.tokens_per_micro_batch;
   c.sequence_length = plan.batch.sequence_length;
+  c.tensor = plan.parallelism.tensor;
+  c.sequence = plan.parallelism.sequence;
+  c.context = plan.parallelism.context;
+  c.ring = plan.parallelism.context_method == "ring";
   c.expert_parallel = plan.parallelism.expert;
+  c.expert_tensor = plan.parallelism.expert_tensor;
   c.groups_per_token = groups_per_token(plan, architecture.experts);
   c.distinct_ranks_per_token = spread.ranks_per_token;
   c.shares_embedding = layout.embedding_beside_head;
+  c.fused_attention = plan.attention.kernel == "fused";
   return c;
 }
 
@@ -70,7 +76,7 @@ class Compiler {
     for (const auto& ops : program_.schedule.ranks) add_rank(ops);
     program_.gather_after_update = plan_.parallelism.zero_stage < 3 && !plan_.overlap.parameter_gather;
     program_.synchronisations = synchronisations(plan_, program_);
-    const double elements = static_cast<double>(context_.tokens * architecture_.hidden_size);
+    const double elements = static_cast<double>(context_.stream_tokens() * architecture_.hidden_size);
     const DataType stream = context_.gemm == Precision::fp8 ? DataType::bf16 : activation_type(context_.gemm);
     program_.activation_hop = program_.gradient_hop = Bytes(elements * bytes_per_element(stream));
     return std::move(program_);
@@ -92,8 +98,7 @@ class Compiler {
       stage.layers.push_back(static_cast<std::int32_t>(layer));
     };
     if (index == 0) add(BlockKind::embedding, -1);
-    for (std::int64_t layer : layout_.stage_layers[index])
-      add(architecture_.is_moe_layer(layer) ? BlockKind::moe_layer : BlockKind::dense_layer, layer);
+    for (std::int64_t layer : layout_.stage_layers[index]) add(layer_kind(architecture_, layer), layer);
     if (index == layout_.stages - 1) {
       for (std::int64_t i = 0; i < architecture_.multi_token_prediction_layers; ++i)
         add(BlockKind::multi_token_prediction, architecture_.layers + i);
@@ -109,13 +114,14 @@ class Compiler {
 
   void add_rank(const std::vector<ScheduleOp>& ops) {
     std::vector<std::uint16_t> slots;
+    const std::int64_t pieces = plan_.overlap.tensor ? plan_.parallelism.tensor : 1;
     for (const ScheduleOp& op : ops) {
       const std::int32_t f = op.f_stage < 0 ? -1 : program_.stages[op.f_stage].kind;
       const std::int32_t b = op.b_stage < 0 ? -1 : program_.stages[op.b_stage].kind;
       const std::size_t before = templates_.size();
       const std::int32_t index = index_of(templates_, {op.type, f, b});
       if (templates_.size() > before)
-        program_.templates.push_back(make_slot_template(op.type, f, b, program_.stage_kinds, program_.blocks));
+        program_.templates.push_back(make_slot_template(op.type, f, b, program_.stage_kinds, program_.blocks, pieces));
       slots.push_back(static_cast<std::uint16_t>(index));
     }
     program_.slot_templates.push_back(std::move(slots));

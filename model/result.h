@@ -47,9 +47,17 @@ struct StepTimes {
 struct StageMemory {
   std::int64_t rank = 0;             // pipeline rank
   std::vector<std::int64_t> stages;  // stages it holds
-  double parameters_bytes = 0, gradients_bytes = 0, optimizer_bytes = 0, activations_bytes = 0, buffers_bytes = 0;
+  // At the rank's fullest moment; they add up to the peak.
+  double parameters_bytes = 0, gradients_bytes = 0, optimizer_bytes = 0;
+  double activations_bytes = 0;    // kept between the phases of micro-batches in flight
+  double temporary_bytes = 0;      // tensors that live in the running slot only
+  double communication_bytes = 0;  // messages, dispatch and combine buffers, gradient buckets, libraries' buffers
+  double reserve_bytes = 0;        // driver context, workspaces, what the allocator holds unused
   double peak_bytes = 0;
-  std::string largest;  // the largest single item, in words
+  std::string largest;                // the largest single item, in words
+  std::string peak_operator;          // what runs at the fullest moment, in words
+  double activations_peak_bytes = 0;  // the most that is kept, at whichever moment
+  double buffers_bytes() const { return temporary_bytes + communication_bytes; }
 };
 
 struct Memory {

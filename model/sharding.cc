@@ -24,7 +24,6 @@ std::string nearest_divisors(std::int64_t of, std::int64_t wanted) {
 std::optional<Error> check_group(const Plan& plan, const Layout& layout) {
   const std::string key = "parallelism.shard_group";
   const std::int64_t group = plan.parallelism.shard_group;
-  const std::int64_t expert = plan.parallelism.expert;
   if (group == 0) return std::nullopt;
   if (plan.parallelism.zero_stage == 0)
     return refuse(plan, key, "nothing is sharded with zero_stage 0", "set parallelism.zero_stage to 1, 2 or 3");
@@ -37,11 +36,15 @@ std::optional<Error> check_group(const Plan& plan, const Layout& layout) {
         plan, key,
         fmt::format("groups of {} do not divide the {} ranks that reduce a gradient", group, layout.dense_group),
         nearest_divisors(layout.dense_group, group));
-  if (group % expert != 0 && expert % group != 0)
-    return refuse(
-        plan, key,
-        fmt::format("a group of {} is neither a multiple nor a divisor of parallelism.expert = {}", group, expert),
-        fmt::format("use {}", expert));
+  // Ranks of the stage from the first of a group to the first of the next, and from one replica of an expert to
+  // another.
+  const std::int64_t span = group * layout.dense_stride, experts = layout.expert_stride;
+  if (span % experts != 0 && experts % span != 0)
+    return refuse(plan, key,
+                  fmt::format("a group over {} ranks is neither a multiple nor a divisor of the {} over which experts "
+                              "are spread",
+                              span, experts),
+                  fmt::format("use {}", std::max<std::int64_t>(1, experts / layout.dense_stride)));
   return std::nullopt;
 }
 
@@ -49,9 +52,9 @@ std::optional<Error> check_group(const Plan& plan, const Layout& layout) {
 
 ShardGroup shard_group(const Plan& plan, const Layout& layout, bool expert) {
   const std::int64_t ranks = expert ? layout.expert_group : layout.dense_group;
-  const std::int64_t stride = expert ? plan.parallelism.expert : 1;
+  const std::int64_t stride = expert ? layout.expert_stride : layout.dense_stride;
   if (plan.parallelism.zero_stage == 0) return {1, stride, ranks, stride};
-  const std::int64_t wanted = plan.parallelism.shard_group / stride;
+  const std::int64_t wanted = plan.parallelism.shard_group * layout.dense_stride / stride;
   const std::int64_t shards = plan.parallelism.shard_group == 0 ? ranks : std::max<std::int64_t>(1, wanted);
   return {shards, stride, ranks / shards, stride * shards};
 }

@@ -15,10 +15,14 @@ bool is_grouped_weight_gradient(const Operator& op) {
   return op.kind == OperatorKind::grouped_matmul && op.phase == Phase::W;
 }
 
+bool is_collective(OperatorKind kind) {
+  return kind == OperatorKind::all_reduce || kind == OperatorKind::reduce_scatter || kind == OperatorKind::all_gather;
+}
+
 class Composer {
  public:
-  Composer(const std::vector<StageKind>& stage_kinds, const std::vector<Graph>& blocks)
-      : stage_kinds_(stage_kinds), blocks_(blocks) {}
+  Composer(const std::vector<StageKind>& stage_kinds, const std::vector<Graph>& blocks, std::int64_t pieces)
+      : stage_kinds_(stage_kinds), blocks_(blocks), pieces_(pieces) {}
 
   SlotTemplate compose(OpType type, std::int32_t f_kind, std::int32_t b_kind) {
     result_ = {type, f_kind, b_kind, {}};
@@ -44,6 +48,8 @@ class Composer {
   }
 
  private:
+  using Operators = std::vector<std::uint16_t>;
+
   // A block of one side of the slot.
   struct Place {
     std::int32_t kind;
@@ -68,23 +74,82 @@ class Composer {
     result_.segments.push_back(std::move(segment));
   }
 
-  std::vector<std::uint16_t> operators_of(const Place& place, Phase phase, Section section) const {
+  std::vector<std::uint16_t> operators_of(const Place& place, Phase phase, Section section,
+                                          bool replayed = false) const {
     std::vector<std::uint16_t> found;
     const Graph& g = graph(place);
-    for (std::size_t i = 0; i < g.operators.size(); ++i)
-      if (g.operators[i].phase == phase && g.operators[i].section == section)
+    for (std::size_t i = 0; i < g.operators.size(); ++i) {
+      const Operator& op = g.operators[i];
+      if (op.phase == phase && op.section == section && op.replayed == replayed)
         found.push_back(static_cast<std::uint16_t>(i));
+    }
     return found;
   }
 
-  void run(const Place& place, Phase phase, Section section) {
-    std::vector<std::uint16_t> operators = operators_of(place, phase, section);
+  void run(const Place& place, Phase phase, Section section, bool replayed = false, const Operators& done = {}) {
+    Operators operators = operators_of(place, phase, section, replayed);
+    std::erase_if(operators, [&](std::uint16_t op) { return std::ranges::find(done, op) != done.end(); });
     if (on_communication_stream(section)) {
       append(place, phase, section, Stream::communication, 1, std::move(operators));
     } else if (phase == Phase::W && section == Section::mlp) {
       weight_gradients(place, operators);
     } else {
-      append(place, phase, section, Stream::compute, 1, std::move(operators));
+      computation(place, phase, section, operators);
+    }
+  }
+
+  bool is_product(const Place& place, std::uint16_t op) const {
+    return graph(place).operators[op].kind == OperatorKind::matmul;
+  }
+  bool communicates(const Place& place, std::uint16_t op) const {
+    return is_collective(graph(place).operators[op].kind);
+  }
+
+  // Kernels and, on a stream of their own, the collectives between them. Cut in pieces, a gather runs beside the
+  // product that reads it, and a sum beside the product whose result it is.
+  void computation(const Place& place, Phase phase, Section section, const Operators& operators) {
+    std::vector<Operators> runs;  // of kernels only or of collectives only
+    for (const std::uint16_t op : operators) {
+      if (runs.empty() || communicates(place, runs.back().back()) != communicates(place, op)) runs.emplace_back();
+      runs.back().push_back(op);
+    }
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      Operators& run = runs[i];
+      if (run.empty()) continue;
+      Operators* next = i + 1 < runs.size() && pieces_ > 1 ? &runs[i + 1] : nullptr;
+      const bool exchanges = communicates(place, run.front());
+      if (exchanges && run.size() == 1 && next != nullptr && gathers(place, run.front())) {
+        const auto last = std::ranges::find_if(*next, [&](std::uint16_t op) { return is_product(place, op); });
+        if (last != next->end()) {
+          in_pieces(place, phase, section, run, Operators(next->begin(), last + 1));
+          next->erase(next->begin(), last + 1);
+          continue;
+        }
+      }
+      if (!exchanges && next != nullptr && next->size() == 1 && !gathers(place, next->front()) &&
+          is_product(place, run.back())) {
+        const Operators product = {run.back()};
+        run.pop_back();
+        append(place, phase, section, Stream::compute, 1, run);
+        in_pieces(place, phase, section, product, std::exchange(*next, {}));
+      } else {
+        append(place, phase, section, exchanges ? Stream::collective : Stream::compute, 1, run);
+      }
+      if (!exchanges) append(place, Phase::W, section, Stream::collective, 1, std::exchange(gathers_ahead_, {}));
+    }
+  }
+
+  bool gathers(const Place& place, std::uint16_t op) const {
+    return graph(place).operators[op].kind == OperatorKind::all_gather;
+  }
+
+  void in_pieces(const Place& place, Phase phase, Section section, const Operators& first, const Operators& second) {
+    const double share = 1 / static_cast<double>(pieces_);
+    for (std::int64_t piece = 0; piece < pieces_; ++piece) {
+      for (const Operators* part : {&first, &second}) {
+        const Stream stream = communicates(place, part->front()) ? Stream::collective : Stream::compute;
+        append(place, phase, section, stream, share, *part);
+      }
     }
   }
 
@@ -96,26 +161,40 @@ class Composer {
         plain.push_back(i);
         continue;
       }
-      append(place, Phase::W, Section::mlp, Stream::compute, 1, std::exchange(plain, {}));
+      computation(place, Phase::W, Section::mlp, std::exchange(plain, {}));
       append(place, Phase::W, Section::mlp, Stream::weight_gradient, 0.5, {i});
       append(place, Phase::W, Section::mlp, Stream::compute, 0.5, {i});
     }
-    append(place, Phase::W, Section::mlp, Stream::compute, 1, plain);
+    computation(place, Phase::W, Section::mlp, plain);
   }
 
-  void forward_block(const Place& p) {
+  void forward_block(const Place& p, Phase phase = Phase::F, bool replayed = false) {
     for (Section s :
          {Section::embedding, Section::attention, Section::dispatch, Section::mlp, Section::combine, Section::head})
-      run(p, Phase::F, s);
+      run(p, phase, s, replayed);
+  }
+
+  // What the backward pass needs of the forward pass is computed again.
+  void replay_block(const Place& p) { forward_block(p, Phase::I, true); }
+
+  // Inputs of weight gradients that are gathered once more; that can be done beside the input gradients.
+  Operators gathered_again(const Place& p, Section section) const {
+    Operators found = operators_of(p, Phase::W, section);
+    std::erase_if(found, [&](std::uint16_t op) { return !gathers(p, op); });
+    return found;
   }
 
   // mlp(W) fills the wait for dispatch(B); attn(W) the one for the next block's combine(B).
   void backward_block(const Place& p, bool input_gradient, bool weight_gradient) {
     const auto both = [&](Section s, bool exchange_between) {
+      if (input_gradient && weight_gradient) gathers_ahead_ = gathered_again(p, s);
+      const Operators ahead = gathers_ahead_;
       if (input_gradient) run(p, Phase::I, s);
       if (input_gradient && exchange_between) run(p, Phase::I, Section::dispatch);
-      if (weight_gradient) run(p, Phase::W, s);
+      if (weight_gradient) run(p, Phase::W, s, false, gathers_ahead_.empty() ? ahead : Operators{});
+      gathers_ahead_.clear();
     };
+    if (input_gradient) replay_block(p);
     both(Section::head, false);
     if (input_gradient) run(p, Phase::I, Section::combine);
     both(Section::mlp, true);
@@ -124,6 +203,7 @@ class Composer {
   }
 
   void pair_block(const Place& f, const Place& b) {
+    replay_block(b);
     run(b, Phase::I, Section::head);
     run(b, Phase::W, Section::head);
     run(b, Phase::I, Section::combine);
@@ -214,21 +294,27 @@ class Composer {
 
   // The compute stream joins the second stream before it goes on.
   void join_weight_gradients(std::size_t i) {
-    if (i < 2 || result_.segments[i].stream != Stream::compute) return;
-    if (result_.segments[i - 1].share < 1 && result_.segments[i - 2].stream == Stream::weight_gradient)
-      result_.segments[i].waits.push_back(static_cast<std::uint16_t>(i - 2));
+    if (result_.segments[i].stream != Stream::compute) return;
+    std::size_t last = i;
+    while (last > 0 && result_.segments[last - 1].stream == Stream::collective) --last;
+    if (last < 2 || result_.segments[last - 1].share == 1) return;
+    if (result_.segments[last - 2].stream == Stream::weight_gradient)
+      result_.segments[i].waits.push_back(static_cast<std::uint16_t>(last - 2));
   }
 
   const std::vector<StageKind>& stage_kinds_;
   const std::vector<Graph>& blocks_;
+  std::int64_t pieces_;
+  Operators gathers_ahead_;  // weight-gradient gathers to be launched after the next kernels
   SlotTemplate result_;
 };
 
 }  // namespace
 
 SlotTemplate make_slot_template(OpType type, std::int32_t f_kind, std::int32_t b_kind,
-                                const std::vector<StageKind>& stage_kinds, const std::vector<Graph>& blocks) {
-  return Composer(stage_kinds, blocks).compose(type, f_kind, b_kind);
+                                const std::vector<StageKind>& stage_kinds, const std::vector<Graph>& blocks,
+                                std::int64_t pieces) {
+  return Composer(stage_kinds, blocks, pieces).compose(type, f_kind, b_kind);
 }
 
 }  // namespace plumbline::model

@@ -7,7 +7,8 @@
 
 namespace plumbline::model {
 
-enum class Stream : std::uint8_t { compute, communication, weight_gradient, pipeline, optimizer };
+// communication: exchanges of expert tokens; collective: what the ranks of a tensor or context group exchange.
+enum class Stream : std::uint8_t { compute, communication, weight_gradient, collective, pipeline, optimizer };
 
 struct Span {
   std::uint32_t name = 0;  // index into Timeline::names, e.g. "attn(F)"

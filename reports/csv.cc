@@ -75,7 +75,10 @@ void write_memory(Writer& out, const model::Memory& memory) {
     row("gradients_bytes", rank.gradients_bytes);
     row("optimizer_bytes", rank.optimizer_bytes);
     row("activations_bytes", rank.activations_bytes);
-    row("buffers_bytes", rank.buffers_bytes);
+    row("buffers_bytes", rank.buffers_bytes());
+    row("temporary_bytes", rank.temporary_bytes);
+    row("communication_bytes", rank.communication_bytes);
+    row("reserve_bytes", rank.reserve_bytes);
     row("peak_bytes", rank.peak_bytes);
   }
 }

@@ -47,11 +47,13 @@ std::string seconds_and_share(double seconds, double whole) {
 }
 
 std::vector<Part> memory_parts(const model::StageMemory& rank) {
-  const std::array<std::pair<const char*, double>, 5> values = {{{"parameters", rank.parameters_bytes},
+  const std::array<std::pair<const char*, double>, 7> values = {{{"parameters", rank.parameters_bytes},
                                                                  {"gradients", rank.gradients_bytes},
                                                                  {"optimizer", rank.optimizer_bytes},
                                                                  {"activations", rank.activations_bytes},
-                                                                 {"buffers", rank.buffers_bytes}}};
+                                                                 {"temporary", rank.temporary_bytes},
+                                                                 {"communication", rank.communication_bytes},
+                                                                 {"reserve", rank.reserve_bytes}}};
   std::vector<Part> parts;
   for (const auto& [name, bytes] : values) {
     parts.push_back({fmt::format("memory-{}", name), name, bytes, fmt::format("{} GB", gigabytes(bytes))});

@@ -8,11 +8,13 @@ namespace plumbline::reports {
 inline constexpr std::string_view html_style = R"css(
 :root { --page: #f6f7f9; --card: #fff; --text: #1c2330; --soft: #5b6676; --line: #d9dee6; --idle: #e4e8ee; --accent: #2f6fd0;
   --f: #3b82d6; --b: #2f9e77; --i: #58b8a4; --w: #e39b2d; --fb: #7b61d1; --other: #8a94a3; --bad: #c23a3a;
-  --m1: #3b82d6; --m2: #e39b2d; --m3: #7b61d1; --m4: #2f9e77; --m5: #8a94a3; }
+  --m1: #3b82d6; --m2: #e39b2d; --m3: #7b61d1; --m4: #2f9e77; --m5: #8a94a3;
+  --m6: #c2571a; --m7: #c7ccd4; }
 @media (prefers-color-scheme: dark) {
   :root { --page: #12161d; --card: #1b212b; --text: #e6eaf1; --soft: #9aa6b8; --line: #323b49; --idle: #2a323f; --accent: #6aa5f5;
     --f: #5a9bea; --b: #45b88f; --i: #76d0bd; --w: #edb04f; --fb: #9a84ea; --other: #7f8a9b; --bad: #f07f7f;
-    --m1: #5a9bea; --m2: #edb04f; --m3: #9a84ea; --m4: #45b88f; --m5: #7f8a9b; } }
+    --m1: #5a9bea; --m2: #edb04f; --m3: #9a84ea; --m4: #45b88f; --m5: #7f8a9b;
+    --m6: #f0935a; --m7: #4a5463; } }
 * { box-sizing: border-box; }
 body { margin: 0 auto; padding: 24px 16px 48px; max-width: 1120px; background: var(--page); color: var(--text);
   font: 15px/1.5 system-ui, "Segoe UI", "Liberation Sans", "DejaVu Sans", sans-serif; }
@@ -41,7 +43,8 @@ svg text { fill: var(--soft); } svg .axis { stroke: var(--soft); } svg rect, svg
 .slot-FB { background: var(--fb); fill: var(--fb); } .slot-other { background: var(--other); fill: var(--other); }
 .idle { background: var(--idle); fill: var(--idle); } .memory-parameters { background: var(--m1); }
 .memory-gradients { background: var(--m2); } .memory-optimizer { background: var(--m3); }
-.memory-activations { background: var(--m4); } .memory-buffers { background: var(--m5); }
+.memory-activations { background: var(--m4); } .memory-temporary { background: var(--m5); }
+.memory-communication { background: var(--m6); } .memory-reserve { background: var(--m7); }
 .bar .idle, .legend .idle { box-shadow: inset 0 0 0 1px var(--line); }
 .kind { border: 1px solid var(--line); border-radius: 10px; padding: 0 8px; font-size: 13px; white-space: nowrap; }
 .kind.unproven { border-color: var(--w); } summary { cursor: pointer; font-weight: 600; } pre { overflow-x: auto; font-size: 13px; }

@@ -111,14 +111,58 @@ Json memory_of(const model::Memory& memory) {
                       {"gradients_bytes", rank.gradients_bytes},
                       {"optimizer_bytes", rank.optimizer_bytes},
                       {"activations_bytes", rank.activations_bytes},
-                      {"buffers_bytes", rank.buffers_bytes},
+                      {"buffers_bytes", rank.buffers_bytes()},
                       {"peak_bytes", rank.peak_bytes},
-                      {"largest", rank.largest}});
+                      {"temporary_bytes", rank.temporary_bytes},
+                      {"communication_bytes", rank.communication_bytes},
+                      {"reserve_bytes", rank.reserve_bytes},
+                      {"free_bytes", memory.capacity_bytes - rank.peak_bytes},
+                      {"activations_peak_bytes", rank.activations_peak_bytes},
+                      {"largest", rank.largest},
+                      {"peak_operator", rank.peak_operator}});
   }
+  const model::StageMemory* fullest = model::fullest_rank(memory);
   return {{"peak_bytes", memory.peak_bytes},
           {"capacity_bytes", memory.capacity_bytes},
           {"fits", memory.fits},
-          {"stages", stages}};
+          {"stages", stages},
+          {"fullest_rank", fullest != nullptr ? Json(fullest->rank) : Json(nullptr)}};
+}
+
+Json level_of(const model::MemoryLevel& level) {
+  return {{"op", level.op},
+          {"what", level.what},
+          {"activations_bytes", level.activations_bytes},
+          {"temporary_bytes", level.temporary_bytes},
+          {"communication_bytes", level.communication_bytes},
+          {"total_bytes", level.total_bytes}};
+}
+
+Json levels_of(const model::RankLevels& levels) {
+  Json ops = Json::array(), within = Json::array();
+  for (const model::MemoryLevel& level : levels.ops) ops.push_back(level_of(level));
+  for (const model::MemoryLevel& level : levels.peak) within.push_back(level_of(level));
+  return {{"rank", levels.rank.rank}, {"fullest_op", levels.fullest}, {"ops", ops}, {"within_fullest_op", within}};
+}
+
+Json change_of(const model::MemoryChange& change) {
+  return {{"set", change.settings}, {"peak_bytes", change.peak_bytes}, {"peak_operator", change.peak_operator}};
+}
+
+Json advice_of(const model::MemoryAdvice& advice) {
+  Json fitting = Json::array();
+  for (const model::MemoryChange& change : advice.fitting) fitting.push_back(change_of(change));
+  return {{"tried", advice.tried},
+          {"fitting", fitting},
+          {"closest", advice.closest ? change_of(*advice.closest) : Json(nullptr)}};
+}
+
+Json constant_of(const model::Parameter& parameter) {
+  return {{"parameter", parameter.name},
+          {"value", parameter.value},
+          {"unit", parameter.unit},
+          {"kind", model::to_string(parameter.kind)},
+          {"source", parameter.source}};
 }
 
 Json provenance_of(const std::vector<model::ProvenanceEntry>& entries) {
@@ -159,9 +203,13 @@ std::string plan_json(const model::Plan& plan) { return text_of(plan_of(plan)); 
 
 std::string step_json(const model::StepTimes& step) { return text_of(step_of(step)); }
 
-std::string memory_to_json(const model::Memory& memory, const model::Plan& plan) {
+std::string memory_to_json(const model::Memory& memory, const model::Plan& plan, const MemoryDetails& details) {
   Json json = envelope();
   json["memory"] = memory_of(memory);
+  json["memory"]["timeline"] = details.levels != nullptr ? levels_of(*details.levels) : Json(nullptr);
+  json["memory"]["advice"] = details.advice != nullptr ? advice_of(*details.advice) : Json(nullptr);
+  Json& constants = json["memory"]["constants"] = Json::array();
+  for (const model::Parameter& parameter : details.constants) constants.push_back(constant_of(parameter));
   json["plan"] = plan_of(plan);
   return text_of(json);
 }

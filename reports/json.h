@@ -3,8 +3,12 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
+#include "model/memory.h"
+#include "model/memory_change.h"
 #include "model/plan.h"
+#include "model/provenance.h"
 #include "model/result.h"
 
 namespace plumbline::reports {
@@ -14,6 +18,12 @@ std::string to_json(const model::StepResult& result, const model::Plan& plan);
 std::string plan_json(const model::Plan& plan);
 std::string step_json(const model::StepTimes& step);
 
-std::string memory_to_json(const model::Memory& memory, const model::Plan& plan);
+// What the verb `memory` knows beside the ranks' peaks: one rank over the step, and what would make the plan fit.
+struct MemoryDetails {
+  const model::RankLevels* levels = nullptr;    // null: none
+  const model::MemoryAdvice* advice = nullptr;  // null: none was asked for
+  std::vector<model::Parameter> constants;      // that the reserves rest on
+};
+std::string memory_to_json(const model::Memory& memory, const model::Plan& plan, const MemoryDetails& details = {});
 
 }  // namespace plumbline::reports

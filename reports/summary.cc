@@ -10,24 +10,15 @@
 #include "reports/describe.h"
 #include "reports/evidence.h"
 #include "reports/format.h"
+#include "reports/memory_report.h"
+#include "reports/paragraph.h"
 #include "reports/table.h"
 
 namespace plumbline::reports {
 namespace {
 
-constexpr std::size_t most_ranks = 16;
 constexpr std::size_t most_unmeasured = 5;
 constexpr double bar_width = 30;
-
-std::string heading(std::string_view text, Style style) {
-  return style.colour ? fmt::format("\n\x1b[1m{}\x1b[0m\n", text) : fmt::format("\n{}\n", text);
-}
-
-std::string paragraph(std::string_view text) {
-  std::string out;
-  for (const std::string& line : wrap(text, terminal_width - 2)) out += "  " + line + '\n';
-  return out;
-}
 
 std::string title(const model::StepResult& result, const model::Plan& plan, Style style) {
   const std::string first = fmt::format("{} on {}", model_name(plan), hardware(plan, result));
@@ -105,30 +96,6 @@ std::string breakdown_table(const model::StepTimes& step) {
   return table.to_string();
 }
 
-// The ranks to print, in rank order: all of them, or those with the highest peaks.
-std::vector<model::StageMemory> shown_ranks(const model::Memory& memory) {
-  std::vector<model::StageMemory> ranks = memory.ranks;
-  if (ranks.size() <= most_ranks) return ranks;
-  std::stable_sort(ranks.begin(), ranks.end(),
-                   [](const auto& a, const auto& b) { return a.peak_bytes > b.peak_bytes; });
-  ranks.resize(most_ranks);
-  std::sort(ranks.begin(), ranks.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
-  return ranks;
-}
-
-std::string verdict(const model::Memory& memory) {
-  const auto fullest = std::max_element(memory.ranks.begin(), memory.ranks.end(),
-                                        [](const auto& a, const auto& b) { return a.peak_bytes < b.peak_bytes; });
-  std::string text = fmt::format("{}: peak {} GB of {} GB", memory.fits ? "Fits" : "DOES NOT FIT",
-                                 gigabytes(memory.peak_bytes), gigabytes(memory.capacity_bytes));
-  if (memory.capacity_bytes > 0) text += fmt::format(" ({})", percent(memory.peak_bytes / memory.capacity_bytes));
-  if (fullest != memory.ranks.end()) {
-    text += fmt::format(", on rank {}", fullest->rank);
-    if (!fullest->largest.empty()) text += fmt::format("; largest item: {}", fullest->largest);
-  }
-  return text + ".";
-}
-
 std::string run_section(const model::RunCost& run, const model::Plan& plan) {
   std::string out = paragraph(fmt::format("{} tokens in {} steps take {} days at goodput {}.", scaled(run.tokens),
                                           grouped(run.steps), fixed(run.days, 1), fixed(run.goodput, 3)));
@@ -166,31 +133,6 @@ std::string evidence_section(const std::vector<model::ProvenanceEntry>& provenan
 }
 
 }  // namespace
-
-std::string memory_summary(const model::Memory& memory, Style style) {
-  std::string out = heading("Memory per pipeline rank (GB = 1e9 bytes)", style);
-  Table table({{"rank", Align::right},
-               {"stages"},
-               {"params", Align::right},
-               {"grads", Align::right},
-               {"optimizer", Align::right},
-               {"activ.", Align::right},
-               {"buffers", Align::right},
-               {"peak", Align::right},
-               {""}});
-  const auto ranks = shown_ranks(memory);
-  for (const model::StageMemory& rank : ranks) {
-    table.add({fmt::format("{}", rank.rank), stage_list(rank), gigabytes(rank.parameters_bytes),
-               gigabytes(rank.gradients_bytes), gigabytes(rank.optimizer_bytes), gigabytes(rank.activations_bytes),
-               gigabytes(rank.buffers_bytes), gigabytes(rank.peak_bytes),
-               rank.peak_bytes > memory.capacity_bytes ? "over" : ""});
-  }
-  out += table.to_string();
-  if (ranks.size() < memory.ranks.size()) {
-    out += paragraph(fmt::format("The {} fullest of {} ranks.", ranks.size(), memory.ranks.size()));
-  }
-  return out + paragraph(verdict(memory));
-}
 
 std::string comparison_table(const std::vector<Comparison>& comparisons, Style style) {
   if (comparisons.empty()) return "";

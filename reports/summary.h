@@ -7,19 +7,12 @@
 #include "model/plan.h"
 #include "model/result.h"
 #include "reports/comparison.h"
+#include "reports/paragraph.h"
 
 namespace plumbline::reports {
 
-// Colour (bold headings as ANSI escapes) only when the caller knows that a terminal reads it.
-struct Style {
-  bool colour = false;
-};
-
 std::string summary(const model::StepResult& result, const model::Plan& plan,
                     const std::vector<Comparison>& comparisons = {}, Style style = {});
-
-// The memory part alone, as the verb `memory` prints it.
-std::string memory_summary(const model::Memory& memory, Style style = {});
 
 // Predicted beside published with the error; "" when there is nothing to compare.
 std::string comparison_table(const std::vector<Comparison>& comparisons, Style style = {});

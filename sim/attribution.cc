@@ -31,6 +31,11 @@ Attribution attribute(const model::StepProgram& program, const model::SlotTempla
         result.exchanges[time.share.index] += time.share.seconds;
         continue;
       }
+      if (kind == model::OperatorClass::collective) {
+        const model::Share share = costs.exchanges.collective_share(graph, op);
+        result.exchanges[share.index] += share.seconds;
+        continue;
+      }
       if (segment.stream == model::Stream::communication) continue;
       const model::KernelTime time = costs.kernels.time(graph, op, costs.partition.beside(model::Neighbour::none));
       result.classes[std::string(model::breakdown_name(kind))] += segment.share * time.seconds;

@@ -13,7 +13,7 @@ model::Result<CompiledPlan> compile_plan(const Inputs& inputs) {
   model::Result<model::StepProgram> program =
       model::compile(inputs.plan, inputs.architecture, *layout, spread_of(inputs));
   if (!program) return tl::unexpected(program.error());
-  model::Result<CostModels> costs = cost_models(inputs);
+  model::Result<CostModels> costs = cost_models(inputs, *layout);
   if (!costs) return tl::unexpected(costs.error());
   return CompiledPlan{std::move(*layout), std::move(*program), std::move(*costs)};
 }

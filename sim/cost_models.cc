@@ -5,14 +5,36 @@
 #include <algorithm>
 
 #include "model/routing.h"
+#include "sim/network/group_links.h"
 #include "sim/simulate.h"
+#include "topologies/placement.h"
 
 namespace plumbline::sim {
 
 namespace {
 
 model::ExchangeCost::Group expert_group(const Inputs& inputs) {
-  return {spread_of(inputs), inputs.plan.parallelism.expert};
+  return {spread_of(inputs), inputs.plan.parallelism.expert, inputs.plan.parallelism.expert_tensor};
+}
+
+// The groups of dense collectives as the placement spreads them over nodes and links.
+model::Result<void> place_groups(const Inputs& inputs, const model::Layout& layout, const topologies::Fabric& fabric,
+                                 model::ExchangeCost& exchanges) {
+  const auto placement = topologies::placement_of(inputs.plan, fabric.gpus_per_node());
+  if (!placement) return tl::unexpected(placement.error());
+  const auto& degrees = inputs.plan.parallelism;
+  const GroupPattern patterns[] = {{layout.dense_group, layout.dense_stride, layout.two_directions},
+                                   {layout.expert_group, layout.expert_stride, layout.two_directions},
+                                   {degrees.tensor, 1},
+                                   {degrees.expert_tensor, 1},
+                                   {degrees.context, degrees.tensor}};
+  const double nic_bandwidth = inputs.cluster.inter_node_bandwidth().value();
+  for (const GroupPattern& pattern : patterns) {
+    if (pattern.ranks == 1) continue;
+    const GroupLinks links = group_links(fabric, *placement, degrees.pipeline, pattern, nic_bandwidth);
+    exchanges.place_group(pattern.ranks, pattern.stride, {pattern.ranks, links.ranks_per_node, links.slowdown});
+  }
+  return {};
 }
 
 // Dense collectives run on the SMs that are set aside, where there are some, else on one per channel.
@@ -26,7 +48,7 @@ std::int64_t collective_sms(const Inputs& inputs, const model::ExchangeCost& exc
 
 }  // namespace
 
-model::Result<CostModels> cost_models(const Inputs& inputs) {
+model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout& layout) {
   const auto& overlap = inputs.plan.overlap;
   const model::Device& device = inputs.cluster.device;
   if (overlap.communication_sms >= device.sms)
@@ -50,9 +72,12 @@ model::Result<CostModels> cost_models(const Inputs& inputs) {
   const model::SmPartition partition{policy, device.sms, exchanges->kernel_sms(), collective_sms(inputs, *exchanges)};
   CostModels costs{*kernels, *exchanges, *host, partition, std::nullopt};
   if (inputs.fabric) {
-    auto links = StepLinks::make(*inputs.fabric, inputs.plan, spread_of(inputs), inputs.every_link);
+    auto links = StepLinks::make(*inputs.fabric, inputs.plan, spread_of(inputs), inputs.every_link,
+                                 inputs.contention ? inputs.contention->find(inputs) : nullptr);
     if (!links) return tl::unexpected(links.error());
     costs.links = std::move(*links);
+    if (auto placed = place_groups(inputs, layout, costs.links->fabric(), costs.exchanges); !placed)
+      return tl::unexpected(placed.error());
   }
   return costs;
 }

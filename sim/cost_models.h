@@ -8,6 +8,7 @@
 #include "model/cost/kernel_cost.h"
 #include "model/cost/sm_partition.h"
 #include "model/error.h"
+#include "model/layout.h"
 #include "sim/network/step_links.h"
 
 namespace plumbline::sim {
@@ -25,6 +26,7 @@ struct CostModels {
 // Input error when the profile lacks a constant; infeasible when communication leaves no SM to compute.
 // overlap.communication_sms = 0 sets no SMs aside: communication takes what its kernels need for their
 // full rate while they run, as under the policy none.
-model::Result<CostModels> cost_models(const Inputs& inputs);
+// `layout` is the plan's.
+model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout& layout);
 
 }  // namespace plumbline::sim

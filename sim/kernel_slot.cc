@@ -27,7 +27,7 @@ KernelSlot take_apart(const model::StepProgram& program, const model::SlotTempla
   for (std::size_t i = 0; i < slot.segments.size(); ++i) {
     Segment segment = slot.segments[i];
     for (std::uint16_t& wait : segment.waits) wait = last_kernel[wait];
-    if (segment.stream == model::Stream::communication) {
+    if (segment.stream == model::Stream::communication || segment.stream == model::Stream::collective) {
       append(segment, i);
     } else {
       const model::Graph& graph = program.blocks[segment.block];

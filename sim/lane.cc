@@ -16,6 +16,7 @@ constexpr std::uint32_t stage_code = 0, flow_code = 1;
 constexpr std::size_t compute = static_cast<std::size_t>(model::Stream::compute);
 constexpr std::size_t communication = static_cast<std::size_t>(model::Stream::communication);
 constexpr std::size_t weight_gradient = static_cast<std::size_t>(model::Stream::weight_gradient);
+constexpr std::size_t collective = static_cast<std::size_t>(model::Stream::collective);
 
 }  // namespace
 
@@ -50,7 +51,7 @@ void Lane::start_ready() {
     ++active.next;
     active.segment = segment;
     active.run = {loop_.now(), loop_.now(), loop_.now(), loop_.now(), 0};
-    enter(stream, stream == communication ? Stage::prepare : Stage::compute);
+    enter(stream, stream == communication ? Stage::prepare : stream == collective ? Stage::collective : Stage::compute);
   }
   refresh_rates();
 }
@@ -121,6 +122,8 @@ double Lane::stage_seconds(std::size_t stream) const {
       const double seconds = time.compute[s] + (rows(active.segment) - 1) * time.compute_per_row[s];
       return std::max(0.0, seconds) * (sharing() ? sharing_slowdown(stream, state) : 1);
     }
+    case Stage::collective:
+      return time.transfer;
     case Stage::prepare:
       return computing() ? time.prepare_beside : time.prepare;
     case Stage::seat:
@@ -190,7 +193,7 @@ void Lane::start_flows() {
 void Lane::start_flow(std::size_t leg, const ExchangeLeg& links, double bytes, double seconds) {
   legs_[leg] = {};
   if (bytes <= 0 || links.footprint.empty()) return;
-  legs_[leg].bytes = bytes / links.times;
+  legs_[leg].bytes = bytes / links.times * links.contention;  // its own rate limit takes as long as ever
   ++flows_;
   legs_[leg].flow =
       loop_.flow({.footprint = &links.footprint, .bytes = legs_[leg].bytes, .rate_limit = legs_[leg].bytes / seconds},

@@ -63,7 +63,7 @@ class Lane final : public Handler {
 
  private:
   // Before meet and transfer a communication kernel takes its SMs; seat: it waits for them.
-  enum class Stage : std::uint8_t { idle, compute, prepare, seat, meet, notify, transfer };
+  enum class Stage : std::uint8_t { idle, compute, collective, prepare, seat, meet, notify, transfer };
   struct Active {  // what runs on a stream
     Stage stage = Stage::idle;
     Stage seated = Stage::idle;  // what follows a seat
@@ -75,7 +75,7 @@ class Lane final : public Handler {
     std::uint32_t version = 0;
     SegmentRun run;
   };
-  static constexpr std::size_t streams = 3;  // compute, communication, weight_gradient
+  static constexpr std::size_t streams = 4;  // compute, communication, weight_gradient, collective
 
   void start_ready();
   bool ready(std::uint32_t segment) const;

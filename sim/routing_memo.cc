@@ -25,7 +25,8 @@ model::RoutingSpread spread_of(const Inputs& inputs) {
   const model::MixtureOfExperts& experts = inputs.architecture.experts;
   const std::int64_t groups = model::groups_per_token(inputs.plan, experts);
   const std::int64_t ranks = inputs.plan.parallelism.expert;
-  const std::int64_t ranks_per_node = std::min(ranks, inputs.cluster.gpus_per_node);
+  const std::int64_t per_node = inputs.cluster.gpus_per_node / inputs.plan.parallelism.expert_tensor;
+  const std::int64_t ranks_per_node = std::min(ranks, std::max<std::int64_t>(1, per_node));
   return inputs.routing ? inputs.routing->spread(experts, groups, ranks, ranks_per_node)
                         : model::routing_spread(experts, groups, ranks, ranks_per_node);
 }

@@ -32,6 +32,14 @@ class MeanRest {
   double total_ = 0, rest_ = 0;
 };
 
+// One function for kernels of every kind; attention may wait for keys and values on the way.
+double kernel_seconds(const model::Graph& graph, const model::Operator& op, const Conditions& conditions,
+                      const CostModels& costs) {
+  const double seconds = costs.kernels.time(graph, op, conditions).seconds;
+  const bool attends = model::operator_class(graph, op) == OperatorClass::attention;
+  return attends ? costs.exchanges.ring_attention(graph, op, seconds) : seconds;
+}
+
 SegmentTime compute_segment(const model::Graph& graph, const model::Segment& segment, const CostModels& costs) {
   SegmentTime time;
   MeanRest rest;
@@ -40,9 +48,9 @@ SegmentTime compute_segment(const model::Graph& graph, const model::Segment& seg
     const bool persistent = is_persistent(model::operator_class(graph, op));
     for (std::size_t state = 0; state < communication_states; ++state) {
       Conditions conditions = costs.partition.beside(static_cast<Neighbour>(state));
-      const double expected = segment.share * costs.kernels.time(graph, op, conditions).seconds;
+      const double expected = segment.share * kernel_seconds(graph, op, conditions, costs);
       conditions.row_scale = more_rows;
-      const double more = segment.share * costs.kernels.time(graph, op, conditions).seconds;
+      const double more = segment.share * kernel_seconds(graph, op, conditions, costs);
       time.compute[state] += expected;
       time.compute_per_row[state] += (more - expected) / (more_rows - 1);
       if (persistent) time.width[state] = conditions.sms;
@@ -90,11 +98,21 @@ SegmentTime communication_segment(const model::Graph& graph, const model::Segmen
   return time;
 }
 
+SegmentTime collective_segment(const model::Graph& graph, const model::Segment& segment, const CostModels& costs) {
+  SegmentTime time;
+  for (const std::uint16_t index : segment.operators) {
+    time.kernels.push_back(segment.share * costs.exchanges.collective(graph, graph.operators[index]));
+    time.transfer += time.kernels.back();
+  }
+  return time;
+}
+
 }  // namespace
 
 SegmentTime segment_time(const model::Graph& graph, const model::Segment& segment, const CostModels& costs) {
-  return segment.stream == model::Stream::communication ? communication_segment(graph, segment, costs)
-                                                        : compute_segment(graph, segment, costs);
+  if (segment.stream == model::Stream::communication) return communication_segment(graph, segment, costs);
+  if (segment.stream == model::Stream::collective) return collective_segment(graph, segment, costs);
+  return compute_segment(graph, segment, costs);
 }
 
 std::vector<SegmentTime> segment_times(const model::StepProgram& program, const model::SlotTemplate& slot,

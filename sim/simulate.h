@@ -14,6 +14,7 @@
 #include "model/profile.h"
 #include "model/result.h"
 #include "model/timeline.h"
+#include "sim/network/contention.h"
 #include "sim/routing_memo.h"
 #include "topologies/fabric_shape.h"
 
@@ -30,6 +31,8 @@ struct Inputs {
   model::Profile profile;
   std::shared_ptr<RoutingMemo> routing = nullptr;  // shared between plans that are simulated together; may be null
   std::optional<topologies::FabricShape> fabric = std::nullopt;  // wiring; without it links are what the rates say
+  // Of expert groups on shared links, where the loop lets nobody share; may be null. The SimGrid loop needs none.
+  std::shared_ptr<const ContentionTable> contention = nullptr;
   bool every_link = false;  // all links of an expert group, not only those of the GPU that stands for it
 };
 

@@ -32,7 +32,18 @@ class Pool {
   Pool(std::size_t points, const SweepInputs& inputs, const SweepOptions& options)
       : inputs_(inputs), options_(options), end_(points), results_(points) {}
 
+  // SimGrid is one per process: before any worker begins. What is wrong with a point shows when it is evaluated.
+  void tabulate_contention() {
+    for (std::size_t point = 0; point < results_.size(); ++point) {
+      model::Result<Inputs> inputs = inputs_(point);
+      if (!inputs) continue;
+      inputs->routing = routing_;
+      static_cast<void>(contention_->add(*inputs));
+    }
+  }
+
   void run() {
+    tabulate_contention();
     const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
     const std::size_t threads = std::min<std::size_t>(options_.threads > 0 ? options_.threads : cores, results_.size());
     std::vector<std::jthread> workers;
@@ -57,6 +68,7 @@ class Pool {
     model::Result<Inputs> inputs = inputs_(point);
     if (!inputs) return tl::unexpected(inputs.error());
     inputs->routing = routing_;
+    inputs->contention = contention_;
     return simulate(*inputs, options_.fidelity, false).map(kept);
   }
 
@@ -75,6 +87,7 @@ class Pool {
   std::size_t done_ = 0;
   std::mutex mutex_;
   std::shared_ptr<RoutingMemo> routing_ = std::make_shared<RoutingMemo>();
+  std::shared_ptr<ContentionTable> contention_ = std::make_shared<ContentionTable>();
   std::vector<model::Result<SweepPoint>> results_;
 };
 

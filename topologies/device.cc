@@ -24,6 +24,19 @@ bool same_name(std::string_view a, std::string_view b) {
   return std::ranges::equal(a, b, {}, lower, lower);
 }
 
+// An entry that is left out reserves nothing.
+void take_reserve(const model::ParameterFile& file, ParameterTaker& taker, model::MemoryReserve& reserve) {
+  const auto bytes = [&](std::string_view name, model::Bytes& value) {
+    if (file.number(name) != nullptr) value = model::Bytes(taker.take(name, UnitDimension::bytes, true));
+  };
+  bytes("reserve.context", reserve.context);
+  bytes("reserve.matmul_workspace", reserve.matmul_workspace);
+  bytes("reserve.communicator", reserve.communicator);
+  bytes("reserve.exchange", reserve.exchange);
+  constexpr std::string_view fragmentation = "reserve.fragmentation";
+  if (file.number(fragmentation) != nullptr) reserve.fragmentation = taker.ratio(fragmentation);
+}
+
 }  // namespace
 
 model::Result<KnownDevice> load_device(const std::string& folder, const std::string& name,
@@ -53,6 +66,7 @@ model::Result<KnownDevice> load_device(const std::string& folder, const std::str
   known.device.memory = model::Bytes(taker.take("memory", UnitDimension::bytes));
   if (file->number("host_bandwidth") != nullptr)
     known.device.host_bandwidth = model::BytesPerSecond(taker.take("host_bandwidth", UnitDimension::bytes_per_second));
+  take_reserve(*file, taker, known.device.reserve);
   if (auto error = taker.finish()) return tl::unexpected(*error);
   for (const auto& text : file->texts) {
     if (text.key == "aliases") known.aliases.push_back(text.value);

@@ -112,7 +112,7 @@ double CollectiveCost::cap(CollectiveProtocol protocol, const CollectiveGroup& g
 double CollectiveCost::ring_rate(CollectiveProtocol protocol, const CollectiveGroup& group) const {
   double rate = std::numeric_limits<double>::infinity();
   if (group.ranks_per_node > 1) rate = std::min(nvlink_rate_.value, channels_.value * ring_channel_.value);
-  if (group.nodes() > 1) rate = std::min(rate, per_node(group) * nic_rate_.value);
+  if (group.nodes() > 1) rate = std::min(rate, per_node(group) * nic_rate(group));
   return std::min(rate * ring_[index(protocol)].efficiency.value, cap(protocol, group));
 }
 
@@ -131,7 +131,7 @@ CollectivePath CollectiveCost::tree(CollectiveProtocol protocol, const Collectiv
   const Pace& pace = tree_[index(protocol)];
   double per_byte = 0;
   if (group.ranks_per_node > 1) per_byte = 2 / std::min(nvlink_rate_.value, channels_.value * tree_channel_.value);
-  if (group.nodes() > 1) per_byte = std::max(per_byte, between_nodes(group) / (per_node(group) * nic_rate_.value));
+  if (group.nodes() > 1) per_byte = std::max(per_byte, between_nodes(group) / (per_node(group) * nic_rate(group)));
   per_byte = std::max(per_byte / pace.efficiency.value, 2 / cap(protocol, group));
   const Hops hops{2 * (per_node(group) - 1), 2 * std::log2(static_cast<double>(group.nodes()))};
   return {CollectiveAlgorithm::tree, protocol, latency(pace, hops), per_byte};
@@ -140,7 +140,7 @@ CollectivePath CollectiveCost::tree(CollectiveProtocol protocol, const Collectiv
 // The switch sums what all GPUs of the node hold; between nodes the sums go up and down a tree.
 CollectivePath CollectiveCost::nvls(const CollectiveGroup& group) const {
   double per_byte = 1 / (nvlink_rate_.value * nvls_.efficiency.value);
-  if (group.nodes() > 1) per_byte = std::max(per_byte, between_nodes(group) / (per_node(group) * nic_rate_.value));
+  if (group.nodes() > 1) per_byte = std::max(per_byte, between_nodes(group) / (per_node(group) * nic_rate(group)));
   const Hops hops{1, 2 * std::log2(static_cast<double>(group.nodes()))};
   return {CollectiveAlgorithm::nvls, CollectiveProtocol::simple, latency(nvls_, hops), per_byte};
 }
@@ -158,7 +158,7 @@ CollectivePath CollectiveCost::direct(Collective collective, CollectiveProtocol 
   const double usable = pace.efficiency.value;
   const double nvlink = std::min({nvlink_rate_.value * usable, channels_.value * ring_channel_.value * usable,
                                   cap(protocol, {group.ranks_per_node, group.ranks_per_node})});
-  const double nic = std::min(nic_rate_.value * usable, cap(protocol, group));
+  const double nic = std::min(nic_rate(group) * usable, cap(protocol, group));
   return {CollectiveAlgorithm::direct, protocol, latency(pace, {across ? 0.0 : 1.0, across ? 1.0 : 0.0}),
           std::max(on_nvlink / nvlink, on_network / nic)};
 }
@@ -196,7 +196,8 @@ double CollectiveCost::hierarchical_all_reduce(const CollectiveGroup& group, Byt
   assert(group.ranks % group.ranks_per_node == 0);
   const CollectiveGroup inside{group.ranks_per_node, group.ranks_per_node};
   const Bytes piece = bytes / per_node(group);
-  return time(Collective::reduce_scatter, inside, bytes) + time(Collective::all_reduce, {group.nodes(), 1}, piece) +
+  return time(Collective::reduce_scatter, inside, bytes) +
+         time(Collective::all_reduce, {group.nodes(), 1, group.network_slowdown}, piece) +
          time(Collective::all_gather, inside, bytes);
 }
 

@@ -27,6 +27,7 @@ Result<Collective> parse_collective(std::string_view text);
 struct CollectiveGroup {
   std::int64_t ranks = 1;
   std::int64_t ranks_per_node = 1;  // at most `ranks`; each has a GPU and a share of the NICs of its own
+  double network_slowdown = 1;      // of the NICs, by links that the rings between nodes share
 
   std::int64_t nodes() const { return (ranks + ranks_per_node - 1) / ranks_per_node; }
   // `ranks` members that are `stride` GPUs apart, on nodes of `gpus_per_node`.
@@ -81,6 +82,7 @@ class CollectiveCost {
   double latency(const Pace& pace, const Hops& hops) const;
   double ring_rate(CollectiveProtocol protocol, const CollectiveGroup& group) const;
   double cap(CollectiveProtocol protocol, const CollectiveGroup& group) const;
+  double nic_rate(const CollectiveGroup& group) const { return nic_rate_.value / group.network_slowdown; }
   CollectivePath ring(Collective collective, CollectiveProtocol protocol, const CollectiveGroup& group) const;
   CollectivePath tree(CollectiveProtocol protocol, const CollectiveGroup& group) const;
   CollectivePath nvls(const CollectiveGroup& group) const;

@@ -40,7 +40,8 @@ Result<ExchangeCost> ExchangeCost::make(const Profile& profile, const ClusterSha
   cost.exchange_nvlink_.value *= nvlink_scale;
   cost.nvlink_rate_.value *= nvlink_scale;
   cost.expert_parallel_ = group.expert_parallel;
-  cost.ranks_per_node_ = std::min(group.expert_parallel, cluster.gpus_per_node);
+  cost.ranks_per_node_ =
+      std::min(group.expert_parallel, std::max<std::int64_t>(1, cluster.gpus_per_node / group.stride));
   cost.ranks_on_node_ = cluster.gpus_per_node;
   cost.across_nodes_ = cluster.gpus > cluster.gpus_per_node;
   cost.spread_ = group.spread;
@@ -102,14 +103,37 @@ double ExchangeCost::hop(Bytes bytes, int messages) const {
   return latency_.value + messages * bytes.value() / hop_rate().value;
 }
 
+CollectiveGroup ExchangeCost::group_of(std::int64_t ranks, std::int64_t stride) const {
+  const auto placed = placed_groups_.find({ranks, stride});
+  if (placed != placed_groups_.end()) return placed->second;
+  return CollectiveGroup::strided(ranks, stride, ranks_on_node_);
+}
+
+double ExchangeCost::ring_attention(const Graph& graph, const Operator& op, double seconds) const {
+  const auto& attributes = std::get<AttentionAttributes>(op.attributes);
+  if (attributes.ring_ranks == 1) return seconds;
+  const bool forward = op.kind == OperatorKind::attention;
+  const std::size_t key = forward ? 1 : 2;
+  const Bytes piece = graph.tensor(op.reads[key]).bytes() + graph.tensor(op.reads[key + 1]).bytes();
+  const CollectiveGroup group = group_of(attributes.ring_ranks, attributes.ring_stride);
+  const double hop = collectives_.time(Collective::send_recv, group, piece * (forward ? 1.0 : 2.0));
+  const auto pieces = static_cast<double>(attributes.ring_ranks);
+  return seconds / pieces + (pieces - 1) * std::max(seconds / pieces, hop);
+}
+
+Share ExchangeCost::collective_share(const Graph& graph, const Operator& op) const {
+  const auto& attributes = std::get<CollectiveAttributes>(op.attributes);
+  const CollectiveGroup group = group_of(attributes.ranks, attributes.stride);
+  return {(group.nodes() > 1 ? nic_rate_ : nvlink_rate_).index, collective(graph, op)};
+}
+
 double ExchangeCost::collective(const Graph& graph, const Operator& op) const {
   const auto& attributes = std::get<CollectiveAttributes>(op.attributes);
   const Tensor& whole = graph.tensor(op.kind == OperatorKind::all_gather ? op.writes[0] : op.reads[0]);
   const Collective kind = op.kind == OperatorKind::all_gather   ? Collective::all_gather
                           : op.kind == OperatorKind::all_reduce ? Collective::all_reduce
                                                                 : Collective::reduce_scatter;
-  return collectives_.time(kind, CollectiveGroup::strided(attributes.ranks, attributes.stride, ranks_on_node_),
-                           whole.bytes());
+  return collectives_.time(kind, group_of(attributes.ranks, attributes.stride), whole.bytes());
 }
 
 }  // namespace plumbline::model

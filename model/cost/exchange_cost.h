@@ -2,6 +2,10 @@
 // reductions and gathers of the optimizer. Formulas: docs/costs.md.
 #pragma once
 
+#include <cstdint>
+#include <map>
+#include <utility>
+
 #include "model/cluster.h"
 #include "model/cost/collective_cost.h"
 #include "model/cost/constants.h"
@@ -28,6 +32,7 @@ class ExchangeCost {
   struct Group {                       // of ranks that exchange tokens
     RoutingSpread spread;              // of the model's routing over them
     std::int64_t expert_parallel = 1;  // ranks
+    std::int64_t stride = 1;           // GPUs from one to the next
   };
   struct Kernels {                          // that move the tokens
     std::string_view family = "deepep-v1";  // exchange.sm_curve.<family> of the profile
@@ -46,6 +51,17 @@ class ExchangeCost {
 
   // reduce_scatter, all_gather, all_reduce of the operator's tensor over its group (model/cost/collective_cost.h).
   double collective(const Graph& graph, const Operator& op) const;
+  // Attention that passes keys and values round a ring: `seconds` of kernels in as many pieces as ranks, each beside
+  // the way of the next piece (backward: and of its gradients), the first with nothing to wait for.
+  double ring_attention(const Graph& graph, const Operator& op, double seconds) const;
+
+  // The same seconds on the rate of the links that the group crosses.
+  Share collective_share(const Graph& graph, const Operator& op) const;
+
+  // Groups of `ranks` that are `stride` GPUs apart lie so; else in a row on nodes whose NICs they have to themselves.
+  void place_group(std::int64_t ranks, std::int64_t stride, const CollectiveGroup& group) {
+    placed_groups_[{ranks, stride}] = group;
+  }
 
   const CollectiveCost& collectives() const { return collectives_; }
 
@@ -57,11 +73,13 @@ class ExchangeCost {
     Constant alone, beside;
   };
   const Rates& rates(OperatorKind kind) const;
+  CollectiveGroup group_of(std::int64_t ranks, std::int64_t stride) const;
 
   Rates dispatch_, cached_dispatch_, combine_, weighted_combine_;
   Constant exchange_nvlink_, notify_, layout_, host_round_trip_;
   Constant nic_rate_, nvlink_rate_, latency_;
   CollectiveCost collectives_;
+  std::map<std::pair<std::int64_t, std::int64_t>, CollectiveGroup> placed_groups_;  // by ranks and stride
   std::int64_t expert_parallel_ = 1;
   std::int64_t ranks_per_node_ = 1;  // of the expert-parallel group
   std::int64_t ranks_on_node_ = 1;   // GPUs of a node

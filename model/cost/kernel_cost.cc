@@ -20,8 +20,9 @@ Block read_block(ConstantReader& reader, std::string_view name) {
 
 // Every tile is written once, an accumulated gradient also read.
 double output_bytes(const Graph& graph, const Operator& op) {
-  const auto& attributes = std::get<MatmulAttributes>(op.attributes);
-  return bytes_per_element(graph.tensor(op.writes[0]).type) * (attributes.accumulate ? 2 : 1);
+  const auto* attributes = std::get_if<MatmulAttributes>(&op.attributes);
+  const bool accumulates = attributes != nullptr && attributes->accumulate;
+  return bytes_per_element(graph.tensor(op.writes[0]).type) * (accumulates ? 2 : 1);
 }
 
 bool moves_data(Neighbour neighbour) {
@@ -34,7 +35,8 @@ int KernelCost::kernels(const Graph& graph, const Operator& op) {
   if (op.kind == OperatorKind::grouped_matmul && op.phase == Phase::W)
     return static_cast<int>(product_shape(graph, op, 1).groups);
   if (op.kind == OperatorKind::attention_grad) return 3;  // row sums, main kernel, query-gradient conversion
-  if (op.kind == OperatorKind::rmsnorm_grad) return 3;    // main kernel, two reductions of the scale's gradient
+  if (op.kind == OperatorKind::rmsnorm_grad || op.kind == OperatorKind::layernorm_grad)
+    return 3;  // main kernel, two reductions of the scale's gradient
   const auto* cast = std::get_if<CastAttributes>(&op.attributes);
   return cast != nullptr && cast->scales_transposed ? 2 : 1;
 }

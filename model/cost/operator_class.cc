@@ -16,12 +16,16 @@ OperatorClass operator_class(const Graph& graph, const Operator& op) {
     case Kind::matmul:
     case Kind::grouped_matmul:
       return op.phase == Phase::W ? OperatorClass::weight_gradient_gemm : OperatorClass::gemm;
+    case Kind::batched_matmul:
+      return OperatorClass::gemm;
     case Kind::attention:
     case Kind::attention_grad:
       return OperatorClass::attention;
     case Kind::rmsnorm:
+    case Kind::layernorm:
       return OperatorClass::norm;
     case Kind::rmsnorm_grad:
+    case Kind::layernorm_grad:
       return OperatorClass::norm_gradient;
     case Kind::cast:
       return cast_class(graph, op);
@@ -33,9 +37,16 @@ OperatorClass operator_class(const Graph& graph, const Operator& op) {
     case Kind::transpose:
       return OperatorClass::transpose;
     case Kind::add:
+    case Kind::add_bias:
     case Kind::split:
     case Kind::concatenate:
     case Kind::shift_tokens:
+    case Kind::softmax:
+    case Kind::softmax_grad:
+    case Kind::dropout:
+    case Kind::dropout_grad:
+    case Kind::sigmoid_gate:
+    case Kind::sigmoid_gate_grad:
       return OperatorClass::elementwise;
     case Kind::assemble_heads:
     case Kind::assemble_heads_grad:
@@ -44,8 +55,10 @@ OperatorClass operator_class(const Graph& graph, const Operator& op) {
     case Kind::rotary_grad:
       return OperatorClass::rotary;
     case Kind::swiglu:
+    case Kind::gelu:
       return OperatorClass::swiglu;
     case Kind::swiglu_grad:
+    case Kind::gelu_grad:
       return OperatorClass::swiglu_gradient;
     case Kind::router:
     case Kind::router_grad:
@@ -55,9 +68,12 @@ OperatorClass operator_class(const Graph& graph, const Operator& op) {
       return OperatorClass::permute;
     case Kind::unpermute:
     case Kind::permute_grad:
+    case Kind::column_sum:
       return OperatorClass::reduce;
     case Kind::embedding:
     case Kind::embedding_grad:
+    case Kind::add_positions:
+    case Kind::add_positions_grad:
       return OperatorClass::embedding;
     case Kind::cross_entropy:
     case Kind::cross_entropy_grad:

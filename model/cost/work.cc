@@ -1,5 +1,6 @@
 #include "model/cost/work.h"
 
+#include <algorithm>
 #include <variant>
 
 namespace plumbline::model {
@@ -7,7 +8,7 @@ namespace plumbline::model {
 namespace {
 
 double extent(const Dimension& d, double row_scale) {
-  const bool varies = d.extent == Extent::received || d.extent == Extent::rows;
+  const bool varies = d.extent != Extent::fixed && d.extent != Extent::tokens;
   return static_cast<double>(d.size) * (varies ? row_scale : 1);
 }
 
@@ -38,15 +39,34 @@ ProductShape grouped_product(const Graph& graph, const Operator& op, double row_
   return {experts, extent(c.shape[0], row_scale) / experts, extent(c.shape[1], 1), extent(a.shape[1], 1)};
 }
 
+// One product for every sequence and query head.
+ProductShape batched_product(const Graph& graph, const Operator& op) {
+  const auto& a = std::get<BatchedMatmulAttributes>(op.attributes);
+  const auto sequence = static_cast<double>(a.sequence_length), dim = static_cast<double>(a.dim);
+  const double sequences = static_cast<double>(graph.tensor(op.reads[0]).shape[0].size) / sequence;
+  const double groups = sequences * static_cast<double>(a.query_heads);
+  return a.form == BatchedForm::rows ? ProductShape{groups, sequence, sequence, dim}
+                                     : ProductShape{groups, sequence, dim, sequence};
+}
+
+// Keys that a query meets, on average over the sequence.
+double keys_per_query(const AttentionAttributes& a, bool causal) {
+  const auto sequence = static_cast<double>(a.sequence_length);
+  const double window = a.window > 0 ? std::min(sequence, static_cast<double>(a.window)) : sequence;
+  return causal ? window - window * window / (2 * sequence) : window;
+}
+
 }  // namespace
 
 ProductShape product_shape(const Graph& graph, const Operator& op, double row_scale) {
+  if (op.kind == OperatorKind::batched_matmul) return batched_product(graph, op);
   return op.kind == OperatorKind::grouped_matmul ? grouped_product(graph, op, row_scale)
                                                  : plain_product(graph, op, row_scale);
 }
 
 Flops flops(const Graph& graph, const Operator& op, double row_scale, bool causal) {
-  if (op.kind == OperatorKind::matmul || op.kind == OperatorKind::grouped_matmul) {
+  if (op.kind == OperatorKind::matmul || op.kind == OperatorKind::grouped_matmul ||
+      op.kind == OperatorKind::batched_matmul) {
     const ProductShape p = product_shape(graph, op, row_scale);
     return Flops(2 * p.groups * p.m * p.n * p.k);
   }
@@ -57,9 +77,23 @@ Flops flops(const Graph& graph, const Operator& op, double row_scale, bool causa
   const auto dk = static_cast<double>(a.query_key_dim);
   const auto dv = static_cast<double>(a.value_dim);
   const double per_pair = 2 * (forward ? dk + dv : 3 * dk + 2 * dv);
-  const double pairs = static_cast<double>(q.shape[0].size * a.sequence_length * a.query_heads);
-  return Flops(pairs * per_pair * (causal ? 0.5 : 1.0));
+  const double pairs = static_cast<double>(q.shape[0].size * a.query_heads) * keys_per_query(a, causal);
+  return Flops(pairs * per_pair);
 }
+
+namespace {
+
+// Of the table one sequence's rows, however many sequences there are.
+Bytes positions_bytes(const Graph& graph, const Operator& op) {
+  const bool forward = op.kind == OperatorKind::add_positions;
+  const Tensor& x = graph.tensor(op.reads[0]);
+  const Tensor& table = graph.tensor(forward ? op.reads[1] : op.writes[0]);
+  const std::int64_t rows = std::get<PositionAttributes>(op.attributes).sequence_length;
+  const double touched = static_cast<double>(rows * x.shape[1].size) * bytes_per_element(table.type);
+  return forward ? 2 * x.bytes() + Bytes(touched) : x.bytes() + Bytes(2 * touched);
+}
+
+}  // namespace
 
 Bytes bytes_moved(const Graph& graph, const Operator& op, double row_scale) {
   double total = 0;
@@ -69,6 +103,8 @@ Bytes bytes_moved(const Graph& graph, const Operator& op, double row_scale) {
     const Tensor& dx = graph.tensor(op.reads[0]);
     return dx.bytes() + Bytes(2 * dx.elements() * bytes_per_element(graph.tensor(op.writes[0]).type));
   }
+  if (op.kind == OperatorKind::add_positions || op.kind == OperatorKind::add_positions_grad)
+    return positions_bytes(graph, op);
   for (TensorId id : op.reads) {
     const Tensor& t = graph.tensor(id);
     total += elements(t, row_scale) * bytes_per_element(t.type);

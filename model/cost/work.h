@@ -11,11 +11,12 @@ struct ProductShape {
   double groups = 1, m = 0, n = 0, k = 0;
 };
 
-// For matmul and grouped_matmul. `row_scale` multiplies dimensions that vary with routing.
+// For matmul, grouped_matmul and batched_matmul. `row_scale` multiplies dimensions that vary with routing.
 ProductShape product_shape(const Graph& graph, const Operator& op, double row_scale);
 
-// 2*m*n*k for products; for attention 2*S*(dk+dv) per query, key and head (forward), 2*S*(3 dk + 2 dv)
-// backward (five products), halved when `causal`. Zero for memory-bound operators.
+// 2*m*n*k for products. For attention 2*(dk+dv) per query, key and head (forward), 2*(3 dk + 2 dv) backward (five
+// products): of S keys per query, or of the w keys of a window; when `causal` of the keys up to the query, S/2 or
+// w - w^2/(2S) on average. Products over stored scores know no mask. Zero for memory-bound operators.
 Flops flops(const Graph& graph, const Operator& op, double row_scale, bool causal);
 
 // Bytes read and written, each tensor once. A gradient that is accumulated counts twice.

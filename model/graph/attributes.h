@@ -12,15 +12,20 @@ namespace plumbline::model {
 
 enum class OperatorKind : std::uint8_t {
   // matrix products
-  matmul,          // C[M,N] = op(A) op(B); MatmulAttributes
+  matmul,          // C[M,N] = op(A) op(B), plus a bias[N] to every row where a third tensor is read; MatmulAttributes
   grouped_matmul,  // per expert e, over its rows; reads A, B, offsets[e+1]; MatmulAttributes. Rows in A: C[rows_e,:] =
                    // A[rows_e,:] op(B[e]). accumulate (weight gradient): C[e] += op(A) op(B) summed over rows_e only
+  batched_matmul,  // per sequence of S tokens and query head, without a weight; BatchedMatmulAttributes
   attention,  // reads q[T,Hq,dk], k[T,Hk,dk], v[T,Hk,dv]; writes o[T,Hq*dv], log-sum-exp[T,Hq]; causal per sequence,
-              // scores / sqrt(dk); query head h reads key-value head h / (Hq/Hk)
+  // scores / sqrt(dk); query head h reads key-value head h / (Hq/Hk). AttentionAttributes: window, ALiBi and
+  // dropout of the probabilities (drawn again from the same counter in the gradient, not stored)
   attention_grad,  // reads do, q, k, v, o, log-sum-exp; writes dq, dk, dv
   // memory-bound
-  rmsnorm,              // reads x, gamma; writes y = gamma * x / sqrt(mean(x^2) + eps) over the last dimension
+  rmsnorm,              // reads x, gamma; writes y = gamma * x / sqrt(mean(x^2) + eps) over the last dimension, or
+                        // over each of its NormAttributes::heads parts with one gamma for all
   rmsnorm_grad,         // reads dy, x, gamma; writes dx, accumulates dgamma
+  layernorm,            // reads x, gamma, optionally beta; writes y = gamma * (x - mean) / sqrt(variance + eps) + beta
+  layernorm_grad,       // reads dy, x, gamma; writes dx, accumulates dgamma, optionally dbeta
   cast,                 // writes x in another number format (the value is the same up to rounding); CastAttributes
   cast_transpose,       // writes the transpose of x[n,m] as [m,n], in another number format
   transpose,            // writes the transpose of a weight ([e,n,m] -> [e,m,n] for experts)
@@ -34,6 +39,17 @@ enum class OperatorKind : std::uint8_t {
   assemble_heads_grad,  // reads dk, dv; writes dkv, dkr (summed over heads)
   swiglu,               // reads gu[n,2f] (gate | up), optionally row weights [n]; writes w * silu(g) * u
   swiglu_grad,          // reads dh, gu, optionally w; writes dgu, optionally dw
+  add_bias,             // reads y[T,N], bias[N]; writes their sum
+  gelu,                 // writes x * (1 + erf(x / sqrt(2))) / 2
+  gelu_grad,            // reads dy, x; writes dx
+  softmax,              // reads scores[T,Hq*S]; writes each query's probabilities over the S keys of its sequence and
+                        // head, 0 for those that it may not see; AttentionAttributes say which and add ALiBi
+  softmax_grad,         // reads dp, p; writes dscores
+  dropout,              // reads x; writes x * mask / (1 - probability), mask (one byte an entry); DropoutAttributes
+  dropout_grad,         // reads dy, mask; writes dx
+  column_sum,           // reads dy[T,N]; accumulates the bias gradient [N], the sum over rows
+  sigmoid_gate,         // reads y[T,H], g[T,1]; writes sigmoid(g) * y
+  sigmoid_gate_grad,    // reads dout, y, g; writes dy, dg
   // routing
   router,       // reads logits[T,E], bias[E]; writes indices[T,k], weights[T,k]; RouterAttributes. score + bias chooses
                 // the groups and in them the experts; the weights are the chosen scores alone, normalised, scaled
@@ -48,6 +64,9 @@ enum class OperatorKind : std::uint8_t {
   // ends of the model
   embedding,           // reads token ids [T], table [V,H]; writes x[T,H]
   embedding_grad,      // reads dx, token ids; accumulates dtable
+  add_positions,       // reads x[T,H], table [P,H]; writes x plus the row of each token's place in its sequence;
+                       // PositionAttributes
+  add_positions_grad,  // reads dx; accumulates dtable
   cross_entropy,       // reads logits[T,V], labels[T]; writes loss[1] (weight * mean over the rank's labelled tokens),
                        // log-sum-exp [T]
   cross_entropy_grad,  // reads logits, labels, log-sum-exp; writes dlogits
@@ -76,8 +95,20 @@ enum class OperatorKind : std::uint8_t {
 };
 std::string_view to_string(OperatorKind kind);
 
-// Where recomputation may cut: the plan's words. `other` is recomputed under policy "full" only.
-enum class RecomputeGroup : std::uint8_t { none, rmsnorm, mla_up_projection, swiglu, core_attention, mlp, moe, other };
+// Where recomputation may cut: the plan's words; rmsnorm stands for any norm, swiglu for any activation. `other` is
+// recomputed under policy "full" only; what is gathered from other ranks' parts always is, because keeping the parts
+// is why it was parted.
+enum class RecomputeGroup : std::uint8_t {
+  none,
+  rmsnorm,
+  mla_up_projection,
+  swiglu,
+  core_attention,
+  mlp,
+  moe,
+  other,
+  gather
+};
 
 struct MatmulAttributes {
   bool transpose_a = false;
@@ -86,7 +117,30 @@ struct MatmulAttributes {
 };
 struct AttentionAttributes {
   std::int64_t query_heads = 0, key_value_heads = 0, query_key_dim = 0, value_dim = 0;
-  std::int64_t sequence_length = 0;  // tokens of one sequence; T is a multiple of it
+  std::int64_t sequence_length = 0;  // tokens of one sequence; T is a multiple of it, or of a rank's part of it
+  std::int64_t window = 0;           // latest tokens that a query sees, itself included; 0: all
+  bool alibi = false;                // score of query t and key s of head h less 2^(-8 (h+1) / Hq) * (t - s)
+  double dropout = 0;                // probability of zeroing a probability; the others grow by 1 / (1 - dropout)
+  // Ranks that share each sequence and pass keys and values round while they compute (arXiv 2310.01889), and how many
+  // GPUs lie from one to the next; 1: k and v hold all that is needed.
+  std::int64_t ring_ranks = 1, ring_stride = 1;
+};
+// The three products of attention over stored scores; query head h uses key-value head h / (Hq/Hk).
+enum class BatchedForm : std::uint8_t {
+  rows,     // a[T,Hq*d], b[T,Hk*d] -> [T,Hq*S]: of every two rows of a sequence
+  values,   // p[T,Hq*S], b[T,Hk*d] -> [T,Hq*d]: p b
+  columns,  // p[T,Hq*S], a[T,Hq*d] -> [T,Hk*d]: p^T a, summed over the query heads of a key-value head
+};
+struct BatchedMatmulAttributes {
+  BatchedForm form = BatchedForm::rows;
+  std::int64_t query_heads = 0, key_value_heads = 0, dim = 0, sequence_length = 0;
+  double scale = 1;  // of the result
+};
+struct DropoutAttributes {
+  double probability = 0;
+};
+struct PositionAttributes {
+  std::int64_t sequence_length = 0;
 };
 struct RotaryAttributes {
   std::int64_t heads = 0, head_dim = 0, rope_dim = 0;
@@ -112,6 +166,7 @@ struct CastAttributes {
 };
 struct NormAttributes {
   double epsilon = 1e-6;
+  std::int64_t heads = 1;
 };
 struct ShiftAttributes {
   std::int64_t distance = 1, sequence_length = 0;
@@ -134,8 +189,9 @@ struct AdamwAttributes {
   bool on_host = false;       // states lie in host memory, the CPU updates
 };
 
-using Attributes = std::variant<std::monostate, MatmulAttributes, AttentionAttributes, RotaryAttributes,
-                                HeadsAttributes, RouterAttributes, DispatchAttributes, NormAttributes, CastAttributes,
-                                ShiftAttributes, LossAttributes, CollectiveAttributes, AdamwAttributes>;
+using Attributes = std::variant<std::monostate, MatmulAttributes, BatchedMatmulAttributes, AttentionAttributes,
+                                RotaryAttributes, HeadsAttributes, RouterAttributes, DispatchAttributes, NormAttributes,
+                                CastAttributes, DropoutAttributes, PositionAttributes, ShiftAttributes, LossAttributes,
+                                CollectiveAttributes, AdamwAttributes>;
 
 }  // namespace plumbline::model

@@ -28,15 +28,19 @@ TensorId GraphBuilder::constant(std::string name, Shape shape, DataType type) {
   return add_tensor({.name = std::move(name), .shape = std::move(shape), .type = type, .role = Role::constant});
 }
 
-TensorId GraphBuilder::parameter(const std::string& name, const Shape& shape, DataType type, bool expert, bool shared) {
-  const TensorId id = add_tensor(
-      {.name = name, .shape = shape, .type = type, .role = Role::parameter, .expert = expert, .shared = shared});
-  parameter_gradients_[id] = add_tensor({.name = "d_" + name,
-                                         .shape = shape,
-                                         .type = gradient_type_,
-                                         .role = Role::gradient,
-                                         .expert = expert,
-                                         .shared = shared});
+TensorId GraphBuilder::parameter(const std::string& name, const Shape& shape, DataType type, const Holding& holding) {
+  Tensor tensor{.name = name,
+                .shape = shape,
+                .type = type,
+                .role = Role::parameter,
+                .expert = holding.expert,
+                .divided = holding.divided,
+                .shared = holding.shared};
+  const TensorId id = add_tensor(tensor);
+  tensor.name = "d_" + name;
+  tensor.type = gradient_type_;
+  tensor.role = Role::gradient;
+  parameter_gradients_[id] = add_tensor(std::move(tensor));
   return id;
 }
 
@@ -113,7 +117,9 @@ Graph GraphBuilder::finish(TensorId input, TensorId output, const RecomputePolic
   if (contributions_.contains(input)) graph_.input_gradient = gradient(input);
   graph_.operators.insert(graph_.operators.end(), std::make_move_iterator(weight_gradients_.begin()),
                           std::make_move_iterator(weight_gradients_.end()));
-  recompute(graph_, policy, kept_as_);
+  RecomputePolicy dropped = policy;
+  dropped.insert(RecomputeGroup::gather);
+  recompute(graph_, dropped, kept_as_);
   return std::move(graph_);
 }
 

@@ -12,6 +12,11 @@
 
 namespace plumbline::model {
 
+// How the ranks hold a parameter; the fields of Tensor say what each means.
+struct Holding {
+  bool expert = false, shared = false, divided = false;
+};
+
 class GraphBuilder {
  public:
   using Shape = std::vector<Dimension>;
@@ -21,9 +26,7 @@ class GraphBuilder {
   TensorId input(std::string name, Shape shape, DataType type);
   TensorId activation(std::string name, Shape shape, DataType type);
   TensorId constant(std::string name, Shape shape, DataType type);
-  // A trained tensor; `shared`: another block of the rank owns it.
-  TensorId parameter(const std::string& name, const Shape& shape, DataType type, bool expert = false,
-                     bool shared = false);
+  TensorId parameter(const std::string& name, const Shape& shape, DataType type, const Holding& holding = {});
   TensorId gradient_of_parameter(TensorId parameter);
 
   const Tensor& tensor(TensorId id) const { return graph_.tensors[id]; }
@@ -33,6 +36,7 @@ class GraphBuilder {
   void section(Section section) { section_ = section; }
   Section section() const { return section_; }
   void group(RecomputeGroup group) { group_ = group; }
+  RecomputeGroup group() const { return group_; }
   RecomputeGroup group_of(TensorId written) const;
 
   // Emits into F, or into I while the tape unwinds.

@@ -19,10 +19,11 @@ enum class Phase : std::uint8_t { F, I, W };
 enum class Section : std::uint8_t { embedding, attention, dispatch, mlp, combine, head, optimizer };
 
 // What decides a dimension: a constant, the rank's tokens, the distinct tokens it received for its
-// experts, or its (token, expert) rows, padded per expert. The last two vary with routing.
-enum class Extent : std::uint8_t { fixed, tokens, received, rows };
+// experts, those of all ranks that share them, or its (token, expert) rows, padded per expert. The last three
+// vary with routing.
+enum class Extent : std::uint8_t { fixed, tokens, received, gathered, rows };
 struct Dimension {
-  std::int64_t size = 0;  // expected value for received and rows
+  std::int64_t size = 0;  // expected value where routing decides
   Extent extent = Extent::fixed;
 };
 
@@ -40,7 +41,8 @@ struct Tensor {
   std::vector<Dimension> shape;  // of the part that one rank holds
   DataType type = DataType::bf16;
   Role role = Role::activation;
-  bool expert = false;  // divided over the expert-parallel group (parameters and gradients)
+  bool expert = false;   // divided over the expert-parallel group (parameters and gradients)
+  bool divided = false;  // over the tensor-parallel group (parameters and gradients); else every rank holds all of it
   bool shared = false;  // a parameter that another block on the same rank owns (MTP embedding and head)
 
   double elements() const;
@@ -57,6 +59,7 @@ struct Operator {
   Attributes attributes;
   RecomputeGroup group = RecomputeGroup::none;  // F: the policy word that drops its outputs
   bool recomputed = false;                      // I: a copy of a forward operator
+  bool replayed = false;                        // and one that runs before the block's gradients, in forward order
 };
 
 struct Graph {

@@ -11,13 +11,17 @@ class Recomputer {
  public:
   Recomputer(Graph& graph, const RecomputePolicy& policy, const std::map<TensorId, TensorId>& kept_as)
       : graph_(graph), kept_as_(kept_as) {
-    for (const Operator& op : graph.operators)
-      if (op.phase == Phase::F && policy.contains(op.group))
-        for (TensorId id : op.writes) dropped_[id] = op;
+    const bool everything = policy.contains(RecomputeGroup::other);
+    for (const Operator& op : graph.operators) {
+      if (op.phase != Phase::F || !policy.contains(op.group)) continue;
+      for (TensorId id : op.writes) dropped_[id] = op;
+      if (everything || op.group == RecomputeGroup::moe) replayed_.push_back(op);
+    }
   }
 
   void run() {
     for (Operator& op : std::exchange(graph_.operators, {})) {
+      if (op.phase != Phase::F) replay();
       if (op.phase != Phase::F)
         for (TensorId& id : op.reads) id = restored(id, op);
       result_.push_back(std::move(op));
@@ -26,6 +30,16 @@ class Recomputer {
   }
 
  private:
+  void replay() {
+    for (const Operator& op : std::exchange(replayed_, {})) {
+      Operator before = op;
+      before.phase = Phase::I;
+      const std::size_t first = result_.size();
+      for (const TensorId id : op.writes) restored(id, before);
+      for (std::size_t i = first; i < result_.size(); ++i) result_[i].replayed = true;
+    }
+  }
+
   // The tensor to read in the backward pass in place of `id`, emitting the copy of its writer if needed.
   TensorId restored(TensorId id, const Operator& reader) {
     if (const auto done = restored_.find(id); done != restored_.end()) return done->second;
@@ -59,6 +73,7 @@ class Recomputer {
   Graph& graph_;
   const std::map<TensorId, TensorId>& kept_as_;
   std::map<TensorId, Operator> dropped_;
+  std::vector<Operator> replayed_;
   std::map<TensorId, TensorId> restored_;
   std::vector<Operator> result_;
 };
@@ -66,7 +81,7 @@ class Recomputer {
 }  // namespace
 
 void recompute(Graph& graph, const RecomputePolicy& policy, const std::map<TensorId, TensorId>& kept_as) {
-  if (!policy.empty()) Recomputer(graph, policy, kept_as).run();
+  Recomputer(graph, policy, kept_as).run();
 }
 
 }  // namespace plumbline::model

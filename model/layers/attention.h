@@ -9,9 +9,9 @@
 namespace plumbline::model {
 
 TensorId multi_head_latent_attention(GraphBuilder& builder, const LayerContext& context, TensorId x);
-TensorId grouped_query_attention(GraphBuilder& builder, const LayerContext& context, TensorId x);
+TensorId grouped_query_attention(GraphBuilder& builder, const LayerContext& context, TensorId x, bool windowed);
 
-// The architecture's own kind.
-TensorId attention_layer(GraphBuilder& builder, const LayerContext& context, TensorId x);
+// The architecture's own kind; `windowed`: in one of the layers that see the architecture's window only.
+TensorId attention_layer(GraphBuilder& builder, const LayerContext& context, TensorId x, bool windowed);
 
 }  // namespace plumbline::model

@@ -6,6 +6,7 @@
 #include "model/layers/elementary.h"
 #include "model/layers/linear.h"
 #include "model/layers/mlp.h"
+#include "model/layers/parallel.h"
 
 namespace plumbline::model {
 
@@ -14,16 +15,31 @@ namespace {
 using enum OperatorKind;
 
 Dimension tokens(const LayerContext& c) { return {c.tokens, Extent::tokens}; }
+Dimension stream_tokens(const LayerContext& c) { return {c.stream_tokens(), Extent::tokens}; }
 
-TensorId transformer_layer(GraphBuilder& b, const LayerContext& c, TensorId x, bool moe) {
+// Tables are divided by rows of the vocabulary, the last part filled up.
+std::int64_t vocabulary(const LayerContext& c) { return (c.architecture.vocabulary + c.tensor - 1) / c.tensor; }
+
+struct LayerKind {
+  bool moe = false, windowed = false;
+};
+
+LayerKind kind_of(const Architecture& a, std::int64_t layer) {
+  return {a.is_moe_layer(layer), a.is_windowed_layer(layer)};
+}
+
+TensorId transformer_layer(GraphBuilder& b, const LayerContext& c, TensorId x, LayerKind kind) {
   const Architecture& a = c.architecture;
   b.section(Section::attention);
-  const TensorId normalised = normalise(b, "attention_norm", x, a.norm_epsilon);
-  const TensorId attended = residual(b, "attention_residual", x, attention_layer(b, c, normalised));
-  const TensorId mlp_input = normalise(b, "mlp_norm", attended, a.norm_epsilon);
-  if (moe) return mixture_of_experts(b, c, mlp_input, attended);
+  const TensorId normalised = normalise_stream(b, c, "attention_norm", x);
+  const TensorId seen = attention_layer(b, c, normalised, kind.windowed);
+  const TensorId attended =
+      residual(b, "attention_residual", x, drop_out(b, "residual_dropout", seen, a.dropout.residual));
+  const TensorId mlp_input = normalise_stream(b, c, "mlp_norm", a.parallel_residual ? x : attended);
+  if (kind.moe) return mixture_of_experts(b, c, mlp_input, attended);
   b.section(Section::mlp);
-  return residual(b, "mlp_residual", attended, gated_mlp(b, c, "", mlp_input, a.intermediate_size));
+  const TensorId y = dense_mlp(b, c, mlp_input);
+  return residual(b, "mlp_residual", attended, drop_out(b, "mlp_dropout", y, a.dropout.residual));
 }
 
 // The residual stream is BF16 in mixed-precision training (FP8 included), else the plan's own format.
@@ -35,28 +51,51 @@ Precision head_precision(const LayerContext& c) { return c.gemm == Precision::fp
 
 TensorId embed(GraphBuilder& b, const LayerContext& c, TensorId ids, bool shared) {
   const Architecture& a = c.architecture;
-  const TensorId table =
-      b.parameter("embedding", {{a.vocabulary}, {a.hidden_size}}, weight_type(head_precision(c)), false, shared);
+  const TensorId table = b.parameter("embedding", {{vocabulary(c)}, {a.hidden_size}}, weight_type(head_precision(c)),
+                                     {.shared = shared, .divided = c.tensor > 1});
   const TensorId x = b.activation("embedded", {tokens(c), {a.hidden_size}}, stream_type(c));
   b.emit(embedding, "embedding", {ids, table}, {x});
   b.on_backward([&b, ids, table, x] {
     b.emit_weight_gradient(embedding_grad, "embedding_grad", {b.gradient(x), ids}, {b.gradient_of_parameter(table)});
   });
-  return x;
+  return leave_tensor_region(b, c, "embedded", x);
 }
 
-// Final norm, output projection and mean cross-entropy over the labelled tokens. `shared_weight`: the
-// projection's name in the block that owns it.
+TensorId add_learned_positions(GraphBuilder& b, const LayerContext& c, TensorId x) {
+  const PositionAttributes attributes{c.sequence_length};
+  const TensorId table = b.parameter("positions", {{c.architecture.position_table}, {c.architecture.hidden_size}},
+                                     weight_type(head_precision(c)));
+  const TensorId y = b.activation("placed", b.shape(x), b.tensor(x).type);
+  b.emit(add_positions, "add_positions", {x, table}, {y}, attributes);
+  b.on_backward([&b, x, table, y, attributes] {
+    b.emit_weight_gradient(add_positions_grad, "add_positions_grad", {b.gradient(y)}, {b.gradient_of_parameter(table)},
+                           attributes);
+    b.add_gradient(x, b.gradient(y));
+  });
+  return y;
+}
+
+// Of each token the ranks exchange the largest logit, the sum of exponentials and the label's logit.
+TensorId over_vocabulary(GraphBuilder& b, const LayerContext& c, const std::string& prefix, TensorId lse) {
+  constexpr std::int64_t figures = 3;
+  const TensorId whole = b.activation(prefix + "loss_statistics", {tokens(c), {figures}}, DataType::fp32);
+  b.emit(all_reduce, prefix + "reduce_loss_statistics", {lse}, {whole}, c.tensor_group());
+  return whole;
+}
+
+// Final norm, output projection and mean cross-entropy over the labelled tokens.
 TensorId output_head(GraphBuilder& b, const LayerContext& c, const std::string& prefix, TensorId x,
-                     const LossAttributes& attributes, const std::string& shared_weight) {
+                     const LossAttributes& attributes, const std::string& weight, bool shared) {
   b.section(Section::head);
-  const TensorId normalised = normalise(b, prefix + "final_norm", x, c.architecture.norm_epsilon);
-  const TensorId logits = linear(b, prefix + "output", normalised, c.architecture.vocabulary,
-                                 {.precision = head_precision(c), .shared_weight = shared_weight});
+  const TensorId normalised = normalise_stream(b, c, prefix + "final_norm", x);
+  const TensorId entered = enter_tensor_region(b, c, prefix + "output_in", normalised);
+  const TensorId logits = column_parallel_linear(b, c, prefix + "output", entered, vocabulary(c) * c.tensor,
+                                                 {.precision = head_precision(c), .weight = weight, .shared = shared});
   const TensorId labels = b.constant(prefix + "labels", {tokens(c)}, DataType::int32);
   const TensorId loss = b.activation(prefix + "loss", {{1}}, DataType::fp32);
-  const TensorId lse = b.activation(prefix + "loss_log_sum_exp", {tokens(c)}, DataType::fp32);
+  TensorId lse = b.activation(prefix + "loss_log_sum_exp", {tokens(c)}, DataType::fp32);
   b.emit(cross_entropy, prefix + "cross_entropy", {logits, labels}, {loss, lse}, attributes);
+  if (c.tensor > 1) lse = over_vocabulary(b, c, prefix, lse);
   b.on_backward([&b, prefix, logits, labels, lse, attributes] {
     const TensorId d_logits = b.activation("d_" + prefix + "logits", b.shape(logits), b.activation_gradient_type());
     b.emit(cross_entropy_grad, prefix + "cross_entropy_grad", {logits, labels, lse}, {d_logits}, attributes);
@@ -69,14 +108,16 @@ Graph embedding_block(const LayerContext& c) {
   GraphBuilder b("embedding", c.gradients);
   b.section(Section::embedding);
   const TensorId ids = b.constant("token_ids", {tokens(c)}, DataType::int32);
-  const TensorId x = embed(b, c, ids, false);
+  TensorId x = embed(b, c, ids, false);
+  if (c.architecture.positions == PositionKind::learned) x = add_learned_positions(b, c, x);
+  x = drop_out(b, "embedding_dropout", x, c.architecture.dropout.embedding);
   return b.finish(ids, x, c.recompute);
 }
 
-Graph layer_block(const LayerContext& c, bool moe) {
-  GraphBuilder b(moe ? "moe_layer" : "dense_layer", c.gradients);
-  const TensorId x = b.input("layer_in", {tokens(c), {c.architecture.hidden_size}}, stream_type(c));
-  return b.finish(x, transformer_layer(b, c, x, moe), c.recompute);
+Graph layer_block(const LayerContext& c, LayerKind kind) {
+  GraphBuilder b(std::string(kind.windowed ? "windowed_" : "") + (kind.moe ? "moe_layer" : "dense_layer"), c.gradients);
+  const TensorId x = b.input("layer_in", {stream_tokens(c), {c.architecture.hidden_size}}, stream_type(c));
+  return b.finish(x, transformer_layer(b, c, x, kind), c.recompute);
 }
 
 // Predicts the token after the next: the stream joined with the embedding of the next token, one
@@ -85,7 +126,7 @@ Graph multi_token_prediction_block(const LayerContext& c) {
   constexpr std::int64_t depth = 1;
   const Architecture& a = c.architecture;
   GraphBuilder b("multi_token_prediction", c.gradients);
-  const TensorId x = b.input("layer_in", {tokens(c), {a.hidden_size}}, stream_type(c));
+  const TensorId x = b.input("layer_in", {stream_tokens(c), {a.hidden_size}}, stream_type(c));
   const TensorId ids = b.constant("token_ids", {tokens(c)}, DataType::int32);
   b.section(Section::attention);
   const TensorId next = b.activation("next_token_ids", {tokens(c)}, DataType::int32);
@@ -95,29 +136,45 @@ Graph multi_token_prediction_block(const LayerContext& c) {
                                               {normalise(b, "mtp_stream_norm", x, a.norm_epsilon),
                                                normalise(b, "mtp_embedding_norm", embedded, a.norm_epsilon)});
   const TensorId projected = linear(b, "mtp_projection", joined, a.hidden_size, {.precision = c.gemm});
-  const TensorId layer_out = transformer_layer(b, c, projected, a.experts.routed_experts > 0);
-  output_head(b, c, "mtp_", layer_out, {depth, c.sequence_length, 1.0}, a.tied_embedding ? "embedding" : "output");
+  const TensorId layer_out = transformer_layer(
+      b, c, projected, {.moe = a.experts.routed_experts > 0, .windowed = a.is_windowed_layer(a.layers)});
+  output_head(b, c, "mtp_", layer_out, {depth, c.sequence_length, 1.0}, a.tied_embedding ? "embedding" : "output",
+              true);
   return b.finish(x, x, c.recompute);
 }
 
+// A tied matrix on another rank than the embedding is a copy with its own gradient and optimizer state; a prediction
+// module beside the head already holds it.
 Graph head_block(const LayerContext& c) {
+  const Architecture& a = c.architecture;
   GraphBuilder b("head", c.gradients);
-  const TensorId x = b.input("layer_in", {tokens(c), {c.architecture.hidden_size}}, stream_type(c));
+  const TensorId x = b.input("layer_in", {stream_tokens(c), {a.hidden_size}}, stream_type(c));
+  const bool shared = a.tied_embedding && (c.shares_embedding || a.multi_token_prediction_layers > 0);
   const TensorId loss =
-      output_head(b, c, "", x, {0, c.sequence_length, 1.0}, c.architecture.tied_embedding ? "embedding" : "");
+      output_head(b, c, "", x, {0, c.sequence_length, 1.0}, a.tied_embedding ? "embedding" : "output", shared);
   return b.finish(x, loss, c.recompute, true);
 }
 
 }  // namespace
+
+BlockKind layer_kind(const Architecture& architecture, std::int64_t layer) {
+  const LayerKind kind = kind_of(architecture, layer);
+  if (kind.windowed) return kind.moe ? BlockKind::windowed_moe_layer : BlockKind::windowed_dense_layer;
+  return kind.moe ? BlockKind::moe_layer : BlockKind::dense_layer;
+}
 
 Graph make_block(BlockKind kind, const LayerContext& context) {
   switch (kind) {
     case BlockKind::embedding:
       return embedding_block(context);
     case BlockKind::dense_layer:
-      return layer_block(context, false);
+      return layer_block(context, {});
     case BlockKind::moe_layer:
-      return layer_block(context, true);
+      return layer_block(context, {.moe = true});
+    case BlockKind::windowed_dense_layer:
+      return layer_block(context, {.windowed = true});
+    case BlockKind::windowed_moe_layer:
+      return layer_block(context, {.moe = true, .windowed = true});
     case BlockKind::multi_token_prediction:
       return multi_token_prediction_block(context);
     case BlockKind::head:

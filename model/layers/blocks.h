@@ -8,7 +8,19 @@
 
 namespace plumbline::model {
 
-enum class BlockKind : std::uint8_t { embedding, dense_layer, moe_layer, multi_token_prediction, head };
+// windowed: layers whose attention sees the architecture's window only.
+enum class BlockKind : std::uint8_t {
+  embedding,
+  dense_layer,
+  moe_layer,
+  windowed_dense_layer,
+  windowed_moe_layer,
+  multi_token_prediction,
+  head
+};
+
+// Of a transformer layer, counted from 0.
+BlockKind layer_kind(const Architecture& architecture, std::int64_t layer);
 
 // embedding: token ids -> x. layers: x -> x. multi_token_prediction: passes x through and adds its
 // loss (DeepSeek-V3 report, section 2.2). head: x -> loss.

@@ -16,14 +16,25 @@ struct LayerContext {
   Precision combine = Precision::bf16;
   DataType gradients = DataType::fp32;  // of parameters
   RecomputePolicy recompute;
+  bool fused_attention = true;       // one kernel that stores no scores; else three, with the scores between them
   std::int64_t tokens = 0;           // of one micro-batch on one rank
   std::int64_t sequence_length = 0;  // tokens
+  std::int64_t tensor = 1;           // ranks that share heads and columns
+  bool sequence = false;             // and the tokens outside of those regions
+  std::int64_t context = 1;          // ranks that share each sequence
+  bool ring = true;  // keys and values pass from rank to rank beside the attention; else they are gathered first
   std::int64_t expert_parallel = 1;
+  std::int64_t expert_tensor = 1;       // ranks that share the columns of an expert
   std::int64_t groups_per_token = 1;    // expert groups a token may reach
-  bool shares_embedding = true;         // the last stage's rank also holds the embedding (multi-token prediction)
+  bool shares_embedding = true;         // the last stage's rank also holds the embedding
   double distinct_ranks_per_token = 1;  // expected; decides the tokens a rank receives
 
   std::int64_t experts_per_rank() const { return architecture.experts.routed_experts / expert_parallel; }
+  // Tokens of a micro-batch that a rank holds outside of tensor-parallel regions.
+  std::int64_t stream_tokens() const { return sequence ? tokens / tensor : tokens; }
+  CollectiveAttributes tensor_group() const { return {tensor, 1}; }
+  CollectiveAttributes context_group() const { return {context, tensor}; }
+  CollectiveAttributes expert_tensor_group() const { return {expert_tensor, 1}; }
   std::int64_t received_tokens() const;  // expected distinct tokens that a rank receives
   std::int64_t expert_rows() const;      // expected (token, expert) rows of a rank
 };

@@ -4,10 +4,10 @@ namespace plumbline::model {
 
 using enum OperatorKind;
 
-TensorId normalise(GraphBuilder& b, const std::string& name, TensorId x, double epsilon) {
+TensorId normalise(GraphBuilder& b, const std::string& name, TensorId x, double epsilon, std::int64_t heads) {
   b.group(RecomputeGroup::rmsnorm);
-  const NormAttributes attributes{epsilon};
-  const TensorId gamma = b.parameter(name, {{b.shape(x)[1].size}}, DataType::bf16);
+  const NormAttributes attributes{epsilon, heads};
+  const TensorId gamma = b.parameter(name, {{b.shape(x)[1].size / heads}}, DataType::bf16);
   const TensorId y = b.activation(name + "_out", b.shape(x), b.tensor(x).type);
   b.emit(OperatorKind::rmsnorm, name, {x, gamma}, {y}, attributes);
   b.group(RecomputeGroup::other);
@@ -16,6 +16,61 @@ TensorId normalise(GraphBuilder& b, const std::string& name, TensorId x, double 
     const TensorId dx = b.activation("d_" + name + "_in", b.shape(x), b.activation_gradient_type());
     b.emit(rmsnorm_grad, name + "_grad", {dy, b.kept(x), gamma}, {dx, b.gradient_of_parameter(gamma)}, attributes);
     b.add_gradient(x, dx);
+  });
+  return y;
+}
+
+TensorId layer_normalise(GraphBuilder& b, const std::string& name, TensorId x, double epsilon, bool bias) {
+  b.group(RecomputeGroup::rmsnorm);
+  const NormAttributes attributes{epsilon};
+  const GraphBuilder::Shape row = {{b.shape(x)[1].size}};
+  const TensorId gamma = b.parameter(name, row, DataType::bf16);
+  std::vector<TensorId> reads = {x, gamma}, parameters = {gamma};
+  if (bias) parameters.push_back(b.parameter(name + "_bias", row, DataType::bf16));
+  if (bias) reads.push_back(parameters[1]);
+  const TensorId y = b.activation(name + "_out", b.shape(x), b.tensor(x).type);
+  b.emit(layernorm, name, reads, {y}, attributes);
+  b.group(RecomputeGroup::other);
+  b.on_backward([&b, name, x, parameters, y, attributes] {
+    const TensorId dy = b.gradient(y);
+    const TensorId dx = b.activation("d_" + name + "_in", b.shape(x), b.activation_gradient_type());
+    std::vector<TensorId> writes = {dx};
+    for (TensorId parameter : parameters) writes.push_back(b.gradient_of_parameter(parameter));
+    b.emit(layernorm_grad, name + "_grad", {dy, b.kept(x), parameters[0]}, writes, attributes);
+    b.add_gradient(x, dx);
+  });
+  return y;
+}
+
+TensorId normalise_stream(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId x) {
+  const Architecture& a = c.architecture;
+  return a.norm == NormKind::layer ? layer_normalise(b, name, x, a.norm_epsilon, a.norm_bias)
+                                   : normalise(b, name, x, a.norm_epsilon);
+}
+
+TensorId drop_out(GraphBuilder& b, const std::string& name, TensorId x, double probability) {
+  if (probability == 0) return x;
+  const DropoutAttributes attributes{probability};
+  const TensorId y = b.activation(name + "_out", b.shape(x), b.tensor(x).type);
+  const TensorId mask = b.activation(name + "_mask", b.shape(x), DataType::uint8);
+  b.emit(dropout, name, {x}, {y, mask}, attributes);
+  b.on_backward([&b, name, x, y, mask, attributes] {
+    const TensorId dx = b.activation("d_" + name + "_in", b.shape(x), b.activation_gradient_type());
+    b.emit(dropout_grad, name + "_grad", {b.gradient(y), mask}, {dx}, attributes);
+    b.add_gradient(x, dx);
+  });
+  return y;
+}
+
+TensorId gate_rows(GraphBuilder& b, const std::string& name, TensorId x, TensorId gate) {
+  const TensorId y = b.activation(name + "_out", b.shape(x), b.tensor(x).type);
+  b.emit(sigmoid_gate, name, {x, gate}, {y});
+  b.on_backward([&b, name, x, gate, y] {
+    const TensorId dx = b.activation("d_" + name + "_in", b.shape(x), b.activation_gradient_type());
+    const TensorId d_gate = b.activation("d_" + name + "_gate", b.shape(gate), b.activation_gradient_type());
+    b.emit(sigmoid_gate_grad, name + "_grad", {b.gradient(y), x, gate}, {dx, d_gate});
+    b.add_gradient(x, dx);
+    b.add_gradient(gate, d_gate);
   });
   return y;
 }

@@ -9,8 +9,20 @@
 
 namespace plumbline::model {
 
-// y = gamma * x / rms(x); x [T, h].
-TensorId normalise(GraphBuilder& builder, const std::string& name, TensorId x, double epsilon);
+// y = gamma * x / rms(x); x [T, h]. With several heads each of the equal parts of a row alone, gamma [h / heads].
+TensorId normalise(GraphBuilder& builder, const std::string& name, TensorId x, double epsilon, std::int64_t heads = 1);
+
+// y = gamma * (x - mean(x)) / deviation(x), plus beta with `bias`; x [T, h].
+TensorId layer_normalise(GraphBuilder& builder, const std::string& name, TensorId x, double epsilon, bool bias);
+
+// The architecture's own norm of the residual stream.
+TensorId normalise_stream(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId x);
+
+// Zeroes entries with the given probability; x itself where that is 0. In the current recompute group.
+TensorId drop_out(GraphBuilder& builder, const std::string& name, TensorId x, double probability);
+
+// sigmoid(gate) * x; x [T, h], gate [T, 1].
+TensorId gate_rows(GraphBuilder& builder, const std::string& name, TensorId x, TensorId gate);
 
 // a + b, both [T, h].
 TensorId residual(GraphBuilder& builder, const std::string& name, TensorId a, TensorId b);

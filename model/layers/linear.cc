@@ -1,5 +1,7 @@
 #include "model/layers/linear.h"
 
+#include <optional>
+
 namespace plumbline::model {
 
 namespace {
@@ -11,7 +13,22 @@ struct Parts {
   TensorId x, operand, weight, y;  // operand: x as the product reads it
   std::int64_t in, out;
   Dimension tokens;
+  std::optional<TensorId> bias;
+  CollectiveAttributes sums_gradient;
 };
+
+// The gradient of x; where several ranks each have a part, the sum of all.
+void give_input_gradient(GraphBuilder& b, const Parts& p, TensorId dx) {
+  if (p.sums_gradient.ranks == 1) return b.add_gradient(p.x, dx);
+  const TensorId sum = b.activation("sum_d_" + p.name + "_in", b.shape(dx), b.tensor(dx).type);
+  b.emit(all_reduce, "reduce_d_" + p.name, {dx}, {sum}, p.sums_gradient);
+  b.add_gradient(p.x, sum);
+}
+
+// In phase I, so that dy is not kept for it.
+void bias_gradient(GraphBuilder& b, const Parts& p) {
+  if (p.bias) b.emit(column_sum, p.name + "_bias_grad", {b.gradient(p.y)}, {b.gradient_of_parameter(*p.bias)});
+}
 
 void fp8_gradients(GraphBuilder& b, const Parts& p) {
   const TensorId dy = b.gradient(p.y);
@@ -21,7 +38,7 @@ void fp8_gradients(GraphBuilder& b, const Parts& p) {
   b.emit(transpose, "transpose_" + p.name, {p.weight}, {turned});
   const TensorId dx = b.activation("d_" + p.name + "_in", {p.tokens, {p.in}}, b.activation_gradient_type());
   b.emit(matmul, p.name + "_dgrad", {dy8, turned}, {dx}, MatmulAttributes{.transpose_b = true});
-  b.add_gradient(p.x, dx);
+  give_input_gradient(b, p, dx);
 
   const TensorId dyt = b.activation("d_" + p.name + "_t", {{p.out}, p.tokens}, DataType::fp8_tile);
   b.emit(cast_transpose, "cast_transpose_d_" + p.name, {dy}, {dyt});
@@ -36,7 +53,7 @@ void plain_gradients(GraphBuilder& b, const Parts& p) {
   const TensorId dy = b.gradient(p.y);
   const TensorId dx = b.activation("d_" + p.name + "_in", {p.tokens, {p.in}}, b.activation_gradient_type());
   b.emit(matmul, p.name + "_dgrad", {dy, p.weight}, {dx}, MatmulAttributes{});
-  b.add_gradient(p.x, dx);
+  give_input_gradient(b, p, dx);
   b.emit_weight_gradient(matmul, p.name + "_wgrad", {dy, b.kept(p.x)}, {b.gradient_of_parameter(p.weight)},
                          MatmulAttributes{.transpose_a = true, .accumulate = true});
 }
@@ -54,15 +71,21 @@ TensorId linear(GraphBuilder& b, const std::string& name, TensorId x, std::int64
     b.emit(cast, "cast_" + name, {x}, {operand}, CastAttributes{.scales_transposed = true});
   }
   b.group(options.output_group);
-  const bool shared = !options.shared_weight.empty();
   const TensorId weight =
-      b.parameter(shared ? options.shared_weight : name, {{out}, {in}}, weight_type(options.precision), false, shared);
-  const TensorId y =
-      b.activation(name + "_out", {tokens, {out}}, fp8 ? DataType::bf16 : activation_type(options.precision));
-  b.emit(matmul, name, {operand, weight}, {y}, MatmulAttributes{.transpose_b = true});
+      b.parameter(options.weight.empty() ? name : options.weight, {{out}, {in}}, weight_type(options.precision),
+                  {.shared = options.shared, .divided = options.divided});
+  const DataType written = fp8 ? DataType::bf16 : activation_type(options.precision);
+  const TensorId y = b.activation(name + "_out", {tokens, {out}}, written);
+  Parts parts{name, x, operand, weight, y, in, out, tokens, std::nullopt, options.sums_gradient};
+  std::vector<TensorId> reads = {operand, weight};
+  if (options.bias)
+    reads.push_back(*(parts.bias = b.parameter(name + "_bias", {{out}}, written, {.divided = options.divided})));
+  b.emit(matmul, name, reads, {y}, MatmulAttributes{.transpose_b = true});
   b.group(RecomputeGroup::other);
-  const Parts parts{name, x, operand, weight, y, in, out, tokens};
-  b.on_backward([&b, parts, fp8] { fp8 ? fp8_gradients(b, parts) : plain_gradients(b, parts); });
+  b.on_backward([&b, parts, fp8] {
+    fp8 ? fp8_gradients(b, parts) : plain_gradients(b, parts);
+    bias_gradient(b, parts);
+  });
   return y;
 }
 

@@ -4,6 +4,7 @@
 #include "model/layers/elementary.h"
 #include "model/layers/linear.h"
 #include "model/layers/mlp.h"
+#include "model/layers/parallel.h"
 #include "model/layers/swiglu.h"
 
 namespace plumbline::model {
@@ -158,7 +159,7 @@ TensorId expert_product(GraphBuilder& b, const LayerContext& c, ExpertProduct p)
   const Dimension e{c.experts_per_rank()};
   p.weight =
       b.parameter(p.name, fp8 ? GraphBuilder::Shape{e, {p.in}, {p.out}} : GraphBuilder::Shape{e, {p.out}, {p.in}},
-                  weight_type(c.gemm), true);
+                  weight_type(c.gemm), {.expert = true});
   TensorId operand = p.weight;
   if (fp8) {
     operand = b.activation(p.name + "_weight_t", {e, {p.out}, {p.in}}, DataType::fp8_block);
@@ -170,10 +171,13 @@ TensorId expert_product(GraphBuilder& b, const LayerContext& c, ExpertProduct p)
   return p.y;
 }
 
-TensorId experts(GraphBuilder& b, const LayerContext& c, const Received& received) {
+TensorId experts(GraphBuilder& b, const LayerContext& c, const Received& own) {
   const bool fp8 = c.gemm == Precision::fp8;
   const std::int64_t hidden = c.architecture.hidden_size;
-  const std::int64_t f = c.architecture.experts.intermediate_size;
+  const std::int64_t f = c.architecture.experts.intermediate_size / c.expert_tensor;
+  const Received received{gather_received(b, c, "received_tokens", own.tokens),
+                          gather_received(b, c, "received_indices", own.indices, false),
+                          gather_received(b, c, "received_weights", own.weights)};
   const Rows rows = to_rows(b, c, received);
   const Dimension n = b.shape(rows.rows)[0];
 
@@ -218,7 +222,15 @@ TensorId experts(GraphBuilder& b, const LayerContext& c, const Received& receive
     b.emit(gather_rows, "unpermute_grad", {d_sum, rows.map}, {d_rows});
     b.add_gradient(y, d_rows);
   });
-  return sum;
+  return scatter_received(b, c, "expert_sum", sum);
+}
+
+// One MLP as wide as all of them; the gate is a BF16 product like the router.
+TensorId shared_experts(GraphBuilder& b, const LayerContext& c, TensorId x) {
+  const MixtureOfExperts& e = c.architecture.experts;
+  const TensorId y = gated_mlp(b, c, "shared_", x, e.shared_width());
+  if (!e.shared_gate) return y;
+  return gate_rows(b, "shared_gating", y, linear(b, "shared_gate", x, 1, {.precision = Precision::bf16}));
 }
 
 }  // namespace
@@ -230,7 +242,7 @@ TensorId mixture_of_experts(GraphBuilder& b, const LayerContext& c, TensorId x, 
   b.group(RecomputeGroup::other);
   std::vector<TensorId> addends = {stream};
   const MixtureOfExperts& e = c.architecture.experts;
-  if (e.shared_experts > 0) addends.push_back(gated_mlp(b, c, "shared_", x, e.shared_experts * e.intermediate_size));
+  if (e.shared_experts > 0) addends.push_back(shared_experts(b, c, x));
   const TensorId sum = experts(b, c, received);
 
   b.section(Section::combine);

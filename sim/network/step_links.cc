@@ -14,8 +14,6 @@ namespace {
 
 using topologies::Fabric;
 
-constexpr std::uint8_t network_hop = 0, node_hop = 1;
-
 Footprint route_of(const Fabric& fabric, std::int64_t from, std::int64_t to) {
   std::vector<LinkId> links;
   fabric.route(from, to, links);
@@ -66,33 +64,44 @@ ExchangeLeg leg_of(const Fabric& fabric, const std::vector<Transfer>& all, std::
 
 }  // namespace
 
+std::vector<Exchange> expert_exchanges(const model::Plan& plan, const topologies::Placement& placement,
+                                       const model::RoutingSpread& spread) {
+  std::vector<Exchange> exchanges;
+  const auto& degrees = plan.parallelism;
+  const std::int64_t block = plan.cluster.gpus / degrees.pipeline;
+  for (std::int64_t rank = 0; rank < degrees.pipeline; ++rank) {
+    Exchange& exchange = exchanges.emplace_back();
+    for (std::int64_t i = 0; i < degrees.expert; ++i)
+      exchange.gpus.push_back(placement.gpu(rank * block + i * degrees.expert_tensor));
+    exchange.token_bytes = 1;
+    exchange.tokens = {1};
+    exchange.nodes_per_token = spread.nodes_per_token;
+    exchange.ranks_per_token = spread.ranks_per_token;
+  }
+  return exchanges;
+}
+
 model::Result<StepLinks> StepLinks::make(const topologies::FabricShape& shape, const model::Plan& plan,
-                                         const model::RoutingSpread& spread, bool every_link) {
-  const std::int64_t gpus = plan.cluster.gpus;
-  auto fabric = Fabric::make(shape, gpus);
+                                         const model::RoutingSpread& spread, bool every_link,
+                                         const Contention* contention) {
+  auto fabric = Fabric::make(shape, plan.cluster.gpus);
   if (!fabric) return tl::unexpected(fabric.error());
   const auto placement = topologies::placement_of(plan, shape.gpus_per_node);
   if (!placement) return tl::unexpected(placement.error());
   StepLinks links;
   links.fabric_ = std::make_shared<const Fabric>(std::move(*fabric));
   const std::int64_t ranks = plan.parallelism.pipeline;
-  const std::int64_t block = gpus / ranks;
-  for (std::int64_t rank = 0; rank < ranks; ++rank) {
-    Exchange exchange;
-    for (std::int64_t i = 0; i < plan.parallelism.expert; ++i)
-      exchange.gpus.push_back(placement->gpu(rank * block + i));
+  for (const Exchange& exchange : expert_exchanges(plan, *placement, spread)) {
     links.gpus_.push_back(exchange.gpus.front());
     RankLinks& own = links.exchanges_.emplace_back();
     if (plan.parallelism.expert == 1) continue;
-    exchange.token_bytes = 1;
-    exchange.tokens = {1};
-    exchange.nodes_per_token = spread.nodes_per_token;
-    exchange.ranks_per_token = spread.ranks_per_token;
     const auto transfers = transfers_of(*links.fabric_, exchange);
     if (!transfers) return tl::unexpected(transfers.error());
     own.network = leg_of(*links.fabric_, *transfers, network_hop, links.gpus_.back(), every_link);
     own.node = leg_of(*links.fabric_, *transfers, node_hop, links.gpus_.back(), every_link);
-    links.network_seconds_per_byte_ = std::max(links.network_seconds_per_byte_, own.network.seconds_per_byte);
+    if (contention != nullptr) own.network.contention = (*contention)[links.exchanges_.size() - 1];
+    const double network_seconds = own.network.seconds_per_byte * own.network.contention;
+    links.network_seconds_per_byte_ = std::max(links.network_seconds_per_byte_, network_seconds);
     links.node_seconds_per_byte_ = std::max(links.node_seconds_per_byte_, own.node.seconds_per_byte);
   }
   for (std::int32_t from = 0; from < ranks; ++from)

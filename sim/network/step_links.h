@@ -11,9 +11,19 @@
 #include "model/plan.h"
 #include "model/routing.h"
 #include "sim/loop.h"
+#include "sim/network/contention.h"
+#include "sim/network/exchange_pattern.h"
 #include "topologies/fabric.h"
+#include "topologies/placement.h"
 
 namespace plumbline::sim {
+
+// The hops of an exchange of tokens (sim/network/exchange_pattern.h).
+inline constexpr std::uint8_t network_hop = 0, node_hop = 1;
+
+// The exchanges of the expert groups that stand for each pipeline rank, of one token of one byte per GPU.
+std::vector<Exchange> expert_exchanges(const model::Plan& plan, const topologies::Placement& placement,
+                                       const model::RoutingSpread& spread);
 
 // One leg of an exchange. What its GPU sends crosses its own first link `times` times in equal parts, and other links
 // of the group as often as `footprint` says; so a flow of (bytes of the GPU / times) loads each as the exchange does.
@@ -21,6 +31,7 @@ struct ExchangeLeg {
   Footprint footprint;
   std::uint32_t times = 1;
   double seconds_per_byte = 0;  // of the GPU's bytes, on the most loaded link of the whole group
+  double contention = 1;        // by other groups, where the loop itself lets nobody share links
 };
 
 struct RankLinks {  // of one pipeline rank
@@ -32,9 +43,10 @@ struct RankLinks {  // of one pipeline rank
 class StepLinks {
  public:
   // every_link: footprints hold all links of the expert group, not only those of the GPU that stands for it and the
-  // most loaded one. Errors of fabric and placement.
+  // most loaded one. `contention`: of each pipeline rank, or nullptr for none. Errors of fabric and placement.
   static model::Result<StepLinks> make(const topologies::FabricShape& shape, const model::Plan& plan,
-                                       const model::RoutingSpread& spread, bool every_link = false);
+                                       const model::RoutingSpread& spread, bool every_link = false,
+                                       const Contention* contention = nullptr);
 
   const topologies::Fabric& fabric() const { return *fabric_; }
   const RankLinks& exchange(std::int32_t rank) const { return exchanges_[static_cast<std::size_t>(rank)]; }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/cost/operator_class.h"
 #include "model/cost/work.h"
 #include "model/random.h"
 #include "tests/support/tiny_training.h"
@@ -130,7 +131,8 @@ TEST_P(Gradients, FlopsFollowFromShapes) {
     for (const model::Operator& op : graph.operators) {
       const std::string name =
           std::to_string(block) + " " + graph.name + "/" + std::string(to_string(op.phase)) + " " + op.name;
-      const bool product = op.kind == model::OperatorKind::matmul || op.kind == model::OperatorKind::grouped_matmul;
+      const bool product = model::operator_class(graph, op) == model::OperatorClass::gemm ||
+                           model::operator_class(graph, op) == model::OperatorClass::weight_gradient_gemm;
       expected[name] = product ? flops(graph, op, 1.0, false).value() : 0;
     }
   }

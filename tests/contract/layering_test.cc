@@ -25,6 +25,7 @@ const std::map<std::string, std::set<std::string>> kMayUse = {
     {"real", {"model"}},
     {"calibrate", {"model", "topologies", "sim"}},
     {"reports", {"model"}},
+    {"examples", {"model", "topologies", "sim", "calibrate", "reports"}},
     {"cli", {"model", "topologies", "sim", "real", "calibrate", "reports"}},
 };
 

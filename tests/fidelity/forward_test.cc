@@ -1,7 +1,8 @@
 // The graphs compute the published architectures: the loss of a tiny model equals that of a plain
 // token-by-token reading of the papers' formulas. Multi-head latent attention: arXiv 2405.04434, section 2.1;
 // mixture of experts, its router and multi-token prediction: arXiv 2412.19437, sections 2.1.2 and 2.2;
-// grouped queries: arXiv 2305.13245; rotary embedding: arXiv 2104.09864; SwiGLU: arXiv 2002.05202.
+// grouped queries: arXiv 2305.13245; rotary embedding: arXiv 2104.09864; SwiGLU: arXiv 2002.05202; GELU: arXiv
+// 1606.08415; layer norm: arXiv 1607.06450; ALiBi: arXiv 2108.12409; sliding window: arXiv 2310.06825.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -42,10 +43,26 @@ class Reference {
   Vector norm(const std::string& name, const Vector& x) const {
     return weight(name).col(0).cwiseProduct(x) / std::sqrt(x.squaredNorm() / static_cast<double>(x.size()) + 1e-6);
   }
+  // Of the residual stream: mean and variance of the row, or its mean square.
+  Vector stream_norm(const std::string& name, const Vector& x) const {
+    if (a_.norm == model::NormKind::root_mean_square) return norm(name, x);
+    const Vector y = norm(name, (x.array() - x.mean()).matrix());
+    return a_.norm_bias ? Vector(y + weight(name + "_bias").col(0)) : y;
+  }
+  Vector linear(const std::string& name, const Vector& x, bool bias) const {
+    const Vector y = weight(name) * x;
+    return bias ? Vector(y + weight(name + "_bias").col(0)) : y;
+  }
   static Vector gated(const Matrix& gate_up, const Matrix& down, const Vector& x) {
     const Index f = gate_up.rows() / 2;
     const Vector gate = gate_up.topRows(f) * x, up = gate_up.bottomRows(f) * x;
     return down * (gate.array() / (1 + (-gate.array()).exp()) * up.array()).matrix();
+  }
+  Vector mlp(const Vector& x) const {
+    if (a_.mlp == model::MlpKind::swiglu) return gated(weight("gate_up"), weight("down"), x);
+    const Vector up = linear("up", x, a_.biases.mlp);
+    return linear("down", up.unaryExpr([](double v) { return v * (1 + std::erf(v / std::sqrt(2.0))) / 2; }),
+                  a_.biases.mlp);
   }
 
   // Columns i and i + half are the parts of a complex number that the position turns.
@@ -83,18 +100,35 @@ class Reference {
     }
     return result;
   }
+  // The last rotary columns of a head turn, and all of it where the architecture names none.
+  Vector placed(const std::string& norm_name, const Vector& head, std::size_t t) const {
+    Vector y = a_.query_key_norm ? norm(norm_name, head) : head;
+    if (a_.positions != model::PositionKind::rotary) return y;
+    const Index turning = a_.rotary_dim > 0 ? a_.rotary_dim : y.size();
+    y.tail(turning) = rotated(y.tail(turning), t).eval();
+    return y;
+  }
+  // The first token that token t sees, and what ALiBi adds to the score of token s (arXiv 2108.12409).
+  std::size_t first_seen(std::size_t t, bool windowed) const {
+    const auto window = static_cast<std::size_t>(a_.window.tokens);
+    return windowed && t + 1 > window ? t + 1 - window : 0;
+  }
+  double alibi(Index head, std::size_t t, std::size_t s) const {
+    const double slope = std::pow(2.0, -8.0 * static_cast<double>(head + 1) / static_cast<double>(a_.heads));
+    return a_.positions == model::PositionKind::alibi ? slope * (static_cast<double>(s) - static_cast<double>(t)) : 0;
+  }
   Head grouped_head(const Sequence& x, Index head) const {
     const Index d = a_.head_dim, group = head / (a_.heads / a_.key_value_heads);
     Head result;
     for (std::size_t t = 0; t < x.size(); ++t) {
-      const Vector qkv = weight("qkv") * x[t];
-      result.q.push_back(rotated(qkv.segment(head * d, d), t));
-      result.k.push_back(rotated(qkv.segment((a_.heads + group) * d, d), t));
+      const Vector qkv = linear("qkv", x[t], a_.biases.query_key_value);
+      result.q.push_back(placed("query_norm", qkv.segment(head * d, d), t));
+      result.k.push_back(placed("key_norm", qkv.segment((a_.heads + group) * d, d), t));
       result.v.push_back(qkv.segment((a_.heads + a_.key_value_heads + group) * d, d));
     }
     return result;
   }
-  Sequence attention(const Sequence& x) const {
+  Sequence attention(const Sequence& x, bool windowed) const {
     Sequence result(x.size(), Vector::Zero(a_.hidden_size));
     const Index width = a_.value_head_dim();
     for (Index head = 0; head < a_.heads; ++head) {
@@ -103,14 +137,17 @@ class Reference {
       for (std::size_t t = 0; t < x.size(); ++t) {
         Vector sum = Vector::Zero(width);
         double total = 0;
-        for (std::size_t s = 0; s <= t; ++s) {
-          const double score = std::exp(h.q[t].dot(h.k[s]) / std::sqrt(static_cast<double>(h.q[t].size())));
+        for (std::size_t s = first_seen(t, windowed); s <= t; ++s) {
+          const double score =
+              std::exp(h.q[t].dot(h.k[s]) / std::sqrt(static_cast<double>(h.q[t].size())) + alibi(head, t, s));
           sum += score * h.v[s];
           total += score;
         }
         result[t] += weight("o").middleCols(head * width, width) * sum / total;
       }
     }
+    if (a_.biases.attention_output)
+      for (Vector& token : result) token += weight("o_bias").col(0);
     return result;
   }
 
@@ -144,7 +181,9 @@ class Reference {
     const std::set<Index> experts = chosen(scores + constants_.at(block_ + "router_bias").col(0));
     double total = 0;
     for (Index i : experts) total += scores(i);
-    Vector y = gated(weight("shared_gate_up"), weight("shared_down"), x);
+    Vector y = Vector::Zero(h);
+    if (e.shared_experts > 0) y = gated(weight("shared_gate_up"), weight("shared_down"), x);
+    if (e.shared_gate) y /= 1 + std::exp(-(weight("shared_gate") * x)(0));
     for (Index i : experts)
       y +=
           e.scaling_factor * scores(i) / (e.normalise_weights ? total : 1) *
@@ -152,14 +191,15 @@ class Reference {
     return y;
   }
 
-  Sequence layer(Sequence x, bool moe) const {
+  Sequence layer(Sequence x, bool moe, bool windowed) const {
     Sequence normalised;
-    for (const Vector& token : x) normalised.push_back(norm("attention_norm", token));
-    const Sequence attended = attention(normalised);
+    for (const Vector& token : x) normalised.push_back(stream_norm("attention_norm", token));
+    const Sequence attended = attention(normalised, windowed);
     for (std::size_t t = 0; t < x.size(); ++t) {
+      const Vector before = x[t];
       x[t] += attended[t];
-      const Vector input = norm("mlp_norm", x[t]);
-      x[t] += moe ? mixture(input) : gated(weight("gate_up"), weight("down"), input);
+      const Vector input = stream_norm("mlp_norm", a_.parallel_residual ? before : x[t]);
+      x[t] += moe ? mixture(input) : mlp(input);
     }
     return x;
   }
@@ -168,7 +208,7 @@ class Reference {
     const Matrix output = parameters_.at(a_.tied_embedding ? names_.front() + "embedding" : names_.back() + "output");
     double total = 0;
     for (std::size_t t = 0; t < count; ++t) {
-      const Vector logits = output * norm(prefix + "final_norm", x[t]);
+      const Vector logits = output * stream_norm(prefix + "final_norm", x[t]);
       const auto label = static_cast<Index>(constants_.at(prefix + "labels")(from + static_cast<Index>(t)));
       total -= std::log(std::exp(logits(label)) / logits.array().exp().sum());
     }
@@ -182,15 +222,20 @@ class Reference {
       joined << norm("mtp_stream_norm", x[t]), norm("mtp_embedding_norm", embedded(from + static_cast<Index>(t) + 1));
       projected.push_back(weight("mtp_projection") * joined);
     }
-    return cross_entropy("mtp_", layer(projected, a_.experts.routed_experts > 0), from, projected.size());
+    return cross_entropy("mtp_", layer(projected, a_.experts.routed_experts > 0, false), from, projected.size());
   }
   double sequence_loss(Index from) {
     Sequence x;
-    for (Index t = from; t < from + tiny_sequence_length; ++t) x.push_back(embedded(t));
+    for (Index t = from; t < from + tiny_sequence_length; ++t) {
+      x.push_back(embedded(t));
+      if (a_.positions == model::PositionKind::learned)
+        x.back() += parameters_.at(names_.front() + "positions").row(t - from).transpose();
+    }
     double total = 0;
     for (const std::string& name : names_) {
       block_ = name;
-      if (name.ends_with("_layer/")) x = layer(x, name.ends_with("moe_layer/"));
+      if (name.ends_with("_layer/"))
+        x = layer(x, name.ends_with("moe_layer/"), name.find("windowed") != std::string::npos);
       if (name.ends_with("multi_token_prediction/")) total += prediction_loss(x, from);
       if (name.ends_with("head/")) total += cross_entropy("", x, from, x.size());
     }
@@ -205,7 +250,8 @@ class Reference {
 };
 
 TEST(Forward, LossIsThatOfThePublishedFormulas) {
-  for (const TinyModel& model : tiny_models()) {
+  for (TinyModel model : tiny_models()) {
+    model.architecture.dropout = {};  // its masks are the interpreter's own
     TinyTraining training(model, {});
     const double expected = Reference(model, training).loss();
     EXPECT_NEAR(training.loss(), expected, 1e-12 * expected) << model.name;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "sim/heap_loop.h"
-#include "sim/network/exchange_table.h"
+#include "sim/network/exchange_time.h"
 #include "sim/network/simgrid_loop.h"
 #include "tests/support/network.h"
 

@@ -15,7 +15,9 @@ inline model::StepProgram program_of(const sim::Inputs& inputs) {
   return model::compile(inputs.plan, inputs.architecture, layout).value();
 }
 
-inline sim::CostModels costs_of(const sim::Inputs& inputs) { return sim::cost_models(inputs).value(); }
+inline sim::CostModels costs_of(const sim::Inputs& inputs) {
+  return sim::cost_models(inputs, model::make_layout(inputs.plan, inputs.architecture).value()).value();
+}
 
 // The overlapped pair of two interior stages, or another op of one.
 inline const model::SlotTemplate& interior_slot(const model::StepProgram& program, model::OpType type) {

@@ -73,8 +73,18 @@ inline model::StepResult example_result() {
   result.memory = {58e9, 84.94e9, true, {}};
   for (std::int64_t rank = 0; rank < example_ranks; ++rank) {
     const double held = static_cast<double>(17 - rank / 2) * 1e9;
-    model::StageMemory memory{rank, {rank, example_ranks - 1 - rank}, 12e9, 20e9, 6e9, held, 3e9, 0, "activations"};
+    model::StageMemory memory;
+    memory.rank = rank;
+    memory.stages = {rank, example_ranks - 1 - rank};
+    memory.parameters_bytes = 12e9;
+    memory.gradients_bytes = 20e9;
+    memory.optimizer_bytes = 6e9;
+    memory.activations_bytes = held;
+    memory.temporary_bytes = 2e9;
+    memory.communication_bytes = 1e9;
     memory.peak_bytes = 41e9 + held;
+    memory.largest = "activations";
+    memory.peak_operator = "output of head in FB of micro-batches 3 and 1";
     result.memory.ranks.push_back(memory);
   }
   result.provenance = {

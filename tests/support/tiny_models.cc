@@ -56,6 +56,97 @@ model::Architecture llama(bool tied_embedding) {
   return a;
 }
 
+model::Architecture mistral() {
+  model::Architecture a = llama(false);
+  a.model_type = "mistral";
+  a.key_value_heads = 2;
+  a.window = {.tokens = 3};
+  return a;
+}
+
+model::Architecture mixtral() {
+  model::Architecture a = llama(false);
+  a.model_type = "mixtral";
+  a.experts = {.routed_experts = 4, .experts_per_token = 2, .intermediate_size = 5, .normalise_weights = true};
+  return a;
+}
+
+// Every second layer is MoE, the shared experts are as wide as they like and have a gate.
+model::Architecture qwen2_moe() {
+  model::Architecture a = llama(false);
+  a.model_type = "qwen2_moe";
+  a.biases.query_key_value = true;
+  a.experts = {.routed_experts = 4,
+               .shared_experts = 1,
+               .experts_per_token = 2,
+               .intermediate_size = 5,
+               .shared_intermediate_size = 7,
+               .shared_gate = true,
+               .layer_frequency = 2,
+               .layer_offset = 1};
+  return a;
+}
+
+model::Architecture qwen2() {
+  model::Architecture a = llama(true);
+  a.model_type = "qwen2";
+  a.multi_token_prediction_layers = 0;
+  a.key_value_heads = 2;
+  a.biases.query_key_value = true;
+  a.window = {.tokens = 2, .first_layer = 1};
+  return a;
+}
+
+model::Architecture qwen3() {
+  model::Architecture a = llama(false);
+  a.model_type = "qwen3";
+  a.key_value_heads = 2;
+  a.query_key_norm = true;
+  return a;
+}
+
+model::Architecture qwen3_moe() {
+  model::Architecture a = qwen3();
+  a.model_type = "qwen3_moe";
+  a.experts = mixtral().experts;
+  return a;
+}
+
+model::Architecture gpt2() {
+  model::Architecture a = common("gpt2");
+  a.head_dim = 6;
+  a.tied_embedding = true;
+  a.norm = model::NormKind::layer;
+  a.norm_bias = true;
+  a.mlp = model::MlpKind::gelu;
+  a.positions = model::PositionKind::learned;
+  a.position_table = 8;  // longer than a sequence
+  a.biases = {.query_key_value = true, .attention_output = true, .mlp = true};
+  a.dropout = {.embedding = 0.1, .attention = 0.2, .residual = 0.3};
+  return a;
+}
+
+model::Architecture gpt_neox() {
+  model::Architecture a = gpt2();
+  a.model_type = "gpt_neox";
+  a.tied_embedding = false;
+  a.positions = model::PositionKind::rotary;
+  a.rotary_dim = 4;
+  a.parallel_residual = true;
+  a.dropout = {};
+  return a;
+}
+
+model::Architecture mpt() {
+  model::Architecture a = gpt2();
+  a.model_type = "mpt";
+  a.norm_bias = false;
+  a.positions = model::PositionKind::alibi;
+  a.biases = {};
+  a.dropout = {};
+  return a;
+}
+
 }  // namespace
 
 std::vector<TinyModel> tiny_models() {
@@ -65,6 +156,18 @@ std::vector<TinyModel> tiny_models() {
       {"deepseek_v2_lite", deepseek_v2(0), {embedding, moe_layer, head}},
       {"llama", llama(false), {embedding, dense_layer, dense_layer, head}},
       {"llama_tied", llama(true), {embedding, dense_layer, multi_token_prediction, head}},
+      {"mistral", mistral(), {embedding, windowed_dense_layer, head}},
+      {"mistral_unfused", mistral(), {embedding, windowed_dense_layer, head}, false},
+      {"mixtral", mixtral(), {embedding, moe_layer, head}},
+      {"qwen2", qwen2(), {embedding, dense_layer, windowed_dense_layer, head}},
+      {"qwen2_moe", qwen2_moe(), {embedding, dense_layer, moe_layer, head}},
+      {"qwen3", qwen3(), {embedding, dense_layer, head}},
+      {"qwen3_moe", qwen3_moe(), {embedding, moe_layer, head}},
+      {"gpt2", gpt2(), {embedding, dense_layer, dense_layer, head}},
+      {"gpt2_unfused", gpt2(), {embedding, dense_layer, head}, false},
+      {"gpt_neox", gpt_neox(), {embedding, dense_layer, head}},
+      {"mpt", mpt(), {embedding, dense_layer, head}},
+      {"mpt_unfused", mpt(), {embedding, dense_layer, head}, false},
   };
 }
 
@@ -73,6 +176,7 @@ model::LayerContext tiny_context(const TinyModel& model, const TinyLayout& layou
           .gemm = layout.precision,
           .dispatch = layout.precision,
           .recompute = layout.recompute,
+          .fused_attention = model.fused_attention,
           .tokens = layout.sequences / layout.ranks * tiny_sequence_length,
           .sequence_length = tiny_sequence_length,
           .expert_parallel = layout.ranks,

@@ -125,6 +125,109 @@ TEST(Architecture, NullQueryRankMeansNoCompression) {
   EXPECT_EQ(model->multi_token_prediction_layers, 0);
 }
 
+// The least that a type needs; what is not given takes Hugging Face's defaults.
+Result<Architecture> minimal(const std::string& model_type, const std::string& keys) {
+  const TemporaryDirectory folder;
+  const std::string text = "{\"model_type\": \"" + model_type + "\", \"vocab_size\": 100, " + keys + "}";
+  return load_architecture(folder.write("config.json", text).string());
+}
+const std::string decoder = R"("num_hidden_layers": 4, "hidden_size": 64, "num_attention_heads": 32,
+                               "intermediate_size": 128)";
+const std::string gpt = R"("n_layer": 4, "n_embd": 64, "n_head": 4)";
+
+TEST(Architecture, MistralHasAWindowUnlessTheFileSaysNull) {
+  const auto first = minimal("mistral", decoder);
+  ASSERT_TRUE(first) << to_string(first.error());
+  EXPECT_EQ(first->window.tokens, 4096);
+  EXPECT_EQ(first->key_value_heads, 8);
+  EXPECT_TRUE(first->is_windowed_layer(0));
+  const auto later = minimal("mistral", decoder + R"(, "sliding_window": null, "head_dim": 128)");
+  EXPECT_FALSE(later->is_windowed_layer(0));
+  EXPECT_EQ(later->head_dim, 128);
+}
+
+TEST(Architecture, MixtralRoutesEveryLayer) {
+  const auto model = minimal("mixtral", decoder);
+  ASSERT_TRUE(model) << to_string(model.error());
+  EXPECT_EQ(model->experts.routed_experts, 8);
+  EXPECT_EQ(model->experts.experts_per_token, 2);
+  EXPECT_EQ(model->experts.intermediate_size, 128);
+  EXPECT_TRUE(model->experts.normalise_weights);
+  EXPECT_TRUE(model->is_moe_layer(0));
+  EXPECT_EQ(model->window.tokens, 0);
+}
+
+TEST(Architecture, QwenUsesItsWindowInTheUpperLayersIfAtAll) {
+  const auto without = minimal("qwen2", decoder + R"(, "sliding_window": 16, "max_window_layers": 2)");
+  ASSERT_TRUE(without) << to_string(without.error());
+  EXPECT_FALSE(without->is_windowed_layer(3));
+  EXPECT_TRUE(without->biases.query_key_value);
+  EXPECT_FALSE(without->biases.attention_output);
+  const auto with =
+      minimal("qwen2", decoder + R"(, "use_sliding_window": true, "sliding_window": 16, "max_window_layers": 2)");
+  EXPECT_FALSE(with->is_windowed_layer(1));
+  EXPECT_TRUE(with->is_windowed_layer(2));
+}
+
+TEST(Architecture, QwenChoosesItsMoeLayers) {
+  const std::string experts = R"(, "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 16,
+                                 "decoder_sparse_step": 2, "mlp_only_layers": [3])";
+  const auto model = minimal("qwen2_moe", decoder + experts + R"(, "shared_expert_intermediate_size": 48)");
+  ASSERT_TRUE(model) << to_string(model.error());
+  // Every second layer counted from one, but not the last.
+  for (const auto& [layer, moe] : {std::pair{0, false}, {1, true}, {2, false}, {3, false}})
+    EXPECT_EQ(model->is_moe_layer(layer), moe) << layer;
+  EXPECT_EQ(model->experts.shared_width(), 48);
+  EXPECT_TRUE(model->experts.shared_gate);
+  EXPECT_FALSE(minimal("qwen3_moe", decoder + experts)->experts.shared_gate);
+}
+
+TEST(Architecture, Qwen3NormalisesQueriesAndKeys) {
+  const auto model = minimal("qwen3", decoder);
+  ASSERT_TRUE(model) << to_string(model.error());
+  EXPECT_TRUE(model->query_key_norm);
+  EXPECT_EQ(model->head_dim, 128);  // not 64 / 32
+  EXPECT_FALSE(model->biases.query_key_value);
+}
+
+TEST(Architecture, GptDefaults) {
+  const auto model = minimal("gpt2", gpt);
+  ASSERT_TRUE(model) << to_string(model.error());
+  EXPECT_EQ(model->norm, NormKind::layer);
+  EXPECT_EQ(model->mlp, MlpKind::gelu);
+  EXPECT_EQ(model->positions, PositionKind::learned);
+  EXPECT_EQ(model->position_table, 1024);
+  EXPECT_EQ(model->intermediate_size, 256);  // 4 * 64
+  EXPECT_TRUE(model->tied_embedding && model->norm_bias && model->biases.mlp && model->biases.query_key_value);
+  EXPECT_DOUBLE_EQ(model->dropout.residual, 0.1);
+  EXPECT_DOUBLE_EQ(minimal("gpt2", gpt + R"(, "resid_pdrop": 0.0)")->dropout.residual, 0);
+}
+
+TEST(Architecture, NeoXDefaults) {
+  const auto model = minimal("gpt_neox", R"("num_hidden_layers": 4, "hidden_size": 64, "num_attention_heads": 4,
+                                            "intermediate_size": 256)");
+  ASSERT_TRUE(model) << to_string(model.error());
+  EXPECT_TRUE(model->parallel_residual);
+  EXPECT_FALSE(model->tied_embedding);
+  EXPECT_EQ(model->rotary_dim, 4);  // a quarter of 16
+  EXPECT_EQ(model->positions, PositionKind::rotary);
+  EXPECT_DOUBLE_EQ(model->dropout.residual, 0);
+}
+
+TEST(Architecture, MptReadsItsAttentionFromTheObjectInTheFile) {
+  const std::string keys = R"("n_layers": 4, "d_model": 64, "n_heads": 4)";
+  const auto model = minimal("mpt", keys);
+  ASSERT_TRUE(model) << to_string(model.error());
+  EXPECT_EQ(model->positions, PositionKind::alibi);
+  EXPECT_FALSE(model->norm_bias || model->biases.mlp);
+  EXPECT_TRUE(model->tied_embedding);
+  const auto learned =
+      minimal("mpt", keys + R"(, "attn_config": {"alibi": false, "attn_pdrop": 0.1}, "no_bias": false)");
+  EXPECT_EQ(learned->positions, PositionKind::learned);
+  EXPECT_DOUBLE_EQ(learned->dropout.attention, 0.1);
+  EXPECT_TRUE(learned->norm_bias);
+}
+
 struct BadModel {
   const char* what;
   std::string text;
@@ -147,10 +250,30 @@ INSTANTIATE_TEST_SUITE_P(
     Files, BadArchitecture,
     testing::Values(
         BadModel{"unknown_type", "{\n\"model_type\": \"deepseek_v33\"}", 2, "model_type", "did you mean 'deepseek_v3'"},
-        BadModel{"unlike_any_type", "{\n\"model_type\": \"gpt2\"}", 2, "model_type",
-                 "known: deepseek_v2, deepseek_v3, llama"},
+        BadModel{
+            "unlike_any_type", "{\n\"model_type\": \"rwkv\"}", 2, "model_type",
+            "known: deepseek_v2, deepseek_v3, gpt2, gpt_neox, llama, mistral, mixtral, mpt, qwen2, qwen2_moe, qwen3, "
+            "qwen3_moe"},
         BadModel{"no_type", "{}", 0, "model_type", "required key is missing"},
         BadModel{"missing_dimension", llama("hidden_size"), 0, "hidden_size", "required dimension is missing"},
+        BadModel{"misspelled_dimension", llama("hidden_size", "\"hiden_size\": 64"), 0, "hidden_size",
+                 "is 'hiden_size' meant to be it?"},
+        BadModel{"unknown_activation", llama("vocab_size", "\"vocab_size\": 9,\n\"hidden_act\": \"relu\""), 8,
+                 "hidden_act", "one of silu"},
+        BadModel{"certain_dropout", llama("vocab_size", "\"vocab_size\": 9,\n\"attention_dropout\": 1.0"), 8,
+                 "attention_dropout", "below 1"},
+        BadModel{"wrong_list",
+                 "{\n\"model_type\": \"qwen3_moe\", \"num_hidden_layers\": 2, \"hidden_size\": 8,\n"
+                 "\"num_attention_heads\": 4, \"intermediate_size\": 8, \"vocab_size\": 9, \"num_experts\": 4,\n"
+                 "\"num_experts_per_tok\": 2, \"moe_intermediate_size\": 8,\n\"mlp_only_layers\": [0, -1]\n}",
+                 5, "mlp_only_layers", "list of integers"},
+        BadModel{"uneven_hidden_size",
+                 "{\n\"model_type\": \"gpt2\", \"n_layer\": 2, \"n_embd\": 10,\n\"n_head\": 3, \"vocab_size\": 9}", 3,
+                 "n_head", "must divide n_embd"},
+        BadModel{"odd_rotation",
+                 "{\n\"model_type\": \"gpt_neox\", \"num_hidden_layers\": 2, \"hidden_size\": 8, \"vocab_size\": 9,\n"
+                 "\"num_attention_heads\": 2, \"intermediate_size\": 8,\n\"rotary_pct\": 0.3\n}",
+                 4, "rotary_pct", "even"},
         BadModel{"zero_dimension", llama("hidden_size", "\"hidden_size\": 0"), 3, "hidden_size", "found 0"},
         BadModel{"negative_dimension", llama("num_hidden_layers", "\"num_hidden_layers\": -3"), 6, "num_hidden_layers",
                  "found -3"},

@@ -81,6 +81,34 @@ TEST_F(ResultJson, OneMemoryEntryPerPipelineRank) {
   EXPECT_EQ(stages[3]["stages"], Json({3, 12}));
 }
 
+TEST(MemoryJson, HasTheTimelineTheAdviceAndTheConstants) {
+  const model::Memory memory = support::example_result().memory;
+  const Json bare = Json::parse(memory_to_json(memory, support::example_plan()))["memory"];
+  EXPECT_EQ(bare["fullest_rank"], 0);
+  EXPECT_EQ(bare["stages"][0]["buffers_bytes"], 3e9);  // 2 GB temporary, 1 GB communication
+  EXPECT_EQ(bare["stages"][0]["free_bytes"], 84.94e9 - 58e9);
+  EXPECT_TRUE(bare["timeline"].is_null());
+  EXPECT_TRUE(bare["advice"].is_null());
+
+  model::RankLevels levels;
+  levels.rank.rank = 3;
+  levels.ops = {{"a of b in F of micro-batch 0", "F", 1e9, 2e9, 3e9, 46e9}, {"end of the step", "", 0, 0, 1e9, 40e9}};
+  levels.peak = {levels.ops[0]};
+  model::MemoryAdvice advice;
+  advice.tried = 4;
+  advice.fitting.push_back({{"recompute.policy=full"}, 50e9, "c of d in B of micro-batch 1"});
+  const model::Parameter constant{"device.reserve.context", 5e8, "B", model::Evidence::assumed, "a guess", {}};
+  const Json full =
+      Json::parse(memory_to_json(memory, support::example_plan(), {&levels, &advice, {constant}}))["memory"];
+  EXPECT_EQ(full["timeline"]["rank"], 3);
+  EXPECT_EQ(full["timeline"]["ops"].size(), 2u);
+  EXPECT_EQ(full["timeline"]["ops"][0]["total_bytes"], 46e9);
+  EXPECT_EQ(full["timeline"]["within_fullest_op"][0]["what"], "a of b in F of micro-batch 0");
+  EXPECT_EQ(full["advice"]["fitting"][0]["set"], Json({"recompute.policy=full"}));
+  EXPECT_TRUE(full["advice"]["closest"].is_null());
+  EXPECT_EQ(full["constants"][0]["kind"], "assumed");
+}
+
 TEST_F(ResultJson, EmbedsTheWholePlanNested) {
   const Json& plan = json["plan"];
   EXPECT_EQ(plan["parallelism"]["pipeline"], 16);

@@ -78,6 +78,18 @@ TEST(Layout, TheShippedMinimalPlanIsValid) {
   EXPECT_EQ(layout->micro_batches, 16);  // 512 / 32
 }
 
+TEST(Layout, ASequenceNeedsALearnedPositionForEveryToken) {
+  Plan plan = dense_plan();
+  plan.batch.sequence_length = 2048;
+  EXPECT_TRUE(make_layout(plan, architecture("gpt3-175b")));
+  plan.batch.sequence_length = 4096;
+  const auto layout = make_layout(plan, architecture("gpt3-175b"));
+  ASSERT_FALSE(layout);
+  EXPECT_EQ(layout.error().kind, ErrorKind::infeasible);
+  EXPECT_EQ(layout.error().key, "batch.sequence_length");
+  EXPECT_NE(layout.error().message.find("2048 learned positions"), std::string::npos);
+}
+
 TEST(Layout, SpreadsLayersEvenlyAndInOrder) {
   for (const std::int64_t pipeline : {1, 2, 3, 4, 7, 16, 61}) {
     Plan plan = deepseek_plan();

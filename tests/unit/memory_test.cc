@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "model/activations.h"
 #include "model/slot_template.h"
 #include "model/training_state.h"
 #include "tests/support/inputs.h"
@@ -36,7 +35,9 @@ Graph tiny_block() {
                  e = add(g, "e", 400, Role::parameter, true), de = add(g, "de", 400, Role::gradient, true),
                  c = add(g, "c", 40, Role::constant);
   const auto op = [&g](Phase phase, std::vector<TensorId> reads, std::vector<TensorId> writes) {
-    g.operators.push_back({.phase = phase, .reads = std::move(reads), .writes = std::move(writes)});
+    const bool first = g.operators.empty() || g.operators.back().phase != phase;
+    g.operators.push_back(
+        {.name = first ? "first" : "later", .phase = phase, .reads = std::move(reads), .writes = std::move(writes)});
   };
   op(Phase::F, {x, w, c}, {t});
   op(Phase::F, {t}, {s});
@@ -77,46 +78,123 @@ StepProgram tiny_program(const std::string& kind, std::int32_t ranks, std::int32
   return program;
 }
 
-TEST(Activations, AreWhatALaterPhaseReads) {
-  const StageActivations held = stage_activations(tiny_program("1f1b", 2, 4), 0);
-  EXPECT_EQ(held.forward_bytes, Bytes(1100));                 // x + s; t and y are read by F alone
-  EXPECT_EQ(held.forward_until_weight_gradient, Bytes(100));  // x
-  EXPECT_EQ(held.input_gradient_bytes, Bytes(600));           // u + dy; v is read by I alone
+TEST(StageTensors, KnowHowLongEachIsKept) {
+  const StageTensors tensors(tiny_program("1f1b", 2, 4), 0);
+  EXPECT_EQ(tensors.kept(Kept::forward_to_input), Bytes(1000));         // s; t and y are read by F alone
+  EXPECT_EQ(tensors.kept(Kept::forward_to_weight), Bytes(100));         // x
+  EXPECT_EQ(tensors.kept(Kept::input_gradient_to_weight), Bytes(600));  // u + dy; v is read by I alone
 }
 
-TEST(Activations, WhatCrossesBetweenBlocksCountsOnce) {
-  const StageActivations held = stage_activations(tiny_program("1f1b", 2, 4, {tiny_block(), tiny_block()}), 0);
+TEST(StageTensors, WhatCrossesBetweenBlocksCountsOnce) {
+  const StageTensors tensors(tiny_program("1f1b", 2, 4, {tiny_block(), tiny_block()}), 0);
   // The first block's x, its y (the second block's x), and two s.
-  EXPECT_EQ(held.forward_bytes, Bytes(100 + 100 + 2 * 1000));
+  EXPECT_EQ(tensors.kept_after_forward(), Bytes(100 + 100 + 2 * 1000));
   // Two u, the second block's dy and its dx (the first block's dy).
-  EXPECT_EQ(held.input_gradient_bytes, Bytes(2 * 500 + 100 + 100));
+  EXPECT_EQ(tensors.kept(Kept::input_gradient_to_weight), Bytes(2 * 500 + 100 + 100));
 }
 
-TEST(Activations, MicroBatchesInFlight) {
-  // 1F1B: rank r starts P - r micro-batches before its first B. GPipe: all of them.
+// {activations, temporary} of every moment of a slot.
+using Levels = std::vector<std::pair<double, double>>;
+Levels levels(const SlotMemory& slot) {
+  Levels found;
+  for (const SlotMoment& moment : slot.moments)
+    found.emplace_back(moment.activations.value(), moment.temporary.value());
+  return found;
+}
+SlotMemory tiny_slot(OpType type) { return slot_memories(tiny_program("1f1b", 2, 4))[static_cast<std::size_t>(type)]; }
+
+TEST(SlotMemory, ForwardKeepsWhatLaterPhasesRead) {
+  // x came in; t lives until s is written; y leaves with the slot.
+  const SlotMemory slot = tiny_slot(OpType::F);
+  EXPECT_EQ(levels(slot), (Levels{{100, 300}, {1100, 300}, {1100, 100}}));
+  EXPECT_EQ(slot.fullest, 1u);
+  EXPECT_EQ(slot.kept, Bytes(1100));
+}
+
+TEST(SlotMemory, BackwardReleasesAfterTheLastReader) {
+  // dy came in (100, until its last reader), v 700 until u is written, u 500 until its last reader, dx leaves (100).
+  // s goes after the first operator, x after the first of W.
+  const SlotMemory slot = tiny_slot(OpType::B);
+  EXPECT_EQ(levels(slot), (Levels{{0, 800}, {-1000, 1300}, {-1000, 700}, {-1000, 700}, {-1100, 700}}));
+  EXPECT_EQ(slot.fullest, 0u);
+  EXPECT_EQ(slot.kept, Bytes(-1100));
+}
+
+TEST(SlotMemory, SplitBackwardKeepsWhatTheWeightGradientReads) {
+  // I: dy and u stay for W. W: x goes after its first operator, u and dy with the slot.
+  const SlotMemory input = tiny_slot(OpType::I);
+  EXPECT_EQ(levels(input), (Levels{{100, 700}, {-400, 700}, {-400, 100}}));
+  EXPECT_EQ(input.kept, Bytes(600 - 1000));
+  const SlotMemory weight = tiny_slot(OpType::W);
+  EXPECT_EQ(levels(weight), (Levels{{0, 0}, {-100, 0}}));
+  EXPECT_EQ(weight.kept, Bytes(-100 - 600));
+}
+
+TEST(SlotMemory, APairHoldsBothSides) {
+  // Attention of F, then I and W of B, which are here all there is: F's levels with B's dy beside them (it came in at
+  // the start), then B's with F's 1100 kept and its y (100) waiting to leave.
+  const SlotMemory slot = tiny_slot(OpType::FB);
+  EXPECT_EQ(levels(slot),
+            (Levels{{100, 400}, {1100, 400}, {1100, 200}, {1100, 900}, {100, 1400}, {100, 800}, {100, 800}, {0, 800}}));
+  EXPECT_EQ(slot.fullest, 3u);
+  EXPECT_EQ(slot.most_kept, Bytes(1100));
+  EXPECT_EQ(slot.kept, Bytes(0));
+}
+
+MemoryTimeline timeline(const StepProgram& program, std::size_t rank) {
+  return memory_timeline(program, slot_memories(program), rank);
+}
+
+TEST(MemoryTimeline, MicroBatchesInFlight) {
+  // 1F1B: rank r starts P - r micro-batches before its first B, GPipe all of them; 1100 each.
   const StepProgram one_f_one_b = tiny_program("1f1b", 4, 8);
   const StepProgram gpipe = tiny_program("gpipe", 4, 8);
   for (std::size_t rank = 0; rank < 4; ++rank) {
-    EXPECT_EQ(peak_activations(one_f_one_b, rank), Bytes(1100.0 * static_cast<double>(4 - rank)));
-    EXPECT_EQ(peak_activations(gpipe, rank), Bytes(8 * 1100));
+    EXPECT_EQ(timeline(one_f_one_b, rank).activations_peak, Bytes(1100.0 * static_cast<double>(4 - rank)));
+    EXPECT_EQ(timeline(gpipe, rank).activations_peak, Bytes(8 * 1100));
   }
-  // DualPipe: P + 1 = 5 on every rank, the F of a pair before its B releases. Its first I finds P = 4
-  // held and adds u and dy before s goes: 4400 + 600, which is less.
+  // DualPipe: P + 1 = 5 on every rank, while the F of a pair has ended and its B has not released anything.
   const StepProgram dualpipe = tiny_program("dualpipe", 4, 12);
-  for (std::size_t rank = 0; rank < 4; ++rank) EXPECT_EQ(peak_activations(dualpipe, rank), Bytes(5 * 1100));
+  for (std::size_t rank = 0; rank < 4; ++rank) EXPECT_EQ(timeline(dualpipe, rank).activations_peak, Bytes(5 * 1100));
 }
 
-TEST(Buffers, AreTheLargestWorkingSetAndTheMessages) {
-  // B in launch order: dy is there from the start (100), v lives until u is written (700 + 500): 1300.
-  // F needs 300 for t. Messages: on every rank a B receives one while the F before it sends one.
-  const StepProgram one_f_one_b = tiny_program("1f1b", 4, 8);
-  EXPECT_EQ(peak_buffers(one_f_one_b, 1), Bytes(1300 + 200));
-  // In a pair F's y waits beside B's 1300 for the next batch; an interior rank then sends and receives
-  // an activation and a gradient.
-  const StepProgram dualpipe = tiny_program("dualpipe", 4, 12);
-  EXPECT_EQ(peak_buffers(dualpipe, 1), Bytes(1300 + 100 + 400));
-  // A single rank sends nothing.
-  EXPECT_EQ(peak_buffers(tiny_program("1f1b", 1, 2), 0), Bytes(1300));
+TEST(MemoryTimeline, NamesTheFullestMoment) {
+  // Rank 0 keeps 4 * 1100 when its first B begins, which needs 800 at its first operator, while the activation of the
+  // F before is still on its way (100: eager). A later F finds 3 * 1100 and needs 1400.
+  const StepProgram program = tiny_program("1f1b", 4, 8);
+  const std::vector<SlotMemory> slots = slot_memories(program);
+  const MemoryTimeline rank = memory_timeline(program, slots, 0);
+  const MemoryMoment& fullest = rank.ops[rank.fullest];
+  EXPECT_EQ(fullest.activations, Bytes(4400));
+  EXPECT_EQ(fullest.temporary, Bytes(800));
+  EXPECT_EQ(fullest.communication, Bytes(100));
+  EXPECT_EQ(describe(program, slots, 0, fullest), "first of tiny in B of micro-batch 0");
+  // Ops, and the end of the step.
+  ASSERT_EQ(rank.ops.size(), program.schedule.ranks[0].size() + 1);
+  EXPECT_EQ(describe(program, slots, 0, rank.ops.back()), "end of the step");
+  // Rank 1 has then still to hand on its last gradient.
+  const MemoryTimeline second = memory_timeline(program, slots, 1);
+  EXPECT_EQ(describe(program, slots, 1, second.ops.back()), "messages after the last op");
+  EXPECT_EQ(second.ops.back().sum(), Bytes(100));
+  EXPECT_EQ(second.left, Bytes(0));
+}
+
+TEST(MemoryTimeline, BatchedMessagesWaitForTheirSlot) {
+  // DualPipe's batch before a pair of an interior rank: the activation and the gradient that the pair before made
+  // (200), and the two that this one takes (200), beside four micro-batches.
+  const StepProgram program = tiny_program("dualpipe", 4, 12);
+  const std::vector<SlotMemory> slots = slot_memories(program);
+  const auto& ops = program.schedule.ranks[1];
+  std::size_t pair = 1;
+  while (ops[pair].type != OpType::FB || ops[pair - 1].type != OpType::FB) ++pair;
+  const auto moments = memory_within(program, slots, 1, static_cast<std::int32_t>(pair));
+  EXPECT_TRUE(moments.front().messages);
+  EXPECT_EQ(moments.front().activations, Bytes(4400));
+  EXPECT_EQ(moments.front().communication, Bytes(400));
+  // While the pair runs all of them are tensors of the slot or gone.
+  ASSERT_EQ(moments.size(), 1 + slots[static_cast<std::size_t>(OpType::FB)].moments.size());
+  EXPECT_EQ(moments[4].communication, Bytes(0));
+  EXPECT_EQ(moments[4].sum(), Bytes(4400 + 2000));
 }
 
 struct TinyCase {
@@ -172,12 +250,50 @@ TEST(Memory, AddsUpAndComparesWithTheDevice) {
   const Memory result = memory(tiny.plan, tiny.layout, tiny_program("1f1b", 4, 8), cluster(7700));
   ASSERT_EQ(result.ranks.size(), 4u);
   const StageMemory& first = result.ranks[0];
-  // 600 + 600 + (100 + 400) + 4 * 1100 + (1300 + 200)
-  EXPECT_EQ(first.peak_bytes, 7600);
+  // 600 + 600 + (100 + 400) + 4 * 1100 + 800 + 100, and two gradient buckets, which hold no more than the gradients.
+  EXPECT_EQ(first.peak_bytes, 7000 + 600);
+  EXPECT_EQ(first.activations_bytes, 4400);
+  EXPECT_EQ(first.buffers_bytes(), 800 + 100 + 600);
   EXPECT_EQ(first.largest, "activations, 0.0 GB");
+  EXPECT_EQ(first.peak_operator, "first of tiny in B of micro-batch 0");
   EXPECT_EQ(result.peak_bytes, 7600);
+  EXPECT_EQ(fullest_rank(result)->rank, 0);
   EXPECT_TRUE(result.fits);
   EXPECT_FALSE(memory(tiny.plan, tiny.layout, tiny_program("1f1b", 4, 8), cluster(7599)).fits);
+}
+
+TEST(Memory, ReservesAreTheDevices) {
+  TinyCase tiny;
+  tiny.plan.parallelism.pipeline = 4;
+  ClusterShape shape = cluster(1e6);
+  shape.device.reserve = {Bytes(1000), Bytes(10), Bytes(50), Bytes(70), 0.5};
+  const StepProgram program = tiny_program("1f1b", 4, 8);
+  // Context and a workspace for each of two streams; half of the 5300 that come and go.
+  const Memory result = memory(tiny.plan, tiny.layout, program, shape);
+  EXPECT_EQ(result.ranks[0].reserve_bytes, 1000 + 2 * 10 + 0.5 * 5300);
+  // Connections of two groups (pipeline, gradients), two buckets, a message.
+  EXPECT_EQ(result.ranks[0].communication_bytes, 2 * 50 + 600 + 100);
+  // With experts on several ranks: a group for their gradients, and the exchange.
+  tiny.plan.parallelism.expert = 2;
+  tiny.layout.experts_per_rank = 1;
+  EXPECT_EQ(memory(tiny.plan, tiny.layout, program, shape).ranks[0].communication_bytes, 3 * 50 + 70 + 600 + 100);
+}
+
+TEST(Memory, RankLevelsAddUpToThePeak) {
+  const TinyCase tiny;
+  const StepProgram program = tiny_program("1f1b", 4, 8);
+  const std::vector<SlotMemory> slots = slot_memories(program);
+  const Memory result = memory(tiny.plan, tiny.layout, program, cluster(1e5), slots);
+  const RankLevels levels = rank_levels(result, program, slots, 0);
+  EXPECT_EQ(levels.ops[levels.fullest].total_bytes, result.ranks[0].peak_bytes);
+  EXPECT_EQ(levels.ops[levels.fullest].op, "B");
+  // At the end: training state and the buckets.
+  EXPECT_EQ(levels.ops.back().total_bytes, 600 + 600 + 500 + 600);
+  EXPECT_EQ(levels.ops.back().op, "");
+  // The fullest op is the first B: its messages (4400, one arrived, one leaving), then its five operators.
+  ASSERT_EQ(levels.peak.size(), 1u + 5u);
+  EXPECT_EQ(levels.peak[0].total_bytes, 2300 + 4400 + 200);
+  EXPECT_EQ(levels.peak[2].total_bytes, 2300 + 4400 - 1000 + 1300 + 100);
 }
 
 TEST(Memory, DualPipeHoldsEveryStageTwice) {
@@ -212,7 +328,7 @@ Shipped deepseek(const std::vector<std::string>& changes) {
 TEST(Memory, DeepSeekV3FitsWithItsRecomputationOnly) {
   const Shipped published = deepseek({});
   EXPECT_TRUE(published.result.fits);
-  // About 41 GB of activations on an interior rank, worked out from the dimensions: 17 micro-batches of
+  // About 41 GB of activations on an interior rank, worked out from the dimensions: 16 to 17 micro-batches of
   // 4 layers that keep about 0.6 GB each.
   EXPECT_NEAR(published.result.ranks[7].activations_bytes, 41e9, 0.06 * 41e9);
 
@@ -245,7 +361,10 @@ TEST(Memory, DeepSeekV3InteriorRankByHand) {
                            8 * (4096 * 33 / 32.0 + 8);
   const double layer = 4096 * per_token + received * (7168 * 33 / 32.0 + 4 * 8);
   // Ranks 7 and 8 never run an I beside P micro-batches: P + 1 = 17 micro-batches of 4 layers. Offsets: 5 int32.
-  EXPECT_NEAR(published.result.ranks[7].activations_bytes, 17 * 4 * (layer + 20), 1);
+  EXPECT_NEAR(published.result.ranks[7].activations_peak_bytes, 17 * 4 * (layer + 20), 1);
+  // The fullest moment comes a little later: the first B has released what its last layer needs no more.
+  EXPECT_LT(published.result.ranks[7].activations_bytes, 17 * 4 * (layer + 20));
+  EXPECT_GT(published.result.ranks[7].activations_bytes, (17 * 4 - 1) * (layer + 20));
 
   // Stage 8: 4 MoE layers. Expert parameters 4 experts * 3 * 7168 * 2048, in FP32 gradients twice.
   const double experts = 2 * 4 * 4 * 3.0 * 7168 * 2048;

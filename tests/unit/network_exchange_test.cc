@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/network/exchange_table.h"
+#include "sim/network/exchange_time.h"
 #include "tests/support/network.h"
 
 namespace plumbline::sim {
@@ -116,39 +116,6 @@ TEST(Exchanges, AreCheckedBeforeTheyRun) {
   EXPECT_EQ(message([](Exchange& e) { e.popularity = {0, 0, 0, 0}; }), "some rank must be popular");
   EXPECT_EQ(message([](Exchange& e) { e.nodes_per_token = INFINITY; }), "inf nodes and 2 ranks per token");
   EXPECT_EQ(message([](Exchange& e) { e.kind = ExchangeKind::message; }), "a message is between 2 ranks, not 4");
-}
-
-TEST(ExchangeTable, ComputesEachKeyOnce) {
-  const Fabric fabric = two_nodes();
-  auto network = SimGridNetwork::make(fabric.links());
-  ASSERT_TRUE(network);
-  ExchangeTable table(fabric, &*network);
-  ExchangeKey key = {tests::expert_dispatch(tests::gpus_from(0, 16), 4), {}};
-  const auto alone = table.seconds(key);
-  ASSERT_TRUE(alone);
-  key.beside.push_back(key.exchange);
-  const auto beside = table.seconds(key);
-  ASSERT_TRUE(beside);
-  EXPECT_NEAR(*beside, 2 * *alone, 2e-12);
-  EXPECT_EQ(table.size(), 2u);
-  EXPECT_EQ(*table.seconds(key), *beside);
-  EXPECT_EQ(table.size(), 2u);
-  key.exchange.token_bytes *= 2;
-  EXPECT_GT(*table.seconds(key), *beside);
-  EXPECT_EQ(table.size(), 3u);
-}
-
-TEST(ExchangeTable, WithoutANetworkKnowsTheClosedForm) {
-  const Fabric fabric = two_nodes();
-  ExchangeTable table(fabric);
-  ExchangeKey key = {tests::expert_dispatch(tests::gpus_from(0, 16), 4), {}};
-  EXPECT_TRUE(table.seconds(key));
-  key.exchange.popularity.assign(16, 1.0);
-  key.exchange.popularity[3] = 2;
-  EXPECT_THAT(table.seconds(key).error().message, HasSubstr("needs a network"));
-  key.exchange.gpus[0] = 99;
-  EXPECT_EQ(table.seconds(key).error().kind, model::ErrorKind::input);
-  EXPECT_EQ(table.size(), 1u);
 }
 
 TEST(Simulation, NamesTheLinkThatFailed) {

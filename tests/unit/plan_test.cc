@@ -55,6 +55,7 @@ TEST(Plan, MinimalPlanTakesTheDefaults) {
   EXPECT_EQ(plan.precision.gradients, Precision::fp32);
   EXPECT_EQ(plan.precision.optimizer_moments, Precision::fp32);
   EXPECT_EQ(plan.recompute.policy, "none");
+  EXPECT_EQ(plan.attention.kernel, "fused");
   EXPECT_EQ(plan.overlap.communication_sms, 0);
   EXPECT_EQ(plan.overlap.sm_policy, "static");
   EXPECT_EQ(plan.overlap.communication_kernels, "deepep-v1");
@@ -123,12 +124,12 @@ TEST(Plan, PrintsEveryKey) {
 }
 
 TEST(Plan, OverridesTakeTomlValuesAndBareWords) {
-  const Plan plan = load(
-      minimal,
-      {"parallelism.pipeline=8", "schedule.kind=gpipe", "precision.gemm=fp8", "schedule.layers_per_stage=[1, 2]",
-       "cluster.topology=\"my cluster\"", "overlap.gradient_reduce=false", "run.tokens=1e12", "parallelism.pipeline=4",
-       "run.phase=[{name = \"a\", gpu_hours = 3, source = \"b\"}]", "cluster.device=h100-sxm",
-       "overlap.sm_policy=dynamic", "overlap.communication_kernels=hybrid-ep", "routing.rows_per_rank=[3, 0]"});
+  const Plan plan = load(minimal, {"parallelism.pipeline=8", "schedule.kind=gpipe", "precision.gemm=fp8",
+                                   "schedule.layers_per_stage=[1, 2]", "cluster.topology=\"my cluster\"",
+                                   "overlap.gradient_reduce=false", "run.tokens=1e12", "parallelism.pipeline=4",
+                                   "run.phase=[{name = \"a\", gpu_hours = 3, source = \"b\"}]",
+                                   "cluster.device=h100-sxm", "attention.kernel=unfused", "overlap.sm_policy=dynamic",
+                                   "overlap.communication_kernels=hybrid-ep", "routing.rows_per_rank=[3, 0]"});
   EXPECT_EQ(plan.parallelism.pipeline, 4);  // the last one counts
   EXPECT_EQ(plan.schedule.kind, "gpipe");
   EXPECT_EQ(plan.precision.gemm, Precision::fp8);
@@ -138,6 +139,7 @@ TEST(Plan, OverridesTakeTomlValuesAndBareWords) {
   EXPECT_DOUBLE_EQ(plan.run.tokens.value(), 1e12);
   EXPECT_EQ(plan.run.phases.at(0).name, "a");
   EXPECT_EQ(plan.cluster.device.value(), "h100-sxm");
+  EXPECT_EQ(plan.attention.kernel, "unfused");
   EXPECT_EQ(plan.overlap.sm_policy, "dynamic");
   EXPECT_EQ(plan.overlap.communication_kernels, "hybrid-ep");
   EXPECT_EQ(plan.routing.rows_per_rank, (std::vector<std::int64_t>{3, 0}));  // a rank may have none
@@ -195,6 +197,7 @@ INSTANTIATE_TEST_SUITE_P(
         appended("zero_layers", "schedule", "layers_per_stage = [4, 0]", "schedule.layers_per_stage", "at least 1"),
         appended("zero_stage", "parallelism", "zero_stage = 4", "parallelism.zero_stage", "at most 3"),
         appended("negative_sms", "overlap", "communication_sms = -1", "overlap.communication_sms", "at least 0"),
+        appended("attention_kernel", "attention", "kernel = \"fuzed\"", "attention.kernel", "'fused'"),
         appended("sm_policy", "overlap", "sm_policy = \"dinamic\"", "overlap.sm_policy", "'dynamic'"),
         appended("kernels", "overlap", "communication_kernels = \"\"", "overlap.communication_kernels", "empty"),
         appended("negative_rows", "routing", "rows_per_rank = [1, -1]", "routing.rows_per_rank", "at least 0"),

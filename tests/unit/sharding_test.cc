@@ -20,9 +20,9 @@ struct Case {
   Layout layout;
   explicit Case(std::int64_t zero) {
     plan.parallelism.zero_stage = zero;
-    plan.parallelism.expert = expert;
     layout.dense_group = group;
     layout.expert_group = replicas_of_experts;
+    layout.expert_stride = expert;
   }
 };
 
@@ -77,7 +77,7 @@ TEST(ShardGroup, MustDivideWhatReduces) {
   EXPECT_FALSE(check_sharding(c.plan, c.layout));
   c.layout.dense_group = 24;
   c.plan.parallelism.shard_group = 3;
-  expect_refusal(c, "parallelism.shard_group", "use 2");  // neither a multiple nor a divisor of two experts' ranks
+  expect_refusal(c, "parallelism.shard_group", "use 2");  // neither a multiple nor a divisor of the experts' 2
   c.plan.parallelism.zero_stage = 0;
   expect_refusal(c, "parallelism.shard_group", "set parallelism.zero_stage to 1, 2 or 3");
 }

@@ -6,6 +6,7 @@
 
 #include "reports/csv.h"
 #include "reports/format.h"
+#include "reports/memory_report.h"
 #include "reports/table.h"
 #include "tests/support/example_result.h"
 

@@ -73,8 +73,18 @@ TEST(Topology, H800RailFatTree) {
   EXPECT_EQ(shape->device.sm.threads, expected.threads);
   EXPECT_EQ(shape->device.sm.registers, expected.registers);
   EXPECT_EQ(shape->device.sm.shared_memory, expected.shared_memory);
-  EXPECT_EQ(shape->parameters.size(), 20u);  // 12 of the topology, 8 of the device
+  EXPECT_EQ(shape->parameters.size(), 25u);  // 12 of the topology, 13 of the device
+  EXPECT_EQ(shape->device.reserve.context.value(), 569376768);
+  EXPECT_EQ(shape->device.reserve.fragmentation, 0.05);
   for (const model::Parameter& parameter : shape->parameters) EXPECT_FALSE(parameter.source.empty()) << parameter.name;
+}
+
+TEST(Topology, ADeviceWithoutReservesSetsNothingAside) {
+  const auto shape = load_cluster(shipped("topologies/host.toml"), devices, {});
+  ASSERT_TRUE(shape) << to_string(shape.error());
+  EXPECT_EQ(shape->device.reserve.context, model::Bytes(0));
+  EXPECT_EQ(shape->device.reserve.communicator, model::Bytes(0));
+  EXPECT_EQ(shape->device.reserve.fragmentation, 0);
 }
 
 TEST(Topology, EveryShippedTopologyLoads) {

@@ -13,7 +13,7 @@ namespace {
 using tests::deepseek_rank;
 using tests::find;
 
-class Work : public testing::Test {
+class WorkOfDeepSeek : public testing::Test {
  protected:
   const Graph layer_ = make_block(BlockKind::moe_layer, deepseek_rank(Precision::fp8));
   double flops_of(const std::string& name, Phase phase, bool causal = false, double row_scale = 1) const {
@@ -24,7 +24,7 @@ class Work : public testing::Test {
   }
 };
 
-TEST_F(Work, MatrixProducts) {
+TEST_F(WorkOfDeepSeek, MatrixProducts) {
   // [4096, 7168] x [7168, 1536]: FP8 tiles (33/32 B), FP8 blocks (1 + 4/16384 B), BF16 out.
   const double product = 2.0 * 4096 * 7168 * 1536;
   EXPECT_EQ(flops_of("q_a", Phase::F), product);
@@ -35,7 +35,7 @@ TEST_F(Work, MatrixProducts) {
   EXPECT_EQ(bytes_of("q_a_wgrad", Phase::W), 4096 * (7168 + 1536) * 33 / 32.0 + 2 * 4.0 * 1536 * 7168);
 }
 
-TEST_F(Work, GroupedProductsFollowTheRows) {
+TEST_F(WorkOfDeepSeek, GroupedProductsFollowTheRows) {
   // 4096 tokens * 8 experts each = 32768 rows over 4 local experts; gate and up together 2 * 2048 wide.
   const double product = 2.0 * 32768 * 7168 * 4096;
   EXPECT_EQ(flops_of("experts_gate_up", Phase::F), product);
@@ -49,7 +49,7 @@ TEST_F(Work, GroupedProductsFollowTheRows) {
   EXPECT_EQ(shape.k, 8192);
 }
 
-TEST_F(Work, Attention) {
+TEST_F(WorkOfDeepSeek, Attention) {
   // Scores and values: 2 * 4096 * 4096 * 128 heads * (192 + 128) = 1374.4 GFLOP; half of it when causal.
   // Backward: five products, three of them as deep as the keys.
   const double pairs = 4096.0 * 4096 * 128;
@@ -58,7 +58,7 @@ TEST_F(Work, Attention) {
   EXPECT_EQ(flops_of("attention_grad", Phase::I), 2 * pairs * (3 * 192 + 2 * 128));
 }
 
-TEST_F(Work, MemoryBoundOperators) {
+TEST_F(WorkOfDeepSeek, MemoryBoundOperators) {
   EXPECT_EQ(flops_of("attention_norm", Phase::F), 0);
   EXPECT_EQ(bytes_of("attention_norm", Phase::F), 2 * 2.0 * 4096 * 7168 + 2 * 7168);
   // Reads gate|up in BF16 and the row weights, writes FP8 tiles.
@@ -67,7 +67,7 @@ TEST_F(Work, MemoryBoundOperators) {
   EXPECT_DOUBLE_EQ(bytes_of("experts_swiglu", Phase::F, 1.25), 1.25 * rows);
 }
 
-TEST_F(Work, GradientsFromOtherRanksAreTurnedOncePerToken) {
+TEST_F(WorkOfDeepSeek, GradientsFromOtherRanksAreTurnedOncePerToken) {
   // 4096 tokens reach 7.5 ranks each: as many arrive, 30720 of 7168 FP8 with scales. Turned once, then gathered by
   // the map into the columns of 32768 rows.
   const double column = 7168 * 33 / 32.0;
@@ -75,9 +75,89 @@ TEST_F(Work, GradientsFromOtherRanksAreTurnedOncePerToken) {
   EXPECT_EQ(bytes_of("gather_expert_gradients", Phase::W), (30720 + 32768) * column + 4.0 * 32768);
 }
 
-TEST_F(Work, AnEmbeddingTouchesItsRowsOnly) {
+TEST_F(WorkOfDeepSeek, AnEmbeddingTouchesItsRowsOnly) {
   const Graph embedding = make_block(BlockKind::embedding, deepseek_rank(Precision::fp8));
   EXPECT_EQ(bytes_moved(embedding, find(embedding, "embedding"), 1).value(), 2 * 2.0 * 4096 * 7168);
+}
+
+// 4096 tokens in sequences of 2048, 8 query heads of 16 and 2 key-value heads.
+LayerContext gpt_rank(bool fused) {
+  LayerContext c;
+  Architecture& a = c.architecture;
+  a = {.hidden_size = 128,
+       .heads = 8,
+       .key_value_heads = 2,
+       .head_dim = 16,
+       .intermediate_size = 512,
+       .vocabulary = 1000};
+  a.norm = NormKind::layer;
+  a.norm_bias = true;
+  a.mlp = MlpKind::gelu;
+  a.positions = PositionKind::learned;
+  a.position_table = 5000;
+  a.biases = {.query_key_value = true, .attention_output = true, .mlp = true};
+  a.dropout = {.embedding = 0.1, .attention = 0.1, .residual = 0.1};
+  a.window = {.tokens = 512};
+  c.tokens = 4096;
+  c.sequence_length = 2048;
+  c.fused_attention = fused;
+  return c;
+}
+
+TEST(Work, AttentionInAWindow) {
+  const Graph layer = make_block(BlockKind::windowed_dense_layer, gpt_rank(true));
+  const Operator& attention = find(layer, "attention");
+  // 512 keys a query; causally the first 512 of 2048 see half of them on average: 512 - 512 / 8 = 448.
+  EXPECT_EQ(flops(layer, attention, 1, false).value(), 4096.0 * 8 * 512 * 2 * (16 + 16));
+  EXPECT_EQ(flops(layer, attention, 1, true).value(), 4096.0 * 8 * 448 * 2 * (16 + 16));
+  const Graph all = make_block(BlockKind::dense_layer, gpt_rank(true));
+  EXPECT_EQ(flops(all, find(all, "attention"), 1, true).value(), 4096.0 * 8 * 1024 * 2 * (16 + 16));
+}
+
+TEST(Work, AttentionOverStoredScoresKnowsNoMask) {
+  const Graph layer = make_block(BlockKind::windowed_dense_layer, gpt_rank(false));
+  const double product = 4096.0 * 8 * 2048 * 2 * 16;  // every query, head and key
+  for (const auto& [name, phase] : {std::pair{"scores", Phase::F},
+                                    {"weigh_values", Phase::F},
+                                    {"scores_grad_query", Phase::I},
+                                    {"scores_grad_key", Phase::I},
+                                    {"weigh_values_grad_weights", Phase::I},
+                                    {"weigh_values_grad_values", Phase::I}})
+    EXPECT_EQ(flops(layer, find(layer, name, phase), 1, true).value(), product) << name;
+  // Two sequences of eight heads; of the scores 2048 x 2048 each, of the values 2048 x 16.
+  const ProductShape scores = product_shape(layer, find(layer, "scores"), 1);
+  EXPECT_EQ(scores.groups, 16);
+  EXPECT_EQ(scores.m * scores.n, 2048.0 * 2048);
+  EXPECT_EQ(scores.k, 16);
+  EXPECT_EQ(product_shape(layer, find(layer, "weigh_values"), 1).k, 2048);
+  // Scores in, probabilities out, BF16; dropout adds a mask of one byte.
+  const double entries = 4096.0 * 8 * 2048;
+  EXPECT_EQ(bytes_moved(layer, find(layer, "softmax"), 1).value(), 4 * entries);
+  EXPECT_EQ(bytes_moved(layer, find(layer, "attention_dropout"), 1).value(), 5 * entries);
+}
+
+TEST(Work, BiasesAndPositions) {
+  const Graph layer = make_block(BlockKind::dense_layer, gpt_rank(true));
+  // [4096, 128] x [128, 512]; the bias is one more row of 512 that the product reads.
+  EXPECT_EQ(flops(layer, find(layer, "up"), 1, false).value(), 2.0 * 4096 * 128 * 512);
+  EXPECT_EQ(bytes_moved(layer, find(layer, "up"), 1).value(), 2.0 * (4096 * (128 + 512) + 128 * 512 + 512));
+  // dy in BF16, the FP32 gradient read and written.
+  EXPECT_EQ(bytes_moved(layer, find(layer, "up_bias_grad", Phase::I), 1).value(), 2.0 * 4096 * 512 + 2 * 4.0 * 512);
+  // Of 5000 positions one sequence's 2048 rows are touched.
+  const Graph embedding = make_block(BlockKind::embedding, gpt_rank(true));
+  EXPECT_EQ(bytes_moved(embedding, find(embedding, "add_positions"), 1).value(), 2.0 * (2 * 4096 + 2048) * 128);
+  EXPECT_EQ(bytes_moved(embedding, find(embedding, "add_positions_grad", Phase::W), 1).value(),
+            (2.0 * 4096 + 2 * 4.0 * 2048) * 128);
+}
+
+TEST(Work, NoDropoutEmitsNothing) {
+  LayerContext context = gpt_rank(false);
+  context.architecture.dropout = {};
+  for (const BlockKind kind : {BlockKind::embedding, BlockKind::dense_layer})
+    for (const Operator& op : make_block(kind, context).operators) {
+      EXPECT_NE(op.kind, OperatorKind::dropout);
+      EXPECT_NE(op.kind, OperatorKind::dropout_grad);
+    }
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <numbers>
 
 #include "tests/support/interpreter/operators.h"
 
@@ -11,6 +12,8 @@ Eigen::ArrayXd inverse_rms(const Matrix& x, double epsilon) {
   return (x.array().square().rowwise().mean() + epsilon).rsqrt();
 }
 
+double normal_distribution(double x) { return std::erfc(-x / std::sqrt(2.0)) / 2; }
+
 Eigen::ArrayXXd sigmoid(const Eigen::ArrayXXd& x) { return 1 / (1 + (-x).exp()); }
 
 // A weight per row, 1 where the operator has none.
@@ -19,22 +22,61 @@ Eigen::ArrayXd row_weights(const Call& call, std::size_t operand, Index rows) {
   return Eigen::ArrayXd::Ones(rows);
 }
 
+// Of every row, and of each of its heads.
+Matrix by_heads(const Matrix& x, Index heads) {
+  return Eigen::Map<const Matrix>(x.data(), x.rows() * heads, x.cols() / heads);
+}
+
+// dx of y = unit * gamma, where unit = scale * x without what it has along itself.
+Matrix along_removed(const Matrix& d_unit, const Matrix& unit) {
+  const Eigen::VectorXd along = (d_unit.array() * unit.array()).rowwise().mean();
+  return d_unit - along.asDiagonal() * unit;
+}
+
+struct Centred {
+  Matrix unit;           // mean 0, variance 1
+  Eigen::ArrayXd scale;  // 1 / deviation
+};
+
+Centred centred(const Matrix& x, double epsilon) {
+  const Matrix shifted = x.colwise() - x.rowwise().mean();
+  const Eigen::ArrayXd scale = inverse_rms(shifted, epsilon);
+  return {scale.matrix().asDiagonal() * shifted, scale};
+}
+
 }  // namespace
 
 void rmsnorm(Call& call) {
-  const Matrix& x = call.in(0);
-  const Eigen::ArrayXd scale = inverse_rms(x, call.attributes<model::NormAttributes>().epsilon);
-  call.out(0) = scale.matrix().asDiagonal() * x * call.in(1).col(0).asDiagonal();
+  const auto& attributes = call.attributes<model::NormAttributes>();
+  const Matrix x = by_heads(call.in(0), attributes.heads);
+  const Eigen::ArrayXd scale = inverse_rms(x, attributes.epsilon);
+  const Matrix y = scale.matrix().asDiagonal() * x * call.in(1).col(0).asDiagonal();
+  call.out(0) = Eigen::Map<const Matrix>(y.data(), call.in(0).rows(), call.in(0).cols());
 }
 
 void rmsnorm_grad(Call& call) {
-  const Matrix &dy = call.in(0), &x = call.in(1), &gamma = call.in(2);
-  const Eigen::ArrayXd scale = inverse_rms(x, call.attributes<model::NormAttributes>().epsilon);
+  const auto& attributes = call.attributes<model::NormAttributes>();
+  const Matrix dy = by_heads(call.in(0), attributes.heads), x = by_heads(call.in(1), attributes.heads);
+  const Eigen::ArrayXd scale = inverse_rms(x, attributes.epsilon);
   const Matrix unit = scale.matrix().asDiagonal() * x;
-  const Matrix d_unit = dy * gamma.col(0).asDiagonal();
-  const Eigen::VectorXd along = (d_unit.array() * unit.array()).rowwise().mean();
-  call.out(0) = scale.matrix().asDiagonal() * (d_unit - along.asDiagonal() * unit);
+  const Matrix dx = scale.matrix().asDiagonal() * along_removed(dy * call.in(2).col(0).asDiagonal(), unit);
+  call.out(0) = Eigen::Map<const Matrix>(dx.data(), call.in(0).rows(), call.in(0).cols());
   call.out(1) += (dy.array() * unit.array()).colwise().sum().transpose().matrix();
+}
+
+void layernorm(Call& call) {
+  const Matrix unit = centred(call.in(0), call.attributes<model::NormAttributes>().epsilon).unit;
+  call.out(0) = unit * call.in(1).col(0).asDiagonal();
+  if (call.ins() > 2) call.out(0).rowwise() += call.in(2).col(0).transpose();
+}
+
+void layernorm_grad(Call& call) {
+  const Matrix& dy = call.in(0);
+  const Centred x = centred(call.in(1), call.attributes<model::NormAttributes>().epsilon);
+  const Matrix d_shifted = x.scale.matrix().asDiagonal() * along_removed(dy * call.in(2).col(0).asDiagonal(), x.unit);
+  call.out(0) = d_shifted.colwise() - d_shifted.rowwise().mean();
+  call.out(1) += (dy.array() * x.unit.array()).colwise().sum().transpose().matrix();
+  if (call.outs() > 2) call.out(2) += dy.colwise().sum().transpose();
 }
 
 void cast(Call& call) { call.out(0) = call.in(0); }
@@ -89,6 +131,31 @@ void swiglu_grad(Call& call) {
   call.out(0).leftCols(width) = d_product * up * s * (1 + gate * (1 - s));
   call.out(0).rightCols(width) = d_product * gate * s;
   if (call.outs() > 1) call.out(1) = (d_hidden * gate * s * up).rowwise().sum().matrix();
+}
+
+void add_bias(Call& call) { call.out(0) = call.in(0).rowwise() + call.in(1).col(0).transpose(); }
+
+void gelu(Call& call) {
+  call.out(0) = call.in(0).unaryExpr([](double x) { return x * normal_distribution(x); });
+}
+
+void gelu_grad(Call& call) {
+  const Matrix slope = call.in(1).unaryExpr([](double x) {
+    const double density = std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi);
+    return normal_distribution(x) + x * density;
+  });
+  call.out(0) = call.in(0).cwiseProduct(slope);
+}
+
+void column_sum(Call& call) { call.out(0) += call.in(0).colwise().sum().transpose(); }
+
+void sigmoid_gate(Call& call) { call.out(0) = (call.in(0).array().colwise() * sigmoid(call.in(1)).col(0)).matrix(); }
+
+void sigmoid_gate_grad(Call& call) {
+  const Eigen::ArrayXXd d_out = call.in(0), y = call.in(1);
+  const Eigen::ArrayXd s = sigmoid(call.in(2)).col(0);
+  call.out(0) = (d_out.colwise() * s).matrix();
+  call.out(1) = ((d_out * y).rowwise().sum() * s * (1 - s)).matrix();
 }
 
 }  // namespace plumbline::tests

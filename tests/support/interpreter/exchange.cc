@@ -10,10 +10,16 @@ struct Origin {
   Index token;
 };
 
-// `expert` numbered within the rank `to`, -1 if it lives elsewhere.
-double local_number(double expert, std::size_t to, const model::DispatchAttributes& attributes) {
+// Where experts are divided by columns too, ranks that hold parts of the same ones are neighbours, and a token goes
+// to the part that its own number among neighbours says.
+std::size_t neighbours(std::size_t ranks, const model::DispatchAttributes& attributes) {
+  return ranks / static_cast<std::size_t>(attributes.experts / attributes.experts_per_rank);
+}
+
+// `expert` numbered within the rank `to` of `ranks`, -1 if it lives elsewhere.
+double local_number(double expert, std::size_t to, std::size_t ranks, const model::DispatchAttributes& attributes) {
   const auto per_rank = static_cast<double>(attributes.experts_per_rank);
-  const double local = expert - static_cast<double>(to) * per_rank;
+  const double local = expert - static_cast<double>(to / neighbours(ranks, attributes)) * per_rank;
   return local >= 0 && local < per_rank ? local : -1;
 }
 
@@ -21,11 +27,12 @@ double local_number(double expert, std::size_t to, const model::DispatchAttribut
 std::vector<Origin> origins(Calls calls, std::size_t operand, std::size_t to) {
   const auto& attributes = calls[to].attributes<model::DispatchAttributes>();
   std::vector<Origin> result;
-  for (std::size_t rank = 0; rank < calls.size(); ++rank) {
+  const std::size_t apart = neighbours(calls.size(), attributes);
+  for (std::size_t rank = to % apart; rank < calls.size(); rank += apart) {
     const Matrix& indices = calls[rank].in(operand);
+    const auto here = [&](double e) { return local_number(e, to, calls.size(), attributes); };
     for (Index token = 0; token < indices.rows(); ++token)
-      if ((indices.row(token).array().unaryExpr([&](double e) { return local_number(e, to, attributes); }) >= 0).any())
-        result.push_back({rank, token});
+      if ((indices.row(token).array().unaryExpr(here) >= 0).any()) result.push_back({rank, token});
   }
   return result;
 }
@@ -56,7 +63,7 @@ void dispatch(Calls calls) {
   for (std::size_t operand = 0; operand < 3; ++operand) send(calls, operand, 1, operand);
   for (std::size_t to = 0; to < calls.size(); ++to) {
     const auto& attributes = calls[to].attributes<model::DispatchAttributes>();
-    for (double& expert : calls[to].out(1).reshaped()) expert = local_number(expert, to, attributes);
+    for (double& expert : calls[to].out(1).reshaped()) expert = local_number(expert, to, calls.size(), attributes);
   }
 }
 

@@ -28,6 +28,7 @@ void grouped_weight_gradient(Call& call) {
 void matmul(Call& call) {
   const auto& attributes = call.attributes<model::MatmulAttributes>();
   Matrix product = call.product(turned(call.in(0), attributes.transpose_a), turned(call.in(1), attributes.transpose_b));
+  if (call.ins() > 2) product.rowwise() += call.in(2).col(0).transpose();
   if (attributes.accumulate)
     call.out(0) += product;
   else

@@ -28,6 +28,17 @@ void embedding_grad(Call& call) {
   for (Index t = 0; t < ids.rows(); ++t) call.out(0).row(static_cast<Index>(ids(t))) += dx.row(t);
 }
 
+void add_positions(Call& call) {
+  const Index length = call.attributes<model::PositionAttributes>().sequence_length;
+  call.out(0) = call.in(0);
+  for (Index t = 0; t < call.in(0).rows(); ++t) call.out(0).row(t) += call.in(1).row(t % length);
+}
+
+void add_positions_grad(Call& call) {
+  const Index length = call.attributes<model::PositionAttributes>().sequence_length;
+  for (Index t = 0; t < call.in(0).rows(); ++t) call.out(0).row(t % length) += call.in(0).row(t);
+}
+
 void cross_entropy(Call& call) {
   const auto& attributes = call.attributes<model::LossAttributes>();
   const Matrix &logits = call.in(0), &labels = call.in(1);

@@ -18,9 +18,23 @@ void grouped_matmul(Call& call);
 void attention(Call& call);
 void attention_grad(Call& call);
 
+// stored_scores.cc: attention without the fused kernel
+void batched_matmul(Call& call);
+void softmax(Call& call);
+void softmax_grad(Call& call);
+
+// dropout.cc
+void dropout(Call& call);
+void dropout_grad(Call& call);
+// What dropout multiplies an entry by: 0 or 1 / (1 - probability). A stand-in for random numbers that depends on the
+// token's place in its sequence and the column only, so that a token's mask is the same on every rank.
+double dropout_factor(Index row, Index column, double probability);
+
 // elementwise.cc
 void rmsnorm(Call& call);
 void rmsnorm_grad(Call& call);
+void layernorm(Call& call);
+void layernorm_grad(Call& call);
 void cast(Call& call);
 void transpose(Call& call);
 void add(Call& call);
@@ -28,6 +42,12 @@ void split(Call& call);
 void concatenate(Call& call);
 void swiglu(Call& call);
 void swiglu_grad(Call& call);
+void add_bias(Call& call);
+void gelu(Call& call);
+void gelu_grad(Call& call);
+void column_sum(Call& call);
+void sigmoid_gate(Call& call);
+void sigmoid_gate_grad(Call& call);
 
 // heads.cc
 void rotary(Call& call);
@@ -65,6 +85,8 @@ void copy(Call& call);
 // model_ends.cc
 void embedding(Call& call);
 void embedding_grad(Call& call);
+void add_positions(Call& call);
+void add_positions_grad(Call& call);
 void cross_entropy(Call& call);
 void cross_entropy_grad(Call& call);
 void shift_tokens(Call& call);

@@ -29,7 +29,7 @@ void reduce_scatter(Calls calls) {
 
 void all_gather(Calls calls) {
   const Index shard = calls[0].in(0).rows();
-  Matrix whole(shard * static_cast<Index>(calls.size()), 1);
+  Matrix whole(shard * static_cast<Index>(calls.size()), calls[0].in(0).cols());
   for (std::size_t rank = 0; rank < calls.size(); ++rank)
     whole.middleRows(static_cast<Index>(rank) * shard, shard) = calls[rank].in(0);
   for (Call& call : calls) call.out(0) = whole;

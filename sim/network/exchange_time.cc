@@ -1,4 +1,4 @@
-#include "sim/network/exchange_table.h"
+#include "sim/network/exchange_time.h"
 
 #include <fmt/format.h>
 
@@ -51,30 +51,6 @@ model::Result<double> simulate_seconds(SimGridNetwork& network, std::span<const 
         Error{ErrorKind::infeasible, fmt::format("{} at {} s", failure.reason, to_seconds(failure.time))});
   }
   return to_seconds(watch.last());
-}
-
-model::Result<double> ExchangeTable::seconds(const ExchangeKey& key) {
-  if (const auto known = known_.find(key); known != known_.end()) return known->second;
-  model::Result<double> seconds = compute(key);
-  if (seconds) known_.emplace(key, *seconds);
-  return seconds;
-}
-
-model::Result<double> ExchangeTable::compute(const ExchangeKey& key) const {
-  const auto transfers = transfers_of(fabric_, key.exchange);
-  if (!transfers) return tl::unexpected(transfers.error());
-  if (key.beside.empty() && uniform(*transfers)) return bottleneck_seconds(fabric_, *transfers);
-  if (network_ == nullptr) {
-    return tl::unexpected(Error{ErrorKind::infeasible, "an exchange that is not uniform, or not alone, needs a network",
-                                "", 0, "", "make the table with a SimGridNetwork"});
-  }
-  std::vector<TrafficFlow> beside;
-  for (const Exchange& exchange : key.beside) {
-    const auto others = transfers_of(fabric_, exchange);
-    if (!others) return tl::unexpected(others.error());
-    for (TrafficFlow& flow : footprint_flows(fabric_, *others)) beside.push_back(std::move(flow));
-  }
-  return simulate_seconds(*network_, footprint_flows(fabric_, *transfers), beside);
 }
 
 }  // namespace plumbline::sim

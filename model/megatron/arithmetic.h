@@ -1,0 +1,20 @@
+// Integer arithmetic of a shell, as in $((TP * PP)).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace plumbline::model::megatron {
+
+// + - * / % and brackets over numbers and names (with or without $); `value_of` gives the text of a name. Nothing
+// when the text is anything else, a name has no number, or a result leaves 64 bits.
+std::optional<std::int64_t> arithmetic(std::string_view text,
+                                       const std::function<std::optional<std::string>(std::string_view)>& value_of);
+
+// A whole text that is a decimal integer.
+std::optional<std::int64_t> integer(std::string_view text);
+
+}  // namespace plumbline::model::megatron

@@ -1,0 +1,29 @@
+// A model between Megatron's arguments and a Hugging Face config.json.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/config_value.h"
+#include "model/error.h"
+#include "model/megatron/model_shape.h"
+
+namespace plumbline::model::megatron {
+
+struct WrittenConfig {
+  std::string json;
+  std::string model_type;
+  std::vector<std::string> notes;  // what of the shape the model type cannot say
+};
+
+// The config.json of the nearest model type: deepseek_v3 or deepseek_v2 for latent attention, mixtral, qwen2_moe and
+// qwen3_moe for other experts, llama, qwen2 and qwen3 for gated dense models, gpt2 and gpt_neox for plain ones. Needs
+// layers, hidden size, heads and vocabulary. Infeasible when no type comes near.
+Result<WrittenConfig> config_of(const ModelShape& shape);
+
+// The shape behind a config.json with `overrides` over it. Errors (input, with `path`): no JSON object, a model type
+// that Megatron's arguments cannot describe, a dimension that is missing.
+Result<ModelShape> shape_of(std::string_view json, const std::string& path, const ConfigOverrides& overrides);
+
+}  // namespace plumbline::model::megatron

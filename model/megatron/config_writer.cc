@@ -1,0 +1,161 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+
+#include "model/megatron/config.h"
+
+namespace plumbline::model::megatron {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+tl::unexpected<Error> refuse(std::string message, std::string hint) {
+  return tl::unexpected(Error{ErrorKind::infeasible, std::move(message), "", 0, "", std::move(hint)});
+}
+
+// Of every model type that follows llama's names.
+Json common(const ModelShape& shape, std::string_view type) {
+  Json json;
+  json["model_type"] = type;
+  json["num_hidden_layers"] = shape.layers;
+  json["hidden_size"] = shape.hidden_size;
+  json["num_attention_heads"] = shape.heads;
+  json["num_key_value_heads"] = shape.key_value_heads();
+  json["intermediate_size"] = shape.ffn();
+  json["vocab_size"] = *shape.vocabulary;
+  if (shape.max_positions > 0) json["max_position_embeddings"] = shape.max_positions;
+  json["rms_norm_eps"] = shape.norm_epsilon;
+  json["rope_theta"] = static_cast<double>(shape.rotary_base);
+  json["tie_word_embeddings"] = !shape.untied;
+  return json;
+}
+
+void put_head_dim(const ModelShape& shape, Json& json) {
+  if (shape.kv_channels) json["head_dim"] = *shape.kv_channels;
+}
+
+Result<WrittenConfig> finish(const Json& json, std::vector<std::string> notes) {
+  return WrittenConfig{json.dump(2) + "\n", json["model_type"].get<std::string>(), std::move(notes)};
+}
+
+Result<WrittenConfig> latent_experts(const ModelShape& shape) {
+  const auto layers = parse_expert_layers(shape.expert_layers, shape.layers);
+  const std::int64_t expert_ffn = shape.expert_ffn.value_or(shape.ffn());
+  const std::int64_t shared_ffn = shape.shared_expert_ffn.value_or(0);
+  if (expert_ffn < 1) return refuse("an expert needs a hidden size above 0", "");
+  if (!shape.experts) return refuse("latent attention without experts is no known model type", "");
+  if (!layers)
+    return refuse(fmt::format("layers with experts '{}' follow no simple rule", shape.expert_layers),
+                  "dense layers first, or every n-th layer");
+  if (shared_ffn % expert_ffn != 0) {
+    return refuse(fmt::format("shared experts of {} are no multiple of an expert of {}", shared_ffn, expert_ffn), "");
+  }
+  const bool third = shape.router_score == "sigmoid" || shape.prediction_layers || shape.router_bias;
+  Json json = common(shape, third ? "deepseek_v3" : "deepseek_v2");
+  json["num_key_value_heads"] = shape.heads;
+  json["q_lora_rank"] = shape.q_lora_rank ? Json(*shape.q_lora_rank) : Json();
+  json["kv_lora_rank"] = shape.kv_lora_rank;
+  json["qk_nope_head_dim"] = shape.qk_head_dim;
+  json["qk_rope_head_dim"] = shape.qk_position_dim;
+  json["v_head_dim"] = shape.v_head_dim;
+  json["n_routed_experts"] = *shape.experts;
+  json["n_shared_experts"] = shared_ffn / expert_ffn;
+  json["num_experts_per_tok"] = shape.experts_per_token;
+  json["moe_intermediate_size"] = expert_ffn;
+  json["first_k_dense_replace"] = layers->dense_first;
+  json["moe_layer_freq"] = layers->frequency;
+  json["n_group"] = shape.expert_groups.value_or(1);
+  json["topk_group"] = shape.groups_per_token.value_or(1);
+  if (!third) json["topk_method"] = shape.expert_groups ? "group_limited_greedy" : "greedy";
+  json["scoring_func"] = shape.router_score;
+  json["norm_topk_prob"] = third;
+  json["routed_scaling_factor"] = shape.router_scaling.value_or(1.0);
+  if (third) json["num_nextn_predict_layers"] = shape.prediction_layers.value_or(0);
+  return finish(json, {});
+}
+
+Result<WrittenConfig> plain_experts(const ModelShape& shape) {
+  const auto layers = parse_expert_layers(shape.expert_layers, shape.layers);
+  if (!layers || layers->dense_first > 0) {
+    return refuse(fmt::format("layers with experts '{}' are not known beside plain attention", shape.expert_layers),
+                  "every n-th layer");
+  }
+  std::vector<std::string> notes;
+  const bool shared = shape.shared_expert_ffn.value_or(0) > 0;
+  const bool mixtral = !shared && !shape.qk_norm && !shape.qkv_bias && layers->frequency == 1;
+  const std::string_view type = mixtral ? "mixtral" : shared ? "qwen2_moe" : "qwen3_moe";
+  Json json = common(shape, type);
+  put_head_dim(shape, json);
+  const std::int64_t expert_ffn = shape.expert_ffn.value_or(shape.ffn());
+  json["num_experts_per_tok"] = shape.experts_per_token;
+  if (mixtral) {
+    json["intermediate_size"] = expert_ffn;
+    json["num_local_experts"] = *shape.experts;
+  } else {
+    json["num_experts"] = *shape.experts;
+    json["moe_intermediate_size"] = expert_ffn;
+    json["decoder_sparse_step"] = layers->frequency;
+    json["norm_topk_prob"] = true;
+    if (layers->frequency > 1)
+      notes.push_back(fmt::format("{} counts layers with experts from the end of a step", type));
+  }
+  if (shared) json["shared_expert_intermediate_size"] = *shape.shared_expert_ffn;
+  if (!shape.gated) notes.push_back(fmt::format("experts of {} are gated, those of the script are not", type));
+  return finish(json, std::move(notes));
+}
+
+Result<WrittenConfig> gated_dense(const ModelShape& shape) {
+  const std::string_view type = shape.qk_norm ? "qwen3" : shape.qkv_bias ? "qwen2" : "llama";
+  Json json = common(shape, type);
+  put_head_dim(shape, json);
+  std::vector<std::string> notes;
+  if (shape.normalization != "RMSNorm")
+    notes.push_back(fmt::format("{} has RMSNorm, the script {}", type, shape.normalization));
+  if (!shape.no_linear_bias) {
+    json["attention_bias"] = true;
+    json["mlp_bias"] = true;
+  }
+  return finish(json, std::move(notes));
+}
+
+Result<WrittenConfig> plain_dense(const ModelShape& shape) {
+  const bool learned = shape.position == "learned_absolute";
+  std::vector<std::string> notes;
+  if (shape.normalization != "LayerNorm")
+    notes.push_back(fmt::format("{} has LayerNorm, the script {}", learned ? "gpt2" : "gpt_neox", shape.normalization));
+  if (shape.grouped_query)
+    notes.push_back("the model type has no grouped queries: attention is priced with a key-value head for each head");
+  if (shape.no_linear_bias) notes.push_back("the model type has biases, the script switches them off");
+  if (!learned) {
+    Json json = common(shape, "gpt_neox");
+    for (const char* key : {"num_key_value_heads", "rms_norm_eps", "rope_theta"}) json.erase(key);
+    json["layer_norm_eps"] = shape.norm_epsilon;
+    json["rotary_emb_base"] = static_cast<double>(shape.rotary_base);
+    json["rotary_pct"] = shape.rotary_percent;
+    json["use_parallel_residual"] = false;
+    return finish(json, std::move(notes));
+  }
+  Json json;
+  json["model_type"] = "gpt2";
+  json["n_layer"] = shape.layers;
+  json["n_embd"] = shape.hidden_size;
+  json["n_head"] = shape.heads;
+  json["n_inner"] = shape.ffn();
+  if (shape.max_positions > 0) json["n_positions"] = shape.max_positions;
+  json["vocab_size"] = *shape.vocabulary;
+  json["layer_norm_epsilon"] = shape.norm_epsilon;
+  json["tie_word_embeddings"] = !shape.untied;
+  return finish(json, std::move(notes));
+}
+
+}  // namespace
+
+Result<WrittenConfig> config_of(const ModelShape& shape) {
+  if (shape.latent) return latent_experts(shape);
+  if (shape.experts) return plain_experts(shape);
+  return shape.gated ? gated_dense(shape) : plain_dense(shape);
+}
+
+}  // namespace plumbline::model::megatron

@@ -1,0 +1,44 @@
+// Fields of a plan or of a model by their dotted name, as the table of arguments names them.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+namespace plumbline::model::megatron {
+
+inline std::string text_of_field(std::int64_t value) { return std::to_string(value); }
+inline std::string text_of_field(bool value) { return value ? "true" : "false"; }
+inline std::string text_of_field(double value) { return fmt::format("{}", value); }
+inline std::string text_of_field(const std::string& value) { return value; }
+template <class T>
+std::string text_of_field(const std::optional<T>& value) {
+  return value ? text_of_field(*value) : "";
+}
+
+template <class T>
+bool parse_number(std::string_view text, T& field) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), field);
+  return error == std::errc() && end == text.data() + text.size();
+}
+inline bool set_field(std::int64_t& field, std::string_view text) { return parse_number(text, field); }
+inline bool set_field(double& field, std::string_view text) { return parse_number(text, field); }
+inline bool set_field(bool& field, std::string_view text) {
+  field = text == "true";
+  return field || text == "false";
+}
+inline bool set_field(std::string& field, std::string_view text) {
+  field = text;
+  return !text.empty();
+}
+template <class T>
+bool set_field(std::optional<T>& field, std::string_view text) {
+  return set_field(field.emplace(), text);
+}
+
+}  // namespace plumbline::model::megatron

@@ -1,0 +1,164 @@
+#include "model/megatron/export.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "model/megatron/arguments.h"
+#include "model/megatron/detail/fields.h"
+#include "model/megatron/import.h"
+#include "model/megatron/rules.h"
+
+namespace plumbline::model::megatron {
+namespace {
+
+using Texts = std::map<std::string, std::string, std::less<>>;
+
+template <class PlanOrShape>
+void collect(PlanOrShape& from, Texts& texts) {
+  const auto visit = [&texts](std::string_view key, const auto& field) {
+    if constexpr (requires { text_of_field(field); }) texts[std::string(key)] = text_of_field(field);
+  };
+  if constexpr (std::is_same_v<PlanOrShape, const Plan>) {
+    visit_fields(from, visit);
+  } else {
+    visit_shape(from, visit);
+  }
+}
+
+Texts texts_of(const Plan& plan, const ModelShape& shape) {
+  Texts texts;
+  collect(plan, texts);
+  collect(shape, texts);
+  return texts;
+}
+
+// Rows of the table whose value is not what Megatron takes without them, then what the rules add.
+Given arguments_of(const Plan& plan, const ModelShape& shape) {
+  const Texts wanted = texts_of(plan, shape), silent = texts_of(megatron_defaults(), ModelShape());
+  Given given;
+  for (const Argument& argument : arguments()) {
+    if (argument.meaning != Meaning::value && argument.meaning != Meaning::flag) continue;
+    const std::string& text = wanted.find(argument.key)->second;
+    if (text.empty() || text == silent.find(argument.key)->second) continue;
+    const std::string name(argument.name);
+    argument.meaning == Meaning::flag ? given.put_flag(name) : given.put(name, text);
+  }
+  for (const Rule& rule : rules()) rule.write({plan, shape, given});
+  return given;
+}
+
+std::string quoted(const std::string& value) {
+  const bool plain = value.find_first_of("*()|[] ,$'\"") == std::string::npos;
+  return plain ? value : "'" + value + "'";
+}
+
+std::string_view group_of(const Argument& argument) {
+  if (argument.key.starts_with("shape.")) return "MODEL_ARGS";
+  return argument.key.starts_with("parallelism.") || argument.key.starts_with("schedule.") ? "PARALLEL_ARGS"
+                                                                                           : "TRAINING_ARGS";
+}
+
+std::string group_text(const Given& given, std::string_view group) {
+  std::string text = fmt::format("{}=(\n", group);
+  for (const Argument& argument : arguments()) {
+    if (!given.has(argument.name) || group_of(argument) != group) continue;
+    text += fmt::format("    {}", argument.name);
+    for (const std::string& value : given.values(argument.name)) text += " " + quoted(value);
+    text += "\n";
+  }
+  return text + ")\n";
+}
+
+// As many GPUs per node as divide them, up to 8.
+std::int64_t gpus_per_node(std::int64_t gpus) {
+  for (std::int64_t count = 8; count > 1; --count) {
+    if (gpus % count == 0) return count;
+  }
+  return 1;
+}
+
+std::string script_text(const Plan& plan, const Given& given, const std::vector<std::string>& comments) {
+  const std::int64_t per_node = gpus_per_node(plan.cluster.gpus);
+  std::string text =
+      "#!/bin/bash\n"
+      "# A plan of plumbline for Megatron-LM. Add data, tokenizer, learning rate and logging when calling it; import\n"
+      "# reads the lines below that begin with '# plumbline:', Megatron does not.\n";
+  for (const std::string& comment : comments) text += "# plumbline: " + comment + "\n";
+  text += fmt::format("GPUS_PER_NODE={}\nNNODES={}\n\n", per_node, plan.cluster.gpus / per_node);
+  for (const std::string_view group : {"MODEL_ARGS", "PARALLEL_ARGS", "TRAINING_ARGS"}) {
+    text += group_text(given, group) + "\n";
+  }
+  return text +
+         "torchrun --nproc_per_node $GPUS_PER_NODE --nnodes $NNODES pretrain_gpt.py \\\n"
+         "    \"${MODEL_ARGS[@]}\" \\\n"
+         "    \"${PARALLEL_ARGS[@]}\" \\\n"
+         "    \"${TRAINING_ARGS[@]}\" \\\n"
+         "    \"$@\"\n";
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    lines.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return lines;
+}
+
+// What the script does not carry: another model file is named, and stated phases are no keys.
+Plan comparable(Plan plan) {
+  plan.model = {};
+  plan.model.config = "model";
+  plan.run.phases.clear();
+  return plan;
+}
+
+// "KEY = VALUE" of each key in which the plan that was read back differs.
+std::vector<std::string> lost_keys(const Plan& plan, const Plan& back) {
+  const auto wanted = lines_of(to_toml(comparable(plan))), found = lines_of(to_toml(comparable(back)));
+  std::vector<std::string> lost;
+  std::string section;
+  for (std::size_t i = 0; i < wanted.size() && i < found.size(); ++i) {
+    if (wanted[i].starts_with('[')) section = wanted[i].substr(1, wanted[i].size() - 2);
+    if (wanted[i] != found[i] && wanted[i].find(" = ") != std::string::npos) lost.push_back(section + "." + wanted[i]);
+  }
+  return lost;
+}
+
+void note_model(const ModelShape& shape, const ModelShape& back, std::vector<std::string>& notes) {
+  Texts wanted, found;
+  collect(shape, wanted);
+  collect(back, found);
+  for (const auto& [key, text] : wanted) {
+    if (found[key] == text) continue;
+    notes.push_back(fmt::format("the model's {} of {} becomes {}{}", key.substr(key.find('.') + 1), text, found[key],
+                                key == "shape.vocabulary" ? ": Megatron pads it" : ""));
+  }
+}
+
+}  // namespace
+
+Result<ExportedScript> export_script(const Plan& plan, const ModelShape& shape) {
+  const Given given = arguments_of(plan, shape);
+  ImportOptions options;
+  options.config = "model";
+  auto back = import_script(script_text(plan, given, {}), plan.file, options);
+  if (!back) return tl::unexpected(back.error());
+  const std::vector<std::string> lost = lost_keys(plan, back->plan);
+  ExportedScript out{script_text(plan, given, lost), {}};
+  for (const std::string& key : lost) out.notes.push_back(fmt::format("no argument of Megatron says {}", key));
+  if (!plan.run.phases.empty()) out.notes.push_back("phases that are stated, not predicted, are left out");
+  note_model(shape, back->shape, out.notes);
+  return out;
+}
+
+}  // namespace plumbline::model::megatron

@@ -1,0 +1,50 @@
+// Arguments as a command line gives them.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace plumbline::model::megatron {
+
+struct GivenArgument {
+  std::vector<std::string> values;  // empty for a flag
+  int line = 0;
+};
+
+class Given {
+ public:
+  void put(const std::string& name, GivenArgument argument) { arguments_[name] = std::move(argument); }
+  void put(const std::string& name, const std::string& value) { arguments_[name] = {{value}, 0}; }
+  void put_flag(const std::string& name) { arguments_[name] = {}; }
+
+  bool has(std::string_view name) const { return arguments_.contains(name); }
+  // The first value; nothing when the argument is not given, "" for a flag.
+  std::optional<std::string> value(std::string_view name) const {
+    const auto found = arguments_.find(name);
+    if (found == arguments_.end()) return std::nullopt;
+    return found->second.values.empty() ? "" : found->second.values.front();
+  }
+  std::vector<std::string> values(std::string_view name) const {
+    const auto found = arguments_.find(name);
+    return found == arguments_.end() ? std::vector<std::string>() : found->second.values;
+  }
+  int line(std::string_view name) const {
+    const auto found = arguments_.find(name);
+    return found == arguments_.end() ? 0 : found->second.line;
+  }
+  const std::map<std::string, GivenArgument, std::less<>>& all() const { return arguments_; }
+
+ private:
+  std::map<std::string, GivenArgument, std::less<>> arguments_;  // the last of a name holds
+};
+
+struct Note {
+  int line = 0;  // of the script; 0: of no line
+  std::string text;
+};
+
+}  // namespace plumbline::model::megatron

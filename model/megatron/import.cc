@@ -1,0 +1,281 @@
+#include "model/megatron/import.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "model/megatron/arguments.h"
+#include "model/megatron/detail/fields.h"
+#include "model/megatron/launch.h"
+#include "model/megatron/rules.h"
+
+namespace plumbline::model::megatron {
+namespace {
+
+constexpr std::string_view kDefaultTopology = "h100-dgx";
+constexpr std::int64_t kLargest = 1'000'000'000;  // of a dimension: products of two stay inside 64 bits
+constexpr std::string_view kComment = " plumbline: ";
+
+// Vocabularies that a tokenizer fixes.
+constexpr std::pair<std::string_view, std::int64_t> tokenizers[] = {{"GPT2BPETokenizer", 50257},
+                                                                    {"Llama2Tokenizer", 32000}};
+
+class Importer {
+ public:
+  Importer(const std::string& path, const ImportOptions& options) : path_(path), options_(options) {}
+
+  Result<ImportedScript> run(std::string_view text) {
+    Definitions definitions = slurm_definitions(text);
+    for (const auto& [name, value] : options_.definitions) definitions[name] = value;
+    const auto script = read_script(text, path_, definitions);
+    if (!script) return tl::unexpected(script.error());
+    if (auto error = read_launch(*script)) return tl::unexpected(*error);
+    if (auto error = read_rows()) return tl::unexpected(*error);
+    read_older_names();
+    if (auto error = settle_model()) return tl::unexpected(*error);
+    for (const Rule& rule : rules()) rule.read({given_, out_.shape, out_.plan, out_.notes});
+    if (auto error = settle_plan(*script)) return tl::unexpected(*error);
+    std::ranges::stable_sort(out_.notes, {}, &Note::line);
+    return std::move(out_);
+  }
+
+ private:
+  Error problem(std::string_view argument, std::string message, std::string hint) const {
+    return {ErrorKind::input, std::move(message), path_, given_.line(argument), std::string(argument), std::move(hint)};
+  }
+
+  std::optional<Error> read_launch(const Script& script) {
+    auto launch = find_launch(script, out_.notes);
+    if (!launch) {
+      return problem("", "no command runs a .py file with arguments of Megatron-LM",
+                     "scripts that source their arguments from other files must be joined first");
+    }
+    const auto more = read_script(options_.more_arguments, "--args", options_.definitions);
+    if (!more) return more.error();
+    for (const Command& command : more->commands) {
+      for (const Word& word : command) launch->arguments.push_back({word.text, 0});
+    }
+    given_ = group_arguments(launch->arguments, out_.notes);
+    out_.plan = megatron_defaults();
+    out_.plan.cluster.gpus = launch->gpus.value_or(0);
+    if (script.first_branch > 0) {
+      out_.notes.push_back(
+          {script.first_branch, "branches and loops are not followed: all lines are read, the last one holds"});
+    }
+    return std::nullopt;
+  }
+
+  std::optional<Error> read_rows() {
+    for (const auto& [name, argument] : given_.all()) {
+      const Argument* known = find_argument(name);
+      if (known == nullptr || known->meaning == Meaning::no_cost || known->meaning == Meaning::not_modelled) {
+        note_unread(name, argument, known);
+        continue;
+      }
+      if (!known->key.empty()) lines_[std::string(known->key)] = argument.line;
+      if (known->meaning == Meaning::rule) {
+        if (auto error = unknown_value(name, argument)) return error;
+        continue;
+      }
+      const bool is_flag = known->meaning == Meaning::flag;
+      if (is_flag ? !argument.values.empty() : argument.values.size() != 1)
+        return problem(
+            name, is_flag ? "takes no value" : fmt::format("needs one value, found {}", argument.values.size()), "");
+      const std::string value = is_flag ? "true" : argument.values.front();
+      if (!set(known->key, value)) return not_a_number(name, value);
+    }
+    return std::nullopt;
+  }
+
+  Error not_a_number(std::string_view name, const std::string& value) const {
+    const std::size_t dollar = value.find('$');
+    return problem(
+        name, fmt::format("'{}' is no value for it", value),
+        dollar == std::string::npos ? "expected a number" : "the script does not set it; --define NAME=VALUE does");
+  }
+
+  // A rule must not take a variable without a value for a missing argument.
+  std::optional<Error> unknown_value(const std::string& name, const GivenArgument& argument) const {
+    for (const std::string& value : argument.values) {
+      if (value.starts_with('$')) return not_a_number(name, value);
+    }
+    return std::nullopt;
+  }
+
+  void note_unread(const std::string& name, const GivenArgument& argument, const Argument* known) {
+    std::string text = name;
+    for (const std::string& value : argument.values) text += " " + value;
+    if (known == nullptr) {
+      const std::string nearest = nearest_argument(name);
+      text += nearest.empty() ? ": unknown; it may change the cost"
+                              : fmt::format(": unknown; it may change the cost (did you mean '{}'?)", nearest);
+    } else if (known->meaning == Meaning::no_cost) {
+      text += ": changes no cost";
+    } else {
+      text += fmt::format(": not modelled; it can change the cost{}{}", known->note.empty() ? "" : ": ", known->note);
+    }
+    out_.notes.push_back({argument.line, std::move(text)});
+  }
+
+  bool set(std::string_view key, std::string_view value) {
+    bool done = false;
+    const auto visit = [&](std::string_view name, auto& field) {
+      if (name != key) return;
+      if constexpr (requires { set_field(field, value); }) done = set_field(field, value);
+    };
+    visit_fields(out_.plan, visit);
+    visit_shape(out_.shape, visit);
+    return done;
+  }
+
+  void read_older_names() {
+    if (given_.has("--use-rotary-position-embeddings")) out_.shape.position = "rope";
+    if (const auto epsilon = given_.value("--layernorm-epsilon")) set("shape.norm_epsilon", *epsilon);
+    if (out_.shape.vocabulary) return;
+    for (const auto& [name, size] : tokenizers) {
+      if (given_.value("--tokenizer-type") != name) continue;
+      out_.shape.vocabulary = size;
+      out_.notes.push_back(
+          {given_.line("--tokenizer-type"), fmt::format("--tokenizer-type: vocabulary of {} assumed", size)});
+    }
+  }
+
+  std::optional<Error> require(std::string_view argument, std::int64_t value) const {
+    if (value > 0) return std::nullopt;
+    return problem(argument, "is not in the script, or not above 0",
+                   fmt::format("add it with --args \"{} N\"", argument));
+  }
+
+  // The model of the script, or the one that was named.
+  std::optional<Error> settle_model() {
+    out_.plan.model.config = options_.config;
+    if (options_.model) {
+      note_differences();
+      out_.shape = *options_.model;
+      return std::nullopt;
+    }
+    ModelShape& shape = out_.shape;
+    constexpr std::string_view or_model = "add it with --args, or name a model with --model";
+    for (const auto& [argument, value] : {std::pair{"--num-layers", shape.layers},
+                                          {"--hidden-size", shape.hidden_size},
+                                          {"--num-attention-heads", shape.heads}}) {
+      if (value < 1 || value > kLargest)
+        return problem(argument, "is not in the script, or out of range", std::string(or_model));
+    }
+    if (!shape.vocabulary || *shape.vocabulary < 1) {
+      return problem("--vocab-size", "the vocabulary is in the tokenizer, not in the script",
+                     "give it with --args \"--vocab-size N\", or name a model with --model");
+    }
+    if (auto error = pad_vocabulary()) return error;
+    auto config = config_of(shape);
+    if (!config) {
+      Error error = config.error();
+      error.file = path_;
+      return error;
+    }
+    // What could not be read back, such as a dimension out of range, is refused here rather than by the next command.
+    if (const auto back = shape_of(config->json, path_, {}); !back) return back.error();
+    for (const std::string& text : config->notes) out_.notes.push_back({0, text});
+    out_.config = std::move(*config);
+    return std::nullopt;
+  }
+
+  std::optional<Error> pad_vocabulary() {
+    std::int64_t multiple = 0;
+    std::int64_t& size = *out_.shape.vocabulary;
+    const bool too_large = __builtin_mul_overflow(out_.shape.vocabulary_multiple,
+                                                  std::max<std::int64_t>(1, out_.plan.parallelism.tensor), &multiple) ||
+                           size > kLargest || multiple > kLargest;
+    if (too_large || multiple < 1) return problem("--make-vocab-size-divisible-by", "is out of range", "");
+    const std::int64_t padded = (size + multiple - 1) / multiple * multiple;
+    if (padded != size) {
+      out_.notes.push_back(
+          {given_.line("--vocab-size"), fmt::format("the vocabulary of {} is padded to {}", size, padded)});
+    }
+    size = padded;
+    return std::nullopt;
+  }
+
+  void note_differences() {
+    std::map<std::string, std::string, std::less<>> model;
+    visit_shape(*options_.model,
+                [&](std::string_view key, const auto& field) { model[std::string(key)] = text_of_field(field); });
+    visit_shape(out_.shape, [&](std::string_view key, const auto& field) {
+      const std::string& of_model = model[std::string(key)];
+      const std::string of_script = text_of_field(field);
+      if (!lines_.contains(key) || key == "shape.vocabulary_multiple" || of_model.empty() || of_model == of_script)
+        return;
+      out_.notes.push_back(
+          {lines_.find(key)->second, fmt::format("{} is {} in the script and {} in the model, which holds",
+                                                 key.substr(key.find('.') + 1), of_script, of_model)});
+    });
+  }
+
+  // The plan's own rules, comments and overrides, over what the arguments say.
+  std::optional<Error> settle_plan(const Script& script) {
+    if (auto error = require("--seq-length", out_.plan.batch.sequence_length)) return error;
+    if (auto error = require("--micro-batch-size", out_.plan.batch.micro_batch_size)) return error;
+    out_.plan.cluster.topology = kDefaultTopology;
+    std::vector<std::string> overrides;
+    for (const Word& comment : script.comments) {
+      const std::size_t equals = comment.text.find(" = ");
+      if (!comment.text.starts_with(kComment) || equals == std::string::npos) continue;
+      const std::string key = comment.text.substr(kComment.size(), equals - kComment.size());
+      overrides.push_back(key + "=" + comment.text.substr(equals + 3));
+      lines_[key] = comment.line;
+    }
+    if (options_.topology) overrides.push_back(fmt::format("cluster.topology=\"{}\"", *options_.topology));
+    overrides.insert(overrides.end(), options_.overrides.begin(), options_.overrides.end());
+    const auto says = [&overrides](std::string_view key) {
+      return std::ranges::any_of(overrides, [key](const std::string& text) { return text.starts_with(key); });
+    };
+    if (out_.plan.cluster.gpus < 1 && !says("cluster.gpus=")) {
+      return problem("", "the number of GPUs is not in the script",
+                     "--define the variables of the launcher, or --set cluster.gpus=N");
+    }
+    if (!says("batch.global_batch_size=")) {
+      if (auto error = require("--global-batch-size", out_.plan.batch.global_batch_size)) return error;
+    }
+    if (!says("cluster.topology=")) {
+      out_.notes.push_back({0, fmt::format("a script does not name its cluster: {} assumed, --topology takes another",
+                                           kDefaultTopology)});
+    }
+    // Read as any plan is, so that ranges are checked once.
+    const auto plan = read_plan(to_toml(out_.plan), path_, overrides);
+    if (!plan) return at_script(plan.error());
+    out_.plan = *plan;
+    return std::nullopt;
+  }
+
+  Error at_script(Error error) const {
+    const auto line = lines_.find(error.key);
+    const bool of_user = std::ranges::any_of(
+        options_.overrides, [&error](const std::string& text) { return text.starts_with(error.key + "="); });
+    if (of_user) return error;
+    error.file = path_;
+    error.line = line == lines_.end() ? 0 : line->second;
+    return error;
+  }
+
+  std::string path_;
+  const ImportOptions& options_;
+  Given given_;
+  std::map<std::string, int, std::less<>> lines_;  // of a key's argument
+  ImportedScript out_;
+};
+
+}  // namespace
+
+Result<ImportedScript> import_script(std::string_view text, const std::string& path, const ImportOptions& options) {
+  return Importer(path, options).run(text);
+}
+
+}  // namespace plumbline::model::megatron

@@ -1,0 +1,39 @@
+// From a launch script of Megatron-LM to a plan and a model.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/error.h"
+#include "model/megatron/config.h"
+#include "model/megatron/given.h"
+#include "model/megatron/model_shape.h"
+#include "model/megatron/shell.h"
+#include "model/plan.h"
+
+namespace plumbline::model::megatron {
+
+struct ImportOptions {
+  Definitions definitions;              // variables that come from outside of the script
+  std::string more_arguments;           // as if the script gave them last
+  std::string config;                   // the plan's model.config
+  std::optional<ModelShape> model;      // the model behind it, when it exists already; else one is read from the script
+  std::optional<std::string> topology;  // else what the script's comment says, else h100-dgx
+  std::vector<std::string> overrides;   // of the plan, KEY=VALUE
+};
+
+struct ImportedScript {
+  Plan plan;
+  ModelShape shape;
+  std::optional<WrittenConfig> config;  // none when options.model was given
+  std::vector<Note> notes;              // what was assumed, left out or not understood, in order of lines
+};
+
+// Reads the script without running it. A comment "# plumbline: KEY = VALUE" sets a key of the plan that no argument
+// says. Errors name `path` and the line: no command with Megatron's arguments, a value that is no number, a dimension,
+// batch or number of GPUs that the script does not give; errors of the plan's own rules.
+Result<ImportedScript> import_script(std::string_view text, const std::string& path, const ImportOptions& options);
+
+}  // namespace plumbline::model::megatron

@@ -1,0 +1,141 @@
+#include "model/megatron/rules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/megatron/arithmetic.h"
+
+namespace plumbline::model::megatron {
+namespace {
+
+constexpr std::pair<std::string_view, int> strategies[] = {
+    {"no_shard", 0}, {"optim", 1}, {"optim_grads", 2}, {"optim_grads_params", 3}};
+
+void read_sharding(const RuleReader& in) {
+  auto& stage = in.plan.parallelism.zero_stage;
+  if (in.given.has("--use-distributed-optimizer")) stage = 1;
+  if (in.given.has("--use-torch-fsdp2")) stage = 3;
+  if (!in.given.has("--use-megatron-fsdp") && !in.given.has("--use-custom-fsdp")) return;
+  const std::string wanted = in.given.value("--data-parallel-sharding-strategy").value_or("no_shard");
+  for (const auto& [name, level] : strategies) {
+    if (name == wanted) stage = level;
+  }
+}
+
+void write_sharding(const RuleWriter& out) {
+  const std::int64_t stage = out.plan.parallelism.zero_stage;
+  if (stage >= 1) out.out.put_flag("--use-distributed-optimizer");
+  if (stage < 2) return;
+  out.out.put_flag("--use-megatron-fsdp");
+  out.out.put("--data-parallel-sharding-strategy", std::string(strategies[stage].first));
+}
+
+std::int64_t data_parallel(const Plan& plan) {
+  const double replica = static_cast<double>(plan.parallelism.tensor) * static_cast<double>(plan.parallelism.context) *
+                         static_cast<double>(plan.parallelism.pipeline);
+  if (replica < 1) return 1;  // a degree of 0 is refused with the plan
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(static_cast<double>(plan.cluster.gpus) / replica));
+}
+
+void read_batch(const RuleReader& in) {
+  auto& batch = in.plan.batch;
+  if (batch.global_batch_size == 0 && in.plan.cluster.gpus > 0) {
+    std::int64_t product = 0;
+    const bool fits = !__builtin_mul_overflow(batch.micro_batch_size, data_parallel(in.plan), &product);
+    if (fits) batch.global_batch_size = product;
+  }
+  const auto samples = integer(in.given.value("--train-samples").value_or(""));
+  const auto steps = integer(in.given.value("--train-iters").value_or(""));
+  const double length = static_cast<double>(batch.sequence_length);
+  if (samples) {
+    in.plan.run.tokens = static_cast<double>(*samples) * length;
+  } else if (steps) {
+    in.plan.run.tokens = static_cast<double>(*steps) * static_cast<double>(batch.global_batch_size) * length;
+  }
+}
+
+void write_batch(const RuleWriter& out) {
+  if (!out.plan.run.tokens || out.plan.batch.sequence_length < 1) return;
+  const double samples = *out.plan.run.tokens / static_cast<double>(out.plan.batch.sequence_length);
+  if (samples >= 1 && samples < 1e18) out.out.put("--train-samples", std::to_string(std::llround(samples)));
+}
+
+void read_experts(const RuleReader& in) {
+  const auto given = integer(in.given.value("--expert-tensor-parallel-size").value_or(""));
+  auto& degrees = in.plan.parallelism;
+  degrees.expert_tensor = given ? *given : in.shape.experts ? degrees.tensor : 1;
+}
+
+void write_experts(const RuleWriter& out) {
+  const auto& degrees = out.plan.parallelism;
+  const std::int64_t silent = out.shape.experts ? degrees.tensor : 1;
+  if (degrees.expert_tensor != silent)
+    out.out.put("--expert-tensor-parallel-size", std::to_string(degrees.expert_tensor));
+}
+
+double gradient_bytes(const Plan& plan) {
+  if (plan.precision.gradients == Precision::fp32) return 4;
+  return plan.precision.gradients == Precision::fp8 ? 1 : 2;
+}
+
+// Megatron's own bucket: 40 million parameters, or a million for each data-parallel rank.
+double default_bucket(const Plan& plan) { return std::max(40e6, 1e6 * static_cast<double>(data_parallel(plan))); }
+
+void read_overlap(const RuleReader& in) {
+  auto& overlap = in.plan.overlap;
+  // Nothing is gathered where optimizer states are not sharded: the key has no meaning there.
+  overlap.parameter_gather = in.plan.parallelism.zero_stage == 0 || in.given.has("--overlap-param-gather");
+  const auto bucket = integer(in.given.value("--ddp-bucket-size").value_or(""));
+  if (bucket) {
+    overlap.gradient_bucket_bytes = static_cast<double>(*bucket) * gradient_bytes(in.plan);
+  } else if (overlap.gradient_reduce) {
+    overlap.gradient_bucket_bytes = default_bucket(in.plan) * gradient_bytes(in.plan);
+  }
+  const auto sms = integer(in.given.value("--moe-deepep-num-sms").value_or(""));
+  if (!sms) return;
+  overlap.communication_sms = *sms;
+  overlap.sm_policy = "none";
+}
+
+void write_overlap(const RuleWriter& out) {
+  const auto& overlap = out.plan.overlap;
+  if (out.plan.parallelism.zero_stage > 0 && overlap.parameter_gather) out.out.put_flag("--overlap-param-gather");
+  const double parameters = overlap.gradient_bucket_bytes / gradient_bytes(out.plan);
+  const bool silent = overlap.gradient_reduce ? parameters == default_bucket(out.plan)
+                                              : overlap.gradient_bucket_bytes == Plan().overlap.gradient_bucket_bytes;
+  if (!silent && parameters >= 1 && parameters < 1e18) {
+    out.out.put("--ddp-bucket-size", std::to_string(std::llround(parameters)));
+  }
+}
+
+}  // namespace
+
+void RuleReader::note(std::string_view argument, std::string text) const {
+  notes.push_back({given.line(argument), fmt::format("{}: {}", argument, text)});
+}
+
+Rule sharding_rule() { return {read_sharding, write_sharding}; }
+Rule batch_rule() { return {read_batch, write_batch}; }
+Rule expert_rule() { return {read_experts, write_experts}; }
+Rule overlap_rule() { return {read_overlap, write_overlap}; }
+
+std::vector<Rule> rules() {
+  return {sharding_rule(), batch_rule(),     expert_rule(),  precision_rule(),
+          overlap_rule(),  recompute_rule(), schedule_rule()};
+}
+
+Plan megatron_defaults() {
+  Plan plan;
+  plan.overlap.gradient_reduce = false;
+  plan.precision.gemm = Precision::fp32;
+  return plan;
+}
+
+}  // namespace plumbline::model::megatron

@@ -1,0 +1,132 @@
+// Number formats and recomputation.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/megatron/rules.h"
+
+namespace plumbline::model::megatron {
+namespace {
+
+Precision compute_format(const Given& given) {
+  if (given.has("--fp8-format")) return Precision::fp8;
+  if (given.has("--bf16")) return Precision::bf16;
+  return given.has("--fp16") ? Precision::fp16 : Precision::fp32;
+}
+
+// The format that an argument names; what is no format is noted and left.
+void read_format(const RuleReader& in, const std::string& argument, Precision& field) {
+  const auto word = in.given.value(argument);
+  if (!word) return;
+  const auto format = parse_precision(*word);
+  if (format) {
+    field = *format;
+  } else {
+    in.note(argument, fmt::format("'{}' is no known number format; {} is kept", *word, to_string(field)));
+  }
+}
+
+void read_precision(const RuleReader& in) {
+  auto& precision = in.plan.precision;
+  precision.gemm = compute_format(in.given);
+  precision.dispatch = precision.combine = precision.gemm == Precision::fp8 ? Precision::bf16 : precision.gemm;
+  // Under --fp16 gradients stay in fp16 unless asked otherwise; under --bf16 Megatron accumulates in fp32 by itself.
+  const bool half = in.given.has("--fp16") && !in.given.has("--accumulate-allreduce-grads-in-fp32");
+  precision.gradients = half ? Precision::fp16 : Precision::fp32;
+  read_format(in, "--main-grads-dtype", precision.gradients);
+  if (in.given.has("--grad-reduce-in-bf16")) precision.gradients = Precision::bf16;
+  read_format(in, "--main-params-dtype", precision.master_weights);
+  read_format(in, "--exp-avg-sq-dtype", precision.optimizer_moments);
+  const Precision second = precision.optimizer_moments;
+  read_format(in, "--exp-avg-dtype", precision.optimizer_moments);
+  if (in.given.has("--exp-avg-sq-dtype") && in.given.has("--exp-avg-dtype") && second != precision.optimizer_moments) {
+    in.note("--exp-avg-sq-dtype", fmt::format("both moments are priced as {}", to_string(precision.optimizer_moments)));
+  }
+  const std::string recipe = in.given.value("--fp8-recipe").value_or("blockwise");
+  if (recipe != "blockwise") in.note("--fp8-recipe", fmt::format("{} is priced like blockwise", recipe));
+}
+
+void write_precision(const RuleWriter& out) {
+  const auto& precision = out.plan.precision;
+  Given& given = out.out;
+  if (precision.gemm == Precision::bf16 || precision.gemm == Precision::fp8) given.put_flag("--bf16");
+  if (precision.gemm == Precision::fp16) given.put_flag("--fp16");
+  if (precision.gemm == Precision::fp8) {
+    given.put("--fp8-format", "e4m3");
+    given.put("--fp8-recipe", "blockwise");
+  }
+  if (precision.gradients == Precision::bf16) given.put_flag("--grad-reduce-in-bf16");
+  if (precision.gradients == Precision::fp32 && precision.gemm == Precision::fp16) {
+    given.put_flag("--accumulate-allreduce-grads-in-fp32");
+  }
+  const bool half_master = precision.master_weights == Precision::fp16;
+  const bool small_moments = precision.optimizer_moments != Precision::fp32;
+  if (!half_master && !small_moments) return;
+  given.put_flag("--use-precision-aware-optimizer");
+  if (half_master) given.put("--main-params-dtype", "fp16");
+  if (!small_moments) return;
+  given.put("--exp-avg-dtype", std::string(to_string(precision.optimizer_moments)));
+  given.put("--exp-avg-sq-dtype", std::string(to_string(precision.optimizer_moments)));
+}
+
+// Megatron's module and plumbline's operator.
+constexpr std::pair<std::string_view, std::string_view> modules[] = {
+    {"core_attn", "core_attention"}, {"layernorm", "rmsnorm"}, {"mla_up_proj", "mla_up_projection"},
+    {"moe_act", "swiglu"},           {"mlp", "mlp"},           {"moe", "moe"}};
+
+void read_modules(const RuleReader& in) {
+  std::vector<std::string> named = in.given.values("--recompute-modules");
+  if (named.empty()) named = {"core_attn"};
+  for (const std::string& name : named) {
+    const auto* found = std::ranges::find(modules, name, &std::pair<std::string_view, std::string_view>::first);
+    if (found == std::end(modules)) {
+      in.note("--recompute-modules", fmt::format("'{}' is not recomputed: no operator of that name", name));
+    } else {
+      in.plan.recompute.operators.emplace_back(found->second);
+    }
+  }
+}
+
+void read_recompute(const RuleReader& in) {
+  auto& recompute = in.plan.recompute;
+  const std::string granularity = in.given.value("--recompute-granularity").value_or("");
+  if (granularity == "full") {
+    recompute.policy = "full";
+    if (in.given.value("--recompute-method") == "block")
+      in.note("--recompute-method", "block recomputes some layers, every layer is priced as recomputed");
+    else if (in.given.value("--recompute-num-layers").value_or("1") != "1")
+      in.note("--recompute-num-layers", "inputs of every layer are kept in the prediction");
+  } else if (granularity == "selective" || in.given.has("--recompute-activations")) {
+    recompute.policy = "selective";
+    read_modules(in);
+  }
+}
+
+void write_recompute(const RuleWriter& out) {
+  const auto& recompute = out.plan.recompute;
+  if (recompute.policy == "none") return;
+  out.out.put("--recompute-granularity", recompute.policy);
+  if (recompute.policy == "full") {
+    out.out.put("--recompute-method", "uniform");
+    out.out.put("--recompute-num-layers", "1");
+    return;
+  }
+  GivenArgument named;
+  for (const std::string& name : recompute.operators) {
+    for (const auto& [module, operators] : modules) {
+      if (operators == name) named.values.emplace_back(module);
+    }
+  }
+  if (!named.values.empty()) out.out.put("--recompute-modules", named);
+}
+
+}  // namespace
+
+Rule precision_rule() { return {read_precision, write_precision}; }
+Rule recompute_rule() { return {read_recompute, write_recompute}; }
+
+}  // namespace plumbline::model::megatron

@@ -1,0 +1,17 @@
+// Headings and running text of the reports in a terminal.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace plumbline::reports {
+
+// Colour (bold headings as ANSI escapes) only when the caller knows that a terminal reads it.
+struct Style {
+  bool colour = false;
+};
+
+std::string heading(std::string_view text, Style style);  // after an empty line
+std::string paragraph(std::string_view text);             // indented by two, at most 80 columns
+
+}  // namespace plumbline::reports

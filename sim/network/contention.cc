@@ -1,0 +1,98 @@
+#include "sim/network/contention.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "sim/network/simgrid_loop.h"
+#include "sim/network/step_links.h"
+#include "sim/network/traffic.h"
+#include "sim/simulate.h"
+#include "topologies/placement.h"
+
+namespace plumbline::sim {
+
+namespace {
+
+bool may_contend(const Inputs& inputs) {
+  if (!inputs.fabric || inputs.plan.parallelism.expert == 1) return false;
+  const bool in_a_row = inputs.plan.cluster.placement.value_or("contiguous") == "contiguous";
+  return !in_a_row || inputs.fabric->oversubscription > 1;
+}
+
+std::string key_of(const Inputs& inputs) {
+  const topologies::FabricShape& shape = *inputs.fabric;
+  const auto& degrees = inputs.plan.parallelism;
+  const model::RoutingSpread spread = spread_of(inputs);
+  return fmt::format("{} {} {} {} {} | {} {} {} {} {} {} {} {} {} {} {}", degrees.pipeline, degrees.expert,
+                     degrees.expert_tensor, spread.nodes_per_token, inputs.plan.cluster.placement.value_or("contiguous"),
+                     inputs.plan.cluster.gpus, to_string(shape.interconnect), shape.gpus_per_node, shape.gpu_bandwidth,
+                     shape.nics, shape.nic_bandwidth, shape.layers, shape.planes, shape.rails, shape.switch_ports,
+                     shape.oversubscription);
+}
+
+// Notes when the last flow of each group has ended.
+class GroupEnds final : public Handler {
+ public:
+  GroupEnds(const Loop& loop, std::size_t groups) : loop_(loop), ends_(groups, 0) {}
+  void handle(std::uint32_t, std::uint64_t group) override { ends_[group] = loop_.now(); }
+  double seconds(std::size_t group) const { return to_seconds(ends_[group]); }
+
+ private:
+  const Loop& loop_;
+  std::vector<Time> ends_;
+};
+
+std::vector<Transfer> over_the_network(std::vector<Transfer> transfers) {
+  std::erase_if(transfers, [](const Transfer& transfer) { return transfer.hop != network_hop; });
+  return transfers;
+}
+
+model::Result<Contention> simulate_all(const topologies::Fabric& fabric, const std::vector<Exchange>& exchanges) {
+  auto network = SimGridNetwork::make(fabric.links());
+  if (!network) return tl::unexpected(network.error());
+  std::vector<std::vector<TrafficFlow>> flows;
+  Contention result;  // first seconds alone
+  for (const Exchange& exchange : exchanges) {
+    auto transfers = transfers_of(fabric, exchange);
+    if (!transfers) return tl::unexpected(transfers.error());
+    const std::vector<Transfer> outside = over_the_network(std::move(*transfers));
+    result.push_back(bottleneck_seconds(fabric, outside));
+    flows.push_back(footprint_flows(fabric, outside));
+  }
+  SimGridLoop loop(*network);
+  GroupEnds ends(loop, exchanges.size());
+  for (std::size_t group = 0; group < flows.size(); ++group)
+    for (const TrafficFlow& flow : flows[group])
+      loop.flow({.footprint = &flow.footprint, .bytes = flow.bytes}, {&ends, 0, 0, group});
+  loop.run();
+  for (std::size_t group = 0; group < result.size(); ++group)
+    result[group] = result[group] > 0 ? std::max(1.0, ends.seconds(group) / result[group]) : 1;
+  return result;
+}
+
+}  // namespace
+
+model::Result<void> ContentionTable::add(const Inputs& inputs) {
+  if (!may_contend(inputs)) return {};
+  std::string key = key_of(inputs);
+  if (known_.contains(key)) return {};
+  const auto fabric = topologies::Fabric::make(*inputs.fabric, inputs.plan.cluster.gpus);
+  if (!fabric) return tl::unexpected(fabric.error());
+  const auto placement = topologies::placement_of(inputs.plan, inputs.fabric->gpus_per_node);
+  if (!placement) return tl::unexpected(placement.error());
+  auto contention = simulate_all(*fabric, expert_exchanges(inputs.plan, *placement, spread_of(inputs)));
+  if (!contention) return tl::unexpected(contention.error());
+  known_.emplace(std::move(key), std::move(*contention));
+  return {};
+}
+
+const Contention* ContentionTable::find(const Inputs& inputs) const {
+  if (!may_contend(inputs)) return nullptr;
+  const auto found = known_.find(key_of(inputs));
+  return found == known_.end() ? nullptr : &found->second;
+}
+
+}  // namespace plumbline::sim

@@ -1,0 +1,319 @@
+// Plans to launch scripts of Megatron-LM and back, over every shipped example and made-up plans.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/layout.h"
+#include "model/megatron/arguments.h"
+#include "model/megatron/config.h"
+#include "model/megatron/detail/fields.h"
+#include "model/megatron/export.h"
+#include "model/megatron/import.h"
+#include "model/megatron/launch.h"
+#include "model/megatron/rules.h"
+#include "model/plan.h"
+#include "model/text_file.h"
+#include "tests/support/inputs.h"
+
+namespace plumbline::model::megatron {
+namespace {
+
+using tests::shipped;
+
+// All keys as text, without what a script does not carry.
+std::string keys_of(Plan plan) {
+  plan.model = {};
+  plan.run.phases.clear();
+  return to_toml(plan);
+}
+
+ModelShape shape_in(const std::string& path, const ConfigOverrides& overrides = {}) {
+  const auto text = read_text_file(path);
+  const auto shape = text ? shape_of(*text, path, overrides) : tl::unexpected(text.error());
+  EXPECT_TRUE(shape) << to_string(shape.error());
+  return shape.value_or(ModelShape());
+}
+
+TEST(Megatron, EveryShippedPlanComesBack) {
+  int plans = 0;
+  for (const std::string& name : names_in_folder(shipped("examples"), ".toml")) {
+    const auto plan = load_plan(shipped("examples/" + name + ".toml"), {});
+    ASSERT_TRUE(plan) << to_string(plan.error());
+    const ModelShape shape = shape_in(shipped("examples/" + plan->model.config), plan->model.overrides);
+    const auto out = export_script(*plan, shape);
+    ASSERT_TRUE(out) << name << to_string(out.error());
+    const auto back = import_script(out->script, name, {.config = "model.json"});
+    ASSERT_TRUE(back) << name << to_string(back.error());
+    EXPECT_EQ(keys_of(back->plan), keys_of(*plan)) << name;
+    // The model of the script gives the same arguments again.
+    const auto again = export_script(back->plan, back->shape);
+    ASSERT_TRUE(again) << name << to_string(again.error());
+    EXPECT_EQ(again->script, out->script) << name;
+    ++plans;
+  }
+  EXPECT_GE(plans, 3);
+}
+
+TEST(Megatron, EveryShippedModelComesBackAsItsConfig) {
+  for (const std::string& name : names_in_folder(shipped("examples/models"), ".json")) {
+    const std::string path = shipped("examples/models/" + name + ".json");
+    const auto text = read_text_file(path);
+    const auto shape = shape_of(*text, path, {});
+    if (!shape) continue;  // a type that Megatron cannot describe says so, which the next test asserts
+    const auto config = config_of(*shape);
+    ASSERT_TRUE(config) << name << to_string(config.error());
+    const auto back = shape_of(config->json, name, {});
+    ASSERT_TRUE(back) << name << to_string(back.error());
+    std::vector<std::string> before, after;
+    visit_shape(*shape, [&](std::string_view key, const auto& field) {
+      before.push_back(std::string(key) + testing::PrintToString(field));
+    });
+    visit_shape(*back, [&](std::string_view key, const auto& field) {
+      after.push_back(std::string(key) + testing::PrintToString(field));
+    });
+    EXPECT_EQ(before, after) << name;
+  }
+}
+
+TEST(Megatron, OtherModelTypesAreRefused) {
+  const auto shape = shape_of("{\"model_type\": \"resnet\"}", "r.json", {});
+  ASSERT_FALSE(shape);
+  tests::expect_error(shape.error(), ErrorKind::input, "r.json", 0, "model_type", "resnet");
+  EXPECT_FALSE(shape_of("[]", "r.json", {}));
+  EXPECT_FALSE(shape_of("{\"model_type\": \"llama\"}", "r.json", {}));
+}
+
+// A plan of what Megatron's arguments can say: then nothing is left over for comments but the topology.
+Plan sayable_plan() {
+  const auto pick = [](std::vector<std::int64_t> choices) { return *rc::gen::elementOf(choices); };
+  Plan plan;
+  plan.model.config = "model";
+  plan.cluster.topology = "h100-dgx";
+  auto& degrees = plan.parallelism;
+  degrees = {.tensor = pick({1, 2, 8}),
+             .sequence = *rc::gen::arbitrary<bool>(),
+             .context = pick({1, 2}),
+             .pipeline = pick({1, 2, 8, 16}),
+             .expert = pick({1, 8, 64}),
+             .expert_tensor = pick({1, 2}),
+             .zero_stage = pick({0, 1, 2, 3})};
+  plan.cluster.gpus = degrees.tensor * degrees.context * degrees.pipeline * pick({1, 3, 64});
+  plan.batch = {
+      .sequence_length = pick({1024, 4096}), .micro_batch_size = pick({1, 4}), .global_batch_size = pick({64, 15360})};
+  plan.schedule.virtual_stages = pick({1, 2, 3});
+  if (plan.schedule.virtual_stages > 1)
+    plan.schedule.kind = *rc::gen::elementOf(std::vector<std::string>{"interleaved", "interleaved-overlap"});
+  plan.precision.gemm =
+      *rc::gen::elementOf(std::vector{Precision::fp8, Precision::bf16, Precision::fp16, Precision::fp32});
+  if (plan.precision.gemm != Precision::fp8) plan.precision.dispatch = plan.precision.combine = plan.precision.gemm;
+  plan.precision.gradients = *rc::gen::elementOf(std::vector{Precision::bf16, Precision::fp32});
+  plan.precision.master_weights = *rc::gen::elementOf(std::vector{Precision::fp16, Precision::fp32});
+  plan.precision.optimizer_moments = *rc::gen::elementOf(std::vector{Precision::fp8, Precision::bf16, Precision::fp32});
+  plan.recompute.policy = *rc::gen::elementOf(std::vector<std::string>{"none", "selective", "full"});
+  if (plan.recompute.policy == "selective") {
+    plan.recompute.operators = *rc::gen::nonEmpty(rc::gen::unique<std::vector<std::string>>(rc::gen::elementOf(
+        std::vector<std::string>{"rmsnorm", "mla_up_projection", "swiglu", "core_attention", "mlp", "moe"})));
+  }
+  plan.overlap.gradient_reduce = *rc::gen::arbitrary<bool>();
+  plan.overlap.parameter_gather = degrees.zero_stage == 0 || *rc::gen::arbitrary<bool>();
+  plan.overlap.gradient_bucket_bytes = static_cast<double>(4 * pick({10'000'000, 12'345'678}));
+  if (*rc::gen::arbitrary<bool>())
+    plan.run.tokens = static_cast<double>(plan.batch.sequence_length * pick({1, 3'613'281'250}));
+  return plan;
+}
+
+RC_GTEST_PROP(Megatron, PlansThatArgumentsCanSayComeBackFromArgumentsAlone, ()) {
+  Plan plan = sayable_plan();
+  const ModelShape shape = shape_in(shipped("examples/models/deepseek-v3.json"));
+  // Stages of a plan that names them: what does not come out even lies on the first ones. A plan that names the even
+  // spread says no more than one that names nothing.
+  const std::int64_t stages = plan.parallelism.pipeline * plan.schedule.virtual_stages;
+  for (std::int64_t stage = 0; stage < stages; ++stage) {
+    plan.schedule.layers_per_stage.push_back(shape.layers / stages + (stage < shape.layers % stages ? 1 : 0));
+  }
+  if (plan.schedule.layers_per_stage == even_layer_counts(shape.layers, stages)) plan.schedule.layers_per_stage.clear();
+  const auto out = export_script(plan, shape);
+  RC_ASSERT(out.has_value());
+  const auto back = import_script(out->script, "s.sh", {.config = "model"});
+  RC_ASSERT(back.has_value());
+  RC_ASSERT(keys_of(back->plan) == keys_of(plan));
+  RC_ASSERT(out->script.find("# plumbline: ") == std::string::npos);
+  RC_ASSERT(out->notes.empty() || plan.parallelism.tensor > 1);  // then the vocabulary is padded further
+}
+
+// Any plan comes back, what no argument says through the comments.
+RC_GTEST_PROP(Megatron, PlansThatArgumentsCannotSayComeBackThroughComments, ()) {
+  Plan plan = sayable_plan();
+  plan.cluster.topology = "h800-multi-rail";
+  plan.cluster.nic_gbps = 200;
+  plan.schedule.kind = *rc::gen::elementOf(std::vector<std::string>{"dualpipe", "zb-v", "gpipe", "1f1b"});
+  plan.schedule.layers_per_stage = *rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange<std::int64_t>(1, 9));
+  plan.precision.dispatch = Precision::fp8;
+  plan.recompute.operators = {"swiglu", "rmsnorm"};
+  plan.overlap.gradient_bucket_bytes = 12345.5;
+  plan.overlap.communication_sms = *rc::gen::inRange(0, 40);
+  plan.routing.rows_per_rank = {1, 2, 3};
+  const ModelShape shape = shape_in(shipped("examples/models/deepseek-v3.json"));
+  const auto out = export_script(plan, shape);
+  RC_ASSERT(out.has_value());
+  RC_ASSERT(!out->notes.empty());
+  const auto back = import_script(out->script, "s.sh", {.config = "model"});
+  RC_ASSERT(back.has_value());
+  RC_ASSERT(keys_of(back->plan) == keys_of(plan));
+}
+
+Given arguments_in(const std::string& script) {
+  const auto read = read_script(script, "s.sh", {{"NNODES", "128"}});
+  std::vector<Note> notes;
+  const auto launch = read ? find_launch(*read, notes) : std::nullopt;
+  EXPECT_TRUE(launch);
+  return launch ? group_arguments(launch->arguments, notes) : Given();
+}
+
+TEST(Megatron, ScriptsKeepTheArgumentsThatAreUnderstood) {
+  const Plan silent = megatron_defaults();
+  const ModelShape silent_shape;
+  // Megatron's defaults are not written out; the vocabulary is, padded; latent attention has no such channels.
+  const std::vector<std::string> left_out = {"--kv-channels", "--make-vocab-size-divisible-by"};
+  std::map<std::string, std::string, std::less<>> defaults;
+  const auto collect = [&defaults](std::string_view key, const auto& field) {
+    if constexpr (requires { text_of_field(field); }) defaults[std::string(key)] = text_of_field(field);
+  };
+  visit_fields(std::as_const(silent), collect);
+  visit_shape(std::as_const(silent_shape), collect);
+  for (const std::string name : {"gpt3-175b", "mixtral-8x7b", "deepseek-v3"}) {
+    const auto script = read_text_file(shipped("tests/golden/inputs/megatron/" + name + ".sh"));
+    ASSERT_TRUE(script);
+    const auto read = import_script(*script, name, {.definitions = {{"NNODES", "128"}}, .config = "m.json"});
+    ASSERT_TRUE(read) << to_string(read.error());
+    const auto written = export_script(read->plan, read->shape);
+    ASSERT_TRUE(written) << to_string(written.error());
+    const Given before = arguments_in(*script), after = arguments_in(written->script);
+    int compared = 0;
+    for (const auto& [argument, given] : before.all()) {
+      const Argument* known = find_argument(argument);
+      const bool direct = known != nullptr && (known->meaning == Meaning::value || known->meaning == Meaning::flag);
+      if (!direct || std::ranges::find(left_out, argument) != left_out.end()) continue;
+      // The same number may be written in another way: 1e-6 and 1e-06.
+      const auto norm = [](const std::string& text) { return text == "1e-6" ? std::string("1e-06") : text; };
+      EXPECT_EQ(norm(after.value(argument).value_or(defaults.at(std::string(known->key)))),
+                norm(before.value(argument).value()))
+          << name << argument;
+      ++compared;
+    }
+    EXPECT_GE(compared, 10) << name;
+  }
+}
+
+TEST(Megatron, TheTableNamesKeysThatExistAndIsDocumented) {
+  std::vector<std::string> keys;
+  Plan plan;
+  ModelShape shape;
+  const auto collect = [&keys](std::string_view key, const auto&) { keys.emplace_back(key); };
+  visit_fields(plan, collect);
+  visit_shape(shape, collect);
+  const auto page = read_text_file(shipped("docs/megatron.md"));
+  ASSERT_TRUE(page);
+  std::map<std::string_view, int> names;
+  for (const Argument& argument : arguments()) {
+    EXPECT_EQ(++names[argument.name], 1) << argument.name;
+    if (argument.key.empty()) continue;
+    EXPECT_THAT(keys, testing::Contains(std::string(argument.key)));
+    EXPECT_NE(page->find("`" + std::string(argument.name) + "`"), std::string::npos) << argument.name;
+  }
+}
+
+// A script with pieces cut out and symbols changed is read or refused, never more.
+RC_GTEST_PROP(Megatron, MutilatedScriptsAreReadOrRefused, ()) {
+  static const std::string whole = read_text_file(shipped("tests/golden/inputs/megatron/deepseek-v3.sh")).value();
+  std::string script = whole;
+  const int changes = *rc::gen::inRange(1, 12);
+  for (int i = 0; i < changes; ++i) {
+    const auto place = static_cast<std::size_t>(*rc::gen::inRange(0, static_cast<int>(script.size()) - 1));
+    const std::string put =
+        *rc::gen::elementOf(std::vector<std::string>{"", "\"", "-", "0", "99999999999", "$", "(", "*"});
+    script.replace(place, static_cast<std::size_t>(*rc::gen::inRange(0, 12)), put);
+  }
+  const auto read = import_script(script, "s.sh", {.definitions = {{"NNODES", "128"}}, .config = "m.json"});
+  if (!read) {
+    RC_ASSERT(!read.error().message.empty());
+    return;
+  }
+  RC_ASSERT(read->config.has_value());
+  RC_ASSERT(shape_of(read->config->json, "m.json", {}).has_value());
+}
+
+TEST(Megatron, OptionsAddToTheScript) {
+  const std::string script =
+      "python pretrain_gpt.py --num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 8 "
+      "--micro-batch-size 1\n"
+      "# plumbline: cluster.topology = \"host\"\n";
+  ImportOptions options;
+  options.more_arguments = "--vocab-size 256 --num-layers=6 --global-batch-size 16";
+  options.overrides = {"cluster.gpus=8"};
+  options.config = "m.json";
+  const auto read = import_script(script, "s.sh", options);
+  ASSERT_TRUE(read) << to_string(read.error());
+  EXPECT_EQ(read->shape.layers, 6) << "the last one given holds";
+  EXPECT_EQ(read->shape.vocabulary, 256);
+  EXPECT_EQ(read->plan.cluster.gpus, 8);
+  EXPECT_EQ(read->plan.batch.global_batch_size, 16);
+  EXPECT_EQ(read->plan.cluster.topology, "host");
+  options.topology = "mi300x";
+  EXPECT_EQ(import_script(script, "s.sh", options)->plan.cluster.topology, "mi300x") << "over the comment";
+}
+
+TEST(Megatron, SilentArgumentsTakeMegatronsDefaults) {
+  const auto read = import_script(
+      "torchrun --nproc_per_node 8 --nnodes 8 pretrain_gpt.py --num-layers 4 --hidden-size 4096 --num-attention-heads "
+      "4 "
+      "--vocab-size 50257 --seq-length 8 --micro-batch-size 2 --tensor-model-parallel-size 8 --swiglu --num-experts 4 "
+      "--overlap-grad-reduce --bf16 --normalization RMSNorm\n",
+      "s.sh", {.config = "m.json"});
+  ASSERT_TRUE(read) << to_string(read.error());
+  EXPECT_EQ(read->plan.batch.global_batch_size, 16);   // 64 GPUs / 8 = 8 replicas, 2 sequences each
+  EXPECT_EQ(read->plan.parallelism.expert_tensor, 8);  // the tensor degree
+  EXPECT_EQ(read->shape.vocabulary, 51200);            // up to a multiple of 128 * 8 = 1024: 50 of them
+  EXPECT_EQ(read->shape.ffn(), 10880);                 // 4096 * 8 / 3 = 10922, down to a multiple of 64: 170 of them
+  EXPECT_EQ(read->plan.overlap.gradient_bucket_bytes, 160e6);  // 40 million parameters in fp32
+  EXPECT_TRUE(read->plan.overlap.gradient_reduce);
+  EXPECT_EQ(read->plan.precision.gradients, Precision::fp32);
+  ASSERT_TRUE(read->config);
+  EXPECT_EQ(read->config->model_type, "mixtral");
+}
+
+struct Refusal {
+  std::string arguments, key, text;
+  int line;
+};
+
+TEST(Megatron, WrongScriptsAreRefusedWithTheirLine) {
+  const std::string base =
+      "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 4 --hidden-size 64 --num-attention-heads 4 "
+      "--vocab-size 128 \\\n ";
+  const std::vector<Refusal> refusals = {
+      {"--micro-batch-size 1 --seq-length $LENGTH", "--seq-length", "--define", 2},
+      {"--micro-batch-size 1", "--seq-length", "--args", 0},
+      {"--micro-batch-size 0 --seq-length 8", "--micro-batch-size", "above 0", 2},
+      {"--micro-batch-size 1 --seq-length 8 --pipeline-model-parallel-size 0", "parallelism.pipeline", "at least 1", 2},
+      {"--micro-batch-size 1 --seq-length 8 --swiglu yes", "--swiglu", "takes no value", 2},
+      {"--micro-batch-size 1 --seq-length 8 --train-iters $ITERS", "--train-iters", "$ITERS", 2},
+      {"--micro-batch-size 1 --seq-length 8\n# plumbline: schedule.knd = \"gpipe\"", "schedule.knd", "schedule.kind",
+       3},
+  };
+  for (const Refusal& wanted : refusals) {
+    const auto read = import_script(base + wanted.arguments + "\n", "s.sh", {.config = "m.json"});
+    ASSERT_FALSE(read) << wanted.arguments;
+    tests::expect_error(read.error(), ErrorKind::input, "s.sh", wanted.line, wanted.key, wanted.text);
+  }
+  EXPECT_FALSE(import_script("echo hello\n", "s.sh", {}));
+}
+
+}  // namespace
+}  // namespace plumbline::model::megatron

@@ -1,0 +1,92 @@
+// Activations of a GPT-3 layer in 16 bit, from the lifetimes of the graph's tensors, against the closed forms of
+// arXiv 2205.05198 (Korthikanti et al.), section 4.1 and table 2 with tensor parallelism 1.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "model/activations.h"
+#include "model/layers/blocks.h"
+#include "tests/support/inputs.h"
+
+namespace plumbline::model {
+namespace {
+
+constexpr double s = 2048, b = 2, h = 12288, a = 96;
+
+LayerContext gpt3(bool fused, const RecomputePolicy& recompute) {
+  LayerContext context;
+  context.architecture = load_architecture(tests::shipped("examples/models/gpt3-175b.json")).value();
+  context.gemm = Precision::fp16;
+  context.tokens = static_cast<std::int64_t>(s * b);
+  context.sequence_length = static_cast<std::int64_t>(s);
+  context.fused_attention = fused;
+  context.recompute = recompute;
+  return context;
+}
+
+StepProgram one_layer(const LayerContext& context) {
+  StepProgram program;
+  program.blocks = {make_block(BlockKind::dense_layer, context)};
+  program.stage_kinds = {{{0}}};
+  return program;
+}
+
+double held_bytes(const LayerContext& context) {
+  return stage_activations(one_layer(context), 0).forward_bytes.value();
+}
+
+// Eq. 2: 34 sbh and 5 a s^2 b. Attention 11 sbh: the input of the query, key and value product 2, q and k 4, v 2, the
+// input of the output product 2, the dropout mask 1. MLP 19: inputs of its two products 2 + 8, of GELU 8, the mask 1.
+// The inputs of the two norms 4. Over scores: softmax 2, mask 1, dropout's output 2, each a s^2 b.
+// Our layer norm finds mean and deviation again from its input, as the paper neglects them (2 sb of each norm).
+TEST(Activations, OfALayerWithoutRecomputation) {
+  const double expected = s * b * h * (34 + 5 * a * s / h);
+  EXPECT_DOUBLE_EQ(held_bytes(gpt3(false, {})), expected);
+}
+
+// Section 5, selective recomputation: the scores go, 34 sbh stay.
+TEST(Activations, OfALayerWithSelectiveRecomputation) {
+  EXPECT_DOUBLE_EQ(held_bytes(gpt3(false, {RecomputeGroup::core_attention})), s * b * h * 34);
+}
+
+// A fused kernel draws its dropout again and keeps a FP32 log-sum-exp of every query and head: 4 a s b in place of
+// 5 a s^2 b, which is 34 sbh + 0.1 %.
+TEST(Activations, OfALayerWithFusedAttention) {
+  const double held = held_bytes(gpt3(true, {}));
+  EXPECT_DOUBLE_EQ(held, s * b * h * (34 + 4 * a / h));
+  EXPECT_NEAR(held, s * b * h * 34, 0.05 * s * b * h * 34);
+}
+
+// Full recomputation, table 2: the layer's input alone, 2 sbh. It is the output of the block before, so that a graph
+// that recomputes everything leaves nothing but its input.
+TEST(Activations, OfALayerWithFullRecomputation) {
+  using enum RecomputeGroup;
+  const RecomputePolicy everything = {rmsnorm, mla_up_projection, swiglu, core_attention, mlp, moe, other};
+  for (const bool fused : {true, false}) EXPECT_DOUBLE_EQ(held_bytes(gpt3(fused, everything)), 2 * s * b * h);
+}
+
+// What every tensor that is kept takes, in units of sbh.
+TEST(Activations, OfALayerAreThoseThatThePaperNames) {
+  const StepProgram program = one_layer(gpt3(false, {RecomputeGroup::core_attention}));
+  std::map<std::string, double> held;
+  for (const auto& [block, id] : stage_activations(program, 0).forward)
+    held[program.blocks[0].tensor(id).name] = program.blocks[0].tensor(id).bytes().value() / (s * b * h);
+  const std::map<std::string, double> expected = {{"layer_in", 2},
+                                                  {"attention_norm_out", 2},
+                                                  {"split_qkv_0", 2},
+                                                  {"split_qkv_1", 2},
+                                                  {"split_qkv_2", 2},
+                                                  {"weighted_values", 2},
+                                                  {"residual_dropout_mask", 1},
+                                                  {"attention_residual", 2},
+                                                  {"mlp_norm_out", 2},
+                                                  {"up_out", 8},
+                                                  {"gelu_out", 8},
+                                                  {"mlp_dropout_mask", 1}};
+  EXPECT_EQ(held, expected);
+}
+
+}  // namespace
+}  // namespace plumbline::model

@@ -1,0 +1,148 @@
+// Launch scripts as text: which words their commands have, and on which lines they were written.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "model/megatron/arithmetic.h"
+#include "model/megatron/launch.h"
+#include "model/megatron/model_shape.h"
+#include "model/megatron/shell.h"
+#include "model/megatron/stages.h"
+
+namespace plumbline::model::megatron {
+namespace {
+
+using testing::ElementsAre;
+
+std::vector<std::string> words_of(const Command& command) {
+  std::vector<std::string> words;
+  for (const Word& word : command) words.push_back(word.text);
+  return words;
+}
+
+// The words of the last command.
+std::vector<std::string> last(const std::string& script, const Definitions& definitions = {}) {
+  const auto read = read_script(script, "s.sh", definitions);
+  if (!read) return {to_string(read.error())};
+  return read->commands.empty() ? std::vector<std::string>() : words_of(read->commands.back());
+}
+
+TEST(MegatronScript, VariablesAndQuotes) {
+  EXPECT_THAT(last("TP=8\nrun --tp $TP --pp=${TP} '$TP' \"a $TP\""),
+              ElementsAre("run", "--tp", "8", "--pp=8", "$TP", "a 8"));
+  EXPECT_THAT(last("A=\"-x 1 \\\n  -y 2\"\nrun $A \"$A\""), ElementsAre("run", "-x", "1", "-y", "2", "-x 1   -y 2"));
+  EXPECT_THAT(last("run ${N:-4} ${M:=\"5\"} ${N:+no} ${TP-2}", {{"TP", "8"}}), ElementsAre("run", "4", "5", "8"));
+  EXPECT_THAT(last("export A=1 B=2; C=3 run $A$B$C"), ElementsAre("run", "123"));
+  EXPECT_THAT(last("TP=4\nrun $TP", {{"TP", "8"}}), ElementsAre("run", "8")) << "what comes from outside holds";
+}
+
+TEST(MegatronScript, Arrays) {
+  EXPECT_THAT(last("A=(\n  --x 1 # why\n  --y '2 3'\n)\nrun \"${A[@]}\""),
+              ElementsAre("run", "--x", "1", "--y", "2 3"));
+  EXPECT_THAT(last("A=(--x)\nA+=(--y)\nrun ${A[@]} ${A[1]}"), ElementsAre("run", "--x", "--y", "--y"));
+  EXPECT_THAT(last("A=\"-x\"\nA+=\" -y\"\nrun $A"), ElementsAre("run", "-x", "-y"));
+  EXPECT_THAT(last("declare -a A=(1 2)\nrun ${A[@]}"), ElementsAre("run", "1", "2"));
+  EXPECT_THAT(last("--x 1"), ElementsAre("--x", "1"));
+  EXPECT_THAT(last("A=()\nrun \"${A[@]}\" \"$@\" end"), ElementsAre("run", "end"));
+}
+
+TEST(MegatronScript, ArithmeticAndWhatOnlyAShellKnows) {
+  EXPECT_THAT(last("A=8\nrun $((A * 4 / (1 + 1))) $(( $A + -1 ))"), ElementsAre("run", "16", "7"));
+  EXPECT_THAT(last("B=$((A * 4))\nrun $B $(hostname -s) $RANK"),
+              ElementsAre("run", "$((A * 4))", "$(hostname -s)", "$RANK"));
+  EXPECT_EQ(arithmetic("9223372036854775807 + 1", [](std::string_view) { return std::nullopt; }), std::nullopt);
+  EXPECT_EQ(arithmetic("1 / 0", [](std::string_view) { return std::nullopt; }), std::nullopt);
+}
+
+TEST(MegatronScript, CommandsWithinCommands) {
+  EXPECT_THAT(last("C=\"python a.py --x 1\"\nsrun -N 4 sh -c \"cd /x && $C\""),
+              ElementsAre("srun", "-N", "4", "sh", "-c", "python", "a.py", "--x", "1"));
+  EXPECT_THAT(last("C='python a.py'\neval $C --y"), ElementsAre("python", "a.py", "--y"));
+  EXPECT_THAT(last("if [ -z $X ]; then\n  run a > log 2>&1\nfi < in"), ElementsAre("fi"));
+  EXPECT_THAT(last("run --n 2 2>&1 > log 2> err --y"), ElementsAre("run", "--n", "2", "--y"));
+  EXPECT_THAT(last("cat <<EOF > f\nrun 'x\nEOF\nrun y"), ElementsAre("run", "y"));
+}
+
+TEST(MegatronScript, WordsKnowTheirLines) {
+  const auto script = read_script("A=\"--x 1\n  --y 2\"\n\nrun \\\n  $A --z\n", "s.sh", {});
+  ASSERT_TRUE(script);
+  std::vector<int> lines;
+  for (const Word& word : script->commands.back()) lines.push_back(word.line);
+  EXPECT_THAT(lines, ElementsAre(4, 1, 1, 2, 2, 5));
+}
+
+TEST(MegatronScript, WhatIsNotClosedIsAnErrorWithItsLine) {
+  for (const char* text : {"\nrun \"a\nb", "\nrun 'a", "\nA=(1 2\n"}) {
+    const auto script = read_script(text, "s.sh", {});
+    ASSERT_FALSE(script) << text;
+    EXPECT_EQ(script.error().line, 2) << text;
+  }
+  std::string doubling = "A=xx\n";
+  for (int i = 0; i < 40; ++i) doubling += "A=$A$A\n";
+  EXPECT_FALSE(read_script(doubling, "s.sh", {}));
+}
+
+std::optional<std::int64_t> gpus(const std::string& launcher) {
+  const std::string script = launcher + " pretrain_gpt.py --num-layers 2\n";
+  const auto read = read_script(script, "s.sh", slurm_definitions(script));
+  std::vector<Note> notes;
+  const auto launch = read ? find_launch(*read, notes) : std::nullopt;
+  return launch ? launch->gpus : std::nullopt;
+}
+
+TEST(MegatronScript, GpusOfTheLauncher) {
+  EXPECT_EQ(gpus("torchrun --nproc_per_node 8 --nnodes=4"), 32);
+  EXPECT_EQ(gpus("torchrun --nproc-per-node=8 --nnodes 1:4"), 32);
+  EXPECT_EQ(gpus("python -m torch.distributed.launch --nproc_per_node 4"), 4);
+  EXPECT_EQ(gpus("srun -N4 --ntasks-per-node=8 python"), 32);
+  EXPECT_EQ(gpus("srun -N 4 torchrun --nproc_per_node 8"), 32);
+  EXPECT_EQ(gpus("mpirun -np 64 python"), 64);
+  EXPECT_EQ(gpus("#SBATCH -N 3\n#SBATCH --gres=gpu:h100:8\nsrun python"), 24);
+  EXPECT_EQ(gpus("#SBATCH --nodes=3\nsrun torchrun --nproc_per_node 8 --nnodes $SLURM_NNODES"), 24);
+  EXPECT_EQ(gpus("WORLD_SIZE=$((8*2))\npython"), 16);
+  EXPECT_EQ(gpus("torchrun --nproc_per_node 8 --nnodes $NNODES"), std::nullopt);
+}
+
+TEST(MegatronScript, Layouts) {
+  EXPECT_THAT(parse_layout("Et*2|(tt|)*3t|mL"), testing::Optional(ElementsAre(2, 2, 2, 2, 1, 0)));
+  EXPECT_THAT(parse_layout("E t , t | t L"), testing::Optional(ElementsAre(2, 1)));
+  for (const char* wrong : {"", "x", "(t", "t*", "((t)*2)*2", "t*9999999999"}) {
+    const auto counts = parse_layout(wrong);
+    EXPECT_TRUE(!counts || *counts == std::vector<std::int64_t>{0}) << wrong;
+  }
+  EXPECT_EQ(layout_text({3, 4, 2}, true), "Et*3|t*4|t*2mL");
+  // 16 ranks, 3 and 2 layers at the ends: (61 - 5) / 14 = 4 each between.
+  EXPECT_THAT(uneven_ends(61, 16, 1, 3, 2),
+              testing::Optional(ElementsAre(3, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 2)));
+  // Two virtual stages halve what each rank holds; the chunks of all ranks follow one another.
+  EXPECT_THAT(uneven_ends(14, 3, 2, 4, std::nullopt), std::nullopt) << "5 layers on a rank are no two equal chunks";
+  EXPECT_THAT(uneven_ends(12, 3, 2, 4, std::nullopt), testing::Optional(ElementsAre(2, 2, 2, 2, 2, 2)));
+}
+
+TEST(MegatronScript, LayersWithExperts) {
+  const auto deepseek = parse_expert_layers("([0]*3+[1]*58)", 61);
+  ASSERT_TRUE(deepseek);
+  EXPECT_EQ(deepseek->dense_first, 3);
+  EXPECT_EQ(parse_expert_layers("2", 61)->frequency, 2);
+  EXPECT_FALSE(parse_expert_layers("([0]*3+[1]*58)", 60)) << "a list for another number of layers";
+  EXPECT_FALSE(parse_expert_layers("[1,0,1]", 3));
+  EXPECT_FALSE(parse_expert_layers("[1]*", 1));
+  EXPECT_EQ(expert_layers_text({3, 1}, 61), "([0]*3+[1]*58)");
+  EXPECT_EQ(expert_layers_text({0, 2}, 61), "2");
+}
+
+// Any text is read to an end, with or without an error.
+RC_GTEST_PROP(MegatronScript, AnyTextIsRead, ()) {
+  const auto symbols =
+      *rc::gen::container<std::string>(rc::gen::elementOf(std::string("$(){}[]\"'`\\\n #;&|<>=+-*/@:aA1 ")));
+  const auto script = read_script(symbols, "s.sh", {{"a", "b c"}});
+  if (!script) RC_ASSERT(script.error().line >= 1);
+  parse_layout(symbols);
+  parse_expert_layers(symbols, 3);
+}
+
+}  // namespace
+}  // namespace plumbline::model::megatron

@@ -1,0 +1,68 @@
+#include "sim/memory_advice.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "model/memory.h"
+#include "tests/support/step_inputs.h"
+
+namespace plumbline::sim {
+namespace {
+
+using tests::step_inputs;
+using Settings = std::vector<std::string>;
+
+// The peak when the settings are given on the command line.
+double peak(const std::string& plan, Settings overrides) {
+  const Inputs inputs = step_inputs(plan, "h800", overrides);
+  const model::Layout layout = model::make_layout(inputs.plan, inputs.architecture).value();
+  const auto program = model::compile(inputs.plan, inputs.architecture, layout, spread_of(inputs)).value();
+  return model::memory(inputs.plan, layout, program, inputs.cluster).peak_bytes;
+}
+
+TEST(MemoryAdvice, ListsWhatFitsSmallestChangeFirst) {
+  const Settings given = {"batch.micro_batch_size=4"};
+  const Inputs inputs = step_inputs(tests::llama_plan, "h800", given);
+  const model::MemoryAdvice advice = memory_advice(inputs);
+  ASSERT_GE(advice.fitting.size(), 2u);
+  EXPECT_FALSE(advice.closest);
+  EXPECT_TRUE(std::ranges::is_sorted(advice.fitting, std::ranges::greater{}, &model::MemoryChange::peak_bytes));
+  std::vector<Settings> found;
+  for (const model::MemoryChange& change : advice.fitting) {
+    found.push_back(change.settings);
+    // Each is what the same settings predict.
+    Settings all = given;
+    all.insert(all.end(), change.settings.begin(), change.settings.end());
+    EXPECT_DOUBLE_EQ(change.peak_bytes, peak(tests::llama_plan, all));
+    EXPECT_LE(change.peak_bytes, inputs.cluster.device.memory.value());
+  }
+  EXPECT_NE(std::ranges::find(found, Settings{"batch.micro_batch_size=1"}), found.end());
+  EXPECT_NE(std::ranges::find(found, Settings{"recompute.policy=full"}), found.end());
+}
+
+TEST(MemoryAdvice, SaysWhatComesClosestWhenNothingFits) {
+  // 405 billion parameters on 8 ranks of a pipeline: parameters and gradients alone are 300 GB a rank. Twice as many
+  // stages help most, and not enough.
+  const Settings given = {"model.config=models/llama-3-405b.json", "parallelism.pipeline=8", "recompute.policy=full"};
+  Inputs inputs = step_inputs(tests::llama_plan, "h800", given);
+  const model::MemoryAdvice advice = memory_advice(inputs);
+  EXPECT_TRUE(advice.fitting.empty());
+  EXPECT_EQ(advice.tried, 3u);  // pipeline 16, and BF16 for moments and for gradients
+  ASSERT_TRUE(advice.closest);
+  EXPECT_EQ(advice.closest->settings, Settings{"parallelism.pipeline=16"});
+  EXPECT_LT(advice.closest->peak_bytes, peak(tests::llama_plan, given));
+  EXPECT_GT(advice.closest->peak_bytes, inputs.cluster.device.memory.value());
+}
+
+TEST(MemoryAdvice, AddsToTheOperatorsThatAreRecomputed) {
+  const Inputs inputs = step_inputs(tests::deepseek_plan, "h800", {"recompute.operators=[\"rmsnorm\"]"});
+  const model::MemoryAdvice advice = memory_advice(inputs);
+  const Settings expected = {"recompute.operators=[\"rmsnorm\", \"mla_up_projection\"]"};
+  EXPECT_TRUE(std::ranges::any_of(advice.fitting, [&](const auto& change) { return change.settings == expected; }));
+}
+
+}  // namespace
+}  // namespace plumbline::sim

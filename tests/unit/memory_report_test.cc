@@ -1,0 +1,100 @@
+#include "reports/memory_report.h"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+#include <string>
+
+#include "tests/support/example_result.h"
+
+namespace plumbline::reports {
+namespace {
+
+// Parameters 20, gradients 20, optimizer 10, reserve 10 GB, and three ops with 0, 30 and 10 GB of activations; 1 GB of
+// temporary tensors at the second.
+model::RankLevels three_ops() {
+  model::RankLevels levels;
+  levels.rank.parameters_bytes = levels.rank.gradients_bytes = 20e9;
+  levels.rank.optimizer_bytes = levels.rank.reserve_bytes = 10e9;
+  for (const double activations : {0.0, 30e9, 10e9}) {
+    model::MemoryLevel level{"x of y in F of micro-batch 0", "F"};
+    level.activations_bytes = activations;
+    level.temporary_bytes = activations == 30e9 ? 1e9 : 0;
+    level.total_bytes = 60e9 + activations + level.temporary_bytes;
+    levels.ops.push_back(level);
+  }
+  levels.fullest = 1;
+  levels.rank.peak_bytes = 91e9;
+  return levels;
+}
+
+std::string line_with(const std::string& text, const std::string& start) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with(start)) return line;
+  return "";
+}
+
+TEST(MemoryPlot, StacksWhatStaysBelowWhatComesAndGoes) {
+  // 18 rows of 5 GB up to the capacity of 90 GB, each op a third of 88 columns; the letter is that at the row's middle.
+  model::RankLevels levels = three_ops();
+  levels.rank.peak_bytes = 89e9;
+  levels.ops[1].activations_bytes = 28e9;
+  const std::string text = memory_plot(levels, 90e9);
+  EXPECT_EQ(line_with(text, "   0.0 |"), "   0.0 |" + std::string(87, 'p'));
+  EXPECT_EQ(line_with(text, "  30.0 |"), "  30.0 |" + std::string(87, 'g'));
+  EXPECT_EQ(line_with(text, "  45.0 |"), "  45.0 |" + std::string(87, 'o'));
+  // At 62.5 GB the first op holds nothing, the others activations; at 77.5 only the second does.
+  EXPECT_EQ(line_with(text, "  60.0 |"), "  60.0 |" + std::string(29, ' ') + std::string(58, 'a'));
+  EXPECT_EQ(line_with(text, "  75.0 |"), "  75.0 |" + std::string(29, ' ') + std::string(29, 'a'));
+  EXPECT_EQ(line_with(text, "  90.0 +"), "  90.0 +" + std::string(87, '-'));
+  EXPECT_NE(text.find("op 0"), std::string::npos);
+  EXPECT_NE(text.find("op 2"), std::string::npos);
+}
+
+TEST(MemoryPlot, ShowsWhatIsAboveTheCapacity) {
+  // Rows of 91 / 18 GB; the line of the capacity of 70 GB crosses the second op.
+  const std::string text = memory_plot(three_ops(), 70e9);
+  EXPECT_EQ(line_with(text, "  70.0 +"),
+            "  70.0 +" + std::string(29, '-') + std::string(29, 'a') + std::string(29, '-'));
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100u) << line;
+}
+
+TEST(MemoryPlot, NothingWithoutOps) { EXPECT_EQ(memory_plot({}, 80e9), ""); }
+
+TEST(MemoryAdviceText, ListsChangesOrTheClosest) {
+  model::MemoryAdvice advice;
+  advice.tried = 7;
+  advice.fitting.push_back({{"a.b=1", "c.d=2"}, 79e9, "x"});
+  std::string text = memory_advice(advice, 80e9);
+  EXPECT_NE(text.find("a.b=1, c.d=2  79.0\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("1 of the 7 changes"), std::string::npos) << text;
+  advice.fitting.clear();
+  advice.closest = model::MemoryChange{{"e.f=3"}, 81e9, "x"};
+  text = memory_advice(advice, 80e9);
+  EXPECT_NE(text.find("None of the 7 changes"), std::string::npos) << text;
+  EXPECT_NE(text.find("Closest: e.f=3, which needs 81.0 GB of 80.0 GB."), std::string::npos) << text;
+}
+
+TEST(MemoryChart, HasAPointForEveryOpAndMarksThePeak) {
+  const LineChart chart = memory_chart(three_ops(), 80e9, "llama");
+  ASSERT_EQ(chart.panels.size(), 2u);
+  for (const LineChart::Panel& panel : chart.panels)
+    for (const LineChart::Series& series : panel.series) EXPECT_EQ(series.points.size(), 3u) << series.name;
+  EXPECT_EQ(chart.panels[0].series[0].points[1].y, 91.0);
+  ASSERT_EQ(chart.marks.size(), 1u);
+  EXPECT_EQ(chart.marks[0].x, 1);
+  EXPECT_EQ(chart.marks[0].y, 91);
+}
+
+TEST(MemorySummary, PartsAddUpToThePeakOfEachRank) {
+  const model::Memory memory = support::example_result().memory;
+  const std::string text = memory_summary(memory);
+  // 12 + 20 + 6 + 17 + 2 + 1 GB of 84.94.
+  EXPECT_NE(text.find("12.0   20.0     6.0    17.0    2.0    1.0      0.0  58.0  26.9"), std::string::npos) << text;
+  EXPECT_NE(text.find("on rank 0 at output of head"), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace plumbline::reports

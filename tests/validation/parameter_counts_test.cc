@@ -1,0 +1,156 @@
+// Parameters of the shipped models against what was published about their weights.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "model/metrics.h"
+#include "tests/support/inputs.h"
+
+namespace plumbline::model {
+namespace {
+
+struct PublishedCount {
+  const char* model;
+  double parameters;  // exact
+  const char* source;
+};
+
+// Published exactly: the index of the safetensors weights on Hugging Face states metadata.total_size, two bytes a
+// parameter in BF16 or FP16; or the count itself is on the model card. Each also follows from the dimensions, with
+// H hidden, L layers, V vocabulary, I intermediate, h heads, k key-value heads, d head, E experts, F their width:
+//   Llama, Mistral     2VH + H + L ((h + 2k)dH + hdH + 3HI + 2H)
+//   Mixtral            2VH + H + L ((h + 2k)dH + hdH + E (3HI + H) + 2H)
+//   Qwen2              2VH + H + L ((h + 2k)d(H + 1) + hdH + 3HI + 2H)
+//   Qwen2 MoE          its MLP: E (3HF + H) + 3HI' + H with I' of the shared expert and the last H its gate
+//   Qwen3              2VH + H + L ((h + 2k)dH + hdH + 2d + 3HI + 2H), or E (3HF + H) in place of 3HI
+//   GPT-2              (V + P)H + 2H + L (12HH + 13H), P positions
+//   GPT-NeoX           2VH + 2H + L (12HH + 13H)
+//   MPT                VH + H + L (12HH + 2H)
+//   DeepSeek-V2-Lite   2VH + H + L (attention + 2H) + 3HI + (L - 1) ((E + 2) 3HF + EH),
+//                      attention = Hh(dn + dr) + H(c + dr) + c + ch(dn + dv) + h dv H
+const PublishedCount counts[] = {
+    {"llama-2-7b", 6738415616, "meta-llama/Llama-2-7b-hf: 13,476,831,232 bytes"},
+    // 2*32000*8192 + 8192 + 80 * (80*128*8192 + 8192*8192 + 3*8192*28672 + 2*8192)
+    {"llama-2-70b", 68976648192, "by the dimensions of arXiv 2307.09288; the card of Llama-2-70b-hf says 69B"},
+    {"llama-3-8b", 8030261248, "meta-llama/Meta-Llama-3-8B: 16,060,522,496 bytes"},
+    {"llama-3-70b", 70553706496, "meta-llama/Meta-Llama-3-70B: 141,107,412,992 bytes"},
+    {"mistral-7b", 7241732096, "mistralai/Mistral-7B-v0.1: 14,483,464,192 bytes"},
+    {"mixtral-8x7b", 46702792704, "mistralai/Mixtral-8x7B-v0.1: 93,405,585,408 bytes"},
+    {"mixtral-8x22b", 140620634112, "mistralai/Mixtral-8x22B-v0.1: 281,241,268,224 bytes"},
+    {"qwen2-7b", 7615616512, "Qwen/Qwen2-7B: 15,231,233,024 bytes"},
+    {"qwen2.5-72b", 72706203648, "Qwen/Qwen2.5-72B: 145,412,407,296 bytes"},
+    {"qwen2-57b-a14b", 57408658944, "Qwen/Qwen2-57B-A14B: safetensors total 57,408,658,944"},
+    {"qwen3-8b", 8190735360, "Qwen/Qwen3-8B: 16,381,470,720 bytes"},
+    {"qwen3-32b", 32762123264, "Qwen/Qwen3-32B: 65,524,246,528 bytes"},
+    {"qwen3-30b-a3b", 30532122624, "Qwen/Qwen3-30B-A3B: 61,064,245,248 bytes"},
+    {"qwen3-235b-a22b", 235093634560, "Qwen/Qwen3-235B-A22B: 470,187,269,120 bytes"},
+    // (50257 + 1024)*1600 + 2*1600 + 48*(12*1600^2 + 13*1600)
+    {"gpt2-xl", 1557611200, "by the dimensions of the GPT-2 report, table 2, which rounds to 1542M"},
+    // (50257 + 2048)*12288 + 2*12288 + 96*(12*12288^2 + 13*12288)
+    {"gpt3-175b", 174604259328, "by the dimensions of arXiv 2005.14165, table 2.1: 175.0B"},
+    {"gpt-neox-20b", 20554567680, "model card of EleutherAI/gpt-neox-20b: 20,554,567,680"},
+    {"mpt-7b", 6649286656, "mosaicml/mpt-7b: 13,298,573,312 bytes"},
+    {"deepseek-v2-lite", 15706484224, "deepseek-ai/DeepSeek-V2-Lite: 31,412,968,448 bytes"},
+};
+
+Architecture architecture(const std::string& name) {
+  return load_architecture(tests::shipped("examples/models/" + name + ".json")).value();
+}
+
+std::string test_name(std::string name) {
+  for (char& c : name)
+    if (c == '-' || c == '.') c = '_';
+  return name;
+}
+
+class ParameterCount : public testing::TestWithParam<PublishedCount> {};
+
+TEST_P(ParameterCount, IsThePublishedOne) {
+  EXPECT_EQ(model_metrics(architecture(GetParam().model), 1024).parameters, GetParam().parameters) << GetParam().source;
+}
+
+INSTANTIATE_TEST_SUITE_P(Published, ParameterCount, testing::ValuesIn(counts),
+                         [](const auto& parameter) { return test_name(parameter.param.model); });
+
+// Billions of parameters that a token uses, as published. Mistral and Qwen count the whole embedding table,
+// DeepSeek does not; ours counts the one row that is read.
+struct PublishedActive {
+  const char* model;
+  double billions;
+  double rounding;  // half of the last digit that is published
+  bool whole_table;
+  const char* source;
+};
+const PublishedActive active[] = {
+    {"mixtral-8x7b", 12.9, 0.05, true, "mistral.ai, Mixtral of experts: 12.9B of 46.7B"},
+    {"mixtral-8x22b", 39, 0.5, true, "mistral.ai, Cheaper, Better, Faster, Stronger: 39B of 141B"},
+    {"qwen2-57b-a14b", 14, 0.5, true, "arXiv 2407.10671, table 1: 14B of 57B"},
+    // 3.353 B by the dimensions: the card cuts the second digit off.
+    {"qwen3-30b-a3b", 3.3, 0.06, true, "model card of Qwen/Qwen3-30B-A3B: 3.3B of 30.5B"},
+    {"qwen3-235b-a22b", 22, 0.5, true, "model card of Qwen/Qwen3-235B-A22B: 22B of 235B"},
+    {"deepseek-v2-lite", 2.4, 0.06, false, "arXiv 2405.04434, appendix B: 2.4B of 15.7B"},
+};
+
+class ActiveParameters : public testing::TestWithParam<PublishedActive> {};
+
+TEST_P(ActiveParameters, AreThePublishedOnes) {
+  const Architecture model = architecture(GetParam().model);
+  const double rest_of_table = static_cast<double>((model.vocabulary - 1) * model.hidden_size);
+  const double counted = model_metrics(model, 1024).active_parameters + (GetParam().whole_table ? rest_of_table : 0);
+  EXPECT_NEAR(counted / 1e9, GetParam().billions, GetParam().rounding) << GetParam().source;
+}
+
+INSTANTIATE_TEST_SUITE_P(Published, ActiveParameters, testing::ValuesIn(active),
+                         [](const auto& parameter) { return test_name(parameter.param.model); });
+
+TEST(EmbeddingParameters, AreWhatQwenLeavesOutOfItsNonEmbeddingCount) {
+  // Model cards: Qwen2.5-72B 72.7B, 70.0B without embeddings; Qwen3-8B 8.2B and 6.95B; Qwen3-30B-A3B 30.5B and 29.9B.
+  const auto without = [](const char* name) {
+    const ModelMetrics metrics = model_metrics(architecture(name), 1024);
+    return (metrics.parameters - metrics.embedding_parameters) / 1e9;
+  };
+  EXPECT_NEAR(without("qwen2.5-72b"), 70.0, 0.25);  // 70.21 by the dimensions
+  EXPECT_NEAR(without("qwen3-8b"), 6.95, 0.005);
+  EXPECT_NEAR(without("qwen3-30b-a3b"), 29.9, 0.05);
+}
+
+// arXiv 2205.05198, appendix A, eq. 7: 72 B L s h^2 (1 + s / 6h + v / 12 h L) FLOPs of a step, attention not causal.
+TEST(Gpt3, TrainingFlopsPerTokenAreThoseOfTheMegatronPapers) {
+  const double h = 12288, layers = 96, s = 2048, v = 50257;
+  const double expected = 72 * layers * h * h * (1 + s / (6 * h) + v / (12 * h * layers));
+  const ModelMetrics metrics = model_metrics(architecture("gpt3-175b"), 2048);
+  EXPECT_DOUBLE_EQ(metrics.flops_per_token, expected);
+  // Causal attention is half of the s / 6h term: 72 L h^2 * s / 12h = 6 L s h less.
+  EXPECT_DOUBLE_EQ(metrics.flops_per_token_causal, expected - 6 * layers * s * h);
+}
+
+// arXiv 2307.09288 and 2407.21783 give 6 N D: 3.8e25 FLOPs for 405 B parameters and 15.6e12 tokens. Attention over
+// 8192 tokens, which that leaves out, adds 12 L s H / 2 causally: 0.101e12 a token.
+TEST(Llama3, TrainingFlopsOf405B) {
+  const ModelMetrics metrics = model_metrics(architecture("llama-3-405b"), 8192);
+  const double attention = 6.0 * 126 * 8192 * 16384;
+  EXPECT_NEAR(metrics.flops_per_token_causal - attention, 3.8e25 / 15.6e12, 0.05e25 / 15.6e12);
+}
+
+// A window bounds what attention costs however long the sequence is.
+TEST(Mistral, AttentionFlopsFollowTheWindow) {
+  const Architecture model = architecture("mistral-7b");
+  Architecture all = model;
+  all.window = {};
+  // Per layer forward 2 (dk + dv) h = 4 * 4096 a key; three passes; 32 layers.
+  const double per_key = 3.0 * 32 * 4 * 4096;
+  const double without_attention = model_metrics(all, 1).flops_per_token - per_key;
+  const auto keys = [&](const Architecture& a, std::int64_t sequence, bool causal) {
+    const ModelMetrics metrics = model_metrics(a, sequence);
+    return ((causal ? metrics.flops_per_token_causal : metrics.flops_per_token) - without_attention) / per_key;
+  };
+  EXPECT_DOUBLE_EQ(keys(model, 4096, false), 4096);  // the window does not bind
+  EXPECT_DOUBLE_EQ(keys(model, 4096, true), 2048);
+  EXPECT_DOUBLE_EQ(keys(all, 32768, true), 16384);
+  // Of 32768 queries the first 4096 see half a window on average, the others all of it: 4096 - 4096 / 16.
+  EXPECT_DOUBLE_EQ(keys(model, 32768, true), 3840);
+  EXPECT_DOUBLE_EQ(keys(model, 32768, false), 4096);
+}
+
+}  // namespace
+}  // namespace plumbline::model
