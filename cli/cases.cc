@@ -6,6 +6,7 @@
 
 #include "calibrate/figure_value.h"
 #include "cli/data.h"
+#include "cli/inputs.h"
 
 namespace plumbline::cli {
 
@@ -31,11 +32,23 @@ model::Result<std::vector<calibrate::ValidationCase>> shipped_cases() {
   if (!files) return tl::unexpected(files.error());
   std::vector<calibrate::ValidationCase> cases;
   for (const std::string& file : *files) {
+    if (calibrate::is_step_case(file)) continue;
     auto loaded = read_case(file);
     if (!loaded) return tl::unexpected(loaded.error());
     cases.push_back(std::move(*loaded));
   }
   return cases;
+}
+
+model::Result<calibrate::StepComparison> compare_case_steps(const std::string& path) {
+  const auto definition = calibrate::load_step_case(path);
+  if (!definition) return tl::unexpected(definition.error());
+  const auto table = measurement_of_case(path, definition->table);
+  if (!table) return tl::unexpected(table.error());
+  const auto steps = calibrate::read_published_steps(*table);
+  if (!steps) return tl::unexpected(steps.error());
+  const auto inputs = [](const model::Plan& plan, const std::string& profile) { return inputs_of_plan(plan, profile); };
+  return calibrate::compare_steps(*definition, *steps, inputs, sim::Fidelity::step);
 }
 
 std::vector<reports::Comparison> comparisons(const std::vector<calibrate::ValidationCase>& cases,

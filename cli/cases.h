@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "calibrate/step_comparison.h"
 #include "calibrate/validation_case.h"
 #include "model/error.h"
 #include "model/result.h"
@@ -14,8 +15,11 @@ namespace plumbline::cli {
 // One case with the measurements that it names: files beside it, or shipped ones.
 model::Result<calibrate::ValidationCase> read_case(const std::string& path);
 
-// Every case of the shipped data, ordered by file name.
+// Every case about figures of the shipped data, ordered by file name.
 model::Result<std::vector<calibrate::ValidationCase>> shipped_cases();
+
+// A case over published training steps (calibrate/step_case.h) with all rows of its table predicted.
+model::Result<calibrate::StepComparison> compare_case_steps(const std::string& path);
 
 // The figures of the cases whose plan has the name of `plan_file` (without folder and extension), in
 // order; those that the result does not have are left out.

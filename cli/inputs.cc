@@ -31,15 +31,19 @@ model::Result<sim::Inputs> load_inputs(const std::string& plan_name, const std::
   if (!plan_path) return tl::unexpected(plan_path.error());
   const model::Result<model::Plan> plan = model::load_plan(*plan_path, overrides);
   if (!plan) return tl::unexpected(plan.error());
-  const model::Result<std::string> config = resolve_model(plan->file, plan->model.config);
+  return inputs_of_plan(*plan, profile_name);
+}
+
+model::Result<sim::Inputs> inputs_of_plan(const model::Plan& plan, const std::optional<std::string>& profile_name) {
+  const model::Result<std::string> config = resolve_model(plan.file, plan.model.config);
   if (!config) return tl::unexpected(config.error());
-  const model::Result<model::Architecture> architecture = model::load_architecture_of(*plan, *config);
+  const model::Result<model::Architecture> architecture = model::load_architecture_of(plan, *config);
   if (!architecture) return tl::unexpected(architecture.error());
-  const model::Result<topologies::Topology> topology = topology_of(*plan);
+  const model::Result<topologies::Topology> topology = topology_of(plan);
   if (!topology) return tl::unexpected(topology.error());
-  const model::Result<model::Profile> profile = profile_of(*plan, topology->cluster, profile_name);
+  const model::Result<model::Profile> profile = profile_of(plan, topology->cluster, profile_name);
   if (!profile) return tl::unexpected(profile.error());
-  return sim::Inputs{*plan, *architecture, topology->cluster, *profile, nullptr, topology->fabric};
+  return sim::Inputs{plan, *architecture, topology->cluster, *profile, nullptr, topology->fabric};
 }
 
 }  // namespace plumbline::cli

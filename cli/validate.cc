@@ -9,6 +9,8 @@
 
 #include "calibrate/chunk_summary.h"
 #include "calibrate/figure_value.h"
+#include "calibrate/step_case.h"
+#include "calibrate/step_comparison.h"
 #include "cli/cases.h"
 #include "cli/data.h"
 #include "cli/inputs.h"
@@ -93,41 +95,60 @@ model::Result<EvaluatedCase> run_case(Runs& runs, const calibrate::ValidationCas
   return evaluate(definition, predictions, naive);
 }
 
-model::Result<std::vector<calibrate::ValidationCase>> wanted_cases(const std::vector<std::string>& names) {
-  if (names.empty()) return shipped_cases();
-  std::vector<calibrate::ValidationCase> cases;
+model::Result<std::vector<std::string>> wanted_files(const std::vector<std::string>& names) {
+  if (names.empty()) return shipped_case_files();
+  std::vector<std::string> files;
   for (const std::string& name : names) {
-    const auto path = resolve_case(name);
+    auto path = resolve_case(name);
     if (!path) return tl::unexpected(path.error());
-    auto loaded = read_case(*path);
-    if (!loaded) return tl::unexpected(loaded.error());
-    cases.push_back(std::move(*loaded));
+    files.push_back(std::move(*path));
   }
-  return cases;
+  return files;
+}
+
+struct Outcome {
+  std::vector<EvaluatedCase> figures;
+  std::vector<calibrate::StepComparison> steps;
+};
+
+model::Result<Outcome> run_files(const std::vector<std::string>& files) {
+  Runs runs;
+  Outcome outcome;
+  for (const std::string& file : files) {
+    if (calibrate::is_step_case(file)) {
+      auto compared = compare_case_steps(file);
+      if (!compared) return tl::unexpected(compared.error());
+      outcome.steps.push_back(std::move(*compared));
+      continue;
+    }
+    const auto definition = read_case(file);
+    if (!definition) return tl::unexpected(definition.error());
+    auto evaluated = run_case(runs, *definition);
+    if (!evaluated) return tl::unexpected(evaluated.error());
+    outcome.figures.push_back(std::move(*evaluated));
+  }
+  return outcome;
 }
 
 int run(const Arguments& arguments) {
-  const auto cases = wanted_cases(arguments.cases);
-  if (!cases) return report(cases.error());
-  Runs runs;
-  std::vector<EvaluatedCase> evaluated;
-  for (const calibrate::ValidationCase& definition : *cases) {
-    auto outcome = run_case(runs, definition);
-    if (!outcome) return report(outcome.error());
-    evaluated.push_back(std::move(*outcome));
-  }
+  const auto files = wanted_files(arguments.cases);
+  if (!files) return report(files.error());
+  const auto outcome = run_files(*files);
+  if (!outcome) return report(outcome.error());
   if (!arguments.json.empty()) {
-    if (const auto written = write_output(arguments.json, validation_json(evaluated)); !written)
+    if (const auto written = write_output(arguments.json, validation_json(outcome->figures, outcome->steps)); !written)
       return report(written.error());
   }
   int exit_code = 0;
-  for (const EvaluatedCase& outcome : evaluated) {
-    const bool first = &outcome == &evaluated.front();
-    if (arguments.json != "-") fmt::print("{}{}", first ? "" : "\n", validation_table(outcome));
-    if (outcome.holds()) continue;
+  bool first = true;
+  const auto show = [&](const std::string& name, bool holds, const std::string& table) {
+    if (arguments.json != "-") fmt::print("{}{}", std::exchange(first, false) ? "" : "\n", table);
+    if (holds) return;
     exit_code = tolerance_exit;
-    fmt::print(stderr, "plumbline: tolerance exceeded: {}\n", outcome.definition.name);
-  }
+    fmt::print(stderr, "plumbline: tolerance exceeded: {}\n", name);
+  };
+  for (const EvaluatedCase& row : outcome->figures) show(row.definition.name, row.holds(), validation_table(row));
+  for (const calibrate::StepComparison& row : outcome->steps) show(row.definition.name, row.holds(), step_table(row));
   return exit_code;
 }
 
@@ -144,6 +165,7 @@ CLI::App* add_validate(CLI::App& root, int& exit_code) {
       "Examples:\n"
       "  plumbline validate\n"
       "  plumbline validate deepseek-v3-2048xh800 --json -\n"
+      "  plumbline validate published-steps\n"
       "  plumbline validate my-cluster-case.toml");
   verb->callback([arguments, &exit_code] { exit_code = run(*arguments); });
   return verb;

@@ -94,6 +94,74 @@ Json case_json(const EvaluatedCase& evaluated) {
       {"aggregates", std::move(aggregates)}};
 }
 
+Json step_json(const calibrate::ComparedStep& row) {
+  const calibrate::PublishedStep& step = row.step;
+  Json memory = nullptr;
+  if (step.memory_bytes || row.peak_bytes) {
+    const bool both = step.memory_bytes && row.peak_bytes;
+    memory = {{"measured_bytes", value_of(step.memory_bytes)},
+              {"predicted_peak_bytes", value_of(row.peak_bytes)},
+              {"error_bytes", both ? Json(*row.peak_bytes - *step.memory_bytes) : Json(nullptr)},
+              {"fits", row.peak_bytes ? Json(*row.peak_bytes <= row.capacity_bytes) : Json(nullptr)}};
+  }
+  return {{"id", step.id},
+          {"set", step.set},
+          {"variant", step.variant},
+          {"model", step.model},
+          {"hardware", step.hardware},
+          {"layout", step.layout()},
+          {"profile", row.profile.empty() ? Json(nullptr) : Json(row.profile)},
+          {"measured_s", value_of(step.seconds)},
+          {"measured_from", step.time.empty() ? Json(nullptr) : Json(step.time)},
+          {"predicted_s", value_of(row.predicted)},
+          {"error", value_of(row.prediction_error())},
+          {"baseline_s", value_of(row.baseline)},
+          {"baseline_error", value_of(row.baseline_error())},
+          {"memory", std::move(memory)},
+          {"lacks", Json(row.lacking)},
+          {"assumed", Json(step.assumed)},
+          {"not_modelled", Json(row.missing)},
+          {"not_simulated", row.error ? Json(row.error->message) : Json(nullptr)},
+          {"source", step.source}};
+}
+
+Json errors_json(const calibrate::StepErrors& errors) {
+  return {{"median_absolute", errors.median_absolute},
+          {"largest", errors.largest},
+          {"mean_absolute", errors.mean_absolute},
+          {"bias", errors.bias}};
+}
+
+Json summary_json(const calibrate::StepSummary& summary) {
+  return {{"name", summary.name},
+          {"rows", summary.prediction.rows},
+          {"prediction", errors_json(summary.prediction)},
+          {"baseline", errors_json(summary.baseline)}};
+}
+
+Json step_case_json(const calibrate::StepComparison& comparison) {
+  const calibrate::StepCase& definition = comparison.definition;
+  Json steps = Json::array();
+  for (const calibrate::ComparedStep& row : comparison.steps) steps.push_back(step_json(row));
+  Json summaries = Json::array();
+  for (const calibrate::StepSummary& summary : comparison.summaries) summaries.push_back(summary_json(summary));
+  Json demands = Json::array();
+  for (const calibrate::ComparedDemand& row : comparison.demands) {
+    Json json = summary_json(row.summary);
+    json["mean_absolute_error_tolerance"] = row.demand.mean_absolute_error;
+    json["bias_tolerance"] = row.demand.bias;
+    json["within_tolerance"] = row.holds();
+    json["reaches_aim"] = row.reaches_aim();
+    demands.push_back(std::move(json));
+  }
+  return {{"name", definition.name},
+          {"naive", {{"mfu", definition.naive_mfu}, {"source", definition.naive_source}}},
+          {"passed", comparison.holds()},
+          {"steps", std::move(steps)},
+          {"summaries", std::move(summaries)},
+          {"demands", std::move(demands)}};
+}
+
 }  // namespace
 
 std::optional<double> error_of(const Figure& figure, std::optional<double> value) {
@@ -114,12 +182,15 @@ EvaluatedCase evaluate(const ValidationCase& definition, const std::vector<calib
   return evaluated;
 }
 
-std::string validation_json(const std::vector<EvaluatedCase>& cases) {
+std::string validation_json(const std::vector<EvaluatedCase>& cases,
+                            const std::vector<calibrate::StepComparison>& step_cases) {
   Json json;
   json["plumbline"] = {{"version", model::version}, {"schema", model::schema}};
-  json["passed"] = std::ranges::all_of(cases, &EvaluatedCase::holds);
+  json["passed"] = std::ranges::all_of(cases, &EvaluatedCase::holds) &&
+                   std::ranges::all_of(step_cases, &calibrate::StepComparison::holds);
   Json& list = json["cases"] = Json::array();
   for (const EvaluatedCase& evaluated : cases) list.push_back(case_json(evaluated));
+  for (const calibrate::StepComparison& comparison : step_cases) list.push_back(step_case_json(comparison));
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "calibrate/figure_value.h"
+#include "calibrate/step_comparison.h"
 #include "calibrate/validation_case.h"
 
 namespace plumbline::cli {
@@ -42,6 +43,8 @@ EvaluatedCase evaluate(const calibrate::ValidationCase& definition,
 std::optional<double> error_of(const calibrate::Figure& figure, std::optional<double> value);
 
 std::string validation_table(const EvaluatedCase& evaluated);
-std::string validation_json(const std::vector<EvaluatedCase>& cases);
+std::string step_table(const calibrate::StepComparison& comparison);
+std::string validation_json(const std::vector<EvaluatedCase>& cases,
+                            const std::vector<calibrate::StepComparison>& step_cases = {});
 
 }  // namespace plumbline::cli

@@ -23,7 +23,8 @@ std::int64_t whole(double value) { return static_cast<std::int64_t>(std::ceil(va
 std::string product_format(const Graph& graph, const Operator& op) {
   for (const TensorId id : {op.reads[0], op.reads[1]}) {
     const DataType type = graph.tensor(id).type;
-    if (type == DataType::fp8_tile || type == DataType::fp8_block) return "fp8_block";
+    if (type == DataType::fp8) return "fp8_tensor";
+    if (is_fp8(type)) return "fp8_block";
   }
   const DataType a = graph.tensor(op.reads[0]).type, b = graph.tensor(op.reads[1]).type;
   return std::string(to_string(bytes_per_element(a) >= bytes_per_element(b) ? a : b));

@@ -81,6 +81,7 @@ struct Plan {
   struct {
     std::string policy = "none";  // none | selective | full
     std::vector<std::string> operators;
+    std::optional<std::int64_t> layers;  // of each stage, its first ones; default: all
   } recompute;
   struct {
     std::int64_t communication_sms = 0;               // 0: none set aside
@@ -165,6 +166,7 @@ void visit_fields(PlanType& plan, Visitor&& visit) {
   visit("attention.kernel", plan.attention.kernel);
   visit("recompute.policy", plan.recompute.policy);
   visit("recompute.operators", plan.recompute.operators);
+  visit("recompute.layers", plan.recompute.layers);
   visit("overlap.communication_sms", plan.overlap.communication_sms);
   visit("overlap.sm_policy", plan.overlap.sm_policy);
   visit("overlap.communication_kernels", plan.overlap.communication_kernels);

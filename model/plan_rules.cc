@@ -34,6 +34,7 @@ Range range_of(std::string_view key) {
   if (key == "parallelism.shard_group" || key == "overlap.prefetch" || key == "overlap.collective_sms")
     return {0, 1'000'000};
   if (key == "overlap.communication_sms") return {0, 1'000'000};
+  if (key == "recompute.layers") return {0, 1'000'000};
   if (key == "routing.rows_per_rank") return {0, 1'000'000'000};
   if (key.starts_with("parallelism.") || key.starts_with("schedule.")) return {1, 1'000'000};
   return {1, 1'000'000'000};

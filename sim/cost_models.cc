@@ -56,6 +56,10 @@ model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout&
         inputs.plan, model::ErrorKind::infeasible, "overlap.communication_sms",
         fmt::format("{} communication SMs leave none of {} to compute", overlap.communication_sms, device.sms),
         "give fewer"));
+  if (inputs.plan.precision.gemm == model::Precision::tf32 && device.tf32_peak.value() == 0)
+    return tl::unexpected(model::plan_error(inputs.plan, model::ErrorKind::infeasible, "precision.gemm",
+                                            fmt::format("{} states no TF32 peak", device.name),
+                                            "use bf16, fp16 or fp32"));
   const model::Result<model::KernelCost> kernels = model::KernelCost::make(inputs.profile, device);
   if (!kernels) return tl::unexpected(kernels.error());
   const model::Result<model::ExchangeCost> exchanges = model::ExchangeCost::make(

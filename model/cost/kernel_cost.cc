@@ -38,13 +38,14 @@ int KernelCost::kernels(const Graph& graph, const Operator& op) {
   if (op.kind == OperatorKind::rmsnorm_grad || op.kind == OperatorKind::layernorm_grad)
     return 3;  // main kernel, two reductions of the scale's gradient
   const auto* cast = std::get_if<CastAttributes>(&op.attributes);
-  return cast != nullptr && cast->scales_transposed ? 2 : 1;
+  return cast != nullptr && (cast->scales_transposed || cast->finds_scale) ? 2 : 1;
 }
 
 Result<KernelCost> KernelCost::make(const Profile& profile, const Device& device) {
   ConstantReader reader(profile);
   KernelCost cost;
   cost.device_sms_ = device.sms;
+  if (device.tf32_peak.value() > 0) cost.tf32_slowdown_ = device.bf16_peak / device.tf32_peak;
   const auto wave = [&](std::string_view kind) {
     return Wave{reader.require(fmt::format("gemm.{}.wave_overhead", kind)),
                 reader.require(fmt::format("gemm.{}.k_time", kind))};
@@ -125,6 +126,7 @@ const KernelCost::Wave& KernelCost::wave(const Graph& graph, const Operator& op)
   switch (graph.tensor(op.reads[0]).type) {
     case DataType::fp8_tile:
     case DataType::fp8_block:
+    case DataType::fp8:
       return weight_gradient ? fp8_weight_gradient_ : fp8_;
     case DataType::fp32:
       return weight_gradient ? fp32_weight_gradient_ : fp32_;
@@ -146,11 +148,12 @@ KernelTime KernelCost::product(const Graph& graph, const Operator& op, const Con
   const double waves = launches * std::ceil(tiles / sms);
   const double k = std::ceil(shape.k / k_block_.value) * k_block_.value;
   const Wave& constants = wave(graph, op);
+  const double slower = graph.tensor(op.reads[0]).type == DataType::tf32 ? tf32_slowdown_ : 1;
   const double written = launches * tiles * tile * tile * output_bytes(graph, op);
   KernelTime result;
   result.shares = {Share{ramp_.index, launches * ramp_.value},
                    Share{constants.overhead.index, waves * constants.overhead.value},
-                   Share{constants.k_time.index, waves * k * constants.k_time.value},
+                   Share{constants.k_time.index, waves * k * constants.k_time.value * slower},
                    Share{output_bandwidth_.index, written / output_bandwidth_.value}};
   const double again = rounds(std::min(conditions.sms, static_cast<std::int64_t>(tiles)), 1, seats(conditions), 1);
   const double beside = moves_data(conditions.neighbour) ? gemm_slowdown_ : 1;

@@ -163,6 +163,7 @@ struct DispatchAttributes {  // dispatch, combine and their gradients, permute
 };
 struct CastAttributes {
   bool scales_transposed = false;  // a second kernel lays the tile scales out as the matrix product wants them
+  bool finds_scale = false;        // a kernel before it reads the whole tensor for its largest entry
 };
 struct NormAttributes {
   double epsilon = 1e-6;

@@ -24,7 +24,19 @@ inline sim::Inputs step_inputs(const std::string& plan_name, const std::string& 
           model::load_profile(shipped("calibrate/profiles/" + profile_name + ".toml")).value()};
 }
 
-// The same with the wiring of the topology, so that transfers cross links.
+// Those of a plan that was made in code, with shipped files by the names in it.
+inline model::Result<sim::Inputs> inputs_of_plan(const model::Plan& plan, const std::string& profile_name) {
+  const auto architecture = model::load_architecture_of(plan, shipped("examples/" + plan.model.config));
+  if (!architecture) return tl::unexpected(architecture.error());
+  const auto cluster = topologies::load_cluster(shipped("topologies/" + plan.cluster.topology + ".toml"),
+                                                shipped("topologies/devices"), topologies::variation_of(plan));
+  if (!cluster) return tl::unexpected(cluster.error());
+  const auto profile = model::load_profile(shipped("calibrate/profiles/" + profile_name + ".toml"));
+  if (!profile) return tl::unexpected(profile.error());
+  return sim::Inputs{plan, *architecture, *cluster, *profile};
+}
+
+// step_inputs with the wiring of the topology, so that transfers cross links.
 inline sim::Inputs wired_inputs(const std::string& plan_name, const std::string& profile_name,
                                 const std::vector<std::string>& overrides = {}) {
   sim::Inputs inputs = step_inputs(plan_name, profile_name, overrides);

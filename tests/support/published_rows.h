@@ -1,0 +1,57 @@
+// One row of a table of published training steps, for the tests of what is made of it.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace plumbline::tests {
+
+// 32 GPUs, eight-way tensor, two stages of three chunks, a time of 1.5 s; cells in `changes` are others.
+inline std::string step_row_csv(const std::map<std::string, std::string>& changes) {
+  const std::vector<std::pair<std::string, std::string>> cells = {{"id", "row1"},
+                                                                  {"set", "ours"},
+                                                                  {"variant", "first"},
+                                                                  {"model", "Llama small"},
+                                                                  {"model_type", "llama"},
+                                                                  {"layers", "12"},
+                                                                  {"hidden", "1024"},
+                                                                  {"heads", "16"},
+                                                                  {"kv_heads", "8"},
+                                                                  {"ffn", "4096"},
+                                                                  {"vocabulary", "32000"},
+                                                                  {"hardware", "H800"},
+                                                                  {"gpus", "32"},
+                                                                  {"tensor", "8"},
+                                                                  {"sequence_parallel", "no"},
+                                                                  {"context", "1"},
+                                                                  {"pipeline", "2"},
+                                                                  {"virtual_stages", "3"},
+                                                                  {"expert", "1"},
+                                                                  {"expert_tensor", "1"},
+                                                                  {"data", "2"},
+                                                                  {"zero_stage", "0"},
+                                                                  {"micro_batch", "1"},
+                                                                  {"global_batch", "8"},
+                                                                  {"sequence", "2048"},
+                                                                  {"gemm", "bf16"},
+                                                                  {"recompute", "none"},
+                                                                  {"schedule", "interleaved"},
+                                                                  {"step_s", "1.5"},
+                                                                  {"time", "printed"},
+                                                                  {"memory_gib", ""},
+                                                                  {"assumed", ""},
+                                                                  {"status", "read"},
+                                                                  {"source", "a table"}};
+  std::string header;
+  std::string row;
+  for (const auto& [column, value] : cells) {
+    const auto changed = changes.find(column);
+    header += (header.empty() ? "" : ",") + column;
+    row += (row.empty() ? "" : ",") + (changed == changes.end() ? value : changed->second);
+  }
+  return header + "\n" + row + "\n";
+}
+
+}  // namespace plumbline::tests

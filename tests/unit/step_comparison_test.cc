@@ -1,0 +1,168 @@
+// Cases over published training steps: their files, the plans of rows, and what errors come to.
+#include "calibrate/step_comparison.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/support/inputs.h"
+#include "tests/support/published_rows.h"
+#include "tests/support/step_inputs.h"
+#include "tests/support/temporary_directory.h"
+
+namespace plumbline::calibrate {
+namespace {
+
+const std::string case_text = R"(name = "ours"
+steps = "steps"
+[naive]
+mfu = 0.4
+source = "assumed"
+[[hardware]]
+name = "H800"
+topology = "h800-rail-fat-tree"
+profile = "h800-public"
+[[reading]]
+set = "ours"
+plan = ["overlap.gradient_reduce=false", "schedule.virtual_stages=1"]
+source = "a reading"
+[[reading]]
+set = "ours"
+variant = "second"
+profile = "h800"
+missing = ["something"]
+source = "a reading of some rows"
+[[demand]]
+name = "all of them"
+mean_absolute_error = 0.2
+bias = 0.1
+aim_mean_absolute_error = 0.12
+)";
+
+class StepCases : public testing::Test {
+ protected:
+  const tests::TemporaryDirectory folder_;
+
+  StepCase load(const std::string& text = case_text) const {
+    return load_step_case(folder_.write("case.toml", text).string()).value();
+  }
+  PublishedStep row(const std::map<std::string, std::string>& changes) const {
+    return read_published_steps(folder_.write("steps.csv", tests::step_row_csv(changes)).string()).value().at(0);
+  }
+  void expect_refused(const std::string& was, const std::string& is, int line, const char* key, const char* message) {
+    std::string text = case_text;
+    text.replace(text.find(was), was.size(), is);
+    const std::string path = folder_.write("wrong.toml", text).string();
+    const auto loaded = load_step_case(path);
+    ASSERT_FALSE(loaded) << key;
+    tests::expect_error(loaded.error(), model::ErrorKind::input, path, line, key, message);
+  }
+};
+
+TEST_F(StepCases, AreToldFromCasesAboutFigures) {
+  EXPECT_TRUE(is_step_case(folder_.write("case.toml", case_text).string()));
+  EXPECT_FALSE(is_step_case(tests::shipped("calibrate/cases/deepseek-v3-2048xh800.toml")));
+  EXPECT_FALSE(is_step_case("no-such-file.toml"));
+}
+
+TEST_F(StepCases, RefuseWhatIsWrong) {
+  expect_refused("steps = \"steps\"", "step = \"steps\"", 0, "steps", "required key is missing");
+  expect_refused("mfu = 0.4", "mfu = 0", 4, "naive.mfu", "a number above 0");
+  expect_refused("topology =", "topologie =", 6, "hardware.topology", "required key is missing");
+  expect_refused("profile = \"h800\"\n", "profil = \"h800\"\n", 17, "reading.profil", "did you mean 'profile'?");
+  expect_refused("bias = 0.1", "bias = \"0.1\"", 23, "demand.bias", "a number above 0");
+}
+
+TEST_F(StepCases, ReadingsBecomePlanKeysAndLaterOnesWin) {
+  const auto made = step_plan(row({}), load());
+  ASSERT_TRUE(made) << to_string(made.error());
+  const model::Plan& plan = made->plan;
+  EXPECT_EQ(plan.cluster.gpus, 32);
+  EXPECT_EQ(plan.cluster.topology, "h800-rail-fat-tree");
+  EXPECT_EQ(plan.parallelism.tensor, 8);
+  EXPECT_EQ(plan.parallelism.pipeline, 2);
+  EXPECT_EQ(plan.schedule.kind, "interleaved");
+  EXPECT_EQ(plan.schedule.virtual_stages, 1);  // the reading, not the row
+  EXPECT_FALSE(plan.overlap.gradient_reduce);
+  EXPECT_EQ(plan.batch.global_batch_size, 8);
+  EXPECT_EQ(plan.recompute.policy, "none");
+  EXPECT_EQ(made->profile, "h800-public");
+  EXPECT_TRUE(made->missing.empty());
+  const auto second = step_plan(row({{"variant", "the second"}, {"recompute", "rmsnorm+swiglu"}}), load()).value();
+  EXPECT_EQ(second.profile, "h800");
+  EXPECT_EQ(second.missing, std::vector<std::string>{"something"});
+  EXPECT_EQ(second.plan.recompute.policy, "selective");
+  EXPECT_EQ(second.plan.recompute.operators, (std::vector<std::string>{"rmsnorm", "swiglu"}));
+}
+
+TEST_F(StepCases, NameTheRowThatHasNoPlan) {
+  const auto hardware = step_plan(row({{"hardware", "abacus"}}), load());
+  ASSERT_FALSE(hardware);
+  tests::expect_error(hardware.error(), model::ErrorKind::input, "", 0, "row1", "does not know the hardware 'abacus'");
+  const auto type = step_plan(row({{"model_type", "perceptron"}}), load());
+  ASSERT_FALSE(type);
+  tests::expect_error(type.error(), model::ErrorKind::input, "", 0, "row1", "known: llama, gpt2");
+}
+
+// Of +10 %, -30 % and +50 %: the median of 10, 30, 50 is 30 %, the largest +50 %, the mean 30 %, the bias 30 / 3 = 10
+// %.
+TEST(StepErrors, OfThreeRows) {
+  const StepErrors errors = errors_of({0.1, -0.3, 0.5});
+  EXPECT_EQ(errors.rows, 3u);
+  EXPECT_DOUBLE_EQ(errors.median_absolute, 0.3);
+  EXPECT_DOUBLE_EQ(errors.largest, 0.5);
+  EXPECT_DOUBLE_EQ(errors.mean_absolute, 0.3);
+  EXPECT_NEAR(errors.bias, 0.1, 1e-15);
+  EXPECT_EQ(errors_of({}).rows, 0u);
+}
+
+TEST(StepErrors, DemandsNeedBothLimitsAndABetterBaseline) {
+  const auto holds = [](double mean, double bias, double baseline) {
+    ComparedDemand row{{"", {}, 0.2, 0.1, 0.12, {}}, {}};
+    row.summary.prediction = {5, 0, 0, mean, bias};
+    row.summary.baseline = {5, 0, 0, baseline, 0};
+    return std::pair(row.holds(), row.reaches_aim());
+  };
+  EXPECT_EQ(holds(0.10, -0.05, 0.15), std::pair(true, true));
+  EXPECT_EQ(holds(0.15, 0.05, 0.30), std::pair(true, false));  // within, short of aim
+  EXPECT_FALSE(holds(0.25, 0.05, 0.30).first);                 // too far off
+  EXPECT_FALSE(holds(0.15, -0.12, 0.30).first);                // to one side
+  EXPECT_FALSE(holds(0.10, 0.05, 0.10).first);                 // no better than the baseline
+}
+
+// Rows without tensor parallelism, as any version simulates them.
+TEST_F(StepCases, RowsAreComparedOneByOne) {
+  const auto simple = [&](const std::string& id, std::map<std::string, std::string> changes) {
+    changes.insert({{"id", id},
+                    {"tensor", "1"},
+                    {"pipeline", "1"},
+                    {"virtual_stages", "1"},
+                    {"data", "32"},
+                    {"schedule", "1f1b"},
+                    {"global_batch", "64"}});
+    return row(changes);
+  };
+  const std::vector<PublishedStep> rows = {simple("runs", {{"memory_gib", "8"}}), simple("lacks", {{"gemm", ""}}),
+                                           simple("unknown", {{"hardware", "abacus"}})};
+  const InputsOf inputs = [](const model::Plan& plan, const std::string& profile) -> model::Result<sim::Inputs> {
+    return tests::inputs_of_plan(plan, profile);
+  };
+  const StepComparison compared = compare_steps(load(), rows, inputs, sim::Fidelity::step);
+  ASSERT_EQ(compared.steps.size(), 3u);
+  const ComparedStep& runs = compared.steps[0];
+  ASSERT_TRUE(runs.predicted) << to_string(runs.error.value_or(model::Error{}));
+  EXPECT_DOUBLE_EQ(runs.prediction_error().value(), *runs.predicted / 1.5 - 1);
+  EXPECT_DOUBLE_EQ(runs.memory_error().value(), *runs.peak_bytes / (8.0 * 1024 * 1024 * 1024) - 1);
+  EXPECT_GT(runs.baseline.value(), 0);
+  EXPECT_EQ(compared.steps[1].lacking, std::vector<std::string>{"gemm"});
+  EXPECT_FALSE(compared.steps[1].predicted);
+  EXPECT_TRUE(compared.steps[2].error);
+  // The set, then all rows; only one of the three counts.
+  ASSERT_EQ(compared.summaries.size(), 2u);
+  EXPECT_EQ(compared.summaries[0].name, "ours");
+  EXPECT_EQ(compared.summaries[1].prediction.rows, 1u);
+  EXPECT_DOUBLE_EQ(compared.demands.at(0).summary.prediction.bias, runs.prediction_error().value());
+}
+
+}  // namespace
+}  // namespace plumbline::calibrate

@@ -1,0 +1,138 @@
+// The constants of the public profiles of A100 and H100, derived again from the published measurements of single
+// kernels and links that they name.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "calibrate/nccl_fit.h"
+#include "tests/support/profile_constants.h"
+
+namespace plumbline::tests {
+namespace {
+
+class PublicProfiles : public testing::Test {
+ protected:
+  static double value(const model::Profile& from, const std::string& name) {
+    return from.parameters()[from.find(name).value()].value;
+  }
+  static void expect(const model::Profile& from, const std::string& name, double derived) {
+    EXPECT_NEAR(value(from, name) / derived, 1, rounding)
+        << name << " of " << from.name() << ": " << value(from, name) << " shipped, " << derived << " derived";
+  }
+};
+
+// Products of cuBLAS with m = 4096 on one GPU.
+std::vector<WavePoint> cublas(const std::string& hardware, double sms, double bytes_per_us) {
+  std::vector<WavePoint> points;
+  for (const Row& row : published("gemm_16bit")) {
+    if (row.at("hardware") != hardware || number(row, "m") != 4096) continue;
+    const Shape shape{1, number(row, "m"), number(row, "n"), number(row, "k")};
+    const double time = number(row, "time_us");
+    points.push_back({waves(shape, sms), padded(shape.k), time - writing(shape, 2, bytes_per_us), time});
+  }
+  return points;
+}
+
+// Relative least squares of one constant b, y = x b: the sum of x y over the sum of x^2. In ns.
+double time_per_k(const std::vector<WavePoint>& points) {
+  double xy = 0;
+  double xx = 0;
+  for (const WavePoint& point : points) {
+    const double x = point.waves * point.k / point.measured;
+    xy += x * point.explained / point.measured;
+    xx += x * x;
+  }
+  return xy / xx * 1e3;
+}
+
+void expect_products(const model::Profile& from, const std::string& hardware, double sms, std::size_t count) {
+  const auto find = [&](const std::string& name) { return from.parameters()[from.find(name).value()].value; };
+  const auto points = cublas(hardware, sms, find("memory.default.bandwidth") * 1e6);
+  ASSERT_EQ(points.size(), count);
+  EXPECT_NEAR(find("gemm.bf16.k_time") / time_per_k(points), 1, rounding) << time_per_k(points);
+  EXPECT_EQ(find("gemm.bf16.wave_overhead"), 0);
+  EXPECT_EQ(find("gemm.bf16_weight_gradient.k_time"), find("gemm.bf16.k_time"));
+  // A time per wave beside it would be below zero, or less than 2 % of a wave over 1024.
+  EXPECT_LT(fit_waves(points, false).overhead, 0.02 * find("gemm.bf16.k_time") * 1e-3 * 1024);
+}
+
+TEST_F(PublicProfiles, ProductsOfTheA100) { expect_products(profile("a100-public"), "A100", 108, 16); }
+
+TEST_F(PublicProfiles, ProductsOfTheH100) { expect_products(profile("h100-public"), "H100", 132, 48); }
+
+double attention_rate(const std::string& kernel, const std::string& pass, const std::string& causal, int tokens) {
+  for (const Row& row : published("attention"))
+    if (row.at("kernel") == kernel && row.at("pass") == pass && row.at("causal") == causal &&
+        number(row, "seqlen") == tokens)
+      return number(row, "tflops");
+  return 0;
+}
+
+// Backward without a mask, times what a mask costs forward: no causal backward pass was published.
+TEST_F(PublicProfiles, AttentionOfTheH100) {
+  const auto expect_kernel = [](const std::string& profile_name, const std::string& kernel, int tokens) {
+    const model::Profile from = profile(profile_name);
+    const double masked = attention_rate(kernel, "fwd", "yes", tokens);
+    expect(from, "attention.forward_rate", masked);
+    expect(from, "attention.backward_rate",
+           attention_rate(kernel, "bwd", "no", tokens) * masked / attention_rate(kernel, "fwd", "no", tokens));
+  };
+  expect_kernel("h100-public", "cuDNN", 4096);
+  expect_kernel("h100-torch", "FA2", 8192);
+}
+
+// Of the H100 to the memory of other parts: the share of the datasheet's rate.
+TEST_F(PublicProfiles, BandwidthsOfOtherMemories) {
+  const double hopper = value(profile("h100-public"), "memory.default.bandwidth") / 3.35;
+  expect(profile("h100-500w-torch"), "memory.default.bandwidth", 2.4 * hopper);
+  expect(profile("h200-torch"), "memory.default.bandwidth", 4.8 * hopper);
+  const double ampere = value(profile("a100-public"), "memory.default.bandwidth") / 2.04;
+  expect(profile("a100-40gb-public"), "memory.default.bandwidth", 1.555 * ampere);
+}
+
+// The cube root of the power that is left to the SMs, 200 W of it being other parts'.
+TEST_F(PublicProfiles, ClockUnderThePowerLimit) {
+  expect(profile("h100-500w-torch"), "kernel.sustained_clock", std::cbrt((500.0 - 200) / (700.0 - 200)));
+}
+
+// Three constants of collectives fitted to every second size of a curve, from where the datasheet profile stands.
+void expect_collectives(const std::string& name, const std::string& start, const std::string& curve_name,
+                        double nvlink_gbps, double nic_gbps) {
+  const auto curves = calibrate::read_collective_curves(shipped("calibrate/published/nccl_curves.csv")).value();
+  const auto curve = std::ranges::find(curves, curve_name, &calibrate::CollectiveCurve::name);
+  ASSERT_NE(curve, curves.end());
+  const model::Profile from = profile(name);
+  const auto find = [](const model::Profile& p, const std::string& constant) {
+    return p.parameters()[p.find(constant).value()].value;
+  };
+  const bool nvls = find(from, "collective.nvls.available") > 0;
+  model::ClusterShape cluster;
+  cluster.gpus = curve->group.ranks;
+  cluster.gpus_per_node = cluster.nics_per_node = 8;
+  cluster.intra_node_bandwidth = model::BytesPerSecond(nvlink_gbps * 1e9);
+  cluster.nic_bandwidth = model::BytesPerSecond(nic_gbps * 1e9);
+  const auto fit =
+      calibrate::fit_curve(*curve, profile(start), cluster, calibrate::constants_to_fit(*curve, nvls)).value();
+  for (const model::Parameter& fitted : fit.fitted) {
+    // Rates inside a node belong to the line rate of the profile that they stand in.
+    const bool rate = fitted.name == "network.nvlink_rate";
+    const double line = rate ? nvlink_gbps / find(profile(start), "network.nvlink_line_rate") : 1;
+    const double shipped_value = find(from, fitted.name);
+    if (fitted.value < 0.001) {
+      EXPECT_EQ(shipped_value, 0) << fitted.name;
+    } else {
+      EXPECT_NEAR(shipped_value / (fitted.value * line), 1, rounding) << fitted.name << " " << fitted.value * line;
+    }
+  }
+}
+
+TEST_F(PublicProfiles, CollectivesOfTheA100) {
+  expect_collectives("a100-public", "a100-datasheet", "mleng_a100x8", 300, 25);
+}
+
+TEST_F(PublicProfiles, CollectivesOfTheH100) {
+  expect_collectives("h100-public", "generic-datasheet", "mleng_h200x8", 450, 50);
+}
+
+}  // namespace
+}  // namespace plumbline::tests
