@@ -26,8 +26,10 @@ struct Device {
   SmResources sm;            // of each of them
   FlopsPerSecond bf16_peak;  // dense, datasheet
   FlopsPerSecond fp8_peak;   // dense, datasheet; 0 where the device has no FP8
+  FlopsPerSecond tf32_peak;  // dense, datasheet; 0 where the device has no TF32
   BytesPerSecond memory_bandwidth;
-  Bytes memory;  // usable capacity
+  Bytes memory;                   // usable capacity
+  BytesPerSecond host_bandwidth;  // to its host's memory and back, each direction, line rate; 0: unknown
   MemoryReserve reserve;
 };
 

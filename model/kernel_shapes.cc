@@ -23,7 +23,8 @@ std::int64_t whole(double value) { return static_cast<std::int64_t>(std::ceil(va
 std::string product_format(const Graph& graph, const Operator& op) {
   for (const TensorId id : {op.reads[0], op.reads[1]}) {
     const DataType type = graph.tensor(id).type;
-    if (type == DataType::fp8_tile || type == DataType::fp8_block) return "fp8_block";
+    if (type == DataType::fp8) return "fp8_tensor";
+    if (is_fp8(type)) return "fp8_block";
   }
   const DataType a = graph.tensor(op.reads[0]).type, b = graph.tensor(op.reads[1]).type;
   return std::string(to_string(bytes_per_element(a) >= bytes_per_element(b) ? a : b));
@@ -74,8 +75,6 @@ std::optional<KernelShape> shape_of(const Graph& graph, const Operator& op) {
       return KernelShape{"quantise", op.name, "", "", rows_and_columns(graph.tensor(op.writes[0]))};
     case OperatorKind::permute:
       return permutation(graph, op);
-    case OperatorKind::adamw:
-      return KernelShape{"adamw", op.name, "", "", {{"elements", whole(graph.tensor(op.writes[0]).elements())}}};
     default:
       return std::nullopt;
   }
@@ -85,16 +84,26 @@ class Collector {
  public:
   void add(const Graph& graph) {
     for (const Operator& op : graph.operators) {
+      if (op.kind == OperatorKind::adamw) continue;
       auto shape = shape_of(graph, op);
       if (!shape) {
         result_.others.emplace(to_string(op.kind));
         continue;
       }
-      const auto key = std::tuple(shape->op, shape->phase, shape->format, shape->extents);
-      const auto [known, fresh] = index_.try_emplace(key, result_.shapes.size());
-      if (fresh) result_.shapes.push_back(std::move(*shape));
-      ++result_.shapes[known->second].count;
+      count(std::move(*shape));
     }
+  }
+
+  // One kernel updates all units of one kind and format together.
+  void add_updates(const Graph& optimizer) {
+    std::map<std::string, std::int64_t> elements;
+    for (const Operator& op : optimizer.operators) {
+      if (op.kind != OperatorKind::adamw) continue;
+      const Tensor& updated = optimizer.tensor(op.writes[0]);
+      const std::string_view kind = op.name.starts_with("adamw_experts") ? "experts" : "dense";
+      elements["adamw_" + std::string(kind) + "_" + std::string(to_string(updated.type))] += whole(updated.elements());
+    }
+    for (const auto& [name, sum] : elements) count({"adamw", name, "", "", {{"elements", sum}}});
   }
 
   KernelShapes finish() {
@@ -104,6 +113,13 @@ class Collector {
   }
 
  private:
+  void count(KernelShape shape) {
+    const auto key = std::tuple(shape.op, shape.phase, shape.format, shape.extents);
+    const auto [known, fresh] = index_.try_emplace(key, result_.shapes.size());
+    if (fresh) result_.shapes.push_back(std::move(shape));
+    ++result_.shapes[known->second].count;
+  }
+
   KernelShapes result_;
   std::map<std::tuple<std::string, std::string, std::string, Extents>, std::size_t> index_;
 };
@@ -122,7 +138,10 @@ KernelShapes kernel_shapes(const StepProgram& program) {
   for (const Stage& stage : program.stages) {
     for (const std::uint16_t block : program.stage_kinds[stage.kind].blocks) collector.add(program.blocks[block]);
   }
-  for (const Graph& optimizer : program.stage_optimizers) collector.add(optimizer);
+  for (const Graph& optimizer : program.stage_optimizers) {
+    collector.add(optimizer);
+    collector.add_updates(optimizer);
+  }
   return collector.finish();
 }
 

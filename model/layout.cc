@@ -13,19 +13,13 @@
 #include "model/division_rules.h"
 #include "model/routing.h"
 #include "model/schedule/schedule.h"
+#include "model/sharding.h"
 
 namespace plumbline::model {
 namespace {
 
 Error infeasible(const Plan& plan, std::string key, std::string message, std::string hint) {
   return plan_error(plan, ErrorKind::infeasible, std::move(key), std::move(message), std::move(hint));
-}
-
-// What this version does not simulate. Refused rather than priced as if it were free.
-std::optional<Error> unsupported(const Plan& plan) {
-  if (plan.parallelism.zero_stage <= 1) return std::nullopt;
-  return infeasible(plan, "parallelism.zero_stage", "sharding of gradients or parameters is not simulated",
-                    "set it to 0 or 1");
 }
 
 std::optional<Error> derive_data(const Plan& plan, Layout& layout) {
@@ -227,14 +221,14 @@ std::vector<std::int64_t> even_layer_counts(std::int64_t layers, std::int64_t st
 
 Result<Layout> make_layout(const Plan& plan, const Architecture& architecture) {
   Layout layout;
-  std::optional<Error> error = unsupported(plan);
-  if (!error) error = check_divisions(plan, architecture);
+  std::optional<Error> error = check_divisions(plan, architecture);
   if (!error) error = check_positions(plan, architecture);
   if (!error) error = derive_data(plan, layout);
   if (!error) error = derive_batch(plan, layout);
   if (!error) error = derive_schedule(plan, layout);
   if (!error) error = derive_stages(plan, architecture, layout);
   if (!error) error = derive_experts(plan, architecture, layout);
+  if (!error) error = check_sharding(plan, layout);
   if (error) return tl::unexpected(*error);
   return layout;
 }

@@ -38,8 +38,9 @@ MemoryTimeline memory_timeline(const StepProgram& program, const std::vector<Slo
 std::vector<MemoryMoment> memory_within(const StepProgram& program, const std::vector<SlotMemory>& slots,
                                         std::size_t rank, std::int32_t op);
 
-// "cross_entropy_grad of head in B of micro-batch 3", "messages before F of micro-batch 0", "messages after the last op", "end of the step". Layers
-// have their number: "swiglu_grad of layer 17 in FB of micro-batches 4 and 1". Micro-batches count per direction.
+// "cross_entropy_grad of head in B of micro-batch 3", "messages before F of micro-batch 0", "messages after the last
+// op", "end of the step". Layers have their number: "swiglu_grad of layer 17 in FB of micro-batches 4 and 1".
+// Micro-batches count per direction.
 std::string describe(const StepProgram& program, const std::vector<SlotMemory>& slots, std::size_t rank,
                      const MemoryMoment& moment);
 

@@ -45,6 +45,9 @@ struct Plan {
     std::int64_t expert = 1;
     std::int64_t expert_tensor = 1;
     std::int64_t zero_stage = 0;
+    std::int64_t shard_group = 0;               // ranks over which ZeRO shards; 0: all that reduce a gradient
+    bool reshard_after_forward = true;          // zero_stage 3: gather the parameters again for the backward
+    std::int64_t synchronisation_interval = 1;  // steps from one reduction of the gradients to the next
   } parallelism;
   struct {
     std::int64_t sequence_length = 0;    // tokens
@@ -63,13 +66,22 @@ struct Plan {
     Precision gradients = Precision::fp32;
     Precision master_weights = Precision::fp32;
     Precision optimizer_moments = Precision::fp32;
+    std::optional<Precision> gradient_reduce;  // on the wire; default: as they are accumulated
   } precision;
+  struct {
+    bool gradient_clipping = true;  // the norm of the whole gradient scales the update
+    std::string ema = "none";       // none | host: a moving average of the parameters in host memory
+  } optimizer;
+  struct {
+    bool optimizer = false;  // master weights and moments in host memory, updated there
+  } offload;
   struct {
     std::string kernel = "fused";  // fused | unfused (model/layers/core_attention.h)
   } attention;
   struct {
     std::string policy = "none";  // none | selective | full
     std::vector<std::string> operators;
+    std::optional<std::int64_t> layers;  // of each stage, its first ones; default: all
   } recompute;
   struct {
     std::int64_t communication_sms = 0;               // 0: none set aside
@@ -79,6 +91,8 @@ struct Plan {
     bool gradient_reduce = true;
     bool parameter_gather = true;
     double gradient_bucket_bytes = 40e6;
+    std::int64_t prefetch = 1;                   // zero_stage 3: gathers ahead of the compute stream
+    std::optional<std::int64_t> collective_sms;  // that dense collectives hold; default: what they need
   } overlap;
   struct {
     std::optional<std::int64_t> max_nodes_per_token;  // default: topk_group of the model, else unlimited
@@ -87,6 +101,8 @@ struct Plan {
   } routing;
   struct {
     double bytes_per_token = 4;
+    std::optional<double> loader_gbps;  // Gb/s that the loaders of a node deliver; default: never the limit
+    bool prefetch = true;               // of the next step's tokens, beside the step
   } input;
   struct {
     std::optional<double> tokens;
@@ -128,6 +144,9 @@ void visit_fields(PlanType& plan, Visitor&& visit) {
   visit("parallelism.expert", plan.parallelism.expert);
   visit("parallelism.expert_tensor", plan.parallelism.expert_tensor);
   visit("parallelism.zero_stage", plan.parallelism.zero_stage);
+  visit("parallelism.shard_group", plan.parallelism.shard_group);
+  visit("parallelism.reshard_after_forward", plan.parallelism.reshard_after_forward);
+  visit("parallelism.synchronisation_interval", plan.parallelism.synchronisation_interval);
   visit("batch.sequence_length", plan.batch.sequence_length);
   visit("batch.micro_batch_size", plan.batch.micro_batch_size);
   visit("batch.global_batch_size", plan.batch.global_batch_size);
@@ -140,9 +159,14 @@ void visit_fields(PlanType& plan, Visitor&& visit) {
   visit("precision.gradients", plan.precision.gradients);
   visit("precision.master_weights", plan.precision.master_weights);
   visit("precision.optimizer_moments", plan.precision.optimizer_moments);
+  visit("precision.gradient_reduce", plan.precision.gradient_reduce);
+  visit("optimizer.gradient_clipping", plan.optimizer.gradient_clipping);
+  visit("optimizer.ema", plan.optimizer.ema);
+  visit("offload.optimizer", plan.offload.optimizer);
   visit("attention.kernel", plan.attention.kernel);
   visit("recompute.policy", plan.recompute.policy);
   visit("recompute.operators", plan.recompute.operators);
+  visit("recompute.layers", plan.recompute.layers);
   visit("overlap.communication_sms", plan.overlap.communication_sms);
   visit("overlap.sm_policy", plan.overlap.sm_policy);
   visit("overlap.communication_kernels", plan.overlap.communication_kernels);
@@ -150,10 +174,14 @@ void visit_fields(PlanType& plan, Visitor&& visit) {
   visit("overlap.gradient_reduce", plan.overlap.gradient_reduce);
   visit("overlap.parameter_gather", plan.overlap.parameter_gather);
   visit("overlap.gradient_bucket_bytes", plan.overlap.gradient_bucket_bytes);
+  visit("overlap.prefetch", plan.overlap.prefetch);
+  visit("overlap.collective_sms", plan.overlap.collective_sms);
   visit("routing.max_nodes_per_token", plan.routing.max_nodes_per_token);
   visit("routing.imbalance", plan.routing.imbalance);
   visit("routing.rows_per_rank", plan.routing.rows_per_rank);
   visit("input.bytes_per_token", plan.input.bytes_per_token);
+  visit("input.loader_gbps", plan.input.loader_gbps);
+  visit("input.prefetch", plan.input.prefetch);
   visit("run.tokens", plan.run.tokens);
   visit("run.price_usd_per_gpu_hour", plan.run.price_usd_per_gpu_hour);
 }

@@ -31,7 +31,10 @@ struct Range {
 // The upper ends keep products of three degrees, and of a batch and a sequence, inside 64 bits.
 Range range_of(std::string_view key) {
   if (key == "parallelism.zero_stage") return {0, 3};
+  if (key == "parallelism.shard_group" || key == "overlap.prefetch" || key == "overlap.collective_sms")
+    return {0, 1'000'000};
   if (key == "overlap.communication_sms") return {0, 1'000'000};
+  if (key == "recompute.layers") return {0, 1'000'000};
   if (key == "routing.rows_per_rank") return {0, 1'000'000'000};
   if (key.starts_with("parallelism.") || key.starts_with("schedule.")) return {1, 1'000'000};
   return {1, 1'000'000'000};
@@ -82,6 +85,7 @@ std::optional<Error> check_plan_value(std::string_view key, const std::string& v
   if (key == "parallelism.context_method") return check_word(value, {"ring", "all-gather"});
   if (key == "attention.kernel") return check_word(value, {"fused", "unfused"});
   if (key == "overlap.sm_policy") return check_word(value, {"static", "none", "dynamic"});
+  if (key == "optimizer.ema") return check_word(value, {"none", "host"});
   if (key == "schedule.kind") {
     const auto kind = find_schedule(value);
     if (!kind) return refuse(kind.error().message, kind.error().hint);

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <map>
 #include <tuple>
+#include <utility>
 
 #include "model/layers/blocks.h"
 #include "model/slot_template.h"
 #include "model/stage_optimizer.h"
+#include "model/synchronisation.h"
 
 namespace plumbline::model {
 
@@ -73,37 +75,48 @@ class Compiler {
     program_.batches = point_to_point_batches(program_.schedule);
     for (std::int64_t stage = 0; stage < layout_.stages; ++stage) add_stage(stage);
     for (const auto& ops : program_.schedule.ranks) add_rank(ops);
+    program_.gather_after_update = plan_.parallelism.zero_stage < 3 && !plan_.overlap.parameter_gather;
+    program_.synchronisations = synchronisations(plan_, program_);
     const double elements = static_cast<double>(context_.stream_tokens() * architecture_.hidden_size);
-    const DataType stream = context_.gemm == Precision::fp8 ? DataType::bf16 : activation_type(context_.gemm);
+    const DataType stream = is_fp8(context_.gemm) ? DataType::bf16 : activation_type(context_.gemm);
     program_.activation_hop = program_.gradient_hop = Bytes(elements * bytes_per_element(stream));
     return std::move(program_);
   }
 
  private:
-  std::uint16_t block(BlockKind kind) {
+  std::uint16_t block(BlockKind kind, bool recomputed) {
     const std::size_t before = block_kinds_.size();
-    const std::int32_t index = index_of(block_kinds_, kind);
-    if (block_kinds_.size() > before) program_.blocks.push_back(make_block(kind, context_));
+    const std::int32_t index = index_of(block_kinds_, {kind, recomputed});
+    if (block_kinds_.size() > before) {
+      LayerContext context = context_;
+      if (!recomputed) context.recompute.clear();
+      program_.blocks.push_back(make_block(kind, context));
+    }
     return static_cast<std::uint16_t>(index);
   }
 
   void add_stage(std::int64_t index) {
     Stage stage;
     StageKind kind;
-    const auto add = [&](BlockKind b, std::int64_t layer) {
-      kind.blocks.push_back(block(b));
+    const auto add = [&](BlockKind b, std::int64_t layer, bool recomputed) {
+      kind.blocks.push_back(block(b, recomputed));
       stage.layers.push_back(static_cast<std::int32_t>(layer));
     };
-    if (index == 0) add(BlockKind::embedding, -1);
-    for (std::int64_t layer : layout_.stage_layers[index]) add(layer_kind(architecture_, layer), layer);
+    // Full recomputation runs layers again, not the ends of the model.
+    const bool ends = plan_.recompute.policy != "full";
+    if (index == 0) add(BlockKind::embedding, -1, ends);
+    std::int64_t left = plan_.recompute.layers.value_or(architecture_.layers);
+    for (std::int64_t layer : layout_.stage_layers[index]) add(layer_kind(architecture_, layer), layer, left-- > 0);
     if (index == layout_.stages - 1) {
       for (std::int64_t i = 0; i < architecture_.multi_token_prediction_layers; ++i)
-        add(BlockKind::multi_token_prediction, architecture_.layers + i);
-      add(BlockKind::head, -1);
+        add(BlockKind::multi_token_prediction, architecture_.layers + i, true);
+      add(BlockKind::head, -1, ends);
     }
     stage.kind = index_of(stage_kinds_, kind.blocks);
     if (static_cast<std::size_t>(stage.kind) == program_.stage_kinds.size()) program_.stage_kinds.push_back(kind);
-    program_.stage_optimizers.push_back(make_stage_optimizer(plan_, layout_, program_.blocks, kind));
+    StageOptimizer optimizer = make_stage_optimizer(plan_, layout_, program_.blocks, kind);
+    program_.stage_optimizers.push_back(std::move(optimizer.graph));
+    program_.stage_units.push_back(std::move(optimizer.units));
     program_.stages.push_back(std::move(stage));
   }
 
@@ -127,7 +140,7 @@ class Compiler {
   const Layout& layout_;
   LayerContext context_;
   StepProgram program_;
-  std::map<BlockKind, std::int32_t> block_kinds_;
+  std::map<std::pair<BlockKind, bool>, std::int32_t> block_kinds_;  // recomputed or not
   std::map<std::vector<std::uint16_t>, std::int32_t> stage_kinds_;
   std::map<std::tuple<OpType, std::int32_t, std::int32_t>, std::int32_t> templates_;
 };

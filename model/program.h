@@ -45,11 +45,41 @@ struct Stage {
   std::vector<std::int32_t> layers;  // model layer of each block, -1 for embedding and head
 };
 
+// Parameters of a stage that are reduced and gathered together: a bucket, under zero_stage 3 what a block has of one
+// kind. Operators are those of the stage's optimizer graph, run one after the other.
+struct SynchronisationUnit {
+  struct Place {  // a tensor of one of the stage's blocks
+    std::uint16_t block_of_stage = 0;
+    TensorId tensor = 0;
+  };
+  std::vector<std::uint16_t> reduce;  // casts to the format on the wire, collectives
+  std::vector<std::uint16_t> gather;  // empty where nothing is sharded
+  std::vector<std::uint16_t> copy;    // of the reduced gradients to the host
+  std::vector<Place> parameters;      // those that other blocks of the stage share included
+  std::vector<Place> gradients;       // of them
+};
+
+// A unit that a pipeline rank reduces or gathers, and when: on the stream of its collectives, as they come.
+struct Synchronisation {
+  enum class Kind : std::uint8_t { gather, reduce };
+  struct Moment {
+    std::int32_t slot = -1;     // of the rank; -1: none
+    std::int32_t segment = -1;  // of the slot; -1: the whole slot
+  };
+  Kind kind = Kind::reduce;
+  std::int32_t stage = 0, unit = 0;
+  Moment after;   // whose end lets it start; none: it starts with the step
+  Moment before;  // whose start waits for it; none: only the update does
+};
+
 struct StepProgram {
   std::vector<Graph> blocks;
   std::vector<StageKind> stage_kinds;
   std::vector<Stage> stages;
-  std::vector<Graph> stage_optimizers;  // per stage: gradient reduction, AdamW, parameter gather
+  std::vector<Graph> stage_optimizers;                         // per stage: gradient reduction, AdamW, parameter gather
+  std::vector<std::vector<SynchronisationUnit>> stage_units;   // [stage]
+  std::vector<std::vector<Synchronisation>> synchronisations;  // [rank], in the order in which they can start
+  bool gather_after_update = false;                            // each unit, at the end of the step
   std::vector<SlotTemplate> templates;
   Schedule schedule;
   std::vector<std::vector<std::uint16_t>> slot_templates;  // [rank][op]

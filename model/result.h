@@ -26,10 +26,15 @@ struct StepTimes {
   std::optional<double> bubble_s;                 // rank 0: step - slots - optimizer
   std::optional<double> exposed_communication_s;  // rank 0: inside slots, compute waits for communication
   std::optional<double> optimizer_s;
-  PerOp slots_s;         // totals on rank 0
-  PerOp slots_mean_s;    // the same, mean over the pipeline ranks
-  PerOp exposed_mean_s;  // of those, while compute waits for communication
-  PerOp chunk_s;         // one chunk of each kind on an interior stage
+  // Of the traffic that runs beside the step, what the step waits for.
+  std::optional<double> exposed_gradient_reduce_s;   // from the last slot of any rank to the last reduction
+  std::optional<double> exposed_parameter_gather_s;  // rank 0: in slots, compute waits for gathered parameters
+  std::optional<double> exposed_input_s;             // tokens
+  std::optional<double> exposed_host_s;              // copy of the parameters to the host
+  PerOp slots_s;                                     // totals on rank 0
+  PerOp slots_mean_s;                                // the same, mean over the pipeline ranks
+  PerOp exposed_mean_s;                              // of those, while compute waits for communication
+  PerOp chunk_s;                                     // one chunk of each kind on an interior stage
   // Beside the contract, for people: counts behind slots_s, and busy time by operator class on rank 0.
   std::array<std::int64_t, 5> slot_counts{};
   struct ClassTime {

@@ -1,40 +1,104 @@
 #include "model/training_state.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
+
+#include "model/sharding.h"
+#include "model/stage_optimizer.h"
 
 namespace plumbline::model {
 
 namespace {
 
+struct Whole {  // of a unit, not sharded
+  Bytes parameters, gradients;
+};
+
 class StateCounter {
  public:
-  StateCounter(const Plan& plan, const Layout& layout) {
-    const auto& precision = plan.precision;
-    optimizer_bytes_ = bytes_per_element(activation_type(precision.master_weights)) +
-                       2 * bytes_per_element(activation_type(precision.optimizer_moments));
-    if (plan.parallelism.zero_stage == 0) return;
-    expert_shards_ = static_cast<double>(layout.expert_group);
-    dense_shards_ = static_cast<double>(layout.dense_group);
-  }
+  StateCounter(const Plan& plan, const Layout& layout)
+      : plan_(plan),
+        zero_(plan.parallelism.zero_stage),
+        expert_shards_(static_cast<double>(shard_group(plan, layout, true).shards)),
+        dense_shards_(static_cast<double>(shard_group(plan, layout, false).shards)) {}
 
   void add(const Tensor& tensor) {
     StateBytes& bytes = tensor.expert ? state_.experts : state_.others;
+    const double shards = tensor.expert ? expert_shards_ : dense_shards_;
     if (tensor.role == Role::gradient) {
-      bytes.gradients += tensor.bytes();
+      bytes.gradients += tensor.bytes() / (zero_ >= 2 ? shards : 1);
       return;
     }
-    bytes.parameters += tensor.bytes();
-    bytes.optimizer += Bytes(tensor.elements() * optimizer_bytes_ / (tensor.expert ? expert_shards_ : dense_shards_));
+    bytes.parameters += tensor.bytes() / (zero_ >= 3 ? shards : 1);
+    if (!plan_.offload.optimizer) bytes.optimizer += Bytes(tensor.elements() * optimizer_bytes(tensor.type) / shards);
   }
 
-  const TrainingState& state() const { return state_; }
+  // What is there for a while only, beside the shards.
+  void add_whole(const std::vector<Whole>& units) {
+    const auto all = static_cast<std::size_t>(units.size());
+    const std::size_t gathered =
+        plan_.parallelism.reshard_after_forward ? static_cast<std::size_t>(plan_.overlap.prefetch) + 1 : all;
+    if (zero_ >= 3) most_parameters_ = std::max(most_parameters_, most(units, gathered, &Whole::parameters));
+    if (zero_ >= 2) most_gradients_ = std::max(most_gradients_, most(units, 2, &Whole::gradients));
+    const double held = bytes_per_element(activation_type(plan_.precision.gradients));
+    const double wire =
+        bytes_per_element(activation_type(plan_.precision.gradient_reduce.value_or(plan_.precision.gradients)));
+    if (wire != held) most_copied_ = std::max(most_copied_, most(units, 2, &Whole::gradients) * (wire / held));
+  }
+
+  TrainingState state() {
+    state_.gathered_parameters = most_parameters_;
+    state_.gradients_in_flight = most_gradients_;
+    state_.reduction_buffers = most_copied_;
+    state_.others.parameters += most_parameters_;
+    state_.others.gradients += most_gradients_ + most_copied_;
+    return state_;
+  }
 
  private:
+  double optimizer_bytes(DataType stored) const {
+    const double master =
+        has_master_weights(plan_, stored) ? bytes_per_element(activation_type(plan_.precision.master_weights)) : 0;
+    return master + 2 * bytes_per_element(activation_type(plan_.precision.optimizer_moments));
+  }
+
+  // Largest sum over `count` units in a row.
+  static Bytes most(const std::vector<Whole>& units, std::size_t count, Bytes Whole::*part) {
+    Bytes largest;
+    for (std::size_t first = 0; first < units.size(); ++first) {
+      Bytes sum;
+      for (std::size_t i = first; i < std::min(units.size(), first + count); ++i) sum += units[i].*part;
+      largest = std::max(largest, sum);
+    }
+    return largest;
+  }
+
+  const Plan& plan_;
+  std::int64_t zero_;
   TrainingState state_;
-  double optimizer_bytes_ = 0;
-  double expert_shards_ = 1, dense_shards_ = 1;
+  Bytes most_parameters_, most_gradients_, most_copied_;
+  double expert_shards_, dense_shards_;
 };
+
+std::vector<Whole> whole_units(const StepProgram& program, const std::vector<std::int64_t>& stages) {
+  std::vector<Whole> units;
+  if (program.stage_units.empty()) return units;
+  for (const std::int64_t stage : stages) {
+    const StageKind& kind = program.stage_kinds[program.stages[stage].kind];
+    const auto bytes = [&](const std::vector<SynchronisationUnit::Place>& places) {
+      Bytes sum;
+      for (const auto& place : places) {
+        const Tensor& tensor = program.blocks[kind.blocks[place.block_of_stage]].tensor(place.tensor);
+        if (!tensor.shared) sum += tensor.bytes();
+      }
+      return sum;
+    };
+    for (const SynchronisationUnit& unit : program.stage_units[static_cast<std::size_t>(stage)])
+      units.push_back({bytes(unit.parameters), bytes(unit.gradients)});
+  }
+  return units;
+}
 
 bool is_state(const Tensor& tensor) { return tensor.role == Role::parameter || tensor.role == Role::gradient; }
 
@@ -61,6 +125,7 @@ TrainingState training_state(const Plan& plan, const Layout& layout, const StepP
   }
   for (const Tensor* tensor : borrowed)
     if (owned.insert(tensor->name).second) counter.add(*tensor);
+  counter.add_whole(whole_units(program, stages));
   return counter.state();
 }
 

@@ -12,11 +12,16 @@
 namespace plumbline::model {
 
 struct StateBytes {
-  Bytes parameters, gradients;
-  Bytes optimizer;  // master weights and two moments, the rank's shard
+  Bytes parameters;  // zero_stage 3: the rank's shard, and what is gathered at a time
+  Bytes gradients;   // zero_stage 2, 3: the rank's shard, and what waits for its reduction
+  Bytes optimizer;   // master weights and two moments, the rank's shard; none where the host holds them
 };
 struct TrainingState {
   StateBytes experts, others;
+  // Of the bytes above:
+  Bytes gathered_parameters;  // zero_stage 3: overlap.prefetch + 1 units in a row, all of them without resharding
+  Bytes gradients_in_flight;  // zero_stage 2, 3: the unit that is written and the one that is reduced
+  Bytes reduction_buffers;    // copies in the format on the wire, where that is not the one gradients are held in
 };
 
 // Of a rank that holds `stages`. A parameter that blocks share counts once, also where its owner is on

@@ -16,11 +16,6 @@ using Json = nlohmann::ordered_json;
 using model::OpType;
 
 template <class T>
-Json value_of(const std::optional<T>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
-
-template <class T>
 Json value_of(const T& value) {
   if constexpr (std::is_same_v<T, model::Precision>) {
     return Json(model::to_string(value));
@@ -29,6 +24,11 @@ Json value_of(const T& value) {
   } else {
     return Json(value);
   }
+}
+
+template <class T>
+Json value_of(const std::optional<T>& value) {
+  return value ? value_of(*value) : Json(nullptr);
 }
 
 Json plan_of(const model::Plan& plan) {
@@ -68,7 +68,11 @@ Json step_of(const model::StepTimes& step) {
                {"chunk_s", per_op(step.chunk_s)},
                {"slot_counts", per_op(step.slot_counts)},
                {"slots_mean_s", per_op(step.slots_mean_s)},
-               {"exposed_mean_s", per_op(step.exposed_mean_s)}};
+               {"exposed_mean_s", per_op(step.exposed_mean_s)},
+               {"exposed_gradient_reduce_s", value_of(step.exposed_gradient_reduce_s)},
+               {"exposed_parameter_gather_s", value_of(step.exposed_parameter_gather_s)},
+               {"exposed_input_s", value_of(step.exposed_input_s)},
+               {"exposed_host_s", value_of(step.exposed_host_s)}};
   Json& breakdown = json["breakdown_s"] = Json::object();
   for (const auto& part : step.breakdown) breakdown[part.name] = part.seconds;
   return json;

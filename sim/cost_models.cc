@@ -37,6 +37,15 @@ model::Result<void> place_groups(const Inputs& inputs, const model::Layout& layo
   return {};
 }
 
+// Dense collectives run on the SMs that are set aside, where there are some, else on one per channel.
+std::int64_t collective_sms(const Inputs& inputs, const model::ExchangeCost& exchanges) {
+  const auto& overlap = inputs.plan.overlap;
+  const std::int64_t most = inputs.cluster.device.sms - 1;
+  const std::int64_t channels = exchanges.collectives().channels();
+  const std::int64_t usual = overlap.communication_sms > 0 ? std::min(overlap.communication_sms, channels) : channels;
+  return std::min(most, overlap.collective_sms.value_or(usual));
+}
+
 }  // namespace
 
 model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout& layout) {
@@ -47,6 +56,10 @@ model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout&
         inputs.plan, model::ErrorKind::infeasible, "overlap.communication_sms",
         fmt::format("{} communication SMs leave none of {} to compute", overlap.communication_sms, device.sms),
         "give fewer"));
+  if (inputs.plan.precision.gemm == model::Precision::tf32 && device.tf32_peak.value() == 0)
+    return tl::unexpected(model::plan_error(inputs.plan, model::ErrorKind::infeasible, "precision.gemm",
+                                            fmt::format("{} states no TF32 peak", device.name),
+                                            "use bf16, fp16 or fp32"));
   const model::Result<model::KernelCost> kernels = model::KernelCost::make(inputs.profile, device);
   if (!kernels) return tl::unexpected(kernels.error());
   const model::Result<model::ExchangeCost> exchanges = model::ExchangeCost::make(
@@ -58,7 +71,10 @@ model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout&
   }
   const bool set_aside = overlap.communication_sms > 0;
   const model::SmPolicy policy = set_aside ? model::sm_policy(overlap.sm_policy) : model::SmPolicy::none;
-  CostModels costs{*kernels, *exchanges, {policy, device.sms, exchanges->kernel_sms()}, std::nullopt};
+  const model::Result<model::HostCost> host = model::HostCost::make(inputs.profile, inputs.cluster, inputs.plan);
+  if (!host) return tl::unexpected(host.error());
+  const model::SmPartition partition{policy, device.sms, exchanges->kernel_sms(), collective_sms(inputs, *exchanges)};
+  CostModels costs{*kernels, *exchanges, *host, partition, std::nullopt};
   if (inputs.fabric) {
     auto links = StepLinks::make(*inputs.fabric, inputs.plan, spread_of(inputs), inputs.every_link,
                                  inputs.contention ? inputs.contention->find(inputs) : nullptr);

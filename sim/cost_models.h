@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "model/cost/exchange_cost.h"
+#include "model/cost/host_cost.h"
 #include "model/cost/kernel_cost.h"
 #include "model/cost/sm_partition.h"
 #include "model/error.h"
@@ -17,6 +18,7 @@ struct Inputs;
 struct CostModels {
   model::KernelCost kernels;
   model::ExchangeCost exchanges;
+  model::HostCost host;
   model::SmPartition partition;
   std::optional<StepLinks> links;  // where the inputs know the wiring
 };

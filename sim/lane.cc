@@ -47,7 +47,7 @@ void Lane::start_ready() {
     Active& active = active_[stream];
     if (active.stage != Stage::idle || active.next == queues_[stream].size()) continue;
     const std::uint32_t segment = queues_[stream][active.next];
-    if (!ready(segment)) continue;
+    if (!ready(segment) || !listener_.may_start(*this, segment)) continue;
     ++active.next;
     active.segment = segment;
     active.run = {loop_.now(), loop_.now(), loop_.now(), loop_.now(), 0};
@@ -86,8 +86,13 @@ Neighbour Lane::communication_state() const {
     case Stage::transfer:
       return Neighbour::transferring;
     default:
-      return Neighbour::none;
+      return collective_ ? Neighbour::collective : Neighbour::none;
   }
+}
+
+std::int64_t Lane::held_beside(Neighbour state) const {
+  if (state == Neighbour::none) return 0;
+  return state == Neighbour::collective ? work_.collective_sms : (*work_.times)[active_[communication].segment].held;
 }
 
 // Two matrix products at once: the SMs go to the blocks of the one that began first, what is left to the
@@ -98,7 +103,7 @@ double Lane::sharing_slowdown(std::size_t stream, Neighbour state) const {
   const auto width = [&](std::size_t s) {
     return static_cast<double>((*work_.times)[active_[s].segment].width[static_cast<std::size_t>(state)]);
   };
-  const std::int64_t held = state == Neighbour::none ? 0 : (*work_.times)[active_[communication].segment].held;
+  const std::int64_t held = held_beside(state);
   const auto free = static_cast<double>(work_.device_sms - held);
   if (width(stream) == 0 || width(other) == 0) return 2;
   if (!work_.kernel_by_kernel) return std::max(1.0, (width(stream) + width(other)) / free);
@@ -263,6 +268,15 @@ void Lane::finish_stage(std::size_t stream) {
     default:
       return end_segment(stream);
   }
+}
+
+void Lane::wake() {
+  if (left_ > 0) start_ready();
+}
+
+void Lane::set_collective(bool runs) {
+  collective_ = runs;
+  refresh_rates();
 }
 
 void Lane::proceed(std::uint32_t segment) {

@@ -27,6 +27,8 @@ class LaneListener {
   virtual void arrived(Lane& lane, std::uint32_t segment) = 0;
   virtual void slot_ended(Lane& lane) = 0;
   virtual void segment_ended(const Lane& lane, std::uint32_t segment, const SegmentRun& run) = 0;
+  // Asked when nothing else keeps a segment from starting. After a no the lane wants lane.wake().
+  virtual bool may_start(const Lane& /*lane*/, std::uint32_t /*segment*/) { return true; }
 
  protected:
   ~LaneListener() = default;
@@ -39,6 +41,7 @@ struct SlotWork {
   const std::vector<SegmentTime>* times = nullptr;
   const std::vector<double>* row_scales = nullptr;
   std::int64_t device_sms = 0;
+  std::int64_t collective_sms = 0;   // that a dense collective holds while it runs
   const RankLinks* links = nullptr;  // that transfers cross; without them they take what their times say
   bool kernel_by_kernel = false;     // a segment is one kernel: who waits for SMs waits until it ends
 };
@@ -50,6 +53,8 @@ class Lane final : public Handler {
   std::int32_t id() const { return id_; }
   void start(const SlotWork& work);
   void proceed(std::uint32_t segment);  // the group has met
+  void wake();                          // a segment that could not start may start now
+  void set_collective(bool runs);       // a dense collective runs beside the lane from now on, or no longer
 
   Time slot_start() const { return slot_start_; }
   Time compute_busy() const { return compute_busy_; }  // of all slots so far
@@ -84,6 +89,7 @@ class Lane final : public Handler {
   bool computing() const;
   bool sharing() const;  // both compute streams run
   model::Neighbour communication_state() const;
+  std::int64_t held_beside(model::Neighbour state) const;
   double sharing_slowdown(std::size_t stream, model::Neighbour state) const;
   bool seats_taken(Stage wanted) const;
   double mean_drain() const;
@@ -113,6 +119,7 @@ class Lane final : public Handler {
   std::size_t left_ = 0;
   Time slot_start_ = 0, compute_busy_ = 0, busy_since_ = 0;
   bool busy_ = false;
+  bool collective_ = false;
 };
 
 }  // namespace plumbline::sim

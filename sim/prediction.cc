@@ -5,6 +5,8 @@
 #include <numeric>
 
 #include "model/schedule/evaluate.h"
+#include "sim/closed_form.h"
+#include "sim/optimizer_timing.h"
 #include "sim/stragglers.h"
 
 namespace plumbline::sim {
@@ -23,6 +25,7 @@ double total(const std::array<double, 5>& values) { return std::accumulate(value
 Prediction::Prediction(const Inputs& inputs, const model::StepProgram& program, const CostModels& costs)
     : inputs_(inputs), program_(program), costs_(costs) {
   time_templates();
+  timings_ = optimizer_timings(program_, costs_);
 }
 
 void Prediction::time_templates() {
@@ -30,6 +33,7 @@ void Prediction::time_templates() {
     template_times_.push_back(segment_times(program_, program_.templates[i], costs_));
     wait_for_stragglers(i);
     attributions_.push_back(attribute(program_, program_.templates[i], costs_, inputs_.cluster.device));
+    template_runs_.push_back(run_template(program_.templates[i], template_times_[i], costs_.partition.device_sms));
   }
 }
 
@@ -42,47 +46,52 @@ void Prediction::wait_for_stragglers(std::size_t index) {
   for (std::size_t s = 0; s < template_times_[index].size(); ++s) template_times_[index][s].wait = group.waits[s];
 }
 
-std::vector<OptimizerTiming> Prediction::optimizer_timings() const {
-  std::vector<OptimizerTiming> timings;
-  const model::Conditions whole{.sms = costs_.partition.device_sms};
-  for (const model::Graph& graph : program_.stage_optimizers) {
-    OptimizerTiming timing;
-    for (const model::Operator& op : graph.operators) {
-      if (op.kind == model::OperatorKind::adamw) {
-        timing.update += costs_.kernels.time(graph, op, whole).seconds;
-        continue;
-      }
-      const double seconds = costs_.exchanges.collective(graph, op);
-      if (op.kind != model::OperatorKind::all_gather) {
-        timing.reduce += seconds;
-        continue;
-      }
-      // Overlapped, only the first bucket is waited for: the next step's first layers need no more.
-      const double bytes = graph.tensor(op.writes[0]).bytes().value();
-      const double bucket = std::min(1.0, inputs_.plan.overlap.gradient_bucket_bytes / bytes);
-      timing.exposed_gather += seconds * (inputs_.plan.overlap.parameter_gather ? bucket : 1);
-    }
-    timings.push_back(timing);
-  }
-  return timings;
-}
-
-model::Result<void> Prediction::run_step(bool record_timeline, Loop* loop) {
+ExecutionInput Prediction::execution_input(bool synchronise) const {
   ExecutionInput input;
   input.program = &program_;
   input.template_times = template_times_;
   input.device_sms = costs_.partition.device_sms;
+  input.collective_sms = costs_.partition.collective_sms;
   input.hop_latency = costs_.exchanges.hop(model::Bytes(0), 1);
   input.hop_bytes = program_.activation_hop.value();
   input.hop_rate = costs_.exchanges.hop_rate().value;
   input.links = costs_.links ? &*costs_.links : nullptr;
-  input.optimizers = optimizer_timings();
-  input.overlap_gradient_reduce = inputs_.plan.overlap.gradient_reduce;
+  input.optimizers = timings_;
+  input.synchronise = synchronise;
+  return input;
+}
+
+model::Result<void> Prediction::run_step(bool record_timeline, Loop* loop) {
+  ExecutionInput input = execution_input(true);
   input.record = record_timeline;
   model::Result<Execution> execution = loop == nullptr ? execute(input) : execute(input, *loop);
   if (!execution) return tl::unexpected(execution.error());
   execution_ = std::move(*execution);
+  if (inputs_.plan.parallelism.synchronisation_interval == 1) return {};
+  // A loop runs once; between reductions nobody shares a link with them anyway.
+  const model::Result<Execution> local = execute(execution_input(false));
+  if (!local) return tl::unexpected(local.error());
+  execution_ = mean_of(std::move(execution_), *local);
   return {};
+}
+
+Execution Prediction::mean_of(Execution reducing, const Execution& local) const {
+  const double share = 1 / static_cast<double>(inputs_.plan.parallelism.synchronisation_interval);
+  const auto blend = [share](double& value, double other) { value = share * value + (1 - share) * other; };
+  blend(reducing.pipeline_end, local.pipeline_end);
+  blend(reducing.step_end, local.step_end);
+  blend(reducing.exposed_reduce, local.exposed_reduce);
+  for (std::size_t rank = 0; rank < reducing.ranks.size(); ++rank) {
+    RankTimes& times = reducing.ranks[rank];
+    const RankTimes& others = local.ranks[rank];
+    blend(times.end, others.end);
+    blend(times.gather_wait, others.gather_wait);
+    for (std::size_t type = 0; type < times.slot_seconds.size(); ++type) {
+      blend(times.slot_seconds[type], others.slot_seconds[type]);
+      blend(times.exposed[type], others.exposed[type]);
+    }
+  }
+  return reducing;
 }
 
 std::int32_t Prediction::interior_stage_kind() const { return program_.stages[program_.stages.size() / 2].kind; }
@@ -93,13 +102,12 @@ std::optional<double> Prediction::interior_chunk(OpType type) const {
     const model::SlotTemplate& slot = program_.templates[i];
     const bool forward_fits = slot.f_stage_kind < 0 || slot.f_stage_kind == interior;
     const bool backward_fits = slot.b_stage_kind < 0 || slot.b_stage_kind == interior;
-    if (slot.type == type && forward_fits && backward_fits)
-      return template_seconds(slot, template_times_[i], costs_.partition.device_sms);
+    if (slot.type == type && forward_fits && backward_fits) return template_runs_[i].seconds;
   }
   return std::nullopt;
 }
 
-model::Result<void> Prediction::run_closed_form() {
+model::ScheduleCosts Prediction::chunk_costs() const {
   model::ScheduleCosts costs;
   costs.F = interior_chunk(OpType::F).value_or(0);
   costs.B = interior_chunk(OpType::B).value_or(0);
@@ -109,31 +117,67 @@ model::Result<void> Prediction::run_closed_form() {
   const bool pairs = program_.schedule.directions == 2;
   costs.p2p =
       program_.stages.size() > 1 ? costs_.exchanges.hop(program_.activation_hop, pairs ? messages_per_batch : 1) : 0;
+  add_waits(costs);
+  return costs;
+}
+
+void Prediction::add_waits(model::ScheduleCosts& costs) const {
+  if (inputs_.plan.parallelism.zero_stage < 2 || program_.stages.size() == 1) return;
+  const std::size_t rank = program_.schedule.ranks.size() / 2;
+  const RankWalk walked = walk(program_, rank, template_runs_, timings_, {}, true);
+  std::array<double, 5> waits{}, counts{};
+  for (std::size_t op = 0; op < walked.slot_waits.size(); ++op) {
+    const auto type = static_cast<std::size_t>(program_.schedule.ranks[rank][op].type);
+    waits[type] += walked.slot_waits[op];
+    ++counts[type];
+  }
+  const std::array<double*, 5> chunks = {&costs.F, &costs.B, &costs.I, &costs.W, &costs.FB};
+  for (std::size_t type = 0; type < chunks.size(); ++type)
+    if (counts[type] > 0) *chunks[type] += waits[type] / counts[type];
+}
+
+model::Result<void> Prediction::run_closed_form() {
+  const model::ScheduleCosts costs = chunk_costs();
   const model::Result<model::ScheduleEvaluation> run =
       model::evaluate(program_.schedule, costs, program_.schedule.point_to_point);
   if (!run) return tl::unexpected(run.error());
-
-  const model::Result<const model::ScheduleKind*> kind = model::find_schedule(program_.schedule.kind);
-  execution_.pipeline_end = (*kind)->exact_makespan(program_.schedule.shape, costs).value_or(run->makespan);
-  execution_.ranks.resize(program_.schedule.ranks.size());
-  for (std::size_t rank = 0; rank < execution_.ranks.size(); ++rank) {
-    RankTimes& times = execution_.ranks[rank];
-    for (const model::ScheduleOp& op : program_.schedule.ranks[rank]) {
-      times.slot_seconds[static_cast<std::size_t>(op.type)] += costs.of(op.type);
-      ++times.slot_counts[static_cast<std::size_t>(op.type)];
-    }
-  }
-  double update = 0;
-  double reduce = 0;
-  for (const OptimizerTiming& timing : optimizer_timings()) {
-    reduce = std::max(reduce, timing.reduce);
-    update = std::max(update, timing.update + timing.exposed_gather);
-  }
-  const auto held = static_cast<double>(program_.schedule.directions * program_.schedule.stages) /
-                    static_cast<double>(program_.schedule.ranks.size());
-  const double exposed_reduce = inputs_.plan.overlap.gradient_reduce ? reduce : held * reduce;
-  execution_.step_end = execution_.pipeline_end + exposed_reduce + held * update;
+  execution_ = closed_form(costs, *run, true);
+  if (inputs_.plan.parallelism.synchronisation_interval > 1)
+    execution_ = mean_of(std::move(execution_), closed_form(costs, *run, false));
   return {};
+}
+
+Execution Prediction::closed_form(const model::ScheduleCosts& costs, const model::ScheduleEvaluation& run,
+                                  bool synchronise) const {
+  const model::Schedule& schedule = program_.schedule;
+  const model::Result<const model::ScheduleKind*> kind = model::find_schedule(schedule.kind);
+  const bool alone = schedule.ranks.size() == 1;  // then every slot is known by itself
+  Execution execution;
+  execution.pipeline_end = (*kind)->exact_makespan(schedule.shape, costs).value_or(run.makespan);
+  execution.ranks.resize(schedule.ranks.size());
+  std::vector<GradientsReady> ready;
+  for (std::size_t rank = 0; rank < execution.ranks.size(); ++rank) {
+    RankTimes& times = execution.ranks[rank];
+    RankWalk walked =
+        walk(program_, rank, template_runs_, timings_, alone ? std::vector<double>{} : run.start[rank], synchronise);
+    if (alone) execution.pipeline_end = walked.ready.end;
+    for (std::size_t op = 0; op < schedule.ranks[rank].size(); ++op) {
+      const OpType type = schedule.ranks[rank][op].type;
+      times.slot_seconds[static_cast<std::size_t>(type)] += alone ? walked.slot_seconds[op] : costs.of(type);
+      ++times.slot_counts[static_cast<std::size_t>(type)];
+    }
+    times.gather_wait = walked.gather_wait;
+    // Where stages differ from the interior one, what follows a rank's own last slot counts from the uniform end.
+    const double end = execution.pipeline_end, own = walked.ready.end;
+    for (double& at : walked.ready.on_host) at += end - own;
+    if (walked.ready.reduced > 0) walked.ready.reduced += end - own;
+    walked.ready.end = end;
+    execution.exposed_reduce = std::max(execution.exposed_reduce, walked.ready.reduced - end);
+    ready.push_back(std::move(walked.ready));
+  }
+  const auto nobody = [](std::int32_t, const std::string&, double, double) {};
+  execution.step_end = step_end(schedule, timings_, ready, program_.gather_after_update, nobody);
+  return execution;
 }
 
 double Prediction::compute_seconds() const {
@@ -141,7 +185,31 @@ double Prediction::compute_seconds() const {
   return total(rank.slot_seconds) - total(rank.exposed);
 }
 
-double Prediction::bubble() const { return execution_.pipeline_end - total(execution_.ranks[0].slot_seconds); }
+double Prediction::bubble() const {
+  constexpr double rounding = 1e-12;  // s: of sums of slots
+  const double rest = execution_.pipeline_end - total(execution_.ranks[0].slot_seconds);
+  return std::abs(rest) < rounding ? 0 : rest;
+}
+
+// Tokens of the next step are loaded beside this one; without prefetching nothing runs until they are there.
+double Prediction::exposed_input() const {
+  const auto& plan = inputs_.plan;
+  const auto step_tokens = static_cast<double>(plan.batch.global_batch_size * plan.batch.sequence_length);
+  const auto replica = static_cast<double>(plan.parallelism.tensor * plan.parallelism.pipeline);
+  const double rank_tokens = step_tokens * replica / static_cast<double>(plan.cluster.gpus);
+  const double seconds = costs_.host.input(rank_tokens, step_tokens);
+  return plan.input.prefetch ? std::max(0.0, seconds - execution_.step_end) : seconds;
+}
+
+double Prediction::exposed_average() const {
+  double longest = 0;
+  for (const auto& stages : stages_of(program_.schedule)) {
+    double seconds = 0;
+    for (const std::int32_t stage : stages) seconds += timings_[static_cast<std::size_t>(stage)].average;
+    longest = std::max(longest, seconds);
+  }
+  return std::max(0.0, longest - execution_.step_end - exposed_input());
+}
 
 double Prediction::mean_over_ranks(std::array<double, 5> RankTimes::*times, std::size_t type) const {
   double sum = 0;
@@ -163,8 +231,13 @@ Attribution Prediction::rank_zero_attribution() const {
 model::StepTimes Prediction::step_times() const {
   model::StepTimes step;
   const RankTimes& rank = execution_.ranks[0];
-  step.time_s = execution_.step_end;
-  step.bubble_s = bubble();
+  const double input = exposed_input(), average = exposed_average();
+  step.time_s = execution_.step_end + input + average;
+  step.bubble_s = bubble() + input + average;
+  step.exposed_input_s = input;
+  step.exposed_host_s = average;
+  step.exposed_gradient_reduce_s = execution_.exposed_reduce;
+  step.exposed_parameter_gather_s = rank.gather_wait;
   step.optimizer_s = execution_.step_end - execution_.pipeline_end;
   // The closed form does not look inside a slot.
   const bool looked_inside = execution_.events > 0;
@@ -186,6 +259,8 @@ model::StepTimes Prediction::step_times() const {
   step.breakdown.push_back({"exposed communication", total(rank.exposed)});
   step.breakdown.push_back({"bubble and messages", bubble()});
   step.breakdown.push_back({"optimizer", *step.optimizer_s});
+  if (input > 0) step.breakdown.push_back({"exposed input", input});
+  if (average > 0) step.breakdown.push_back({"exposed copy to the host", average});
   return step;
 }
 

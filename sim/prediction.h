@@ -7,6 +7,7 @@
 
 #include "model/program.h"
 #include "model/result.h"
+#include "model/schedule/evaluate.h"
 #include "model/timeline.h"
 #include "sim/attribution.h"
 #include "sim/segment_time.h"
@@ -34,7 +35,16 @@ class Prediction {
  private:
   void time_templates();
   void wait_for_stragglers(std::size_t index);
-  std::vector<OptimizerTiming> optimizer_timings() const;
+  ExecutionInput execution_input(bool synchronise) const;
+  model::ScheduleCosts chunk_costs() const;
+  // Waits for parameters that every chunk of an interior rank has, by op type.
+  void add_waits(model::ScheduleCosts& costs) const;
+  Execution closed_form(const model::ScheduleCosts& costs, const model::ScheduleEvaluation& run,
+                        bool synchronise) const;
+  // Mean of a step that reduces gradients and of those before it that do not.
+  Execution mean_of(Execution reducing, const Execution& local) const;
+  double exposed_input() const;    // s that a step waits for its tokens
+  double exposed_average() const;  // s that it waits for the copy of the parameters to the host
   // The template of one op kind with interior stages only; nullptr when the schedule has no such op.
   std::optional<double> interior_chunk(model::OpType type) const;
   std::int32_t interior_stage_kind() const;
@@ -47,7 +57,9 @@ class Prediction {
   const model::StepProgram& program_;
   const CostModels& costs_;
   std::vector<std::vector<SegmentTime>> template_times_;
+  std::vector<TemplateRun> template_runs_;  // on a free lane
   std::vector<Attribution> attributions_;
+  std::vector<OptimizerTiming> timings_;  // [stage]
   Execution execution_;
 };
 

@@ -6,11 +6,13 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "sim/heap_loop.h"
 #include "sim/lane.h"
 #include "sim/messages.h"
 #include "sim/recorder.h"
+#include "sim/synchroniser.h"
 
 namespace plumbline::sim {
 
@@ -31,7 +33,10 @@ class Executor final : public LaneListener, public Handler {
         loop_(loop),
         messages_(loop_, program_.schedule.ranks.size(), to_time(input.hop_latency),
                   {input.hop_bytes, input.hop_rate, input.links},
-                  [this](const Messages::Arrival& arrival) { message_arrived(arrival); }) {
+                  [this](const Messages::Arrival& arrival) { message_arrived(arrival); }),
+        synchroniser_(loop_, program_, input.optimizers, input.synchronise,
+                      {[this](std::int32_t rank, bool runs) { lanes_[rank].set_collective(runs); },
+                       [this](const Collectives::Run& run) { collective_ended(run); }}) {
     const std::size_t ranks = program_.schedule.ranks.size();
     for (std::size_t r = 0; r < ranks; ++r) lanes_.emplace_back(loop_, *this, static_cast<std::int32_t>(r));
     next_.assign(ranks, 0);
@@ -39,11 +44,12 @@ class Executor final : public LaneListener, public Handler {
     result_.ranks.resize(ranks);
     result_.template_seconds.assign(program_.templates.size(), 0);
     template_counts_.assign(program_.templates.size(), 0);
-    stage_ready_.assign(program_.stages.size(), 0);
+    waits_since_.assign(ranks, -1);
     if (input.record) recorder_.emplace(program_, input.template_times);
   }
 
   model::Result<Execution> run() {
+    synchroniser_.step_started();
     for (std::size_t r = 0; r < lanes_.size(); ++r) post_batch(static_cast<std::int32_t>(r));
     result_.events = loop_.run();
     if (std::string stuck = who_waits(); !stuck.empty())
@@ -52,7 +58,7 @@ class Executor final : public LaneListener, public Handler {
     for (std::size_t t = 0; t < template_counts_.size(); ++t)
       if (template_counts_[t] > 0) result_.template_seconds[t] /= static_cast<double>(template_counts_[t]);
     for (const RankTimes& rank : result_.ranks) result_.pipeline_end = std::max(result_.pipeline_end, rank.end);
-    result_.step_end = to_seconds(optimizer_step(to_time(result_.pipeline_end)));
+    result_.step_end = optimizer_step();
     if (recorder_) result_.timeline = recorder_->finish(to_time(result_.step_end));
     return std::move(result_);
   }
@@ -69,6 +75,17 @@ class Executor final : public LaneListener, public Handler {
 
   void segment_ended(const Lane& lane, std::uint32_t segment, const SegmentRun& run) override {
     if (recorder_) recorder_->segment(lane.id(), next_[lane.id()], segment, run);
+    synchroniser_.ended(lane.id(), static_cast<std::int32_t>(next_[lane.id()]), static_cast<std::int32_t>(segment));
+  }
+
+  bool may_start(const Lane& lane, std::uint32_t segment) override {
+    const std::int32_t rank = lane.id();
+    const bool open =
+        synchroniser_.open(rank, static_cast<std::int32_t>(next_[rank]), static_cast<std::int32_t>(segment));
+    if (!open && waits_since_[rank] < 0) waits_since_[rank] = loop_.now();
+    if (open && waits_since_[rank] >= 0)
+      result_.ranks[rank].gather_wait += to_seconds(loop_.now() - std::exchange(waits_since_[rank], -1));
+    return open;
   }
 
   void slot_ended(Lane& lane) override {
@@ -83,7 +100,7 @@ class Executor final : public LaneListener, public Handler {
     busy_before_[rank] = lane.compute_busy();
     result_.template_seconds[slot_template(rank)] += seconds;
     ++template_counts_[slot_template(rank)];
-    if (finishes_weights(op)) stage_ready_[op.b_stage] = loop_.now();
+    synchroniser_.ended(rank, static_cast<std::int32_t>(next_[rank]), -1);
     if (recorder_) recorder_->slot(rank, next_[rank], lane.slot_start(), loop_.now());
     running_[rank] = false;
     ++next_[rank];
@@ -91,10 +108,6 @@ class Executor final : public LaneListener, public Handler {
   }
 
  private:
-  static bool finishes_weights(const model::ScheduleOp& op) {
-    return op.type == model::OpType::B || op.type == model::OpType::W || op.type == model::OpType::FB;
-  }
-
   std::uint16_t slot_template(std::int32_t rank) const { return program_.slot_templates[rank][next_[rank]]; }
 
   const std::vector<Hop>& batch(std::int32_t rank) const { return program_.batches[rank][next_[rank]]; }
@@ -122,6 +135,7 @@ class Executor final : public LaneListener, public Handler {
     lanes_[rank].start({.segments = &program_.templates[slot].segments,
                         .times = &input_.template_times[slot],
                         .device_sms = input_.device_sms,
+                        .collective_sms = input_.collective_sms,
                         .links = input_.links == nullptr ? nullptr : &input_.links->exchange(rank)});
   }
 
@@ -144,41 +158,25 @@ class Executor final : public LaneListener, public Handler {
     return text;
   }
 
-  // Gradients of a stage are reduced as soon as every rank that holds it has them (or after the last
-  // slot), one stage after the other on a rank's link. The update waits for all of them, because
-  // clipping needs the norm of the whole gradient.
-  Time optimizer_step(Time pipeline_end) {
-    std::vector<std::vector<std::size_t>> stages_of(lanes_.size());
-    for (std::size_t stage = 0; stage < program_.stages.size(); ++stage)
-      for (std::int32_t direction = 0; direction < program_.schedule.directions; ++direction)
-        stages_of[program_.schedule.rank_of(direction, static_cast<std::int32_t>(stage))].push_back(stage);
-    Time reduced = pipeline_end;
-    for (std::size_t rank = 0; rank < stages_of.size(); ++rank) {
-      auto& stages = stages_of[rank];
-      std::ranges::sort(stages, {}, [this](std::size_t s) { return std::pair(stage_ready_[s], s); });
-      Time free = 0;
-      for (std::size_t stage : stages) {
-        const Time start = std::max(free, input_.overlap_gradient_reduce ? stage_ready_[stage] : pipeline_end);
-        free = start + to_time(input_.optimizers[stage].reduce);
-        if (recorder_) recorder_->optimizer(static_cast<std::int32_t>(rank), "reduce gradients", start, free);
-      }
-      reduced = std::max(reduced, free);
+  void collective_ended(const Collectives::Run& run) {
+    for (const std::int32_t rank : run.ranks) {
+      const bool reduces = run.kind == Collectives::Kind::reduce;
+      if (recorder_) recorder_->optimizer(rank, reduces ? "reduce gradients" : "gather parameters", run.start, run.end);
+      lanes_[static_cast<std::size_t>(rank)].wake();
     }
-    Time end = reduced;
-    for (std::size_t rank = 0; rank < stages_of.size(); ++rank) {
-      Time update = 0, gather = 0;
-      for (std::size_t stage : stages_of[rank]) {
-        update += to_time(input_.optimizers[stage].update);
-        gather += to_time(input_.optimizers[stage].exposed_gather);
-      }
-      if (recorder_) {
-        recorder_->optimizer(static_cast<std::int32_t>(rank), "adamw", reduced, reduced + update);
-        recorder_->optimizer(static_cast<std::int32_t>(rank), "gather parameters", reduced + update,
-                             reduced + update + gather);
-      }
-      end = std::max(end, reduced + update + gather);
+  }
+
+  double optimizer_step() {
+    std::vector<GradientsReady> ranks;
+    for (std::size_t rank = 0; rank < lanes_.size(); ++rank) {
+      ranks.push_back(synchroniser_.ready(static_cast<std::int32_t>(rank), result_.ranks[rank].end));
+      result_.ranks[rank].reduced = ranks.back().reduced;
+      result_.exposed_reduce = std::max(result_.exposed_reduce, ranks.back().reduced - result_.pipeline_end);
     }
-    return end;
+    const auto part = [this](std::int32_t rank, const std::string& name, double start, double end) {
+      if (recorder_) recorder_->optimizer(rank, name, to_time(start), to_time(end));
+    };
+    return step_end(program_.schedule, input_.optimizers, ranks, program_.gather_after_update, part);
   }
 
   const ExecutionInput& input_;
@@ -186,11 +184,12 @@ class Executor final : public LaneListener, public Handler {
   bool batched_;
   Loop& loop_;
   Messages messages_;
+  Synchroniser synchroniser_;
   std::deque<Lane> lanes_;
   std::vector<std::size_t> next_;
   std::vector<bool> running_;
   std::vector<std::int64_t> template_counts_;
-  std::vector<Time> stage_ready_;
+  std::vector<Time> waits_since_;  // per rank: compute waits for its parameters; -1: it does not
   std::map<std::int32_t, Time> busy_before_;
   std::optional<Recorder> recorder_;
   Execution result_;
@@ -199,10 +198,11 @@ class Executor final : public LaneListener, public Handler {
 class LoneLane final : public LaneListener, public Handler {
  public:
   explicit LoneLane(const std::vector<SegmentTime>& times) : times_(times), lane_(loop_, *this, 0) {}
-  double run(const model::SlotTemplate& slot, std::int64_t device_sms) {
+  TemplateRun run(const model::SlotTemplate& slot, std::int64_t device_sms) {
+    result_.segments.resize(slot.segments.size());
     lane_.start({.segments = &slot.segments, .times = &times_, .device_sms = device_sms});
     loop_.run();
-    return to_seconds(end_);
+    return std::move(result_);
   }
   void arrived(Lane& /*lane*/, std::uint32_t segment) override {
     loop_.at(loop_.now() + to_time(times_[segment].wait), {this, proceed_code, 0, segment});
@@ -211,14 +211,16 @@ class LoneLane final : public LaneListener, public Handler {
     lane_.proceed(static_cast<std::uint32_t>(argument));
   }
   // Not when the loop runs dry: what a lane scheduled before a change of rate comes due later and is void.
-  void slot_ended(Lane& /*lane*/) override { end_ = loop_.now(); }
-  void segment_ended(const Lane&, std::uint32_t, const SegmentRun&) override {}
+  void slot_ended(Lane& /*lane*/) override { result_.seconds = to_seconds(loop_.now()); }
+  void segment_ended(const Lane&, std::uint32_t segment, const SegmentRun& run) override {
+    result_.segments[segment] = run;
+  }
 
  private:
   const std::vector<SegmentTime>& times_;
   HeapLoop loop_;
   Lane lane_;
-  Time end_ = 0;
+  TemplateRun result_;
 };
 
 }  // namespace
@@ -234,9 +236,14 @@ model::Result<Execution> execute(const ExecutionInput& input) {
   return execute(input, loop);
 }
 
+TemplateRun run_template(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times,
+                         std::int64_t device_sms) {
+  return LoneLane(times).run(slot, device_sms);
+}
+
 double template_seconds(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times,
                         std::int64_t device_sms) {
-  return LoneLane(times).run(slot, device_sms);
+  return run_template(slot, times, device_sms).seconds;
 }
 
 }  // namespace plumbline::sim

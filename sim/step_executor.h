@@ -1,5 +1,6 @@
 // Runs a step program on the virtual clock with one representative GPU per pipeline rank: slots in
-// program order, messages between stages on the critical path, then the optimizer step.
+// program order, messages between stages on the critical path, reductions and gathers beside them, then the
+// optimizer step.
 #pragma once
 
 #include <cstdint>
@@ -7,17 +8,13 @@
 
 #include "model/program.h"
 #include "model/timeline.h"
+#include "sim/lane.h"
 #include "sim/loop.h"
 #include "sim/network/step_links.h"
 #include "sim/segment_time.h"
+#include "sim/step_end.h"
 
 namespace plumbline::sim {
-
-struct OptimizerTiming {      // per stage, seconds
-  double reduce = 0;          // gradient reduction
-  double update = 0;          // AdamW on this rank's shard
-  double exposed_gather = 0;  // the part of the parameter gather that nothing hides
-};
 
 struct ExecutionInput {
   const model::StepProgram* program = nullptr;
@@ -28,8 +25,9 @@ struct ExecutionInput {
   double hop_rate = 0;                      // B/s that it reaches alone
   const StepLinks* links = nullptr;         // that transfers and messages cross; may be null
   std::vector<OptimizerTiming> optimizers;  // [stage]
-  bool overlap_gradient_reduce = true;
-  bool record = false;  // fill the timeline
+  bool synchronise = true;                  // gradients are reduced in this step
+  std::int64_t collective_sms = 0;          // that reductions and gathers hold
+  bool record = false;                      // fill the timeline
 };
 
 struct RankTimes {
@@ -37,11 +35,14 @@ struct RankTimes {
   std::array<std::int64_t, 5> slot_counts{};  // by OpType
   std::array<double, 5> exposed{};            // in slots by OpType, no compute kernel runs
   double end = 0;                             // of the last slot
+  double gather_wait = 0;                     // in slots, compute has everything but its parameters
+  double reduced = 0;                         // end of the last reduction; 0: none
 };
 
 struct Execution {
-  double pipeline_end = 0;  // last slot of any rank
-  double step_end = 0;      // optimizer included
+  double pipeline_end = 0;    // last slot of any rank
+  double exposed_reduce = 0;  // from then to the end of the last reduction
+  double step_end = 0;        // optimizer included
   std::vector<RankTimes> ranks;
   std::vector<double> template_seconds;  // [template] mean duration of its slots
   std::uint64_t events = 0;
@@ -53,7 +54,13 @@ struct Execution {
 model::Result<Execution> execute(const ExecutionInput& input);
 model::Result<Execution> execute(const ExecutionInput& input, Loop& loop);
 
-// Duration of one template on a free lane, seconds.
+// One template on a free lane.
+struct TemplateRun {
+  double seconds = 0;
+  std::vector<SegmentRun> segments;
+};
+TemplateRun run_template(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times,
+                         std::int64_t device_sms);
 double template_seconds(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times,
                         std::int64_t device_sms);
 

@@ -61,9 +61,13 @@ model::Result<KnownDevice> load_device(const std::string& folder, const std::str
                      taker.take("shared_memory_per_sm", UnitDimension::bytes)};
   known.device.bf16_peak = model::FlopsPerSecond(taker.take("bf16_peak", UnitDimension::flops_per_second));
   known.device.fp8_peak = model::FlopsPerSecond(taker.take("fp8_peak", UnitDimension::flops_per_second, true));
+  if (file->number("tf32_peak") != nullptr)
+    known.device.tf32_peak = model::FlopsPerSecond(taker.take("tf32_peak", UnitDimension::flops_per_second));
   known.device.memory_bandwidth =
       model::BytesPerSecond(taker.take("memory_bandwidth", UnitDimension::bytes_per_second));
   known.device.memory = model::Bytes(taker.take("memory", UnitDimension::bytes));
+  if (file->number("host_bandwidth") != nullptr)
+    known.device.host_bandwidth = model::BytesPerSecond(taker.take("host_bandwidth", UnitDimension::bytes_per_second));
   take_reserve(*file, taker, known.device.reserve);
   if (auto error = taker.finish()) return tl::unexpected(*error);
   for (const auto& text : file->texts) {

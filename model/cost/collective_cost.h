@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -64,6 +65,8 @@ class CollectiveCost {
   // other: what frameworks build of three collectives. Requires full nodes.
   double hierarchical_all_reduce(const CollectiveGroup& group, Bytes bytes) const;
 
+  // Blocks of a collective kernel, one SM each.
+  std::int64_t channels() const { return std::llround(channels_.value); }
   double nvlink_rate() const { return nvlink_rate_.value; }  // B/s per GPU and direction
   double nic_rate() const { return nic_rate_.value; }        // B/s per GPU and direction
 

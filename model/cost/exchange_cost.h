@@ -63,6 +63,8 @@ class ExchangeCost {
     placed_groups_[{ranks, stride}] = group;
   }
 
+  const CollectiveCost& collectives() const { return collectives_; }
+
   // SMs of a transfer kernel.
   std::int64_t kernel_sms() const { return kernel_sms_; }
 

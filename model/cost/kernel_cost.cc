@@ -25,6 +25,10 @@ double output_bytes(const Graph& graph, const Operator& op) {
   return bytes_per_element(graph.tensor(op.writes[0]).type) * (accumulates ? 2 : 1);
 }
 
+bool moves_data(Neighbour neighbour) {
+  return neighbour == Neighbour::transferring || neighbour == Neighbour::collective;
+}
+
 }  // namespace
 
 int KernelCost::kernels(const Graph& graph, const Operator& op) {
@@ -34,13 +38,14 @@ int KernelCost::kernels(const Graph& graph, const Operator& op) {
   if (op.kind == OperatorKind::rmsnorm_grad || op.kind == OperatorKind::layernorm_grad)
     return 3;  // main kernel, two reductions of the scale's gradient
   const auto* cast = std::get_if<CastAttributes>(&op.attributes);
-  return cast != nullptr && cast->scales_transposed ? 2 : 1;
+  return cast != nullptr && (cast->scales_transposed || cast->finds_scale) ? 2 : 1;
 }
 
 Result<KernelCost> KernelCost::make(const Profile& profile, const Device& device) {
   ConstantReader reader(profile);
   KernelCost cost;
   cost.device_sms_ = device.sms;
+  if (device.tf32_peak.value() > 0) cost.tf32_slowdown_ = device.bf16_peak / device.tf32_peak;
   const auto wave = [&](std::string_view kind) {
     return Wave{reader.require(fmt::format("gemm.{}.wave_overhead", kind)),
                 reader.require(fmt::format("gemm.{}.k_time", kind))};
@@ -93,6 +98,7 @@ void KernelCost::read_rooms(ConstantReader& reader, const Device& device) {
   room_[static_cast<std::size_t>(Neighbour::none)] = 1;
   room_[static_cast<std::size_t>(Neighbour::waiting)] = room("block.notify");
   room_[static_cast<std::size_t>(Neighbour::transferring)] = room("block.transfer");
+  room_[static_cast<std::size_t>(Neighbour::collective)] = room("block.transfer");
   room_[static_cast<std::size_t>(Neighbour::computing)] = room("block.gemm");
 }
 
@@ -120,6 +126,7 @@ const KernelCost::Wave& KernelCost::wave(const Graph& graph, const Operator& op)
   switch (graph.tensor(op.reads[0]).type) {
     case DataType::fp8_tile:
     case DataType::fp8_block:
+    case DataType::fp8:
       return weight_gradient ? fp8_weight_gradient_ : fp8_;
     case DataType::fp32:
       return weight_gradient ? fp32_weight_gradient_ : fp32_;
@@ -141,14 +148,15 @@ KernelTime KernelCost::product(const Graph& graph, const Operator& op, const Con
   const double waves = launches * std::ceil(tiles / sms);
   const double k = std::ceil(shape.k / k_block_.value) * k_block_.value;
   const Wave& constants = wave(graph, op);
+  const double slower = graph.tensor(op.reads[0]).type == DataType::tf32 ? tf32_slowdown_ : 1;
   const double written = launches * tiles * tile * tile * output_bytes(graph, op);
   KernelTime result;
   result.shares = {Share{ramp_.index, launches * ramp_.value},
                    Share{constants.overhead.index, waves * constants.overhead.value},
-                   Share{constants.k_time.index, waves * k * constants.k_time.value},
+                   Share{constants.k_time.index, waves * k * constants.k_time.value * slower},
                    Share{output_bandwidth_.index, written / output_bandwidth_.value}};
   const double again = rounds(std::min(conditions.sms, static_cast<std::int64_t>(tiles)), 1, seats(conditions), 1);
-  const double beside = conditions.neighbour == Neighbour::transferring ? gemm_slowdown_ : 1;
+  const double beside = moves_data(conditions.neighbour) ? gemm_slowdown_ : 1;
   return with_gaps(scaled(result, again * beside / sustained_clock_), launches);
 }
 
@@ -160,7 +168,7 @@ KernelTime KernelCost::attention(const Graph& graph, const Operator& op, const C
   const double sms_share = static_cast<double>(seats(conditions).free) / attention_sms_.value;
   KernelTime result;
   result.shares[0] = {rate.index, flops(graph, op, 1, true).value() / (rate.value * sms_share)};
-  const double beside = conditions.neighbour == Neighbour::transferring ? attention_slowdown_ : 1;
+  const double beside = moves_data(conditions.neighbour) ? attention_slowdown_ : 1;
   return with_gaps(scaled(result, beside / sustained_clock_), kernels(graph, op));
 }
 

@@ -56,8 +56,9 @@ class KernelCost {
   Wave fp8_, fp8_weight_gradient_, bf16_, bf16_weight_gradient_, fp32_, fp32_weight_gradient_;
   Constant tile_, k_block_, ramp_, output_bandwidth_, attention_forward_, attention_backward_, attention_sms_;
   std::int64_t device_sms_ = 0;
+  double tf32_slowdown_ = 1;  // of BF16's multiply-adds, by the datasheet's peaks: TF32 has no waves of its own
   double gemm_slowdown_ = 1, attention_slowdown_ = 1, sustained_clock_ = 1, latency_share_ = 1;
-  std::array<double, 4> room_{};       // of an SM, beside each Neighbour
+  std::array<double, 5> room_{};       // of an SM, beside each Neighbour
   std::int64_t streaming_blocks_ = 1;  // of kernels with many small blocks, on an SM
   std::array<Memory, 32> memory_;      // by OperatorClass
   Constant launch_gap_, shortest_kernel_, scale_layout_, router_forward_, router_backward_, map_time_;

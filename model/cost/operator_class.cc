@@ -87,8 +87,13 @@ OperatorClass operator_class(const Graph& graph, const Operator& op) {
     case Kind::reduce_scatter:
     case Kind::all_gather:
       return OperatorClass::collective;
+    case Kind::sum_of_squares:
+    case Kind::unscale:
     case Kind::adamw:
       return OperatorClass::optimizer;
+    case Kind::copy_to_host:
+    case Kind::copy_to_device:
+      return OperatorClass::host_link;
   }
   return OperatorClass::elementwise;
 }
@@ -141,6 +146,8 @@ std::string_view to_string(OperatorClass value) {
       return "exchange";
     case OperatorClass::collective:
       return "collective";
+    case OperatorClass::host_link:
+      return "host_link";
   }
   return "";
 }
@@ -162,6 +169,7 @@ std::string_view breakdown_name(OperatorClass value) {
       return "router";
     case OperatorClass::exchange:
     case OperatorClass::collective:
+    case OperatorClass::host_link:
       return "communication";
     case OperatorClass::optimizer:
       return "optimizer";

@@ -34,7 +34,9 @@ enum class OperatorClass : std::uint8_t {
   router,
   // between ranks
   exchange,
-  collective
+  collective,
+  // between a GPU and its host
+  host_link
 };
 
 OperatorClass operator_class(const Graph& graph, const Operator& op);

@@ -1,5 +1,7 @@
 #include "model/cost/sm_partition.h"
 
+#include <algorithm>
+
 namespace plumbline::model {
 
 SmPolicy sm_policy(std::string_view word) {
@@ -20,7 +22,15 @@ std::int64_t SmPartition::launch_width(Neighbour neighbour) const {
   }
 }
 
+// Dense collectives last for many kernels, and their blocks stay where they are: whatever the policy, products are
+// launched on the SMs that they leave.
 Conditions SmPartition::beside(Neighbour neighbour) const {
+  if (neighbour == Neighbour::collective) {
+    if (collective_sms == 0) return beside(Neighbour::none);
+    return {.sms = std::min(launch_width(Neighbour::none), device_sms - collective_sms),
+            .held = collective_sms,
+            .neighbour = neighbour};
+  }
   return {.sms = launch_width(neighbour),
           .held = neighbour == Neighbour::none ? 0 : communication_sms,
           .neighbour = neighbour};

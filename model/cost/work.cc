@@ -109,6 +109,8 @@ Bytes bytes_moved(const Graph& graph, const Operator& op, double row_scale) {
     const Tensor& t = graph.tensor(id);
     total += elements(t, row_scale) * bytes_per_element(t.type);
   }
+  const auto* cast = std::get_if<CastAttributes>(&op.attributes);
+  if (cast != nullptr && cast->finds_scale) total *= 2;
   for (TensorId id : op.writes) {
     const Tensor& t = graph.tensor(id);
     const double passes = t.role == Role::gradient ? 2 : 1;

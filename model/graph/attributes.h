@@ -83,9 +83,15 @@ enum class OperatorKind : std::uint8_t {
   all_gather,  // over the group named in CollectiveAttributes: sum, rank r's piece of the sum, all pieces in order of
                // rank
   // optimizer
-  adamw  // reads gradient shard; writes the parameter shard in its stored format; accumulates master weights, first and
-         // second moment (m, v); AdamwAttributes
-         // format
+  sum_of_squares,  // reads gradient shards; writes the sum of the squares of all elements [1]
+  unscale,         // reads gradient shards and the loss scale [1]; writes them divided by it, and [1]: 0, or 1 where an
+                   // element is not finite
+  adamw,  // reads the gradient shard and, where the gradient is clipped, the sum of squares [1]; writes the parameter
+          // shard in its stored format; accumulates the first and second moment (m, v) and the master weights (where
+          // there are none, the parameter shard itself); AdamwAttributes
+  // between a GPU and the memory of its host
+  copy_to_host,
+  copy_to_device
 };
 std::string_view to_string(OperatorKind kind);
 
@@ -157,6 +163,7 @@ struct DispatchAttributes {  // dispatch, combine and their gradients, permute
 };
 struct CastAttributes {
   bool scales_transposed = false;  // a second kernel lays the tile scales out as the matrix product wants them
+  bool finds_scale = false;        // a kernel before it reads the whole tensor for its largest entry
 };
 struct NormAttributes {
   double epsilon = 1e-6;
@@ -178,7 +185,9 @@ struct CollectiveAttributes {
 // the numbers do not change how long the update takes.
 struct AdamwAttributes {
   double learning_rate = 2.2e-4, beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8, weight_decay = 0.1;
-  std::int64_t step = 1;  // from 1, for the bias correction
+  std::int64_t step = 1;      // from 1, for the bias correction
+  double largest_norm = 1.0;  // of the whole gradient, where it is clipped (DeepSeek-V3: 1.0)
+  bool on_host = false;       // states lie in host memory, the CPU updates
 };
 
 using Attributes = std::variant<std::monostate, MatmulAttributes, BatchedMatmulAttributes, AttentionAttributes,

@@ -61,7 +61,11 @@ std::string_view to_string(OperatorKind kind) {
       {all_reduce, "all_reduce"},
       {reduce_scatter, "reduce_scatter"},
       {all_gather, "all_gather"},
+      {sum_of_squares, "sum_of_squares"},
+      {unscale, "unscale"},
       {adamw, "adamw"},
+      {copy_to_host, "copy_to_host"},
+      {copy_to_device, "copy_to_device"},
   });
   for (const auto& [value, name] : names)
     if (value == kind) return name;

@@ -43,11 +43,9 @@ TensorId transformer_layer(GraphBuilder& b, const LayerContext& c, TensorId x, L
 }
 
 // The residual stream is BF16 in mixed-precision training (FP8 included), else the plan's own format.
-DataType stream_type(const LayerContext& c) {
-  return c.gemm == Precision::fp8 ? DataType::bf16 : activation_type(c.gemm);
-}
+DataType stream_type(const LayerContext& c) { return is_fp8(c.gemm) ? DataType::bf16 : activation_type(c.gemm); }
 
-Precision head_precision(const LayerContext& c) { return c.gemm == Precision::fp8 ? Precision::bf16 : c.gemm; }
+Precision head_precision(const LayerContext& c) { return is_fp8(c.gemm) ? Precision::bf16 : c.gemm; }
 
 TensorId embed(GraphBuilder& b, const LayerContext& c, TensorId ids, bool shared) {
   const Architecture& a = c.architecture;

@@ -29,6 +29,8 @@ struct LayerContext {
   bool shares_embedding = true;         // the last stage's rank also holds the embedding
   double distinct_ranks_per_token = 1;  // expected; decides the tokens a rank receives
 
+  // One scale per tensor is for products of the whole micro-batch; experts, whose rows change, stay in BF16 beside it.
+  Precision expert_gemm() const { return gemm == Precision::fp8_tensor ? Precision::bf16 : gemm; }
   std::int64_t experts_per_rank() const { return architecture.experts.routed_experts / expert_parallel; }
   // Tokens of a micro-batch that a rank holds outside of tensor-parallel regions.
   std::int64_t stream_tokens() const { return sequence ? tokens / tensor : tokens; }

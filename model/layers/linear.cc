@@ -15,6 +15,7 @@ struct Parts {
   Dimension tokens;
   std::optional<TensorId> bias;
   CollectiveAttributes sums_gradient;
+  Precision precision;
 };
 
 // The gradient of x; where several ranks each have a part, the sum of all.
@@ -30,19 +31,35 @@ void bias_gradient(GraphBuilder& b, const Parts& p) {
   if (p.bias) b.emit(column_sum, p.name + "_bias_grad", {b.gradient(p.y)}, {b.gradient_of_parameter(*p.bias)});
 }
 
+CastAttributes scaled_cast(Precision precision) {
+  return {.scales_transposed = precision == Precision::fp8, .finds_scale = precision == Precision::fp8_tensor};
+}
+
+// W as the input gradient reads it.
+TensorId turned_weight(GraphBuilder& b, const Parts& p) {
+  const bool stored = is_fp8(b.tensor(p.weight).type);
+  const DataType type = stored ? b.tensor(p.weight).type : activation_type(p.precision);
+  const TensorId turned = b.activation(p.name + "_weight_t", {{p.in}, {p.out}}, type);
+  if (stored)
+    b.emit(transpose, "transpose_" + p.name, {p.weight}, {turned});
+  else
+    b.emit(cast_transpose, "cast_transpose_" + p.name, {p.weight}, {turned});
+  return turned;
+}
+
 void fp8_gradients(GraphBuilder& b, const Parts& p) {
   const TensorId dy = b.gradient(p.y);
-  const TensorId dy8 = b.activation("d_" + p.name + "_fp8", {p.tokens, {p.out}}, DataType::fp8_tile);
-  b.emit(cast, "cast_d_" + p.name, {dy}, {dy8}, CastAttributes{.scales_transposed = true});
-  const TensorId turned = b.activation(p.name + "_weight_t", {{p.in}, {p.out}}, DataType::fp8_block);
-  b.emit(transpose, "transpose_" + p.name, {p.weight}, {turned});
+  const DataType type = activation_type(p.precision);
+  const TensorId dy8 = b.activation("d_" + p.name + "_fp8", {p.tokens, {p.out}}, type);
+  b.emit(cast, "cast_d_" + p.name, {dy}, {dy8}, scaled_cast(p.precision));
+  const TensorId turned = turned_weight(b, p);
   const TensorId dx = b.activation("d_" + p.name + "_in", {p.tokens, {p.in}}, b.activation_gradient_type());
   b.emit(matmul, p.name + "_dgrad", {dy8, turned}, {dx}, MatmulAttributes{.transpose_b = true});
   give_input_gradient(b, p, dx);
 
-  const TensorId dyt = b.activation("d_" + p.name + "_t", {{p.out}, p.tokens}, DataType::fp8_tile);
+  const TensorId dyt = b.activation("d_" + p.name + "_t", {{p.out}, p.tokens}, type);
   b.emit(cast_transpose, "cast_transpose_d_" + p.name, {dy}, {dyt});
-  const TensorId xt = b.activation(p.name + "_in_t", {{p.in}, p.tokens}, DataType::fp8_tile);
+  const TensorId xt = b.activation(p.name + "_in_t", {{p.in}, p.tokens}, type);
   const TensorId stored = b.kept(p.x) == p.x ? p.operand : b.kept(p.x);
   b.emit(cast_transpose, "cast_transpose_" + p.name + "_in", {stored}, {xt});
   b.emit_weight_gradient(matmul, p.name + "_wgrad", {dyt, xt}, {b.gradient_of_parameter(p.weight)},
@@ -61,14 +78,14 @@ void plain_gradients(GraphBuilder& b, const Parts& p) {
 }  // namespace
 
 TensorId linear(GraphBuilder& b, const std::string& name, TensorId x, std::int64_t out, const LinearOptions& options) {
-  const bool fp8 = options.precision == Precision::fp8;
+  const bool fp8 = is_fp8(options.precision);
   const Dimension tokens = b.shape(x)[0];
   const std::int64_t in = b.shape(x)[1].size;
   TensorId operand = x;
-  if (fp8 && b.tensor(x).type != DataType::fp8_tile) {
+  if (fp8 && !is_fp8(b.tensor(x).type)) {
     b.group(options.input_group);
-    operand = b.activation(name + "_in_fp8", b.shape(x), DataType::fp8_tile);
-    b.emit(cast, "cast_" + name, {x}, {operand}, CastAttributes{.scales_transposed = true});
+    operand = b.activation(name + "_in_fp8", b.shape(x), activation_type(options.precision));
+    b.emit(cast, "cast_" + name, {x}, {operand}, scaled_cast(options.precision));
   }
   b.group(options.output_group);
   const TensorId weight =
@@ -76,8 +93,13 @@ TensorId linear(GraphBuilder& b, const std::string& name, TensorId x, std::int64
                   {.shared = options.shared, .divided = options.divided});
   const DataType written = fp8 ? DataType::bf16 : activation_type(options.precision);
   const TensorId y = b.activation(name + "_out", {tokens, {out}}, written);
-  Parts parts{name, x, operand, weight, y, in, out, tokens, std::nullopt, options.sums_gradient};
-  std::vector<TensorId> reads = {operand, weight};
+  Parts parts{name, x, operand, weight, y, in, out, tokens, std::nullopt, options.sums_gradient, options.precision};
+  TensorId factor = weight;
+  if (fp8 && !is_fp8(b.tensor(weight).type)) {
+    factor = b.activation(name + "_weight_fp8", b.shape(weight), activation_type(options.precision));
+    b.emit(cast, "cast_" + name + "_weight", {weight}, {factor}, scaled_cast(options.precision));
+  }
+  std::vector<TensorId> reads = {operand, factor};
   if (options.bias)
     reads.push_back(*(parts.bias = b.parameter(name + "_bias", {{out}}, written, {.divided = options.divided})));
   b.emit(matmul, name, reads, {y}, MatmulAttributes{.transpose_b = true});

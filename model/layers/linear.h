@@ -1,5 +1,6 @@
 // y = x W^T + b with W[out, in], its gradients, and the casts that FP8 training adds around them
-// (DeepSeek-V3 report, arXiv 2412.19437, section 3.3: activations in 1x128 tiles, weights in 128x128 blocks).
+// (DeepSeek-V3 report, arXiv 2412.19437, section 3.3: activations in 1x128 tiles, weights in 128x128 blocks; with one
+// scale per tensor weights are stored in BF16, and each cast first looks for the largest entry).
 #pragma once
 
 #include <string>

@@ -95,7 +95,7 @@ Rows to_rows(GraphBuilder& b, const LayerContext& c, const Received& received) {
   b.group(RecomputeGroup::moe);
   const Dimension n{c.expert_rows(), Extent::rows};
   const DispatchAttributes attributes = exchange(c, b.tensor(received.tokens).type, 0);
-  const DataType type = activation_type(c.gemm);
+  const DataType type = activation_type(c.expert_gemm());
   const Rows rows{b.activation("expert_rows", {n, {c.architecture.hidden_size}}, type),
                   b.activation("row_map", {n}, DataType::int32), b.activation("row_weights", {n}, DataType::fp32),
                   b.activation("expert_offsets", {{c.experts_per_rank() + 1}}, DataType::int32)};
@@ -159,7 +159,7 @@ TensorId expert_product(GraphBuilder& b, const LayerContext& c, ExpertProduct p)
   const Dimension e{c.experts_per_rank()};
   p.weight =
       b.parameter(p.name, fp8 ? GraphBuilder::Shape{e, {p.in}, {p.out}} : GraphBuilder::Shape{e, {p.out}, {p.in}},
-                  weight_type(c.gemm), {.expert = true});
+                  weight_type(c.expert_gemm()), {.expert = true});
   TensorId operand = p.weight;
   if (fp8) {
     operand = b.activation(p.name + "_weight_t", {e, {p.out}, {p.in}}, DataType::fp8_block);

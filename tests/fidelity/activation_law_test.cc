@@ -6,8 +6,8 @@
 #include <map>
 #include <string>
 
-#include "model/activations.h"
 #include "model/layers/blocks.h"
+#include "model/stage_tensors.h"
 #include "tests/support/inputs.h"
 
 namespace plumbline::model {
@@ -34,7 +34,7 @@ StepProgram one_layer(const LayerContext& context) {
 }
 
 double held_bytes(const LayerContext& context) {
-  return stage_activations(one_layer(context), 0).forward_bytes.value();
+  return StageTensors(one_layer(context), 0).kept_after_forward().value();
 }
 
 // Eq. 2: 34 sbh and 5 a s^2 b. Attention 11 sbh: the input of the query, key and value product 2, q and k 4, v 2, the
@@ -49,6 +49,42 @@ TEST(Activations, OfALayerWithoutRecomputation) {
 // Section 5, selective recomputation: the scores go, 34 sbh stay.
 TEST(Activations, OfALayerWithSelectiveRecomputation) {
   EXPECT_DOUBLE_EQ(held_bytes(gpt3(false, {RecomputeGroup::core_attention})), s * b * h * 34);
+}
+
+// Sections 4.2.1 and 4.2.2: of t ranks without sequence parallelism each keeps 10 sbh of norms, their outputs and
+// masks whole and its part of the other 24; with it, all 34 are divided.
+TEST(Activations, OfALayerDividedOverTensorRanks) {
+  for (const std::int64_t tensor : {2, 8}) {
+    LayerContext context = gpt3(false, {RecomputeGroup::core_attention});
+    context.tensor = tensor;
+    const auto t = static_cast<double>(tensor);
+    EXPECT_DOUBLE_EQ(held_bytes(context), s * b * h * (10 + 24 / t));
+    context.sequence = true;
+    EXPECT_DOUBLE_EQ(held_bytes(context), s * b * h * 34 / t);
+  }
+}
+
+// Table 3 and equation 5 with selective recomputation: the layers that the first of p stages keeps in flight, L in all
+// under 1F1B, hold 34 sbhL / t; the models of the paper at its micro-batch of one sequence, t = 8.
+struct Published {
+  const char* name;
+  double layers, hidden;
+};
+
+TEST(Activations, OfThePublishedModels) {
+  for (const Published& model :
+       {Published{"175B", 96, 12288}, Published{"530B", 105, 20480}, Published{"1T", 128, 25600}}) {
+    LayerContext context = gpt3(false, {RecomputeGroup::core_attention});
+    context.architecture.hidden_size = static_cast<std::int64_t>(model.hidden);
+    context.architecture.intermediate_size = 4 * context.architecture.hidden_size;
+    context.architecture.heads = context.architecture.key_value_heads = 128;
+    context.architecture.head_dim = context.architecture.hidden_size / 128;
+    context.tokens = static_cast<std::int64_t>(s);
+    context.tensor = 8;
+    context.sequence = true;
+    const double expected = 34 * s * model.hidden * model.layers / 8;
+    EXPECT_NEAR(model.layers * held_bytes(context), expected, 0.05 * expected) << model.name;
+  }
 }
 
 // A fused kernel draws its dropout again and keeps a FP32 log-sum-exp of every query and head: 4 a s b in place of
@@ -71,8 +107,12 @@ TEST(Activations, OfALayerWithFullRecomputation) {
 TEST(Activations, OfALayerAreThoseThatThePaperNames) {
   const StepProgram program = one_layer(gpt3(false, {RecomputeGroup::core_attention}));
   std::map<std::string, double> held;
-  for (const auto& [block, id] : stage_activations(program, 0).forward)
-    held[program.blocks[0].tensor(id).name] = program.blocks[0].tensor(id).bytes().value() / (s * b * h);
+  const StageTensors tensors(program, 0);
+  for (TensorId id = 0; id < program.blocks[0].tensors.size(); ++id) {
+    const StageTensor& tensor = tensors[tensors.index(0, id)];
+    if (tensor.kept == Kept::forward_to_input || tensor.kept == Kept::forward_to_weight)
+      held[program.blocks[0].tensor(id).name] = tensor.bytes.value() / (s * b * h);
+  }
   const std::map<std::string, double> expected = {{"layer_in", 2},
                                                   {"attention_norm_out", 2},
                                                   {"split_qkv_0", 2},

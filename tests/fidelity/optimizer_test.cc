@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <string>
 
 #include "model/stage_optimizer.h"
@@ -12,56 +13,112 @@ namespace {
 
 constexpr Index elements = 8;
 constexpr std::size_t ranks = 2;
+constexpr double loss_scale = 1024;
 
-model::Graph optimizer(std::int64_t zero_stage) {
+struct Case {
+  std::string name;
+  std::function<void(model::Plan&)> change;
+};
+
+model::Graph optimizer(const Case& c, bool& sharded) {
   model::Plan plan;
-  plan.parallelism.zero_stage = zero_stage;
+  plan.cluster.gpus = ranks;
+  plan.optimizer.gradient_clipping = false;
+  c.change(plan);
+  sharded = plan.parallelism.zero_stage >= 1;
   model::Layout layout;
   layout.dense_group = ranks;
   model::Graph block;
   block.tensors.push_back({.name = "w", .shape = {{elements}}, .role = model::Role::parameter});
-  return model::make_stage_optimizer(plan, layout, {block}, {{0}});
+  return model::make_stage_optimizer(plan, layout, {block}, {{0}}).graph;
 }
 
-// Rank r's gradient of element i is (r + 1) * (i - 3.5); the master weights are i.
+bool has(const model::Graph& graph, model::OperatorKind kind) {
+  for (const model::Operator& op : graph.operators)
+    if (op.kind == kind) return true;
+  return false;
+}
+
+// Rank r's gradient of element i is (r + 1) * (i - 3.5); the (master) weights are i.
 Interpreter started(const model::Graph& graph, bool sharded) {
   Interpreter interpreter(graph, ranks);
+  const bool scaled = has(graph, model::OperatorKind::unscale);
   const auto indices = Matrix(Eigen::VectorXd::LinSpaced(elements, 0, elements - 1));
   const Index shard = sharded ? elements / static_cast<Index>(ranks) : elements;
+  bool master = false;
+  for (const model::Tensor& tensor : graph.tensors) master = master || tensor.name.starts_with("master_");
   for (std::size_t rank = 0; rank < ranks; ++rank)
     for (model::TensorId id = 0; id < graph.tensors.size(); ++id) {
       const std::string& name = graph.tensors[id].name;
       const Index start = sharded ? static_cast<Index>(rank) * shard : 0;
-      if (name.starts_with("d_")) interpreter.set(rank, id, (indices.array() - 3.5) * (static_cast<double>(rank) + 1));
-      if (name.starts_with("master_")) interpreter.set(rank, id, indices.middleRows(start, shard));
+      if (name.starts_with("d_"))
+        interpreter.set(rank, id,
+                        (indices.array() - 3.5) * (static_cast<double>(rank) + 1) * (scaled ? loss_scale : 1));
+      if (name.starts_with(master ? "master_" : "updated_"))
+        interpreter.set(rank, id, indices.middleRows(start, shard));
+      if (name == "loss_scale") interpreter.set(rank, id, Matrix::Constant(1, 1, loss_scale));
     }
   return interpreter;
 }
 
 // In the first step both moments, bias taken out, are the gradient and its square, so the direction is
-// g / (|g| + epsilon) with g = 3 (i - 3.5), summed over the two ranks; the weight decays by its share.
-double expected(Index i) {
+// g / (|g| + epsilon) with g = 3 (i - 3.5), summed over the two ranks; the weight decays by its share. Clipped, g
+// is divided by its norm: the sum of (i - 3.5)^2 over 0..7 is 42, so the norm is sqrt(9 * 42), above the limit of 1.
+double expected(Index i, bool clipped) {
   const model::AdamwAttributes a;
   const double weight = static_cast<double>(i);
-  const double g = 3 * (weight - 3.5);
+  const double g = 3 * (weight - 3.5) / (clipped ? std::sqrt(9 * 42.0) : 1);
   return weight - a.learning_rate * (g / (std::abs(g) + a.epsilon) + a.weight_decay * weight);
 }
 
-class Optimizer : public testing::TestWithParam<std::int64_t> {};
-INSTANTIATE_TEST_SUITE_P(ZeroStages, Optimizer, testing::Values(0, 1));
+class Optimizer : public testing::TestWithParam<Case> {};
+
+std::function<void(model::Plan&)> zero(std::int64_t stage, const std::function<void(model::Plan&)>& more = {}) {
+  return [stage, more](model::Plan& plan) {
+    plan.parallelism.zero_stage = stage;
+    if (more) more(plan);
+  };
+}
+
+void clips(model::Plan& plan) { plan.optimizer.gradient_clipping = true; }
+void offloads(model::Plan& plan) { plan.offload.optimizer = true; }
+void averages(model::Plan& plan) { plan.optimizer.ema = "host"; }
+void scales(model::Plan& plan) { plan.precision.gemm = model::Precision::fp16; }
+void casts(model::Plan& plan) { plan.precision.gradient_reduce = model::Precision::bf16; }
+void keeps_no_master(model::Plan& plan) { plan.precision.master_weights = model::Precision::bf16; }
+
+INSTANTIATE_TEST_SUITE_P(Plans, Optimizer,
+                         testing::Values(Case{"zero_0", zero(0)}, Case{"zero_1", zero(1)}, Case{"zero_2", zero(2)},
+                                         Case{"zero_3", zero(3)}, Case{"clipped_zero_1", zero(1, clips)},
+                                         Case{"offloaded_zero_1", zero(1, offloads)},
+                                         Case{"offloaded_zero_0", zero(0, offloads)},
+                                         Case{"averaged", zero(1, averages)}, Case{"fp16", zero(2, scales)},
+                                         Case{"cast", zero(0, casts)}, Case{"pure_bf16", zero(1, keeps_no_master)}),
+                         [](const auto& test) { return test.param.name; });
 
 TEST_P(Optimizer, EveryRankEndsWithTheWholeUpdatedParameter) {
-  const bool sharded = GetParam() >= 1;
-  const model::Graph graph = optimizer(GetParam());
+  bool sharded = false;
+  const model::Graph graph = optimizer(GetParam(), sharded);
   ASSERT_EQ(model::check(graph), "");
   Interpreter interpreter = started(graph, sharded);
   interpreter.run(model::Phase::W);
-  const model::TensorId result = graph.operators.back().writes[0];  // gathered, or updated whole
+  // Gathered, copied back from the host, or updated whole: the last operator but for the moving average's copy.
+  const bool averaged =
+      has(graph, model::OperatorKind::copy_to_host) && !has(graph, model::OperatorKind::copy_to_device);
+  const model::TensorId result = graph.operators[graph.operators.size() - (averaged ? 2 : 1)].writes[0];
+  const bool clipped = has(graph, model::OperatorKind::sum_of_squares);
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     const Matrix& parameter = interpreter.value(rank, result);
     ASSERT_EQ(parameter.rows(), elements);
-    for (Index i = 0; i < elements; ++i) EXPECT_NEAR(parameter(i, 0), expected(i), 1e-12) << "rank " << rank;
+    for (Index i = 0; i < elements; ++i) EXPECT_NEAR(parameter(i, 0), expected(i, clipped), 1e-12) << "rank " << rank;
   }
+}
+
+TEST(OptimizerGraph, WithoutClippingNobodyAsksForANorm) {
+  bool sharded = false;
+  const model::Graph graph = optimizer({"", zero(1)}, sharded);
+  EXPECT_FALSE(has(graph, model::OperatorKind::sum_of_squares));
+  EXPECT_FALSE(has(graph, model::OperatorKind::all_reduce));
 }
 
 }  // namespace

@@ -166,18 +166,80 @@ TEST(StepExecutor, CountsSlotsAndTheirTimes) {
   EXPECT_NEAR(run.template_seconds[1], 2, 1e-12);
 }
 
-TEST(StepExecutor, TheOptimizerFollowsItsGradients) {
+using Synchronisation = model::Synchronisation;
+
+// One unit per stage, reduced after the last slot of its rank.
+model::StepProgram reducing_program() {
   const Case c{model::find_schedule("1f1b").value(), {.ranks = 2, .micro_batches = 2}};
-  const model::StepProgram program = uniform_program(c.kind->build(c.shape));
+  model::StepProgram program = uniform_program(c.kind->build(c.shape));
+  for (std::int32_t rank = 0; rank < 2; ++rank)
+    program.synchronisations.push_back({{Synchronisation::Kind::reduce, rank, 0, {3, -1}, {}}});
+  program.gather_after_update = true;
+  return program;
+}
+
+TEST(StepExecutor, TheOptimizerFollowsItsGradients) {
+  const model::StepProgram program = reducing_program();
   ExecutionInput input = uniform_input(program, {.F = 1, .B = 2});
-  input.optimizers = {{.reduce = 1, .update = 0.25, .exposed_gather = 0.5}, {.reduce = 5, .update = 1}};
+  input.optimizers = {{.units = {{.reduce = 1, .gather = 0.5}}, .agree = 0.5, .update = 0.25},
+                      {.units = {{.reduce = 5}}, .agree = 0.5, .update = 1}};
   // Rank 1: F0 1..2, B0 2..4, F1 4..5, B1 5..7. Rank 0: B1 7..9. Stage 1 reduces from 7 to 12, stage 0 from 9 to
-  // 10. Clipping needs both, so updates begin at 12: rank 0 until 12.75, rank 1 until 13.
+  // 10. Clipping needs both, so updates begin at 12.5: rank 0 until 12.75, gathered at 13.25, rank 1 until 13.5.
   EXPECT_NEAR(execute(input).value().pipeline_end, 9, 1e-9);
+  EXPECT_NEAR(execute(input).value().exposed_reduce, 3, 1e-9);
+  EXPECT_NEAR(execute(input).value().step_end, 13.5, 1e-9);
+  // Where nobody clips, rank 1 updates from 12 to 13.
+  for (OptimizerTiming& timing : input.optimizers) timing.agree = 0;
   EXPECT_NEAR(execute(input).value().step_end, 13, 1e-9);
-  // Without overlap reductions begin at 9: stage 1 until 14, update until 15.
-  input.overlap_gradient_reduce = false;
-  EXPECT_NEAR(execute(input).value().step_end, 15, 1e-9);
+  // A step of local updates: rank 0 from 9 to 9.25 and gathered at 9.75, rank 1 from 7 to 8.
+  input.synchronise = false;
+  EXPECT_NEAR(execute(input).value().step_end, 9.75, 1e-9);
+}
+
+TEST(StepExecutor, CopiesToTheHostFollowTheReductions) {
+  const model::StepProgram program = reducing_program();
+  ExecutionInput input = uniform_input(program, {.F = 1, .B = 2});
+  input.optimizers = {{.units = {{.reduce = 1, .copy = 4}}, .update = 2, .to_device = 0.5}, {.units = {{.reduce = 5}}}};
+  // Stage 0 is reduced at 10, on the host at 14, updated there at 16, back at 16.5.
+  EXPECT_NEAR(execute(input).value().step_end, 16.5, 1e-9);
+}
+
+// One rank, two micro-batches: F0 B0 F1 B1, 1 and 2 seconds.
+model::StepProgram lone_program(std::vector<Synchronisation> synchronisations) {
+  const Case c{model::find_schedule("1f1b").value(), {.ranks = 1, .micro_batches = 2}};
+  model::StepProgram program = uniform_program(c.kind->build(c.shape));
+  program.synchronisations = {std::move(synchronisations)};
+  return program;
+}
+
+TEST(StepExecutor, ASegmentWaitsForItsParameters) {
+  using enum Synchronisation::Kind;
+  // Gathered with the step, and again once F0 has ended, while B0 waits.
+  const model::StepProgram program = lone_program({{gather, 0, 0, {}, {0, 0}}, {gather, 0, 0, {0, 0}, {1, 0}}});
+  ExecutionInput input = uniform_input(program, {.F = 1, .B = 2});
+  input.optimizers = {{.units = {{.gather = 0.5}}}};
+  const Execution run = execute(input).value();
+  EXPECT_NEAR(run.step_end, 6 + 2 * 0.5, 1e-9);
+  EXPECT_NEAR(run.ranks[0].gather_wait, 2 * 0.5, 1e-9);
+  EXPECT_NEAR(run.ranks[0].exposed[0] + run.ranks[0].exposed[1], 2 * 0.5, 1e-9);
+}
+
+TEST(StepExecutor, CollectivesOfARankRunOneAfterTheOther) {
+  using enum Synchronisation::Kind;
+  // The reduction runs from 1 to 4 beside B0 (until 3); the gather that F1 needs follows it, until 4.5.
+  const model::StepProgram program = lone_program({{reduce, 0, 0, {0, 0}, {}}, {gather, 0, 1, {0, -1}, {2, -1}}});
+  ExecutionInput input = uniform_input(program, {.F = 1, .B = 2});
+  input.optimizers = {{.units = {{.reduce = 3}, {.gather = 0.5}}}};
+  EXPECT_NEAR(execute(input).value().step_end, 4.5 + 3, 1e-9);
+}
+
+TEST(StepExecutor, ComputeIsSlowerBesideACollective) {
+  const model::StepProgram program = lone_program({{Synchronisation::Kind::reduce, 0, 0, {0, 0}, {}}});
+  ExecutionInput input = uniform_input(program, {.F = 1, .B = 2});
+  input.template_times[1][0].compute[static_cast<std::size_t>(model::Neighbour::collective)] = 4;
+  input.optimizers = {{.units = {{.reduce = 1}}}};
+  // From 1 to 2 B0 does a quarter of its work, the rest takes 1.5 s; F1 and B1 follow.
+  EXPECT_NEAR(execute(input).value().step_end, 3.5 + 3, 1e-9);
 }
 
 TEST(StepExecutor, ADeadlockNamesWhoWaitsForWhom) {

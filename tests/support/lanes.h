@@ -20,7 +20,7 @@ inline model::Segment segment(model::Stream stream, std::vector<std::uint16_t> w
 // Seconds, as all times here: alone, beside a communication kernel that waits, beside one that transfers.
 inline sim::SegmentTime compute_time(double alone, double waiting, double transferring) {
   sim::SegmentTime time;
-  time.compute = {alone, waiting, transferring};
+  time.compute = {alone, waiting, transferring, transferring};
   return time;
 }
 inline sim::SegmentTime compute_time(double alone, double transferring) {

@@ -176,7 +176,12 @@ INSTANTIATE_TEST_SUITE_P(
                 "routing.rows_per_rank", "2 row counts for 64 expert ranks"},
         Refused{"rows_and_imbalance",  // the shipped plan has an imbalance
                 [](Plan& p) { p.routing.rows_per_rank.assign(64, 512); }, "routing.rows_per_rank", "give one of them"},
-        Refused{"zero_2", [](Plan& p) { p.parallelism.zero_stage = 2; }, "parallelism.zero_stage", "set it to 0 or 1"}),
+        Refused{"zero_2_in_two_directions", [](Plan& p) { p.parallelism.zero_stage = 2; }, "parallelism.zero_stage",
+                "use 0 or 1, or a schedule of one direction"},
+        Refused{"local_steps_of_shards", [](Plan& p) { p.parallelism.synchronisation_interval = 4; },
+                "parallelism.synchronisation_interval", "set it to 1, or parallelism.zero_stage to 0"},
+        Refused{"shard_group_in_two_directions", [](Plan& p) { p.parallelism.shard_group = 8; },
+                "parallelism.shard_group", "set it to 0"}),
     [](const auto& parameter) { return std::string(parameter.param.what); });
 
 TEST(Layout, ExpertsThatDoNotDivideOverTheRanksAreRefused) {

@@ -10,12 +10,15 @@
 #include <string_view>
 #include <type_traits>
 
+#include "model/data_type.h"
+
 namespace plumbline::model::megatron {
 
 inline std::string text_of_field(std::int64_t value) { return std::to_string(value); }
 inline std::string text_of_field(bool value) { return value ? "true" : "false"; }
 inline std::string text_of_field(double value) { return fmt::format("{}", value); }
 inline std::string text_of_field(const std::string& value) { return value; }
+inline std::string text_of_field(Precision value) { return std::string(to_string(value)); }
 template <class T>
 std::string text_of_field(const std::optional<T>& value) {
   return value ? text_of_field(*value) : "";
@@ -35,6 +38,11 @@ inline bool set_field(bool& field, std::string_view text) {
 inline bool set_field(std::string& field, std::string_view text) {
   field = text;
   return !text.empty();
+}
+inline bool set_field(Precision& field, std::string_view text) {
+  const auto parsed = parse_precision(text);
+  if (parsed) field = *parsed;
+  return parsed.has_value();
 }
 template <class T>
 bool set_field(std::optional<T>& field, std::string_view text) {

@@ -70,7 +70,11 @@ const std::map<Kind, Function>& functions() {
       {Kind::all_reduce, all_reduce},
       {Kind::reduce_scatter, reduce_scatter},
       {Kind::all_gather, all_gather},
+      {Kind::sum_of_squares, each_rank<sum_of_squares>},
+      {Kind::unscale, each_rank<unscale>},
       {Kind::adamw, each_rank<adamw>},
+      {Kind::copy_to_host, each_rank<copy>},
+      {Kind::copy_to_device, each_rank<copy>},
   };
   return table;
 }

@@ -77,7 +77,10 @@ void combine_grad(Calls calls);
 void all_reduce(Calls calls);
 void reduce_scatter(Calls calls);
 void all_gather(Calls calls);
+void sum_of_squares(Call& call);
+void unscale(Call& call);
 void adamw(Call& call);
+void copy(Call& call);
 
 // model_ends.cc
 void embedding(Call& call);

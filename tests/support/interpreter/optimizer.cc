@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "tests/support/interpreter/operators.h"
@@ -34,19 +35,39 @@ void all_gather(Calls calls) {
   for (Call& call : calls) call.out(0) = whole;
 }
 
+void sum_of_squares(Call& call) {
+  Matrix sum = Matrix::Zero(1, 1);
+  for (std::size_t i = 0; i < call.ins(); ++i) sum(0, 0) += call.in(i).squaredNorm();
+  call.out(0) = sum;
+}
+
+void unscale(Call& call) {
+  const double scale = call.in(call.ins() - 1)(0, 0);
+  Matrix found = Matrix::Zero(1, 1);
+  for (std::size_t i = 0; i + 1 < call.ins(); ++i) {
+    call.out(i) = call.in(i) / scale;
+    if (!call.in(i).allFinite()) found(0, 0) = 1;
+  }
+  call.out(call.outs() - 1) = found;
+}
+
+void copy(Call& call) { call.out(0) = call.in(0).topRows(call.out_tensor(0).shape[0].size); }
+
 void adamw(Call& call) {
   const auto& a = call.attributes<model::AdamwAttributes>();
-  const Matrix& gradient = call.in(0);
-  Matrix& master = call.out(1);
-  Matrix& first = call.out(2);
-  Matrix& second = call.out(3);
+  const double clip = call.ins() > 1 ? std::min(1.0, a.largest_norm / std::sqrt(call.in(1)(0, 0))) : 1;
+  const Matrix gradient = clip * call.in(0);
+  const bool has_master = call.outs() == 4;
+  Matrix& master = call.out(has_master ? 1 : 0);
+  Matrix& first = call.out(call.outs() - 2);
+  Matrix& second = call.out(call.outs() - 1);
   first = a.beta1 * first + (1 - a.beta1) * gradient;
   second = a.beta2 * second + (1 - a.beta2) * gradient.cwiseAbs2();
   const double first_scale = 1 - std::pow(a.beta1, static_cast<double>(a.step));
   const double second_scale = 1 - std::pow(a.beta2, static_cast<double>(a.step));
   const Matrix direction = (first / first_scale).array() / ((second / second_scale).array().sqrt() + a.epsilon);
   master -= a.learning_rate * (direction + a.weight_decay * master);
-  call.out(0) = master;
+  if (has_master) call.out(0) = master;
 }
 
 }  // namespace plumbline::tests

@@ -1,0 +1,20 @@
+// When each pipeline rank reduces gradients and gathers parameters: which segment's end lets a unit start, and which
+// segment waits for it. docs/data_parallelism.md derives the rules.
+#pragma once
+
+#include <vector>
+
+#include "model/plan.h"
+#include "model/program.h"
+
+namespace plumbline::model {
+
+// Of a program whose slots, templates and units are there; in the order in which they can start, per rank.
+//   reduction, zero_stage 0, 1   once a step, after the last slot that writes the unit's gradients
+//   reduction, zero_stage 2, 3   after every such slot
+//   gather, zero_stage 1, 2      once a step, before the first slot that reads the parameters
+//   gather, zero_stage 3         before every slot that reads them, unless they are still there
+// A gather of zero_stage 3 starts when a buffer is free: there are overlap.prefetch + 1.
+std::vector<std::vector<Synchronisation>> synchronisations(const Plan& plan, const StepProgram& program);
+
+}  // namespace plumbline::model

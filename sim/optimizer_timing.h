@@ -1,0 +1,14 @@
+// Seconds of the operators of each stage's optimizer, by what they are part of.
+#pragma once
+
+#include <vector>
+
+#include "model/program.h"
+#include "sim/cost_models.h"
+#include "sim/step_end.h"
+
+namespace plumbline::sim {
+
+std::vector<OptimizerTiming> optimizer_timings(const model::StepProgram& program, const CostModels& costs);
+
+}  // namespace plumbline::sim

@@ -1,0 +1,47 @@
+// What follows a rank's last slot and the last reduction of its gradients: checks, norm, update, gather. The same for
+// every fidelity.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "model/program.h"
+
+namespace plumbline::sim {
+
+struct UnitTiming {  // of a synchronisation unit, seconds
+  double reduce = 0, gather = 0;
+  double copy = 0;  // of its reduced gradient to the host
+};
+
+struct OptimizerTiming {  // per stage, seconds
+  std::vector<UnitTiming> units;
+  double check = 0;      // passes over the reduced gradient: unscaling, norm
+  double agree = 0;      // all ranks on the norm of the whole gradient and on what is not finite; 0: nobody asks
+  double update = 0;     // AdamW on this rank's shard
+  double to_device = 0;  // of parameters that the host has updated
+  double average = 0;    // copy of the parameters to the host, for a moving average, beside everything else
+};
+
+// Of one pipeline rank, s.
+struct GradientsReady {
+  double end = 0;                   // of the last slot
+  double reduced = 0;               // end of the last reduction; 0: none
+  std::vector<double> on_host;      // per copied unit the end of its reduction, in order of time
+  std::vector<double> host_copies;  // what each takes
+};
+
+// The stages that each pipeline rank holds.
+std::vector<std::vector<std::int32_t>> stages_of(const model::Schedule& schedule);
+
+// Told of every part with its rank, name, start and end in seconds.
+using StepPart = std::function<void(std::int32_t rank, const std::string& name, double start, double end)>;
+
+// End of the step. The update waits for all ranks where they have to agree, because clipping needs the norm of the
+// whole gradient. gather_after_update: every unit's parameters are gathered then.
+double step_end(const model::Schedule& schedule, const std::vector<OptimizerTiming>& stages,
+                const std::vector<GradientsReady>& ranks, bool gather_after_update, const StepPart& part);
+
+}  // namespace plumbline::sim

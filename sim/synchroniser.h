@@ -1,0 +1,58 @@
+// Lets the reductions and gathers of a step program start when what they wait for has ended, and says which segments
+// have to wait for them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "model/program.h"
+#include "sim/collectives.h"
+#include "sim/step_end.h"
+
+namespace plumbline::sim {
+
+class Synchroniser {
+ public:
+  // All must outlive it. reduces: gradients are reduced in this step.
+  Synchroniser(Loop& loop, const model::StepProgram& program, const std::vector<OptimizerTiming>& timings, bool reduces,
+               Collectives::Listener listener);
+
+  void step_started();
+  // A segment (or with -1 the whole slot) of a rank's slot has ended.
+  void ended(std::int32_t rank, std::int32_t slot, std::int32_t segment);
+  // Nothing keeps the segment of the slot from starting.
+  bool open(std::int32_t rank, std::int32_t slot, std::int32_t segment) const;
+
+  // Of a rank whose last slot ended at `end`, once the loop has run dry.
+  GradientsReady ready(std::int32_t rank, double end) const;
+
+ private:
+  using Kind = Collectives::Kind;
+  using Key = std::tuple<Kind, std::int32_t, std::int32_t>;  // stage, unit
+  using Moment = std::pair<std::int32_t, std::int32_t>;      // slot, segment
+  struct Rank {
+    std::map<Moment, std::vector<std::uint32_t>> starts;       // what the end of a moment lets start
+    std::map<std::int32_t, std::vector<std::uint32_t>> gates;  // of a slot
+    std::vector<std::int32_t> earlier;                         // per synchronisation: others of its unit before it
+    std::map<Key, std::int32_t> done;                          // how many have ended
+    std::map<std::pair<std::int32_t, std::int32_t>, double> reduced;  // (stage, unit): end of the last reduction
+  };
+
+  const std::vector<model::Synchronisation>& all(std::int32_t rank) const;
+  void index(std::int32_t rank);
+  bool happens(const model::Synchronisation& s) const { return reduces_ || s.kind == Kind::gather; }
+  void note(const Collectives::Run& run);
+  double copy_seconds(std::int32_t stage, std::int32_t unit) const;
+
+  const model::StepProgram& program_;
+  const std::vector<OptimizerTiming>& timings_;
+  bool reduces_;
+  Collectives::Listener listener_;
+  std::vector<Rank> ranks_;
+  Collectives collectives_;
+};
+
+}  // namespace plumbline::sim

@@ -1,0 +1,212 @@
+// Data parallelism over time: closed form against event simulation, bytes on the wire, and laws.
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "model/cost/collective_cost.h"
+#include "model/memory.h"
+#include "tests/support/cost_models.h"
+#include "tests/support/step_inputs.h"
+
+namespace plumbline::sim {
+namespace {
+
+using Overrides = std::vector<std::string>;
+using Kind = model::Synchronisation::Kind;
+
+const std::string plan_name = "llama-3-8b-fsdp-64xh100";
+
+Inputs inputs(const Overrides& overrides = {}) { return tests::step_inputs(plan_name, "generic-datasheet", overrides); }
+
+model::StepTimes times(const Overrides& overrides, Fidelity fidelity = Fidelity::step) {
+  return simulate(inputs(overrides), fidelity, false).value().result.step;
+}
+double seconds(const Overrides& overrides) { return times(overrides).time_s; }
+
+std::string key(const std::string& name, auto value) {
+  if constexpr (std::is_same_v<decltype(value), bool>) return name + (value ? "=true" : "=false");
+  return name + "=" + std::to_string(value);
+}
+
+Overrides random_plan() {
+  const int nodes = *rc::gen::element(1, 2, 3, 8);
+  const int gpus = 8 * nodes;
+  const int zero = *rc::gen::inRange(0, 4);
+  Overrides plan = {key("cluster.gpus", gpus), key("parallelism.zero_stage", zero),
+                    key("batch.global_batch_size", gpus * *rc::gen::inRange(1, 5)),
+                    key("overlap.gradient_bucket_bytes", *rc::gen::element(1e6, 40e6, 500e6, 1e11)),
+                    key("cluster.nic_gbps", *rc::gen::element(50, 100, 400)),
+                    key("overlap.gradient_reduce", *rc::gen::arbitrary<bool>()),
+                    key("overlap.parameter_gather", *rc::gen::arbitrary<bool>()),
+                    key("overlap.prefetch", *rc::gen::inRange(0, 4)),
+                    key("parallelism.reshard_after_forward", *rc::gen::arbitrary<bool>()),
+                    key("optimizer.gradient_clipping", *rc::gen::arbitrary<bool>()),
+                    key("offload.optimizer", *rc::gen::arbitrary<bool>()),
+                    // Collectives hold no SMs, so that nothing contends.
+                    "overlap.collective_sms=0"};
+  if (zero > 0 && *rc::gen::arbitrary<bool>()) plan.push_back(key("parallelism.shard_group", 8));
+  if (zero == 0) plan.push_back(key("parallelism.synchronisation_interval", *rc::gen::inRange(1, 5)));
+  return plan;
+}
+
+RC_GTEST_PROP(DataParallel, ClosedFormAndEventsAgreeWhereNothingContends, ()) {
+  const Overrides plan = random_plan();
+  const model::StepTimes events = times(plan), formula = times(plan, Fidelity::closed_form);
+  RC_ASSERT(std::abs(formula.time_s / events.time_s - 1) < 0.001);
+  for (const model::StepTimes& step : {events, formula}) {
+    RC_ASSERT(step.exposed_gradient_reduce_s.value() >= 0);
+    RC_ASSERT(step.exposed_parameter_gather_s.value() >= 0);
+    RC_ASSERT(step.optimizer_s.value() >= step.exposed_gradient_reduce_s.value() - 1e-9);
+  }
+}
+
+// Bytes that a rank sends in a step, by the factor of a ring: (n-1)/n of the whole for a gather or scatter.
+double wire_bytes(const Overrides& overrides) {
+  const model::StepProgram program = tests::program_of(inputs(overrides));
+  const model::Graph& graph = program.stage_optimizers[0];
+  double sum = 0;
+  for (const model::Synchronisation& s : program.synchronisations[0]) {
+    const model::SynchronisationUnit& unit = program.stage_units[0][static_cast<std::size_t>(s.unit)];
+    for (const std::uint16_t index : s.kind == Kind::gather ? unit.gather : unit.reduce) {
+      const model::Operator& op = graph.operators[index];
+      if (op.kind == model::OperatorKind::cast) continue;
+      const bool gather = op.kind == model::OperatorKind::all_gather;
+      const auto ranks = std::get<model::CollectiveAttributes>(op.attributes).ranks;
+      const double factor =
+          model::bus_factor(gather                                       ? model::Collective::all_gather
+                            : op.kind == model::OperatorKind::all_reduce ? model::Collective::all_reduce
+                                                                         : model::Collective::reduce_scatter,
+                            ranks);
+      sum += factor * graph.tensor(gather ? op.writes[0] : op.reads[0]).bytes().value();
+    }
+  }
+  return sum;
+}
+
+// Llama 3 8B: vocabulary 128256, hidden 4096; a layer has q and o 2 * 4096^2, k and v 2 * 4096 * 1024, three
+// matrices of 4096 * 14336 and two norms of 4096.
+constexpr double ends = 128256.0 * 4096;  // embedding, and head
+constexpr double layers = 32 * (2 * 4096.0 * 4096 + 2 * 4096.0 * 1024 + 3 * 4096.0 * 14336 + 2 * 4096);
+constexpr double all = layers + 2 * ends + 4096;  // and the last norm
+constexpr double share = 63.0 / 64;               // of 64 ranks
+
+TEST(DataParallel, BytesOnTheWireAreThoseOfTheLiterature) {
+  const Overrides one = {"batch.global_batch_size=64"};  // one micro-batch
+  const auto with = [&one](int zero, Overrides more = {}) {
+    more.insert(more.end(), one.begin(), one.end());
+    more.push_back(key("parallelism.zero_stage", zero));
+    return wire_bytes(more);
+  };
+  // Two bytes an element, in the gradients' format on the wire and in that of the parameters. An all-reduce is worth
+  // two passes, a scatter and a gather one each.
+  for (const int zero : {0, 1, 2}) EXPECT_NEAR(with(zero), 2 * share * 2 * all, 1e3) << zero;
+  // Two gathers and a scatter; the head's parameters are still there when its backward begins, and the backward of
+  // an embedding reads none.
+  EXPECT_NEAR(with(3), 2 * share * (3 * layers + 2 * 2 * ends + 2 * 4096), 1e3);
+  // Kept between forward and backward: one gather.
+  EXPECT_NEAR(with(3, {"parallelism.reshard_after_forward=false"}), 2 * share * 2 * all, 1e3);
+  // Sharded inside a node of 8: gather and scatter there, and an all-reduce of the eighth over 8 nodes.
+  EXPECT_NEAR(with(1, {"parallelism.shard_group=8"}), 2 * all * (2 * 7.0 / 8 + 2 * 7.0 / 8 / 8), 1e3);
+}
+
+TEST(DataParallel, ReductionsAreWorthAsManyMicroBatchesAsTheyAreDone) {
+  const auto reductions = [](int zero) {
+    const model::StepProgram program =
+        tests::program_of(inputs({"batch.global_batch_size=192", key("parallelism.zero_stage", zero)}));
+    std::size_t count = 0;
+    for (const model::Synchronisation& s : program.synchronisations[0]) count += s.kind == Kind::reduce;
+    return static_cast<double>(count) / static_cast<double>(program.stage_units[0].size());
+  };
+  for (const int zero : {0, 1}) EXPECT_EQ(reductions(zero), 1) << zero;
+  for (const int zero : {2, 3}) EXPECT_EQ(reductions(zero), 3) << zero;  // 192 sequences on 64 ranks
+}
+
+class ZeroStages : public testing::TestWithParam<int> {
+ protected:
+  static Overrides with(Overrides more) {
+    more.push_back(key("parallelism.zero_stage", GetParam()));
+    return more;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(All, ZeroStages, testing::Values(0, 1, 2, 3));
+
+TEST_P(ZeroStages, ASlowerNicIsNeverFaster) {
+  double before = 0;
+  for (const int gbps : {400, 200, 100, 50}) {
+    const double now = seconds(with({key("cluster.nic_gbps", gbps)}));
+    EXPECT_GE(now, before) << gbps;
+    before = now;
+  }
+}
+
+TEST_P(ZeroStages, OverlapIsNeverSlowerWhereNothingContends) {
+  const double overlapped = seconds(with({"overlap.collective_sms=0"}));
+  for (const char* off : {"overlap.gradient_reduce=false", "overlap.parameter_gather=false", "overlap.prefetch=0"})
+    EXPECT_LE(overlapped, seconds(with({"overlap.collective_sms=0", off})) + 1e-9) << off;
+}
+
+TEST_P(ZeroStages, CollectivesThatHoldSmsSlowComputeDown) {
+  EXPECT_LT(seconds(with({"overlap.collective_sms=0"})), seconds(with({"overlap.collective_sms=32"})));
+}
+
+TEST(DataParallel, TheMoreIsShardedTheLessMemoryIsNeeded) {
+  for (const std::string& name : {plan_name, std::string("deepseek-67b-512xh800"), tests::llama_plan}) {
+    double before = 1e18;
+    for (const int zero : {0, 1, 2, 3}) {
+      const Inputs in = tests::step_inputs(name, "generic-datasheet", {key("parallelism.zero_stage", zero)});
+      const model::Layout layout = model::make_layout(in.plan, in.architecture).value();
+      const double bytes = model::memory(in.plan, layout, tests::program_of(in), in.cluster).peak_bytes;
+      EXPECT_LT(bytes, before) << name << " " << zero;
+      before = bytes;
+    }
+  }
+}
+
+TEST(DataParallel, OneBucketHidesNothing) {
+  const Overrides small = {"parallelism.zero_stage=1", "overlap.collective_sms=0"};
+  Overrides whole = small;
+  whole.push_back("overlap.gradient_bucket_bytes=1e12");
+  EXPECT_LT(times(small).exposed_gradient_reduce_s.value(), times(whole).exposed_gradient_reduce_s.value());
+}
+
+// The mean of n steps of which one reduces is local + (reducing - local) / n.
+TEST(DataParallel, AnIntervalSpreadsTheReduction) {
+  const auto mean = [](int interval) {
+    return seconds({"parallelism.zero_stage=0", key("parallelism.synchronisation_interval", interval)});
+  };
+  const double reducing = mean(1), local = 2 * mean(2) - reducing;
+  EXPECT_LT(local, reducing);
+  EXPECT_NEAR(mean(4), local + (reducing - local) / 4, 1e-9);
+}
+
+TEST(DataParallel, TokensAreWaitedForWhereTheLoaderIsSlowerThanTheStep) {
+  EXPECT_EQ(times({}).exposed_input_s.value(), 0);
+  // 512 sequences of 8192 tokens of 4 B through 8 nodes of 0.001 Gb/s: 16.777 MB over 1 MB/s.
+  const model::StepTimes slow = times({"input.loader_gbps=0.001"});
+  EXPECT_NEAR(slow.time_s, 512 * 8192 * 4 / (8 * 0.001e9 / 8), 1e-6);
+  EXPECT_NEAR(slow.exposed_input_s.value(), slow.time_s - times({}).time_s, 1e-6);
+  // Loaded before the step begins: over the link, 512 / 64 sequences of the rank at 87 % of 64 GB/s.
+  EXPECT_NEAR(times({"input.prefetch=false"}).exposed_input_s.value(), 8 * 8192 * 4 / (0.87 * 64e9), 1e-9);
+}
+
+TEST(DataParallel, OffloadedStatesCostTimeAndFreeMemory) {
+  const Simulation on = simulate(inputs({}), Fidelity::step, false).value();
+  const Simulation off = simulate(inputs({"offload.optimizer=true"}), Fidelity::step, false).value();
+  EXPECT_GT(off.result.step.time_s, on.result.step.time_s);
+  EXPECT_EQ(off.result.memory.ranks[0].optimizer_bytes, 0);
+  // 12 bytes of master weights and moments an element over 64 ranks.
+  EXPECT_NEAR(on.result.memory.ranks[0].optimizer_bytes, 12 * all / 64, 1e3);
+}
+
+TEST(DataParallel, AMovingAverageOnTheHostHidesBehindTheStep) {
+  EXPECT_NEAR(seconds({"optimizer.ema=host"}), seconds({}), 1e-9);
+  // The whole model's FP32 masters of one rank's shard: 4 * 8.03e9 / 64 B over 55.68 GB/s are 9 ms, less than any step.
+  EXPECT_EQ(times({"optimizer.ema=host"}).exposed_host_s.value(), 0);
+}
+
+}  // namespace
+}  // namespace plumbline::sim

@@ -1,0 +1,67 @@
+#include "model/cost/host_cost.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/costs.h"
+
+namespace plumbline::model {
+namespace {
+
+ClusterShape two_nodes(double host_bandwidth) {
+  ClusterShape cluster;
+  cluster.device = tests::h800_device();
+  cluster.device.host_bandwidth = BytesPerSecond(host_bandwidth);
+  cluster.gpus = 16;
+  cluster.gpus_per_node = 8;
+  return cluster;
+}
+
+// Of 100 B/s half is reached; the host's memory moves 1 GB/s.
+Profile round_profile() { return tests::profile_with({{"host.link_efficiency", 0.5}, {"host.memory_bandwidth", 1}}); }
+
+TEST(HostCost, CopiesWhatIsWritten) {
+  const HostCost cost = HostCost::make(round_profile(), two_nodes(100), {}).value();
+  Graph graph;
+  graph.tensors.push_back({.name = "from", .shape = {{400}}, .type = DataType::bf16});
+  graph.tensors.push_back({.name = "to", .shape = {{100}}, .type = DataType::bf16});
+  // 200 B at 50 B/s.
+  EXPECT_DOUBLE_EQ(cost.copy(graph, {.kind = OperatorKind::copy_to_host, .reads = {0}, .writes = {1}}), 4);
+}
+
+TEST(HostCost, UpdatesAsFastAsTheHostsMemory) {
+  const HostCost cost = HostCost::make(round_profile(), two_nodes(100), {}).value();
+  Graph graph;
+  graph.tensors.push_back({.name = "gradient", .shape = {{1000}}, .type = DataType::fp32});
+  graph.tensors.push_back({.name = "updated", .shape = {{1000}}, .type = DataType::bf16});
+  for (const char* name : {"master", "m", "v"})
+    graph.tensors.push_back({.name = name, .shape = {{1000}}, .type = DataType::fp32, .role = Role::gradient});
+  // Read 4 B, write 2 B, and three states of 4 B read and written: 30 kB at 1 GB/s.
+  EXPECT_DOUBLE_EQ(cost.update(graph, {.kind = OperatorKind::adamw, .reads = {0}, .writes = {1, 2, 3, 4}}), 30e-6);
+}
+
+TEST(HostCost, TokensWaitForTheSlowerOfLinkAndLoaders) {
+  Plan plan;
+  plan.input.bytes_per_token = 2;
+  // 100 tokens of the rank at 50 B/s.
+  EXPECT_DOUBLE_EQ(HostCost::make(round_profile(), two_nodes(100), plan)->input(100, 1600), 4);
+  plan.input.loader_gbps = 8e-8;  // 10 B/s of each of two nodes: 3200 B
+  EXPECT_DOUBLE_EQ(HostCost::make(round_profile(), two_nodes(100), plan)->input(100, 1600), 160);
+  plan.input.bytes_per_token = 0;
+  EXPECT_EQ(HostCost::make(round_profile(), two_nodes(100), plan)->input(100, 1600), 0);
+}
+
+TEST(HostCost, AnUnknownLinkCarriesNoStates) {
+  Plan plan;
+  EXPECT_EQ(HostCost::make(round_profile(), two_nodes(0), plan)->input(100, 1600), 0);
+  plan.offload.optimizer = true;
+  const auto refused = HostCost::make(round_profile(), two_nodes(0), plan);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::infeasible);
+  EXPECT_EQ(refused.error().key, "offload.optimizer");
+  plan.offload.optimizer = false;
+  plan.optimizer.ema = "host";
+  EXPECT_EQ(HostCost::make(round_profile(), two_nodes(0), plan).error().key, "optimizer.ema");
+}
+
+}  // namespace
+}  // namespace plumbline::model

@@ -1,0 +1,241 @@
+#include "model/sharding.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/stage_units.h"
+#include "model/synchronisation.h"
+#include "model/training_state.h"
+
+namespace plumbline::model {
+namespace {
+
+constexpr std::int64_t group = 8, replicas_of_experts = 4, expert = 2;
+
+struct Case {
+  Plan plan;
+  Layout layout;
+  explicit Case(std::int64_t zero) {
+    plan.parallelism.zero_stage = zero;
+    layout.dense_group = group;
+    layout.expert_group = replicas_of_experts;
+    layout.expert_stride = expert;
+  }
+};
+
+TEST(ShardGroup, IsAllRanksUnlessThePlanSaysOtherwise) {
+  const Case replicated(0), sharded(1);
+  const ShardGroup none = shard_group(replicated.plan, replicated.layout, false);
+  EXPECT_EQ(none.shards, 1);
+  EXPECT_EQ(none.replicas, group);
+  const ShardGroup dense = shard_group(sharded.plan, sharded.layout, false);
+  EXPECT_EQ(dense.shards, group);
+  EXPECT_EQ(dense.replicas, 1);
+  const ShardGroup experts = shard_group(sharded.plan, sharded.layout, true);
+  EXPECT_EQ(experts.shards, replicas_of_experts);
+  EXPECT_EQ(experts.stride, expert);
+}
+
+TEST(ShardGroup, ReplicasLieBetweenGroups) {
+  Case c(3);
+  c.plan.parallelism.shard_group = 4;
+  const ShardGroup dense = shard_group(c.plan, c.layout, false);
+  EXPECT_EQ(dense.shards, 4);
+  EXPECT_EQ(dense.stride, 1);
+  EXPECT_EQ(dense.replicas, 2);
+  EXPECT_EQ(dense.replica_stride, 4);
+  // Of four neighbouring ranks two hold the same experts.
+  const ShardGroup experts = shard_group(c.plan, c.layout, true);
+  EXPECT_EQ(experts.shards, 2);
+  EXPECT_EQ(experts.stride, 2);
+  EXPECT_EQ(experts.replicas, 2);
+  EXPECT_EQ(experts.replica_stride, 4);
+  // A group smaller than the experts' spread has each expert once.
+  c.plan.parallelism.shard_group = 1;
+  EXPECT_EQ(shard_group(c.plan, c.layout, true).shards, 1);
+}
+
+void expect_refusal(const Case& c, const std::string& key, const std::string& hint) {
+  const auto error = check_sharding(c.plan, c.layout);
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->kind, ErrorKind::infeasible);
+  EXPECT_EQ(error->key, key);
+  EXPECT_EQ(error->hint, hint);
+}
+
+TEST(ShardGroup, MustDivideWhatReduces) {
+  Case c(2);
+  EXPECT_FALSE(check_sharding(c.plan, c.layout));
+  c.plan.parallelism.shard_group = 3;
+  expect_refusal(c, "parallelism.shard_group", "use 2 or 4");
+  c.plan.parallelism.shard_group = 100;
+  expect_refusal(c, "parallelism.shard_group", "use 8");
+  c.plan.parallelism.shard_group = 4;
+  EXPECT_FALSE(check_sharding(c.plan, c.layout));
+  c.layout.dense_group = 24;
+  c.plan.parallelism.shard_group = 3;
+  expect_refusal(c, "parallelism.shard_group", "use 2");  // neither a multiple nor a divisor of the experts' 2
+  c.plan.parallelism.zero_stage = 0;
+  expect_refusal(c, "parallelism.shard_group", "set parallelism.zero_stage to 1, 2 or 3");
+}
+
+// Three parameters of 100, 300 and 50 elements with FP32 gradients, read in F and in I, written in W.
+Graph block() {
+  Graph g;
+  const auto add = [&g](std::string name, std::int64_t elements, DataType type, Role role) {
+    g.tensors.push_back({.name = std::move(name), .shape = {{elements}}, .type = type, .role = role});
+    return static_cast<TensorId>(g.tensors.size() - 1);
+  };
+  const std::vector<std::pair<std::string, std::int64_t>> sizes = {{"a", 100}, {"b", 300}, {"c", 50}};
+  for (const auto& [name, elements] : sizes) {
+    const TensorId parameter = add(name, elements, DataType::bf16, Role::parameter);
+    const TensorId gradient = add("d_" + name, elements, DataType::fp32, Role::gradient);
+    g.operators.push_back({.phase = Phase::F, .reads = {parameter}});
+    g.operators.push_back({.phase = Phase::I, .reads = {parameter}});
+    g.operators.push_back({.phase = Phase::W, .writes = {gradient}});
+  }
+  return g;
+}
+
+std::vector<double> unit_elements(const Plan& plan, const std::vector<Graph>& blocks, const StageKind& stage) {
+  std::vector<double> elements;
+  for (const StageUnit& unit : stage_units(plan, blocks, stage)) {
+    double sum = 0;
+    for (const UnitPiece& piece : unit.pieces) sum += piece.elements;
+    elements.push_back(sum);
+  }
+  return elements;
+}
+
+TEST(StageUnits, CloseAtTheGradientThatFillsThem) {
+  Plan plan;
+  plan.overlap.gradient_bucket_bytes = 4 * 400;
+  // Twice a, b, c, last block first: a and b fill the first (400 elements), c, a and b the second (450), c remains.
+  EXPECT_EQ(unit_elements(plan, {block()}, {{0, 0}}), (std::vector<double>{400, 450, 50}));
+  plan.overlap.gradient_bucket_bytes = 1;
+  EXPECT_EQ(unit_elements(plan, {block()}, {{0}}), (std::vector<double>{100, 300, 50}));
+  plan.parallelism.zero_stage = 3;  // blocks, whatever the bucket
+  EXPECT_EQ(unit_elements(plan, {block()}, {{0, 0}}), (std::vector<double>{450, 450}));
+}
+
+TEST(StageUnits, KnowBorrowersAndExperts) {
+  Graph borrower = block();
+  for (Tensor& tensor : borrower.tensors) tensor.shared = true;
+  Graph experts = block();
+  for (Tensor& tensor : experts.tensors) tensor.expert = true;
+  const std::vector<StageUnit> units = stage_units({}, {block(), borrower, experts}, {{0, 1, 2}});
+  ASSERT_EQ(units.size(), 2u);  // the experts' come first: theirs is the last block
+  EXPECT_TRUE(units[0].expert);
+  EXPECT_FALSE(units[1].expert);
+  EXPECT_EQ(units[1].parameters.size(), 6u);  // three of the owner, three of the borrower
+  EXPECT_EQ(units[1].gradients.size(), 6u);
+  EXPECT_EQ(units[1].pieces[0].elements, 450);  // counted once
+}
+
+// Three blocks on one rank, one micro-batch: slot 0 runs F of block 0, 1, 2, slot 1 B of block 2, 1, 0.
+StepProgram lone_program(const Plan& plan) {
+  StepProgram program;
+  program.blocks = {block()};
+  program.stage_kinds = {{{0, 0, 0}}};
+  program.stages = {{0, {0, 1, 2}}};
+  program.schedule = find_schedule("1f1b").value()->build({.ranks = 1, .micro_batches = 1});
+  program.slot_templates = {{0, 1}};
+  program.templates.resize(2);
+  const auto segment = [](bool forward, Phase phase, std::uint16_t position) {
+    Segment s;
+    s.forward_side = forward;
+    s.phase = phase;
+    s.block_of_stage = position;
+    for (int i = 0; i < 3; ++i) s.operators.push_back(static_cast<std::uint16_t>(3 * i + static_cast<int>(phase)));
+    return s;
+  };
+  for (std::uint16_t position = 0; position < 3; ++position) {
+    program.templates[0].segments.push_back(segment(true, Phase::F, position));
+    const auto backward = static_cast<std::uint16_t>(2 - position);
+    program.templates[1].segments.push_back(segment(false, Phase::I, backward));
+    program.templates[1].segments.push_back(segment(false, Phase::W, backward));
+  }
+  for (const StageUnit& unit : stage_units(plan, program.blocks, program.stage_kinds[0])) {
+    program.stage_units.resize(1);
+    program.stage_units[0].push_back({{}, {}, {}, unit.parameters, unit.gradients});
+  }
+  program.synchronisations = synchronisations(plan, program);
+  return program;
+}
+
+using Kind = Synchronisation::Kind;
+struct Line {
+  Kind kind;
+  int unit, after_slot, after_segment, before_slot, before_segment;
+  bool operator==(const Line&) const = default;
+};
+
+std::vector<Line> lines(const Plan& plan) {
+  std::vector<Line> all;
+  const StepProgram program = lone_program(plan);
+  for (const Synchronisation& s : program.synchronisations[0])
+    all.push_back({s.kind, s.unit, s.after.slot, s.after.segment, s.before.slot, s.before.segment});
+  return all;
+}
+
+TEST(Synchronisations, GathersRunAsFarAheadAsThereAreBuffers) {
+  using enum Kind;
+  Plan plan;
+  plan.parallelism.zero_stage = 3;
+  // Units 2, 1, 0 are blocks 0, 1, 2. With one buffer more than the use needs, a gather starts when the use two
+  // before it has ended. Block 2 is still there when its backward begins; the backward segments are I, W of block
+  // 2 (0, 1), 1 (2, 3), 0 (4, 5), and parameters are read in I.
+  const std::vector<Line> expected = {{gather, 2, -1, -1, 0, 0}, {gather, 1, -1, -1, 0, 1}, {gather, 0, 0, 0, 0, 2},
+                                      {gather, 1, 0, 1, 1, 2},   {gather, 2, 1, 0, 1, 4},   {reduce, 0, 1, 1, -1, -1},
+                                      {reduce, 1, 1, 3, -1, -1}, {reduce, 2, 1, 5, -1, -1}};
+  EXPECT_EQ(lines(plan), expected);
+  // Kept until the backward: gathered once each.
+  plan.parallelism.reshard_after_forward = false;
+  EXPECT_EQ(lines(plan).size(), 6u);
+}
+
+TEST(Synchronisations, WithoutOverlapReductionsFollowTheSlots) {
+  using enum Kind;
+  Plan plan;
+  plan.overlap.gradient_reduce = false;
+  plan.overlap.gradient_bucket_bytes = 1e9;
+  EXPECT_EQ(lines(plan), (std::vector<Line>{{reduce, 0, 1, -1, -1, -1}}));
+  // With overlap the one bucket waits for the last segment of all.
+  plan.overlap.gradient_reduce = true;
+  EXPECT_EQ(lines(plan), (std::vector<Line>{{reduce, 0, 1, 5, -1, -1}}));
+}
+
+TEST(TrainingState, ShardsWhatTheStageShards) {
+  // 1350 elements: parameters 2700 B, gradients 5400 B, states 12 B an element; 8 shards.
+  const auto state = [](std::int64_t zero, bool offload = false) {
+    Case c(zero);
+    c.plan.offload.optimizer = offload;
+    return training_state(c.plan, c.layout, lone_program(c.plan), {0});
+  };
+  EXPECT_EQ(state(0).others.optimizer, Bytes(12 * 1350));
+  EXPECT_EQ(state(1).others.optimizer, Bytes(12 * 1350 / 8.0));
+  EXPECT_EQ(state(1).others.gradients, Bytes(5400));
+  EXPECT_EQ(state(1, true).others.optimizer, Bytes(0));
+  // Everything fits into one bucket, which waits whole for its reduction.
+  EXPECT_EQ(state(2).gradients_in_flight, Bytes(5400));
+  EXPECT_EQ(state(2).others.gradients, Bytes(5400 / 8.0 + 5400));
+  // Blocks: two of three are gathered, and two wait for their reduction.
+  EXPECT_EQ(state(3).gathered_parameters, Bytes(2 * 900));
+  EXPECT_EQ(state(3).others.parameters, Bytes(2700 / 8.0 + 2 * 900));
+  EXPECT_EQ(state(3).others.gradients, Bytes(5400 / 8.0 + 2 * 1800));
+}
+
+TEST(TrainingState, AMasterCopyInTheStoredFormatIsNone) {
+  Case c(0);
+  c.plan.precision.master_weights = Precision::bf16;
+  const StepProgram program = lone_program(c.plan);
+  EXPECT_EQ(training_state(c.plan, c.layout, program, {0}).others.optimizer, Bytes(8 * 1350));
+  c.plan.precision.gradient_reduce = Precision::bf16;  // and copies of two units, here of the one there is
+  EXPECT_EQ(training_state(c.plan, c.layout, program, {0}).reduction_buffers, Bytes(2 * 1350));
+}
+
+}  // namespace
+}  // namespace plumbline::model
