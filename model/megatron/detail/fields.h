@@ -20,9 +20,8 @@ inline std::string text_of_field(double value) { return fmt::format("{}", value)
 inline std::string text_of_field(const std::string& value) { return value; }
 inline std::string text_of_field(Precision value) { return std::string(to_string(value)); }
 template <class T>
-std::string text_of_field(const std::optional<T>& value) {
-  return value ? text_of_field(*value) : "";
-}
+requires requires(const T& value) { text_of_field(value); }
+std::string text_of_field(const std::optional<T>& value) { return value ? text_of_field(*value) : ""; }
 
 template <class T>
 bool parse_number(std::string_view text, T& field) {
@@ -45,8 +44,7 @@ inline bool set_field(Precision& field, std::string_view text) {
   return parsed.has_value();
 }
 template <class T>
-bool set_field(std::optional<T>& field, std::string_view text) {
-  return set_field(field.emplace(), text);
-}
+requires requires(T& field, std::string_view text) { set_field(field, text); }
+bool set_field(std::optional<T>& field, std::string_view text) { return set_field(field.emplace(), text); }
 
 }  // namespace plumbline::model::megatron
