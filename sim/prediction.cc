@@ -108,7 +108,8 @@ std::optional<double> Prediction::interior_chunk(OpType type) const {
 }
 
 TemplateCosts Prediction::chunk_costs() const {
-  const bool pairs = program_.schedule.directions == 2;
+  const bool pairs =
+      std::ranges::any_of(program_.templates, [](const model::SlotTemplate& slot) { return slot.type == OpType::FB; });
   const double hop =
       program_.stages.size() > 1 ? costs_.exchanges.hop(program_.activation_hop, pairs ? messages_per_batch : 1) : 0;
   return {program_, template_runs_, mean_waits(), hop};
