@@ -56,6 +56,7 @@ TEST(Plan, MinimalPlanTakesTheDefaults) {
   EXPECT_EQ(plan.precision.optimizer_moments, Precision::fp32);
   EXPECT_EQ(plan.recompute.policy, "none");
   EXPECT_EQ(plan.attention.kernel, "fused");
+  EXPECT_EQ(plan.offload.activations, 0);
   EXPECT_EQ(plan.overlap.communication_sms, 0);
   EXPECT_EQ(plan.overlap.sm_policy, "static");
   EXPECT_EQ(plan.overlap.communication_kernels, "deepep-v1");
