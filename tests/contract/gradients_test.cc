@@ -71,8 +71,7 @@ TEST_P(Gradients, MeetFiniteDifferencesForEveryParameter) {
   }
 }
 
-// What comes back from the host is all that the backward pass finds: a tensor that is fetched too late, or by nobody,
-// would be missing or old.
+// The interpreter forgets what has moved to the host: a tensor that is fetched too late, or by nobody, is missing.
 TEST_P(Gradients, AreTheSameBitsWithOffloading) {
   const TinyTraining::Step plain = TinyTraining(model(), layout()).step();
   for (const model::RecomputePolicy& policy : {model::RecomputePolicy{}, kSelective, kEverything}) {
