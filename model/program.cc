@@ -51,6 +51,7 @@ LayerContext layer_context(const Plan& plan, const Architecture& architecture, c
   c.distinct_ranks_per_token = spread.ranks_per_token;
   c.shares_embedding = layout.embedding_beside_head;
   c.fused_attention = plan.attention.kernel == "fused";
+  c.fused_loss = plan.loss.kernel == "fused";
   return c;
 }
 
