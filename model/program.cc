@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "model/graph/offload.h"
 #include "model/layers/blocks.h"
 #include "model/slot_template.h"
 #include "model/stage_optimizer.h"
@@ -92,6 +93,7 @@ class Compiler {
       LayerContext context = context_;
       if (!recomputed) context.recompute.clear();
       program_.blocks.push_back(make_block(kind, context));
+      if (plan_.offload.activations > 0) offload(program_.blocks.back(), plan_.offload.activations);
     }
     return static_cast<std::uint16_t>(index);
   }
