@@ -1,0 +1,57 @@
+// The closed form of a step on a schedule's table: the recurrence of uniform stages, and beside it every rank's own
+// slots with the reductions and gathers that depend on them (sim/closed_form.h). For zero_stage 0 to 2.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "model/schedule/schedule_table.h"
+#include "sim/step_end.h"
+#include "sim/step_executor.h"
+
+namespace plumbline::sim {
+
+// What a slot starts or waits for on the stream of collectives.
+struct SlotSync {
+  struct Part {
+    std::int32_t segment = -1;  // whose end starts a reduction, or whose start waits for a gather; -1: of the slot
+    double seconds = 0;
+    double copy = 0;  // of the reduced gradient to the host
+  };
+  std::vector<Part> reduces;  // in the order in which they start
+  std::vector<Part> gathers;  // in the order in which slots need them; all start with the step
+  double reduce_seconds = 0;  // of all
+  double reduce_tail = 0;     // from the start of the slot to the end of its reductions on a free stream
+};
+
+// The closed form's view of a plan.
+struct StepRecurrence {
+  enum class Reduce : std::uint8_t {
+    once,         // after the last slot that writes them
+    once_at_end,  // after the last slot of the rank
+    each,         // after every slot that writes them
+    each_waiting  // and the next slot waits
+  };
+  const model::ScheduleTable* table = nullptr;
+  std::vector<const TemplateRun*> runs;  // [slot class]
+  std::vector<const SlotSync*> syncs;    // [slot class]
+  model::ScheduleCosts costs;            // of uniform stages
+  Reduce reduce = Reduce::once;
+  bool gathers = false;  // parameters, before the first slot that reads them
+  bool reduces = true;   // in this step
+};
+
+struct StepWalk {
+  double makespan = 0;                // of uniform stages
+  std::vector<GradientsReady> ranks;  // each by its own slots
+  std::vector<double> gather_waits;   // [rank] in all slots
+  double first_slots = 0;             // s in all slots of rank 0, waits included
+};
+
+// alone: one rank, whose slots follow each other whatever the recurrence says. `walk` is written over.
+void walk_step(const StepRecurrence& step, bool alone, StepWalk& walk);
+
+// Mean wait of the rank's slots by op type where they run back to back.
+std::array<double, 5> mean_waits(const StepRecurrence& step, std::size_t rank);
+
+}  // namespace plumbline::sim
