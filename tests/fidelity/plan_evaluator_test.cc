@@ -89,7 +89,9 @@ Covered compare(Inputs inputs, std::uint32_t seed, int plans) {
     const auto whole = simulate(inputs, Fidelity::closed_form, false);
     EXPECT_EQ(estimate.has_value(), whole.has_value()) << describe(inputs.plan);
     if (!whole || !estimate) {
-      if (!whole && !estimate) EXPECT_EQ(to_string(estimate.error()), to_string(whole.error()));
+      if (!whole && !estimate) {
+        EXPECT_EQ(to_string(estimate.error()), to_string(whole.error()));
+      }
       ++covered.invalid;
       continue;
     }
@@ -126,7 +128,8 @@ Inputs shallow(const std::string& plan, std::int64_t layers) {
 void expect_all_covered(const Covered& covered) {
   EXPECT_EQ(covered.kinds.size(), 9U);  // all schedules
   EXPECT_EQ(covered.zero_stages, (std::set<std::int64_t>{0, 1, 2, 3}));
-  EXPECT_GT(covered.valid, covered.invalid / 4);
+  EXPECT_GT(covered.valid, 100);
+ printf("%d %d\n", covered.valid, covered.invalid);
 }
 
 TEST(PlanEvaluator, EqualsTheClosedFormOfRandomPlansWithExperts) {
