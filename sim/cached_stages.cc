@@ -124,12 +124,11 @@ void ShardedStages::add_reduces(std::int32_t slot, const TemplateRun& run, SlotS
   const model::SlotTemplate& whole = timed_.library().slot_template(slot);
   if (!writes_gradients(whole.type)) return;
   const Stage& written = stage(whole.b_stage_kind);
-  for (std::size_t u = 0; u < written.units.size(); ++u) {
-    SlotSync::Part part{-1, written.timing.units[u].reduce, written.timing.units[u].copy};
-    if (plan_.overlap.gradient_reduce)
-      part.segment = model::segment_span(timed_.library().blocks(), whole, false, written.units[u], true).last;
-    sync.reduces.push_back(part);
-  }
+  std::vector<model::SegmentSpan> spans(written.units.size());
+  if (plan_.overlap.gradient_reduce)
+    spans = model::segment_spans(timed_.library().blocks(), whole, false, written.units, true);
+  for (std::size_t u = 0; u < written.units.size(); ++u)
+    sync.reduces.push_back({spans[u].last, written.timing.units[u].reduce, written.timing.units[u].copy});
   std::ranges::stable_sort(sync.reduces, {}, [](const SlotSync::Part& part) {
     return part.segment < 0 ? INT32_MAX : part.segment;
   });
@@ -142,12 +141,11 @@ void ShardedStages::add_reduces(std::int32_t slot, const TemplateRun& run, SlotS
 
 void ShardedStages::add_gathers(std::int32_t slot, SlotSync& sync) {
   const model::SlotTemplate& whole = timed_.library().slot_template(slot);
-  if (whole.f_stage_kind < 0) return;
+  if (whole.f_stage_kind < 0 || plan_.parallelism.zero_stage == 0 || !plan_.overlap.parameter_gather) return;
   const Stage& read = stage(whole.f_stage_kind);
-  for (std::size_t u = 0; u < read.units.size(); ++u) {
-    const auto span = model::segment_span(timed_.library().blocks(), whole, true, read.units[u], false);
-    sync.gathers.push_back({span.first, read.timing.units[u].gather, 0});
-  }
+  const auto spans = model::segment_spans(timed_.library().blocks(), whole, true, read.units, false);
+  for (std::size_t u = 0; u < read.units.size(); ++u)
+    sync.gathers.push_back({spans[u].first, read.timing.units[u].gather, 0});
   std::ranges::stable_sort(sync.gathers, {}, &SlotSync::Part::segment);
 }
 
