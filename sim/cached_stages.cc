@@ -139,8 +139,23 @@ void ShardedStages::add_reduces(std::int32_t slot, const TemplateRun& run, SlotS
   }
 }
 
+void ShardedStages::add_uses(const model::SlotTemplate& slot, bool forward, SlotSync& sync) {
+  const Stage& read = stage(forward ? slot.f_stage_kind : slot.b_stage_kind);
+  const auto spans = model::segment_spans(timed_.library().blocks(), slot, forward, read.units, false);
+  for (std::size_t u = 0; u < read.units.size(); ++u)
+    if (spans[u].first >= 0)
+      sync.uses.push_back(
+          {forward, static_cast<std::int32_t>(u), spans[u].first, spans[u].last, read.timing.units[u].gather});
+}
+
 void ShardedStages::add_gathers(std::int32_t slot, SlotSync& sync) {
   const model::SlotTemplate& whole = timed_.library().slot_template(slot);
+  if (plan_.parallelism.zero_stage == 3) {
+    if (whole.f_stage_kind >= 0) add_uses(whole, true, sync);
+    if (whole.b_stage_kind >= 0 && whole.type != model::OpType::W) add_uses(whole, false, sync);
+    std::ranges::stable_sort(sync.uses, {}, &SlotSync::Use::first);
+    return;
+  }
   if (whole.f_stage_kind < 0 || plan_.parallelism.zero_stage == 0 || !plan_.overlap.parameter_gather) return;
   const Stage& read = stage(whole.f_stage_kind);
   const auto spans = model::segment_spans(timed_.library().blocks(), whole, true, read.units, false);

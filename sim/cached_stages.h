@@ -104,6 +104,7 @@ class ShardedStages {
   const Stage& stage(std::int32_t kind);
   void add_reduces(std::int32_t slot, const TemplateRun& run, SlotSync& sync);
   void add_gathers(std::int32_t slot, SlotSync& sync);
+  void add_uses(const model::SlotTemplate& slot, bool forward, SlotSync& sync);
 
   TimedStages& timed_;
   model::Plan plan_;

@@ -130,7 +130,10 @@ void prepare_step(Work& work) {
   using enum StepRecurrence::Reduce;
   work.step.table = work.table;
   work.step.reduce = zero >= 2 ? (overlap ? each : each_waiting) : (overlap ? once : once_at_end);
-  work.step.gathers = zero >= 1 && plan.overlap.parameter_gather;
+  work.step.gathers = (zero == 1 || zero == 2) && plan.overlap.parameter_gather;
+  work.step.gathers_each = zero == 3;
+  work.step.reshard = plan.parallelism.reshard_after_forward;
+  work.step.buffers = static_cast<std::size_t>(plan.overlap.prefetch) + 1;
   work.step.reduces = true;
   work.alone = work.table->ranks.size() == 1;
 }
@@ -223,7 +226,6 @@ class PlanEvaluator::Parts {
     forget();
     model::Result<model::Layout> layout = model::make_layout(plan, inputs_.architecture);
     if (!layout) return tl::unexpected(layout.error());
-    if (plan.parallelism.zero_stage == 3) return walk_whole(plan);
     Work& work = work_;
     work.plan = &plan;
     work.layout = std::move(*layout);
@@ -254,21 +256,6 @@ class PlanEvaluator::Parts {
       tables_.clear();
       table_ops_ = 0;
     }
-  }
-
-  // Gathers before every use couple the slots of a rank: those are walked one by one.
-  model::Result<PlanEstimate> walk_whole(const model::Plan& plan) {
-    inputs_.plan = plan;
-    const model::Result<Simulation> whole = simulate(inputs_, Fidelity::closed_form, false);
-    if (!whole) return tl::unexpected(whole.error());
-    const model::StepTimes& step = whole->result.step;
-    return PlanEstimate{step.time_s,
-                        step.bubble_s.value_or(0),
-                        step.exposed_gradient_reduce_s.value_or(0),
-                        step.exposed_parameter_gather_s.value_or(0),
-                        step.optimizer_s.value_or(0),
-                        whole->result.memory.peak_bytes,
-                        whole->result.memory.fits};
   }
 
   model::Result<void> find_table(Work& work) {

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <utility>
+
+#include "sim/gather_walk.h"
 
 namespace plumbline::sim {
 
@@ -117,6 +118,7 @@ class Rank {
 }  // namespace
 
 void walk_step(const StepRecurrence& step, bool alone, StepWalk& walk) {
+  if (step.gathers_each) return walk_with_gathers(step, alone, walk);
   const model::ScheduleTable& table = *step.table;
   const std::size_t count = table.ranks.size();
   std::vector<Rank> ranks;
@@ -149,6 +151,7 @@ void walk_step(const StepRecurrence& step, bool alone, StepWalk& walk) {
 }
 
 std::array<double, 5> mean_waits(const StepRecurrence& step, std::size_t rank) {
+  if (step.gathers_each) return mean_gather_waits(step, rank);
   std::array<double, 5> waits{}, counts{};
   Rank walked(step, rank);
   for (const Op& op : step.table->ops) {

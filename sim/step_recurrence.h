@@ -1,5 +1,5 @@
 // The closed form of a step on a schedule's table: the recurrence of uniform stages, and beside it every rank's own
-// slots with the reductions and gathers that depend on them (sim/closed_form.h). For zero_stage 0 to 2.
+// slots with the reductions and gathers that depend on them (sim/closed_form.h).
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,15 @@ struct SlotSync {
     double seconds = 0;
     double copy = 0;  // of the reduced gradient to the host
   };
+  struct Use {  // of a unit's parameters
+    bool forward = true;
+    std::int32_t unit = 0;
+    std::int32_t first = 0, last = 0;  // segments
+    double seconds = 0;                // of its gather
+  };
   std::vector<Part> reduces;  // in the order in which they start
   std::vector<Part> gathers;  // in the order in which slots need them; all start with the step
+  std::vector<Use> uses;      // zero_stage 3: by first segment
   double reduce_seconds = 0;  // of all
   double reduce_tail = 0;     // from the start of the slot to the end of its reductions on a free stream
 };
@@ -39,6 +46,10 @@ struct StepRecurrence {
   Reduce reduce = Reduce::once;
   bool gathers = false;  // parameters, before the first slot that reads them
   bool reduces = true;   // in this step
+  // zero_stage 3: parameters are gathered before every slot that uses them.
+  bool gathers_each = false;
+  bool reshard = true;        // else they stay until no micro-batch waits for its backward
+  std::size_t buffers = 2;    // units gathered at a time
 };
 
 struct StepWalk {

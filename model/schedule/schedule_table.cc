@@ -48,6 +48,9 @@ class Orderer {
     return left == 0;
   }
 
+  // [rank][op]: where in the table.
+  std::vector<std::vector<std::uint32_t>> take_ops() { return std::move(index_); }
+
  private:
   void note_producers() {
     for (std::size_t rank = 0; rank < schedule_.ranks.size(); ++rank) {
@@ -232,14 +235,17 @@ Result<ScheduleTable> make_schedule_table(const ScheduleKind& kind, const Schedu
   const Schedule schedule = kind.build(shape);
   ScheduleTable table;
   table.outline = kind.outline(shape);
-  if (!Orderer(schedule).run(table)) {
+  Orderer orderer(schedule);
+  if (!orderer.run(table)) {
     const auto run = evaluate(schedule, ScheduleCosts{}, schedule.point_to_point);
     return tl::unexpected(run ? Error{} : run.error());
   }
   const auto batches = point_to_point_batches(schedule);
+  auto ops_of_rank = orderer.take_ops();
   for (std::size_t rank = 0; rank < schedule.ranks.size(); ++rank) {
     ScheduleTable::Rank entry;
     entry.stages = stages_on(schedule, static_cast<std::int32_t>(rank));
+    entry.ops = std::move(ops_of_rank[rank]);
     entry.moments = Holder(schedule, rank, batches[rank], entry.stages).run(table.classes);
     table.ranks.push_back(std::move(entry));
   }

@@ -33,6 +33,7 @@ struct ScheduleTable {
   struct Rank {
     std::vector<std::int32_t> stages;  // by direction, then by stage
     std::vector<Moment> moments;       // no other holds as much in every respect
+    std::vector<std::uint32_t> ops;    // of the table, in program order
   };
 
   Schedule outline;  // no programs

@@ -82,6 +82,7 @@ void warm(benchmark::State& state, const std::vector<std::int64_t>& zero_stages,
   report(state, all, evaluator);
 }
 BENCHMARK_CAPTURE(warm, zero_0_to_2, {0, 1, 2}, 0)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(warm, zero_3, {3}, 0)->Unit(benchmark::kMillisecond);
 
 // One plan again and again.
 void warm_shipped_plan(benchmark::State& state) {
