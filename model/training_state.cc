@@ -93,7 +93,8 @@ std::vector<Whole> whole_units(const std::vector<Graph>& blocks, const std::vect
       }
       return sum;
     };
-    for (const SynchronisationUnit& unit : *stage.units) units.push_back({bytes(unit.parameters), bytes(unit.gradients)});
+    for (const SynchronisationUnit& unit : *stage.units)
+      units.push_back({bytes(unit.parameters), bytes(unit.gradients)});
   }
   return units;
 }

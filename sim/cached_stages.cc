@@ -45,7 +45,8 @@ std::int32_t StageLibrary::kind(const BlockList& blocks) {
 }
 
 std::int32_t StageLibrary::slot(model::OpType type, std::int32_t f_kind, std::int32_t b_kind) {
-  const auto [entry, fresh] = known_slots_.try_emplace({type, f_kind, b_kind}, static_cast<std::int32_t>(slots_.size()));
+  const auto [entry, fresh] =
+      known_slots_.try_emplace({type, f_kind, b_kind}, static_cast<std::int32_t>(slots_.size()));
   if (!fresh) return entry->second;
   auto slot = std::make_unique<Slot>();
   slot->slot = model::make_slot_template(type, f_kind, b_kind, program_.stage_kinds, program_.blocks, pieces_);
@@ -84,8 +85,7 @@ const ShardedStages::Stage& ShardedStages::stage(std::int32_t kind) {
   const auto [entry, fresh] = stages_.try_emplace(kind);
   if (!fresh) return entry->second;
   StageLibrary& library = timed_.library();
-  model::StageOptimizer optimizer =
-      model::make_stage_optimizer(plan_, layout_, library.blocks(), library.stage(kind));
+  model::StageOptimizer optimizer = model::make_stage_optimizer(plan_, layout_, library.blocks(), library.stage(kind));
   entry->second.timing = optimizer_timing(optimizer.graph, optimizer.units, timed_.costs());
   entry->second.units = std::move(optimizer.units);
   return entry->second;
@@ -129,12 +129,12 @@ void ShardedStages::add_reduces(std::int32_t slot, const TemplateRun& run, SlotS
     spans = model::segment_spans(timed_.library().blocks(), whole, false, written.units, true);
   for (std::size_t u = 0; u < written.units.size(); ++u)
     sync.reduces.push_back({spans[u].last, written.timing.units[u].reduce, written.timing.units[u].copy});
-  std::ranges::stable_sort(sync.reduces, {}, [](const SlotSync::Part& part) {
-    return part.segment < 0 ? INT32_MAX : part.segment;
-  });
+  std::ranges::stable_sort(sync.reduces, {},
+                           [](const SlotSync::Part& part) { return part.segment < 0 ? INT32_MAX : part.segment; });
   for (auto part = sync.reduces.rbegin(); part != sync.reduces.rend(); ++part) {
     sync.reduce_seconds += part->seconds;
-    const double at = part->segment < 0 ? run.seconds : to_seconds(run.segments[static_cast<std::size_t>(part->segment)].end);
+    const double at =
+        part->segment < 0 ? run.seconds : to_seconds(run.segments[static_cast<std::size_t>(part->segment)].end);
     sync.reduce_tail = std::max(sync.reduce_tail, at + sync.reduce_seconds);
   }
 }

@@ -17,8 +17,8 @@
 #include "model/program.h"
 #include "model/slot_memory.h"
 #include "sim/cost_models.h"
-#include "sim/stragglers.h"
 #include "sim/step_recurrence.h"
+#include "sim/stragglers.h"
 
 namespace plumbline::sim {
 
@@ -33,8 +33,12 @@ class StageLibrary {
   std::int32_t slot(model::OpType type, std::int32_t f_kind, std::int32_t b_kind);
 
   const std::vector<model::Graph>& blocks() const { return program_.blocks; }
-  const model::StageKind& stage(std::int32_t kind) const { return program_.stage_kinds[static_cast<std::size_t>(kind)]; }
-  const model::SlotTemplate& slot_template(std::int32_t slot) const { return slots_[static_cast<std::size_t>(slot)]->slot; }
+  const model::StageKind& stage(std::int32_t kind) const {
+    return program_.stage_kinds[static_cast<std::size_t>(kind)];
+  }
+  const model::SlotTemplate& slot_template(std::int32_t slot) const {
+    return slots_[static_cast<std::size_t>(slot)]->slot;
+  }
   model::Bytes fullest(std::int32_t slot) const { return slots_[static_cast<std::size_t>(slot)]->fullest; }
   // Of one micro-batch between its phases.
   model::Bytes kept_after_forward(std::int32_t kind) const { return kept_[static_cast<std::size_t>(kind)].first; }
@@ -55,8 +59,8 @@ class StageLibrary {
   model::StepProgram program_;  // blocks and stage kinds only
   std::map<std::pair<model::BlockKind, bool>, std::uint16_t> known_blocks_;
   std::map<BlockList, std::int32_t> known_kinds_;
-  std::vector<model::StageTensors> tensors_;                   // [kind]
-  std::vector<std::pair<model::Bytes, model::Bytes>> kept_;    // [kind]
+  std::vector<model::StageTensors> tensors_;                 // [kind]
+  std::vector<std::pair<model::Bytes, model::Bytes>> kept_;  // [kind]
   std::map<std::tuple<model::OpType, std::int32_t, std::int32_t>, std::int32_t> known_slots_;
   std::vector<std::unique_ptr<Slot>> slots_;
 };

@@ -123,7 +123,8 @@ class RankWalk {
     // What the segments before `segment` let start, gathers before reductions of the same one.
     const auto start_until = [&](std::int32_t segment) {
       while (true) {
-        const std::int32_t g = gather < starting_.size() ? uses_[static_cast<std::size_t>(starting_[gather])].after : segment;
+        const std::int32_t g =
+            gather < starting_.size() ? uses_[static_cast<std::size_t>(starting_[gather])].after : segment;
         std::int32_t r = segment;
         if (reduce < sync.reduces.size() && sync.reduces[reduce].segment >= 0) r = sync.reduces[reduce].segment;
         if (std::min(g, r) >= segment) return;

@@ -38,8 +38,8 @@ struct Work {
   const CostModels* costs = nullptr;
   TimedStages* timed = nullptr;
   ShardedStages* sharded = nullptr;
-  std::vector<std::int32_t> stage_kinds;  // [stage] of the library
-  std::vector<std::int32_t> slots;        // [slot class] of the library
+  std::vector<std::int32_t> stage_kinds;            // [stage] of the library
+  std::vector<std::int32_t> slots;                  // [slot class] of the library
   std::vector<const ShardedStages::State*> states;  // [rank]
   StepRecurrence step;
   StepWalk walk;
@@ -78,8 +78,8 @@ void time_slots(Work& work) {
   for (const auto& one : work.table->classes) {
     const std::int32_t f = one.f_stage < 0 ? -1 : work.stage_kinds[static_cast<std::size_t>(one.f_stage)];
     const std::int32_t b = one.b_stage < 0 ? -1 : work.stage_kinds[static_cast<std::size_t>(one.b_stage)];
-    const std::uint64_t tag = (static_cast<std::uint64_t>(one.type) << 48) |
-                              (static_cast<std::uint64_t>(f + 1) << 24) | static_cast<std::uint64_t>(b + 1);
+    const std::uint64_t tag = (static_cast<std::uint64_t>(one.type) << 48) | (static_cast<std::uint64_t>(f + 1) << 24) |
+                              static_cast<std::uint64_t>(b + 1);
     auto known = std::ranges::find(tags, tag, &std::pair<std::uint64_t, std::size_t>::first);
     if (known == tags.end()) {
       const std::int32_t slot = work.timed->library().slot(one.type, f, b);
@@ -301,8 +301,7 @@ class PlanEvaluator::Parts {
     auto& library = libraries_[key_.bytes()];
     if (!library) {
       degrees.architecture = inputs_.architecture;
-      library =
-          std::make_unique<StageLibrary>(std::move(degrees), plan.overlap.tensor ? plan.parallelism.tensor : 1);
+      library = std::make_unique<StageLibrary>(std::move(degrees), plan.overlap.tensor ? plan.parallelism.tensor : 1);
     }
     key_.clear().add(library.get(), work.costs);
     add_imbalance(plan, key_);
@@ -382,8 +381,8 @@ class PlanEvaluator::Parts {
 
 PlanEvaluator::PlanEvaluator(model::Architecture architecture, model::ClusterShape cluster, model::Profile profile,
                              std::optional<topologies::FabricShape> fabric, std::shared_ptr<RoutingMemo> routing)
-    : parts_(std::make_unique<Parts>(std::move(architecture), std::move(cluster), std::move(profile),
-                                     std::move(fabric), std::move(routing))) {}
+    : parts_(std::make_unique<Parts>(std::move(architecture), std::move(cluster), std::move(profile), std::move(fabric),
+                                     std::move(routing))) {}
 PlanEvaluator::~PlanEvaluator() = default;
 PlanEvaluator::PlanEvaluator(PlanEvaluator&&) noexcept = default;
 PlanEvaluator& PlanEvaluator::operator=(PlanEvaluator&&) noexcept = default;

@@ -16,9 +16,9 @@
 
 namespace plumbline::sim {
 
-struct PlanEstimate {     // seconds and bytes as in model::StepTimes and model::Memory
-  double step_s = 0;      // StepTimes::time_s
-  double bubble_s = 0;    // of rank 0
+struct PlanEstimate {   // seconds and bytes as in model::StepTimes and model::Memory
+  double step_s = 0;    // StepTimes::time_s
+  double bubble_s = 0;  // of rank 0
   double exposed_gradient_reduce_s = 0;
   double exposed_parameter_gather_s = 0;  // of rank 0
   double optimizer_s = 0;

@@ -31,10 +31,8 @@ class PlanKey {
 
  private:
   template <class Value>
-    requires std::is_arithmetic_v<Value> || std::is_enum_v<Value> || std::is_pointer_v<Value>
-  void one(const Value& value) {
-    bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
-  }
+  requires std::is_arithmetic_v<Value> || std::is_enum_v<Value> || std::is_pointer_v<Value>
+  void one(const Value& value) { bytes_.append(reinterpret_cast<const char*>(&value), sizeof value); }
   void one(const std::string& text) {
     one(text.size());
     bytes_ += text;

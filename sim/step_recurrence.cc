@@ -59,8 +59,7 @@ class Rank {
     for (const auto& [segment, until] : gates_)
       if (segment < 0) late = std::max(late, until - begin);
     std::size_t next = 0;
-    const bool reduces_here =
-        step_->reduce == Reduce::once ? op.last_gradient : step_->reduce != Reduce::once_at_end;
+    const bool reduces_here = step_->reduce == Reduce::once ? op.last_gradient : step_->reduce != Reduce::once_at_end;
     for (const auto& [segment, until] : gates_) {
       if (segment < 0) continue;
       for (; reduces_here && next < sync.reduces.size(); ++next) {

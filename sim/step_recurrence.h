@@ -48,8 +48,8 @@ struct StepRecurrence {
   bool reduces = true;   // in this step
   // zero_stage 3: parameters are gathered before every slot that uses them.
   bool gathers_each = false;
-  bool reshard = true;        // else they stay until no micro-batch waits for its backward
-  std::size_t buffers = 2;    // units gathered at a time
+  bool reshard = true;      // else they stay until no micro-batch waits for its backward
+  std::size_t buffers = 2;  // units gathered at a time
 };
 
 struct StepWalk {

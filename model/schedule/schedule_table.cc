@@ -88,8 +88,8 @@ class Orderer {
     std::vector<std::pair<Place, bool>> waits;
     if (batched_)
       for (const Hop& hop : batches_[rank][k])
-        waits.emplace_back(
-            (hop.send ? received_ : sent_).at({hop.forward, hop.direction, hop.stage, hop.micro_batch}), true);
+        waits.emplace_back((hop.send ? received_ : sent_).at({hop.forward, hop.direction, hop.stage, hop.micro_batch}),
+                           true);
     // Under batches a message from another rank came with one that the rank has waited for.
     const auto need = [&](bool forward, std::int32_t direction, std::int32_t stage, std::int32_t mb) {
       const Place& maker = made_.at({forward, direction, stage, mb});
@@ -210,8 +210,8 @@ class Holder {
 
   static bool covers(const Moment& more, const Moment& less) {
     const auto all = [](const auto& a, const auto& b) { return std::ranges::equal(a, b, std::greater_equal{}); };
-    return more.slot_class == less.slot_class && more.messages >= less.messages &&
-           all(more.forwards, less.forwards) && all(more.weights, less.weights);
+    return more.slot_class == less.slot_class && more.messages >= less.messages && all(more.forwards, less.forwards) &&
+           all(more.weights, less.weights);
   }
 
   void add(std::int32_t slot_class) {

@@ -36,7 +36,7 @@ struct ScheduleTable {
     std::vector<std::uint32_t> ops;    // of the table, in program order
   };
 
-  Schedule outline;  // no programs
+  Schedule outline;                // no programs
   std::vector<SlotClass> classes;  // in order of first use, rank by rank
   std::vector<Op> ops;
   std::vector<std::uint32_t> needs;  // index of an op that must have ended, times 2, plus 1 where a hop lies between

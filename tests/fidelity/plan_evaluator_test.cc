@@ -46,8 +46,8 @@ void vary(Draw& draw, model::Plan& plan, bool experts) {
   degrees.synchronisation_interval = degrees.zero_stage == 0 && draw.chance(3) ? 4 : 1;
   plan.batch.micro_batch_size = draw.one_of<std::int64_t>({1, 1, 2});
   plan.batch.global_batch_size = draw.one_of<std::int64_t>({256, 512, 768});
-  plan.schedule.kind = draw.one_of<std::string>({"gpipe", "1f1b", "interleaved", "interleaved-overlap", "zb-h1",
-                                                 "zb-h2", "zb-v", "dualpipe", "dualpipev"});
+  plan.schedule.kind = draw.one_of<std::string>(
+      {"gpipe", "1f1b", "interleaved", "interleaved-overlap", "zb-h1", "zb-h2", "zb-v", "dualpipe", "dualpipev"});
   const bool chunks = plan.schedule.kind.starts_with("interleaved");
   plan.schedule.virtual_stages = chunks ? draw.one_of<std::int64_t>({1, 2}) : 1;
   plan.schedule.layers_per_stage.clear();
@@ -107,8 +107,8 @@ Covered compare(Inputs inputs, std::uint32_t seed, int plans) {
                       near(estimate->optimizer_s, *step.optimizer_s);
     EXPECT_TRUE(same) << "step " << estimate->step_s << " of " << step.time_s << ", bubble " << estimate->bubble_s
                       << " of " << *step.bubble_s << ", reduce " << estimate->exposed_gradient_reduce_s << " of "
-                      << *step.exposed_gradient_reduce_s << ", gather " << estimate->exposed_parameter_gather_s << " of "
-                      << *step.exposed_parameter_gather_s << "\n"
+                      << *step.exposed_gradient_reduce_s << ", gather " << estimate->exposed_parameter_gather_s
+                      << " of " << *step.exposed_parameter_gather_s << "\n"
                       << describe(inputs.plan);
     EXPECT_NEAR(estimate->peak_bytes, whole->result.memory.peak_bytes, rounding * whole->result.memory.peak_bytes)
         << describe(inputs.plan);
@@ -129,7 +129,6 @@ void expect_all_covered(const Covered& covered) {
   EXPECT_EQ(covered.kinds.size(), 9U);  // all schedules
   EXPECT_EQ(covered.zero_stages, (std::set<std::int64_t>{0, 1, 2, 3}));
   EXPECT_GT(covered.valid, 100);
- printf("%d %d\n", covered.valid, covered.invalid);
 }
 
 TEST(PlanEvaluator, EqualsTheClosedFormOfRandomPlansWithExperts) {
