@@ -79,6 +79,9 @@ struct Plan {
     std::string kernel = "fused";  // fused | unfused (model/layers/core_attention.h)
   } attention;
   struct {
+    std::string kernel = "fused";  // fused | unfused (model/layers/blocks.cc)
+  } loss;
+  struct {
     std::string policy = "none";  // none | selective | full
     std::vector<std::string> operators;
     std::optional<std::int64_t> layers;  // of each stage, its first ones; default: all
@@ -164,6 +167,7 @@ void visit_fields(PlanType& plan, Visitor&& visit) {
   visit("optimizer.ema", plan.optimizer.ema);
   visit("offload.optimizer", plan.offload.optimizer);
   visit("attention.kernel", plan.attention.kernel);
+  visit("loss.kernel", plan.loss.kernel);
   visit("recompute.policy", plan.recompute.policy);
   visit("recompute.operators", plan.recompute.operators);
   visit("recompute.layers", plan.recompute.layers);

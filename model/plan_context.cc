@@ -45,6 +45,7 @@ LayerContext plan_degrees(const Plan& plan, const MixtureOfExperts& experts, con
   c.distinct_ranks_per_token = spread.ranks_per_token;
   c.shares_embedding = layout.embedding_beside_head;
   c.fused_attention = plan.attention.kernel == "fused";
+  c.fused_loss = plan.loss.kernel == "fused";
   return c;
 }
 

@@ -83,7 +83,7 @@ std::optional<Error> check_plan_value(std::string_view key, const std::string& v
   if (value.empty()) return refuse("must not be empty", "");
   if (key == "recompute.policy") return check_word(value, {"none", "selective", "full"});
   if (key == "parallelism.context_method") return check_word(value, {"ring", "all-gather"});
-  if (key == "attention.kernel") return check_word(value, {"fused", "unfused"});
+  if (key == "attention.kernel" || key == "loss.kernel") return check_word(value, {"fused", "unfused"});
   if (key == "overlap.sm_policy") return check_word(value, {"static", "none", "dynamic"});
   if (key == "optimizer.ema") return check_word(value, {"none", "host"});
   if (key == "schedule.kind") {

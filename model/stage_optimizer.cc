@@ -55,6 +55,7 @@ class OptimizerWriter {
       written.reduce.push_back(emit(OperatorKind::cast, "cast_" + name, {gradient}, {cast}, CastAttributes{}));
       gradient = cast;
     }
+    sum_over_tensor_ranks(name, piece, wire, written);
     const bool sharded = plan_.parallelism.zero_stage >= 1;
     if (sharded) {
       const TensorId scattered = add("scattered_d_" + name, shard.elements, wire, Role::activation);
@@ -70,6 +71,18 @@ class OptimizerWriter {
     }
     shard.gradient = gradient;
     shards_.push_back(shard);
+  }
+
+  // Ranks that share out the tokens each have a part of the gradient of what they all hold.
+  void sum_over_tensor_ranks(const std::string& name, const UnitPiece& piece, DataType wire,
+                             SynchronisationUnit& written) {
+    const auto& degrees = plan_.parallelism;
+    if (degrees.tensor == 1 || !degrees.sequence || piece.whole == 0) return;
+    const auto elements = static_cast<std::int64_t>(piece.whole);
+    const TensorId part = add("part_d_" + name, elements, wire, Role::gradient);
+    const TensorId sum = add("sum_d_" + name, elements, wire, Role::activation);
+    written.reduce.push_back(
+        emit(OperatorKind::all_reduce, "sum_" + name, {part}, {sum}, CollectiveAttributes{degrees.tensor, 1}));
   }
 
   std::vector<TensorId> gradients() const {

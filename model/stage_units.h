@@ -14,6 +14,7 @@ namespace plumbline::model {
 struct UnitPiece {  // of one stored format
   DataType stored = DataType::bf16;
   double elements = 0;
+  double whole = 0;  // of those, of parameters that every tensor-parallel rank holds whole
 };
 struct StageUnit {
   std::string name;

@@ -72,6 +72,28 @@ class Walker {
 
 }  // namespace
 
+TemplateCosts::TemplateCosts(const model::StepProgram& program, const std::vector<TemplateRun>& runs,
+                             const std::array<double, 5>& waits, double hop)
+    : ChunkCosts(hop), kinds_{0}, count_(program.stage_kinds.size() + 1) {
+  for (const model::Stage& stage : program.stages) kinds_.push_back(static_cast<std::size_t>(stage.kind) + 1);
+  seconds_.assign(waits.size() * count_ * count_, 0);
+  for (std::size_t rank = 0; rank < program.slot_templates.size(); ++rank) {
+    for (std::size_t i = 0; i < program.slot_templates[rank].size(); ++i) {
+      const model::ScheduleOp& op = program.schedule.ranks[rank][i];
+      seconds_[index(op.type, op.f_stage, op.b_stage)] =
+          runs[program.slot_templates[rank][i]].seconds + waits[static_cast<std::size_t>(op.type)];
+    }
+  }
+}
+
+std::size_t TemplateCosts::index(model::OpType type, std::int32_t f_stage, std::int32_t b_stage) const {
+  const std::size_t f = kinds_[static_cast<std::size_t>(f_stage + 1)],
+                    b = kinds_[static_cast<std::size_t>(b_stage + 1)];
+  return (static_cast<std::size_t>(type) * count_ + f) * count_ + b;
+}
+
+double TemplateCosts::of(const model::ScheduleOp& op) const { return seconds_[index(op.type, op.f_stage, op.b_stage)]; }
+
 RankWalk walk(const model::StepProgram& program, std::size_t rank, const std::vector<TemplateRun>& runs,
               const std::vector<OptimizerTiming>& timings, const std::vector<double>& starts, bool reduces) {
   Walker walker(program, rank, timings, reduces);

@@ -2,14 +2,32 @@
 // compute and collectives do not slow each other down.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
 #include "model/program.h"
+#include "model/schedule/chunk_costs.h"
 #include "sim/step_end.h"
 #include "sim/step_executor.h"
 
 namespace plumbline::sim {
+
+// What each op of a program takes on a free lane, by the stages that it works for.
+class TemplateCosts final : public model::ChunkCosts {
+ public:
+  // waits: seconds more by op type; hop: of a message between two ranks, s.
+  TemplateCosts(const model::StepProgram& program, const std::vector<TemplateRun>& runs,
+                const std::array<double, 5>& waits, double hop);
+  double of(const model::ScheduleOp& op) const override;
+
+ private:
+  std::size_t index(model::OpType type, std::int32_t f_stage, std::int32_t b_stage) const;
+
+  std::vector<std::size_t> kinds_;  // of stages, from 1; 0: no stage
+  std::size_t count_ = 1;
+  std::vector<double> seconds_;
+};
 
 struct RankWalk {                    // s
   GradientsReady ready;              // end of the last slot and of the last reduction

@@ -171,28 +171,28 @@ class RankWalk {
   std::vector<std::pair<double, double>> copies_;  // when a gradient is reduced, seconds of its copy
 };
 
-// Starts of uniform slots.
-double uniform_starts(const StepRecurrence& step, std::vector<double>& starts) {
+// Of the table's ops in the recurrence.
+void find_starts(const StepRecurrence& step, std::vector<double>& starts) {
   const model::ScheduleTable& table = *step.table;
   static thread_local std::vector<double> ends;
   ends.resize(table.ops.size());
   starts.resize(table.ops.size());
+  const std::vector<double> costs = slot_costs(step);
   std::vector<double> rank_end(table.ranks.size(), 0.0);
   std::uint32_t need = 0;
   for (std::size_t i = 0; i < table.ops.size(); ++i) {
     const Op& op = table.ops[i];
-    starts[i] = model::table_start(table, need, op, rank_end[op.rank], step.costs.p2p, ends);
+    starts[i] = model::table_start(table, need, op, rank_end[op.rank], step.hop, ends);
     need = op.needs_end;
-    rank_end[op.rank] = ends[i] = starts[i] + step.costs.of(op.type);
+    rank_end[op.rank] = ends[i] = starts[i] + costs[op.slot_class];
   }
-  return *std::ranges::max_element(rank_end);
 }
 
 }  // namespace
 
 void walk_with_gathers(const StepRecurrence& step, bool alone, StepWalk& walk) {
   static thread_local std::vector<double> starts;
-  walk.makespan = uniform_starts(step, starts);
+  find_starts(step, starts);
   if (alone) starts.clear();
   walk.ranks.clear();
   walk.gather_waits.clear();

@@ -95,32 +95,14 @@ void time_slots(Work& work) {
   }
 }
 
-// As sim/prediction.cc: the first slot of a type with interior stages only.
-double interior_chunk(const Work& work, OpType type, double otherwise) {
-  const std::int32_t interior = work.stage_kinds[work.stage_kinds.size() / 2];
-  const auto fits = [&](std::int32_t stage) {
-    return stage < 0 || work.stage_kinds[static_cast<std::size_t>(stage)] == interior;
-  };
-  for (std::size_t c = 0; c < work.table->classes.size(); ++c) {
-    const auto& one = work.table->classes[c];
-    if (one.type == type && fits(one.f_stage) && fits(one.b_stage)) return work.step.runs[c]->seconds;
-  }
-  return otherwise;
-}
-
+// As sim/prediction.cc: messages of pairs share their link two by two.
 void fill_costs(Work& work) {
-  model::ScheduleCosts& costs = work.step.costs;
-  costs.F = interior_chunk(work, OpType::F, 0);
-  costs.B = interior_chunk(work, OpType::B, 0);
-  costs.I = interior_chunk(work, OpType::I, 0);
-  costs.W = interior_chunk(work, OpType::W, 0);
-  costs.FB = interior_chunk(work, OpType::FB, costs.F + costs.B);
-  const int messages = work.layout.two_directions ? 2 : 1;
-  costs.p2p = work.layout.stages > 1 ? work.costs->exchanges.hop(work.timed->library().hop(), messages) : 0;
-  if (work.plan->parallelism.zero_stage < 2 || work.layout.stages == 1) return;
-  const std::array<double, 5> waits = mean_waits(work.step, work.table->ranks.size() / 2);
-  const std::array<double*, 5> chunks = {&costs.F, &costs.B, &costs.I, &costs.W, &costs.FB};
-  for (std::size_t type = 0; type < chunks.size(); ++type) *chunks[type] += waits[type];
+  const bool pairs = std::ranges::any_of(work.table->classes, [](const auto& one) { return one.type == OpType::FB; });
+  const bool pipeline = work.layout.stages > 1;
+  work.step.hop = pipeline ? work.costs->exchanges.hop(work.timed->library().hop(), pairs ? 2 : 1) : 0;
+  work.step.waits = {};
+  if (work.plan->parallelism.zero_stage >= 2 && pipeline)
+    work.step.waits = mean_waits(work.step, work.table->ranks.size() / 2);
 }
 
 void prepare_step(Work& work) {
@@ -147,16 +129,10 @@ StepEnds run_step(Work& work, bool reduces) {
   StepWalk& walk = work.walk;
   walk_step(work.step, work.alone, walk);
   StepEnds ends;
-  ends.pipeline = work.alone ? walk.ranks[0].end
-                             : work.kind->exact_makespan(work.layout.schedule, work.step.costs).value_or(walk.makespan);
+  for (const GradientsReady& ready : walk.ranks) ends.pipeline = std::max(ends.pipeline, ready.end);
   std::vector<RankWork> works;
   for (std::size_t rank = 0; rank < walk.ranks.size(); ++rank) {
-    GradientsReady& ready = walk.ranks[rank];
-    const double own = ready.end;
-    for (double& at : ready.on_host) at += ends.pipeline - own;
-    if (ready.reduced > 0) ready.reduced += ends.pipeline - own;
-    ready.end = ends.pipeline;
-    ends.exposed_reduce = std::max(ends.exposed_reduce, ready.reduced - ends.pipeline);
+    ends.exposed_reduce = std::max(ends.exposed_reduce, walk.ranks[rank].reduced - ends.pipeline);
     works.push_back(work.states[rank]->work);
   }
   ends.step = step_end(works, walk.ranks, {});
@@ -173,11 +149,10 @@ StepEnds mean_of(const StepEnds& reducing, const StepEnds& local, double share) 
 }
 
 double busy_first_rank(const Work& work) {
-  std::array<double, 5> counts{};
-  for (const auto& op : work.table->ops)
-    if (op.rank == 0) ++counts[static_cast<std::size_t>(op.type)];
-  const model::ScheduleCosts& costs = work.step.costs;
-  return counts[0] * costs.F + counts[1] * costs.B + counts[2] * costs.I + counts[3] * costs.W + counts[4] * costs.FB;
+  const std::vector<double> costs = slot_costs(work.step);
+  double busy = 0;
+  for (const std::uint32_t op : work.table->ranks[0].ops) busy += costs[work.table->ops[op].slot_class];
+  return busy;
 }
 
 // The most that a rank's activations, temporary tensors and messages come to.

@@ -21,11 +21,11 @@ void add_overlap(const model::Plan& plan, PlanKey& key) {
 }  // namespace
 
 void add_graphs(const model::Plan& plan, const model::LayerContext& degrees, PlanKey& key) {
-  const auto& [architecture, gemm, dispatch, combine, gradients, recompute, fused_attention, tokens, sequence_length,
-               tensor, sequence, context, ring, expert_parallel, expert_tensor, groups_per_token, shares_embedding,
-               distinct_ranks_per_token] = degrees;
-  key.add(gemm, dispatch, combine, gradients, fused_attention, tokens, sequence_length, tensor, sequence, context, ring,
-          expert_parallel, expert_tensor, groups_per_token, shares_embedding, distinct_ranks_per_token);
+  const auto& [architecture, gemm, dispatch, combine, gradients, recompute, fused_attention, fused_loss, tokens,
+               sequence_length, tensor, sequence, context, ring, expert_parallel, expert_tensor, groups_per_token,
+               shares_embedding, distinct_ranks_per_token] = degrees;
+  key.add(gemm, dispatch, combine, gradients, fused_attention, fused_loss, tokens, sequence_length, tensor, sequence,
+          context, ring, expert_parallel, expert_tensor, groups_per_token, shares_embedding, distinct_ranks_per_token);
   key.add(recompute.size());
   for (const auto group : recompute) key.add(group);
   key.add(plan.overlap.tensor);

@@ -107,37 +107,30 @@ std::optional<double> Prediction::interior_chunk(OpType type) const {
   return std::nullopt;
 }
 
-model::ScheduleCosts Prediction::chunk_costs() const {
-  model::ScheduleCosts costs;
-  costs.F = interior_chunk(OpType::F).value_or(0);
-  costs.B = interior_chunk(OpType::B).value_or(0);
-  costs.I = interior_chunk(OpType::I).value_or(0);
-  costs.W = interior_chunk(OpType::W).value_or(0);
-  costs.FB = interior_chunk(OpType::FB).value_or(costs.F + costs.B);
-  const bool pairs = program_.schedule.directions == 2;
-  costs.p2p =
+TemplateCosts Prediction::chunk_costs() const {
+  const bool pairs =
+      std::ranges::any_of(program_.templates, [](const model::SlotTemplate& slot) { return slot.type == OpType::FB; });
+  const double hop =
       program_.stages.size() > 1 ? costs_.exchanges.hop(program_.activation_hop, pairs ? messages_per_batch : 1) : 0;
-  add_waits(costs);
-  return costs;
+  return {program_, template_runs_, mean_waits(), hop};
 }
 
-void Prediction::add_waits(model::ScheduleCosts& costs) const {
-  if (inputs_.plan.parallelism.zero_stage < 2 || program_.stages.size() == 1) return;
+std::array<double, 5> Prediction::mean_waits() const {
+  std::array<double, 5> waits{}, counts{};
+  if (inputs_.plan.parallelism.zero_stage < 2 || program_.stages.size() == 1) return waits;
   const std::size_t rank = program_.schedule.ranks.size() / 2;
   const RankWalk walked = walk(program_, rank, template_runs_, timings_, {}, true);
-  std::array<double, 5> waits{}, counts{};
   for (std::size_t op = 0; op < walked.slot_waits.size(); ++op) {
     const auto type = static_cast<std::size_t>(program_.schedule.ranks[rank][op].type);
     waits[type] += walked.slot_waits[op];
     ++counts[type];
   }
-  const std::array<double*, 5> chunks = {&costs.F, &costs.B, &costs.I, &costs.W, &costs.FB};
-  for (std::size_t type = 0; type < chunks.size(); ++type)
-    if (counts[type] > 0) *chunks[type] += waits[type] / counts[type];
+  for (std::size_t type = 0; type < waits.size(); ++type) waits[type] /= std::max(1.0, counts[type]);
+  return waits;
 }
 
 model::Result<void> Prediction::run_closed_form() {
-  const model::ScheduleCosts costs = chunk_costs();
+  const TemplateCosts costs = chunk_costs();
   const model::Result<model::ScheduleEvaluation> run =
       model::evaluate(program_.schedule, costs, program_.schedule.point_to_point);
   if (!run) return tl::unexpected(run.error());
@@ -147,34 +140,28 @@ model::Result<void> Prediction::run_closed_form() {
   return {};
 }
 
-Execution Prediction::closed_form(const model::ScheduleCosts& costs, const model::ScheduleEvaluation& run,
+Execution Prediction::closed_form(const TemplateCosts& costs, const model::ScheduleEvaluation& run,
                                   bool synchronise) const {
   const model::Schedule& schedule = program_.schedule;
-  const model::Result<const model::ScheduleKind*> kind = model::find_schedule(schedule.kind);
   const bool alone = schedule.ranks.size() == 1;  // then every slot is known by itself
   Execution execution;
-  execution.pipeline_end = (*kind)->exact_makespan(schedule.shape, costs).value_or(run.makespan);
   execution.ranks.resize(schedule.ranks.size());
   std::vector<GradientsReady> ready;
   for (std::size_t rank = 0; rank < execution.ranks.size(); ++rank) {
     RankTimes& times = execution.ranks[rank];
     RankWalk walked =
         walk(program_, rank, template_runs_, timings_, alone ? std::vector<double>{} : run.start[rank], synchronise);
-    if (alone) execution.pipeline_end = walked.ready.end;
+    execution.pipeline_end = std::max(execution.pipeline_end, walked.ready.end);
     for (std::size_t op = 0; op < schedule.ranks[rank].size(); ++op) {
-      const OpType type = schedule.ranks[rank][op].type;
-      times.slot_seconds[static_cast<std::size_t>(type)] += alone ? walked.slot_seconds[op] : costs.of(type);
-      ++times.slot_counts[static_cast<std::size_t>(type)];
+      const auto type = static_cast<std::size_t>(schedule.ranks[rank][op].type);
+      times.slot_seconds[type] += alone ? walked.slot_seconds[op] : costs.of(schedule.ranks[rank][op]);
+      ++times.slot_counts[type];
     }
     times.gather_wait = walked.gather_wait;
-    // Where stages differ from the interior one, what follows a rank's own last slot counts from the uniform end.
-    const double end = execution.pipeline_end, own = walked.ready.end;
-    for (double& at : walked.ready.on_host) at += end - own;
-    if (walked.ready.reduced > 0) walked.ready.reduced += end - own;
-    walked.ready.end = end;
-    execution.exposed_reduce = std::max(execution.exposed_reduce, walked.ready.reduced - end);
     ready.push_back(std::move(walked.ready));
   }
+  for (const GradientsReady& rank : ready)
+    execution.exposed_reduce = std::max(execution.exposed_reduce, rank.reduced - execution.pipeline_end);
   const auto nobody = [](std::int32_t, const std::string&, double, double) {};
   execution.step_end = step_end(schedule, timings_, ready, program_.gather_after_update, nobody);
   return execution;

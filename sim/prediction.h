@@ -10,6 +10,7 @@
 #include "model/schedule/evaluate.h"
 #include "model/timeline.h"
 #include "sim/attribution.h"
+#include "sim/closed_form.h"
 #include "sim/segment_time.h"
 #include "sim/simulate.h"
 #include "sim/step_executor.h"
@@ -36,11 +37,10 @@ class Prediction {
   void time_templates();
   void wait_for_stragglers(std::size_t index);
   ExecutionInput execution_input(bool synchronise) const;
-  model::ScheduleCosts chunk_costs() const;
-  // Waits for parameters that every chunk of an interior rank has, by op type.
-  void add_waits(model::ScheduleCosts& costs) const;
-  Execution closed_form(const model::ScheduleCosts& costs, const model::ScheduleEvaluation& run,
-                        bool synchronise) const;
+  TemplateCosts chunk_costs() const;
+  // Waits for parameters that a chunk of an interior rank has on average, by op type.
+  std::array<double, 5> mean_waits() const;
+  Execution closed_form(const TemplateCosts& costs, const model::ScheduleEvaluation& run, bool synchronise) const;
   // Mean of a step that reduces gradients and of those before it that do not.
   Execution mean_of(Execution reducing, const Execution& local) const;
   double exposed_input() const;    // s that a step waits for its tokens

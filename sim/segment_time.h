@@ -23,7 +23,7 @@ struct SegmentTime {  // seconds
   // Communication: prepare, then notify (the ranks meet; waiting for stragglers comes on top), then transfer.
   double prepare = 0, prepare_beside = 0;  // alone, beside compute
   double notify = 0;
-  double wait = 0;  // for the slowest rank of the group, once known
+  double wait = 0;                           // for the slowest rank of the group, once known
   double transfer = 0, transfer_beside = 0;  // of a segment of collectives only the first, for all of it
   // The legs of the transfer: seconds at the rates of the kernels, and the bytes that the GPU sends.
   double network = 0, network_beside = 0, node = 0;

@@ -43,8 +43,8 @@ struct Simulation {
   std::uint64_t events = 0;
 };
 
-// closed_form puts the chunk durations of an interior stage through the schedule's own recurrence with
-// uniform stages; step runs every slot of every pipeline rank. Both use the same chunks and costs.
+// closed_form puts the durations of chunks on a free GPU through the schedule's own recurrence, without events; step
+// runs every slot of every pipeline rank. Both use the same chunks and costs.
 // A plan that does not fit in memory is simulated all the same (result.memory.fits is false).
 // On the heap loop: transfers run as if each were alone on its links.
 model::Result<Simulation> simulate(const Inputs& inputs, Fidelity fidelity, bool record_timeline);

@@ -116,6 +116,13 @@ class Rank {
 
 }  // namespace
 
+std::vector<double> slot_costs(const StepRecurrence& step) {
+  std::vector<double> costs;
+  for (std::size_t c = 0; c < step.runs.size(); ++c)
+    costs.push_back(step.runs[c]->seconds + step.waits[static_cast<std::size_t>(step.table->classes[c].type)]);
+  return costs;
+}
+
 void walk_step(const StepRecurrence& step, bool alone, StepWalk& walk) {
   if (step.gathers_each) return walk_with_gathers(step, alone, walk);
   const model::ScheduleTable& table = *step.table;
@@ -126,16 +133,16 @@ void walk_step(const StepRecurrence& step, bool alone, StepWalk& walk) {
   static thread_local std::vector<double> ends;
   ends.resize(table.ops.size());
   std::vector<double> rank_end(count, 0.0);
-  const std::array<double, 5> costs = {step.costs.F, step.costs.B, step.costs.I, step.costs.W, step.costs.FB};
+  const std::vector<double> costs = slot_costs(step);
   walk.gather_waits.assign(count, 0);
   walk.first_slots = 0;
   std::uint32_t need = 0;
   for (std::size_t i = 0; i < table.ops.size(); ++i) {
     const Op& op = table.ops[i];
     Rank& rank = ranks[op.rank];
-    const double start = model::table_start(table, need, op, rank_end[op.rank], step.costs.p2p, ends);
+    const double start = model::table_start(table, need, op, rank_end[op.rank], step.hop, ends);
     need = op.needs_end;
-    rank_end[op.rank] = ends[i] = start + costs[static_cast<std::size_t>(op.type)];
+    rank_end[op.rank] = ends[i] = start + costs[op.slot_class];
     const double begin = alone ? rank.now() : std::max(rank.now(), start);
     double late = 0;
     if (rank.plain(op))
@@ -144,7 +151,6 @@ void walk_step(const StepRecurrence& step, bool alone, StepWalk& walk) {
       walk.gather_waits[op.rank] += late = rank.run(op, begin);
     if (alone) walk.first_slots += step.runs[op.slot_class]->seconds + late;
   }
-  walk.makespan = *std::ranges::max_element(rank_end);
   walk.ranks.clear();
   for (Rank& rank : ranks) walk.ranks.push_back(rank.ready());
 }

@@ -1,7 +1,8 @@
-// The closed form of a step on a schedule's table: the recurrence of uniform stages, and beside it every rank's own
-// slots with the reductions and gathers that depend on them (sim/closed_form.h).
+// The closed form of a step on a schedule's table: the recurrence of its ops, and beside it every rank's slots with the
+// reductions and gathers that depend on them (sim/closed_form.h).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -42,7 +43,8 @@ struct StepRecurrence {
   const model::ScheduleTable* table = nullptr;
   std::vector<const TemplateRun*> runs;  // [slot class]
   std::vector<const SlotSync*> syncs;    // [slot class]
-  model::ScheduleCosts costs;            // of uniform stages
+  std::array<double, 5> waits{};         // s that slots of an op type take longer in the recurrence
+  double hop = 0;                        // s of a message between two ranks
   Reduce reduce = Reduce::once;
   bool gathers = false;  // parameters, before the first slot that reads them
   bool reduces = true;   // in this step
@@ -53,11 +55,13 @@ struct StepRecurrence {
 };
 
 struct StepWalk {
-  double makespan = 0;                // of uniform stages
   std::vector<GradientsReady> ranks;  // each by its own slots
   std::vector<double> gather_waits;   // [rank] in all slots
   double first_slots = 0;             // s in all slots of rank 0, waits included
 };
+
+// Of each op in the recurrence, by slot class, s.
+std::vector<double> slot_costs(const StepRecurrence& step);
 
 // alone: one rank, whose slots follow each other whatever the recurrence says. `walk` is written over.
 void walk_step(const StepRecurrence& step, bool alone, StepWalk& walk);

@@ -81,6 +81,46 @@ TensorId over_vocabulary(GraphBuilder& b, const LayerContext& c, const std::stri
   return whole;
 }
 
+struct Labels {
+  TensorId ids;
+  LossAttributes attributes;
+};
+
+// One kernel makes the loss of 16-bit logits, another their gradient.
+TensorId fused_loss(GraphBuilder& b, const LayerContext& c, const std::string& prefix, TensorId logits,
+                    const Labels& labels) {
+  const TensorId loss = b.activation(prefix + "loss", {{1}}, DataType::fp32);
+  TensorId lse = b.activation(prefix + "loss_log_sum_exp", {tokens(c)}, DataType::fp32);
+  b.emit(cross_entropy, prefix + "cross_entropy", {logits, labels.ids}, {loss, lse}, labels.attributes);
+  if (c.tensor > 1) lse = over_vocabulary(b, c, prefix, lse);
+  b.on_backward([&b, prefix, logits, labels, lse] {
+    const TensorId d_logits = b.activation("d_" + prefix + "logits", b.shape(logits), b.activation_gradient_type());
+    b.emit(cross_entropy_grad, prefix + "cross_entropy_grad", {logits, labels.ids, lse}, {d_logits}, labels.attributes);
+    b.add_gradient(logits, d_logits);
+  });
+  return loss;
+}
+
+// Logits go to FP32, their logarithms are stored for the backward pass, and the gradient comes back the same way.
+TensorId stored_loss(GraphBuilder& b, const LayerContext& c, const std::string& prefix, TensorId logits,
+                     const Labels& labels) {
+  const TensorId wide = b.activation(prefix + "logits_fp32", b.shape(logits), DataType::fp32);
+  b.emit(cast, prefix + "cast_logits", {logits}, {wide}, CastAttributes{});
+  const TensorId loss = b.activation(prefix + "loss", {{1}}, DataType::fp32);
+  const TensorId lse = b.activation(prefix + "loss_log_sum_exp", {tokens(c)}, DataType::fp32);
+  const TensorId logarithms = b.activation(prefix + "log_probabilities", b.shape(logits), DataType::fp32);
+  b.emit(cross_entropy, prefix + "cross_entropy", {wide, labels.ids}, {loss, lse, logarithms}, labels.attributes);
+  if (c.tensor > 1) over_vocabulary(b, c, prefix, lse);
+  b.on_backward([&b, prefix, logits, logarithms, labels] {
+    const TensorId d_wide = b.activation("d_" + prefix + "logits_fp32", b.shape(logits), DataType::fp32);
+    b.emit(cross_entropy_grad, prefix + "cross_entropy_grad", {logarithms, labels.ids}, {d_wide}, labels.attributes);
+    const TensorId d_logits = b.activation("d_" + prefix + "logits", b.shape(logits), b.activation_gradient_type());
+    b.emit(cast, prefix + "cast_d_logits", {d_wide}, {d_logits}, CastAttributes{});
+    b.add_gradient(logits, d_logits);
+  });
+  return loss;
+}
+
 // Final norm, output projection and mean cross-entropy over the labelled tokens.
 TensorId output_head(GraphBuilder& b, const LayerContext& c, const std::string& prefix, TensorId x,
                      const LossAttributes& attributes, const std::string& weight, bool shared) {
@@ -89,17 +129,8 @@ TensorId output_head(GraphBuilder& b, const LayerContext& c, const std::string& 
   const TensorId entered = enter_tensor_region(b, c, prefix + "output_in", normalised);
   const TensorId logits = column_parallel_linear(b, c, prefix + "output", entered, vocabulary(c) * c.tensor,
                                                  {.precision = head_precision(c), .weight = weight, .shared = shared});
-  const TensorId labels = b.constant(prefix + "labels", {tokens(c)}, DataType::int32);
-  const TensorId loss = b.activation(prefix + "loss", {{1}}, DataType::fp32);
-  TensorId lse = b.activation(prefix + "loss_log_sum_exp", {tokens(c)}, DataType::fp32);
-  b.emit(cross_entropy, prefix + "cross_entropy", {logits, labels}, {loss, lse}, attributes);
-  if (c.tensor > 1) lse = over_vocabulary(b, c, prefix, lse);
-  b.on_backward([&b, prefix, logits, labels, lse, attributes] {
-    const TensorId d_logits = b.activation("d_" + prefix + "logits", b.shape(logits), b.activation_gradient_type());
-    b.emit(cross_entropy_grad, prefix + "cross_entropy_grad", {logits, labels, lse}, {d_logits}, attributes);
-    b.add_gradient(logits, d_logits);
-  });
-  return loss;
+  const Labels labels{b.constant(prefix + "labels", {tokens(c)}, DataType::int32), attributes};
+  return c.fused_loss ? fused_loss(b, c, prefix, logits, labels) : stored_loss(b, c, prefix, logits, labels);
 }
 
 Graph embedding_block(const LayerContext& c) {

@@ -17,6 +17,7 @@ struct LayerContext {
   DataType gradients = DataType::fp32;  // of parameters
   RecomputePolicy recompute;
   bool fused_attention = true;       // one kernel that stores no scores; else three, with the scores between them
+  bool fused_loss = true;            // of 16-bit logits; else over FP32 copies of them, with their logarithms stored
   std::int64_t tokens = 0;           // of one micro-batch on one rank
   std::int64_t sequence_length = 0;  // tokens
   std::int64_t tensor = 1;           // ranks that share heads and columns

@@ -43,7 +43,8 @@ TEST(SimulatedSchedules, MixtureOfExpertsIsFastestWithOverlappedPairs) {
 TEST(SimulatedSchedules, DenseModelGainsFromFewerBubbles) {
   const auto times = steps("deepseek-67b-512xh800", 8);
   EXPECT_EQ(times.size(), model::schedule_kinds().size());
-  EXPECT_LE(times.at("1f1b"), times.at("gpipe"));
+  // The same makespan; only what hides of the gradients' reduction differs a little.
+  EXPECT_NEAR(times.at("1f1b"), times.at("gpipe"), 0.01 * times.at("gpipe"));
   EXPECT_LT(times.at("interleaved"), times.at("1f1b"));
   EXPECT_LT(times.at("zb-h1"), times.at("1f1b"));
   EXPECT_LT(times.at("zb-h2"), times.at("zb-h1"));

@@ -208,5 +208,21 @@ TEST(DataParallel, AMovingAverageOnTheHostHidesBehindTheStep) {
   EXPECT_EQ(times({"optimizer.ema=host"}).exposed_host_s.value(), 0);
 }
 
+// Every rank of a tensor group that shares out the tokens has a part of the gradients of what all of them hold: norms,
+// of 2 * 4096 parameters in each of 32 layers, and the final one. They are summed over the group, in FP32.
+TEST(SequenceParallelism, SumsTheGradientsOfWhatEveryRankHolds) {
+  const auto summed = [](const std::vector<std::string>& settings) {
+    const Inputs inputs = tests::step_inputs("llama-3-8b-64xh800", "h800", settings);
+    const model::StepProgram program = tests::program_of(inputs);
+    double bytes = 0;
+    for (const model::Graph& graph : program.stage_optimizers)
+      for (const model::Operator& op : graph.operators)
+        if (op.name.starts_with("sum_dense")) bytes += graph.tensor(op.reads[0]).bytes().value();
+    return bytes;
+  };
+  EXPECT_EQ(summed({"parallelism.tensor=2", "parallelism.sequence=true"}), 4.0 * (32 * 2 * 4096 + 4096));
+  EXPECT_EQ(summed({"parallelism.tensor=2"}), 0);
+}
+
 }  // namespace
 }  // namespace plumbline::sim

@@ -60,6 +60,21 @@ TEST(MemoryCases, ExpertsAreDividedByTheExpertDegreeAlone) {
   }
 }
 
+TEST(MemoryCases, ExpertsAreDividedByTheirOwnTensorDegreeAndNotByThatOfAttention) {
+  const double experts = deepseek().state(7).experts.parameters.value();
+  // Two ranks that share heads and columns of everything else each hold whole experts.
+  const std::vector<std::string> divided = {"parallelism.tensor=2", "parallelism.sequence=true"};
+  const Predicted tensor = deepseek(divided);
+  EXPECT_DOUBLE_EQ(tensor.state(7).experts.parameters.value(), experts);
+  EXPECT_LT(tensor.state(7).others.parameters, deepseek().state(7).others.parameters);
+  // Two ranks that share the columns of an expert each hold half of it: 256 / 64 experts of half the width. Scales are
+  // counted per element, so half is half.
+  std::vector<std::string> both = divided;
+  both.push_back("parallelism.expert_tensor=2");
+  EXPECT_DOUBLE_EQ(deepseek(both).state(7).experts.parameters.value(), experts / 2);
+  EXPECT_EQ(deepseek(both).state(7).others.parameters, tensor.state(7).others.parameters);
+}
+
 TEST(MemoryCases, TokensAreNotDividedByTheExpertDegree) {
   // A rank of a data-parallel replica has its own 4096 tokens whatever EP is, and its experts take 8 rows of each: as
   // many as are sent, since all ranks are alike. Only how many distinct tokens those rows are depends on EP.

@@ -55,6 +55,7 @@ void vary(Draw& draw, model::Plan& plan, bool experts) {
   plan.recompute.operators = draw.one_of<std::vector<std::string>>({{"rmsnorm", "swiglu"}, {"core_attention"}});
   plan.recompute.layers = draw.chance(3) ? std::optional<std::int64_t>(1) : std::nullopt;
   plan.attention.kernel = draw.chance(5) ? "unfused" : "fused";
+  plan.loss.kernel = draw.chance(5) ? "unfused" : "fused";
   plan.precision.gradient_reduce = draw.chance(3) ? std::optional(model::Precision::bf16) : std::nullopt;
   plan.overlap.gradient_reduce = !draw.chance(3);
   plan.overlap.parameter_gather = !draw.chance(3);

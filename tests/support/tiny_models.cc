@@ -177,6 +177,7 @@ model::LayerContext tiny_context(const TinyModel& model, const TinyLayout& layou
           .dispatch = layout.precision,
           .recompute = layout.recompute,
           .fused_attention = model.fused_attention,
+          .fused_loss = model.fused_attention,
           .tokens = layout.sequences / layout.ranks * tiny_sequence_length,
           .sequence_length = tiny_sequence_length,
           .expert_parallel = layout.ranks,

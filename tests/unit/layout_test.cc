@@ -163,10 +163,17 @@ INSTANTIATE_TEST_SUITE_P(
                 "parallelism.pipeline", "even"},
         Refused{"few_micro_batches", [](Plan& p) { p.batch.global_batch_size = 128 * 30; }, "batch.global_batch_size",
                 "32"},
-        Refused{"tensor", [](Plan& p) { p.parallelism.tensor = 2; }, "parallelism.tensor", "data, pipeline and expert"},
-        Refused{"context", [](Plan& p) { p.parallelism.context = 2; }, "parallelism.context", "not simulated"},
-        Refused{"expert_tensor", [](Plan& p) { p.parallelism.expert_tensor = 2; }, "parallelism.expert_tensor",
-                "not simulated"},
+        Refused{"tensor_without_sequence", [](Plan& p) { p.parallelism.tensor = 2; }, "parallelism.tensor",
+                "needs sequence parallelism"},
+        Refused{"heads",  // of 128
+                [](Plan& p) {
+                  p.parallelism.tensor = 3;
+                  p.parallelism.sequence = true;
+                },
+                "parallelism.tensor", "use 2 or 4"},
+        Refused{"context", [](Plan& p) { p.parallelism.context = 3; }, "parallelism.context", "use 2 or 4"},
+        Refused{"expert_columns",  // 2,048 of them
+                [](Plan& p) { p.parallelism.expert_tensor = 6; }, "parallelism.expert_tensor", "use 4 or 8"},
         Refused{"virtual_stages", [](Plan& p) { p.schedule.virtual_stages = 2; }, "schedule.virtual_stages",
                 "no virtual stages"},
         Refused{"rows_of_too_few_ranks",

@@ -44,15 +44,16 @@ TEST(MemoryAdvice, ListsWhatFitsSmallestChangeFirst) {
 }
 
 TEST(MemoryAdvice, SaysWhatComesClosestWhenNothingFits) {
-  // 405 billion parameters on 8 ranks of a pipeline: parameters and gradients alone are 300 GB a rank. Twice as many
-  // stages help most, and not enough.
+  // 405 billion parameters on 8 ranks of a pipeline: parameters and gradients alone are 300 GB a rank. To share them
+  // out over the 8 data-parallel ranks helps most, and not enough.
   const Settings given = {"model.config=models/llama-3-405b.json", "parallelism.pipeline=8", "recompute.policy=full"};
   Inputs inputs = step_inputs(tests::llama_plan, "h800", given);
   const model::MemoryAdvice advice = memory_advice(inputs);
   EXPECT_TRUE(advice.fitting.empty());
-  EXPECT_EQ(advice.tried, 3u);  // pipeline 16, and BF16 for moments and for gradients
+  // Twice the pipeline, tensor and context ranks, ZeRO-2 and 3, and BF16 for moments and for gradients.
+  EXPECT_EQ(advice.tried, 7u);
   ASSERT_TRUE(advice.closest);
-  EXPECT_EQ(advice.closest->settings, Settings{"parallelism.pipeline=16"});
+  EXPECT_EQ(advice.closest->settings, Settings{"parallelism.zero_stage=3"});
   EXPECT_LT(advice.closest->peak_bytes, peak(tests::llama_plan, given));
   EXPECT_GT(advice.closest->peak_bytes, inputs.cluster.device.memory.value());
 }

@@ -84,7 +84,7 @@ TEST_F(SegmentTimes, SegmentsWithProductsFillTheirSms) {
     const bool products =
         std::ranges::any_of(segment.operators, [&](auto index) { return is_product(segment, index); });
     const std::int64_t width = products ? 112 : 0;
-    EXPECT_EQ(all[i].width, (std::array<std::int64_t, 3>{width, width, width}));
+    EXPECT_EQ(all[i].width, (std::array<std::int64_t, 4>{width, width, width, width}));
     EXPECT_EQ(all[i].drain > 0, products);
     with_products += products;
   }
@@ -203,7 +203,8 @@ TEST_F(WithoutPartition, CommunicationTakesWhatItsKernelsNeedAndProductsTheWhole
     EXPECT_NEAR(all[i].compute[2],
                 over_kernels(segment, {.sms = 132, .held = 20, .neighbour = Neighbour::transferring}), relative);
     if (all[i].drain > 0) {
-      EXPECT_EQ(all[i].width, (std::array<std::int64_t, 3>{132, 132, 132}));
+      // Beside a dense collective they leave it an SM for each of its 24 channels.
+      EXPECT_EQ(all[i].width, (std::array<std::int64_t, 4>{132, 132, 132, 108}));
     }
   }
 }
@@ -221,7 +222,7 @@ TEST_F(WithDynamicPartition, ProductsTakeTheSmsThatAreFree) {
     EXPECT_NEAR(all[i].compute[0], over_kernels(segment, {.sms = 132}), relative);
     EXPECT_NEAR(all[i].compute[2], over_kernels(segment, beside_transfer), relative);
     if (all[i].drain > 0) {
-      EXPECT_EQ(all[i].width, (std::array<std::int64_t, 3>{132, 112, 112}));
+      EXPECT_EQ(all[i].width, (std::array<std::int64_t, 4>{132, 112, 112, 112}));
     }
   }
 }

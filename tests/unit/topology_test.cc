@@ -73,7 +73,7 @@ TEST(Topology, H800RailFatTree) {
   EXPECT_EQ(shape->device.sm.threads, expected.threads);
   EXPECT_EQ(shape->device.sm.registers, expected.registers);
   EXPECT_EQ(shape->device.sm.shared_memory, expected.shared_memory);
-  EXPECT_EQ(shape->parameters.size(), 25u);  // 12 of the topology, 13 of the device
+  EXPECT_EQ(shape->parameters.size(), 27u);  // 12 of the topology, 15 of the device
   EXPECT_EQ(shape->device.reserve.context.value(), 569376768);
   EXPECT_EQ(shape->device.reserve.fragmentation, 0.05);
   for (const model::Parameter& parameter : shape->parameters) EXPECT_FALSE(parameter.source.empty()) << parameter.name;

@@ -43,6 +43,7 @@ void cross_entropy(Call& call) {
   const auto& attributes = call.attributes<model::LossAttributes>();
   const Matrix &logits = call.in(0), &labels = call.in(1);
   call.out(1) = logits.array().exp().rowwise().sum().log().matrix();
+  if (call.outs() == 3) call.out(2) = logits.colwise() - call.out(1).col(0);
   double total = 0;
   const std::vector<Index> tokens = labelled(attributes, logits.rows());
   for (Index t : tokens) total += call.out(1)(t) - logits(t, static_cast<Index>(labels(t)));
@@ -51,11 +52,12 @@ void cross_entropy(Call& call) {
 
 void cross_entropy_grad(Call& call) {
   const auto& attributes = call.attributes<model::LossAttributes>();
-  const Matrix &logits = call.in(0), &labels = call.in(1), &log_sum_exp = call.in(2);
+  const Matrix &logits = call.in(0), &labels = call.in(1);
+  const bool are_logarithms = call.ins() == 2;
   call.out(0) = Matrix::Zero(logits.rows(), logits.cols());
   const std::vector<Index> tokens = labelled(attributes, logits.rows());
   for (Index t : tokens) {
-    call.out(0).row(t) = (logits.row(t).array() - log_sum_exp(t)).exp();
+    call.out(0).row(t) = (logits.row(t).array() - (are_logarithms ? 0 : call.in(2)(t))).exp();
     call.out(0)(t, static_cast<Index>(labels(t))) -= 1;
   }
   call.out(0) *= attributes.weight / static_cast<double>(tokens.size());

@@ -1,0 +1,68 @@
+// The closed form and the event simulation are two readings of one step program: where nothing contends for SMs or
+// links they agree.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "model/random.h"
+#include "sim/simulate.h"
+#include "tests/support/step_inputs.h"
+
+namespace plumbline::sim {
+namespace {
+
+std::string choice(model::Random& random, const std::vector<std::string>& values) {
+  return values[random.next() % values.size()];
+}
+
+// Expert groups on a GPU each exchange nothing, and no rank waits for another's rows.
+std::vector<std::string> random_settings(model::Random& random) {
+  const std::string tensor = choice(random, {"1", "2", "4", "8"});
+  return {"parallelism.tensor=" + tensor,
+          std::string("parallelism.sequence=") + (tensor == "1" ? "false" : "true"),
+          "parallelism.context=" + choice(random, {"1", "2"}),
+          "parallelism.context_method=" + choice(random, {"ring", "all-gather"}),
+          "parallelism.pipeline=" + choice(random, {"1", "2", "4", "8"}),
+          "parallelism.zero_stage=" + choice(random, {"0", "1"}),
+          "schedule.kind=" + choice(random, {"gpipe", "1f1b", "zb-h1", "zb-h2", "zb-v", "dualpipe", "dualpipev"}),
+          "recompute.policy=" + choice(random, {"none", "full"}),
+          "precision.gemm=" + choice(random, {"bf16", "fp8", "fp8_tensor", "fp16", "tf32"}),
+          "attention.kernel=" + choice(random, {"fused", "unfused"}),
+          "cluster.topology=h100-dgx"};
+}
+
+void expect_agreement(const std::vector<std::string>& common, std::uint64_t seed) {
+  model::Random random(seed);
+  int agreed = 0;
+  for (int tried = 0; tried < 80; ++tried) {
+    std::vector<std::string> settings = common;
+    std::string text;
+    for (std::string& setting : random_settings(random)) {
+      text += setting + " ";
+      settings.push_back(std::move(setting));
+    }
+    const Inputs inputs = tests::step_inputs("llama-3-8b-64xh800", "h100-public", settings);
+    const auto events = simulate(inputs, Fidelity::step, false);
+    if (!events) {
+      EXPECT_EQ(events.error().kind, model::ErrorKind::infeasible) << text << to_string(events.error());
+      continue;
+    }
+    const auto closed = simulate(inputs, Fidelity::closed_form, false);
+    ASSERT_TRUE(closed) << text;
+    const double expected = events->result.step.time_s;
+    EXPECT_NEAR(closed->result.step.time_s, expected, 0.01 * expected) << text;
+    ++agreed;
+  }
+  EXPECT_GE(agreed, 40) << "too few valid plans to say anything";
+}
+
+TEST(Fidelities, AgreeOnDenseModels) { expect_agreement({}, 11); }
+
+TEST(Fidelities, AgreeOnMixturesOfExperts) {
+  expect_agreement({"model.config=models/mixtral-8x7b.json", "parallelism.expert=1"}, 12);
+}
+
+}  // namespace
+}  // namespace plumbline::sim
