@@ -219,7 +219,7 @@ class PlanEvaluator::Parts {
 
  private:
   // Largest numbers of parts; their sizes are those of large models on large pipelines.
-  static constexpr std::size_t most_libraries = 1024, most_table_ops = 50'000'000;
+  static constexpr std::size_t most_libraries = 256, most_table_ops = 50'000'000;
 
   void forget() {
     if (libraries_.size() > most_libraries || sharded_.size() > 16 * most_libraries) {

@@ -28,7 +28,7 @@ struct PlanEstimate {   // seconds and bytes as in model::StepTimes and model::M
 
 // For one thread at a time; several threads take an evaluator each, and may share the routing memo.
 // Plans may differ in everything but model.* and what cluster.* says about the hardware, which are read from what the
-// evaluator was made with. What it remembers is forgotten when it is more than a few GB.
+// evaluator was made with. What it remembers is forgotten when there are more than some hundred distinct graphs.
 class PlanEvaluator {
  public:
   PlanEvaluator(model::Architecture architecture, model::ClusterShape cluster, model::Profile profile,

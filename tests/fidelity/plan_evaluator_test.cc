@@ -156,6 +156,17 @@ TEST(PlanEvaluator, EqualsTheClosedFormOfShippedPlans) {
   }
 }
 
+TEST(PlanEvaluator, KnowsTheWiring) {
+  Inputs inputs = tests::wired_inputs(tests::llama_plan, "h800", {"cluster.placement=striped"});
+  PlanEvaluator evaluator(inputs.architecture, inputs.cluster, inputs.profile, inputs.fabric);
+  for (const char* placement : {"striped", "contiguous"}) {
+    inputs.plan.cluster.placement = placement;
+    const auto whole = simulate(inputs, Fidelity::closed_form, false).value();
+    const PlanEstimate estimate = evaluator.evaluate(inputs.plan).value();
+    EXPECT_NEAR(estimate.step_s, whole.result.step.time_s, rounding * whole.result.step.time_s) << placement;
+  }
+}
+
 TEST(PlanEvaluator, RefusesWhatTheLayoutRefuses) {
   Inputs inputs = tests::step_inputs(tests::llama_plan, "h800");
   PlanEvaluator evaluator(inputs.architecture, inputs.cluster, inputs.profile);
