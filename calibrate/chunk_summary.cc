@@ -199,6 +199,7 @@ ChunkSummary summarise(const sim::ChunkRun& run) {
   Collector collector;
   for (const sim::ChunkKernel& kernel : run.kernels) {
     summary.slots = std::max(summary.slots, kernel.slot + 1);
+    if (model::on_host_link(kernel.stream)) continue;  // no kernels: they run on copy engines
     const bool communicates = kernel.stream == model::Stream::communication;
     collector.add({kernel.start, kernel.end}, row_on(row_of(kernel), communicates), communicates);
     if (kernel.kind == OperatorClass::gemm || kernel.kind == OperatorClass::weight_gradient_gemm)

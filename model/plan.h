@@ -74,6 +74,8 @@ struct Plan {
   } optimizer;
   struct {
     bool optimizer = false;  // master weights and moments in host memory, updated there
+    double activations =
+        0;  // share of what layers keep for the backward that waits in host memory (model/graph/offload.h)
   } offload;
   struct {
     std::string kernel = "fused";  // fused | unfused (model/layers/core_attention.h)
@@ -166,6 +168,7 @@ void visit_fields(PlanType& plan, Visitor&& visit) {
   visit("optimizer.gradient_clipping", plan.optimizer.gradient_clipping);
   visit("optimizer.ema", plan.optimizer.ema);
   visit("offload.optimizer", plan.offload.optimizer);
+  visit("offload.activations", plan.offload.activations);
   visit("attention.kernel", plan.attention.kernel);
   visit("loss.kernel", plan.loss.kernel);
   visit("recompute.policy", plan.recompute.policy);

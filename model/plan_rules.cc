@@ -70,12 +70,15 @@ std::optional<Error> check_plan_value(std::string_view key, std::int64_t value) 
 
 std::optional<Error> check_plan_value(std::string_view key, double value) {
   const bool may_be_zero = key == "routing.imbalance" || key == "run.price_usd_per_gpu_hour" ||
-                           key == "input.bytes_per_token" || key == "run.phase.gpu_hours";
+                           key == "input.bytes_per_token" || key == "run.phase.gpu_hours" ||
+                           key == "offload.activations";
   if (!std::isfinite(value)) return refuse("must be a finite number", "");
   if (value < 0 || (value == 0 && !may_be_zero)) {
     return refuse(fmt::format("must {}, found {}", may_be_zero ? "not be negative" : "be greater than 0", value),
                   may_be_zero ? "0 switches it off" : "leave the key out for its default");
   }
+  if (key == "offload.activations" && value > 1)
+    return refuse(fmt::format("must be at most 1, found {}", value), "1 offloads all of them");
   return std::nullopt;
 }
 

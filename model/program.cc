@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "model/graph/offload.h"
 #include "model/layers/blocks.h"
 #include "model/plan_context.h"
 #include "model/slot_template.h"
@@ -51,6 +52,7 @@ class Compiler {
     const std::int32_t index = index_of(block_kinds_, {kind, recomputed});
     if (block_kinds_.size() > before) {
       program_.blocks.push_back(make_stage_block(kind, recomputed, context_));
+      if (plan_.offload.activations > 0) offload(program_.blocks.back(), plan_.offload.activations);
     }
     return static_cast<std::uint16_t>(index);
   }

@@ -19,6 +19,8 @@ class Side {
     // A tensor that is read before anybody wrote it was there when the slot began.
     for (const TensorId id : op.reads) touch(tensors_.index(position, id), 0, clock);
     for (const TensorId id : op.writes) touch(tensors_.index(position, id), clock, clock);
+    if (op.kind == OperatorKind::copy_to_host) lives_[tensors_.index(position, op.reads[0])].copied = true;
+    if (op.kind == OperatorKind::copy_to_device) lives_[tensors_.index(position, op.writes[0])].copied = true;
   }
 
   // Calls add(account, from, to, bytes): held while operators from..to run; to = end: and after the slot.
@@ -30,10 +32,16 @@ class Side {
       if (tensor.kept == Kept::never) continue;
       const bool leaves = i == (forward_ ? tensors_.output() : tensors_.input_gradient());
       const std::int32_t last = leaves ? end - 1 : lives_[i].last;
-      if (was_kept(tensor.kept)) {
-        if (!stays(tensor.kept)) add(Account::activations, lives_[i].last + 1, end, Bytes() - tensor.bytes);
-      } else if (stays(tensor.kept)) {
-        add(Account::activations, lives_[i].first, end, tensor.bytes);
+      const Bytes copied = lives_[i].copied ? tensor.on_host : Bytes();
+      const bool before = was_kept(tensor.kept), after = stays(tensor.kept);
+      if (copied > Bytes() && before && after)
+        add(Account::activations, lives_[i].first, end, copied);
+      else if (copied > Bytes())
+        add(Account::communication, lives_[i].first, lives_[i].last, copied);
+      if (before) {
+        if (!after) add(Account::activations, lives_[i].last + 1, end, copied - tensor.bytes);
+      } else if (after) {
+        add(Account::activations, lives_[i].first, end, tensor.bytes - copied);
       } else {
         add(tensor.exchanged ? Account::communication : Account::temporary, lives_[i].first, last, tensor.bytes);
       }
@@ -43,6 +51,7 @@ class Side {
  private:
   struct Life {
     std::int32_t first = -1, last = -1;
+    bool copied = false;  // to the host or back
   };
 
   void touch(std::uint32_t index, std::int32_t first, std::int32_t clock) {

@@ -17,7 +17,8 @@ struct SlotMoment {
   std::uint16_t operator_index = 0;  // within the segment
   Bytes activations;                 // kept for a later slot, minus what is released: negative in backward slots
   Bytes temporary;                   // tensors that live in this slot only
-  Bytes communication;               // of those, the received tokens that dispatch and combine write or read
+  Bytes communication;               // the received tokens that dispatch and combine write or read, and what goes to
+                                     // or comes from the host
   Bytes sum() const { return activations + temporary + communication; }
 };
 
@@ -31,7 +32,8 @@ struct SlotMemory {
 // Rules: a tensor that F leaves for a later phase is kept from the operator that writes it (or from the start,
 // when it is the message that came in) to its last reader; so is what I leaves for W. Any other tensor lives from
 // writer to last reader; one that nobody in the slot writes came in from a neighbour when the slot began, and what
-// the slot sends on lives until it ends.
+// the slot sends on lives until it ends. What goes to the host lives until its copy, what comes back from its copy on;
+// the slot's template launches copies such that this is two blocks' worth (slot_copies.h).
 SlotMemory slot_memory(const StepProgram& program, const SlotTemplate& slot, const std::vector<StageTensors>& kinds);
 
 // Of every template of a program, in its order.

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <utility>
+
+#include "model/slot_copies.h"
 
 namespace plumbline::model {
 
@@ -43,7 +46,9 @@ class Composer {
         pair(f_kind, b_kind);
         break;
     }
+    if (leaving_) send(*leaving_);
     find_waits();
+    hold_to_two_buffers(result_.segments);
     return std::move(result_);
   }
 
@@ -80,7 +85,7 @@ class Composer {
     const Graph& g = graph(place);
     for (std::size_t i = 0; i < g.operators.size(); ++i) {
       const Operator& op = g.operators[i];
-      if (op.phase == phase && op.section == section && op.replayed == replayed)
+      if (op.phase == phase && op.section == section && op.replayed == replayed && !is_host_copy(op.kind))
         found.push_back(static_cast<std::uint16_t>(i));
     }
     return found;
@@ -222,11 +227,44 @@ class Composer {
   bool is_layer(const Place& p) const { return !operators_of(p, Phase::F, Section::attention).empty(); }
 
   void lone_forward(std::int32_t kind) {
-    for (const Place& place : places(kind, true)) forward_block(place);
+    for (const Place& place : places(kind, true)) lone_forward_block(place);
+  }
+
+  void lone_forward_block(const Place& place) {
+    forward_block(place);
+    forward_done(place);
+  }
+
+  // Copies to the host are launched when the next block is: until then their tensors take room.
+  void forward_done(const Place& place) {
+    if (leaving_) send(*leaving_);
+    leaving_ = place;
+  }
+
+  void send(const Place& place) {
+    for (CopyGroup& copies : copies_of(graph(place), Phase::F))
+      append(place, Phase::F, copies.section, Stream::to_host, 1, std::move(copies.operators));
+  }
+
+  void fetch(const Place& place, Phase phase) {
+    for (CopyGroup& copies : copies_of(graph(place), phase))
+      append(place, phase, copies.section, Stream::from_host, 1, std::move(copies.operators));
+  }
+
+  // What a block's backward reads comes from the host while the block before it runs.
+  void fetch_ahead(const std::vector<Place>& backward, std::size_t next, bool input_gradient, bool weight_gradient) {
+    for (std::size_t i = next == 0 ? 0 : next + 1; i < std::min(next + 2, backward.size()); ++i) {
+      if (input_gradient) fetch(backward[i], Phase::I);
+      if (weight_gradient) fetch(backward[i], Phase::W);
+    }
   }
 
   void lone_backward(std::int32_t kind, bool input_gradient, bool weight_gradient) {
-    for (const Place& place : places(kind, false)) backward_block(place, input_gradient, weight_gradient);
+    const std::vector<Place> backward = places(kind, false);
+    for (std::size_t i = 0; i < backward.size(); ++i) {
+      fetch_ahead(backward, i, input_gradient, weight_gradient);
+      backward_block(backward[i], input_gradient, weight_gradient);
+    }
   }
 
   // The blocks of a stage in the order in which a side runs them.
@@ -244,11 +282,20 @@ class Composer {
     const std::vector<Place> backward = places(b_kind, false);
     auto f = forward.begin();
     auto b = backward.begin();
-    for (; f != forward.end() && !is_layer(*f); ++f) forward_block(*f);
-    for (; b != backward.end() && !is_layer(*b); ++b) backward_block(*b, true, true);
-    for (; f != forward.end() && b != backward.end() && is_layer(*f) && is_layer(*b); ++f, ++b) pair_block(*f, *b);
-    for (; f != forward.end(); ++f) forward_block(*f);
-    for (; b != backward.end(); ++b) backward_block(*b, true, true);
+    const auto coming = [&] { fetch_ahead(backward, static_cast<std::size_t>(b - backward.begin()), true, true); };
+    const auto lone_backward_block = [&] {
+      coming();
+      backward_block(*b, true, true);
+    };
+    for (; f != forward.end() && !is_layer(*f); ++f) lone_forward_block(*f);
+    for (; b != backward.end() && !is_layer(*b); ++b) lone_backward_block();
+    for (; f != forward.end() && b != backward.end() && is_layer(*f) && is_layer(*b); ++f, ++b) {
+      coming();
+      pair_block(*f, *b);
+      forward_done(*f);
+    }
+    for (; f != forward.end(); ++f) lone_forward_block(*f);
+    for (; b != backward.end(); ++b) lone_backward_block();
   }
 
   // The tensor that stands for `id` at a block's end: its neighbour's, through blocks that pass it on.
@@ -262,18 +309,26 @@ class Composer {
     return {position, id};
   }
 
+  Place place_of(const Segment& s) const {
+    return {s.forward_side ? result_.f_stage_kind : result_.b_stage_kind, s.block_of_stage, s.forward_side};
+  }
+
   void find_waits() {
     using Key = std::tuple<bool, std::size_t, TensorId>;
     std::map<Key, std::vector<std::uint16_t>> producers;
     for (std::size_t i = 0; i < result_.segments.size(); ++i) {
       const Segment& s = result_.segments[i];
-      for (std::uint16_t o : s.operators)
-        for (TensorId id : blocks_[s.block].operators[o].writes)
-          producers[{s.forward_side, s.block_of_stage, id}].push_back(static_cast<std::uint16_t>(i));
+      const Place place = place_of(s);
+      for (std::uint16_t o : s.operators) {
+        for (TensorId id : blocks_[s.block].operators[o].writes) {
+          const auto [position, tensor] = origin(place, id);  // an input comes back from the host under its own name
+          producers[{s.forward_side, position, tensor}].push_back(static_cast<std::uint16_t>(i));
+        }
+      }
     }
     for (std::size_t i = 0; i < result_.segments.size(); ++i) {
       Segment& s = result_.segments[i];
-      const Place place{s.forward_side ? result_.f_stage_kind : result_.b_stage_kind, s.block_of_stage, s.forward_side};
+      const Place place = place_of(s);
       std::map<Stream, std::uint16_t> last;  // a stream is in order: its latest producer covers the others
       for (std::uint16_t o : s.operators) {
         for (TensorId id : blocks_[s.block].operators[o].reads) {
@@ -292,11 +347,13 @@ class Composer {
     }
   }
 
+  static bool runs_beside(Stream stream) { return stream == Stream::collective || on_host_link(stream); }
+
   // The compute stream joins the second stream before it goes on.
   void join_weight_gradients(std::size_t i) {
     if (result_.segments[i].stream != Stream::compute) return;
     std::size_t last = i;
-    while (last > 0 && result_.segments[last - 1].stream == Stream::collective) --last;
+    while (last > 0 && runs_beside(result_.segments[last - 1].stream)) --last;
     if (last < 2 || result_.segments[last - 1].share == 1) return;
     if (result_.segments[last - 2].stream == Stream::weight_gradient)
       result_.segments[i].waits.push_back(static_cast<std::uint16_t>(last - 2));
@@ -305,7 +362,8 @@ class Composer {
   const std::vector<StageKind>& stage_kinds_;
   const std::vector<Graph>& blocks_;
   std::int64_t pieces_;
-  Operators gathers_ahead_;  // weight-gradient gathers to be launched after the next kernels
+  Operators gathers_ahead_;       // weight-gradient gathers to be launched after the next kernels
+  std::optional<Place> leaving_;  // the forward block whose copies to the host come next
   SlotTemplate result_;
 };
 

@@ -15,7 +15,8 @@ std::vector<std::optional<Phase>> origins(const Graph& graph) {
     if (!origin[id]) origin[id] = phase;
   };
   for (const Operator& op : graph.operators)
-    for (const TensorId id : op.writes) set(id, op.phase);
+    if (op.kind != OperatorKind::copy_to_device)
+      for (const TensorId id : op.writes) set(id, op.phase);
   if (graph.tensors.empty()) return origin;
   set(graph.input, Phase::F);
   set(graph.output_gradient, Phase::I);
@@ -50,7 +51,7 @@ StageTensors::StageTensors(const StepProgram& program, std::int32_t stage_kind) 
     for (TensorId id = 0; id < g.tensors.size(); ++id) {
       const std::uint32_t index = index_[first_[position] + id] = writer(position, id);
       if (index != first_[position] + id || !is_activation(g.tensor(id))) continue;
-      tensors_[index] = {g.tensor(id).bytes(), Kept::within_slot, false};
+      tensors_[index] = {g.tensor(id).bytes(), Kept::within_slot, false, {}};
     }
   }
   for (std::size_t position = 0; position < blocks.size(); ++position) {
@@ -62,6 +63,8 @@ StageTensors::StageTensors(const StepProgram& program, std::int32_t stage_kind) 
           for (const TensorId id : *ids)
             if (receives(g.tensor(id))) tensors_[index_[first_[position] + id]].exchanged = true;
       if (op.phase == Phase::F) continue;
+      if (op.kind == OperatorKind::copy_to_device)
+        tensors_[index_[first_[position] + op.writes[0]]].on_host = g.tensor(op.reads[0]).bytes();
       for (const TensorId id : op.reads) {
         StageTensor& tensor = tensors_[index_[first_[position] + id]];
         if (tensor.kept == Kept::never || !origin[id]) continue;

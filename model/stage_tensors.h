@@ -23,6 +23,7 @@ struct StageTensor {
   Bytes bytes;
   Kept kept = Kept::never;
   bool exchanged = false;  // a buffer of received tokens that dispatch or combine writes or reads
+  Bytes on_host;           // of its bytes, those that wait in host memory from F to the phase that reads it first
 };
 
 class StageTensors {
@@ -38,7 +39,7 @@ class StageTensors {
   std::uint32_t output() const { return output_; }                  // of the last block
   std::uint32_t input_gradient() const { return input_gradient_; }  // of the first block
 
-  // What one micro-batch leaves between its phases.
+  // What one micro-batch leaves between its phases, on the device or its host.
   Bytes kept(Kept kept) const;
   Bytes kept_after_forward() const { return kept(Kept::forward_to_input) + kept(Kept::forward_to_weight); }
 

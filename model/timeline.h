@@ -7,8 +7,20 @@
 
 namespace plumbline::model {
 
-// communication: exchanges of expert tokens; collective: what the ranks of a tensor or context group exchange.
-enum class Stream : std::uint8_t { compute, communication, weight_gradient, collective, pipeline, optimizer };
+// communication: exchanges of expert tokens; collective: what the ranks of a tensor or context group exchange; to_host
+// and from_host: the two directions of the link to the host.
+enum class Stream : std::uint8_t {
+  compute,
+  communication,
+  weight_gradient,
+  collective,
+  to_host,
+  from_host,
+  pipeline,
+  optimizer
+};
+
+inline bool on_host_link(Stream stream) { return stream == Stream::to_host || stream == Stream::from_host; }
 
 struct Span {
   std::uint32_t name = 0;  // index into Timeline::names, e.g. "attn(F)"

@@ -1,4 +1,5 @@
-// The look that charts share, light or dark as the viewer is: classes s0 to s7 colour series.
+// The look that charts share, light or dark as the viewer is: classes s0 to s7 colour series, strong and outline what
+// stands before them.
 #pragma once
 
 #include <cstddef>
@@ -8,17 +9,32 @@ namespace plumbline::reports {
 
 inline constexpr std::size_t chart_colours = 8;
 
+// Colours stand in each rule: viewers other than browsers know no variables.
 inline constexpr std::string_view chart_style = R"css(<style>
-svg { --page: #fff; --text: #1c2330; --soft: #5b6676; --line: #dfe4ea;
-  --s0: #2f6fd0; --s1: #c2571a; --s2: #2f8f6b; --s3: #7b4fd1; --s4: #b08a00; --s5: #6b7686; --s6: #c23b6e; --s7: #1f8fa3; }
-@media (prefers-color-scheme: dark) { svg { --page: #12161d; --text: #e6eaf1; --soft: #9aa6b8; --line: #2b3340;
-  --s0: #6aa5f5; --s1: #f0935a; --s2: #57c79d; --s3: #b096f5; --s4: #e3c04a; --s5: #a3adba; --s6: #f07fa9; --s7: #5cc6d8; } }
-text { font: 12px system-ui, "Liberation Sans", "DejaVu Sans", sans-serif; fill: var(--soft); }
-.title { font-size: 16px; font-weight: 600; fill: var(--text); } .page { fill: var(--page); }
-.grid { stroke: var(--line); } .frame { fill: none; stroke: var(--soft); }
-.s0 { fill: var(--s0); stroke: var(--s0); } .s1 { fill: var(--s1); stroke: var(--s1); } .s2 { fill: var(--s2); stroke: var(--s2); }
-.s3 { fill: var(--s3); stroke: var(--s3); } .s4 { fill: var(--s4); stroke: var(--s4); } .s5 { fill: var(--s5); stroke: var(--s5); }
-.s6 { fill: var(--s6); stroke: var(--s6); } .s7 { fill: var(--s7); stroke: var(--s7); }
+text { font: 12px system-ui, "Liberation Sans", "DejaVu Sans", sans-serif; }
+.title { font-size: 16px; font-weight: 600; } .frame, .outline { fill: none; }
+text { fill: #5b6676; } .title, .strong { fill: #1c2330; } .page { fill: #fff; }
+.grid { stroke: #dfe4ea; } .frame { stroke: #5b6676; } .outline { stroke: #1c2330; }
+.s0 { fill: #2f6fd0; stroke: #2f6fd0; }
+.s1 { fill: #c2571a; stroke: #c2571a; }
+.s2 { fill: #2f8f6b; stroke: #2f8f6b; }
+.s3 { fill: #7b4fd1; stroke: #7b4fd1; }
+.s4 { fill: #b08a00; stroke: #b08a00; }
+.s5 { fill: #6b7686; stroke: #6b7686; }
+.s6 { fill: #c23b6e; stroke: #c23b6e; }
+.s7 { fill: #1f8fa3; stroke: #1f8fa3; }
+@media (prefers-color-scheme: dark) {
+text { fill: #9aa6b8; } .title, .strong { fill: #e6eaf1; } .page { fill: #12161d; }
+.grid { stroke: #2b3340; } .frame { stroke: #9aa6b8; } .outline { stroke: #e6eaf1; }
+.s0 { fill: #6aa5f5; stroke: #6aa5f5; }
+.s1 { fill: #f0935a; stroke: #f0935a; }
+.s2 { fill: #57c79d; stroke: #57c79d; }
+.s3 { fill: #b096f5; stroke: #b096f5; }
+.s4 { fill: #e3c04a; stroke: #e3c04a; }
+.s5 { fill: #a3adba; stroke: #a3adba; }
+.s6 { fill: #f07fa9; stroke: #f07fa9; }
+.s7 { fill: #5cc6d8; stroke: #5cc6d8; }
+}
 </style>
 )css";
 

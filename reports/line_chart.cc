@@ -21,8 +21,7 @@ constexpr double below_panels = 50, legend_row = 22;
 
 constexpr std::string_view style = R"css(<style>
 path.line { fill: none; stroke-width: 2; stroke-linejoin: round; } circle { stroke: none; }
-rect.band { fill-opacity: .14; stroke: none; } circle.ring { fill: none; stroke: var(--text); stroke-width: 1.6; }
-.mark { fill: var(--text); }
+rect.band { fill-opacity: .14; stroke: none; } circle.ring { stroke-width: 1.6; }
 </style>
 )css";
 
@@ -188,8 +187,8 @@ class Picture {
     for (const LineChart::Mark& mark : chart_.marks) {
       const double x = x_of(mark.x), y = y_of(0, mark.y);
       const bool at_right = x > left + plot_width / 2;
-      add(R"(<circle class="ring" cx="{:.1f}" cy="{:.1f}" r="7"/>)", x, y);
-      add(R"(<text class="mark" x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>)"
+      add(R"(<circle class="ring outline" cx="{:.1f}" cy="{:.1f}" r="7"/>)", x, y);
+      add(R"(<text class="strong" x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>)"
           "\n",
           at_right ? x - 11 : x + 11, y - 9, at_right ? "end" : "start", escape_html(mark.label));
     }

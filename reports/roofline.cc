@@ -18,7 +18,7 @@ constexpr double left = 76, top = 64, plot_width = 760, plot_height = 420, legen
 constexpr double tera = 1e12;
 
 constexpr std::string_view style = R"css(<style>
-.roof { fill: none; stroke: var(--text); stroke-width: 1.5; } .roof-name { fill: var(--text); }
+.roof { stroke-width: 1.5; }
 circle { fill-opacity: .75; stroke-width: 1.2; } circle.hollow { fill-opacity: 0; }
 </style>
 )css";
@@ -149,8 +149,8 @@ class Picture {
       const double start = std::max(bend, horizontal_.front());
       const double y = y_of(peak.flops_per_s / tera);
       highest = std::max(highest, peak.flops_per_s);
-      add(R"(<path class="roof" d="M{:.1f} {:.1f}H{:.1f}"/>)", x_of(start), y, x_of(right));
-      add(R"(<text class="roof-name" x="{:.1f}" y="{:.1f}">{}: {} TFLOP/s</text>)"
+      add(R"(<path class="roof outline" d="M{:.1f} {:.1f}H{:.1f}"/>)", x_of(start), y, x_of(right));
+      add(R"(<text class="strong" x="{:.1f}" y="{:.1f}">{}: {} TFLOP/s</text>)"
           "\n",
           x_of(right) + 8, y + 4, escape_html(peak.name), grouped(peak.flops_per_s / tera));
     }
@@ -159,9 +159,9 @@ class Picture {
     const double start = std::max(horizontal_.front(), vertical_.front() * tera / bytes);
     const double end = highest / bytes;
     const double x1 = x_of(start), y1 = y_of(start * bytes / tera), x2 = x_of(end), y2 = y_of(highest / tera);
-    add(R"(<path class="roof" d="M{:.1f} {:.1f}L{:.1f} {:.1f}"/>)", x1, y1, x2, y2);
+    add(R"(<path class="roof outline" d="M{:.1f} {:.1f}L{:.1f} {:.1f}"/>)", x1, y1, x2, y2);
     constexpr double degrees = 180 / 3.14159265358979323846;
-    add(R"svg(<text class="roof-name" transform="translate({:.1f} {:.1f}) rotate({:.1f})">memory: {} GB/s</text>)svg"
+    add(R"svg(<text class="strong" transform="translate({:.1f} {:.1f}) rotate({:.1f})">memory: {} GB/s</text>)svg"
         "\n",
         x1 + (x2 - x1) * 0.35, y1 + (y2 - y1) * 0.35 - 7, std::atan2(y2 - y1, x2 - x1) * degrees, grouped(bytes / 1e9));
   }

@@ -28,19 +28,20 @@ constexpr std::array<Look, 5> looks = {{{"F", "F forward"},
                                         {"W", "W weight gradient"},
                                         {"FB", "FB overlapped pair"}}};
 
-// The colours of the HTML report, so that an op looks the same in both.
+// The colours of the HTML report, so that an op looks the same in both. They stand in each rule, because viewers other
+// than browsers know no variables.
 constexpr std::string_view style = R"css(<style>
-svg { --page: #fff; --text: #1c2330; --soft: #5b6676; --idle: #e4e8ee; --label: #fff;
-  --f: #3b82d6; --b: #2f9e77; --i: #58b8a4; --w: #e39b2d; --fb: #7b61d1; background: var(--page);
-  font: 12px system-ui, "Segoe UI", "Liberation Sans", "DejaVu Sans", sans-serif; }
-@media (prefers-color-scheme: dark) { svg { --page: #1b212b; --text: #e6eaf1; --soft: #9aa6b8; --idle: #2a323f;
-  --label: #10151c; --f: #5a9bea; --b: #45b88f; --i: #76d0bd; --w: #edb04f; --fb: #9a84ea; } }
-text { fill: var(--soft); } .title { fill: var(--text); font-size: 15px; font-weight: 600; }
-.label { fill: var(--label); font-size: 11px; text-anchor: middle; pointer-events: none; }
-.F { fill: var(--f); } .B { fill: var(--b); } .I { fill: var(--i); } .W { fill: var(--w); } .FB { fill: var(--fb); }
-.page { fill: var(--page); } .idle { fill: var(--idle); }
-.block { stroke: var(--page); stroke-width: .5; } .marked { fill-opacity: .72; }
-.axis { stroke: var(--soft); }
+text { font: 12px system-ui, "Segoe UI", "Liberation Sans", "DejaVu Sans", sans-serif; }
+.title { font-size: 15px; font-weight: 600; } .label { font-size: 11px; text-anchor: middle; pointer-events: none; }
+.block { stroke-width: .5; } .marked { fill-opacity: .72; }
+text { fill: #5b6676; } .title { fill: #1c2330; } .label { fill: #fff; } .page { fill: #fff; } .idle { fill: #e4e8ee; }
+.F { fill: #3b82d6; } .B { fill: #2f9e77; } .I { fill: #58b8a4; } .W { fill: #e39b2d; } .FB { fill: #7b61d1; }
+.block { stroke: #fff; } .axis { stroke: #5b6676; }
+@media (prefers-color-scheme: dark) {
+text { fill: #9aa6b8; } .title { fill: #e6eaf1; } .label { fill: #10151c; } .page { fill: #1b212b; } .idle { fill: #2a323f; }
+.F { fill: #5a9bea; } .B { fill: #45b88f; } .I { fill: #76d0bd; } .W { fill: #edb04f; } .FB { fill: #9a84ea; }
+.block { stroke: #1b212b; } .axis { stroke: #9aa6b8; }
+}
 </style>
 )css";
 

@@ -18,8 +18,9 @@ using model::Stream;
 using model::Timeline;
 
 constexpr std::size_t piece_bytes = 1 << 16;
-constexpr std::array<std::string_view, 7> track_names = {
-    "slots", "compute", "communication", "weight gradient", "collective", "pipeline", "optimizer"};
+constexpr std::array<std::string_view, 9> track_names = {"slots",           "compute",    "communication",
+                                                         "weight gradient", "collective", "to host",
+                                                         "from host",       "pipeline",   "optimizer"};
 
 std::size_t track_of(const Span& span) {
   if (span.depth == 0 && span.stream == Stream::compute) return 0;

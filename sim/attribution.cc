@@ -34,6 +34,11 @@ Attribution attribute(const model::StepProgram& program, const model::SlotTempla
         result.exchanges[share.index] += share.seconds;
         continue;
       }
+      if (kind == model::OperatorClass::host_link) {
+        const model::Share share = costs.host.copy_share(graph, op);
+        result.exchanges[share.index] += share.seconds;
+        continue;
+      }
       if (segment.stream == model::Stream::communication) continue;
       const model::KernelTime time = costs.kernels.time(graph, op, costs.partition.beside(model::Neighbour::none));
       result.classes[std::string(model::breakdown_name(kind))] += segment.share * time.seconds;

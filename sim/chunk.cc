@@ -137,6 +137,7 @@ class Run final : public LaneListener, public Handler {
     std::map<std::pair<std::int32_t, std::string>, ChunkSpan> spans;
     for (std::size_t i = 0; i < runs_.size(); ++i) {
       const Segment& segment = kernels_.segments[i];
+      if (model::on_host_link(segment.stream)) continue;  // beside whichever phase
       const std::string name = model::span_name(segment.section, segment.phase);
       const double start = to_seconds(runs_[i].start), end = to_seconds(runs_[i].end);
       const auto [entry, fresh] =

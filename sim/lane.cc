@@ -51,7 +51,7 @@ void Lane::start_ready() {
     ++active.next;
     active.segment = segment;
     active.run = {loop_.now(), loop_.now(), loop_.now(), loop_.now(), 0};
-    enter(stream, stream == communication ? Stage::prepare : stream == collective ? Stage::collective : Stage::compute);
+    enter(stream, stream == communication ? Stage::prepare : stream >= collective ? Stage::steady : Stage::compute);
   }
   refresh_rates();
 }
@@ -122,7 +122,7 @@ double Lane::stage_seconds(std::size_t stream) const {
       const double seconds = time.compute[s] + (rows(active.segment) - 1) * time.compute_per_row[s];
       return std::max(0.0, seconds) * (sharing() ? sharing_slowdown(stream, state) : 1);
     }
-    case Stage::collective:
+    case Stage::steady:
       return time.transfer;
     case Stage::prepare:
       return computing() ? time.prepare_beside : time.prepare;

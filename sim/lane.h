@@ -63,7 +63,8 @@ class Lane final : public Handler {
 
  private:
   // Before meet and transfer a communication kernel takes its SMs; seat: it waits for them.
-  enum class Stage : std::uint8_t { idle, compute, collective, prepare, seat, meet, notify, transfer };
+  // steady: what nothing on the GPU slows down, collectives and copies to and from the host.
+  enum class Stage : std::uint8_t { idle, compute, steady, prepare, seat, meet, notify, transfer };
   struct Active {  // what runs on a stream
     Stage stage = Stage::idle;
     Stage seated = Stage::idle;  // what follows a seat
@@ -75,7 +76,7 @@ class Lane final : public Handler {
     std::uint32_t version = 0;
     SegmentRun run;
   };
-  static constexpr std::size_t streams = 4;  // compute, communication, weight_gradient, collective
+  static constexpr std::size_t streams = 6;  // compute to from_host
 
   void start_ready();
   bool ready(std::uint32_t segment) const;

@@ -68,6 +68,13 @@ void add_formats(const Plan& plan, std::vector<Settings>& changes) {
   if (plan.precision.gradients == Precision::fp32) changes.push_back({"precision.gradients=bf16"});
 }
 
+// Half of the activations, then all, where a link to the host is known.
+void add_offload(const Inputs& inputs, std::vector<Settings>& changes) {
+  if (inputs.cluster.device.host_bandwidth.value() == 0) return;
+  for (const double share : {0.5, 1.0})
+    if (inputs.plan.offload.activations < share) changes.push_back({fmt::format("offload.activations={}", share)});
+}
+
 // Nothing when the changed plan cannot be laid out.
 std::optional<MemoryChange> evaluate(Inputs inputs, const std::string& plan_text, Settings settings) {
   auto plan = model::read_plan(plan_text, inputs.plan.file, settings);
@@ -92,6 +99,7 @@ model::MemoryAdvice memory_advice(const Inputs& given) {
   add_recomputation(inputs.plan, changes);
   add_degrees(inputs.plan, changes);
   add_formats(inputs.plan, changes);
+  add_offload(inputs, changes);
 
   model::MemoryAdvice advice;
   const std::string text = model::to_toml(inputs.plan);

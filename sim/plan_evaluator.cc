@@ -201,6 +201,7 @@ class PlanEvaluator::Parts {
     forget();
     model::Result<model::Layout> layout = model::make_layout(plan, inputs_.architecture);
     if (!layout) return tl::unexpected(layout.error());
+    if (plan.offload.activations > 0) return simulate_whole(plan);
     Work& work = work_;
     work.plan = &plan;
     work.layout = std::move(*layout);
@@ -231,6 +232,21 @@ class PlanEvaluator::Parts {
       tables_.clear();
       table_ops_ = 0;
     }
+  }
+
+  // Copies of activations to the host and back give slots a memory of their own, which no part here knows.
+  model::Result<PlanEstimate> simulate_whole(const model::Plan& plan) {
+    inputs_.plan = plan;
+    const model::Result<Simulation> whole = simulate(inputs_, Fidelity::closed_form, false);
+    if (!whole) return tl::unexpected(whole.error());
+    const model::StepTimes& step = whole->result.step;
+    return PlanEstimate{step.time_s,
+                        step.bubble_s.value_or(0),
+                        step.exposed_gradient_reduce_s.value_or(0),
+                        step.exposed_parameter_gather_s.value_or(0),
+                        step.optimizer_s.value_or(0),
+                        whole->result.memory.peak_bytes,
+                        whole->result.memory.fits};
   }
 
   model::Result<void> find_table(Work& work) {

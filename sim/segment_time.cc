@@ -107,11 +107,21 @@ SegmentTime collective_segment(const model::Graph& graph, const model::Segment& 
   return time;
 }
 
+SegmentTime host_segment(const model::Graph& graph, const model::Segment& segment, const CostModels& costs) {
+  SegmentTime time;
+  for (const std::uint16_t index : segment.operators) {
+    time.kernels.push_back(costs.host.copy(graph, graph.operators[index]));
+    time.transfer += time.kernels.back();
+  }
+  return time;
+}
+
 }  // namespace
 
 SegmentTime segment_time(const model::Graph& graph, const model::Segment& segment, const CostModels& costs) {
   if (segment.stream == model::Stream::communication) return communication_segment(graph, segment, costs);
   if (segment.stream == model::Stream::collective) return collective_segment(graph, segment, costs);
+  if (model::on_host_link(segment.stream)) return host_segment(graph, segment, costs);
   return compute_segment(graph, segment, costs);
 }
 

@@ -24,7 +24,7 @@ struct SegmentTime {  // seconds
   double prepare = 0, prepare_beside = 0;  // alone, beside compute
   double notify = 0;
   double wait = 0;                           // for the slowest rank of the group, once known
-  double transfer = 0, transfer_beside = 0;  // of a segment of collectives only the first, for all of it
+  double transfer = 0, transfer_beside = 0;  // of a segment of collectives or copies only the first, for all of it
   // The legs of the transfer: seconds at the rates of the kernels, and the bytes that the GPU sends.
   double network = 0, network_beside = 0, node = 0;
   double network_bytes = 0, node_bytes = 0;

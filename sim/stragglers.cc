@@ -78,12 +78,16 @@ class Group final : public LaneListener {
     return std::max(0.0, 1 + imbalance_.variation * random_.normal());
   }
 
-  // Every layer of either side has rows of its own.
+  // Every layer of either side has rows of its own, the same draws whether its tensors go to the host or not.
   void begin(Lane& lane) {
     std::map<std::pair<bool, std::uint16_t>, double> rows;
     std::vector<double>& scales = scales_[lane.id()];
     scales.clear();
     for (const model::Segment& segment : slot_.segments) {
+      if (model::on_host_link(segment.stream)) {
+        scales.push_back(1);
+        continue;
+      }
       const auto [entry, fresh] = rows.try_emplace({segment.forward_side, segment.block_of_stage}, 1.0);
       if (fresh) entry->second = draw_rows(lane.id());
       scales.push_back(entry->second);

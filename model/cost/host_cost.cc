@@ -25,10 +25,12 @@ Result<HostCost> HostCost::make(const Profile& profile, const ClusterShape& clus
   cost.loader_ = plan.input.loader_gbps.value_or(0) * giga / bits;
   cost.bytes_per_token_ = plan.input.bytes_per_token;
   cost.nodes_ = static_cast<double>(cluster.nodes());
-  const bool copies = plan.offload.optimizer || plan.optimizer.ema != "none";
-  if (copies && cost.link_ == 0)
-    return tl::unexpected(plan_error(plan, ErrorKind::infeasible,
-                                     plan.offload.optimizer ? "offload.optimizer" : "optimizer.ema",
+  const char* copies = plan.offload.optimizer         ? "offload.optimizer"
+                       : plan.offload.activations > 0 ? "offload.activations"
+                       : plan.optimizer.ema != "none" ? "optimizer.ema"
+                                                      : nullptr;
+  if (copies != nullptr && cost.link_ == 0)
+    return tl::unexpected(plan_error(plan, ErrorKind::infeasible, copies,
                                      fmt::format("nobody says how fast {} speaks to its host", cluster.device.name),
                                      "add host_bandwidth to the device's file"));
   return cost;
@@ -36,7 +38,12 @@ Result<HostCost> HostCost::make(const Profile& profile, const ClusterShape& clus
 
 double HostCost::copy(const Graph& graph, const Operator& op) const {
   assert(link_ > 0 && "make() refuses copies over an unknown link");
-  return graph.tensor(op.writes[0]).bytes().value() / link_;
+  const TensorId on_host = op.kind == OperatorKind::copy_to_host ? op.writes[0] : op.reads[0];
+  return graph.tensor(on_host).bytes().value() / link_;
+}
+
+Share HostCost::copy_share(const Graph& graph, const Operator& op) const {
+  return {link_efficiency_.index, copy(graph, op)};
 }
 
 double HostCost::update(const Graph& graph, const Operator& op) const {

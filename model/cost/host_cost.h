@@ -1,5 +1,5 @@
-// What goes between a GPU and its host, and what the host computes: offloaded optimizer states, a moving average of
-// the parameters, the tokens of a step. Formulas: docs/data_parallelism.md.
+// What goes between a GPU and its host, and what the host computes: offloaded optimizer states and activations, a
+// moving average of the parameters, the tokens of a step. Formulas: docs/data_parallelism.md.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,9 @@ class HostCost {
   // infeasible where the plan asks for it.
   static Result<HostCost> make(const Profile& profile, const ClusterShape& cluster, const Plan& plan);
 
-  // copy_to_host, copy_to_device; s.
+  // copy_to_host, copy_to_device: the bytes on the host's side over the link, the other direction at rest or not; s.
   double copy(const Graph& graph, const Operator& op) const;
+  Share copy_share(const Graph& graph, const Operator& op) const;
   // AdamW on the host: every state read and written once, by the GPU's share of the host's memory bandwidth; s.
   double update(const Graph& graph, const Operator& op) const;
   // Tokens of one step for one GPU, `rank_tokens` of its own out of `step_tokens` of the whole step: what the loaders

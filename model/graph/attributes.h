@@ -90,8 +90,8 @@ enum class OperatorKind : std::uint8_t {
           // shard in its stored format; accumulates the first and second moment (m, v) and the master weights (where
           // there are none, the parameter shard itself); AdamwAttributes
   // between a GPU and the memory of its host
-  copy_to_host,
-  copy_to_device
+  copy_to_host,   // reads a tensor, writes it or, where the second has fewer rows, its first rows
+  copy_to_device  // back; rows that the first does not have are still there
 };
 std::string_view to_string(OperatorKind kind);
 

@@ -46,7 +46,7 @@ std::string_view to_string(Section section) {
 
 namespace {
 
-bool exists_beforehand(const Tensor& tensor) { return tensor.role != Role::activation; }
+bool exists_beforehand(const Tensor& tensor) { return tensor.role != Role::activation && tensor.role != Role::host; }
 
 bool accumulates(const Tensor& tensor) { return tensor.role == Role::gradient || tensor.role == Role::parameter; }
 
@@ -64,6 +64,7 @@ std::string check(const Graph& graph) {
         return fmt::format("{} ({}): reads {} before it is written", op.name, to_string(op.phase),
                            graph.tensor(id).name);
     }
+    if (op.kind == OperatorKind::copy_to_device) continue;
     for (TensorId id : op.writes) {
       const Tensor& tensor = graph.tensor(id);
       if (tensor.role == Role::input || tensor.role == Role::constant)

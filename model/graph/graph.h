@@ -32,6 +32,7 @@ enum class Role : std::uint8_t {
   input,       // enters the block from its neighbour (activation in F, gradient in I)
   parameter,   // trained
   constant,    // not trained, e.g. the routing bias
+  host,        // a part of an activation while it waits in host memory
   gradient     // of a parameter, accumulated over micro-batches
 };
 
@@ -43,7 +44,7 @@ struct Tensor {
   Role role = Role::activation;
   bool expert = false;   // divided over the expert-parallel group (parameters and gradients)
   bool divided = false;  // over the tensor-parallel group (parameters and gradients); else every rank holds all of it
-  bool shared = false;  // a parameter that another block on the same rank owns (MTP embedding and head)
+  bool shared = false;   // a parameter that another block on the same rank owns (MTP embedding and head)
 
   double elements() const;
   Bytes bytes() const { return Bytes(elements() * bytes_per_element(type)); }
@@ -76,7 +77,7 @@ std::string_view to_string(Phase phase);
 std::string_view to_string(Section section);
 
 // Checks that every read has a writer before it (or is an input, parameter or constant), and that no
-// activation is written twice. Returns "" or what is wrong.
+// activation is written twice, but by the copy that brings it back from the host. Returns "" or what is wrong.
 std::string check(const Graph& graph);
 
 }  // namespace plumbline::model

@@ -126,7 +126,7 @@ constexpr Argument table[] = {
     {"--ddp-num-buckets", not_modelled, "", ""},
     {"--optimizer-cpu-offload", not_modelled, "", "optimizer states stay on the GPU"},
     {"--optimizer-offload-fraction", not_modelled, "", "optimizer states stay on the GPU"},
-    {"--cpu-offloading-num-layers", not_modelled, "", "activations stay on the GPU"},
+    {"--cpu-offloading-num-layers", not_modelled, "", "offload.activations is the share of all layers"},
     {"--optimizer", not_modelled, "", "the optimizer is Adam"},
     {"--fp8-param-gather", not_modelled, "", ""},
     {"--fp4-format", not_modelled, "", ""},

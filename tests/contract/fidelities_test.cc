@@ -60,6 +60,8 @@ void expect_agreement(const std::vector<std::string>& common, std::uint64_t seed
 
 TEST(Fidelities, AgreeOnDenseModels) { expect_agreement({}, 11); }
 
+TEST(Fidelities, AgreeOnOffloadedActivations) { expect_agreement({"offload.activations=0.5"}, 13); }
+
 TEST(Fidelities, AgreeOnMixturesOfExperts) {
   expect_agreement({"model.config=models/mixtral-8x7b.json", "parallelism.expert=1"}, 12);
 }

@@ -71,6 +71,20 @@ TEST_P(Gradients, MeetFiniteDifferencesForEveryParameter) {
   }
 }
 
+// The interpreter forgets what has moved to the host: a tensor that is fetched too late, or by nobody, is missing.
+TEST_P(Gradients, AreTheSameBitsWithOffloading) {
+  const TinyTraining::Step plain = TinyTraining(model(), layout()).step();
+  for (const model::RecomputePolicy& policy : {model::RecomputePolicy{}, kSelective, kEverything}) {
+    TinyLayout offloaded = layout(policy);
+    offloaded.offloaded = true;
+    const TinyTraining training(model(), offloaded);
+    for (const model::Graph& graph : training.graphs()) EXPECT_EQ(check(graph), "") << graph.name;
+    const TinyTraining::Step again = training.step();
+    EXPECT_EQ(again.loss, plain.loss);
+    for (const auto& [name, gradient] : plain.gradients) EXPECT_EQ(again.gradients.at(name), gradient) << name;
+  }
+}
+
 TEST_P(Gradients, AreTheSameBitsWithRecomputation) {
   const TinyTraining::Step plain = TinyTraining(model(), layout()).step();
   for (const model::RecomputePolicy& policy : {kSelective, kEverything}) {

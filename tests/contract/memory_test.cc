@@ -64,6 +64,7 @@ Case random_case() {
                        drawn("schedule.virtual_stages", {"1", "2"}), drawn("batch.micro_batch_size", {"1", "2"}),
                        drawn("batch.global_batch_size", {"64", "128", "256"}), drawn("precision.gemm", {"bf16", "fp8"}),
                        drawn("recompute.policy", {"none", "full", "selective"}),
+                       drawn("offload.activations", {"0", "0.3", "1"}),
                        "recompute.operators=[\"rmsnorm\", \"swiglu\"]"});
     if (found) return *found;
   }

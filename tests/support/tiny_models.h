@@ -27,6 +27,7 @@ struct TinyLayout {
   model::RecomputePolicy recompute;
   std::int64_t ranks = 1;      // expert-parallel
   std::int64_t sequences = 4;  // of the whole batch, divided over the ranks
+  bool offloaded = false;      // activations wait in host memory
 };
 inline constexpr std::int64_t tiny_sequence_length = 5;
 

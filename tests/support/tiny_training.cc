@@ -1,5 +1,6 @@
 #include "tests/support/tiny_training.h"
 
+#include "model/graph/offload.h"
 #include "model/random.h"
 
 namespace plumbline::tests {
@@ -36,7 +37,10 @@ Matrix random_weights(const model::Tensor& tensor, Index copies, model::Random& 
 
 TinyTraining::TinyTraining(const TinyModel& model, const TinyLayout& layout)
     : ranks_(static_cast<std::size_t>(layout.ranks)) {
-  for (model::BlockKind kind : model.blocks) graphs_.push_back(make_block(kind, tiny_context(model, layout)));
+  for (model::BlockKind kind : model.blocks) {
+    graphs_.push_back(make_block(kind, tiny_context(model, layout)));
+    if (layout.offloaded) model::offload(graphs_.back(), 1);
+  }
   for (std::size_t block = 0; block < graphs_.size(); ++block)
     for (const model::Tensor& tensor : graphs_[block].tensors)
       if (tensor.role == Role::parameter && !tensor.shared) owners_[tensor.name] = key(block, tensor);

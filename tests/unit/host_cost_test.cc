@@ -28,6 +28,18 @@ TEST(HostCost, CopiesWhatIsWritten) {
   EXPECT_DOUBLE_EQ(cost.copy(graph, {.kind = OperatorKind::copy_to_host, .reads = {0}, .writes = {1}}), 4);
 }
 
+TEST(HostCost, BringsBackWhatIsOnTheHost) {
+  const HostCost cost = HostCost::make(round_profile(), two_nodes(100), {}).value();
+  Graph graph;
+  graph.tensors.push_back({.name = "whole", .shape = {{400}}, .type = DataType::bf16});
+  graph.tensors.push_back({.name = "part", .shape = {{100}}, .type = DataType::bf16, .role = Role::host});
+  // 200 B at 50 B/s, though the tensor that it restores has 800; all of it rests on the link's efficiency.
+  const Operator op{.kind = OperatorKind::copy_to_device, .reads = {1}, .writes = {0}};
+  EXPECT_DOUBLE_EQ(cost.copy(graph, op), 4);
+  EXPECT_DOUBLE_EQ(cost.copy_share(graph, op).seconds, 4);
+  EXPECT_GE(cost.copy_share(graph, op).index, 0);
+}
+
 TEST(HostCost, UpdatesAsFastAsTheHostsMemory) {
   const HostCost cost = HostCost::make(round_profile(), two_nodes(100), {}).value();
   Graph graph;
@@ -59,6 +71,9 @@ TEST(HostCost, AnUnknownLinkCarriesNoStates) {
   EXPECT_EQ(refused.error().kind, ErrorKind::infeasible);
   EXPECT_EQ(refused.error().key, "offload.optimizer");
   plan.offload.optimizer = false;
+  plan.offload.activations = 0.25;
+  EXPECT_EQ(HostCost::make(round_profile(), two_nodes(0), plan).error().key, "offload.activations");
+  plan.offload.activations = 0;
   plan.optimizer.ema = "host";
   EXPECT_EQ(HostCost::make(round_profile(), two_nodes(0), plan).error().key, "optimizer.ema");
 }

@@ -117,6 +117,24 @@ TEST(Lane, TwoComputeStreamsShareEvenly) {
   EXPECT_DOUBLE_EQ(lane.compute_busy(), 4);  // the union of both
 }
 
+TEST(Lane, CopiesToAndFromTheHostRunBesideEverything) {
+  LaneRun lane({{segment(Stream::compute), compute_time(2, 9)},
+                {segment(Stream::to_host), transfer_time(3, 9)},
+                {segment(Stream::from_host), transfer_time(4, 9)},
+                {segment(Stream::to_host, {0}), transfer_time(1.5, 9)},
+                {segment(Stream::compute, {2}), compute_time(1)}});
+  lane.run();
+  // Nothing slows anything: compute ends at 2 as if alone. Out: 0..3 and 3..4.5; in, at the same time: 0..4. The last
+  // kernels wait for it, and the slot for all.
+  EXPECT_DOUBLE_EQ(lane.end(0), 2);
+  EXPECT_DOUBLE_EQ(lane.end(1), 3);
+  EXPECT_DOUBLE_EQ(lane.end(2), 4);
+  EXPECT_DOUBLE_EQ(lane.end(3), 4.5);
+  EXPECT_DOUBLE_EQ(lane.start(4), 4);
+  EXPECT_DOUBLE_EQ(lane.slot_end(), 5);
+  EXPECT_DOUBLE_EQ(lane.compute_busy(), 3);
+}
+
 TEST(Lane, SharingAndInterferenceMultiply) {
   LaneRun lane({{segment(Stream::compute), compute_time(1, 2)},
                 {segment(Stream::weight_gradient), compute_time(1, 2)},

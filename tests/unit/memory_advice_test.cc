@@ -50,12 +50,27 @@ TEST(MemoryAdvice, SaysWhatComesClosestWhenNothingFits) {
   Inputs inputs = step_inputs(tests::llama_plan, "h800", given);
   const model::MemoryAdvice advice = memory_advice(inputs);
   EXPECT_TRUE(advice.fitting.empty());
-  // Twice the pipeline, tensor and context ranks, ZeRO-2 and 3, and BF16 for moments and for gradients.
-  EXPECT_EQ(advice.tried, 7u);
+  // Twice the pipeline, tensor and context ranks, ZeRO-2 and 3, BF16 for moments and for gradients, and half or all
+  // activations on the host.
+  EXPECT_EQ(advice.tried, 9u);
   ASSERT_TRUE(advice.closest);
   EXPECT_EQ(advice.closest->settings, Settings{"parallelism.zero_stage=3"});
   EXPECT_LT(advice.closest->peak_bytes, peak(tests::llama_plan, given));
   EXPECT_GT(advice.closest->peak_bytes, inputs.cluster.device.memory.value());
+}
+
+TEST(MemoryAdvice, OffloadsActivationsWhereTheLinkIsKnown) {
+  // Four sequences at once keep too much on a GPU, which the host holds easily.
+  Inputs inputs = step_inputs(tests::llama_plan, "h800", {"batch.micro_batch_size=4", "offload.activations=0.5"});
+  const auto offloads = [&inputs] {
+    std::vector<Settings> found;
+    for (const model::MemoryChange& change : memory_advice(inputs).fitting)
+      if (change.settings[0].starts_with("offload.")) found.push_back(change.settings);
+    return found;
+  };
+  EXPECT_EQ(offloads(), std::vector<Settings>{{"offload.activations=1"}});
+  inputs.cluster.device.host_bandwidth = model::BytesPerSecond(0);
+  EXPECT_TRUE(offloads().empty());
 }
 
 TEST(MemoryAdvice, AddsToTheOperatorsThatAreRecomputed) {

@@ -56,6 +56,7 @@ TEST(Plan, MinimalPlanTakesTheDefaults) {
   EXPECT_EQ(plan.precision.optimizer_moments, Precision::fp32);
   EXPECT_EQ(plan.recompute.policy, "none");
   EXPECT_EQ(plan.attention.kernel, "fused");
+  EXPECT_EQ(plan.offload.activations, 0);
   EXPECT_EQ(plan.overlap.communication_sms, 0);
   EXPECT_EQ(plan.overlap.sm_policy, "static");
   EXPECT_EQ(plan.overlap.communication_kernels, "deepep-v1");
@@ -205,6 +206,7 @@ INSTANTIATE_TEST_SUITE_P(
                  "greater than 0"),
         appended("negative_imbalance", "routing", "imbalance = -0.1", "routing.imbalance", "not be negative"),
         appended("not_a_number", "routing", "imbalance = nan", "routing.imbalance", "finite"),
+        appended("more_than_all", "offload", "activations = 1.5", "offload.activations", "at most 1"),
         appended("negative_price", "run", "price_usd_per_gpu_hour = -2", "run.price_usd_per_gpu_hour", "negative"),
         appended("no_tokens", "run", "tokens = 0", "run.tokens", "greater than 0"),
         appended("policy", "recompute", "policy = \"selectiv\"", "recompute.policy", "'selective'"),

@@ -75,7 +75,7 @@ TEST(Trace, HoldsEverySpanExactly) {
   timeline.spans = {{0, 0, model::Stream::pipeline, -1, 7, 1'234'567'890'999, 2'002, 0}};
   const std::string text = to_trace(timeline, {}, false);
   // start 1234567890.999 ns -> 1234567890; end ..893.001 -> ..893; length 3 ns = 0.003 us.
-  EXPECT_NE(text.find(R"("tid":6,"ts":1234567.890,"dur":0.003,"args":{"micro_batch":7}})"), std::string::npos) << text;
+  EXPECT_NE(text.find(R"("tid":8,"ts":1234567.890,"dur":0.003,"args":{"micro_batch":7}})"), std::string::npos) << text;
   EXPECT_EQ(Json::parse(text)["traceEvents"].back()["name"], "a \"b\"\\c");
 }
 

@@ -54,6 +54,9 @@ void Interpreter::run(const model::Operator& op) {
     calls.emplace_back(graph_, op, state, multiply_adds);
   }
   function_of(op.kind)(calls);
+  // What has moved to the host is no longer here.
+  if (op.kind == model::OperatorKind::copy_to_host && graph_.tensor(op.writes[0]).role == model::Role::host)
+    for (RankState& state : ranks_) state.values[op.reads[0]].reset();
   for (RankState& state : ranks_)
     for (model::TensorId id : op.writes) check_shape(graph_.tensor(id), state, *state.values[id]);
 }
