@@ -126,11 +126,7 @@ std::optional<Error> derive_schedule(const Plan& plan, Layout& layout) {
     const Error& error = allowed.error();
     return plan_error(plan, error.kind, plan_key_of(error.key), error.message, error.hint);
   }
-  // Where stages lie does not depend on the number of micro-batches; the smallest shape is quickest to build.
-  ScheduleShape small = shape;
-  small.micro_batches = std::min(shape.micro_batches, 2 * shape.ranks);
-  if (!(*kind)->check(small)) small = shape;
-  const Schedule schedule = (*kind)->build(small);
+  const Schedule schedule = (*kind)->outline(shape);
   layout.schedule = shape;
   layout.stages = schedule.stages;
   layout.two_directions = schedule.directions == 2;

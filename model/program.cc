@@ -9,6 +9,7 @@
 
 #include "model/graph/offload.h"
 #include "model/layers/blocks.h"
+#include "model/plan_context.h"
 #include "model/slot_template.h"
 #include "model/stage_optimizer.h"
 #include "model/synchronisation.h"
@@ -16,44 +17,6 @@
 namespace plumbline::model {
 
 namespace {
-
-RecomputePolicy recompute_policy(const Plan& plan) {
-  using enum RecomputeGroup;
-  static const std::map<std::string, RecomputeGroup> words = {
-      {"rmsnorm", rmsnorm}, {"mla_up_projection", mla_up_projection},
-      {"swiglu", swiglu},   {"core_attention", core_attention},
-      {"mlp", mlp},         {"moe", moe}};
-  RecomputePolicy policy;
-  if (plan.recompute.policy == "full") policy = {rmsnorm, mla_up_projection, swiglu, core_attention, mlp, moe, other};
-  if (plan.recompute.policy == "selective")
-    for (const std::string& word : plan.recompute.operators) policy.insert(words.at(word));
-  return policy;
-}
-
-LayerContext layer_context(const Plan& plan, const Architecture& architecture, const Layout& layout,
-                           const RoutingSpread& spread) {
-  LayerContext c;
-  c.architecture = architecture;
-  c.gemm = plan.precision.gemm;
-  c.dispatch = plan.precision.dispatch;
-  c.combine = plan.precision.combine;
-  c.gradients = activation_type(plan.precision.gradients);
-  c.recompute = recompute_policy(plan);
-  c.tokens = layout.tokens_per_micro_batch;
-  c.sequence_length = plan.batch.sequence_length;
-  c.tensor = plan.parallelism.tensor;
-  c.sequence = plan.parallelism.sequence;
-  c.context = plan.parallelism.context;
-  c.ring = plan.parallelism.context_method == "ring";
-  c.expert_parallel = plan.parallelism.expert;
-  c.expert_tensor = plan.parallelism.expert_tensor;
-  c.groups_per_token = groups_per_token(plan, architecture.experts);
-  c.distinct_ranks_per_token = spread.ranks_per_token;
-  c.shares_embedding = layout.embedding_beside_head;
-  c.fused_attention = plan.attention.kernel == "fused";
-  c.fused_loss = plan.loss.kernel == "fused";
-  return c;
-}
 
 // Keeps each distinct value once.
 template <class Key>
@@ -67,7 +30,7 @@ class Compiler {
       : plan_(plan),
         architecture_(architecture),
         layout_(layout),
-        context_(layer_context(plan, architecture, layout, spread)) {}
+        context_(plan_context(plan, architecture, layout, spread)) {}
 
   Result<StepProgram> run() {
     const Result<const ScheduleKind*> kind = find_schedule(plan_.schedule.kind);
@@ -79,9 +42,7 @@ class Compiler {
     for (const auto& ops : program_.schedule.ranks) add_rank(ops);
     program_.gather_after_update = plan_.parallelism.zero_stage < 3 && !plan_.overlap.parameter_gather;
     program_.synchronisations = synchronisations(plan_, program_);
-    const double elements = static_cast<double>(context_.stream_tokens() * architecture_.hidden_size);
-    const DataType stream = is_fp8(context_.gemm) ? DataType::bf16 : activation_type(context_.gemm);
-    program_.activation_hop = program_.gradient_hop = Bytes(elements * bytes_per_element(stream));
+    program_.activation_hop = program_.gradient_hop = hop_bytes(context_);
     return std::move(program_);
   }
 
@@ -90,9 +51,7 @@ class Compiler {
     const std::size_t before = block_kinds_.size();
     const std::int32_t index = index_of(block_kinds_, {kind, recomputed});
     if (block_kinds_.size() > before) {
-      LayerContext context = context_;
-      if (!recomputed) context.recompute.clear();
-      program_.blocks.push_back(make_block(kind, context));
+      program_.blocks.push_back(make_stage_block(kind, recomputed, context_));
       if (plan_.offload.activations > 0) offload(program_.blocks.back(), plan_.offload.activations);
     }
     return static_cast<std::uint16_t>(index);
@@ -101,19 +60,9 @@ class Compiler {
   void add_stage(std::int64_t index) {
     Stage stage;
     StageKind kind;
-    const auto add = [&](BlockKind b, std::int64_t layer, bool recomputed) {
-      kind.blocks.push_back(block(b, recomputed));
-      stage.layers.push_back(static_cast<std::int32_t>(layer));
-    };
-    // Full recomputation runs layers again, not the ends of the model.
-    const bool ends = plan_.recompute.policy != "full";
-    if (index == 0) add(BlockKind::embedding, -1, ends);
-    std::int64_t left = plan_.recompute.layers.value_or(architecture_.layers);
-    for (std::int64_t layer : layout_.stage_layers[index]) add(layer_kind(architecture_, layer), layer, left-- > 0);
-    if (index == layout_.stages - 1) {
-      for (std::int64_t i = 0; i < architecture_.multi_token_prediction_layers; ++i)
-        add(BlockKind::multi_token_prediction, architecture_.layers + i, true);
-      add(BlockKind::head, -1, ends);
+    for (const StageBlock& one : stage_blocks(plan_, architecture_, layout_, index)) {
+      kind.blocks.push_back(block(one.kind, one.recomputed));
+      stage.layers.push_back(static_cast<std::int32_t>(one.layer));
     }
     stage.kind = index_of(stage_kinds_, kind.blocks);
     if (static_cast<std::size_t>(stage.kind) == program_.stage_kinds.size()) program_.stage_kinds.push_back(kind);

@@ -14,12 +14,6 @@ using Kind = Synchronisation::Kind;
 using Moment = Synchronisation::Moment;
 using Place = SynchronisationUnit::Place;
 
-struct Span {  // of segments of a template
-  std::int32_t first = -1, last = -1;
-};
-
-bool touches(const std::vector<TensorId>& ids, TensorId id) { return std::ranges::find(ids, id) != ids.end(); }
-
 class Planner {
  public:
   Planner(const Plan& plan, const StepProgram& program, std::size_t rank)
@@ -47,35 +41,13 @@ class Planner {
     return program_.stage_units[static_cast<std::size_t>(stage)];
   }
 
-  // Segments of a slot's side that read (or write) one of the tensors; none: {-1, -1}.
-  Span segments(std::int32_t slot, bool forward, const std::vector<Place>& places, bool writing) const {
-    Span span;
-    const auto& all = program_.templates[slots_[static_cast<std::size_t>(slot)]].segments;
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      const Segment& segment = all[i];
-      if (segment.forward_side != forward) continue;
-      const Graph& graph = program_.blocks[segment.block];
-      const bool found = std::ranges::any_of(segment.operators, [&](std::uint16_t index) {
-        const Operator& op = graph.operators[index];
-        return std::ranges::any_of(places, [&](const Place& place) {
-          return place.block_of_stage == segment.block_of_stage &&
-                 touches(writing ? op.writes : op.reads, place.tensor);
-        });
-      });
-      if (!found) continue;
-      if (span.first < 0) span.first = static_cast<std::int32_t>(i);
-      span.last = static_cast<std::int32_t>(i);
-    }
-    return span;
-  }
-
   // The same for all slots of one template.
-  Span span_of(std::int32_t slot, bool forward, std::int32_t stage, std::int32_t unit, bool writing) {
-    const auto key = std::tuple(slots_[static_cast<std::size_t>(slot)], forward, stage, unit, writing);
-    const auto found = spans_.find(key);
-    if (found != spans_.end()) return found->second;
-    const SynchronisationUnit& u = units(stage)[static_cast<std::size_t>(unit)];
-    return spans_[key] = segments(slot, forward, writing ? u.gradients : u.parameters, writing);
+  SegmentSpan span_of(std::int32_t slot, bool forward, std::int32_t stage, std::int32_t unit, bool writing) {
+    const std::uint16_t index = slots_[static_cast<std::size_t>(slot)];
+    const auto [entry, fresh] = spans_.try_emplace(std::tuple(index, forward, stage, writing));
+    if (fresh)
+      entry->second = segment_spans(program_.blocks, program_.templates[index], forward, units(stage), writing);
+    return entry->second[static_cast<std::size_t>(unit)];
   }
 
   void gather_once() {
@@ -127,7 +99,7 @@ class Planner {
 
   void add_uses(std::int32_t slot, bool forward, std::int32_t stage, std::vector<Use>& uses) {
     for (std::int32_t unit = 0; unit < static_cast<std::int32_t>(units(stage).size()); ++unit) {
-      const Span span = span_of(slot, forward, stage, unit, false);
+      const SegmentSpan span = span_of(slot, forward, stage, unit, false);
       if (span.first >= 0) uses.push_back({stage, unit, {slot, span.first}, {slot, span.last}});
     }
   }
@@ -198,10 +170,39 @@ class Planner {
   const std::vector<ScheduleOp>& ops_;
   const std::vector<std::uint16_t>& slots_;
   std::vector<Synchronisation> result_;
-  std::map<std::tuple<std::uint16_t, bool, std::int32_t, std::int32_t, bool>, Span> spans_;
+  std::map<std::tuple<std::uint16_t, bool, std::int32_t, bool>, std::vector<SegmentSpan>> spans_;
 };
 
 }  // namespace
+
+std::vector<SegmentSpan> segment_spans(const std::vector<Graph>& blocks, const SlotTemplate& slot, bool forward,
+                                       const std::vector<SynchronisationUnit>& units, bool writing) {
+  std::vector<std::vector<std::int32_t>> owners;  // [block of stage][tensor]: unit, -1 for none
+  const auto owner = [&owners](std::size_t block, TensorId tensor) -> std::int32_t& {
+    if (owners.size() <= block) owners.resize(block + 1);
+    if (owners[block].size() <= tensor) owners[block].resize(tensor + 1, -1);
+    return owners[block][tensor];
+  };
+  for (std::size_t unit = 0; unit < units.size(); ++unit)
+    for (const Place& place : writing ? units[unit].gradients : units[unit].parameters)
+      owner(place.block_of_stage, place.tensor) = static_cast<std::int32_t>(unit);
+  std::vector<SegmentSpan> spans(units.size());
+  for (std::size_t i = 0; i < slot.segments.size(); ++i) {
+    const Segment& segment = slot.segments[i];
+    if (segment.forward_side != forward || segment.block_of_stage >= owners.size()) continue;
+    const std::vector<std::int32_t>& here = owners[segment.block_of_stage];
+    for (const std::uint16_t index : segment.operators) {
+      const Operator& op = blocks[segment.block].operators[index];
+      for (const TensorId id : writing ? op.writes : op.reads) {
+        if (id >= here.size() || here[id] < 0) continue;
+        SegmentSpan& span = spans[static_cast<std::size_t>(here[id])];
+        if (span.first < 0) span.first = static_cast<std::int32_t>(i);
+        span.last = static_cast<std::int32_t>(i);
+      }
+    }
+  }
+  return spans;
+}
 
 std::vector<std::vector<Synchronisation>> synchronisations(const Plan& plan, const StepProgram& program) {
   std::vector<std::vector<Synchronisation>> all;

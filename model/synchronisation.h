@@ -9,6 +9,14 @@
 
 namespace plumbline::model {
 
+struct SegmentSpan {  // of a template
+  std::int32_t first = -1, last = -1;
+};
+// Of each unit: segments of a slot's side that read its parameters, or write its gradients; none: {-1, -1}. A tensor
+// belongs to one unit at most.
+std::vector<SegmentSpan> segment_spans(const std::vector<Graph>& blocks, const SlotTemplate& slot, bool forward,
+                                       const std::vector<SynchronisationUnit>& units, bool writing);
+
 // Of a program whose slots, templates and units are there; in the order in which they can start, per rank.
 //   reduction, zero_stage 0, 1   once a step, after the last slot that writes the unit's gradients
 //   reduction, zero_stage 2, 3   after every such slot

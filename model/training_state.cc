@@ -81,20 +81,19 @@ class StateCounter {
   double expert_shards_, dense_shards_;
 };
 
-std::vector<Whole> whole_units(const StepProgram& program, const std::vector<std::int64_t>& stages) {
+std::vector<Whole> whole_units(const std::vector<Graph>& blocks, const std::vector<StageParameters>& stages) {
   std::vector<Whole> units;
-  if (program.stage_units.empty()) return units;
-  for (const std::int64_t stage : stages) {
-    const StageKind& kind = program.stage_kinds[program.stages[stage].kind];
+  for (const StageParameters& stage : stages) {
+    if (stage.units == nullptr) continue;
     const auto bytes = [&](const std::vector<SynchronisationUnit::Place>& places) {
       Bytes sum;
       for (const auto& place : places) {
-        const Tensor& tensor = program.blocks[kind.blocks[place.block_of_stage]].tensor(place.tensor);
+        const Tensor& tensor = blocks[stage.kind->blocks[place.block_of_stage]].tensor(place.tensor);
         if (!tensor.shared) sum += tensor.bytes();
       }
       return sum;
     };
-    for (const SynchronisationUnit& unit : program.stage_units[static_cast<std::size_t>(stage)])
+    for (const SynchronisationUnit& unit : *stage.units)
       units.push_back({bytes(unit.parameters), bytes(unit.gradients)});
   }
   return units;
@@ -106,13 +105,23 @@ bool is_state(const Tensor& tensor) { return tensor.role == Role::parameter || t
 
 TrainingState training_state(const Plan& plan, const Layout& layout, const StepProgram& program,
                              const std::vector<std::int64_t>& stages) {
+  std::vector<StageParameters> parameters;
+  for (const std::int64_t stage : stages) {
+    const auto index = static_cast<std::size_t>(stage);
+    parameters.push_back({&program.stage_kinds[static_cast<std::size_t>(program.stages[index].kind)],
+                          program.stage_units.empty() ? nullptr : &program.stage_units[index]});
+  }
+  return training_state(plan, layout, program.blocks, parameters);
+}
+
+TrainingState training_state(const Plan& plan, const Layout& layout, const std::vector<Graph>& blocks,
+                             const std::vector<StageParameters>& stages) {
   StateCounter counter(plan, layout);
   std::set<std::string> owned;
   std::vector<const Tensor*> borrowed;
-  for (const std::int64_t stage : stages) {
-    const StageKind& kind = program.stage_kinds[program.stages[stage].kind];
-    for (const std::uint16_t block : kind.blocks) {
-      for (const Tensor& tensor : program.blocks[block].tensors) {
+  for (const StageParameters& stage : stages) {
+    for (const std::uint16_t block : stage.kind->blocks) {
+      for (const Tensor& tensor : blocks[block].tensors) {
         if (!is_state(tensor)) continue;
         if (tensor.shared) {
           borrowed.push_back(&tensor);
@@ -125,7 +134,7 @@ TrainingState training_state(const Plan& plan, const Layout& layout, const StepP
   }
   for (const Tensor* tensor : borrowed)
     if (owned.insert(tensor->name).second) counter.add(*tensor);
-  counter.add_whole(whole_units(program, stages));
+  counter.add_whole(whole_units(blocks, stages));
   return counter.state();
 }
 

@@ -29,4 +29,12 @@ struct TrainingState {
 TrainingState training_state(const Plan& plan, const Layout& layout, const StepProgram& program,
                              const std::vector<std::int64_t>& stages);
 
+struct StageParameters {  // of one stage of a rank
+  const StageKind* kind = nullptr;
+  const std::vector<SynchronisationUnit>* units = nullptr;  // may be null
+};
+// The same without a whole program.
+TrainingState training_state(const Plan& plan, const Layout& layout, const std::vector<Graph>& blocks,
+                             const std::vector<StageParameters>& stages);
+
 }  // namespace plumbline::model

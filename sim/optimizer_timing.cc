@@ -76,10 +76,15 @@ class Timer {
 
 }  // namespace
 
+OptimizerTiming optimizer_timing(const model::Graph& optimizer, const std::vector<model::SynchronisationUnit>& units,
+                                 const CostModels& costs) {
+  return Timer(optimizer, costs).run(units);
+}
+
 std::vector<OptimizerTiming> optimizer_timings(const model::StepProgram& program, const CostModels& costs) {
   std::vector<OptimizerTiming> timings;
   for (std::size_t stage = 0; stage < program.stages.size(); ++stage)
-    timings.push_back(Timer(program.stage_optimizers[stage], costs).run(program.stage_units[stage]));
+    timings.push_back(optimizer_timing(program.stage_optimizers[stage], program.stage_units[stage], costs));
   return timings;
 }
 

@@ -9,6 +9,8 @@
 
 namespace plumbline::sim {
 
+OptimizerTiming optimizer_timing(const model::Graph& optimizer, const std::vector<model::SynchronisationUnit>& units,
+                                 const CostModels& costs);
 std::vector<OptimizerTiming> optimizer_timings(const model::StepProgram& program, const CostModels& costs);
 
 }  // namespace plumbline::sim

@@ -22,13 +22,17 @@ model::RoutingSpread RoutingMemo::spread(const model::MixtureOfExperts& experts,
 }
 
 model::RoutingSpread spread_of(const Inputs& inputs) {
-  const model::MixtureOfExperts& experts = inputs.architecture.experts;
-  const std::int64_t groups = model::groups_per_token(inputs.plan, experts);
-  const std::int64_t ranks = inputs.plan.parallelism.expert;
-  const std::int64_t per_node = inputs.cluster.gpus_per_node / inputs.plan.parallelism.expert_tensor;
+  return spread_of(inputs.plan, inputs.architecture.experts, inputs.cluster.gpus_per_node, inputs.routing.get());
+}
+
+model::RoutingSpread spread_of(const model::Plan& plan, const model::MixtureOfExperts& experts,
+                               std::int64_t gpus_per_node, RoutingMemo* memo) {
+  const std::int64_t groups = model::groups_per_token(plan, experts);
+  const std::int64_t ranks = plan.parallelism.expert;
+  const std::int64_t per_node = gpus_per_node / plan.parallelism.expert_tensor;
   const std::int64_t ranks_per_node = std::min(ranks, std::max<std::int64_t>(1, per_node));
-  return inputs.routing ? inputs.routing->spread(experts, groups, ranks, ranks_per_node)
-                        : model::routing_spread(experts, groups, ranks, ranks_per_node);
+  return memo != nullptr ? memo->spread(experts, groups, ranks, ranks_per_node)
+                         : model::routing_spread(experts, groups, ranks, ranks_per_node);
 }
 
 }  // namespace plumbline::sim

@@ -28,5 +28,7 @@ struct Inputs;
 
 // Of the plan's experts over its expert-parallel group: remembered where the inputs have a memo, else estimated.
 model::RoutingSpread spread_of(const Inputs& inputs);
+model::RoutingSpread spread_of(const model::Plan& plan, const model::MixtureOfExperts& experts,
+                               std::int64_t gpus_per_node, RoutingMemo* memo);
 
 }  // namespace plumbline::sim

@@ -6,23 +6,6 @@ namespace plumbline::sim {
 
 namespace {
 
-struct RankWork {  // of all stages of a rank, s
-  double check = 0, agree = 0, update = 0, to_device = 0, gather = 0;
-};
-
-RankWork work_of(const std::vector<std::int32_t>& stages, const std::vector<OptimizerTiming>& timings, bool gathers) {
-  RankWork work;
-  for (const std::int32_t stage : stages) {
-    const OptimizerTiming& timing = timings[static_cast<std::size_t>(stage)];
-    work.check += timing.check;
-    work.agree = std::max(work.agree, timing.agree);
-    work.update += timing.update;
-    work.to_device += timing.to_device;
-    for (const UnitTiming& unit : timing.units) work.gather += gathers ? unit.gather : 0;
-  }
-  return work;
-}
-
 // Copies to the host go one after the other, each once its gradient is reduced.
 double copied(const GradientsReady& rank) {
   double end = 0;
@@ -42,29 +25,45 @@ std::vector<std::vector<std::int32_t>> stages_of(const model::Schedule& schedule
   return stages;
 }
 
+void RankWork::add(const OptimizerTiming& stage, bool gathers) {
+  check += stage.check;
+  agree = std::max(agree, stage.agree);
+  update += stage.update;
+  to_device += stage.to_device;
+  for (const UnitTiming& unit : stage.units) gather += gathers ? unit.gather : 0;
+}
+
 double step_end(const model::Schedule& schedule, const std::vector<OptimizerTiming>& stages,
                 const std::vector<GradientsReady>& ranks, bool gather_after_update, const StepPart& part) {
   const auto held = stages_of(schedule);
-  std::vector<RankWork> works;
+  std::vector<RankWork> works(ranks.size());
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank)
+    for (const std::int32_t stage : held[rank])
+      works[rank].add(stages[static_cast<std::size_t>(stage)], gather_after_update);
+  return step_end(works, ranks, part);
+}
+
+double step_end(const std::vector<RankWork>& works, const std::vector<GradientsReady>& ranks, const StepPart& part) {
+  const auto tell = [&part](std::size_t rank, const char* name, double start, double end) {
+    if (part) part(static_cast<std::int32_t>(rank), name, start, end);
+  };
   std::vector<double> checked;
   double all = 0, agree = 0;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    works.push_back(work_of(held[rank], stages, gather_after_update));
     const double start = std::max(ranks[rank].end, ranks[rank].reduced);
-    checked.push_back(start + works.back().check);
-    part(static_cast<std::int32_t>(rank), "check gradients", start, checked.back());
+    checked.push_back(start + works[rank].check);
+    tell(rank, "check gradients", start, checked.back());
     all = std::max(all, checked.back());
-    agree = std::max(agree, works.back().agree);
+    agree = std::max(agree, works[rank].agree);
   }
   double end = 0;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    const auto r = static_cast<std::int32_t>(rank);
     const double start = std::max(agree > 0 ? all + agree : checked[rank], copied(ranks[rank]));
     const double updated = start + works[rank].update;
     const double back = updated + works[rank].to_device;
-    part(r, "adamw", start, updated);
-    part(r, "parameters from host", updated, back);
-    part(r, "gather parameters", back, back + works[rank].gather);
+    tell(rank, "adamw", start, updated);
+    tell(rank, "parameters from host", updated, back);
+    tell(rank, "gather parameters", back, back + works[rank].gather);
     end = std::max(end, back + works[rank].gather);
   }
   return end;

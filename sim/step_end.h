@@ -36,6 +36,12 @@ struct GradientsReady {
 // The stages that each pipeline rank holds.
 std::vector<std::vector<std::int32_t>> stages_of(const model::Schedule& schedule);
 
+struct RankWork {  // of all stages of a pipeline rank, s
+  double check = 0, agree = 0, update = 0, to_device = 0, gather = 0;
+
+  void add(const OptimizerTiming& stage, bool gathers);  // gathers: its units are gathered after the update
+};
+
 // Told of every part with its rank, name, start and end in seconds.
 using StepPart = std::function<void(std::int32_t rank, const std::string& name, double start, double end)>;
 
@@ -43,5 +49,7 @@ using StepPart = std::function<void(std::int32_t rank, const std::string& name, 
 // whole gradient. gather_after_update: every unit's parameters are gathered then.
 double step_end(const model::Schedule& schedule, const std::vector<OptimizerTiming>& stages,
                 const std::vector<GradientsReady>& ranks, bool gather_after_update, const StepPart& part);
+// The same of what is known per rank already; part may be empty.
+double step_end(const std::vector<RankWork>& works, const std::vector<GradientsReady>& ranks, const StepPart& part);
 
 }  // namespace plumbline::sim

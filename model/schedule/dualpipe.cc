@@ -39,15 +39,17 @@ class DualPipe final : public ScheduleKind {
     return {};
   }
 
-  Schedule build(const ScheduleShape& shape) const override {
-    Schedule schedule;
-    schedule.kind = name();
-    schedule.shape = shape;
-    schedule.stages = shape.ranks;
+  Schedule outline(const ScheduleShape& shape) const override {
+    Schedule schedule = single_chunk_outline(name(), shape);
     schedule.directions = 2;
     schedule.point_to_point = PointToPoint::batched;
     schedule.placement = Placement::mirrored;
     schedule.parameter_copies = 2;
+    return schedule;
+  }
+
+  Schedule build(const ScheduleShape& shape) const override {
+    Schedule schedule = outline(shape);
     for (std::int32_t rank = 0; rank < shape.ranks; ++rank) {
       BidirectionalRank program;
       program.inner_ranks = shape.ranks / 2;

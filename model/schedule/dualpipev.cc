@@ -26,13 +26,14 @@ class DualPipeV final : public ScheduleKind {
         fmt::format("use {} micro-batches, or at most {} ranks", least, std::max(1, shape.micro_batches / 2)));
   }
 
-  Schedule build(const ScheduleShape& shape) const override {
-    Schedule schedule;
-    schedule.kind = name();
-    schedule.shape = shape;
-    schedule.stages = 2 * shape.ranks;
-    schedule.placement = Placement::vee;
+  Schedule outline(const ScheduleShape& shape) const override {
+    Schedule schedule = vee_outline(name(), shape);
     schedule.point_to_point = PointToPoint::batched;
+    return schedule;
+  }
+
+  Schedule build(const ScheduleShape& shape) const override {
+    Schedule schedule = outline(shape);
     for (std::int32_t rank = 0; rank < shape.ranks; ++rank) {
       BidirectionalRank program;
       program.inner_ranks = shape.ranks;

@@ -15,8 +15,11 @@ class Interleaved final : public ScheduleKind {
 
   Result<void> check(const ScheduleShape& shape) const override { return check_interleaving(name(), shape); }
 
+  Schedule outline(const ScheduleShape& shape) const override { return interleaved_outline(name(), shape); }
+
   Schedule build(const ScheduleShape& shape) const override {
-    Schedule schedule = empty_interleaved_schedule(name(), shape);
+    Schedule schedule = outline(shape);
+    schedule.ranks.resize(static_cast<std::size_t>(shape.ranks));
     for (std::int32_t rank = 0; rank < shape.ranks; ++rank) {
       const std::vector<ScheduleOp> forwards = interleaved_forwards(shape, rank);
       const std::vector<ScheduleOp> backwards = interleaved_backwards(shape, rank);

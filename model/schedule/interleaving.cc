@@ -74,12 +74,11 @@ std::int32_t interleaved_warm_up(const ScheduleShape& shape, std::int32_t rank) 
   return static_cast<std::int32_t>(std::min(ahead, std::int64_t{shape.virtual_stages} * shape.micro_batches));
 }
 
-Schedule empty_interleaved_schedule(std::string_view name, const ScheduleShape& shape) {
+Schedule interleaved_outline(std::string_view name, const ScheduleShape& shape) {
   Schedule schedule;
   schedule.kind = name;
   schedule.shape = shape;
   schedule.stages = shape.ranks * shape.virtual_stages;
-  schedule.ranks.resize(static_cast<std::size_t>(shape.ranks));
   return schedule;
 }
 

@@ -23,6 +23,6 @@ std::vector<ScheduleOp> interleaved_backwards(const ScheduleShape& shape, std::i
 // the last rank and back, and (v-1) chunks of a group. At most v M.
 std::int32_t interleaved_warm_up(const ScheduleShape& shape, std::int32_t rank);
 
-Schedule empty_interleaved_schedule(std::string_view name, const ScheduleShape& shape);
+Schedule interleaved_outline(std::string_view name, const ScheduleShape& shape);
 
 }  // namespace plumbline::model

@@ -30,6 +30,10 @@ Result<void> check_vee(std::string_view name, const ScheduleShape& shape);
 // For schedules with one chunk per rank: additionally no virtual stages and no micro-batch groups.
 Result<void> check_single_chunk(std::string_view name, const ScheduleShape& shape);
 
+// Outlines: one stage per rank; two per rank, laid out as a V.
+Schedule single_chunk_outline(std::string_view name, const ScheduleShape& shape);
+Schedule vee_outline(std::string_view name, const ScheduleShape& shape);
+
 ScheduleOp forward_op(std::int32_t direction, std::int32_t stage, std::int32_t micro_batch);
 // type is B, I or W.
 ScheduleOp backward_op(OpType type, std::int32_t direction, std::int32_t stage, std::int32_t micro_batch);

@@ -13,11 +13,10 @@ class OneForwardOneBackward final : public ScheduleKind {
 
   Result<void> check(const ScheduleShape& shape) const override { return check_single_chunk(name(), shape); }
 
+  Schedule outline(const ScheduleShape& shape) const override { return single_chunk_outline(name(), shape); }
+
   Schedule build(const ScheduleShape& shape) const override {
-    Schedule schedule;
-    schedule.kind = name();
-    schedule.shape = shape;
-    schedule.stages = shape.ranks;
+    Schedule schedule = outline(shape);
     schedule.ranks.resize(static_cast<std::size_t>(shape.ranks));
     for (std::int32_t rank = 0; rank < shape.ranks; ++rank) {
       auto& ops = schedule.ranks[static_cast<std::size_t>(rank)];

@@ -118,6 +118,21 @@ Result<void> check_single_chunk(std::string_view name, const ScheduleShape& shap
   return check_ungrouped(name, shape);
 }
 
+Schedule single_chunk_outline(std::string_view name, const ScheduleShape& shape) {
+  Schedule schedule;
+  schedule.kind = name;
+  schedule.shape = shape;
+  schedule.stages = shape.ranks;
+  return schedule;
+}
+
+Schedule vee_outline(std::string_view name, const ScheduleShape& shape) {
+  Schedule schedule = single_chunk_outline(name, shape);
+  schedule.stages = 2 * shape.ranks;
+  schedule.placement = Placement::vee;
+  return schedule;
+}
+
 ScheduleOp forward_op(std::int32_t direction, std::int32_t stage, std::int32_t micro_batch) {
   ScheduleOp op;
   op.type = OpType::F;

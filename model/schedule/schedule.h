@@ -77,6 +77,8 @@ class ScheduleKind {
   virtual std::string_view name() const = 0;
   // infeasible with the reason when the schedule does not exist for this shape.
   virtual Result<void> check(const ScheduleShape& shape) const = 0;
+  // The schedule without programs: where stages lie and how messages travel, quick to know. Requires check(shape).
+  virtual Schedule outline(const ScheduleShape& shape) const = 0;
   virtual Schedule build(const ScheduleShape& shape) const = 0;  // requires check(shape)
   // Makespan with uniform stages where an exact form is known for these costs, else nullopt.
   virtual std::optional<double> exact_makespan(const ScheduleShape& shape, const ScheduleCosts& costs) const = 0;

@@ -14,6 +14,8 @@ class ZeroBubbleH1 final : public ScheduleKind {
 
   Result<void> check(const ScheduleShape& shape) const override { return check_single_chunk(name(), shape); }
 
+  Schedule outline(const ScheduleShape& shape) const override { return single_chunk_outline(name(), shape); }
+
   Schedule build(const ScheduleShape& shape) const override { return split_backward_schedule(name(), shape, 1); }
 
   // The last rank starts after P-1 forwards and never waits. Its last P weight gradients run while the last input

@@ -15,6 +15,8 @@ class ZeroBubbleH2 final : public ScheduleKind {
 
   Result<void> check(const ScheduleShape& shape) const override { return check_single_chunk(name(), shape); }
 
+  Schedule outline(const ScheduleShape& shape) const override { return single_chunk_outline(name(), shape); }
+
   Schedule build(const ScheduleShape& shape) const override { return split_backward_schedule(name(), shape, 2); }
 
   // At F = I = W the last rank starts after P-1 forwards and never waits; its last 2P-1 weight gradients give the

@@ -113,12 +113,10 @@ class ZeroBubbleV final : public ScheduleKind {
 
   Result<void> check(const ScheduleShape& shape) const override { return check_vee(name(), shape); }
 
+  Schedule outline(const ScheduleShape& shape) const override { return vee_outline(name(), shape); }
+
   Schedule build(const ScheduleShape& shape) const override {
-    Schedule schedule;
-    schedule.kind = name();
-    schedule.shape = shape;
-    schedule.stages = 2 * shape.ranks;
-    schedule.placement = Placement::vee;
+    Schedule schedule = outline(shape);
     schedule.ranks = Builder(shape.ranks, shape.micro_batches)();
     post_receives_ahead(schedule);
     return schedule;

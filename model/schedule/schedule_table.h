@@ -1,0 +1,62 @@
+// A schedule made ready to be gone through again and again with other costs: its ops in one order in which nothing
+// waits for what comes later, and what its ranks hold at the moments that can be the fullest.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "model/schedule/schedule.h"
+
+namespace plumbline::model {
+
+struct ScheduleTable {
+  struct SlotClass {  // ops of one type and the same stages
+    OpType type = OpType::F;
+    std::int32_t f_stage = -1, b_stage = -1;
+  };
+  struct Op {
+    std::uint32_t needs_end = 0;  // its needs end here, those of the op before it end where they begin
+    std::uint16_t rank = 0, slot_class = 0;
+    OpType type = OpType::F;
+    bool posts = false;          // batched messages before it take a hop of the rank's own time
+    bool first_forward = false;  // of its forward stage on this rank
+    bool last_gradient = false;  // no later op of the rank writes gradients of its backward stage
+    bool last_of_rank = false;
+  };
+  // Just before or while an op runs: chunks held by phase and what travels.
+  struct Moment {
+    std::int32_t slot_class = -1;        // of the op that runs; -1: none, messages travel
+    std::int32_t messages = 0;           // received or waiting to leave, hops within the rank included
+    std::vector<std::int32_t> forwards;  // per stage of the rank: after F, before I (or B)
+    std::vector<std::int32_t> weights;   // per stage of the rank: after I, before W
+  };
+  struct Rank {
+    std::vector<std::int32_t> stages;  // by direction, then by stage
+    std::vector<Moment> moments;       // no other holds as much in every respect
+    std::vector<std::uint32_t> ops;    // of the table, in program order
+  };
+
+  Schedule outline;                // no programs
+  std::vector<SlotClass> classes;  // in order of first use, rank by rank
+  std::vector<Op> ops;
+  std::vector<std::uint32_t> needs;  // index of an op that must have ended, times 2, plus 1 where a hop lies between
+  std::vector<Rank> ranks;
+};
+
+// Infeasible when the schedule deadlocks (evaluate.h).
+Result<ScheduleTable> make_schedule_table(const ScheduleKind& kind, const ScheduleShape& shape);
+
+// End of each rank's op in the order of the table: evaluate.h's recurrence, bit for bit.
+//   start = max(end of the rank's op before (plus a hop where the op posts), ends of needs (plus their hops))
+inline double table_start(const ScheduleTable& table, std::uint32_t first_need, const ScheduleTable::Op& op,
+                          double rank_end, double hop, const std::vector<double>& ends) {
+  double start = op.posts ? rank_end + hop : rank_end;
+  for (std::uint32_t n = first_need; n < op.needs_end; ++n) {
+    const std::uint32_t need = table.needs[n];
+    const double end = ends[need >> 1] + ((need & 1U) != 0 ? hop : 0);
+    start = end > start ? end : start;
+  }
+  return start;
+}
+
+}  // namespace plumbline::model

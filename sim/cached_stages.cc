@@ -1,0 +1,167 @@
+#include "sim/cached_stages.h"
+
+#include <algorithm>
+
+#include "model/slot_template.h"
+#include "model/stage_optimizer.h"
+#include "model/synchronisation.h"
+#include "model/training_state.h"
+#include "sim/optimizer_timing.h"
+#include "sim/segment_time.h"
+
+namespace plumbline::sim {
+
+namespace {
+
+constexpr std::uint64_t seed = 61;  // that of sim/prediction.cc
+
+bool writes_gradients(model::OpType type) {
+  return type == model::OpType::B || type == model::OpType::W || type == model::OpType::FB;
+}
+
+}  // namespace
+
+StageLibrary::StageLibrary(model::LayerContext context, std::int64_t pieces)
+    : context_(std::move(context)), pieces_(pieces), hop_(model::hop_bytes(context_)) {}
+
+std::uint16_t StageLibrary::block(const std::pair<model::BlockKind, bool>& block) {
+  const auto [entry, fresh] = known_blocks_.try_emplace(block, static_cast<std::uint16_t>(program_.blocks.size()));
+  if (fresh) program_.blocks.push_back(model::make_stage_block(block.first, block.second, context_));
+  return entry->second;
+}
+
+std::int32_t StageLibrary::kind(const BlockList& blocks) {
+  const auto known = known_kinds_.find(blocks);
+  if (known != known_kinds_.end()) return known->second;
+  const auto index = static_cast<std::int32_t>(program_.stage_kinds.size());
+  model::StageKind& stage = program_.stage_kinds.emplace_back();
+  for (const auto& one : blocks) stage.blocks.push_back(block(one));
+  const model::StageTensors& tensors = tensors_.emplace_back(program_, index);
+  using enum model::Kept;
+  kept_.emplace_back(tensors.kept_after_forward(),
+                     tensors.kept(forward_to_weight) + tensors.kept(input_gradient_to_weight));
+  known_kinds_.emplace(blocks, index);
+  return index;
+}
+
+std::int32_t StageLibrary::slot(model::OpType type, std::int32_t f_kind, std::int32_t b_kind) {
+  const auto [entry, fresh] =
+      known_slots_.try_emplace({type, f_kind, b_kind}, static_cast<std::int32_t>(slots_.size()));
+  if (!fresh) return entry->second;
+  auto slot = std::make_unique<Slot>();
+  slot->slot = model::make_slot_template(type, f_kind, b_kind, program_.stage_kinds, program_.blocks, pieces_);
+  const model::SlotMemory memory = model::slot_memory(program_, slot->slot, tensors_);
+  if (!memory.moments.empty()) slot->fullest = memory.moments[memory.fullest].sum();
+  slots_.push_back(std::move(slot));
+  return entry->second;
+}
+
+TimedStages::TimedStages(StageLibrary& library, const CostModels& costs, Imbalance imbalance, std::int64_t ranks)
+    : library_(library),
+      costs_(costs),
+      imbalance_(std::move(imbalance)),
+      ranks_(ranks),
+      even_(ranks == 1 || imbalance_.even()) {}
+
+const TemplateRun& TimedStages::run(std::int32_t slot, std::size_t index) {
+  std::unique_ptr<TemplateRun>& known = runs_[{slot, even_ ? 0 : index}];
+  if (known) return *known;
+  const model::SlotTemplate& whole = library_.slot_template(slot);
+  std::vector<SegmentTime> times = segment_times(library_.program(), whole, costs_);
+  if (!even_) {
+    Imbalance imbalance = imbalance_;
+    imbalance.seed = seed + index;
+    const GroupRun group = run_group(whole, times, ranks_, costs_.partition.device_sms, imbalance);
+    for (std::size_t s = 0; s < times.size(); ++s) times[s].wait = group.waits[s];
+  }
+  known = std::make_unique<TemplateRun>(run_template(whole, times, costs_.partition.device_sms));
+  return *known;
+}
+
+ShardedStages::ShardedStages(TimedStages& timed, const model::Plan& plan, const model::Layout& layout)
+    : timed_(timed), plan_(plan), layout_(layout) {}
+
+const ShardedStages::Stage& ShardedStages::stage(std::int32_t kind) {
+  const auto [entry, fresh] = stages_.try_emplace(kind);
+  if (!fresh) return entry->second;
+  StageLibrary& library = timed_.library();
+  model::StageOptimizer optimizer = model::make_stage_optimizer(plan_, layout_, library.blocks(), library.stage(kind));
+  entry->second.timing = optimizer_timing(optimizer.graph, optimizer.units, timed_.costs());
+  entry->second.units = std::move(optimizer.units);
+  return entry->second;
+}
+
+const ShardedStages::State& ShardedStages::state(const std::vector<std::int32_t>& kinds) {
+  const auto [entry, fresh] = states_.try_emplace(kinds);
+  State& state = entry->second;
+  if (!fresh) return state;
+  std::vector<model::StageParameters> parameters;
+  const bool gathers = plan_.parallelism.zero_stage < 3 && !plan_.overlap.parameter_gather;
+  for (const std::int32_t kind : kinds) {
+    const Stage& held = stage(kind);
+    parameters.push_back({&timed_.library().stage(kind), &held.units});
+    state.work.add(held.timing, gathers);
+    state.average += held.timing.average;
+  }
+  const model::TrainingState whole = model::training_state(plan_, layout_, timed_.library().blocks(), parameters);
+  const model::Bytes gradients = whole.experts.gradients + whole.others.gradients;
+  state.gradients = gradients;
+  state.bytes = (whole.experts.parameters + whole.others.parameters).value() + gradients.value() +
+                (whole.experts.optimizer + whole.others.optimizer).value();
+  return state;
+}
+
+const SlotSync& ShardedStages::sync(std::int32_t slot, const TemplateRun& run) {
+  std::unique_ptr<SlotSync>& known = syncs_[{slot, &run}];
+  if (known) return *known;
+  known = std::make_unique<SlotSync>();
+  add_reduces(slot, run, *known);
+  add_gathers(slot, *known);
+  return *known;
+}
+
+void ShardedStages::add_reduces(std::int32_t slot, const TemplateRun& run, SlotSync& sync) {
+  const model::SlotTemplate& whole = timed_.library().slot_template(slot);
+  if (!writes_gradients(whole.type)) return;
+  const Stage& written = stage(whole.b_stage_kind);
+  std::vector<model::SegmentSpan> spans(written.units.size());
+  if (plan_.overlap.gradient_reduce)
+    spans = model::segment_spans(timed_.library().blocks(), whole, false, written.units, true);
+  for (std::size_t u = 0; u < written.units.size(); ++u)
+    sync.reduces.push_back({spans[u].last, written.timing.units[u].reduce, written.timing.units[u].copy});
+  std::ranges::stable_sort(sync.reduces, {},
+                           [](const SlotSync::Part& part) { return part.segment < 0 ? INT32_MAX : part.segment; });
+  for (auto part = sync.reduces.rbegin(); part != sync.reduces.rend(); ++part) {
+    sync.reduce_seconds += part->seconds;
+    const double at =
+        part->segment < 0 ? run.seconds : to_seconds(run.segments[static_cast<std::size_t>(part->segment)].end);
+    sync.reduce_tail = std::max(sync.reduce_tail, at + sync.reduce_seconds);
+  }
+}
+
+void ShardedStages::add_uses(const model::SlotTemplate& slot, bool forward, SlotSync& sync) {
+  const Stage& read = stage(forward ? slot.f_stage_kind : slot.b_stage_kind);
+  const auto spans = model::segment_spans(timed_.library().blocks(), slot, forward, read.units, false);
+  for (std::size_t u = 0; u < read.units.size(); ++u)
+    if (spans[u].first >= 0)
+      sync.uses.push_back(
+          {forward, static_cast<std::int32_t>(u), spans[u].first, spans[u].last, read.timing.units[u].gather});
+}
+
+void ShardedStages::add_gathers(std::int32_t slot, SlotSync& sync) {
+  const model::SlotTemplate& whole = timed_.library().slot_template(slot);
+  if (plan_.parallelism.zero_stage == 3) {
+    if (whole.f_stage_kind >= 0) add_uses(whole, true, sync);
+    if (whole.b_stage_kind >= 0 && whole.type != model::OpType::W) add_uses(whole, false, sync);
+    std::ranges::stable_sort(sync.uses, {}, &SlotSync::Use::first);
+    return;
+  }
+  if (whole.f_stage_kind < 0 || plan_.parallelism.zero_stage == 0 || !plan_.overlap.parameter_gather) return;
+  const Stage& read = stage(whole.f_stage_kind);
+  const auto spans = model::segment_spans(timed_.library().blocks(), whole, true, read.units, false);
+  for (std::size_t u = 0; u < read.units.size(); ++u)
+    sync.gathers.push_back({spans[u].first, read.timing.units[u].gather, 0});
+  std::ranges::stable_sort(sync.gathers, {}, &SlotSync::Part::segment);
+}
+
+}  // namespace plumbline::sim

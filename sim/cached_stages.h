@@ -1,0 +1,121 @@
+// What plans that differ only in other things have in common, computed when it is first asked for:
+//   StageLibrary   blocks, slots and their memory, of plans with the same graphs
+//   TimedStages    durations of those slots, of plans with the same costs too
+//   ShardedStages  reductions, gathers, optimizer and training state, of plans with the same sharding too
+// Stage kinds and slots have indices in the library. Not for several threads at a time.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "model/plan_context.h"
+#include "model/program.h"
+#include "model/slot_memory.h"
+#include "sim/cost_models.h"
+#include "sim/step_recurrence.h"
+#include "sim/stragglers.h"
+
+namespace plumbline::sim {
+
+using BlockList = std::vector<std::pair<model::BlockKind, bool>>;  // of a stage; recomputed or not
+
+class StageLibrary {
+ public:
+  StageLibrary(model::LayerContext context, std::int64_t pieces);  // of an overlapped tensor collective
+
+  std::int32_t kind(const BlockList& blocks);
+  // -1 for a side that the op does not have.
+  std::int32_t slot(model::OpType type, std::int32_t f_kind, std::int32_t b_kind);
+
+  const std::vector<model::Graph>& blocks() const { return program_.blocks; }
+  const model::StageKind& stage(std::int32_t kind) const {
+    return program_.stage_kinds[static_cast<std::size_t>(kind)];
+  }
+  const model::SlotTemplate& slot_template(std::int32_t slot) const {
+    return slots_[static_cast<std::size_t>(slot)]->slot;
+  }
+  model::Bytes fullest(std::int32_t slot) const { return slots_[static_cast<std::size_t>(slot)]->fullest; }
+  // Of one micro-batch between its phases.
+  model::Bytes kept_after_forward(std::int32_t kind) const { return kept_[static_cast<std::size_t>(kind)].first; }
+  model::Bytes kept_for_weights(std::int32_t kind) const { return kept_[static_cast<std::size_t>(kind)].second; }
+  model::Bytes hop() const { return hop_; }
+  const model::StepProgram& program() const { return program_; }
+
+ private:
+  struct Slot {
+    model::SlotTemplate slot;
+    model::Bytes fullest;  // beside what was kept when it began
+  };
+  std::uint16_t block(const std::pair<model::BlockKind, bool>& block);
+
+  model::LayerContext context_;
+  std::int64_t pieces_;
+  model::Bytes hop_;
+  model::StepProgram program_;  // blocks and stage kinds only
+  std::map<std::pair<model::BlockKind, bool>, std::uint16_t> known_blocks_;
+  std::map<BlockList, std::int32_t> known_kinds_;
+  std::vector<model::StageTensors> tensors_;                 // [kind]
+  std::vector<std::pair<model::Bytes, model::Bytes>> kept_;  // [kind]
+  std::map<std::tuple<model::OpType, std::int32_t, std::int32_t>, std::int32_t> known_slots_;
+  std::vector<std::unique_ptr<Slot>> slots_;
+};
+
+class TimedStages {
+ public:
+  // Both must outlive it. Imbalance without a seed; ranks of the expert group.
+  TimedStages(StageLibrary& library, const CostModels& costs, Imbalance imbalance, std::int64_t ranks);
+
+  // `index` of the slot among the plan's templates: it seeds the draw of uneven rows.
+  const TemplateRun& run(std::int32_t slot, std::size_t index);
+  bool even() const { return even_; }
+  StageLibrary& library() { return library_; }
+  const CostModels& costs() const { return costs_; }
+
+ private:
+  StageLibrary& library_;
+  const CostModels& costs_;
+  Imbalance imbalance_;
+  std::int64_t ranks_;
+  bool even_;
+  std::map<std::pair<std::int32_t, std::size_t>, std::unique_ptr<TemplateRun>> runs_;
+};
+
+class ShardedStages {
+ public:
+  // `timed` must outlive it; plan and layout are examples of the sharding.
+  ShardedStages(TimedStages& timed, const model::Plan& plan, const model::Layout& layout);
+
+  struct State {
+    double bytes = 0;  // parameters, gradients and optimizer states
+    model::Bytes gradients;
+    RankWork work;
+    double average = 0;  // copy of the parameters to the host
+  };
+  // Of a rank that holds stages of these kinds.
+  const State& state(const std::vector<std::int32_t>& kinds);
+  const SlotSync& sync(std::int32_t slot, const TemplateRun& run);
+
+ private:
+  struct Stage {
+    std::vector<model::SynchronisationUnit> units;
+    OptimizerTiming timing;
+  };
+  const Stage& stage(std::int32_t kind);
+  void add_reduces(std::int32_t slot, const TemplateRun& run, SlotSync& sync);
+  void add_gathers(std::int32_t slot, SlotSync& sync);
+  void add_uses(const model::SlotTemplate& slot, bool forward, SlotSync& sync);
+
+  TimedStages& timed_;
+  model::Plan plan_;
+  model::Layout layout_;
+  std::map<std::int32_t, Stage> stages_;
+  std::map<std::vector<std::int32_t>, State> states_;
+  std::map<std::pair<std::int32_t, const TemplateRun*>, std::unique_ptr<SlotSync>> syncs_;
+};
+
+}  // namespace plumbline::sim

@@ -1,0 +1,54 @@
+// Step time and memory of many plans of one model on one cluster under one profile, in closed form: the numbers of
+// simulate(.., Fidelity::closed_form), made of parts that plans have in common and that are computed once.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+
+#include "model/architecture.h"
+#include "model/cluster.h"
+#include "model/plan.h"
+#include "model/profile.h"
+#include "model/result.h"
+#include "sim/routing_memo.h"
+#include "topologies/fabric_shape.h"
+
+namespace plumbline::sim {
+
+struct PlanEstimate {   // seconds and bytes as in model::StepTimes and model::Memory
+  double step_s = 0;    // StepTimes::time_s
+  double bubble_s = 0;  // of rank 0
+  double exposed_gradient_reduce_s = 0;
+  double exposed_parameter_gather_s = 0;  // of rank 0
+  double optimizer_s = 0;
+  double peak_bytes = 0;  // of the fullest rank
+  bool fits = false;
+};
+
+// For one thread at a time; several threads take an evaluator each, and may share the routing memo.
+// Plans may differ in everything but model.* and what cluster.* says about the hardware, which are read from what the
+// evaluator was made with. What it remembers is forgotten when there are more than some hundred distinct graphs.
+class PlanEvaluator {
+ public:
+  PlanEvaluator(model::Architecture architecture, model::ClusterShape cluster, model::Profile profile,
+                std::optional<topologies::FabricShape> fabric = std::nullopt,
+                std::shared_ptr<RoutingMemo> routing = nullptr);
+  ~PlanEvaluator();
+  PlanEvaluator(PlanEvaluator&&) noexcept;
+  PlanEvaluator& operator=(PlanEvaluator&&) noexcept;
+
+  // Errors: those of simulate().
+  model::Result<PlanEstimate> evaluate(const model::Plan& plan);
+
+  struct Remembered {  // distinct parts
+    std::size_t schedules = 0, costs = 0, graphs = 0, shardings = 0;
+  };
+  Remembered remembered() const;
+
+ private:
+  class Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace plumbline::sim

@@ -1,0 +1,109 @@
+// Plans per second of the evaluator with memory, of a search around the shipped DeepSeek-V3 plan on 2,048 H800: cold
+// (every part computed the first time it is met) and warm (all parts there), and of the closed form without memory.
+#include <benchmark/benchmark.h>
+
+#include <string>
+#include <vector>
+
+#include "model/layout.h"
+#include "sim/plan_evaluator.h"
+#include "sim/simulate.h"
+#include "tests/support/step_inputs.h"
+
+namespace plumbline::sim {
+namespace {
+
+struct Search {
+  Inputs inputs;
+  std::vector<model::Plan> plans;  // that the layout allows
+};
+
+// imbalance: of expert rows; it makes every distinct slot a run of the whole expert group.
+Search search(const std::vector<std::int64_t>& zero_stages, double imbalance) {
+  Search search{tests::step_inputs(tests::deepseek_plan, "h800"), {}};
+  model::Plan plan = search.inputs.plan;
+  plan.routing.imbalance = imbalance;
+  plan.schedule.layers_per_stage.clear();
+  for (const std::int64_t micro_batch : {1, 2})
+    for (const std::int64_t tensor : {1, 2, 4, 8})
+      for (const std::int64_t pipeline : {1, 2, 4, 8, 16})
+        for (const std::int64_t expert : {8, 16, 32, 64})
+          for (const std::int64_t zero : zero_stages)
+            for (const char* recompute : {"none", "selective", "full"})
+              for (const char* kind :
+                   {"1f1b", "zb-h1", "zb-h2", "zb-v", "dualpipe", "dualpipev", "interleaved", "interleaved-overlap"}) {
+                plan.batch.micro_batch_size = micro_batch;
+                plan.parallelism.tensor = tensor;
+                plan.parallelism.sequence = tensor > 1;
+                plan.parallelism.pipeline = pipeline;
+                plan.parallelism.expert = expert;
+                plan.parallelism.zero_stage = zero;
+                plan.recompute.policy = recompute;
+                plan.schedule.kind = kind;
+                plan.schedule.virtual_stages = plan.schedule.kind.starts_with("interleaved") ? 2 : 1;
+                if (model::make_layout(plan, search.inputs.architecture)) search.plans.push_back(plan);
+              }
+  return search;
+}
+
+PlanEvaluator evaluator_of(const Search& search) {
+  return {search.inputs.architecture, search.inputs.cluster, search.inputs.profile};
+}
+
+void evaluate_all(PlanEvaluator& evaluator, const Search& search) {
+  for (const model::Plan& plan : search.plans) benchmark::DoNotOptimize(evaluator.evaluate(plan));
+}
+
+void report(benchmark::State& state, const Search& search, const PlanEvaluator& evaluator) {
+  const auto plans = static_cast<double>(search.plans.size());
+  state.counters["plans"] = plans;
+  state.counters["plans_per_s"] =
+      benchmark::Counter(static_cast<double>(state.iterations()) * plans, benchmark::Counter::kIsRate);
+  state.counters["graphs"] = static_cast<double>(evaluator.remembered().graphs);
+  state.counters["schedules"] = static_cast<double>(evaluator.remembered().schedules);
+}
+
+void cold(benchmark::State& state, const std::vector<std::int64_t>& zero_stages, double imbalance) {
+  const Search all = search(zero_stages, imbalance);
+  PlanEvaluator evaluator = evaluator_of(all);
+  for (auto _ : state) {
+    evaluator = evaluator_of(all);
+    evaluate_all(evaluator, all);
+  }
+  report(state, all, evaluator);
+}
+BENCHMARK_CAPTURE(cold, zero_0_to_2, {0, 1, 2}, 0)->Unit(benchmark::kMillisecond)->Iterations(1);
+
+void warm(benchmark::State& state, const std::vector<std::int64_t>& zero_stages, double imbalance) {
+  const Search all = search(zero_stages, imbalance);
+  PlanEvaluator evaluator = evaluator_of(all);
+  evaluate_all(evaluator, all);
+  for (auto _ : state) evaluate_all(evaluator, all);
+  report(state, all, evaluator);
+}
+BENCHMARK_CAPTURE(warm, zero_0_to_2, {0, 1, 2}, 0)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(warm, zero_3, {3}, 0)->Unit(benchmark::kMillisecond);
+
+// One plan again and again.
+void warm_shipped_plan(benchmark::State& state) {
+  const Inputs inputs = tests::step_inputs(tests::deepseek_plan, "h800");
+  PlanEvaluator evaluator(inputs.architecture, inputs.cluster, inputs.profile);
+  for (auto _ : state) benchmark::DoNotOptimize(evaluator.evaluate(inputs.plan));
+}
+BENCHMARK(warm_shipped_plan)->Unit(benchmark::kMicrosecond);
+
+void closed_form_shipped_plan(benchmark::State& state) {
+  Inputs inputs = tests::step_inputs(tests::deepseek_plan, "h800");
+  inputs.routing = std::make_shared<RoutingMemo>();
+  for (auto _ : state) benchmark::DoNotOptimize(simulate(inputs, Fidelity::closed_form, false));
+}
+BENCHMARK(closed_form_shipped_plan)->Unit(benchmark::kMicrosecond);
+
+void layout_of_shipped_plan(benchmark::State& state) {
+  const Inputs inputs = tests::step_inputs(tests::deepseek_plan, "h800");
+  for (auto _ : state) benchmark::DoNotOptimize(model::make_layout(inputs.plan, inputs.architecture));
+}
+BENCHMARK(layout_of_shipped_plan)->Unit(benchmark::kMicrosecond);
+
+}  // namespace
+}  // namespace plumbline::sim

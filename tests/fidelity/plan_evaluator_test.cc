@@ -1,0 +1,181 @@
+// The evaluator with memory and the closed form of simulate() are two ways to the same numbers.
+#include "sim/plan_evaluator.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "sim/simulate.h"
+#include "tests/support/step_inputs.h"
+
+namespace plumbline::sim {
+namespace {
+
+// Both add the same numbers in different orders.
+constexpr double rounding = 1e-9;
+
+class Draw {
+ public:
+  explicit Draw(std::uint32_t seed) : random_(seed) {}
+  template <class Value>
+  Value one_of(const std::vector<Value>& values) {
+    return values[random_() % values.size()];
+  }
+  bool chance(std::uint32_t one_in) { return random_() % one_in == 0; }
+
+ private:
+  std::mt19937 random_;
+};
+
+void vary(Draw& draw, model::Plan& plan, bool experts) {
+  auto& degrees = plan.parallelism;
+  degrees.tensor = draw.one_of<std::int64_t>({1, 1, 2, 4});
+  degrees.sequence = degrees.tensor > 1 && (experts || draw.chance(2));
+  degrees.context = draw.one_of<std::int64_t>({1, 1, 1, 2});
+  degrees.context_method = draw.one_of<std::string>({"ring", "all-gather"});
+  degrees.pipeline = draw.one_of<std::int64_t>({1, 2, 4, 4});
+  degrees.expert = experts ? draw.one_of<std::int64_t>({1, 4, 8, 16}) : 1;
+  degrees.expert_tensor = experts && draw.chance(4) ? 2 : 1;
+  degrees.zero_stage = draw.one_of<std::int64_t>({0, 1, 1, 2, 3});
+  degrees.shard_group = degrees.zero_stage > 0 && draw.chance(4) ? 4 : 0;
+  degrees.reshard_after_forward = !draw.chance(3);
+  degrees.synchronisation_interval = degrees.zero_stage == 0 && draw.chance(3) ? 4 : 1;
+  plan.batch.micro_batch_size = draw.one_of<std::int64_t>({1, 1, 2});
+  plan.batch.global_batch_size = draw.one_of<std::int64_t>({256, 512, 768});
+  plan.schedule.kind = draw.one_of<std::string>(
+      {"gpipe", "1f1b", "interleaved", "interleaved-overlap", "zb-h1", "zb-h2", "zb-v", "dualpipe", "dualpipev"});
+  const bool chunks = plan.schedule.kind.starts_with("interleaved");
+  plan.schedule.virtual_stages = chunks ? draw.one_of<std::int64_t>({1, 2}) : 1;
+  plan.schedule.layers_per_stage.clear();
+  plan.recompute.policy = draw.one_of<std::string>({"none", "selective", "full"});
+  plan.recompute.operators = draw.one_of<std::vector<std::string>>({{"rmsnorm", "swiglu"}, {"core_attention"}});
+  plan.recompute.layers = draw.chance(3) ? std::optional<std::int64_t>(1) : std::nullopt;
+  plan.attention.kernel = draw.chance(5) ? "unfused" : "fused";
+  plan.loss.kernel = draw.chance(5) ? "unfused" : "fused";
+  plan.precision.gradient_reduce = draw.chance(3) ? std::optional(model::Precision::bf16) : std::nullopt;
+  plan.overlap.gradient_reduce = !draw.chance(3);
+  plan.overlap.parameter_gather = !draw.chance(3);
+  plan.overlap.communication_sms = experts ? draw.one_of<std::int64_t>({0, 20}) : 0;
+  plan.overlap.sm_policy = draw.one_of<std::string>({"static", "none", "dynamic"});
+  plan.overlap.tensor = draw.chance(3);
+  plan.overlap.gradient_bucket_bytes = draw.one_of<double>({40e6, 400e6});
+  plan.offload.optimizer = draw.chance(6);
+  plan.optimizer.ema = draw.chance(6) ? "host" : "none";
+  plan.optimizer.gradient_clipping = !draw.chance(4);
+  plan.routing.imbalance = experts && draw.chance(10) ? 0.05 : 0;
+  plan.input.prefetch = !draw.chance(5);
+}
+
+std::string describe(const model::Plan& plan) { return model::to_toml(plan); }
+
+struct Covered {
+  int valid = 0, invalid = 0;
+  std::set<std::string> kinds;
+  std::set<std::int64_t> zero_stages;
+};
+
+Covered compare(Inputs inputs, std::uint32_t seed, int plans) {
+  inputs.routing = std::make_shared<RoutingMemo>();
+  PlanEvaluator evaluator(inputs.architecture, inputs.cluster, inputs.profile, inputs.fabric, inputs.routing);
+  const bool experts = inputs.architecture.experts.routed_experts > 0;
+  Draw draw(seed);
+  Covered covered;
+  for (int i = 0; i < plans; ++i) {
+    vary(draw, inputs.plan, experts);
+    const auto estimate = evaluator.evaluate(inputs.plan);
+    const auto whole = simulate(inputs, Fidelity::closed_form, false);
+    EXPECT_EQ(estimate.has_value(), whole.has_value()) << describe(inputs.plan);
+    if (!whole || !estimate) {
+      if (!whole && !estimate) {
+        EXPECT_EQ(to_string(estimate.error()), to_string(whole.error()));
+      }
+      ++covered.invalid;
+      continue;
+    }
+    ++covered.valid;
+    covered.kinds.insert(inputs.plan.schedule.kind);
+    covered.zero_stages.insert(inputs.plan.parallelism.zero_stage);
+    const model::StepTimes& step = whole->result.step;
+    const double step_tolerance = rounding * step.time_s;
+    const auto near = [&](double found, double expected) { return std::abs(found - expected) <= step_tolerance; };
+    const bool same = near(estimate->step_s, step.time_s) && near(estimate->bubble_s, *step.bubble_s) &&
+                      near(estimate->exposed_gradient_reduce_s, *step.exposed_gradient_reduce_s) &&
+                      near(estimate->exposed_parameter_gather_s, *step.exposed_parameter_gather_s) &&
+                      near(estimate->optimizer_s, *step.optimizer_s);
+    EXPECT_TRUE(same) << "step " << estimate->step_s << " of " << step.time_s << ", bubble " << estimate->bubble_s
+                      << " of " << *step.bubble_s << ", reduce " << estimate->exposed_gradient_reduce_s << " of "
+                      << *step.exposed_gradient_reduce_s << ", gather " << estimate->exposed_parameter_gather_s
+                      << " of " << *step.exposed_parameter_gather_s << "\n"
+                      << describe(inputs.plan);
+    EXPECT_NEAR(estimate->peak_bytes, whole->result.memory.peak_bytes, rounding * whole->result.memory.peak_bytes)
+        << describe(inputs.plan);
+    EXPECT_EQ(estimate->fits, whole->result.memory.fits);
+    if (testing::Test::HasFailure()) break;
+  }
+  return covered;
+}
+
+// Few layers, so that the slow way stays quick: the interior stages are as those of the whole model.
+Inputs shallow(const std::string& plan, std::int64_t layers) {
+  Inputs inputs = tests::step_inputs(plan, "h800", {"cluster.gpus=64", "cluster.topology=h800-rail-fat-tree"});
+  inputs.architecture.layers = layers;
+  return inputs;
+}
+
+void expect_all_covered(const Covered& covered) {
+  EXPECT_EQ(covered.kinds.size(), 9U);  // all schedules
+  EXPECT_EQ(covered.zero_stages, (std::set<std::int64_t>{0, 1, 2, 3}));
+  EXPECT_GT(covered.valid, 100);
+}
+
+TEST(PlanEvaluator, EqualsTheClosedFormOfRandomPlansWithExperts) {
+  expect_all_covered(compare(shallow(tests::deepseek_plan, 9), 1, 400));
+}
+
+TEST(PlanEvaluator, EqualsTheClosedFormOfRandomDensePlans) {
+  expect_all_covered(compare(shallow(tests::llama_plan, 8), 2, 400));
+}
+
+TEST(PlanEvaluator, EqualsTheClosedFormOfShippedPlans) {
+  for (const std::string& plan : {tests::deepseek_plan, tests::llama_plan}) {
+    const Inputs inputs = tests::step_inputs(plan, "h800");
+    PlanEvaluator evaluator(inputs.architecture, inputs.cluster, inputs.profile);
+    const auto whole = simulate(inputs, Fidelity::closed_form, false).value();
+    const PlanEstimate first = evaluator.evaluate(inputs.plan).value();
+    EXPECT_NEAR(first.step_s, whole.result.step.time_s, rounding * whole.result.step.time_s);
+    EXPECT_NEAR(first.peak_bytes, whole.result.memory.peak_bytes, rounding * whole.result.memory.peak_bytes);
+    // What is remembered changes nothing.
+    const PlanEstimate again = evaluator.evaluate(inputs.plan).value();
+    EXPECT_EQ(again.step_s, first.step_s);
+    EXPECT_EQ(again.peak_bytes, first.peak_bytes);
+    EXPECT_EQ(evaluator.remembered().graphs, 1U);
+  }
+}
+
+TEST(PlanEvaluator, KnowsTheWiring) {
+  Inputs inputs = tests::wired_inputs(tests::llama_plan, "h800", {"cluster.placement=striped"});
+  PlanEvaluator evaluator(inputs.architecture, inputs.cluster, inputs.profile, inputs.fabric);
+  for (const char* placement : {"striped", "contiguous"}) {
+    inputs.plan.cluster.placement = placement;
+    const auto whole = simulate(inputs, Fidelity::closed_form, false).value();
+    const PlanEstimate estimate = evaluator.evaluate(inputs.plan).value();
+    EXPECT_NEAR(estimate.step_s, whole.result.step.time_s, rounding * whole.result.step.time_s) << placement;
+  }
+}
+
+TEST(PlanEvaluator, RefusesWhatTheLayoutRefuses) {
+  Inputs inputs = tests::step_inputs(tests::llama_plan, "h800");
+  PlanEvaluator evaluator(inputs.architecture, inputs.cluster, inputs.profile);
+  inputs.plan.parallelism.pipeline = 7;  // 64 GPUs
+  const auto refused = evaluator.evaluate(inputs.plan);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().kind, model::ErrorKind::infeasible);
+  EXPECT_EQ(refused.error().key, "cluster.gpus");
+}
+
+}  // namespace
+}  // namespace plumbline::sim
