@@ -26,11 +26,11 @@ std::string key_of(const Inputs& inputs) {
   const topologies::FabricShape& shape = *inputs.fabric;
   const auto& degrees = inputs.plan.parallelism;
   const model::RoutingSpread spread = spread_of(inputs);
-  return fmt::format("{} {} {} {} {} | {} {} {} {} {} {} {} {} {} {} {}", degrees.pipeline, degrees.expert,
-                     degrees.expert_tensor, spread.nodes_per_token, inputs.plan.cluster.placement.value_or("contiguous"),
-                     inputs.plan.cluster.gpus, to_string(shape.interconnect), shape.gpus_per_node, shape.gpu_bandwidth,
-                     shape.nics, shape.nic_bandwidth, shape.layers, shape.planes, shape.rails, shape.switch_ports,
-                     shape.oversubscription);
+  return fmt::format(
+      "{} {} {} {} {} | {} {} {} {} {} {} {} {} {} {} {}", degrees.pipeline, degrees.expert, degrees.expert_tensor,
+      spread.nodes_per_token, inputs.plan.cluster.placement.value_or("contiguous"), inputs.plan.cluster.gpus,
+      to_string(shape.interconnect), shape.gpus_per_node, shape.gpu_bandwidth, shape.nics, shape.nic_bandwidth,
+      shape.layers, shape.planes, shape.rails, shape.switch_ports, shape.oversubscription);
 }
 
 // Notes when the last flow of each group has ended.

@@ -58,14 +58,13 @@ Case random_case() {
   for (const ScheduleKind* kind : schedule_kinds()) kinds.emplace_back(kind->name());
   while (true) {
     const std::string config = model_of({"llama-3-8b", "deepseek-v2", "deepseek-v3"});
-    const auto found =
-        build(config, {drawn("schedule.kind", kinds), drawn("parallelism.pipeline", {"1", "2", "4", "8"}),
-                       drawn("parallelism.expert", {"1", "4", "8"}), drawn("parallelism.zero_stage", {"0", "1"}),
-                       drawn("schedule.virtual_stages", {"1", "2"}), drawn("batch.micro_batch_size", {"1", "2"}),
-                       drawn("batch.global_batch_size", {"64", "128", "256"}), drawn("precision.gemm", {"bf16", "fp8"}),
-                       drawn("recompute.policy", {"none", "full", "selective"}),
-                       drawn("offload.activations", {"0", "0.3", "1"}),
-                       "recompute.operators=[\"rmsnorm\", \"swiglu\"]"});
+    const auto found = build(
+        config, {drawn("schedule.kind", kinds), drawn("parallelism.pipeline", {"1", "2", "4", "8"}),
+                 drawn("parallelism.expert", {"1", "4", "8"}), drawn("parallelism.zero_stage", {"0", "1"}),
+                 drawn("schedule.virtual_stages", {"1", "2"}), drawn("batch.micro_batch_size", {"1", "2"}),
+                 drawn("batch.global_batch_size", {"64", "128", "256"}), drawn("precision.gemm", {"bf16", "fp8"}),
+                 drawn("recompute.policy", {"none", "full", "selective"}),
+                 drawn("offload.activations", {"0", "0.3", "1"}), "recompute.operators=[\"rmsnorm\", \"swiglu\"]"});
     if (found) return *found;
   }
 }

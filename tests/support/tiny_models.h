@@ -13,7 +13,7 @@ struct TinyModel {
   std::string name;
   model::Architecture architecture;
   std::vector<model::BlockKind> blocks;  // from the embedding to the head, in the order of a forward pass
-  bool fused_attention = true;  // and loss
+  bool fused_attention = true;           // and loss
   friend void PrintTo(const TinyModel& model, std::ostream* out) { *out << model.name; }  // for GoogleTest
 };
 
