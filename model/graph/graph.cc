@@ -64,7 +64,10 @@ std::string check(const Graph& graph) {
         return fmt::format("{} ({}): reads {} before it is written", op.name, to_string(op.phase),
                            graph.tensor(id).name);
     }
-    if (op.kind == OperatorKind::copy_to_device) continue;
+    if (op.kind == OperatorKind::copy_to_device) {  // may bring back what was written before
+      written.insert(op.writes.begin(), op.writes.end());
+      continue;
+    }
     for (TensorId id : op.writes) {
       const Tensor& tensor = graph.tensor(id);
       if (tensor.role == Role::input || tensor.role == Role::constant)

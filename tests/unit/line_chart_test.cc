@@ -63,7 +63,7 @@ TEST(LineChart, MarksAndBandsStandWhereTheyShould) {
   chart.marks = {{5, 10, "best"}};
   chart.bands = {{2, 8, "first"}};
   const std::string svg = line_chart_svg(chart);
-  EXPECT_TRUE(has(svg, R"(<circle class="ring" cx="464.0" cy="66.0" r="7"/>)")) << svg;
+  EXPECT_TRUE(has(svg, R"(<circle class="ring outline" cx="464.0" cy="66.0" r="7"/>)")) << svg;
   EXPECT_TRUE(has(svg, R"(<rect class="band s0" x="236.0" y="66" width="456.0" height="220"/>)")) << svg;
 }
 
