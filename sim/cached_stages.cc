@@ -84,7 +84,7 @@ ShardedStages::ShardedStages(TimedStages& timed, const model::Plan& plan, const 
 const ShardedStages::Stage& ShardedStages::stage(std::int32_t kind) {
   const auto [entry, fresh] = stages_.try_emplace(kind);
   if (!fresh) return entry->second;
-  StageLibrary& library = timed_.library();
+  StageLibrary& library = timed_.stage_library();
   model::StageOptimizer optimizer = model::make_stage_optimizer(plan_, layout_, library.blocks(), library.stage(kind));
   entry->second.timing = optimizer_timing(optimizer.graph, optimizer.units, timed_.costs());
   entry->second.units = std::move(optimizer.units);
@@ -99,11 +99,11 @@ const ShardedStages::State& ShardedStages::state(const std::vector<std::int32_t>
   const bool gathers = plan_.parallelism.zero_stage < 3 && !plan_.overlap.parameter_gather;
   for (const std::int32_t kind : kinds) {
     const Stage& held = stage(kind);
-    parameters.push_back({&timed_.library().stage(kind), &held.units});
+    parameters.push_back({&timed_.stage_library().stage(kind), &held.units});
     state.work.add(held.timing, gathers);
     state.average += held.timing.average;
   }
-  const model::TrainingState whole = model::training_state(plan_, layout_, timed_.library().blocks(), parameters);
+  const model::TrainingState whole = model::training_state(plan_, layout_, timed_.stage_library().blocks(), parameters);
   const model::Bytes gradients = whole.experts.gradients + whole.others.gradients;
   state.gradients = gradients;
   state.bytes = (whole.experts.parameters + whole.others.parameters).value() + gradients.value() +
@@ -121,12 +121,12 @@ const SlotSync& ShardedStages::sync(std::int32_t slot, const TemplateRun& run) {
 }
 
 void ShardedStages::add_reduces(std::int32_t slot, const TemplateRun& run, SlotSync& sync) {
-  const model::SlotTemplate& whole = timed_.library().slot_template(slot);
+  const model::SlotTemplate& whole = timed_.stage_library().slot_template(slot);
   if (!writes_gradients(whole.type)) return;
   const Stage& written = stage(whole.b_stage_kind);
   std::vector<model::SegmentSpan> spans(written.units.size());
   if (plan_.overlap.gradient_reduce)
-    spans = model::segment_spans(timed_.library().blocks(), whole, false, written.units, true);
+    spans = model::segment_spans(timed_.stage_library().blocks(), whole, false, written.units, true);
   for (std::size_t u = 0; u < written.units.size(); ++u)
     sync.reduces.push_back({spans[u].last, written.timing.units[u].reduce, written.timing.units[u].copy});
   std::ranges::stable_sort(sync.reduces, {},
@@ -141,7 +141,7 @@ void ShardedStages::add_reduces(std::int32_t slot, const TemplateRun& run, SlotS
 
 void ShardedStages::add_uses(const model::SlotTemplate& slot, bool forward, SlotSync& sync) {
   const Stage& read = stage(forward ? slot.f_stage_kind : slot.b_stage_kind);
-  const auto spans = model::segment_spans(timed_.library().blocks(), slot, forward, read.units, false);
+  const auto spans = model::segment_spans(timed_.stage_library().blocks(), slot, forward, read.units, false);
   for (std::size_t u = 0; u < read.units.size(); ++u)
     if (spans[u].first >= 0)
       sync.uses.push_back(
@@ -149,7 +149,7 @@ void ShardedStages::add_uses(const model::SlotTemplate& slot, bool forward, Slot
 }
 
 void ShardedStages::add_gathers(std::int32_t slot, SlotSync& sync) {
-  const model::SlotTemplate& whole = timed_.library().slot_template(slot);
+  const model::SlotTemplate& whole = timed_.stage_library().slot_template(slot);
   if (plan_.parallelism.zero_stage == 3) {
     if (whole.f_stage_kind >= 0) add_uses(whole, true, sync);
     if (whole.b_stage_kind >= 0 && whole.type != model::OpType::W) add_uses(whole, false, sync);
@@ -158,7 +158,7 @@ void ShardedStages::add_gathers(std::int32_t slot, SlotSync& sync) {
   }
   if (whole.f_stage_kind < 0 || plan_.parallelism.zero_stage == 0 || !plan_.overlap.parameter_gather) return;
   const Stage& read = stage(whole.f_stage_kind);
-  const auto spans = model::segment_spans(timed_.library().blocks(), whole, true, read.units, false);
+  const auto spans = model::segment_spans(timed_.stage_library().blocks(), whole, true, read.units, false);
   for (std::size_t u = 0; u < read.units.size(); ++u)
     sync.gathers.push_back({spans[u].first, read.timing.units[u].gather, 0});
   std::ranges::stable_sort(sync.gathers, {}, &SlotSync::Part::segment);

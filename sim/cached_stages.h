@@ -73,7 +73,7 @@ class TimedStages {
   // `index` of the slot among the plan's templates: it seeds the draw of uneven rows.
   const TemplateRun& run(std::int32_t slot, std::size_t index);
   bool even() const { return even_; }
-  StageLibrary& library() { return library_; }
+  StageLibrary& stage_library() { return library_; }
   const CostModels& costs() const { return costs_; }
 
  private:

@@ -82,7 +82,7 @@ void time_slots(Work& work) {
                               static_cast<std::uint64_t>(b + 1);
     auto known = std::ranges::find(tags, tag, &std::pair<std::uint64_t, std::size_t>::first);
     if (known == tags.end()) {
-      const std::int32_t slot = work.timed->library().slot(one.type, f, b);
+      const std::int32_t slot = work.timed->stage_library().slot(one.type, f, b);
       const TemplateRun& run = work.timed->run(slot, even ? 0 : seen.size());
       tags.emplace_back(tag, seen.size());
       seen.push_back({slot, &run, &work.sharded->sync(slot, run)});
@@ -99,7 +99,7 @@ void time_slots(Work& work) {
 void fill_costs(Work& work) {
   const bool pairs = std::ranges::any_of(work.table->classes, [](const auto& one) { return one.type == OpType::FB; });
   const bool pipeline = work.layout.stages > 1;
-  work.step.hop = pipeline ? work.costs->exchanges.hop(work.timed->library().hop(), pairs ? 2 : 1) : 0;
+  work.step.hop = pipeline ? work.costs->exchanges.hop(work.timed->stage_library().hop(), pairs ? 2 : 1) : 0;
   work.step.waits = {};
   if (work.plan->parallelism.zero_stage >= 2 && pipeline)
     work.step.waits = mean_waits(work.step, work.table->ranks.size() / 2);
@@ -157,7 +157,7 @@ double busy_first_rank(const Work& work) {
 
 // The most that a rank's activations, temporary tensors and messages come to.
 model::Bytes fullest(const Work& work, const model::ScheduleTable::Rank& rank) {
-  const StageLibrary& library = work.timed->library();
+  const StageLibrary& library = work.timed->stage_library();
   model::Bytes most;
   for (const auto& moment : rank.moments) {
     model::Bytes sum = library.hop() * static_cast<double>(moment.messages);
