@@ -42,19 +42,13 @@ class Walker {
   }
 
   GradientsReady ready(double end) const {
-    GradientsReady ready{end, reduced_, {}, {}};
     std::map<std::pair<std::int32_t, std::int32_t>, std::size_t> last;
     for (std::size_t i = 0; i < all_.size(); ++i)
       if (all_[i].kind == Kind::reduce) last[{all_[i].stage, all_[i].unit}] = i;
     std::vector<std::pair<double, double>> copies;
     for (const auto& [key, i] : last)
       if (unit(i).copy > 0) copies.emplace_back(reduces_ ? ends_[i] : end, unit(i).copy);
-    std::ranges::sort(copies);
-    for (const auto& [at, seconds] : copies) {
-      ready.on_host.push_back(at);
-      ready.host_copies.push_back(seconds);
-    }
-    return ready;
+    return gradients_ready(end, reduced_, std::move(copies));
   }
 
  private:

@@ -44,15 +44,7 @@ class RankWalk {
     return now_;
   }
 
-  GradientsReady ready() {
-    std::ranges::sort(copies_);
-    GradientsReady ready{now_, reduced_, {}, {}};
-    for (const auto& [at, seconds] : copies_) {
-      ready.on_host.push_back(at);
-      ready.host_copies.push_back(seconds);
-    }
-    return ready;
-  }
+  GradientsReady ready() const { return gradients_ready(now_, reduced_, copies_); }
 
  private:
   const Op& op(std::int32_t slot) const { return step_.table->ops[rank_.ops[static_cast<std::size_t>(slot)]]; }

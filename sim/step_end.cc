@@ -15,6 +15,16 @@ double copied(const GradientsReady& rank) {
 
 }  // namespace
 
+GradientsReady gradients_ready(double end, double reduced, std::vector<std::pair<double, double>> copies) {
+  std::ranges::sort(copies);
+  GradientsReady ready{end, reduced, {}, {}};
+  for (const auto& [at, seconds] : copies) {
+    ready.on_host.push_back(at);
+    ready.host_copies.push_back(seconds);
+  }
+  return ready;
+}
+
 std::vector<std::vector<std::int32_t>> stages_of(const model::Schedule& schedule) {
   std::vector<std::vector<std::int32_t>> stages(schedule.ranks.size());
   for (std::int32_t stage = 0; stage < schedule.stages; ++stage)

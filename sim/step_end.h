@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model/program.h"
@@ -32,6 +33,9 @@ struct GradientsReady {
   std::vector<double> on_host;      // per copied unit the end of its reduction, in order of time
   std::vector<double> host_copies;  // what each takes
 };
+
+// Of a rank whose copies are pairs of the reduction's end and the copy's seconds, in any order.
+GradientsReady gradients_ready(double end, double reduced, std::vector<std::pair<double, double>> copies);
 
 // The stages that each pipeline rank holds.
 std::vector<std::vector<std::int32_t>> stages_of(const model::Schedule& schedule);

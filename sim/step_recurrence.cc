@@ -78,15 +78,7 @@ class Rank {
     return late;
   }
 
-  GradientsReady ready() {
-    std::ranges::sort(copies_);
-    GradientsReady ready{now_, reduced_, {}, {}};
-    for (const auto& [at, seconds] : copies_) {
-      ready.on_host.push_back(at);
-      ready.host_copies.push_back(seconds);
-    }
-    return ready;
-  }
+  GradientsReady ready() const { return gradients_ready(now_, reduced_, copies_); }
 
  private:
   void reduce(const Op& op, const SlotSync::Part& part, double at) {
