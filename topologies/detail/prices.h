@@ -1,0 +1,13 @@
+// The [price] and [power] of a topology file.
+#pragma once
+
+#include "model/parameter_file.h"
+#include "model/prices.h"
+#include "topologies/detail/parameter_taker.h"
+
+namespace plumbline::topologies {
+
+// Every entry may be left out. Errors are the taker's.
+model::Prices take_prices(const model::ParameterFile& file, ParameterTaker& taker);
+
+}  // namespace plumbline::topologies
