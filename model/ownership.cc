@@ -20,6 +20,12 @@ double at(const Parameter& parameter, End end, bool dear_is_low = false) {
   return (low ? parameter.low : parameter.high).value_or(parameter.value);
 }
 
+// In front of what is missing.
+std::string stated_by(const ClusterShape& cluster) {
+  if (cluster.prices.changed.empty()) return fmt::format("{} does not state", cluster.name);
+  return fmt::format("{} does not state for the plan's {}:", cluster.name, cluster.prices.changed);
+}
+
 // Collects what is needed; what is not there is remembered by name.
 class Needs {
  public:
@@ -37,7 +43,7 @@ class Needs {
   }
   bool complete() const { return missing_.empty(); }
   std::string missing(const ClusterShape& cluster) const {
-    return complete() ? "" : fmt::format("{} does not state {}", cluster.name, missing_);
+    return complete() ? "" : fmt::format("{} {}", stated_by(cluster), missing_);
   }
   Evidence weakest() const { return weakest_; }
 
@@ -118,7 +124,7 @@ Known<HourlyPrice> rent_price(const Plan& plan, const ClusterShape& cluster) {
     return {HourlyPrice{price, price, price, Evidence::assumed, "the plan's run.price_usd_per_gpu_hour", {}, {}}, ""};
   }
   const Prices::Entry& rent = cluster.prices.rent;
-  if (!rent) return {std::nullopt, fmt::format("{} does not state price.rent", cluster.name)};
+  if (!rent) return {std::nullopt, fmt::format("{} price.rent", stated_by(cluster))};
   return {HourlyPrice{rent->value, at(*rent, End::cheap), at(*rent, End::dear), rent->kind, rent->source, {}, {}}, ""};
 }
 

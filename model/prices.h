@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "model/provenance.h"
@@ -25,6 +26,9 @@ struct Prices {
   Entry host_power;     // W of a node beside its GPUs and NICs
   Entry nic_power;      // W each
   Entry switch_power;   // W each, with its transceivers
+
+  // What the plan changed, so that prices of the file do not hold and are left out: "cluster.device"; empty: nothing.
+  std::string changed;
 
   std::vector<Parameter> stated() const;  // those that are there
 };

@@ -34,4 +34,22 @@ model::Prices take_prices(const model::ParameterFile& file, ParameterTaker& take
   return prices;
 }
 
+void vary(const Variation& variation, const std::string& device, double nic_gbps, model::Prices& prices) {
+  const auto changed = [&prices](const char* key) {
+    prices.changed += (prices.changed.empty() ? "" : ", ") + std::string(key);
+    prices.rent.reset();
+  };
+  if (variation.device && *variation.device != device) {
+    changed("cluster.device");
+    prices.server.reset();
+    prices.host_power.reset();
+  }
+  if (variation.nic_gbps && *variation.nic_gbps != nic_gbps) {
+    changed("cluster.nic_gbps");
+    for (auto* entry : {&prices.nic, &prices.fabric_switch, &prices.link, &prices.nic_power, &prices.switch_power})
+      entry->reset();
+  }
+  if (variation.nics_per_node) changed("cluster.nics_per_node");
+}
+
 }  // namespace plumbline::topologies

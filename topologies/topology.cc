@@ -159,6 +159,7 @@ model::Result<Topology> load_topology(const std::string& topology_path, const st
   shape.prices = take_prices(*file, taker);
   shape.parameters.resize(constants);  // prices are not what times rest on
   if (auto error = taker.finish()) return tl::unexpected(*error);
+  vary(variation, file->text_or_empty("device"), topology.fabric.nic_bandwidth * 8 / 1e9, shape.prices);
   auto device = device_of(*file, device_folder, variation, shape.parameters);
   if (!device) return tl::unexpected(device.error());
   shape.device = device->device;

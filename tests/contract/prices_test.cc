@@ -44,7 +44,9 @@ TEST_P(EveryPrice, HourlyPricesAreOrdered) {
     EXPECT_GT(price.value->low, 0);
     EXPECT_LE(price.value->low, price.value->value);
     EXPECT_GE(price.value->high, price.value->value);
-    if (price.value->capital) EXPECT_DOUBLE_EQ(*price.value->capital + *price.value->electricity, price.value->value);
+    if (price.value->capital) {
+      EXPECT_DOUBLE_EQ(*price.value->capital + *price.value->electricity, price.value->value);
+    }
   }
 }
 
@@ -85,8 +87,8 @@ TEST_P(EveryPrice, MoreGpusNeverMakeACheaperFabric) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shipped, EveryPrice, testing::ValuesIn(model::names_in_folder(shipped("topologies"), ".toml")),
-                         [](const auto& info) {
-                           std::string name = info.param;
+                         [](const auto& file) {
+                           std::string name = file.param;
                            for (char& c : name)
                              if (c == '-') c = '_';
                            return name;
