@@ -57,26 +57,43 @@ void Synchroniser::ended(std::int32_t rank, std::int32_t slot, std::int32_t segm
     const model::Synchronisation& s = all(rank)[i];
     if (!happens(s)) continue;
     const auto& unit = timings_[static_cast<std::size_t>(s.stage)].units[static_cast<std::size_t>(s.unit)];
+    ++ranks_[static_cast<std::size_t>(rank)].unfinished;
     collectives_.post(rank, s.kind, s.stage, s.unit, s.kind == Kind::reduce ? unit.reduce : unit.gather);
   }
 }
 
 // What one unit gathers (or reduces) again and again ends in the order of its uses.
+bool Synchroniser::awaited(const Rank& r, std::int32_t rank, std::uint32_t i) const {
+  const model::Synchronisation& s = all(rank)[i];
+  if (!happens(s)) return false;
+  const auto done = r.done.find({s.kind, s.stage, s.unit});
+  return done == r.done.end() || done->second <= r.earlier[i];
+}
+
 bool Synchroniser::open(std::int32_t rank, std::int32_t slot, std::int32_t segment) const {
   const Rank& r = ranks_[static_cast<std::size_t>(rank)];
   const auto found = r.gates.find(slot);
   if (found == r.gates.end()) return true;
-  return std::ranges::all_of(found->second, [&](std::uint32_t i) {
-    const model::Synchronisation& s = all(rank)[i];
-    if (!happens(s) || (s.before.segment >= 0 && s.before.segment != segment)) return true;
-    const auto done = r.done.find({s.kind, s.stage, s.unit});
-    return done != r.done.end() && done->second > r.earlier[i];
+  return std::ranges::none_of(found->second, [&](std::uint32_t i) {
+    const std::int32_t gated = all(rank)[i].before.segment;
+    return (gated < 0 || gated == segment) && awaited(r, rank, i);
   });
+}
+
+bool Synchroniser::quiet(std::int32_t rank, std::int32_t slot) const {
+  const Rank& r = ranks_[static_cast<std::size_t>(rank)];
+  if (r.unfinished > 0) return false;
+  for (auto at = r.starts.lower_bound({slot, 0}); at != r.starts.end() && at->first.first == slot; ++at)
+    if (std::ranges::any_of(at->second, [&](std::uint32_t i) { return happens(all(rank)[i]); })) return false;
+  const auto gates = r.gates.find(slot);
+  return gates == r.gates.end() ||
+         std::ranges::none_of(gates->second, [&](std::uint32_t i) { return awaited(r, rank, i); });
 }
 
 void Synchroniser::note(const Collectives::Run& run) {
   for (const std::int32_t rank : run.ranks) {
     Rank& r = ranks_[static_cast<std::size_t>(rank)];
+    --r.unfinished;
     ++r.done[{run.kind, run.stage, run.unit}];
     if (run.kind == Kind::reduce) r.reduced[{run.stage, run.unit}] = to_seconds(run.end);
   }

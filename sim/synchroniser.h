@@ -25,6 +25,9 @@ class Synchroniser {
   void ended(std::int32_t rank, std::int32_t slot, std::int32_t segment);
   // Nothing keeps the segment of the slot from starting.
   bool open(std::int32_t rank, std::int32_t slot, std::int32_t segment) const;
+  // Asked before the slot: no collective of the rank runs beside it, and none keeps it waiting. A collective needs its
+  // rank's own posting, so what has not been posted by now and is not posted within the slot cannot run in it.
+  bool quiet(std::int32_t rank, std::int32_t slot) const;
 
   // Of a rank whose last slot ended at `end`, once the loop has run dry.
   GradientsReady ready(std::int32_t rank, double end) const;
@@ -38,12 +41,14 @@ class Synchroniser {
     std::map<std::int32_t, std::vector<std::uint32_t>> gates;  // of a slot
     std::vector<std::int32_t> earlier;                         // per synchronisation: others of its unit before it
     std::map<Key, std::int32_t> done;                          // how many have ended
+    std::int32_t unfinished = 0;                               // posted, not ended
     std::map<std::pair<std::int32_t, std::int32_t>, double> reduced;  // (stage, unit): end of the last reduction
   };
 
   const std::vector<model::Synchronisation>& all(std::int32_t rank) const;
   void index(std::int32_t rank);
   bool happens(const model::Synchronisation& s) const { return reduces_ || s.kind == Kind::gather; }
+  bool awaited(const Rank& r, std::int32_t rank, std::uint32_t synchronisation) const;
   void note(const Collectives::Run& run);
   double copy_seconds(std::int32_t stage, std::int32_t unit) const;
 
