@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "model/memory_reserve.h"
 #include "model/schedule/schedule_table.h"
 #include "sim/cached_stages.h"
+#include "sim/event_step.h"
 #include "sim/plan_key.h"
 #include "sim/simulate.h"
 #include "sim/step_recurrence.h"
@@ -198,27 +200,65 @@ class PlanEvaluator::Parts {
   }
 
   model::Result<PlanEstimate> evaluate(const model::Plan& plan) {
-    forget();
-    model::Result<model::Layout> layout = model::make_layout(plan, inputs_.architecture);
-    if (!layout) return tl::unexpected(layout.error());
-    if (plan.offload.activations > 0) return simulate_whole(plan);
-    Work& work = work_;
-    work.plan = &plan;
-    work.layout = std::move(*layout);
-    work.kind = *model::find_schedule(plan.schedule.kind);
-    if (auto found = find_table(work); !found) return tl::unexpected(found.error());
-    if (auto found = find_costs(work); !found) return tl::unexpected(found.error());
-    find_stages(work);
-    prepare_step(work);
-    time_slots(work);
-    find_states(work);
-    fill_costs(work);
-    return estimate(work);
+    if (plan.offload.activations > 0) return simulate_whole(plan, Fidelity::closed_form);
+    if (auto prepared = prepare(plan); !prepared) return tl::unexpected(prepared.error());
+    fill_costs(work_);
+    StepEnds ends = run_step(work_, true);
+    if (!work_.alone) ends.slots = busy_first_rank(work_);
+    if (plan.parallelism.synchronisation_interval > 1) {
+      StepEnds local = run_step(work_, false);
+      if (!work_.alone) local.slots = ends.slots;
+      ends = mean_of(ends, local, 1 / static_cast<double>(plan.parallelism.synchronisation_interval));
+    }
+    return estimate(work_, ends);
+  }
+
+  model::Result<PlanEstimate> evaluate_by_events(const model::Plan& plan) {
+    if (plan.offload.activations > 0) return simulate_whole(plan, Fidelity::step);
+    if (auto prepared = prepare(plan); !prepared) return tl::unexpected(prepared.error());
+    const model::Result<StepEnds> reducing = run_events(true);
+    if (!reducing) return tl::unexpected(reducing.error());
+    StepEnds ends = *reducing;
+    if (plan.parallelism.synchronisation_interval > 1) {
+      const model::Result<StepEnds> local = run_events(false);
+      if (!local) return tl::unexpected(local.error());
+      ends = mean_of(ends, *local, 1 / static_cast<double>(plan.parallelism.synchronisation_interval));
+    }
+    return estimate(work_, ends);
   }
 
   Remembered remembered() const { return {tables_.size(), costs_.size(), libraries_.size(), sharded_.size()}; }
 
  private:
+  // Finds the parts of the plan.
+  model::Result<void> prepare(const model::Plan& plan) {
+    forget();
+    model::Result<model::Layout> layout = model::make_layout(plan, inputs_.architecture);
+    if (!layout) return tl::unexpected(layout.error());
+    work_.plan = &plan;
+    work_.layout = std::move(*layout);
+    work_.kind = *model::find_schedule(plan.schedule.kind);
+    if (auto found = find_table(work_); !found) return tl::unexpected(found.error());
+    if (auto found = find_costs(work_); !found) return tl::unexpected(found.error());
+    find_stages(work_);
+    prepare_step(work_);
+    time_slots(work_);
+    find_states(work_);
+    return {};
+  }
+
+  model::Result<StepEnds> run_events(bool reduces) {
+    std::unique_ptr<Timetable>& timetable = timetables_[work_.table];
+    if (!timetable) timetable = std::make_unique<Timetable>(make_timetable(*work_.kind, work_.layout.schedule));
+    const EventStep step{*work_.plan,  *work_.table,   *timetable,        *work_.costs,
+                         *work_.timed, *work_.sharded, work_.stage_kinds, work_.slots};
+    const model::Result<Execution> run = run_by_events(step, reduces);
+    if (!run) return tl::unexpected(run.error());
+    const RankTimes& first = run->ranks[0];
+    return StepEnds{run->pipeline_end, run->step_end, run->exposed_reduce, first.gather_wait,
+                    std::accumulate(first.slot_seconds.begin(), first.slot_seconds.end(), 0.0)};
+  }
+
   // Largest numbers of parts; their sizes are those of large models on large pipelines.
   static constexpr std::size_t most_libraries = 256, most_table_ops = 50'000'000;
 
@@ -230,15 +270,16 @@ class PlanEvaluator::Parts {
       libraries_.clear();
     }
     if (table_ops_ > most_table_ops) {
+      timetables_.clear();
       tables_.clear();
       table_ops_ = 0;
     }
   }
 
   // Copies of activations to the host and back give slots a memory of their own, which no part here knows.
-  model::Result<PlanEstimate> simulate_whole(const model::Plan& plan) {
+  model::Result<PlanEstimate> simulate_whole(const model::Plan& plan, Fidelity fidelity) {
     inputs_.plan = plan;
-    const model::Result<Simulation> whole = simulate(inputs_, Fidelity::closed_form, false);
+    const model::Result<Simulation> whole = simulate(inputs_, fidelity, false);
     if (!whole) return tl::unexpected(whole.error());
     const model::StepTimes& step = whole->result.step;
     return PlanEstimate{step.time_s,
@@ -328,15 +369,8 @@ class PlanEvaluator::Parts {
   }
 
   // As sim/prediction.cc.
-  model::Result<PlanEstimate> estimate(Work& work) {
+  PlanEstimate estimate(const Work& work, const StepEnds& ends) const {
     const model::Plan& plan = *work.plan;
-    StepEnds ends = run_step(work, true);
-    if (!work.alone) ends.slots = busy_first_rank(work);
-    if (plan.parallelism.synchronisation_interval > 1) {
-      StepEnds local = run_step(work, false);
-      if (!work.alone) local.slots = ends.slots;
-      ends = mean_of(ends, local, 1 / static_cast<double>(plan.parallelism.synchronisation_interval));
-    }
     const auto step_tokens = static_cast<double>(plan.batch.global_batch_size * plan.batch.sequence_length);
     const auto replica = static_cast<double>(plan.parallelism.tensor * plan.parallelism.pipeline);
     const double loading =
@@ -364,6 +398,7 @@ class PlanEvaluator::Parts {
   std::vector<std::int32_t> kinds_;
   std::size_t table_ops_ = 0;
   Known<model::ScheduleTable> tables_;
+  std::unordered_map<const model::ScheduleTable*, std::unique_ptr<Timetable>> timetables_;  // for events only
   Known<CostModels> costs_;
   Known<Stages> stages_;
   Known<StageLibrary> libraries_;
@@ -381,6 +416,9 @@ PlanEvaluator::PlanEvaluator(PlanEvaluator&&) noexcept = default;
 PlanEvaluator& PlanEvaluator::operator=(PlanEvaluator&&) noexcept = default;
 
 model::Result<PlanEstimate> PlanEvaluator::evaluate(const model::Plan& plan) { return parts_->evaluate(plan); }
+model::Result<PlanEstimate> PlanEvaluator::evaluate_by_events(const model::Plan& plan) {
+  return parts_->evaluate_by_events(plan);
+}
 PlanEvaluator::Remembered PlanEvaluator::remembered() const { return parts_->remembered(); }
 
 }  // namespace plumbline::sim
