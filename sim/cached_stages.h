@@ -109,14 +109,14 @@ class TimedStages {
   const CostModels& costs() const { return costs_; }
 
  private:
-  StageLibrary& library_;
-  const CostModels& costs_;
   struct Timed {
     TemplateRun run;
     std::vector<double> waits;  // [segment] where ranks are uneven
   };
   const Timed& timed(std::int32_t slot, std::size_t index);
 
+  StageLibrary& library_;
+  const CostModels& costs_;
   SegmentTimer timer_;
   Imbalance imbalance_;
   std::int64_t ranks_;

@@ -88,7 +88,7 @@ Covered compare(Inputs inputs, std::uint32_t seed, int plans, Fidelity fidelity 
     vary(draw, inputs.plan, experts);
     const bool by_events = fidelity == Fidelity::step;
     const auto estimate = by_events ? evaluator.evaluate_by_events(inputs.plan) : evaluator.evaluate(inputs.plan);
-    const auto whole = simulate(inputs, fidelity, false);
+    const auto whole = simulate(inputs, fidelity, by_events);  // where a timeline is recorded, segment by segment
     EXPECT_EQ(estimate.has_value(), whole.has_value()) << describe(inputs.plan);
     if (!whole || !estimate) {
       if (!whole && !estimate) {
