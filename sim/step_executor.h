@@ -46,7 +46,7 @@ struct Execution {
   double step_end = 0;        // optimizer included
   std::vector<RankTimes> ranks;
   std::vector<double> template_seconds;  // [template] mean duration of its slots
-  std::uint64_t events = 0;
+  std::uint64_t events = 0;  // that were run; a slot that nothing disturbs is one of them, unless it is recorded
   model::Timeline timeline;  // empty unless recorded
 };
 
