@@ -81,6 +81,10 @@ Execution Prediction::mean_of(Execution reducing, const Execution& local) const 
   blend(reducing.pipeline_end, local.pipeline_end);
   blend(reducing.step_end, local.step_end);
   blend(reducing.exposed_reduce, local.exposed_reduce);
+  blend(reducing.tail.gather, local.tail.gather);
+  blend(reducing.tail.host, local.tail.host);
+  blend(reducing.tail.agree, local.tail.agree);
+  blend(reducing.tail.reduce, local.tail.reduce);
   for (std::size_t rank = 0; rank < reducing.ranks.size(); ++rank) {
     RankTimes& times = reducing.ranks[rank];
     const RankTimes& others = local.ranks[rank];
@@ -175,8 +179,9 @@ Execution Prediction::closed_form(const TemplateCosts& costs, const model::Sched
   }
   for (const GradientsReady& rank : ready)
     execution.exposed_reduce = std::max(execution.exposed_reduce, rank.reduced - execution.pipeline_end);
-  const auto nobody = [](std::int32_t, const std::string&, double, double) {};
-  execution.step_end = step_end(schedule, timings_, ready, program_.gather_after_update, nobody);
+  const std::vector<RankWork> works = rank_works(schedule, timings_, program_.gather_after_update);
+  execution.step_end = step_end(works, ready, {});
+  execution.tail = step_tail(works, ready);
   return execution;
 }
 
@@ -264,16 +269,6 @@ model::StepTimes Prediction::step_times() const {
   if (input > 0) step.breakdown.push_back({"exposed input", input});
   if (average > 0) step.breakdown.push_back({"exposed copy to the host", average});
   return step;
-}
-
-double Prediction::lower_bound() const {
-  double bound = 0;
-  for (const auto& slots : program_.slot_templates) {
-    double work = 0;
-    for (std::uint16_t slot : slots) work += attributions_[slot].flop_seconds;
-    bound = std::max(bound, work);
-  }
-  return bound;
 }
 
 std::vector<model::ProvenanceEntry> Prediction::provenance() const {
