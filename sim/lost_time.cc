@@ -87,25 +87,36 @@ void add_end(const StepAccount& account, List& list) {
   list.add("point-to-point", account.idle.point_to_point, "eager messages or a faster network");
   list.add("uneven stages", account.idle.uneven_stages, "an even split of layers");
   list.add("bubble", account.idle.fill_and_drain, "more micro-batches or a schedule with a smaller bubble");
-  list.add("optimizer below best rate", account.optimizer - account.optimizer_at_best, "fused kernels");
   list.add("late gradient reduction", account.tail.reduce, "overlap.gradient_reduce or a faster network");
   list.add("agreement on the norm", account.tail.agree, "no clipping of the whole gradient");
   list.add("optimizer on the host", account.tail.host, "optimizer states on the GPU");
   list.add("late parameter gather", account.tail.gather, "overlap.parameter_gather");
 }
 
-// Of a link what rests of the step is time in which it does not send.
-void add_link(const StepAccount& account, List& list) {
-  const double taken = account.load.taken[static_cast<std::size_t>(account.resource)];
-  double left = account.step() - account.input - account.average - account.bound;
+bool works_in_slots(Resource resource) {
+  switch (resource) {
+    case Resource::synchronisation_nic:
+    case Resource::synchronisation_nvlink:
+    case Resource::message_nic:
+    case Resource::message_nvlink:
+    case Resource::optimizer_host:
+      return false;
+    default:
+      return true;
+  }
+}
+
+// What a link's transfers do not take of `left` seconds is time in which it does not send.
+void add_link(const StepAccount& account, double left, List& list) {
   const auto part = [&left](double seconds) {
     const double found = std::clamp(seconds, 0.0, left);
     left -= found;
     return found;
   };
+  const double taken = account.load.taken[static_cast<std::size_t>(account.resource)];
   list.add("transfers below best rate", part(taken - account.bound), "larger transfers, or more SMs for them");
-  list.add("link rests beside kernels", part(account.busy), "traffic spread over the whole step");
-  list.add("link rests, kernels too", left, "a smaller bubble and fewer waits inside slots");
+  list.add("link rests beside kernels", part(account.busy), "all kernels beside transfers");
+  list.add("link rests, kernels too", left, "fewer meetings and waits between transfers");
 }
 
 }  // namespace
@@ -115,9 +126,14 @@ std::vector<model::LostTime> lost_times(const StepAccount& account, const model:
   if (account.resource == Resource::compute) {
     add_kernels(account, list);
     add_waits(account, plan, list);
+    list.add("optimizer below best rate", account.optimizer - account.optimizer_at_best, "fused kernels");
+    add_end(account, list);
+  } else if (works_in_slots(account.resource)) {
+    add_link(account, account.slots - account.bound, list);
+    list.add("optimizer", account.optimizer, "optimizer states on more ranks (zero_stage)");
     add_end(account, list);
   } else {
-    add_link(account, list);
+    add_link(account, account.step() - account.input - account.average - account.bound, list);
   }
   list.add("input", account.input, "input.prefetch or faster loaders");
   list.add("copy of the parameters", account.average, "no moving average on the host");

@@ -16,7 +16,6 @@ namespace {
 using model::OpType;
 
 constexpr std::uint64_t seed = 61;
-constexpr int messages_per_batch = 2;  // a pair sends an activation and a gradient over the same link
 
 double total(const std::array<double, 5>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
 
@@ -111,26 +110,7 @@ std::optional<double> Prediction::interior_chunk(OpType type) const {
   return std::nullopt;
 }
 
-double Prediction::hop() const {
-  const bool pairs =
-      std::ranges::any_of(program_.templates, [](const model::SlotTemplate& slot) { return slot.type == OpType::FB; });
-  return program_.stages.size() > 1 ? costs_.exchanges.hop(program_.activation_hop, pairs ? messages_per_batch : 1) : 0;
-}
-
 TemplateCosts Prediction::chunk_costs() const { return {program_, template_runs_, mean_waits(), hop()}; }
-
-std::vector<double> Prediction::slot_seconds() const {
-  if (!execution_.template_seconds.empty()) return execution_.template_seconds;
-  const std::array<double, 5> waits = mean_waits();
-  std::vector<double> seconds;
-  for (std::size_t i = 0; i < template_runs_.size(); ++i)
-    seconds.push_back(template_runs_[i].seconds + waits[static_cast<std::size_t>(program_.templates[i].type)]);
-  return seconds;
-}
-
-IdleTime Prediction::idle_time(std::size_t rank, double idle) const {
-  return split_idle(program_, slot_seconds(), hop(), rank, idle);
-}
 
 std::array<double, 5> Prediction::mean_waits() const {
   std::array<double, 5> waits{}, counts{};

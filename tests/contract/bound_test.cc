@@ -8,7 +8,10 @@
 
 #include "model/random.h"
 #include "model/schedule/schedule.h"
+#include "sim/load.h"
 #include "sim/simulate.h"
+#include "tests/support/cost_models.h"
+#include "tests/support/costs.h"
 #include "tests/support/step_inputs.h"
 
 namespace plumbline::sim {
@@ -128,6 +131,136 @@ TEST(Bound, HoldsWhereTransfersShareLinks) {
     ASSERT_TRUE(simulation) << to_string(simulation.error());
     expect_account(simulation->result, settings.empty() ? "" : settings.front());
   }
+}
+
+TEST(Bound, HoldsForUnevenExperts) {
+  Settings settings = {"model.config=models/mixtral-8x7b.json", "parallelism.expert=8",
+                       "routing.rows_per_rank=[1,2,3,4,5,6,7,36]"};
+  for (const Fidelity fidelity : {Fidelity::step, Fidelity::closed_form}) {
+    const auto simulation = simulate(tests::step_inputs(tests::llama_plan, "h800", settings), fidelity, false);
+    ASSERT_TRUE(simulation) << to_string(simulation.error());
+    expect_account(simulation->result, "uneven rows");
+  }
+}
+
+// Seconds of kernels on n SMs are n shares of the GPU; products that leave SMs to others may use no less of it.
+TEST(Bound, NoKernelBeatsItsBestRate) {
+  for (const std::string& profile : tests::profile_names)
+    for (const char* policy : {"static", "none", "dynamic"}) {
+      const Inputs inputs = tests::step_inputs(
+          tests::deepseek_plan, profile, {std::string("overlap.sm_policy=") + policy, "overlap.collective_sms=8"});
+      const model::StepProgram program = tests::program_of(inputs);
+      const CostModels costs = tests::costs_of(inputs);
+      for (const model::Graph& graph : program.blocks)
+        for (const model::Operator& op : graph.operators) {
+          if (tests::between_ranks(graph, op)) continue;
+          const double best = costs.kernels.best(graph, op);
+          EXPECT_GT(best, 0) << op.name;
+          const model::OperatorClass kind = model::operator_class(graph, op);
+          const bool product = kind == model::OperatorClass::gemm || kind == model::OperatorClass::weight_gradient_gemm;
+          for (std::size_t state = 0; state < model::communication_states; ++state) {
+            const model::Conditions conditions = costs.partition.beside(static_cast<model::Neighbour>(state));
+            const double share = product ? static_cast<double>(conditions.sms) / 132 : 1;
+            EXPECT_GE(costs.kernels.time(graph, op, conditions).seconds * share, best * (1 - 1e-12))
+                << op.name << " " << profile << " " << policy << " " << state;
+          }
+        }
+    }
+}
+
+TEST(Bound, NoTransferBeatsItsBestRate) {
+  const Inputs inputs = tests::step_inputs(tests::deepseek_plan, "h800", {"parallelism.expert=32"});
+  const model::StepProgram program = tests::program_of(inputs);
+  const CostModels costs = tests::costs_of(inputs);
+  for (const Load& load : template_loads(program, costs))
+    for (std::size_t i = 1; i < resources; ++i)
+      EXPECT_LE(load.best[i], load.taken[i]) << to_string(static_cast<Resource>(i));
+  for (const model::Graph& graph : program.stage_optimizers)
+    for (const model::Operator& op : graph.operators) {
+      if (model::operator_class(graph, op) != model::OperatorClass::collective) continue;
+      const auto best = costs.exchanges.collective_at_best(graph, op);
+      EXPECT_LT(std::max(best.network, best.node), costs.exchanges.collective(graph, op));
+      EXPECT_EQ(std::min(best.network, best.node), 0);
+    }
+}
+
+class LostTimes : public testing::Test {
+ protected:
+  static model::StepResult run(const Settings& settings) {
+    return simulate(tests::step_inputs(tests::llama_plan, "h800", settings), Fidelity::step, false).value().result;
+  }
+  static double seconds(const model::StepResult& result, const std::string& cause) {
+    double sum = 0;
+    for (const model::LostTime& part : result.lost)
+      if (part.cause == cause) sum += part.seconds;
+    return sum;
+  }
+  static double seconds_of(const Settings& settings, const std::string& cause) { return seconds(run(settings), cause); }
+};
+
+TEST_F(LostTimes, OneStageHasNoBubble) {
+  const model::StepResult staged = run({"parallelism.pipeline=4"}), whole = run({"parallelism.pipeline=1"});
+  for (const char* cause : {"bubble", "point-to-point"}) {
+    EXPECT_GT(seconds(staged, cause), 0) << cause;
+    EXPECT_EQ(seconds(whole, cause), 0) << cause;
+  }
+  EXPECT_EQ(seconds(whole, "uneven stages"), 0);
+}
+
+TEST_F(LostTimes, WithoutGroupsNothingIsExchanged) {
+  const std::string mixtral = "model.config=models/mixtral-8x7b.json";
+  const model::StepResult experts = run({mixtral, "parallelism.expert=8"}), alone = run({mixtral});
+  for (const char* cause : {"exposed dispatch", "exposed combine"}) {
+    EXPECT_GT(seconds(experts, cause), 0) << cause;
+    EXPECT_EQ(seconds(alone, cause), 0) << cause;
+  }
+  const std::string tensor = "exposed tensor-parallel collectives";
+  EXPECT_GT(seconds_of({"parallelism.tensor=2", "parallelism.sequence=true"}, tensor), 0);
+  EXPECT_EQ(seconds_of(Settings{}, tensor), 0);
+}
+
+TEST_F(LostTimes, BalancedExpertsDoNotWait) {
+  const Settings experts = {"model.config=models/mixtral-8x7b.json", "parallelism.expert=8"};
+  Settings uneven = experts;
+  uneven.emplace_back("routing.imbalance=0.3");
+  EXPECT_GT(seconds_of(uneven, "slowest expert rank"), 0);
+  EXPECT_EQ(seconds_of(experts, "slowest expert rank"), 0);
+}
+
+TEST_F(LostTimes, CommunicationThatIsNotThereTakesNoSms) {
+  const Settings alone = {"parallelism.pipeline=1", "overlap.collective_sms=0", "overlap.communication_sms=0"};
+  Settings set_aside = alone;
+  set_aside.back() = "overlap.communication_sms=20";
+  set_aside.emplace_back("overlap.sm_policy=static");
+  const std::string cause = "SMs given to communication";
+  EXPECT_GT(seconds_of(set_aside, cause), 0);
+  EXPECT_EQ(seconds_of(alone, cause), 0);
+  EXPECT_EQ(seconds_of(alone, "slowdown beside transfers"), 0);
+}
+
+// What recomputation costs at the best rates is not in the bound.
+TEST_F(LostTimes, RecomputationIsALoss) {
+  const model::StepResult none = run({"recompute.policy=none"}), full = run({"recompute.policy=full"});
+  EXPECT_EQ(seconds(none, "recomputation"), 0);
+  EXPECT_GT(seconds(full, "recomputation"), 0.1 * full.step.time_s);
+  EXPECT_EQ(*none.bound_s, *full.bound_s);
+}
+
+TEST_F(LostTimes, EndOfTheStep) {
+  EXPECT_GT(seconds_of({"overlap.parameter_gather=false"}, "late parameter gather"), 0);
+  EXPECT_EQ(seconds_of(Settings{}, "late parameter gather"), 0);
+  EXPECT_GT(seconds_of({"offload.optimizer=true"}, "optimizer on the host"), 0);
+  EXPECT_EQ(seconds_of(Settings{}, "optimizer on the host"), 0);
+  EXPECT_GT(seconds_of(Settings{}, "agreement on the norm"), 0);
+  EXPECT_EQ(seconds_of({"optimizer.gradient_clipping=false"}, "agreement on the norm"), 0);
+}
+
+TEST_F(LostTimes, ASlowNicBinds) {
+  const Inputs slow = tests::step_inputs(tests::deepseek_plan, "h800", {"cluster.nic_gbps=50", "routing.imbalance=0"});
+  const model::StepResult result = simulate(slow, Fidelity::step, false).value().result;
+  EXPECT_EQ(result.bound_by, "NIC (dispatch and combine)");
+  EXPECT_GT(*result.bound_s, 0.5 * result.step.time_s);
+  expect_account(result, "slow NIC");
 }
 
 }  // namespace
