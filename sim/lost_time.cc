@@ -53,7 +53,7 @@ void add_kernels(const StepAccount& account, List& list) {
   double slowdown = all > 0 ? beside * account.load.slowdown_beside / all : beside;
   seats += beside - slowdown;
   take_away(filled, {&seats, &loss.gemm, &loss.gaps, &slowdown, &loss.memory_bound, &loss.ring, &loss.recomputation});
-  list.add("GEMM below best rate", loss.gemm, "larger products: fuller tiles and waves, a longer inner dimension");
+  list.add("GEMM below best rate", loss.gemm, "larger products (tiles, waves)");
   list.add("memory-bound below best rate", loss.memory_bound, "fused kernels");
   list.add("launch gaps", loss.gaps, "fewer kernels, or CUDA graphs");
   list.add("late keys and values", loss.ring, "fewer context-parallel ranks or faster links between them");

@@ -49,8 +49,8 @@ TEST(Summary, ColoursOnlyWhenAsked) {
 // Losses below a thousandth of the step make one row.
 TEST(Summary, SaysWhatTheStepLosesAgainstItsBound) {
   const std::string text = summary(support::example_result(), support::example_plan());
-  for (const char* part : {"11.90 s: compute of rank 3 at the best rates", "GEMM below best rate   3.085 s  15.4 %",
-                           "larger products", "2 smaller              0.015 s   0.1 %"})
+  for (const char* part : {"11.90 s: compute of rank 3 at the best rates", "GEMM below best rate  3.085 s  15.4 %",
+                           "larger products", "2 smaller             0.015 s   0.1 %"})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   EXPECT_EQ(text.find("launch gaps  "), text.rfind("launch gaps  ")) << "only in the breakdown";
 }
