@@ -217,7 +217,9 @@ class Executor final : public LaneListener, public Handler {
     const auto part = [this](std::int32_t rank, const std::string& name, double start, double end) {
       if (recorder_) recorder_->optimizer(rank, name, to_time(start), to_time(end));
     };
-    return step_end(program_.schedule, input_.optimizers, ranks, program_.gather_after_update, part);
+    const std::vector<RankWork> works = rank_works(program_.schedule, input_.optimizers, program_.gather_after_update);
+    result_.tail = step_tail(works, ranks);
+    return step_end(works, ranks, part);
   }
 
   const ExecutionInput& input_;
