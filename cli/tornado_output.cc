@@ -81,7 +81,9 @@ std::string remarks(const TornadoResult& result) {
     return std::ranges::find(rows, &row) != rows.end();
   };
   for (const TornadoRow& row : result.rows) {
-    if (!moves(row, 0) && !moves(row, 1)) without_effect += (without_effect.empty() ? "" : ", ") + row.input.name;
+    const bool all_can_be = std::ranges::all_of(row.points, feasible);
+    if (all_can_be && !moves(row, 0) && !moves(row, 1))
+      without_effect += (without_effect.empty() ? "" : ", ") + row.input.name;
     if (row.input.name != row.input.key)
       keys += fmt::format("{}{}: {}", keys.empty() ? "" : "; ", row.input.name, row.input.key);
     for (std::size_t i = 0; i < row.points.size(); ++i) {
