@@ -75,7 +75,9 @@ std::vector<Quantity> quantities() {
       of_run("days", [](const model::RunCost& run) { return Text(reports::fixed(run.days, 1)); }),
       of_run("GPU-hours", [](const model::RunCost& run) { return Text(reports::grouped(run.gpu_hours)); }),
       of_run("cost",
-             [=](const model::RunCost& run) { return positive(run.cost_usd, "$" + reports::grouped(run.cost_usd)); }),
+             [](const model::RunCost& run) {
+               return run.cost_usd ? Text("$" + reports::grouped(*run.cost_usd)) : Text();
+             }),
       {"peak memory",
        [=](const Subject&, const StepResult& r) {
          return positive(r.memory.peak_bytes, reports::gigabytes(r.memory.peak_bytes) + " GB");

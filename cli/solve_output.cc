@@ -71,7 +71,7 @@ std::string out_of_reach(const SolveResult& result) {
                        [](const SolveSample& sample) { return sample.value.has_value(); });
   std::string text = fmt::format("No value from {} to {} reaches it: ", value_text(result.key, result.key.range.low),
                                  value_text(result.key, result.key.range.high));
-  if (known.empty()) return text + "the plan can be with none of those that were tried.";
+  if (known.empty()) return text + "none of those that were tried gives it.";
   text += fmt::format("{}, {}", sample_text(result, samples.front()), sample_text(result, samples.back()));
   const auto nearest = std::ranges::min_element(
       known, {}, [&](const SolveSample& sample) { return std::abs(*sample.value - result.target.value); });

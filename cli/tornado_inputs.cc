@@ -8,14 +8,14 @@
 #include <utility>
 
 #include "cli/tornado.h"
+#include "model/ownership.h"
 
 namespace plumbline::cli {
 namespace {
 
-constexpr double usual_change = 0.2;       // where no uncertainty is stated
-constexpr double deepest_fall = 0.99;      // of a constant that is uncertain by more: no rate is 0
-constexpr double usual_imbalance = 0.1;    // looked at where the plan says that experts are even
-constexpr double gigabit_per_byte = 8e-9;  // Gb/s in B/s
+constexpr double usual_change = 0.2;     // where no uncertainty is stated
+constexpr double deepest_fall = 0.99;    // of a constant that is uncertain by more: no rate is 0
+constexpr double usual_imbalance = 0.1;  // looked at where the plan says that experts are even
 
 // Constants of the profile that answer one question.
 struct Group {
@@ -94,10 +94,14 @@ void add_whole_key(std::string_view name, std::string_view key, std::int64_t val
 
 void add_links(const sim::Inputs& inputs, std::vector<TornadoInput>& found) {
   const model::ClusterShape& cluster = inputs.cluster;
-  if (cluster.nodes() > 1 && cluster.nic_bandwidth.value() > 0)
-    add_key("NIC bandwidth", "cluster.nic_gbps", cluster.nic_bandwidth.value() * gigabit_per_byte, found);
-  if (cluster.gpus == 1 || cluster.gpus_per_node == 1) return;
+  const bool several_nodes = cluster.nodes() > 1 && cluster.nic_bandwidth.value() > 0;
+  // A NIC that the plan itself changes has no price; the topology's, a little off, keeps its own.
+  if (several_nodes && inputs.plan.cluster.nic_gbps)
+    add_key("NIC bandwidth", "cluster.nic_gbps", *inputs.plan.cluster.nic_gbps, found);
   for (const model::Parameter& constant : cluster.parameters) {
+    if (several_nodes && !inputs.plan.cluster.nic_gbps && constant.name == "node.nic_bandwidth")
+      add_key("NIC bandwidth", "topology." + constant.name, constant.value, found);
+    if (cluster.gpus == 1 || cluster.gpus_per_node == 1) continue;
     if (constant.name == "node.gpu_bandwidth" || constant.name == "node.peer_bandwidth")
       add_key("bandwidth inside a node", "topology." + constant.name, constant.value, found);
   }
@@ -115,6 +119,28 @@ void add_experts(const model::Plan& plan, std::vector<TornadoInput>& found) {
   }
 }
 
+// What turns GPU-hours into money: a price with its range where the topology states one.
+void add_cost(const sim::Inputs& inputs, std::vector<TornadoInput>& found) {
+  const model::Plan& plan = inputs.plan;
+  add_key("tokens of the run", "run.tokens", *plan.run.tokens, found);
+  const bool owned = plan.run.ownership == "purchase";
+  const auto price = owned ? model::purchase_price(plan, inputs.cluster) : model::rent_price(plan, inputs.cluster);
+  if (!price.value) return;
+  if (owned) {
+    for (const model::Parameter& constant : inputs.cluster.parameters)
+      if (constant.name == "price.server")
+        add_key("price of a node", "topology." + constant.name, constant.value, found);
+    return;
+  }
+  constexpr std::string_view key = "run.price_usd_per_gpu_hour";
+  const model::HourlyPrice& rent = *price.value;
+  if (rent.low == rent.high) return add_key("price of a GPU-hour", key, rent.value, found);
+  TornadoInput input{"price of a GPU-hour", std::string(key), {}};
+  for (const double end : {rent.low, rent.high})
+    input.settings.push_back({fmt::format("{:.6g}", end), {setting_text(key, end)}});
+  found.push_back(std::move(input));
+}
+
 }  // namespace
 
 std::vector<TornadoInput> usual_inputs(const sim::Inputs& inputs) {
@@ -127,9 +153,7 @@ std::vector<TornadoInput> usual_inputs(const sim::Inputs& inputs) {
   if (experts) add_experts(plan, found);
   if (plan.overlap.communication_sms > 0)
     add_whole_key("communication SMs", "overlap.communication_sms", plan.overlap.communication_sms, found);
-  if (plan.run.tokens) add_key("tokens of the run", "run.tokens", *plan.run.tokens, found);
-  if (plan.run.price_usd_per_gpu_hour > 0)
-    add_key("price of a GPU-hour", "run.price_usd_per_gpu_hour", plan.run.price_usd_per_gpu_hour, found);
+  if (plan.run.tokens) add_cost(inputs, found);
   return found;
 }
 

@@ -104,13 +104,13 @@ Json value_of(const std::optional<double>& value) { return value ? Json(*value) 
 Json setting_of(const TornadoRow& row, std::size_t index) {
   const model::Result<sim::SweepPoint>& point = row.points[index];
   const std::string reason = obstacle(point);
-  const bool cost = point && point->run;
+  const std::optional<double> cost = point && point->run ? point->run->cost_usd : std::nullopt;
   return {{"value", row.input.settings[index].text},
           {"set", row.input.settings[index].overrides},
           {"feasible", feasible(point)},
           {"reason", reason.empty() ? Json(nullptr) : Json(reason)},
           {"step.time_s", point ? Json(point->step.time_s) : Json(nullptr)},
-          {"run.cost_usd", cost ? Json(point->run->cost_usd) : Json(nullptr)}};
+          {"run.cost_usd", value_of(cost)}};
 }
 
 Json row_of(const TornadoRow& row) {
@@ -156,7 +156,7 @@ std::string tornado_text(const TornadoResult& result, bool colour) {
     if (result.base[m]) {
       text += metric_table(result, m);
     } else if (m > 0) {
-      text += "\n" + reports::paragraph("No cost without run.tokens and run.price_usd_per_gpu_hour.");
+      text += "\n" + reports::paragraph("No cost: it takes run.tokens and a price (docs/economics.md).");
     }
   }
   return text + remarks(result);

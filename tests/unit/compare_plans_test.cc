@@ -21,12 +21,12 @@ ComparisonSubject subject(const std::string& name, double gemm) {
   result.step.time_s += gemm - result.step.breakdown[0].seconds;
   result.step.breakdown[0].seconds = gemm;
   result.step.tokens_per_s = 4096 * 15360 / result.step.time_s;
-  return {name, "plan", support::example_plan(), std::move(result)};
+  return {name, "plan", support::example_plan(), std::move(result), ""};
 }
 
 ComparisonSubject impossible(const std::string& name) {
   return {name, "plan", support::example_plan(),
-          tl::unexpected(model::Error{model::ErrorKind::infeasible, "cannot be", "", 0, "cluster.gpus", ""})};
+          tl::unexpected(model::Error{model::ErrorKind::infeasible, "cannot be", "", 0, "cluster.gpus", ""}), ""};
 }
 
 PlanComparison comparison(Against against) {

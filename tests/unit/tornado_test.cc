@@ -63,12 +63,13 @@ TEST(Tornado, WithoutARunThereIsNoCost) {
   const TornadoResult result = tornado_result(sim::Fidelity::step, {input_named("a", 1)}, {base, other});
   EXPECT_FALSE(result.base[1]);
   EXPECT_FALSE(result.rows[0].spans[1]);
-  EXPECT_THAT(tornado_text(result, false), testing::HasSubstr("No cost without run.tokens"));
+  EXPECT_THAT(tornado_text(result, false), testing::HasSubstr("No cost: it takes run.tokens"));
 }
 
 TEST(Tornado, TextNamesEndsReasonsAndWhatHasNoEffect) {
   const std::string text = tornado_text(example(), false);
-  EXPECT_THAT(text, testing::HasSubstr("wide    9.000 s         1  12.00 s   2  30.0 %          --------|++++++++++++++++"));
+  EXPECT_THAT(text,
+              testing::HasSubstr("wide    9.000 s         1  12.00 s   2  30.0 %          --------|++++++++++++++++"));
   EXPECT_THAT(text, testing::HasSubstr("Without effect: none."));
   EXPECT_THAT(text, testing::HasSubstr("narrow 1: narrow: cannot be"));
 }
@@ -87,6 +88,7 @@ sim::Inputs inputs() {
   inputs.plan.cluster.gpus = inputs.cluster.gpus = 16;
   inputs.cluster.gpus_per_node = 8;
   inputs.cluster.nic_bandwidth = model::BytesPerSecond(50e9);
+  inputs.cluster.parameters = {{"node.nic_bandwidth", 400, "Gb/s", Evidence::datasheet, "s", std::nullopt}};
   inputs.profile = model::Profile("p", "",
                                   {{"gemm.fp8.k_time", 3, "ns", Evidence::fitted, "s", 0.02},
                                    {"gemm.bf16.k_time", 5, "ns", Evidence::assumed, "s", std::nullopt},
@@ -111,7 +113,7 @@ TEST(TornadoInputs, StatedUncertaintiesElseTwentyPercent) {
               testing::UnorderedElementsAre("profile.gemm.fp8.k_time=3.06", "profile.gemm.bf16.k_time=6"));
   const TornadoInput* nic = find(found, "NIC bandwidth");
   ASSERT_NE(nic, nullptr);
-  EXPECT_EQ(nic->settings[0].text, "320");
+  EXPECT_THAT(nic->settings[0].overrides, testing::ElementsAre("topology.node.nic_bandwidth=320"));
 }
 
 TEST(TornadoInputs, NothingFallsToZero) {
@@ -126,10 +128,12 @@ TEST(TornadoInputs, OnlyWhatThePlanHas) {
   EXPECT_EQ(find(usual_inputs(plan), "price of a GPU-hour"), nullptr);
   EXPECT_EQ(find(usual_inputs(plan), "communication SMs"), nullptr);
   plan.plan.parallelism.expert = 8;
+  plan.plan.run.tokens = 1e12;
   plan.plan.run.price_usd_per_gpu_hour = 2;
   plan.plan.overlap.communication_sms = 20;
   EXPECT_NE(find(usual_inputs(plan), "meeting of expert ranks"), nullptr);
   EXPECT_NE(find(usual_inputs(plan), "price of a GPU-hour"), nullptr);
+  EXPECT_EQ(find(usual_inputs(plan), "price of a GPU-hour")->settings[0].text, "1.6");
   EXPECT_EQ(find(usual_inputs(plan), "uneven experts")->settings.size(), 1U);
   EXPECT_THAT(find(usual_inputs(plan), "communication SMs")->settings[1].overrides,
               testing::ElementsAre("overlap.communication_sms=24"));
