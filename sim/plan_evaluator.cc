@@ -311,6 +311,7 @@ class PlanEvaluator::Parts {
   void forget() {
     if (libraries_.size() > most_libraries || sharded_.size() > 16 * most_libraries) {
       sharded_.clear();
+      timings_.clear();
       timed_.clear();
       libraries_.clear();
     }
@@ -405,7 +406,7 @@ class PlanEvaluator::Parts {
     key_.clear().add(timed.get());
     add_sharding(plan, work.layout, key_);
     auto& sharded = sharded_[key_.bytes()];
-    if (!sharded) sharded = std::make_unique<ShardedStages>(*timed, plan, work.layout);
+    if (!sharded) sharded = std::make_unique<ShardedStages>(*timed, timings_, plan, work.layout);
     work.sharded = sharded.get();
     add_stages(plan, work.layout, key_.clear());
     auto& stages = stages_[key_.bytes()];
@@ -467,6 +468,7 @@ class PlanEvaluator::Parts {
   Known<Stages> stages_;
   Known<StageLibrary> libraries_;
   Known<TimedStages> timed_;
+  OptimizerTimings timings_;
   Known<ShardedStages> sharded_;
 };
 
