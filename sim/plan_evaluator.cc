@@ -197,8 +197,8 @@ void find_slots(Work& work) {
 // Seconds that a slot's collectives hold their stream in any case. zero_stage 3: what two slots in a row use is
 // gathered once, so the first use may find it there, and within a slot uses of one unit in a row count once.
 double collective_seconds(const StepRecurrence& step, const SlotSync& sync) {
-  const bool every_slot = step.reduce == StepRecurrence::Reduce::each ||
-                          step.reduce == StepRecurrence::Reduce::each_waiting;
+  const bool every_slot =
+      step.reduce == StepRecurrence::Reduce::each || step.reduce == StepRecurrence::Reduce::each_waiting;
   double seconds = every_slot && step.reduces ? sync.reduce_seconds : 0;
   if (!step.gathers_each || !step.reshard) return seconds;
   for (std::size_t u = 1; u < sync.uses.size(); ++u)
