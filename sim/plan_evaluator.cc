@@ -184,6 +184,45 @@ double peak_bytes(const Work& work, const model::Device& device) {
   return peak;
 }
 
+// As time_slots, without their durations.
+void find_slots(Work& work) {
+  work.slots.clear();
+  const auto kind = [&](std::int32_t stage) {
+    return stage < 0 ? -1 : work.stage_kinds[static_cast<std::size_t>(stage)];
+  };
+  for (const auto& one : work.table->classes)
+    work.slots.push_back(work.timed->stage_library().slot(one.type, kind(one.f_stage), kind(one.b_stage)));
+}
+
+// Seconds that a slot's collectives hold their stream in any case. zero_stage 3: what two slots in a row use is
+// gathered once, so the first use may find it there, and within a slot uses of one unit in a row count once.
+double collective_seconds(const StepRecurrence& step, const SlotSync& sync) {
+  const bool every_slot = step.reduce == StepRecurrence::Reduce::each ||
+                          step.reduce == StepRecurrence::Reduce::each_waiting;
+  double seconds = every_slot && step.reduces ? sync.reduce_seconds : 0;
+  if (!step.gathers_each || !step.reshard) return seconds;
+  for (std::size_t u = 1; u < sync.uses.size(); ++u)
+    if (sync.uses[u].unit != sync.uses[u - 1].unit) seconds += sync.uses[u].seconds;
+  return seconds;
+}
+
+// Of the rank that has most to do. Slots of a rank never overlap, and each takes its time on a free lane at least;
+// collectives follow each other on one stream, and the step ends after the last of them: the last slot needs what was
+// gathered, and the update what was reduced.
+double busiest_rank(const Work& work) {
+  double most = 0;
+  for (const auto& rank : work.table->ranks) {
+    double slots = 0, collectives = 0;
+    for (const std::uint32_t op : rank.ops) {
+      const std::size_t slot_class = work.table->ops[op].slot_class;
+      slots += work.step.runs[slot_class]->seconds;
+      collectives += collective_seconds(work.step, *work.step.syncs[slot_class]);
+    }
+    most = std::max({most, slots, work.plan->parallelism.synchronisation_interval > 1 ? 0 : collectives});
+  }
+  return most;
+}
+
 }  // namespace
 
 class PlanEvaluator::Parts {
@@ -216,6 +255,27 @@ class PlanEvaluator::Parts {
     return estimate(work);
   }
 
+  model::Result<double> peak(const model::Plan& plan) {
+    if (plan.offload.activations > 0)
+      return evaluate(plan).map([](const PlanEstimate& estimate) { return estimate.peak_bytes; });
+    if (auto found = find_parts(plan); !found) return tl::unexpected(found.error());
+    find_slots(work_);
+    find_states(work_);
+    return peak_bytes(work_, inputs_.cluster.device);
+  }
+
+  model::Result<std::optional<PlanEstimate>> evaluate_below(const model::Plan& plan, double limit) {
+    const auto whole = [](const PlanEstimate& estimate) { return std::optional(estimate); };
+    if (plan.offload.activations > 0) return evaluate(plan).map(whole);
+    if (auto found = find_parts(plan); !found) return tl::unexpected(found.error());
+    prepare_step(work_);
+    time_slots(work_);
+    if (busiest_rank(work_) > limit) return std::nullopt;
+    find_states(work_);
+    fill_costs(work_);
+    return estimate(work_).map(whole);
+  }
+
   Remembered remembered() const { return {tables_.size(), costs_.size(), libraries_.size(), sharded_.size()}; }
 
  private:
@@ -232,6 +292,20 @@ class PlanEvaluator::Parts {
       tables_.clear();
       table_ops_ = 0;
     }
+  }
+
+  // All that is needed before slots are looked up.
+  model::Result<void> find_parts(const model::Plan& plan) {
+    forget();
+    model::Result<model::Layout> layout = model::make_layout(plan, inputs_.architecture);
+    if (!layout) return tl::unexpected(layout.error());
+    work_.plan = &plan;
+    work_.layout = std::move(*layout);
+    work_.kind = *model::find_schedule(plan.schedule.kind);
+    if (auto found = find_table(work_); !found) return found;
+    if (auto found = find_costs(work_); !found) return found;
+    find_stages(work_);
+    return {};
   }
 
   // Copies of activations to the host and back give slots a memory of their own, which no part here knows.
@@ -379,6 +453,10 @@ PlanEvaluator::PlanEvaluator(PlanEvaluator&&) noexcept = default;
 PlanEvaluator& PlanEvaluator::operator=(PlanEvaluator&&) noexcept = default;
 
 model::Result<PlanEstimate> PlanEvaluator::evaluate(const model::Plan& plan) { return parts_->evaluate(plan); }
+model::Result<double> PlanEvaluator::peak(const model::Plan& plan) { return parts_->peak(plan); }
+model::Result<std::optional<PlanEstimate>> PlanEvaluator::evaluate_below(const model::Plan& plan, double limit) {
+  return parts_->evaluate_below(plan, limit);
+}
 PlanEvaluator::Remembered PlanEvaluator::remembered() const { return parts_->remembered(); }
 
 }  // namespace plumbline::sim

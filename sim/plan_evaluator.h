@@ -8,6 +8,7 @@
 
 #include "model/architecture.h"
 #include "model/cluster.h"
+#include "model/error.h"
 #include "model/plan.h"
 #include "model/profile.h"
 #include "model/result.h"
@@ -40,6 +41,13 @@ class PlanEvaluator {
 
   // Errors: those of simulate().
   model::Result<PlanEstimate> evaluate(const model::Plan& plan);
+
+  // For searches, which need not know everything of every plan:
+  // PlanEstimate::peak_bytes alone, for which nothing is timed.
+  model::Result<double> peak(const model::Plan& plan);
+  // nullopt where the busiest rank shows that the step takes longer than `limit` seconds: neither its slots, one after
+  // the other on a free lane, nor its collectives on their stream can be done earlier, in closed form or as events.
+  model::Result<std::optional<PlanEstimate>> evaluate_below(const model::Plan& plan, double limit);
 
   struct Remembered {  // distinct parts
     std::size_t schedules = 0, costs = 0, graphs = 0, shardings = 0;
