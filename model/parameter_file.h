@@ -1,5 +1,5 @@
 // A TOML file of constants, as profiles, topologies and devices are: every number is a table
-// { value, unit, kind, source [, uncertainty] } and gets the dotted name of its place in the file.
+// { value, unit, kind, source [, uncertainty] [, low] [, high] } and gets the dotted name of its place in the file.
 #pragma once
 
 #include <string>

@@ -61,6 +61,11 @@ void write_run(Writer& out, const model::RunCost& run) {
   }
   out.row("run.total_gpu_hours", run.total_gpu_hours, "h");
   out.row("run.total_cost_usd", run.total_cost_usd, "USD");
+  const auto& price = run.price().value;
+  out.row("run.price_usd_per_gpu_hour", price ? std::optional(price->value) : std::nullopt, "USD/GPU-h");
+  out.row("run.total_cost_usd_low", run.cost_low_usd(run.total_gpu_hours), "USD");
+  out.row("run.total_cost_usd_high", run.cost_high_usd(run.total_gpu_hours), "USD");
+  out.row("run.total_energy_mwh", run.energy_mwh(run.total_gpu_hours), "MWh");
 }
 
 void write_memory(Writer& out, const model::Memory& memory) {

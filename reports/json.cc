@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "model/version.h"
+#include "reports/run_report.h"
 
 namespace plumbline::reports {
 namespace {
@@ -84,6 +85,18 @@ Json interval_of(const std::optional<std::array<double, 3>>& interval) {
   return Json{{"time_s", time}};
 }
 
+Json price_of(const model::Known<model::HourlyPrice>& known) {
+  if (!known.value) return {{"usd_per_gpu_hour", nullptr}, {"missing", known.missing}};
+  const model::HourlyPrice& price = *known.value;
+  return {{"usd_per_gpu_hour", price.value},
+          {"low", price.low},
+          {"high", price.high},
+          {"kind", model::to_string(price.kind)},
+          {"source", price.source},
+          {"capital_usd_per_gpu_hour", value_of(price.capital)},
+          {"electricity_usd_per_gpu_hour", value_of(price.electricity)}};
+}
+
 Json run_of(const std::optional<model::RunCost>& run) {
   if (!run) return nullptr;
   Json phases = Json::array();
@@ -91,15 +104,33 @@ Json run_of(const std::optional<model::RunCost>& run) {
     phases.push_back(
         {{"name", phase.name}, {"gpu_hours", phase.gpu_hours}, {"kind", phase.kind}, {"source", phase.source}});
   }
+  const auto& price = run->price().value;
+  const double hours = run->gpu_hours, all_hours = run->total_gpu_hours;
   return {{"tokens", run->tokens},
           {"steps", run->steps},
           {"days", run->days},
-          {"gpu_hours", run->gpu_hours},
-          {"cost_usd", run->cost_usd},
+          {"gpu_hours", hours},
+          {"cost_usd", value_of(run->cost_usd)},
           {"goodput", run->goodput},
           {"phases", phases},
-          {"total_gpu_hours", run->total_gpu_hours},
-          {"total_cost_usd", run->total_cost_usd}};
+          {"total_gpu_hours", all_hours},
+          {"total_cost_usd", value_of(run->total_cost_usd)},
+          {"ownership", run->ownership},
+          {"price_usd_per_gpu_hour", price ? Json(price->value) : Json(nullptr)},
+          {"cost_usd_low", value_of(run->cost_low_usd(hours))},
+          {"cost_usd_high", value_of(run->cost_high_usd(hours))},
+          {"total_cost_usd_low", value_of(run->cost_low_usd(all_hours))},
+          {"total_cost_usd_high", value_of(run->cost_high_usd(all_hours))},
+          {"rent", price_of(run->rent)},
+          {"purchase", price_of(run->purchase)},
+          {"energy_mwh", value_of(run->energy_mwh(hours))},
+          {"total_energy_mwh", value_of(run->energy_mwh(all_hours))},
+          {"energy_source", energy_source(*run)},
+          {"fabric",
+           {{"nics", run->fabric.nics},
+            {"switches", run->fabric.switches},
+            {"links", run->fabric.links},
+            {"usd", value_of(run->fabric_usd)}}}};
 }
 
 Json memory_of(const model::Memory& memory) {

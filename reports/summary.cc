@@ -12,6 +12,7 @@
 #include "reports/format.h"
 #include "reports/memory_report.h"
 #include "reports/paragraph.h"
+#include "reports/run_report.h"
 #include "reports/table.h"
 
 namespace plumbline::reports {
@@ -96,20 +97,6 @@ std::string breakdown_table(const model::StepTimes& step) {
   return table.to_string();
 }
 
-std::string run_section(const model::RunCost& run, const model::Plan& plan) {
-  std::string out = paragraph(fmt::format("{} tokens in {} steps take {} days at goodput {}.", scaled(run.tokens),
-                                          grouped(run.steps), fixed(run.days, 1), fixed(run.goodput, 3)));
-  Table table({{"phase"}, {"GPU-hours", Align::right}, {"cost", Align::right}, {"", Align::left}, {"source"}});
-  const double price = plan.run.price_usd_per_gpu_hour;
-  const auto cost = [price](double usd) { return price > 0 ? fmt::format("${}", grouped(usd)) : std::string(); };
-  for (const model::RunPhaseCost& phase : run.phases) {
-    table.add({phase.name, grouped(phase.gpu_hours), cost(phase.gpu_hours * price), phase.kind, phase.source});
-  }
-  table.add_rule();
-  table.add({"total", grouped(run.total_gpu_hours), cost(run.total_cost_usd)});
-  return out + table.to_string();
-}
-
 std::string evidence_section(const std::vector<model::ProvenanceEntry>& provenance) {
   std::string text;
   for (const EvidenceShare& share : evidence_shares(provenance)) {
@@ -157,7 +144,7 @@ std::string summary(const model::StepResult& result, const model::Plan& plan,
     out += heading("By class of operator (rank 0)", style) + breakdown_table(result.step);
   }
   if (!result.memory.ranks.empty()) out += memory_summary(result.memory, style);
-  if (result.run) out += heading("The whole run", style) + run_section(*result.run, plan);
+  if (result.run) out += heading("The whole run", style) + run_report(*result.run);
   if (!result.provenance.empty()) {
     out += heading("What the step time rests on", style) + evidence_section(result.provenance);
   }

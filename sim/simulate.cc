@@ -78,7 +78,7 @@ model::Result<Simulation> predict(const Inputs& inputs, Fidelity fidelity, const
   result.bound_s = prediction.lower_bound();
   result.provenance = prediction.provenance();
   result.memory = model::memory(inputs.plan, layout, program, inputs.cluster);
-  result.run = model::run_cost(inputs.plan, result.step.time_s);
+  result.run = model::run_cost(inputs.plan, result.step.time_s, inputs.cluster);
   simulation.rank_names = rank_names(program.schedule);
   simulation.timeline = prediction.take_timeline();
   simulation.events = prediction.events();

@@ -68,6 +68,7 @@ model::Result<KnownDevice> load_device(const std::string& folder, const std::str
   known.device.memory = model::Bytes(taker.take("memory", UnitDimension::bytes));
   if (file->number("host_bandwidth") != nullptr)
     known.device.host_bandwidth = model::BytesPerSecond(taker.take("host_bandwidth", UnitDimension::bytes_per_second));
+  if (file->number("tdp") != nullptr) known.device.tdp = taker.take("tdp", UnitDimension::watts);
   take_reserve(*file, taker, known.device.reserve);
   if (auto error = taker.finish()) return tl::unexpected(*error);
   for (const auto& text : file->texts) {

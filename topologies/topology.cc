@@ -13,7 +13,9 @@
 #include "model/parameter_file.h"
 #include "model/si_unit.h"
 #include "topologies/detail/parameter_taker.h"
+#include "topologies/detail/prices.h"
 #include "topologies/device.h"
+#include "topologies/inventory.h"
 
 namespace plumbline::topologies {
 namespace {
@@ -153,7 +155,11 @@ model::Result<Topology> load_topology(const std::string& topology_path, const st
   shape.default_profile = file->text_or_empty("default_profile");
   ParameterTaker taker(*file, "", shape.parameters);
   topology.fabric = take_fabric(*file, taker);
+  const std::size_t constants = shape.parameters.size();
+  shape.prices = take_prices(*file, taker);
+  shape.parameters.resize(constants);  // prices are not what times rest on
   if (auto error = taker.finish()) return tl::unexpected(*error);
+  vary(variation, file->text_or_empty("device"), topology.fabric.nic_bandwidth * 8 / 1e9, shape.prices);
   auto device = device_of(*file, device_folder, variation, shape.parameters);
   if (!device) return tl::unexpected(device.error());
   shape.device = device->device;
@@ -165,6 +171,7 @@ model::Result<Topology> load_topology(const std::string& topology_path, const st
   shape.nics_per_node = fabric.nics;
   shape.nic_bandwidth = model::BytesPerSecond(fabric.nic_bandwidth);
   if (auto error = find_fault(fabric, shape.gpus)) return tl::unexpected(at_its_place(*error, *file, variation));
+  shape.fabric = count_parts(*Fabric::outline(fabric, shape.gpus));
   return topology;
 }
 

@@ -32,6 +32,8 @@ TEST(Summary, HoldsEveryHeadlineIn80Columns) {
        {"example-moe on 2,048 H800 (h800-rail-fat-tree)", "20.00 s", "lower bound 11.90 s", "3,145,728", "43.7 %",
         "38.9 %", "431.9", "overlapped pair", "132.70 ms", "106", "bubble", "optimizer", "GEMM", "##########",
         "Fits: peak 58.0 GB of 84.9 GB (68.3 %)", "2,677,000", "$5,592,000", "predicted", "published",
+        // 2,796,000 GPU-hours at 1.90 USD and at 1,500 W
+        "1.50 - 4.00", "$5,312,400", "capital 1.80", "4,194 MWh", "upper estimate", "96 switches",
         // 20 / 19.926 - 1 = 0.37 %
         "+0.4 %", "launch.gap", "assumed"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
@@ -57,6 +59,18 @@ TEST(Summary, LeavesOutWhatWasNotComputed) {
   for (const char* part : {"lower bound", "The whole run", "bubble", "waits for", "By class", "Predicted beside"}) {
     EXPECT_EQ(text.find(part), std::string::npos) << part;
   }
+}
+
+TEST(Summary, SaysWhyThereIsNoPrice) {
+  auto result = support::example_result();
+  result.run->rent = {std::nullopt, "the cluster does not state price.rent"};
+  result.run->cost_usd.reset();
+  result.run->total_cost_usd.reset();
+  result.run->power_w = {std::nullopt, "the cluster does not state power.host"};
+  const std::string text = summary(result, support::example_plan());
+  EXPECT_NE(text.find("does not state price.rent"), std::string::npos) << text;
+  EXPECT_NE(text.find("Energy: unknown, the cluster does not state power.host"), std::string::npos) << text;
+  EXPECT_EQ(text.find("$5,592,000"), std::string::npos) << text;
 }
 
 TEST(Summary, SaysWhichRankIsOverTheCapacity) {

@@ -24,7 +24,7 @@ class ParameterTaker {
   // In SI, greater than 0, or not negative where the value may be 0. A count is whole.
   double take(std::string_view name, model::UnitDimension dimension, bool may_be_zero = false);
   std::int64_t count(std::string_view name, bool may_be_zero = false);
-  double ratio(std::string_view name);  // need not be whole
+  double ratio(std::string_view name, double least = 0, double most = 1e15);  // need not be whole
 
   // The first error, or an error about an entry that nobody took.
   std::optional<model::Error> finish();
