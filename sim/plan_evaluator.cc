@@ -206,21 +206,37 @@ double collective_seconds(const StepRecurrence& step, const SlotSync& sync) {
   return seconds;
 }
 
-// Of the rank that has most to do. Slots of a rank never overlap, and each takes its time on a free lane at least;
-// collectives follow each other on one stream, and the step ends after the last of them: the last slot needs what was
-// gathered, and the update what was reduced.
-double busiest_rank(const Work& work) {
+// Of the rank that has most of them. The step ends after the last: the last slot needs what was gathered, and the
+// update what was reduced.
+double most_collective_seconds(const Work& work) {
+  const bool some = work.plan->parallelism.zero_stage >= 2 && work.plan->parallelism.synchronisation_interval == 1;
+  if (!some) return 0;
   double most = 0;
   for (const auto& rank : work.table->ranks) {
-    double slots = 0, collectives = 0;
-    for (const std::uint32_t op : rank.ops) {
-      const std::size_t slot_class = work.table->ops[op].slot_class;
-      slots += work.step.runs[slot_class]->seconds;
-      collectives += collective_seconds(work.step, *work.step.syncs[slot_class]);
-    }
-    most = std::max({most, slots, work.plan->parallelism.synchronisation_interval > 1 ? 0 : collectives});
+    double seconds = 0;
+    for (const std::uint32_t op : rank.ops)
+      seconds += collective_seconds(work.step, *work.step.syncs[work.table->ops[op].slot_class]);
+    most = std::max(most, seconds);
   }
   return most;
+}
+
+// Distinct slots with their index among them (time_slots), the one with most seconds in all first.
+std::vector<std::pair<std::size_t, std::int32_t>> slots_by_weight(const Work& work,
+                                                                  const std::vector<double>& seconds) {
+  std::vector<std::pair<std::size_t, std::int32_t>> slots;
+  std::vector<double> weights;
+  std::vector<std::size_t> slot_of(work.slots.size());
+  for (std::size_t c = 0; c < work.slots.size(); ++c) {
+    const auto known = std::ranges::find(slots, work.slots[c], &std::pair<std::size_t, std::int32_t>::second);
+    slot_of[c] = static_cast<std::size_t>(known - slots.begin());
+    if (known != slots.end()) continue;
+    slots.emplace_back(slots.size(), work.slots[c]);
+    weights.push_back(0);
+  }
+  for (const auto& op : work.table->ops) weights[slot_of[op.slot_class]] += seconds[op.slot_class];
+  std::ranges::stable_sort(slots, std::ranges::greater{}, [&](const auto& slot) { return weights[slot.first]; });
+  return slots;
 }
 
 }  // namespace
@@ -264,16 +280,26 @@ class PlanEvaluator::Parts {
     return peak_bytes(work_, inputs_.cluster.device);
   }
 
-  model::Result<std::optional<PlanEstimate>> evaluate_below(const model::Plan& plan, double limit) {
+  model::Result<std::optional<PlanEstimate>> evaluate_while(const model::Plan& plan, double limit,
+                                                            std::vector<double> seconds, const Promising& promising) {
     const auto whole = [](const PlanEstimate& estimate) { return std::optional(estimate); };
     if (plan.offload.activations > 0) return evaluate(plan).map(whole);
     if (auto found = find_parts(plan); !found) return tl::unexpected(found.error());
-    prepare_step(work_);
-    time_slots(work_);
-    if (busiest_rank(work_) > limit) return std::nullopt;
-    find_states(work_);
-    fill_costs(work_);
-    return estimate(work_).map(whole);
+    Work& work = work_;
+    find_slots(work);
+    seconds.resize(work.slots.size(), 0);
+    for (const auto& [index, slot] : slots_by_weight(work, seconds)) {
+      const TemplateRun& run = work.timed->run(slot, work.timed->even() ? 0 : index);
+      for (std::size_t c = 0; c < seconds.size(); ++c)
+        if (work.slots[c] == slot) seconds[c] = run.seconds;
+      if (!promising(seconds)) return std::nullopt;
+    }
+    prepare_step(work);
+    time_slots(work);
+    if (most_collective_seconds(work) > limit) return std::nullopt;
+    find_states(work);
+    fill_costs(work);
+    return estimate(work).map(whole);
   }
 
   Remembered remembered() const { return {tables_.size(), costs_.size(), libraries_.size(), sharded_.size()}; }
@@ -285,6 +311,7 @@ class PlanEvaluator::Parts {
   void forget() {
     if (libraries_.size() > most_libraries || sharded_.size() > 16 * most_libraries) {
       sharded_.clear();
+      timings_.clear();
       timed_.clear();
       libraries_.clear();
     }
@@ -379,7 +406,7 @@ class PlanEvaluator::Parts {
     key_.clear().add(timed.get());
     add_sharding(plan, work.layout, key_);
     auto& sharded = sharded_[key_.bytes()];
-    if (!sharded) sharded = std::make_unique<ShardedStages>(*timed, plan, work.layout);
+    if (!sharded) sharded = std::make_unique<ShardedStages>(*timed, timings_, plan, work.layout);
     work.sharded = sharded.get();
     add_stages(plan, work.layout, key_.clear());
     auto& stages = stages_[key_.bytes()];
@@ -441,6 +468,7 @@ class PlanEvaluator::Parts {
   Known<Stages> stages_;
   Known<StageLibrary> libraries_;
   Known<TimedStages> timed_;
+  OptimizerTimings timings_;
   Known<ShardedStages> sharded_;
 };
 
@@ -454,8 +482,10 @@ PlanEvaluator& PlanEvaluator::operator=(PlanEvaluator&&) noexcept = default;
 
 model::Result<PlanEstimate> PlanEvaluator::evaluate(const model::Plan& plan) { return parts_->evaluate(plan); }
 model::Result<double> PlanEvaluator::peak(const model::Plan& plan) { return parts_->peak(plan); }
-model::Result<std::optional<PlanEstimate>> PlanEvaluator::evaluate_below(const model::Plan& plan, double limit) {
-  return parts_->evaluate_below(plan, limit);
+model::Result<std::optional<PlanEstimate>> PlanEvaluator::evaluate_while(const model::Plan& plan, double limit,
+                                                                         std::vector<double> seconds,
+                                                                         const Promising& promising) {
+  return parts_->evaluate_while(plan, limit, std::move(seconds), promising);
 }
 PlanEvaluator::Remembered PlanEvaluator::remembered() const { return parts_->remembered(); }
 

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "model/architecture.h"
 #include "model/cluster.h"
@@ -45,9 +47,13 @@ class PlanEvaluator {
   // For searches, which need not know everything of every plan:
   // PlanEstimate::peak_bytes alone, for which nothing is timed.
   model::Result<double> peak(const model::Plan& plan);
-  // nullopt where the busiest rank shows that the step takes longer than `limit` seconds: neither its slots, one after
-  // the other on a free lane, nor its collectives on their stream can be done earlier, in closed form or as events.
-  model::Result<std::optional<PlanEstimate>> evaluate_below(const model::Plan& plan, double limit);
+  // nullopt where the plan turns out not to be worth it: when `promising` says so, or when the collectives of one rank
+  // take longer than `limit` seconds, since they follow each other on one stream. `seconds` are lower bounds by slot
+  // class of the schedule's table; slots are timed one by one, those first that have most to say, and promising() is
+  // asked after each, with the bounds replaced by what the slots take on a free lane.
+  using Promising = std::function<bool(const std::vector<double>& seconds)>;
+  model::Result<std::optional<PlanEstimate>> evaluate_while(const model::Plan& plan, double limit,
+                                                            std::vector<double> seconds, const Promising& promising);
 
   struct Remembered {  // distinct parts
     std::size_t schedules = 0, costs = 0, graphs = 0, shardings = 0;

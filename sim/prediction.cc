@@ -29,8 +29,9 @@ Prediction::Prediction(const Inputs& inputs, const model::StepProgram& program, 
 }
 
 void Prediction::time_templates() {
+  SegmentTimer timer(program_, costs_);
   for (std::size_t i = 0; i < program_.templates.size(); ++i) {
-    template_times_.push_back(segment_times(program_, program_.templates[i], costs_));
+    template_times_.push_back(timer.times(program_.templates[i]));
     wait_for_stragglers(i);
     attributions_.push_back(attribute(program_, program_.templates[i], costs_, inputs_.cluster.device));
     template_runs_.push_back(run_template(program_.templates[i], template_times_[i], costs_.partition.device_sms));

@@ -13,6 +13,7 @@
 #include "sim/network/step_links.h"
 #include "sim/segment_time.h"
 #include "sim/step_end.h"
+#include "sim/template_run.h"
 
 namespace plumbline::sim {
 
@@ -53,15 +54,5 @@ struct Execution {
 // On a loop of its own, where nothing is shared, or on the given one, whose time must stand at 0.
 model::Result<Execution> execute(const ExecutionInput& input);
 model::Result<Execution> execute(const ExecutionInput& input, Loop& loop);
-
-// One template on a free lane.
-struct TemplateRun {
-  double seconds = 0;
-  std::vector<SegmentRun> segments;
-};
-TemplateRun run_template(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times,
-                         std::int64_t device_sms);
-double template_seconds(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times,
-                        std::int64_t device_sms);
 
 }  // namespace plumbline::sim

@@ -10,16 +10,21 @@
 //     at most (2 - s) of its work. And while the communication stream transfers, which takes X seconds in all, compute
 //     gets r <= 1 seconds of its best work done per second, r by segment:
 //       slot >= C + X - most of C that X seconds can hold, those of the largest r first
+//     The second stream's (s - 1) * sum adds to it, times the smallest r among those: make the time in which both
+//     compute streams run s times shorter, and the first stream's work is done as if alone, with that much less of X.
 //     All terms add up over blocks, and over both sides of a pair.
-//  2. Paths (Path). In a slot of one side, blocks follow each other: on each stream, and where one reads what the
-//     other wrote. The longest way through the blocks, entered and left through the same door, is no longer than the
-//     slot. Doors are the streams (a block begins on a stream after what came before it there) and the tensor between
-//     two blocks. Put together block by block, as products of matrices over (max, +). Waits inside a block are those of
-//     a slot that holds it alone: longer slots add waits and drop none.
+//  2. Paths (Path). The blocks of a slot, in a pair the blocks that run together, follow each other: on each stream,
+//     and where one reads what the other wrote. No way through them, from a block to the next by a door that both
+//     have, is longer than the slot. Doors are the streams (a block begins on a stream after what came before it
+//     there) and the tensors between two blocks of the forward and of the backward side. Put together block by block,
+//     as products of matrices over (max, +). Waits inside a block are those of a slot that holds it alone: longer slots
+//     add waits and drop none.
 #pragma once
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -27,18 +32,19 @@
 #include "model/program.h"
 #include "model/schedule/schedule.h"
 #include "sim/cost_models.h"
+#include "sim/segment_time.h"
 
 namespace plumbline::sim {
 
 struct StreamWork {  // seconds
   static constexpr std::size_t rates = 64;
 
-  double compute = 0;        // with what of the second stream cannot be hidden
-  double communication = 0;  // preparation, meeting, transfer
-  double collective = 0;     // copies to and from the host are a stream each that nobody bounds by
-  double transfer = 0;       // of the communication stream
-  double mixed = 0;          // compute that can run beside transfers
-  std::array<double, rates> beside{};  // its seconds beside transfers, by the rate r: (i, i + 1] / rates
+  double compute = 0;                  // of the first stream; where s >= 2 of both
+  double second = 0;                   // what of the second stream cannot be hidden
+  double communication = 0;            // preparation, meeting, transfer
+  double collective = 0;               // copies to and from the host are a stream each that nobody bounds by
+  double transfer = 0;                 // of the communication stream
+  std::array<double, rates> beside{};  // the compute's seconds beside transfers, by the rate r: (i, i + 1] / rates
 
   StreamWork& add(const StreamWork& other, double times = 1);
   double bound() const;
@@ -46,9 +52,11 @@ struct StreamWork {  // seconds
 
 class Path {
  public:
-  static constexpr std::size_t doors = 4;  // compute, communication, collective stream; tensor
-  Path();  // of no block
-  Path(const model::SlotTemplate& slot, const model::Graph& graph, const std::vector<double>& seconds, bool forward);
+  static constexpr std::size_t doors = 5;  // compute, communication, collective stream; forward tensor, gradient
+  Path();                                  // of no block
+  // Of a slot that holds one block of each side that it has; seconds of its segments.
+  Path(const model::SlotTemplate& slot, const model::Graph* forward, const model::Graph* backward,
+       const std::vector<double>& seconds);
 
   Path then(const Path& next) const;
   double longest() const;
@@ -57,14 +65,42 @@ class Path {
   std::array<std::array<double, doors>, doors> ways_{};
 };
 
-struct PhaseTimes {
-  StreamWork work;
-  Path path;
-};
-using BlockTimes = std::array<PhaseTimes, 4>;  // F, B, I, W as model::OpType
+// A block's slots, composed when they are first asked for. `pieces` of an overlapped tensor collective
+// (model/slot_template.h).
+class BlockSlots {
+ public:
+  BlockSlots(model::Graph block, std::int64_t pieces);
+  const model::Graph& graph() const { return program_.blocks[0]; }
+  const model::SlotTemplate& slot(model::OpType type);  // F, B, I or W
 
-// Of one block. `pieces` of an overlapped tensor collective (model/slot_template.h).
-BlockTimes block_times(const model::Graph& block, std::int64_t pieces, const CostModels& costs);
+ private:
+  model::StepProgram program_;
+  std::int64_t pieces_;
+  std::array<std::optional<model::SlotTemplate>, 4> slots_;
+};
+
+// What they take under one cost model, timed when it is first asked for, operator by operator: slots of different
+// types cut operators into different segments. `slots` and `costs` must outlive it.
+class BlockTimes {
+ public:
+  BlockTimes(BlockSlots& slots, const CostModels& costs);
+
+  const StreamWork& work(model::OpType type);
+  const Path& path(model::OpType type);
+  double least_seconds(const model::Segment& segment);
+  const model::Graph& graph() const { return slots_.graph(); }
+
+ private:
+  const SegmentTime& time(const model::Segment& segment, std::uint16_t index);
+  StreamWork stream_work(const model::SlotTemplate& slot);
+
+  BlockSlots& slots_;
+  const CostModels& costs_;
+  double slowdown_;
+  std::vector<std::optional<SegmentTime>> known_;  // [operator]
+  std::array<std::optional<StreamWork>, 4> works_;
+  std::array<std::optional<Path>, 4> paths_;
+};
 
 // How much slower the compute streams are beside each other, at least: s above.
 double least_sharing_slowdown(const model::SmPartition& partition);

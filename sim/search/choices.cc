@@ -129,7 +129,8 @@ Choices::Choices(const Inputs& inputs) : inputs_(inputs) {
   const auto& own = plan.parallelism;
   tensor = chosen(plan.search.tensor, powers_of_two(node), own.tensor);
   context = chosen(plan.search.context, powers_of_two(plan.batch.sequence_length / shortest_piece), own.context);
-  expert = chosen(plan.search.expert, moe ? divisors(experts.routed_experts, plan.cluster.gpus) : Values{1}, own.expert);
+  expert =
+      chosen(plan.search.expert, moe ? divisors(experts.routed_experts, plan.cluster.gpus) : Values{1}, own.expert);
   expert_tensor = chosen(plan.search.expert_tensor, powers_of_two(moe ? node : 1), own.expert_tensor);
   zero_stage = chosen(plan.search.zero_stage, {0, 1, 2, 3}, own.zero_stage);
   micro_batch_size =
@@ -151,8 +152,9 @@ std::vector<bool> Choices::sequence(std::int64_t ranks) const {
       if (std::ranges::count(plan.search.sequence, value) > 0) given.push_back(value);
     return given;
   }
-  if (ranks == 1) return plan.parallelism.tensor == 1 && plan.parallelism.sequence ? std::vector<bool>{false, true}
-                                                                                  : std::vector<bool>{false};
+  if (ranks == 1)
+    return plan.parallelism.tensor == 1 && plan.parallelism.sequence ? std::vector<bool>{false, true}
+                                                                     : std::vector<bool>{false};
   return inputs_.architecture.experts.routed_experts > 0 ? std::vector<bool>{true} : std::vector<bool>{false, true};
 }
 

@@ -1,10 +1,10 @@
 // Lower bounds on the steps of a family's plans under one recomputation, from its blocks (sim/search/block_times.h).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
-#include <memory>
-#include <string>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -16,6 +16,8 @@
 #include "sim/search/space.h"
 
 namespace plumbline::sim {
+
+using StageBlock = BlockList::value_type;  // kind; recomputed or not
 
 // The stages of a plan by the blocks that they have.
 struct StageLists {
@@ -30,15 +32,18 @@ class FamilyBlocks {
   // `plan` is one of the family's; its recomputation counts.
   FamilyBlocks(const Inputs& inputs, const model::Plan& plan);
 
-  const model::Graph& graph(model::BlockKind kind, bool recomputed);
-  std::int64_t pieces() const { return pieces_; }
+  BlockSlots& block(const StageBlock& block);
+  // Of a pair of layers.
+  const model::SlotTemplate& pair(const StageBlock& forward, const StageBlock& backward);
   model::Bytes hop() const { return hop_; }
+  const model::Architecture& architecture() const { return context_.architecture; }
 
  private:
   model::LayerContext context_;
   std::int64_t pieces_;
   model::Bytes hop_;
-  std::map<std::pair<model::BlockKind, bool>, model::Graph> known_;
+  std::map<StageBlock, BlockSlots> known_;
+  std::map<std::pair<StageBlock, StageBlock>, model::SlotTemplate> pairs_;
 };
 
 // Seconds of those blocks under one cost model. Both must outlive it.
@@ -47,27 +52,35 @@ class FamilyBounds {
   FamilyBounds(FamilyBlocks& blocks, const CostModels& costs)
       : blocks_(blocks), costs_(costs), hop_(costs.exchanges.hop(blocks.hop(), 1)) {}
 
-  // Of every plan of the family in which a rank works for `micro_batches / pipeline` whole passes on average: the
-  // busiest rank does as much as the mean of all ranks at least, however layers are split and in whatever order, and
-  // streams of all ranks together add up to those of the blocks of `whole`, the model as one stage.
-  double family(const BlockList& whole, double passes);
+  // Of every plan of the family with the recomputation of `plan`. The busiest rank does as much as the mean of all
+  // ranks at least, however layers are split and in whatever order, and streams of all ranks together add up to those
+  // of the whole model for every micro-batch. A rank's mean share is micro-batches / pipeline passes through the model:
+  // the same for all pipeline degrees, since the micro-batches grow with them.
+  double family(const model::Plan& plan);
 
-  // Of a plan with this schedule and these stages.
-  double schedule(const ScheduleOutline& outline, const StageLists& stages);
+  // Of the slots of a plan with this schedule and these stages, by slot class.
+  std::vector<double> slots(const ScheduleOutline& outline, const StageLists& stages);
+  // Of a message between two ranks.
+  double hop() const { return hop_; }
 
  private:
   struct Stage {
-    std::array<PhaseTimes, 4> phases;  // F, B, I, W as model::OpType
-    std::array<double, 4> seconds{};   // of a slot
+    BlockList blocks;
+    std::array<std::optional<StreamWork>, 4> works;  // F, B, I, W as model::OpType
+    std::array<std::optional<double>, 4> seconds;    // of a slot
   };
-  const BlockTimes& block(const std::pair<model::BlockKind, bool>& block);
-  const Stage& stage(const BlockList& blocks);
-  double pair(const Stage& forward, const Stage& backward);
+  BlockTimes& block(const StageBlock& block);
+  const Path& pair(const StageBlock& forward, const StageBlock& backward);
+  Stage& stage(const BlockList& blocks);
+  const StreamWork& work(Stage& stage, model::OpType type);
+  double slot(Stage& stage, model::OpType type);
+  double pair(Stage& forward, Stage& backward);
 
   FamilyBlocks& blocks_;
   const CostModels& costs_;
   double hop_;
-  std::map<std::pair<model::BlockKind, bool>, BlockTimes> known_;
+  std::map<StageBlock, BlockTimes> known_;
+  std::map<std::pair<StageBlock, StageBlock>, Path> layer_pairs_;
   std::map<BlockList, Stage> stages_;
   std::map<std::pair<const Stage*, const Stage*>, double> pairs_;
 };

@@ -1,17 +1,12 @@
-// Decides every plan of a family under one recomputation.
+// What a search does with one family: first with all of its plans at once, then one by one.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
-#include <memory>
-#include <optional>
-#include <string>
-#include <utility>
 #include <vector>
 
+#include "sim/cost_models.h"
 #include "sim/plan_evaluator.h"
-#include "sim/search/family_bounds.h"
 #include "sim/search/leaders.h"
 #include "sim/search/memory_floor.h"
 #include "sim/search/schedule_bound.h"
@@ -22,17 +17,19 @@ namespace plumbline::sim {
 
 // Shared by all threads; nothing in it changes but what it remembers.
 struct SearchScope {
-  Inputs inputs;     // with a routing memo
-  Inputs free;       // the same where no link is shared, for bounds: wiring only ever makes transfers slower
+  Inputs inputs;  // with a routing memo
+  Inputs free;    // the same where no link is shared, for bounds: wiring only ever makes transfers slower
   SearchOptions options;
   Space space;
   ScheduleOutlines outlines;
 
   SearchScope(const Inputs& given, const SearchOptions& options);
   bool stopped() const { return options.stopped && options.stopped(); }
+  // Bounds on time cut plans. Copies of activations to the host and back are no part of their proofs.
+  bool bounded() const { return !options.exhaustive && inputs.plan.offload.activations == 0; }
 };
 
-// A pipeline with one ZeRO stage and one split, whose training states fit.
+// Plans of a family with one pipeline, ZeRO stage and split, whose training states fit.
 struct Arrangement {
   const Pipeline* pipeline = nullptr;
   std::int64_t zero_stage = 0;
@@ -43,41 +40,43 @@ struct Arrangement {
 struct OpenFamily {
   const Family* family = nullptr;
   std::vector<Arrangement> arrangements;
-  std::uint64_t plans = 0;
   double bound = 0;  // s, of all its plans
 };
 
-// What one thread has for itself.
+struct Found {
+  Leaders leaders;
+  Tally tally;
+  bool complete = true;  // false: stopped
+};
+
+// One per thread. `scope` must outlive it.
 class SearchWorker {
  public:
   explicit SearchWorker(SearchScope& scope);
 
-  // Looks at states and blocks of all plans of a family. Those that are removed are added to the tally.
+  // Removes plans whose states do not fit, and bounds the others. tally: theirs.
   model::Result<OpenFamily> open(const Family& family, Tally& tally);
-
-  struct Found {
-    Leaders leaders;
-    Tally tally;
-    bool complete = true;  // false: stopped
-  };
-  // All plans of the family under one recomputation. `before`: what was found so far.
+  // Decides all plans of the family under one recomputation. before: what was found until then.
   model::Result<Found> decide(const OpenFamily& open, const Recomputation& recompute, const Leaders& before);
 
- private:
-  struct Item {
-    double bound = 0;
-    Point point;
-    std::size_t arrangement = 0;
-  };
+  SearchScope& scope() { return scope_; }
+  PlanEvaluator& evaluator() { return evaluator_; }
+  // Where no link is shared. nullptr: there are none for this plan (infeasible).
   model::Result<const CostModels*> costs(const model::Plan& plan);
-  model::Result<std::vector<Item>> items(const OpenFamily& open, const Recomputation& recompute, model::Plan plan,
-                                         Found& found, const Leaders& before);
-  model::Result<void> evaluate(const Item& item, const model::Plan& plan, double limit, Found& found);
+
+ private:
+  model::Result<double> bound(const OpenFamily& open);
 
   SearchScope& scope_;
   PlanEvaluator evaluator_;
   MemoryFloor floor_;
   std::map<std::vector<std::int64_t>, CostModels> costs_;
 };
+
+// Bounds and what they bound add the same numbers in different orders.
+inline bool above(double bound, double limit) {
+  constexpr double rounding = 1e-9;
+  return bound * (1 - rounding) > limit;
+}
 
 }  // namespace plumbline::sim

@@ -20,9 +20,8 @@ MemoryFloor::MemoryFloor(const Inputs& inputs) : inputs_(inputs) {
 // The degrees over which parameters are divided decide it; tokens, which do not, are those of the first plan.
 const model::Graph& MemoryFloor::graph(BlockKind kind, const model::Plan& plan, const model::Layout& layout) {
   const auto& degrees = plan.parallelism;
-  const auto [entry, fresh] =
-      graphs_.try_emplace({static_cast<std::int64_t>(kind), degrees.tensor, degrees.expert, degrees.expert_tensor,
-                           layout.embedding_beside_head});
+  const auto [entry, fresh] = graphs_.try_emplace({static_cast<std::int64_t>(kind), degrees.tensor, degrees.expert,
+                                                   degrees.expert_tensor, layout.embedding_beside_head});
   model::Graph& graph = entry->second;
   if (!fresh) return graph;
   model::RoutingSpread spread;
@@ -53,9 +52,9 @@ std::vector<double> MemoryFloor::bytes(const model::Plan& plan, const Pipeline& 
   even.schedule.layers_per_stage.clear();
   const model::Layout layout = *model::make_layout(even, inputs_.architecture);
   const auto& degrees = plan.parallelism;
-  States& states = states_[{degrees.tensor, degrees.expert, degrees.expert_tensor, degrees.zero_stage,
-                            layout.embedding_beside_head, model::shard_group(plan, layout, false).shards,
-                            model::shard_group(plan, layout, true).shards}];
+  States& states =
+      states_[{degrees.tensor, degrees.expert, degrees.expert_tensor, degrees.zero_stage, layout.embedding_beside_head,
+               model::shard_group(plan, layout, false).shards, model::shard_group(plan, layout, true).shards}];
   std::vector<double> before = {0};  // [layer]: of those before it
   for (const BlockKind kind : layer_kinds_) before.push_back(before.back() + block_bytes(kind, plan, layout, states));
   const double first = block_bytes(BlockKind::embedding, plan, layout, states);
@@ -64,8 +63,8 @@ std::vector<double> MemoryFloor::bytes(const model::Plan& plan, const Pipeline& 
     last += static_cast<double>(inputs_.architecture.multi_token_prediction_layers) *
             block_bytes(BlockKind::multi_token_prediction, plan, layout, states);
   const model::Device& device = inputs_.cluster.device;
-  const double reserve = (model::runtime_memory(device) +
-                          model::communication_buffers(plan, layout, device, model::Bytes(0))).value();
+  const double reserve =
+      (model::runtime_memory(device) + model::communication_buffers(plan, layout, device, model::Bytes(0))).value();
   const model::Schedule outline = pipeline.kind->outline(pipeline.shape);
   std::vector<double> floors;
   for (const Split& split : pipeline.splits) {

@@ -42,8 +42,8 @@ class Search {
     std::size_t size = first_round;
     for (std::size_t next = 0; next < units.size() && complete_; size = std::min(2 * size, largest_round)) {
       const std::size_t end = std::min(units.size(), next + size);
-      if (auto done = round({units.begin() + static_cast<std::ptrdiff_t>(next),
-                             units.begin() + static_cast<std::ptrdiff_t>(end)});
+      if (auto done = round(
+              {units.begin() + static_cast<std::ptrdiff_t>(next), units.begin() + static_cast<std::ptrdiff_t>(end)});
           !done)
         return tl::unexpected(done.error());
       next = end;
@@ -68,7 +68,7 @@ class Search {
       }
       if (!*opened[i]) return tl::unexpected(opened[i]->error());
       tally_.add(tallies[i]);
-      if ((*opened[i])->plans > 0) open_.push_back(std::move(**opened[i]));
+      if (!(*opened[i])->arrangements.empty()) open_.push_back(std::move(**opened[i]));
     }
     return {};
   }
@@ -87,12 +87,15 @@ class Search {
   }
 
   model::Result<void> round(const std::vector<Unit>& units) {
-    std::vector<std::optional<model::Result<SearchWorker::Found>>> found(units.size());
-    tbb::parallel_for(std::size_t{0}, units.size(), [&](std::size_t i) {
-      if (scope_.stopped()) return;
-      found[i] = workers_.local().decide(*units[i].open, *units[i].recompute, leaders_);
-      if (*found[i]) progress((*found[i])->tally, (*found[i])->leaders.best());
-    }, tbb::simple_partitioner());
+    std::vector<std::optional<model::Result<Found>>> found(units.size());
+    tbb::parallel_for(
+        std::size_t{0}, units.size(),
+        [&](std::size_t i) {
+          if (scope_.stopped()) return;
+          found[i] = workers_.local().decide(*units[i].open, *units[i].recompute, leaders_);
+          if (*found[i]) progress((*found[i])->tally, (*found[i])->leaders.best());
+        },
+        tbb::simple_partitioner());
     for (const auto& one : found) {
       if (!one) {
         complete_ = false;

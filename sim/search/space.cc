@@ -47,8 +47,14 @@ void Space::add_degrees(model::Plan plan) {
   const auto& degrees = plan.parallelism;
   for (const std::int64_t size : choices_.micro_batch_size) {
     plan.batch.micro_batch_size = size;
-    Family family{degrees.tensor,        degrees.sequence, degrees.context, degrees.expert,
-                  degrees.expert_tensor, size,             {},              choices_.communication_sms(degrees.expert)};
+    Family family{degrees.tensor,
+                  degrees.sequence,
+                  degrees.context,
+                  degrees.expert,
+                  degrees.expert_tensor,
+                  size,
+                  {},
+                  choices_.communication_sms(degrees.expert)};
     for (const std::int64_t ranks : choices_.pipeline(degrees.tensor, degrees.context)) {
       plan.parallelism.pipeline = ranks;
       model::Plan probe = plan;
@@ -112,8 +118,8 @@ std::vector<std::int64_t> Space::zero_stages(model::Plan plan) const {
 }
 
 std::uint64_t Space::tunings(const Family& family, const Pipeline& pipeline) const {
-  const auto allowed = std::ranges::count_if(choices_.recompute,
-                                             [&](const Recomputation& one) { return allows(pipeline, one); });
+  const auto allowed =
+      std::ranges::count_if(choices_.recompute, [&](const Recomputation& one) { return allows(pipeline, one); });
   return static_cast<std::uint64_t>(allowed) * family.communication_sms.size();
 }
 

@@ -12,7 +12,7 @@ constexpr std::array<const char*, rules> names = {
     "time: blocks with these degrees, spread evenly over all ranks, already take longer than the plans kept",
     "time: the schedule with these blocks takes longer than the plans kept, by a lower bound",
     "memory: the fullest rank exceeds the GPU",
-    "time: the busiest rank alone takes longer than the plans kept",
+    "time: the busiest rank's slots or collectives take longer than the plans kept",
     "refused"};
 
 void add_degree(std::vector<std::string>& words, const char* name, std::int64_t degree) {

@@ -12,12 +12,12 @@
 namespace plumbline::sim {
 
 enum class Rule : std::uint8_t {
-  states,       // memory: what a rank holds through the whole step is too much already
-  family,       // time: not even the family's blocks, spread evenly over the ranks, are fast enough
-  schedule,     // time: nor are they in this schedule, with this split
-  memory,       // the fullest moment of a rank is too much
-  busiest_rank, // time: slots or collectives of one rank alone take too long
-  refused       // the plan cannot be simulated
+  states,    // memory: what a rank holds through the whole step is too much already
+  family,    // time: not even the family's blocks, spread evenly over the ranks, are fast enough
+  schedule,  // time: nor are they in this schedule, with this split
+  memory,    // the fullest moment of a rank is too much
+  slots,     // time: nor is the schedule, with the durations of its slots
+  refused    // the plan cannot be simulated
 };
 inline constexpr std::size_t rules = 6;
 bool on_memory(Rule rule);

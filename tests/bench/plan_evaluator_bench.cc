@@ -84,6 +84,25 @@ void warm(benchmark::State& state, const std::vector<std::int64_t>& zero_stages,
 BENCHMARK_CAPTURE(warm, zero_0_to_2, {0, 1, 2}, 0)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(warm, zero_3, {3}, 0)->Unit(benchmark::kMillisecond);
 
+// Steps by events, of a sample of the same plans.
+void events(benchmark::State& state, const std::vector<std::int64_t>& zero_stages, double imbalance) {
+  Search all = search(zero_stages, imbalance);
+  all.inputs.routing = std::make_shared<RoutingMemo>();
+  std::vector<model::Plan> sample;
+  const std::size_t every = all.plans.size() / 50;
+  for (std::size_t i = 0; i < all.plans.size(); i += every) sample.push_back(all.plans[i]);
+  for (auto _ : state)
+    for (const model::Plan& plan : sample) {
+      all.inputs.plan = plan;
+      benchmark::DoNotOptimize(simulate(all.inputs, Fidelity::step, false));
+    }
+  state.counters["plans_per_s"] = benchmark::Counter(
+      static_cast<double>(state.iterations()) * static_cast<double>(sample.size()), benchmark::Counter::kIsRate);
+}
+BENCHMARK_CAPTURE(events, zero_0_and_1, {0, 1}, 0)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(events, zero_2, {2}, 0)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(events, zero_3, {3}, 0)->Unit(benchmark::kMillisecond);
+
 // One plan again and again.
 void warm_shipped_plan(benchmark::State& state) {
   const Inputs inputs = tests::step_inputs(tests::deepseek_plan, "h800");
