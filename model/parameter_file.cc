@@ -185,6 +185,12 @@ std::string ParameterFile::text_or_empty(std::string_view key) const {
   return found == nullptr ? std::string() : found->value;
 }
 
+std::vector<Parameter*> constants_of(ParameterFile& file) {
+  std::vector<Parameter*> constants;
+  for (ParameterFile::Number& number : file.numbers) constants.push_back(&number.parameter);
+  return constants;
+}
+
 Result<ParameterFile> read_parameter_file(const std::string& path, const std::vector<std::string>& text_keys,
                                           const std::vector<std::string>& list_keys) {
   const auto text = read_text_file(path);

@@ -32,6 +32,9 @@ struct ParameterFile {
   std::string text_or_empty(std::string_view key) const;
 };
 
+// Its numbers, to change them.
+std::vector<Parameter*> constants_of(ParameterFile& file);
+
 // Reads the file; `text_keys` are the dotted keys that hold a string, `list_keys` the top-level keys that hold an array
 // of strings (each becomes a Text of its own). Every error is an input error with file, line and key: syntax,
 // unknown keys, entries without value, unit, kind or source.

@@ -108,12 +108,25 @@ std::optional<double> Prediction::interior_chunk(OpType type) const {
   return std::nullopt;
 }
 
-TemplateCosts Prediction::chunk_costs() const {
+double Prediction::hop() const {
   const bool pairs =
       std::ranges::any_of(program_.templates, [](const model::SlotTemplate& slot) { return slot.type == OpType::FB; });
-  const double hop =
-      program_.stages.size() > 1 ? costs_.exchanges.hop(program_.activation_hop, pairs ? messages_per_batch : 1) : 0;
-  return {program_, template_runs_, mean_waits(), hop};
+  return program_.stages.size() > 1 ? costs_.exchanges.hop(program_.activation_hop, pairs ? messages_per_batch : 1) : 0;
+}
+
+TemplateCosts Prediction::chunk_costs() const { return {program_, template_runs_, mean_waits(), hop()}; }
+
+std::vector<double> Prediction::slot_seconds() const {
+  if (!execution_.template_seconds.empty()) return execution_.template_seconds;
+  const std::array<double, 5> waits = mean_waits();
+  std::vector<double> seconds;
+  for (std::size_t i = 0; i < template_runs_.size(); ++i)
+    seconds.push_back(template_runs_[i].seconds + waits[static_cast<std::size_t>(program_.templates[i].type)]);
+  return seconds;
+}
+
+IdleTime Prediction::idle_time(std::size_t rank, double idle) const {
+  return split_idle(program_, slot_seconds(), hop(), rank, idle);
 }
 
 std::array<double, 5> Prediction::mean_waits() const {
@@ -245,7 +258,9 @@ model::StepTimes Prediction::step_times() const {
     step.breakdown.push_back({name, seconds / busy * compute_seconds()});
   std::ranges::sort(step.breakdown, std::ranges::greater(), &model::StepTimes::ClassTime::seconds);
   step.breakdown.push_back({"exposed communication", total(rank.exposed)});
-  step.breakdown.push_back({"bubble and messages", bubble()});
+  const IdleTime idle = idle_time(0, bubble());
+  step.breakdown.push_back({"point-to-point", idle.point_to_point});
+  step.breakdown.push_back({"bubble", idle.bubble()});
   step.breakdown.push_back({"optimizer", *step.optimizer_s});
   if (input > 0) step.breakdown.push_back({"exposed input", input});
   if (average > 0) step.breakdown.push_back({"exposed copy to the host", average});

@@ -11,6 +11,7 @@
 #include "model/timeline.h"
 #include "sim/attribution.h"
 #include "sim/closed_form.h"
+#include "sim/idle_time.h"
 #include "sim/segment_time.h"
 #include "sim/simulate.h"
 #include "sim/step_executor.h"
@@ -52,6 +53,9 @@ class Prediction {
   Attribution rank_zero_attribution() const;
   double compute_seconds() const;  // rank 0: in slots, while a compute kernel runs
   double bubble() const;
+  double hop() const;                        // of a message between two ranks, s
+  std::vector<double> slot_seconds() const;  // [template] as they ran, mean
+  IdleTime idle_time(std::size_t rank, double idle) const;
 
   const Inputs& inputs_;
   const model::StepProgram& program_;

@@ -22,6 +22,7 @@ SweepPoint kept(Simulation simulation) {
   point.peak_bytes = result.memory.peak_bytes;
   point.capacity_bytes = result.memory.capacity_bytes;
   point.shortage = model::shortage(result.memory);
+  point.run = std::move(result.run);
   return point;
 }
 
@@ -92,6 +93,20 @@ class Pool {
 };
 
 }  // namespace
+
+model::StepResult step_result(const SweepPoint& point, Fidelity fidelity) {
+  model::StepResult result;
+  result.fidelity = to_string(fidelity);
+  result.profile = point.profile;
+  result.device = point.device;
+  result.step = point.step;
+  result.bound_s = point.bound_s;
+  result.run = point.run;
+  result.memory.peak_bytes = point.peak_bytes;
+  result.memory.capacity_bytes = point.capacity_bytes;
+  result.memory.fits = point.shortage.empty();
+  return result;
+}
 
 model::Result<std::vector<model::Result<SweepPoint>>> sweep(std::size_t points, const SweepInputs& inputs,
                                                             const SweepOptions& options) {
