@@ -70,7 +70,8 @@ Result<void> check_answerable(const PlanAnswer& answer) {
       return input_error(option, "days and cost need to know how long the training is",
                          "give the tokens: --set run.tokens=1e12");
   }
-  const bool price = std::ranges::any_of(answer.sites, price_known);
+  const bool price =
+      std::ranges::any_of(answer.sites, [](const Site& site) { return price_of(site).value.has_value(); });
   if (!price && (answer.limits.usd || answer.objective == Objective::cost))
     return input_error(answer.limits.usd ? "--budget" : "--objective", "no price is known of any of the clusters",
                        "give one: --set run.price_usd_per_gpu_hour=2.0");
@@ -86,6 +87,7 @@ Result<PlanAnswer> load(const Arguments& arguments) {
   if (!names) return tl::unexpected(names.error());
   answer.name = recipe->name;
   answer.assumptions = recipe->assumptions;
+  answer.overrides = arguments.plan.overrides;
   answer.top = arguments.top;
   for (const SiteName& name : *names) {
     auto site = load_site(*recipe, name, arguments.plan.overrides);

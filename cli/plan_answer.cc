@@ -46,11 +46,6 @@ std::vector<std::string> hardware_differences(const Site& above, const Site& sit
   return parts;
 }
 
-std::optional<double> price(const PlanRow& row) {
-  if (!row.offer.usd || !row.offer.gpu_hours) return std::nullopt;
-  return *row.offer.usd / *row.offer.gpu_hours;
-}
-
 }  // namespace
 
 void rank(PlanAnswer& answer) {
@@ -80,7 +75,11 @@ void rank(PlanAnswer& answer) {
     std::ranges::transform(*list, list->begin(), place_of);
 }
 
-bool price_known(const Site& site) { return site.inputs.plan.run.price_usd_per_gpu_hour > 0; }
+model::Known<model::HourlyPrice> price_of(const Site& site) {
+  const model::Plan& plan = site.inputs.plan;
+  const bool owned = plan.run.ownership == "purchase";
+  return owned ? model::purchase_price(plan, site.inputs.cluster) : model::rent_price(plan, site.inputs.cluster);
+}
 
 std::string site_name(const Site& site) {
   return fmt::format("{}, {} GPUs", site.cluster, reports::grouped(static_cast<double>(site.gpus)));
@@ -111,9 +110,9 @@ std::string reason_on_site(const PlanRow& above, const PlanRow& row) {
 std::string reason_between(const Site& above, const Site& site, Objective objective) {
   const PlanRow &first = above.rows.front(), &row = site.rows.front();
   std::vector<std::string> parts = hardware_differences(above, site);
-  const auto price_now = price(row), price_then = price(first);
-  if (objective == Objective::cost && price_now && price_then)
-    add_difference(parts, "price", *price_now, *price_then, "USD a GPU-hour");
+  const auto now = price_of(site).value, then = price_of(above).value;
+  if (objective == Objective::cost && now && then)
+    add_difference(parts, "price", now->value, then->value, "USD a GPU-hour");
   const std::string why = model::main_reasons(model::waterfall(first.result.step, row.result.step));
   if (!why.empty()) parts.push_back("step: " + why);
   return fmt::format("{}", fmt::join(parts, "; "));

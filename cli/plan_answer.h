@@ -8,6 +8,7 @@
 
 #include "cli/plan_question.h"
 #include "cli/plan_ranking.h"
+#include "model/ownership.h"
 #include "model/provenance.h"
 #include "model/result.h"
 #include "sim/search/flip.h"
@@ -43,6 +44,7 @@ struct FlipSection {
 struct PlanAnswer {
   std::string name;  // of the model or plan
   std::vector<std::string> assumptions;
+  std::vector<std::string> overrides;  // of --set
   Objective objective = Objective::time;
   Limits limits;
   std::size_t top = 10;
@@ -63,7 +65,8 @@ struct PlanAnswer {
 // Fills order, dominated and verdict.
 void rank(PlanAnswer& answer);
 
-bool price_known(const Site& site);
+// Of a GPU-hour on the site, rented or owned as its plan says; or what is missing to know it.
+model::Known<model::HourlyPrice> price_of(const Site& site);
 std::string site_name(const Site& site);  // "h100-dgx, 2,048 GPUs"
 // Share of the step that rests on measured, fitted or published constants.
 double measured_share(const model::StepResult& result);

@@ -47,6 +47,24 @@ Json uncertainty_of(const Site& site) {
           {"source", site.uncertainty->source}};
 }
 
+Json price_json(const Site& site) {
+  const auto price = price_of(site);
+  Json json = {{"ownership", site.inputs.plan.run.ownership},
+               {"usd_per_gpu_hour", nullptr},
+               {"low", nullptr},
+               {"high", nullptr},
+               {"kind", nullptr},
+               {"source", nullptr},
+               {"missing", text_or_null(price.missing)}};
+  if (!price.value) return json;
+  json["usd_per_gpu_hour"] = price.value->value;
+  json["low"] = price.value->low;
+  json["high"] = price.value->high;
+  json["kind"] = model::to_string(price.value->kind);
+  json["source"] = price.value->source;
+  return json;
+}
+
 // `place`: in the ranking; nothing for a site without a plan.
 Json site_of(const PlanAnswer& answer, const Site& site, const std::optional<std::size_t>& place) {
   Json plans = Json::array();
@@ -63,6 +81,7 @@ Json site_of(const PlanAnswer& answer, const Site& site, const std::optional<std
                {"step_uncertainty", uncertainty_of(site)},
                {"measured_share", nullptr},
                {"interval", nullptr},
+               {"price", price_json(site)},
                {"notes", site.notes},
                {"search",
                 {{"space", site.search.space},
@@ -128,7 +147,8 @@ std::string plan_json(const PlanAnswer& answer) {
         {"objective", to_string(answer.objective)},
         {"deadline_days", value_of(answer.limits.days)},
         {"budget_usd", value_of(answer.limits.usd)},
-        {"assumptions", answer.assumptions}}},
+        {"assumptions", answer.assumptions},
+        {"overrides", answer.overrides}}},
       {"complete", answer.complete},
       {"verdict", verdict_of(answer)},
       {"sites", sites_of(answer)},

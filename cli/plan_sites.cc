@@ -57,11 +57,7 @@ void forget_other_cluster(const Recipe& recipe, model::Plan& plan, std::vector<s
   forget("cluster.nic_gbps", plan.cluster.nic_gbps);
   forget("cluster.oversubscription", plan.cluster.oversubscription);
   forget("cluster.placement", plan.cluster.placement);
-  if (plan.run.price_usd_per_gpu_hour > 0 && !asked("run.price_usd_per_gpu_hour")) {
-    notes.push_back(
-        fmt::format("run.price_usd_per_gpu_hour is that of {} and does not hold here", own->cluster.topology));
-    plan.run.price_usd_per_gpu_hour = 0;
-  }
+  forget("run.price_usd_per_gpu_hour", plan.run.price_usd_per_gpu_hour);
 }
 
 void avoid_fp8(sim::Inputs& inputs, std::vector<std::string>& notes) {
@@ -118,7 +114,9 @@ Offer offer_of(const Site& site, const model::StepResult& result) {
   if (!result.run) return offer;
   offer.days = result.run->days;
   offer.gpu_hours = result.run->gpu_hours;
-  if (price_known(site)) offer.usd = offer.usd_low = offer.usd_high = result.run->cost_usd;
+  offer.usd = result.run->cost_usd;
+  offer.usd_low = result.run->cost_low_usd(result.run->gpu_hours);
+  offer.usd_high = result.run->cost_high_usd(result.run->gpu_hours);
   return offer;
 }
 
@@ -130,10 +128,14 @@ Result<void> fill_site(Site& site, const sim::SearchOptions& options) {
     return {};
   }
   site.search = std::move(*found);
-  const std::size_t finalists = std::min(site.search.best.size(), 2 * options.top);
+  // Who asked to stop does not wait for all of them.
+  constexpr std::size_t when_stopped = 3;
+  const std::size_t wanted = site.search.complete ? 2 * options.top : when_stopped;
+  const std::size_t finalists = std::min(site.search.best.size(), wanted);
   for (std::size_t i = 0; i < finalists; ++i) {
     sim::Inputs inputs = site.inputs;
     inputs.plan = site.search.best[i].plan;
+    inputs.plan.search = {};  // of the search, not of what it found
     auto simulation = sim::simulate(inputs, sim::Fidelity::step, false);
     if (!simulation || !simulation->result.memory.fits) continue;
     const Offer offer = offer_of(site, simulation->result);

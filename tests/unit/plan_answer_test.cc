@@ -109,7 +109,7 @@ TEST(PlanAnswer, TextNamesSitesPlansAndTheChoice) {
   rank(answer);
   const std::string text = plan_text(answer, false);
   for (const char* part : {"example: 3 sites, for the shortest time", "Sites, each with its best plan",
-                           "Plans on far, 2,048 GPUs", "far, 2,048 GPUs has the shortest time, also where",
+                           "Plans on far, 2,048 GPUs", "far, 2,048 GPUs has the shortest time: sizes of one",
                            "empty, 2,048 GPUs: no plan: memory: states alone", "assumed: something."})
     EXPECT_THAT(text, HasSubstr(part));
 }
@@ -161,7 +161,7 @@ TEST(PlanAnswer, PictureHasTheFrontAsRings) {
 TEST(PlanAnswer, WithoutAPriceThereIsNoCost) {
   Site priceless = site("near", {});
   model::StepResult result = support::example_result();
-  result.run = model::RunCost{.tokens = 1, .steps = 1, .days = 3, .gpu_hours = 4, .cost_usd = 0};
+  result.run = model::RunCost{.tokens = 1, .steps = 1, .days = 3, .gpu_hours = 4};
   const Offer offer = offer_of(priceless, result);
   EXPECT_EQ(offer.days, 3);
   EXPECT_FALSE(offer.usd);
