@@ -78,9 +78,23 @@ Result<void> check_answerable(const PlanAnswer& answer) {
   return {};
 }
 
+// A key that an option of this verb gives.
+Result<void> check_overrides(const Arguments& arguments) {
+  const bool profile =
+      std::ranges::any_of(arguments.clusters, [](const std::string& name) { return name.find(':') != name.npos; });
+  for (const std::string& change : arguments.plan.overrides) {
+    const auto twice = [&](std::string_view key, bool given) { return given && change.starts_with(key); };
+    if (twice("cluster.gpus=", !arguments.gpus.empty()) || twice("cluster.topology=", !arguments.clusters.empty()) ||
+        twice("cluster.profile=", profile))
+      return input_error("--set", fmt::format("'{}' is also given by --gpus or --cluster", change), "give it once");
+  }
+  return {};
+}
+
 Result<PlanAnswer> load(const Arguments& arguments) {
   PlanAnswer answer;
   if (const auto fine = read_limits(arguments, answer); !fine) return tl::unexpected(fine.error());
+  if (const auto fine = check_overrides(arguments); !fine) return tl::unexpected(fine.error());
   const auto recipe = find_recipe(arguments.plan.plan, arguments.gpus);
   if (!recipe) return tl::unexpected(recipe.error());
   const auto names = sites_of(arguments.clusters, arguments.gpus);

@@ -132,15 +132,18 @@ Result<void> fill_site(Site& site, const sim::SearchOptions& options) {
   constexpr std::size_t when_stopped = 3;
   const std::size_t wanted = site.search.complete ? 2 * options.top : when_stopped;
   const std::size_t finalists = std::min(site.search.best.size(), wanted);
+  std::optional<model::Error> refused;
   for (std::size_t i = 0; i < finalists; ++i) {
     sim::Inputs inputs = site.inputs;
     inputs.plan = site.search.best[i].plan;
     inputs.plan.search = {};  // of the search, not of what it found
     auto simulation = sim::simulate(inputs, sim::Fidelity::step, false);
+    if (!simulation) refused = simulation.error();
     if (!simulation || !simulation->result.memory.fits) continue;
     const Offer offer = offer_of(site, simulation->result);
     site.rows.push_back({std::move(inputs.plan), std::move(simulation->result), offer});
   }
+  if (site.rows.empty()) site.error = refused;
   std::ranges::stable_sort(site.rows, {}, [](const PlanRow& row) { return row.offer.step_s; });
   if (site.rows.size() > options.top)
     site.rows.erase(site.rows.begin() + static_cast<std::ptrdiff_t>(options.top), site.rows.end());
