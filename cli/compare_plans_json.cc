@@ -21,8 +21,8 @@ Json subject_of(const ComparisonSubject& subject) {
     json["plan"] = Json::parse(reports::plan_json(subject.plan));
     return json;
   }
-  // As `simulate --json` has it.
-  const Json result = Json::parse(reports::to_json(*subject.result, subject.plan));
+  // As `simulate --json` has it; what a stored result lacks is null.
+  Json result = Json::parse(subject.stored.empty() ? reports::to_json(*subject.result, subject.plan) : subject.stored);
   for (const char* key : {"step", "interval", "bound", "run", "memory", "basis", "plan"}) json[key] = result[key];
   return json;
 }

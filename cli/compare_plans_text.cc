@@ -21,7 +21,7 @@ using model::WaterfallRow;
 using Text = std::optional<std::string>;
 
 constexpr std::size_t table_width = 160;
-constexpr std::size_t half_bar = 14;  // characters for the largest change on either side
+constexpr std::size_t half_bar = 9;  // characters for the largest change on either side
 
 std::string wrapped(const std::string& text, std::size_t indent) {
   std::string out;
@@ -75,7 +75,9 @@ std::vector<Quantity> quantities() {
       of_run("days", [](const model::RunCost& run) { return Text(reports::fixed(run.days, 1)); }),
       of_run("GPU-hours", [](const model::RunCost& run) { return Text(reports::grouped(run.gpu_hours)); }),
       of_run("cost",
-             [=](const model::RunCost& run) { return positive(run.cost_usd, "$" + reports::grouped(run.cost_usd)); }),
+             [](const model::RunCost& run) {
+               return run.cost_usd ? Text("$" + reports::grouped(*run.cost_usd)) : Text();
+             }),
       {"peak memory",
        [=](const Subject&, const StepResult& r) {
          return positive(r.memory.peak_bytes, reports::gigabytes(r.memory.peak_bytes) + " GB");
@@ -158,7 +160,8 @@ std::string waterfall_text(const PlanComparison::Difference& difference, double 
                         {subject_letter(difference.from), right},
                         {subject_letter(difference.to), right},
                         {"change", right},
-                        {std::string(half_bar, ' ') + "|"}});
+                        {std::string(half_bar, ' ') + "|"}},
+                       2, table_width);
   for (const WaterfallRow& row : waterfall.rows)
     table.add({row.name, seconds(row.from_s), seconds(row.to_s), change(row.change_s()), bar(row.change_s(), largest)});
   table.add_rule();
@@ -168,6 +171,17 @@ std::string waterfall_text(const PlanComparison::Difference& difference, double 
   return reasons.empty() ? text : text + reports::paragraph(reasons + ".");
 }
 
+// Constants of different evidence make a difference of their own.
+bool same_profile(const PlanComparison& comparison) {
+  const std::string* first = nullptr;
+  for (const ComparisonSubject& subject : comparison.subjects) {
+    if (!subject.result || subject.result->profile.empty()) continue;
+    if (first != nullptr && *first != subject.result->profile) return false;
+    first = &subject.result->profile;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::string plan_comparison_text(const PlanComparison& comparison, bool colour) {
@@ -175,6 +189,10 @@ std::string plan_comparison_text(const PlanComparison& comparison, bool colour) 
   if (!comparison.same_tokens)
     text += reports::paragraph(
         "The steps train on different numbers of tokens: compare tokens/s, and read the differences per step.");
+  if (!same_profile(comparison))
+    text += reports::paragraph(
+        "The predictions rest on different profiles: part of a difference may come from what is known of the "
+        "hardware.");
   if (comparison.differences.empty()) return text;
   text += reports::heading("Where the step times differ", {.colour = colour});
   const double largest = largest_change(comparison);

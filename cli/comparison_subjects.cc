@@ -61,7 +61,8 @@ std::vector<NamedPlan> variants(const std::string& name, const model::Plan& plan
       if (!cluster.empty()) move_to_cluster(variant.plan, cluster);
       if (count == 0) continue;
       variant.plan.cluster.gpus = count;
-      variant.name += fmt::format("{}{} GPUs", cluster.empty() ? "" : ", ", reports::grouped(static_cast<double>(count)));
+      variant.name +=
+          fmt::format("{}{} GPUs", cluster.empty() ? "" : ", ", reports::grouped(static_cast<double>(count)));
     }
   }
   if (found.size() == 1) found.insert(found.begin(), {name, plan});
@@ -75,7 +76,7 @@ Result<ComparisonSubject> read_subject(const std::string& path) {
   if (!text) return tl::unexpected(text.error());
   auto stored = reports::read_result(*text, path);
   if (!stored) return tl::unexpected(stored.error());
-  return ComparisonSubject{short_name(path), "result", std::move(stored->plan), std::move(stored->result)};
+  return ComparisonSubject{short_name(path), "result", std::move(stored->plan), std::move(stored->result), *text};
 }
 
 Result<std::vector<NamedPlan>> read_plans(const std::string& subject, const std::vector<std::string>& overrides,
@@ -83,8 +84,10 @@ Result<std::vector<NamedPlan>> read_plans(const std::string& subject, const std:
   const auto path = resolve_plan(subject);
   if (!path) {
     Error error = path.error();
-    error.hint = "a plan (.toml), a result of `simulate --json` (.json) or, beside one plan, a chunk measurement "
-                 "(.csv) is expected; " + error.hint;
+    error.hint =
+        "a plan (.toml), a result of `simulate --json` (.json) or, beside one plan, a chunk measurement "
+        "(.csv) is expected; " +
+        error.hint;
     return tl::unexpected(error);
   }
   const auto plan = model::load_plan(*path, overrides);
@@ -116,11 +119,12 @@ Result<void> check(const SubjectRequest& request) {
     return tl::unexpected(Error{ErrorKind::input, "takes exactly one plan", "", 0, option,
                                 "for example plumbline compare PLAN --cluster h800-rail-fat-tree,h100-dgx"});
   if (!varied && request.subjects.size() < 2)
-    return tl::unexpected(Error{ErrorKind::input, "there is nothing to compare it with", "", 0, request.subjects.front(),
-                                "give a second plan or result, or --cluster or --gpus"});
+    return tl::unexpected(Error{ErrorKind::input, "there is nothing to compare it with", "", 0,
+                                request.subjects.front(), "give a second plan or result, or --cluster or --gpus"});
   for (const std::int64_t count : request.gpus)
     if (count < 1)
-      return tl::unexpected(Error{ErrorKind::input, fmt::format("must be at least 1, found {}", count), "", 0, "--gpus", ""});
+      return tl::unexpected(
+          Error{ErrorKind::input, fmt::format("must be at least 1, found {}", count), "", 0, "--gpus", ""});
   return {};
 }
 
@@ -160,7 +164,7 @@ Result<std::vector<ComparisonSubject>> comparison_subjects(const SubjectRequest&
     for (NamedPlan& named : *plans) {
       auto result = predict(named.plan, *changes, request);
       if (!result && result.error().kind == ErrorKind::input) return tl::unexpected(result.error());
-      found.push_back({std::move(named.name), "plan", std::move(named.plan), std::move(result)});
+      found.push_back({std::move(named.name), "plan", std::move(named.plan), std::move(result), ""});
     }
   }
   tell_apart(found, request.subjects);

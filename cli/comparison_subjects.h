@@ -14,10 +14,11 @@
 namespace plumbline::cli {
 
 struct ComparisonSubject {
-  std::string name;                        // short, differs from the others'
-  std::string origin;                      // "plan" or "result"
-  model::Plan plan;                        // of a result what it stored of it
+  std::string name;                         // short, differs from the others'
+  std::string origin;                       // "plan" or "result"
+  model::Plan plan;                         // of a result what it stored of it
   model::Result<model::StepResult> result;  // an infeasible plan keeps its reason
+  std::string stored;                       // of a result: the JSON as it was read
   // A sentence without full stop why it cannot be or does not fit; "" when it does.
   std::string obstacle() const;
 };

@@ -49,14 +49,16 @@ class Evaluation {
   SolveResult& result_;
 };
 
-// The metric of the plan as it is; a metric that its result lacks can never be reached.
-Result<std::optional<double>> present_value(const SweepArguments& arguments, const SolveResult& result,
-                                            const Evaluation& evaluation) {
+// Simulates the plan as it is. A metric that its result lacks can never be reached.
+Result<void> add_present(const SweepArguments& arguments, const Evaluation& evaluation, SolveResult& result) {
   auto points = sim::sweep(1, [&](std::size_t) { return inputs_with(arguments, {}); }, {.fidelity = result.fidelity});
   if (!points) return tl::unexpected(points.error());
-  if (!points->front()) return std::nullopt;
-  const auto value = evaluation.metric(*points->front());
-  if (value) return value;
+  if (!points->front()) return {};
+  result.present = evaluation.metric(*points->front());
+  if (result.present) {
+    if (result.key.value) result.points.emplace(*result.key.value, std::move(*points->front()));
+    return {};
+  }
   const bool of_run = result.target.metric.find("run.") != std::string::npos;
   return tl::unexpected(
       Error{ErrorKind::input, "the prediction of this plan does not give it", "--for", 0, result.target.metric,
@@ -103,9 +105,7 @@ Result<int> run_solve(const SweepArguments& arguments, sim::Fidelity fidelity) {
   result.plan = inputs->plan;
   result.model = reports::model_name(inputs->plan);
   Evaluation evaluation(arguments, result);
-  const auto present = present_value(arguments, result, evaluation);
-  if (!present) return tl::unexpected(present.error());
-  result.present = *present;
+  if (const auto done = add_present(arguments, evaluation, result); !done) return tl::unexpected(done.error());
   const double near = result.key.value.value_or(result.key.range.low);
   auto solution = sim::solve(result.key.range, result.target.value, near, std::ref(evaluation));
   if (!solution) return tl::unexpected(solution.error());

@@ -44,7 +44,7 @@ struct SolveResult {
   SolveTarget target;
   std::optional<double> present;  // the metric in the plan as it is
   sim::Solution solution;
-  std::map<double, sim::SweepPoint> points;  // that can be, by the key's value
+  std::map<double, sim::SweepPoint> points;  // that can be, by the key's value; the plan as it is among them
   bool found() const { return solution.exact || solution.below; }
 };
 

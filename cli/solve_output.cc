@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
 
 #include "cli/solve.h"
 #include "model/version.h"
@@ -38,28 +41,26 @@ void add_row(const SolveResult& result, const SolveSample& sample, const std::st
   table.add(std::move(row));
 }
 
+// The plan as it is and what was found, by rising value of the key.
 std::string table_of(const SolveResult& result) {
   using enum reports::Align;
+  const sim::Solution& solution = result.solution;
+  std::map<double, std::pair<SolveSample, std::string>> rows;
+  if (result.present && result.key.value) rows[*result.key.value] = {{*result.key.value, result.present}, "as it is"};
+  for (const auto& sample : {solution.exact, solution.below, solution.above}) {
+    if (!sample) continue;
+    auto& [shown, remark] = rows[sample->x];
+    shown = *sample;
+    if (solution.exact) remark += remark.empty() ? "reaches it" : ", reaches it";
+  }
   reports::Table table({{result.key.key, right},
                         {result.target.metric, right},
                         {"step", right},
                         {"MFU", right},
                         {"memory", right},
                         {""}});
-  const sim::Solution& solution = result.solution;
-  const auto present = [&](bool below) {
-    if (!result.present || !result.key.value) return;
-    const double x = solution.exact ? solution.exact->x : solution.below ? solution.below->x : *result.key.value;
-    if ((*result.key.value <= x) == below) add_row(result, {*result.key.value, result.present}, "as it is", table);
-  };
-  present(true);
-  if (solution.exact) add_row(result, *solution.exact, "reaches it", table);
-  if (!solution.exact && solution.below) {
-    add_row(result, *solution.below, "", table);
-    add_row(result, *solution.above, "", table);
-  }
-  present(false);
-  return table.to_string();
+  for (const auto& [x, row] : rows) add_row(result, row.first, row.second, table);
+  return rows.empty() ? "" : table.to_string();
 }
 
 // What the range gives where nothing in it reaches the target.
@@ -70,7 +71,7 @@ std::string out_of_reach(const SolveResult& result) {
                        [](const SolveSample& sample) { return sample.value.has_value(); });
   std::string text = fmt::format("No value from {} to {} reaches it: ", value_text(result.key, result.key.range.low),
                                  value_text(result.key, result.key.range.high));
-  if (known.empty()) return text + "the plan can be with none of those that were tried.";
+  if (known.empty()) return text + "none of those that were tried gives it.";
   text += fmt::format("{}, {}", sample_text(result, samples.front()), sample_text(result, samples.back()));
   const auto nearest = std::ranges::min_element(
       known, {}, [&](const SolveSample& sample) { return std::abs(*sample.value - result.target.value); });
@@ -84,10 +85,11 @@ std::string verdict(const SolveResult& result) {
   if (solution.exact) {
     text = fmt::format("{} = {} reaches it.", result.key.key, value_text(result.key, solution.exact->x));
   } else if (solution.below) {
-    const bool jump = !result.key.whole && result.key.range.values.empty();
+    const std::string_view between = !result.key.range.values.empty() ? "; nothing between them was tried"
+                                     : result.key.whole               ? "; no value between them can be taken"
+                                                                      : ", where the prediction jumps over it";
     text = fmt::format("It lies between {} and {}{}.", value_text(result.key, solution.below->x),
-                       value_text(result.key, solution.above->x),
-                       jump ? ", where the prediction jumps over it" : "; no value between them can be taken");
+                       value_text(result.key, solution.above->x), between);
   } else {
     return out_of_reach(result);
   }

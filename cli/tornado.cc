@@ -93,8 +93,6 @@ TornadoResult tornado_result(sim::Fidelity fidelity, const std::vector<TornadoIn
   result.fidelity = fidelity;
   for (std::size_t m = 0; m < tornado_metrics.size(); ++m)
     result.base[m] = value_of(points.front(), tornado_metrics[m], fidelity);
-  // A price of nothing is not a cost.
-  if (result.base[1] == 0.0) result.base[1].reset();
   if (points.front()) result.shortage = points.front()->shortage;
   auto point = points.begin() + 1;
   for (const TornadoInput& input : inputs) {

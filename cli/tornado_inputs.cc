@@ -2,16 +2,20 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <optional>
 #include <string_view>
+#include <utility>
 
 #include "cli/tornado.h"
+#include "model/ownership.h"
 
 namespace plumbline::cli {
 namespace {
 
-constexpr double usual_change = 0.2;       // where no uncertainty is stated
-constexpr double usual_imbalance = 0.1;    // looked at where the plan says that experts are even
-constexpr double gigabit_per_byte = 8e-9;  // Gb/s in B/s
+constexpr double usual_change = 0.2;     // where no uncertainty is stated
+constexpr double deepest_fall = 0.99;    // of a constant that is uncertain by more: no rate is 0
+constexpr double usual_imbalance = 0.1;  // looked at where the plan says that experts are even
 
 // Constants of the profile that answer one question.
 struct Group {
@@ -26,34 +30,50 @@ constexpr Group groups[] = {
     {"exchange rate between nodes", "exchange.*.nic_rate*", true},
     {"exchange rate inside a node", "exchange.nvlink_rate", true},
     {"meeting of expert ranks", "exchange.notify", true},
-    {"network rate of messages", "network.nic_rate"},
+    {"network rate", "network.nic_rate"},
     {"latency of collectives", "collective.*latency_scale"},
 };
 
 std::string setting_text(std::string_view key, double value) { return fmt::format("{}={}", key, value); }
 
-std::string change_text(char sign, double least, double most) {
-  return least == most ? fmt::format("{}{:.3g} %", sign, most * 100)
-                       : fmt::format("{}{:.3g} to {:.3g} %", sign, least * 100, most * 100);
-}
+// One end of a group: its constants move together, each by its own share of its value.
+class End {
+ public:
+  explicit End(int sign) : sign_(sign) {}
+
+  void add(const model::Parameter& constant, double change) {
+    least_ = std::min(least_, change);
+    most_ = std::max(most_, change);
+    setting_.overrides.push_back(setting_text("profile." + constant.name, constant.value * (1 + sign_ * change)));
+  }
+  // Nothing when nothing was added.
+  std::optional<TornadoSetting> take() {
+    if (setting_.overrides.empty()) return std::nullopt;
+    const char sign = sign_ < 0 ? '-' : '+';
+    setting_.text = least_ == most_ ? fmt::format("{}{:.3g} %", sign, most_ * 100)
+                                    : fmt::format("{}{:.3g} to {:.3g} %", sign, least_ * 100, most_ * 100);
+    return std::move(setting_);
+  }
+
+ private:
+  int sign_;
+  double least_ = std::numeric_limits<double>::infinity(), most_ = 0;
+  TornadoSetting setting_;
+};
 
 void add_group(const sim::Inputs& inputs, const Group& group, std::vector<TornadoInput>& found) {
-  TornadoSetting down, up;
-  double least = 1, most = 0;
+  End down(-1), up(+1);
   for (const model::Parameter& constant : inputs.profile.parameters()) {
     if (!model::name_fits(constant.name, group.pattern) || constant.value == 0) continue;
     const double change = constant.relative_uncertainty.value_or(usual_change);
     if (change == 0) continue;
-    least = std::min(least, change);
-    most = std::max(most, change);
-    const std::string key = "profile." + constant.name;
-    down.overrides.push_back(setting_text(key, constant.value * (1 - change)));
-    up.overrides.push_back(setting_text(key, constant.value * (1 + change)));
+    down.add(constant, std::min(change, deepest_fall));
+    up.add(constant, change);
   }
-  if (down.overrides.empty()) return;
-  down.text = change_text('-', least, most);
-  up.text = change_text('+', least, most);
-  found.push_back({std::string(group.name), fmt::format("profile.{}", group.pattern), {down, up}});
+  TornadoInput input{std::string(group.name), fmt::format("profile.{}", group.pattern), {}};
+  for (End* end : {&down, &up})
+    if (auto setting = end->take()) input.settings.push_back(std::move(*setting));
+  if (!input.settings.empty()) found.push_back(std::move(input));
 }
 
 void add_key(std::string_view name, std::string_view key, double value, std::vector<TornadoInput>& found) {
@@ -74,10 +94,14 @@ void add_whole_key(std::string_view name, std::string_view key, std::int64_t val
 
 void add_links(const sim::Inputs& inputs, std::vector<TornadoInput>& found) {
   const model::ClusterShape& cluster = inputs.cluster;
-  if (cluster.nodes() > 1 && cluster.nic_bandwidth.value() > 0)
-    add_key("NIC bandwidth", "cluster.nic_gbps", cluster.nic_bandwidth.value() * gigabit_per_byte, found);
-  if (cluster.gpus == 1 || cluster.gpus_per_node == 1) return;
+  const bool several_nodes = cluster.nodes() > 1 && cluster.nic_bandwidth.value() > 0;
+  // A NIC that the plan itself changes has no price; the topology's, a little off, keeps its own.
+  if (several_nodes && inputs.plan.cluster.nic_gbps)
+    add_key("NIC bandwidth", "cluster.nic_gbps", *inputs.plan.cluster.nic_gbps, found);
   for (const model::Parameter& constant : cluster.parameters) {
+    if (several_nodes && !inputs.plan.cluster.nic_gbps && constant.name == "node.nic_bandwidth")
+      add_key("NIC bandwidth", "topology." + constant.name, constant.value, found);
+    if (cluster.gpus == 1 || cluster.gpus_per_node == 1) continue;
     if (constant.name == "node.gpu_bandwidth" || constant.name == "node.peer_bandwidth")
       add_key("bandwidth inside a node", "topology." + constant.name, constant.value, found);
   }
@@ -95,6 +119,28 @@ void add_experts(const model::Plan& plan, std::vector<TornadoInput>& found) {
   }
 }
 
+// What turns GPU-hours into money: a price with its range where the topology states one.
+void add_cost(const sim::Inputs& inputs, std::vector<TornadoInput>& found) {
+  const model::Plan& plan = inputs.plan;
+  add_key("tokens of the run", "run.tokens", *plan.run.tokens, found);
+  const bool owned = plan.run.ownership == "purchase";
+  const auto price = owned ? model::purchase_price(plan, inputs.cluster) : model::rent_price(plan, inputs.cluster);
+  if (!price.value) return;
+  if (owned) {
+    for (const model::Parameter& constant : inputs.cluster.parameters)
+      if (constant.name == "price.server")
+        add_key("price of a node", "topology." + constant.name, constant.value, found);
+    return;
+  }
+  constexpr std::string_view key = "run.price_usd_per_gpu_hour";
+  const model::HourlyPrice& rent = *price.value;
+  if (rent.low == rent.high) return add_key("price of a GPU-hour", key, rent.value, found);
+  TornadoInput input{"price of a GPU-hour", std::string(key), {}};
+  for (const double end : {rent.low, rent.high})
+    input.settings.push_back({fmt::format("{:.6g}", end), {setting_text(key, end)}});
+  found.push_back(std::move(input));
+}
+
 }  // namespace
 
 std::vector<TornadoInput> usual_inputs(const sim::Inputs& inputs) {
@@ -107,9 +153,7 @@ std::vector<TornadoInput> usual_inputs(const sim::Inputs& inputs) {
   if (experts) add_experts(plan, found);
   if (plan.overlap.communication_sms > 0)
     add_whole_key("communication SMs", "overlap.communication_sms", plan.overlap.communication_sms, found);
-  if (plan.run.tokens) add_key("tokens of the run", "run.tokens", *plan.run.tokens, found);
-  if (plan.run.price_usd_per_gpu_hour > 0)
-    add_key("price of a GPU-hour", "run.price_usd_per_gpu_hour", plan.run.price_usd_per_gpu_hour, found);
+  if (plan.run.tokens) add_cost(inputs, found);
   return found;
 }
 

@@ -81,7 +81,9 @@ std::string remarks(const TornadoResult& result) {
     return std::ranges::find(rows, &row) != rows.end();
   };
   for (const TornadoRow& row : result.rows) {
-    if (!moves(row, 0) && !moves(row, 1)) without_effect += (without_effect.empty() ? "" : ", ") + row.input.name;
+    const bool all_can_be = std::ranges::all_of(row.points, feasible);
+    if (all_can_be && !moves(row, 0) && !moves(row, 1))
+      without_effect += (without_effect.empty() ? "" : ", ") + row.input.name;
     if (row.input.name != row.input.key)
       keys += fmt::format("{}{}: {}", keys.empty() ? "" : "; ", row.input.name, row.input.key);
     for (std::size_t i = 0; i < row.points.size(); ++i) {
@@ -102,13 +104,13 @@ Json value_of(const std::optional<double>& value) { return value ? Json(*value) 
 Json setting_of(const TornadoRow& row, std::size_t index) {
   const model::Result<sim::SweepPoint>& point = row.points[index];
   const std::string reason = obstacle(point);
-  const bool cost = point && point->run;
+  const std::optional<double> cost = point && point->run ? point->run->cost_usd : std::nullopt;
   return {{"value", row.input.settings[index].text},
           {"set", row.input.settings[index].overrides},
           {"feasible", feasible(point)},
           {"reason", reason.empty() ? Json(nullptr) : Json(reason)},
           {"step.time_s", point ? Json(point->step.time_s) : Json(nullptr)},
-          {"run.cost_usd", cost ? Json(point->run->cost_usd) : Json(nullptr)}};
+          {"run.cost_usd", value_of(cost)}};
 }
 
 Json row_of(const TornadoRow& row) {
@@ -154,7 +156,7 @@ std::string tornado_text(const TornadoResult& result, bool colour) {
     if (result.base[m]) {
       text += metric_table(result, m);
     } else if (m > 0) {
-      text += "\n" + reports::paragraph("No cost without run.tokens and run.price_usd_per_gpu_hour.");
+      text += "\n" + reports::paragraph("No cost: it takes run.tokens and a price (docs/economics.md).");
     }
   }
   return text + remarks(result);

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -27,7 +29,9 @@ class Reader {
     if (const Json* value = find(key)) assign(*value, key, field);
   }
 
-  void read(const std::string& key, model::PerOp& values) {
+  // One value for each kind of op.
+  template <class T, std::size_t size>
+  void read(const std::string& key, std::array<T, size>& values) {
     for (std::size_t i = 0; i < values.size(); ++i)
       read(fmt::format("{}.{}", key, model::to_string(static_cast<model::OpType>(i))), values[i]);
   }
@@ -129,6 +133,7 @@ void read_step(Reader& reader, model::StepTimes& step) {
   reader.read("step.exposed_input_s", step.exposed_input_s);
   reader.read("step.exposed_host_s", step.exposed_host_s);
   reader.read("step.slots_s", step.slots_s);
+  reader.read("step.slot_counts", step.slot_counts);
   reader.read("step.slots_mean_s", step.slots_mean_s);
   reader.read("step.exposed_mean_s", step.exposed_mean_s);
   reader.read("step.chunk_s", step.chunk_s);

@@ -53,6 +53,32 @@ nic = { value = 1, unit = "us", kind = "assumed", source = "s" }
 switch = { value = 0.5, unit = "us", kind = "assumed", source = "s" }
 )";
 
+TEST(Topology, ConstantsCanBeChanged) {
+  Variation variation = with_gpus(2048);
+  variation.constants = {{"node.gpu_bandwidth", 100}, {"device.memory_bandwidth", 4}, {"latency.*", 2}};
+  const auto changed = load_topology(h800, devices, variation);
+  ASSERT_TRUE(changed) << to_string(changed.error());
+  EXPECT_DOUBLE_EQ(changed->cluster.intra_node_bandwidth.value(), 100e9);
+  EXPECT_DOUBLE_EQ(changed->cluster.device.memory_bandwidth.value(), 4e12);
+  EXPECT_DOUBLE_EQ(changed->fabric.switch_latency, 0.9e-6);
+  const auto constant =
+      std::ranges::find(changed->cluster.parameters, "device.memory_bandwidth", &model::Parameter::name);
+  ASSERT_NE(constant, changed->cluster.parameters.end());
+  EXPECT_EQ(constant->kind, model::Evidence::assumed);
+}
+
+TEST(Topology, AChangeOfAnUnknownOrImpossibleConstantIsRefused) {
+  const auto key_of = [](const std::string& name, double value) {
+    Variation variation = with_gpus(2048);
+    variation.constants = {{name, value}};
+    const auto topology = load_topology(h800, devices, variation);
+    return topology ? std::string() : topology.error().key;
+  };
+  EXPECT_EQ(key_of("node.gpu_bandwith", 100), "node.gpu_bandwith");
+  EXPECT_EQ(key_of("device.memory_bandwith", 100), "device.memory_bandwith");
+  EXPECT_EQ(key_of("node.gpu_bandwidth", -1), "node.gpu_bandwidth");
+}
+
 TEST(Topology, H800RailFatTree) {
   const auto shape = load_cluster(h800, devices, with_gpus(2048));
   ASSERT_TRUE(shape) << to_string(shape.error());
