@@ -1,8 +1,6 @@
 // The search on one site, and the events of its finalists.
 #pragma once
 
-#include <functional>
-
 #include "cli/plan_answer.h"
 #include "cli/recipe.h"
 
