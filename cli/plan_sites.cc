@@ -9,7 +9,7 @@
 
 #include "cli/inputs.h"
 #include "model/data_type.h"
-#include "model/memory.h"
+#include "sim/search/finalists.h"
 
 namespace plumbline::cli {
 namespace {
@@ -132,16 +132,19 @@ Result<void> fill_site(Site& site, const sim::SearchOptions& options) {
   constexpr std::size_t when_stopped = 3;
   const std::size_t wanted = site.search.complete ? 2 * options.top : when_stopped;
   const std::size_t finalists = std::min(site.search.best.size(), wanted);
+  std::vector<model::Plan> plans;
+  for (std::size_t i = 0; i < finalists; ++i) {
+    plans.push_back(site.search.best[i].plan);
+    plans.back().search = {};  // of the search, not of what it found
+  }
+  auto simulations = sim::simulate_finalists(site.inputs, plans, options.threads);
   std::optional<model::Error> refused;
   for (std::size_t i = 0; i < finalists; ++i) {
-    sim::Inputs inputs = site.inputs;
-    inputs.plan = site.search.best[i].plan;
-    inputs.plan.search = {};  // of the search, not of what it found
-    auto simulation = sim::simulate(inputs, sim::Fidelity::step, false);
+    auto& simulation = simulations[i];
     if (!simulation) refused = simulation.error();
     if (!simulation || !simulation->result.memory.fits) continue;
     const Offer offer = offer_of(site, simulation->result);
-    site.rows.push_back({std::move(inputs.plan), std::move(simulation->result), offer});
+    site.rows.push_back({std::move(plans[i]), std::move(simulation->result), offer});
   }
   if (site.rows.empty()) site.error = refused;
   std::ranges::stable_sort(site.rows, {}, [](const PlanRow& row) { return row.offer.step_s; });

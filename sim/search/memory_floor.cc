@@ -48,9 +48,7 @@ double MemoryFloor::block_bytes(BlockKind kind, const model::Plan& plan, const m
 }
 
 std::vector<double> MemoryFloor::bytes(const model::Plan& plan, const Pipeline& pipeline) {
-  model::Plan even = plan;
-  even.schedule.layers_per_stage.clear();
-  const model::Layout layout = *model::make_layout(even, inputs_.architecture);
+  const model::Layout layout = *model::make_layout(plan, inputs_.architecture);
   const auto& degrees = plan.parallelism;
   States& states =
       states_[{degrees.tensor, degrees.expert, degrees.expert_tensor, degrees.zero_stage, layout.embedding_beside_head,

@@ -18,7 +18,7 @@ namespace {
 
 // Units of work that see the same threshold. Their number is fixed, so that neither results nor counts depend on the
 // threads; small rounds at first, when every find still moves the threshold.
-constexpr std::size_t first_round = 4, largest_round = 32;
+constexpr std::size_t seeds = 8, first_round = 8, largest_round = 32;
 
 struct Unit {  // a family under one recomputation
   const OpenFamily* open = nullptr;
@@ -36,6 +36,7 @@ class Search {
   model::Result<SearchResult> run() {
     if (auto opened = open_families(); !opened) return tl::unexpected(opened.error());
     sort_families();
+    if (auto seeded = seed(); !seeded) return tl::unexpected(seeded.error());
     std::vector<Unit> units;
     for (const OpenFamily& open : open_)
       for (const Recomputation& recompute : scope_.space.choices().recompute) units.push_back({&open, &recompute});
@@ -84,6 +85,40 @@ class Search {
              family.expert_tensor == degrees.expert_tensor && family.micro_batch_size == plan.batch.micro_batch_size;
     };
     std::ranges::stable_sort(open_, {}, [&](const OpenFamily& open) { return std::pair(!own(open), open.bound); });
+  }
+
+  // A first threshold: the first families with one recomputation and one number of SMs only. Whatever is found is
+  // found, and counted, once more later on.
+  model::Result<void> seed() {
+    if (!scope_.bounded()) return {};
+    const auto& choices = scope_.space.choices().recompute;
+    const std::size_t count = std::min(open_.size(), seeds);
+    std::vector<Family> families;
+    std::vector<OpenFamily> narrow;
+    for (std::size_t i = 0; i < count; ++i) {
+      families.push_back(*open_[i].family);
+      auto& shares = families.back().communication_sms;
+      const auto own = std::ranges::find(shares, scope_.inputs.plan.overlap.communication_sms);
+      shares = {own != shares.end() ? *own : shares[shares.size() / 2]};
+      narrow.push_back(open_[i]);
+    }
+    const Recomputation* recompute = &choices[std::min<std::size_t>(1, choices.size() - 1)];
+    for (const Recomputation& one : choices)
+      if (one.policy == scope_.inputs.plan.recompute.policy && one.operators == scope_.inputs.plan.recompute.operators)
+        recompute = &one;
+    std::vector<Unit> units;
+    for (std::size_t i = 0; i < count; ++i) {
+      narrow[i].family = &families[i];
+      units.push_back({&narrow[i], recompute});
+    }
+    const Tally before = tally_;
+    const SearchProgress progress = progress_;
+    const bool complete = complete_;
+    auto done = round(units);
+    tally_ = before;
+    progress_.done = progress.done;
+    complete_ = complete && !scope_.stopped();
+    return done;
   }
 
   model::Result<void> round(const std::vector<Unit>& units) {

@@ -25,6 +25,7 @@ std::int64_t half(std::int64_t layers, std::int64_t stages) {
 
 Space::Space(const Inputs& inputs) : inputs_(inputs), choices_(inputs), base_(inputs.plan) {
   base_.search = {};
+  base_.places.clear();
   model::Plan plan = base_;
   plan.schedule.layers_per_stage.clear();
   auto& degrees = plan.parallelism;
