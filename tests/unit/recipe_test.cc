@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "model/architecture.h"
 #include "model/text_file.h"
 #include "tests/support/inputs.h"
 #include "tests/support/temporary_directory.h"
