@@ -42,7 +42,7 @@ class Sources {
 std::string spread_of(const Parameter& parameter) {
   if (parameter.relative_uncertainty) return fmt::format("{:.0f} %", *parameter.relative_uncertainty * 100);
   if (!parameter.low && !parameter.high) return "";
-  return fmt::format("{:g} - {:g}", parameter.low.value_or(parameter.value), parameter.high.value_or(parameter.value));
+  return fmt::format("{:g}-{:g}", parameter.low.value_or(parameter.value), parameter.high.value_or(parameter.value));
 }
 
 // One table; constants of a group ("exchange.dispatch") follow its name and carry their last word alone.

@@ -112,10 +112,31 @@ std::optional<Error> assign(const toml::node& node, std::vector<T>& field) {
   return std::nullopt;
 }
 
+std::optional<Error> assign(const toml::node& node, std::vector<bool>& field) {
+  const toml::array* array = node.as_array();
+  if (array == nullptr) return mismatch("a list", node);
+  field.clear();
+  for (const toml::node& item : *array) {
+    bool value = false;
+    if (auto error = assign(item, value)) return error;
+    field.push_back(value);
+  }
+  return std::nullopt;
+}
+
 // Assigns a field and checks its range.
 template <class T>
 std::optional<Error> read_value(std::string_view key, const toml::node& node, T& field) {
   if (auto error = assign(node, field)) return error;
+  return check_plan_value(key, field);
+}
+
+// A list of [search] with one value may be written as that value.
+template <class T>
+std::optional<Error> read_value(std::string_view key, const toml::node& node, std::vector<T>& field) {
+  const toml::array one{node};
+  const bool alone = key.starts_with("search.") && !node.is_array() && !node.is_table();
+  if (auto error = assign(alone ? one : node, field)) return error;
   return check_plan_value(key, field);
 }
 

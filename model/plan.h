@@ -109,6 +109,16 @@ struct Plan {
     std::optional<double> loader_gbps;  // Gb/s that the loaders of a node deliver; default: never the limit
     bool prefetch = true;               // of the next step's tokens, beside the step
   } input;
+  struct {  // values that a search may give to the keys of the same meaning (sim/search/search.h); empty: its own choice
+    std::vector<std::int64_t> tensor;
+    std::vector<bool> sequence;
+    std::vector<std::int64_t> context, pipeline, expert, expert_tensor, zero_stage, micro_batch_size;
+    std::vector<std::string> schedule;
+    std::vector<std::int64_t> virtual_stages;
+    std::vector<std::string> recompute;  // none | selective | mlp | moe | half | full | given (sim/search/choices.h)
+    std::vector<std::int64_t> communication_sms;
+    std::vector<std::string> split;  // even | first-1 | last-1 | last-2 | ends-1 | given (sim/search/choices.h)
+  } search;
   struct {
     std::optional<double> tokens;
     std::optional<double> price_usd_per_gpu_hour;  // of renting; default: the topology's
@@ -195,6 +205,19 @@ void visit_fields(PlanType& plan, Visitor&& visit) {
   visit("input.bytes_per_token", plan.input.bytes_per_token);
   visit("input.loader_gbps", plan.input.loader_gbps);
   visit("input.prefetch", plan.input.prefetch);
+  visit("search.tensor", plan.search.tensor);
+  visit("search.sequence", plan.search.sequence);
+  visit("search.context", plan.search.context);
+  visit("search.pipeline", plan.search.pipeline);
+  visit("search.expert", plan.search.expert);
+  visit("search.expert_tensor", plan.search.expert_tensor);
+  visit("search.zero_stage", plan.search.zero_stage);
+  visit("search.micro_batch_size", plan.search.micro_batch_size);
+  visit("search.schedule", plan.search.schedule);
+  visit("search.virtual_stages", plan.search.virtual_stages);
+  visit("search.recompute", plan.search.recompute);
+  visit("search.communication_sms", plan.search.communication_sms);
+  visit("search.split", plan.search.split);
   visit("run.tokens", plan.run.tokens);
   visit("run.price_usd_per_gpu_hour", plan.run.price_usd_per_gpu_hour);
   visit("run.ownership", plan.run.ownership);

@@ -30,19 +30,26 @@ struct Range {
 
 // The upper ends keep products of three degrees, and of a batch and a sequence, inside 64 bits.
 Range range_of(std::string_view key) {
-  if (key == "parallelism.zero_stage") return {0, 3};
+  if (key == "parallelism.zero_stage" || key == "search.zero_stage") return {0, 3};
   if (key == "parallelism.shard_group" || key == "overlap.prefetch" || key == "overlap.collective_sms")
     return {0, 1'000'000};
-  if (key == "overlap.communication_sms") return {0, 1'000'000};
+  if (key == "overlap.communication_sms" || key == "search.communication_sms") return {0, 1'000'000};
   if (key == "recompute.layers") return {0, 1'000'000};
   if (key == "routing.rows_per_rank") return {0, 1'000'000'000};
-  if (key.starts_with("parallelism.") || key.starts_with("schedule.")) return {1, 1'000'000};
+  if (key.starts_with("parallelism.") || key.starts_with("schedule.") || key.starts_with("search.")) return {1, 1'000'000};
   return {1, 1'000'000'000};
 }
 
 std::optional<Error> check_word(std::string_view value, const std::vector<std::string>& words) {
   if (std::ranges::find(words, value) != words.end()) return std::nullopt;
   return refuse(fmt::format("unknown word '{}'", value), choice_hint(value, words));
+}
+
+// Of the keys that take lists of words.
+std::vector<std::string> words_of(std::string_view key) {
+  if (key == "search.recompute") return {"none", "selective", "mlp", "moe", "half", "full", "given"};
+  if (key == "search.split") return {"even", "first-1", "last-1", "last-2", "ends-1", "given"};
+  return {"rmsnorm", "mla_up_projection", "swiglu", "core_attention", "mlp", "moe"};
 }
 
 }  // namespace
@@ -109,9 +116,10 @@ std::optional<Error> check_plan_value(std::string_view key, const std::vector<st
   return std::nullopt;
 }
 
-std::optional<Error> check_plan_value(std::string_view, const std::vector<std::string>& values) {
+std::optional<Error> check_plan_value(std::string_view key, const std::vector<std::string>& values) {
+  const std::vector<std::string> words = words_of(key);
   for (const std::string& value : values) {
-    auto error = check_word(value, {"rmsnorm", "mla_up_projection", "swiglu", "core_attention", "mlp", "moe"});
+    auto error = key == "search.schedule" ? check_plan_value("schedule.kind", value) : check_word(value, words);
     if (error) return error;
   }
   return std::nullopt;

@@ -20,6 +20,7 @@ std::optional<Error> check_plan_value(std::string_view key, double value);
 std::optional<Error> check_plan_value(std::string_view key, const std::string& value);
 std::optional<Error> check_plan_value(std::string_view key, const std::vector<std::int64_t>& values);
 std::optional<Error> check_plan_value(std::string_view key, const std::vector<std::string>& values);
+inline std::optional<Error> check_plan_value(std::string_view, const std::vector<bool>&) { return std::nullopt; }
 inline std::optional<Error> check_plan_value(std::string_view, bool) { return std::nullopt; }
 inline std::optional<Error> check_plan_value(std::string_view, Precision) { return std::nullopt; }
 // Whoever reads the model checks its keys.

@@ -91,6 +91,9 @@ SlotMemory slot_memory(const StepProgram& program, const SlotTemplate& slot, con
   if (slot.f_stage_kind >= 0) forward.emplace(kinds[static_cast<std::size_t>(slot.f_stage_kind)], slot.type, true);
   if (slot.b_stage_kind >= 0) backward.emplace(kinds[static_cast<std::size_t>(slot.b_stage_kind)], slot.type, false);
   SlotMemory memory;
+  std::size_t operators = 1;  // and what is left after the slot
+  for (const Segment& segment : slot.segments) operators += segment.operators.size();
+  memory.moments.reserve(operators);
   for (std::size_t s = 0; s < slot.segments.size(); ++s) {
     const Segment& segment = slot.segments[s];
     Side& side = segment.forward_side ? *forward : *backward;

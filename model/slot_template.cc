@@ -1,9 +1,8 @@
 #include "model/slot_template.h"
 
 #include <algorithm>
-#include <map>
+#include <array>
 #include <optional>
-#include <tuple>
 #include <utility>
 
 #include "model/slot_copies.h"
@@ -21,6 +20,9 @@ bool is_grouped_weight_gradient(const Operator& op) {
 bool is_collective(OperatorKind kind) {
   return kind == OperatorKind::all_reduce || kind == OperatorKind::reduce_scatter || kind == OperatorKind::all_gather;
 }
+
+constexpr std::size_t streams = static_cast<std::size_t>(Stream::from_host) + 1;
+constexpr std::size_t sections = static_cast<std::size_t>(Section::optimizer) + 1;
 
 class Composer {
  public:
@@ -79,16 +81,27 @@ class Composer {
     result_.segments.push_back(std::move(segment));
   }
 
-  std::vector<std::uint16_t> operators_of(const Place& place, Phase phase, Section section,
-                                          bool replayed = false) const {
-    std::vector<std::uint16_t> found;
-    const Graph& g = graph(place);
-    for (std::size_t i = 0; i < g.operators.size(); ++i) {
-      const Operator& op = g.operators[i];
-      if (op.phase == phase && op.section == section && op.replayed == replayed && !is_host_copy(op.kind))
-        found.push_back(static_cast<std::uint16_t>(i));
+  const Operators& operators_of(const Place& place, Phase phase, Section section, bool replayed = false) {
+    const std::uint16_t block = stage_kinds_[place.kind].blocks[place.position];
+    if (launched_.size() <= block) launched_.resize(block + std::size_t{1});
+    auto& groups = launched_[block];
+    if (groups.empty()) groups = group(blocks_[block]);
+    return groups[group_of(phase, section, replayed)];
+  }
+
+  static std::size_t group_of(Phase phase, Section section, bool replayed) {
+    return (static_cast<std::size_t>(phase) * sections + static_cast<std::size_t>(section)) * 2 + (replayed ? 1 : 0);
+  }
+
+  // A block's operators by what launches them together, in launch order.
+  static std::vector<Operators> group(const Graph& block) {
+    std::vector<Operators> groups(group_of(Phase::W, Section::optimizer, true) + 1);
+    for (std::size_t i = 0; i < block.operators.size(); ++i) {
+      const Operator& op = block.operators[i];
+      if (!is_host_copy(op.kind))
+        groups[group_of(op.phase, op.section, op.replayed)].push_back(static_cast<std::uint16_t>(i));
     }
-    return found;
+    return groups;
   }
 
   void run(const Place& place, Phase phase, Section section, bool replayed = false, const Operators& done = {}) {
@@ -183,7 +196,7 @@ class Composer {
   void replay_block(const Place& p) { forward_block(p, Phase::I, true); }
 
   // Inputs of weight gradients that are gathered once more; that can be done beside the input gradients.
-  Operators gathered_again(const Place& p, Section section) const {
+  Operators gathered_again(const Place& p, Section section) {
     Operators found = operators_of(p, Phase::W, section);
     std::erase_if(found, [&](std::uint16_t op) { return !gathers(p, op); });
     return found;
@@ -224,7 +237,7 @@ class Composer {
     run(f, Phase::F, Section::head);
   }
 
-  bool is_layer(const Place& p) const { return !operators_of(p, Phase::F, Section::attention).empty(); }
+  bool is_layer(const Place& p) { return !operators_of(p, Phase::F, Section::attention).empty(); }
 
   void lone_forward(std::int32_t kind) {
     for (const Place& place : places(kind, true)) lone_forward_block(place);
@@ -313,36 +326,45 @@ class Composer {
     return {s.forward_side ? result_.f_stage_kind : result_.b_stage_kind, s.block_of_stage, s.forward_side};
   }
 
-  void find_waits() {
-    using Key = std::tuple<bool, std::size_t, TensorId>;
-    std::map<Key, std::vector<std::uint16_t>> producers;
-    for (std::size_t i = 0; i < result_.segments.size(); ++i) {
-      const Segment& s = result_.segments[i];
-      const Place place = place_of(s);
-      for (std::uint16_t o : s.operators) {
-        for (TensorId id : blocks_[s.block].operators[o].writes) {
-          const auto [position, tensor] = origin(place, id);  // an input comes back from the host under its own name
-          producers[{s.forward_side, position, tensor}].push_back(static_cast<std::uint16_t>(i));
-        }
-      }
+  // Positions of a side's tensors in one list.
+  std::vector<std::size_t> first_tensors(std::int32_t kind, std::size_t& count) const {
+    std::vector<std::size_t> first;
+    if (kind < 0) return first;
+    for (const std::uint16_t block : stage_kinds_[kind].blocks) {
+      first.push_back(count);
+      count += blocks_[block].tensors.size();
     }
+    return first;
+  }
+
+  void find_waits() {
+    std::size_t count = 0;
+    const std::vector<std::size_t> forward = first_tensors(result_.f_stage_kind, count);
+    const std::vector<std::size_t> backward = first_tensors(result_.b_stage_kind, count);
+    const auto index = [&](const Segment& s, TensorId id) {
+      const auto [position, tensor] = origin(place_of(s), id);  // it comes back from the host under its own name
+      return (s.forward_side ? forward : backward)[position] + tensor;
+    };
+    // Of each tensor the latest segment so far that writes it, by stream, from 1: a stream is in order, so its latest
+    // producer covers the others.
+    using Latest = std::array<std::uint16_t, streams>;
+    std::vector<Latest> written(count, Latest{});
     for (std::size_t i = 0; i < result_.segments.size(); ++i) {
       Segment& s = result_.segments[i];
-      const Place place = place_of(s);
-      std::map<Stream, std::uint16_t> last;  // a stream is in order: its latest producer covers the others
-      for (std::uint16_t o : s.operators) {
-        for (TensorId id : blocks_[s.block].operators[o].reads) {
-          const auto [position, tensor] = origin(place, id);
-          const auto found = producers.find({s.forward_side, position, tensor});
-          if (found == producers.end()) continue;
-          for (std::uint16_t p : found->second)
-            if (p < i && result_.segments[p].stream != s.stream) {
-              auto& latest = last[result_.segments[p].stream];
-              latest = std::max(latest, static_cast<std::uint16_t>(p + 1));
-            }
+      const Graph& block = blocks_[s.block];
+      Latest last{};
+      for (const std::uint16_t o : s.operators)
+        for (const TensorId id : block.operators[o].reads) {
+          const Latest& latest = written[index(s, id)];
+          for (std::size_t stream = 0; stream < streams; ++stream)
+            last[stream] = std::max(last[stream], latest[stream]);
         }
-      }
-      for (const auto& [stream, p] : last) s.waits.push_back(static_cast<std::uint16_t>(p - 1));
+      for (std::size_t stream = 0; stream < streams; ++stream)
+        if (last[stream] > 0 && stream != static_cast<std::size_t>(s.stream))
+          s.waits.push_back(static_cast<std::uint16_t>(last[stream] - 1));
+      for (const std::uint16_t o : s.operators)
+        for (const TensorId id : block.operators[o].writes)
+          written[index(s, id)][static_cast<std::size_t>(s.stream)] = static_cast<std::uint16_t>(i + 1);
       join_weight_gradients(i);
     }
   }
@@ -362,8 +384,9 @@ class Composer {
   const std::vector<StageKind>& stage_kinds_;
   const std::vector<Graph>& blocks_;
   std::int64_t pieces_;
-  Operators gathers_ahead_;       // weight-gradient gathers to be launched after the next kernels
-  std::optional<Place> leaving_;  // the forward block whose copies to the host come next
+  std::vector<std::vector<Operators>> launched_;  // [block][group_of]
+  Operators gathers_ahead_;                       // weight-gradient gathers to be launched after the next kernels
+  std::optional<Place> leaving_;                  // the forward block whose copies to the host come next
   SlotTemplate result_;
 };
 

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "model/sharding.h"
-#include "model/stage_units.h"
 
 namespace plumbline::model {
 
@@ -204,7 +203,11 @@ bool has_master_weights(const Plan& plan, DataType stored) {
 
 StageOptimizer make_stage_optimizer(const Plan& plan, const Layout& layout, const std::vector<Graph>& blocks,
                                     const StageKind& stage) {
-  return OptimizerWriter(plan, layout).run(stage_units(plan, blocks, stage));
+  return make_stage_optimizer(plan, layout, stage_units(plan, blocks, stage));
+}
+
+StageOptimizer make_stage_optimizer(const Plan& plan, const Layout& layout, const std::vector<StageUnit>& units) {
+  return OptimizerWriter(plan, layout).run(units);
 }
 
 }  // namespace plumbline::model

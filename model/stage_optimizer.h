@@ -9,6 +9,7 @@
 #include "model/layout.h"
 #include "model/plan.h"
 #include "model/program.h"
+#include "model/stage_units.h"
 
 namespace plumbline::model {
 
@@ -22,6 +23,8 @@ struct StageOptimizer {
 // of whole gradients, those of experts apart; of zero_stage 3 blocks, their experts apart.
 StageOptimizer make_stage_optimizer(const Plan& plan, const Layout& layout, const std::vector<Graph>& blocks,
                                     const StageKind& stage);
+// The same of units that are known already (stage_units.h), which must be in their order.
+StageOptimizer make_stage_optimizer(const Plan& plan, const Layout& layout, const std::vector<StageUnit>& units);
 
 // A master copy in the stored format of 16 bits would hold nothing that the parameter does not.
 bool has_master_weights(const Plan& plan, DataType stored);

@@ -13,11 +13,9 @@ namespace plumbline::model {
 
 namespace {
 
-using Place = SynchronisationUnit::Place;
-
-struct Owned {
-  Place parameter;
-  std::optional<Place> gradient;
+struct Owned {  // by a block, wherever it lies in its stage
+  TensorId parameter = 0;
+  std::optional<TensorId> gradient;
   std::size_t written = 0;  // rank of the operator that completes the gradient in its block's backward pass
 };
 
@@ -36,8 +34,9 @@ std::size_t last_write(const Graph& graph, TensorId gradient) {
 }
 
 std::optional<TensorId> gradient_of(const Graph& graph, const std::string& parameter) {
+  const std::string name = "d_" + parameter;
   for (TensorId id = 0; id < graph.tensors.size(); ++id)
-    if (graph.tensors[id].role == Role::gradient && graph.tensors[id].name == "d_" + parameter) return id;
+    if (graph.tensors[id].role == Role::gradient && graph.tensors[id].name == name) return id;
   return std::nullopt;
 }
 
@@ -52,7 +51,7 @@ class Grouper {
 
   std::vector<StageUnit> run() {
     for (std::size_t position = stage_.blocks.size(); position-- > 0;)
-      for (const Owned& owned : owned_by(static_cast<std::uint16_t>(position))) add(owned);
+      for (const Owned& owned : owned_by(stage_.blocks[position])) add(owned, static_cast<std::uint16_t>(position));
     for (std::size_t position = 0; position < stage_.blocks.size(); ++position)
       borrow(static_cast<std::uint16_t>(position));
     return std::move(units_);
@@ -61,16 +60,16 @@ class Grouper {
  private:
   const Graph& graph(std::uint16_t position) const { return blocks_[stage_.blocks[position]]; }
 
-  std::vector<Owned> owned_by(std::uint16_t position) const {
-    const Graph& g = graph(position);
-    std::vector<Owned> owned;
+  // The same for all layers of one kind.
+  const std::vector<Owned>& owned_by(std::uint16_t block) {
+    const auto [entry, fresh] = owned_.try_emplace(block);
+    std::vector<Owned>& owned = entry->second;
+    if (!fresh) return owned;
+    const Graph& g = blocks_[block];
     for (TensorId id = 0; id < g.tensors.size(); ++id) {
       if (g.tensors[id].role != Role::parameter || g.tensors[id].shared) continue;
-      Owned one{{position, id}, std::nullopt, 0};
-      if (const auto gradient = gradient_of(g, g.tensors[id].name)) {
-        one.gradient = Place{position, *gradient};
-        one.written = last_write(g, *gradient);
-      }
+      Owned one{id, gradient_of(g, g.tensors[id].name), 0};
+      if (one.gradient) one.written = last_write(g, *one.gradient);
       owned.push_back(one);
     }
     std::ranges::stable_sort(owned, {}, &Owned::written);
@@ -95,13 +94,12 @@ class Grouper {
     return unit;
   }
 
-  void add(const Owned& owned) {
-    const std::uint16_t position = owned.parameter.block_of_stage;
-    const Tensor& tensor = graph(position).tensor(owned.parameter.tensor);
+  void add(const Owned& owned, std::uint16_t position) {
+    const Tensor& tensor = graph(position).tensor(owned.parameter);
     const std::size_t index = unit_for(tensor, position);
     StageUnit& unit = units_[index];
-    unit.parameters.push_back(owned.parameter);
-    if (owned.gradient) unit.gradients.push_back(*owned.gradient);
+    unit.parameters.push_back({position, owned.parameter});
+    if (owned.gradient) unit.gradients.push_back({position, *owned.gradient});
     auto piece = std::ranges::find(unit.pieces, tensor.type, &UnitPiece::stored);
     if (piece == unit.pieces.end()) piece = unit.pieces.insert(piece, {tensor.type, 0, 0});
     piece->elements += tensor.elements();
@@ -128,8 +126,9 @@ class Grouper {
   const std::vector<Graph>& blocks_;
   const StageKind& stage_;
   std::vector<StageUnit> units_;
-  std::map<Key, std::size_t> open_;      // units that take more
-  std::map<std::size_t, double> bytes_;  // of a unit's gradients
+  std::map<std::uint16_t, std::vector<Owned>> owned_;  // by block
+  std::map<Key, std::size_t> open_;                    // units that take more
+  std::map<std::size_t, double> bytes_;                // of a unit's gradients
   std::map<std::pair<std::string, bool>, std::size_t> owners_;
 };
 

@@ -56,38 +56,81 @@ std::int32_t StageLibrary::slot(model::OpType type, std::int32_t f_kind, std::in
   return entry->second;
 }
 
+const UnitPlaces& StageLibrary::units(std::int32_t kind, const model::Plan& plan) {
+  const bool by_block = plan.parallelism.zero_stage == 3;
+  const double bucket = by_block ? 0 : plan.overlap.gradient_bucket_bytes;
+  const auto [entry, fresh] = units_.try_emplace({kind, by_block, bucket});
+  UnitPlaces& known = entry->second;
+  if (!fresh) return known;
+  known.units = model::stage_units(plan, blocks(), stage(kind));
+  for (const model::StageUnit& unit : known.units)
+    known.places.push_back({.parameters = unit.parameters, .gradients = unit.gradients});
+  return known;
+}
+
+const std::vector<model::SegmentSpan>& StageLibrary::spans(std::int32_t slot, bool forward, const UnitPlaces& units,
+                                                           bool writing) {
+  const auto [entry, fresh] = spans_.try_emplace({slot, forward, &units, writing});
+  if (fresh) entry->second = model::segment_spans(blocks(), slot_template(slot), forward, units.places, writing);
+  return entry->second;
+}
+
+const OptimizerTiming& OptimizerTimings::of(const std::vector<model::StageUnit>& units, const model::Plan& plan,
+                                            const model::Layout& layout, const CostModels& costs) {
+  add_sharding(plan, layout, key_.clear().add(&costs));
+  for (const model::StageUnit& unit : units) {
+    key_.add(unit.expert, unit.pieces.size());
+    for (const auto& [stored, elements, whole] : unit.pieces) key_.add(stored, elements, whole);
+  }
+  std::unique_ptr<OptimizerTiming>& known = known_[key_.bytes()];
+  if (known) return *known;
+  const model::StageOptimizer optimizer = model::make_stage_optimizer(plan, layout, units);
+  known = std::make_unique<OptimizerTiming>(optimizer_timing(optimizer.graph, optimizer.units, costs));
+  return *known;
+}
+
 TimedStages::TimedStages(StageLibrary& library, const CostModels& costs, Imbalance imbalance, std::int64_t ranks)
     : library_(library),
       costs_(costs),
+      timer_(library.program(), costs),
       imbalance_(std::move(imbalance)),
       ranks_(ranks),
       even_(ranks == 1 || imbalance_.even()) {}
 
-const TemplateRun& TimedStages::run(std::int32_t slot, std::size_t index) {
-  std::unique_ptr<TemplateRun>& known = runs_[{slot, even_ ? 0 : index}];
+const TimedStages::Timed& TimedStages::timed(std::int32_t slot, std::size_t index) {
+  std::unique_ptr<Timed>& known = runs_[{slot, even_ ? 0 : index}];
   if (known) return *known;
+  known = std::make_unique<Timed>();
   const model::SlotTemplate& whole = library_.slot_template(slot);
-  std::vector<SegmentTime> times = segment_times(library_.program(), whole, costs_);
+  std::vector<SegmentTime> times = timer_.times(whole);
   if (!even_) {
     Imbalance imbalance = imbalance_;
     imbalance.seed = seed + index;
-    const GroupRun group = run_group(whole, times, ranks_, costs_.partition.device_sms, imbalance);
-    for (std::size_t s = 0; s < times.size(); ++s) times[s].wait = group.waits[s];
+    known->waits = run_group(whole, times, ranks_, costs_.partition.device_sms, imbalance).waits;
+    for (std::size_t s = 0; s < times.size(); ++s) times[s].wait = known->waits[s];
   }
-  known = std::make_unique<TemplateRun>(run_template(whole, times, costs_.partition.device_sms));
+  known->run = run_template(whole, times, costs_.partition.device_sms);
   return *known;
 }
 
-ShardedStages::ShardedStages(TimedStages& timed, const model::Plan& plan, const model::Layout& layout)
-    : timed_(timed), plan_(plan), layout_(layout) {}
+const TemplateRun& TimedStages::run(std::int32_t slot, std::size_t index) { return timed(slot, index).run; }
+
+std::vector<SegmentTime> TimedStages::times(std::int32_t slot, std::size_t index) {
+  const std::vector<double>& waits = timed(slot, index).waits;
+  std::vector<SegmentTime> times = timer_.times(library_.slot_template(slot));
+  for (std::size_t s = 0; s < waits.size(); ++s) times[s].wait = waits[s];
+  return times;
+}
+
+ShardedStages::ShardedStages(TimedStages& timed, OptimizerTimings& timings, const model::Plan& plan,
+                             const model::Layout& layout)
+    : timed_(timed), timings_(timings), plan_(plan), layout_(layout) {}
 
 const ShardedStages::Stage& ShardedStages::stage(std::int32_t kind) {
   const auto [entry, fresh] = stages_.try_emplace(kind);
   if (!fresh) return entry->second;
-  StageLibrary& library = timed_.stage_library();
-  model::StageOptimizer optimizer = model::make_stage_optimizer(plan_, layout_, library.blocks(), library.stage(kind));
-  entry->second.timing = optimizer_timing(optimizer.graph, optimizer.units, timed_.costs());
-  entry->second.units = std::move(optimizer.units);
+  const UnitPlaces& units = timed_.stage_library().units(kind, plan_);
+  entry->second = {&units, &timings_.of(units.units, plan_, layout_, timed_.costs())};
   return entry->second;
 }
 
@@ -99,9 +142,9 @@ const ShardedStages::State& ShardedStages::state(const std::vector<std::int32_t>
   const bool gathers = plan_.parallelism.zero_stage < 3 && !plan_.overlap.parameter_gather;
   for (const std::int32_t kind : kinds) {
     const Stage& held = stage(kind);
-    parameters.push_back({&timed_.stage_library().stage(kind), &held.units});
-    state.work.add(held.timing, gathers);
-    state.average += held.timing.average;
+    parameters.push_back({&timed_.stage_library().stage(kind), &held.units->places});
+    state.work.add(*held.timing, gathers);
+    state.average += held.timing->average;
   }
   const model::TrainingState whole = model::training_state(plan_, layout_, timed_.stage_library().blocks(), parameters);
   const model::Bytes gradients = whole.experts.gradients + whole.others.gradients;
@@ -124,11 +167,11 @@ void ShardedStages::add_reduces(std::int32_t slot, const TemplateRun& run, SlotS
   const model::SlotTemplate& whole = timed_.stage_library().slot_template(slot);
   if (!writes_gradients(whole.type)) return;
   const Stage& written = stage(whole.b_stage_kind);
-  std::vector<model::SegmentSpan> spans(written.units.size());
-  if (plan_.overlap.gradient_reduce)
-    spans = model::segment_spans(timed_.stage_library().blocks(), whole, false, written.units, true);
-  for (std::size_t u = 0; u < written.units.size(); ++u)
-    sync.reduces.push_back({spans[u].last, written.timing.units[u].reduce, written.timing.units[u].copy});
+  const std::vector<UnitTiming>& timings = written.timing->units;
+  std::vector<model::SegmentSpan> spans(timings.size());
+  if (plan_.overlap.gradient_reduce) spans = timed_.stage_library().spans(slot, false, *written.units, true);
+  for (std::size_t u = 0; u < timings.size(); ++u)
+    sync.reduces.push_back({spans[u].last, timings[u].reduce, timings[u].copy});
   std::ranges::stable_sort(sync.reduces, {},
                            [](const SlotSync::Part& part) { return part.segment < 0 ? INT32_MAX : part.segment; });
   for (auto part = sync.reduces.rbegin(); part != sync.reduces.rend(); ++part) {
@@ -139,28 +182,29 @@ void ShardedStages::add_reduces(std::int32_t slot, const TemplateRun& run, SlotS
   }
 }
 
-void ShardedStages::add_uses(const model::SlotTemplate& slot, bool forward, SlotSync& sync) {
-  const Stage& read = stage(forward ? slot.f_stage_kind : slot.b_stage_kind);
-  const auto spans = model::segment_spans(timed_.stage_library().blocks(), slot, forward, read.units, false);
-  for (std::size_t u = 0; u < read.units.size(); ++u)
+void ShardedStages::add_uses(std::int32_t slot, bool forward, SlotSync& sync) {
+  const model::SlotTemplate& whole = timed_.stage_library().slot_template(slot);
+  const Stage& read = stage(forward ? whole.f_stage_kind : whole.b_stage_kind);
+  const auto& spans = timed_.stage_library().spans(slot, forward, *read.units, false);
+  for (std::size_t u = 0; u < spans.size(); ++u)
     if (spans[u].first >= 0)
       sync.uses.push_back(
-          {forward, static_cast<std::int32_t>(u), spans[u].first, spans[u].last, read.timing.units[u].gather});
+          {forward, static_cast<std::int32_t>(u), spans[u].first, spans[u].last, read.timing->units[u].gather});
 }
 
 void ShardedStages::add_gathers(std::int32_t slot, SlotSync& sync) {
   const model::SlotTemplate& whole = timed_.stage_library().slot_template(slot);
   if (plan_.parallelism.zero_stage == 3) {
-    if (whole.f_stage_kind >= 0) add_uses(whole, true, sync);
-    if (whole.b_stage_kind >= 0 && whole.type != model::OpType::W) add_uses(whole, false, sync);
+    if (whole.f_stage_kind >= 0) add_uses(slot, true, sync);
+    if (whole.b_stage_kind >= 0 && whole.type != model::OpType::W) add_uses(slot, false, sync);
     std::ranges::stable_sort(sync.uses, {}, &SlotSync::Use::first);
     return;
   }
   if (whole.f_stage_kind < 0 || plan_.parallelism.zero_stage == 0 || !plan_.overlap.parameter_gather) return;
   const Stage& read = stage(whole.f_stage_kind);
-  const auto spans = model::segment_spans(timed_.stage_library().blocks(), whole, true, read.units, false);
-  for (std::size_t u = 0; u < read.units.size(); ++u)
-    sync.gathers.push_back({spans[u].first, read.timing.units[u].gather, 0});
+  const auto& spans = timed_.stage_library().spans(slot, true, *read.units, false);
+  for (std::size_t u = 0; u < spans.size(); ++u)
+    sync.gathers.push_back({spans[u].first, read.timing->units[u].gather, 0});
   std::ranges::stable_sort(sync.gathers, {}, &SlotSync::Part::segment);
 }
 

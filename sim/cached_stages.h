@@ -2,6 +2,7 @@
 //   StageLibrary   blocks, slots and their memory, of plans with the same graphs
 //   TimedStages    durations of those slots, of plans with the same costs too
 //   ShardedStages  reductions, gathers, optimizer and training state, of plans with the same sharding too
+//   OptimizerTimings  of stages with the same parameters, whatever their graphs are
 // Stage kinds and slots have indices in the library. Not for several threads at a time.
 #pragma once
 
@@ -10,19 +11,30 @@
 #include <memory>
 #include <string>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "model/plan_context.h"
 #include "model/program.h"
 #include "model/slot_memory.h"
+#include "model/stage_units.h"
+#include "model/synchronisation.h"
 #include "sim/cost_models.h"
+#include "sim/plan_key.h"
+#include "sim/segment_time.h"
 #include "sim/step_recurrence.h"
 #include "sim/stragglers.h"
 
 namespace plumbline::sim {
 
 using BlockList = std::vector<std::pair<model::BlockKind, bool>>;  // of a stage; recomputed or not
+
+// What is reduced and gathered together in stages of one kind, under one grouping.
+struct UnitPlaces {
+  std::vector<model::StageUnit> units;
+  std::vector<model::SynchronisationUnit> places;  // the same without operators
+};
 
 class StageLibrary {
  public:
@@ -31,6 +43,10 @@ class StageLibrary {
   std::int32_t kind(const BlockList& blocks);
   // -1 for a side that the op does not have.
   std::int32_t slot(model::OpType type, std::int32_t f_kind, std::int32_t b_kind);
+  // By the plan's zero_stage and overlap.gradient_bucket_bytes.
+  const UnitPlaces& units(std::int32_t kind, const model::Plan& plan);
+  // Of those units in a slot, as model::segment_spans.
+  const std::vector<model::SegmentSpan>& spans(std::int32_t slot, bool forward, const UnitPlaces& units, bool writing);
 
   const std::vector<model::Graph>& blocks() const { return program_.blocks; }
   const model::StageKind& stage(std::int32_t kind) const {
@@ -63,6 +79,20 @@ class StageLibrary {
   std::vector<std::pair<model::Bytes, model::Bytes>> kept_;  // [kind]
   std::map<std::tuple<model::OpType, std::int32_t, std::int32_t>, std::int32_t> known_slots_;
   std::vector<std::unique_ptr<Slot>> slots_;
+  std::map<std::tuple<std::int32_t, bool, double>, UnitPlaces> units_;  // kind, by block, bytes of a bucket
+  std::map<std::tuple<std::int32_t, bool, const UnitPlaces*, bool>, std::vector<model::SegmentSpan>> spans_;
+};
+
+class OptimizerTimings {
+ public:
+  // `costs` must stay where they are.
+  const OptimizerTiming& of(const std::vector<model::StageUnit>& units, const model::Plan& plan,
+                            const model::Layout& layout, const CostModels& costs);
+  void clear() { known_.clear(); }
+
+ private:
+  PlanKey key_;
+  std::unordered_map<std::string, std::unique_ptr<OptimizerTiming>> known_;
 };
 
 class TimedStages {
@@ -72,23 +102,32 @@ class TimedStages {
 
   // `index` of the slot among the plan's templates: it seeds the draw of uneven rows.
   const TemplateRun& run(std::int32_t slot, std::size_t index);
+  // Of its segments, waits for stragglers included; put together each time, because they are large.
+  std::vector<SegmentTime> times(std::int32_t slot, std::size_t index);
   bool even() const { return even_; }
   StageLibrary& stage_library() { return library_; }
   const CostModels& costs() const { return costs_; }
 
  private:
+  struct Timed {
+    TemplateRun run;
+    std::vector<double> waits;  // [segment] where ranks are uneven
+  };
+  const Timed& timed(std::int32_t slot, std::size_t index);
+
   StageLibrary& library_;
   const CostModels& costs_;
+  SegmentTimer timer_;
   Imbalance imbalance_;
   std::int64_t ranks_;
   bool even_;
-  std::map<std::pair<std::int32_t, std::size_t>, std::unique_ptr<TemplateRun>> runs_;
+  std::map<std::pair<std::int32_t, std::size_t>, std::unique_ptr<Timed>> runs_;
 };
 
 class ShardedStages {
  public:
-  // `timed` must outlive it; plan and layout are examples of the sharding.
-  ShardedStages(TimedStages& timed, const model::Plan& plan, const model::Layout& layout);
+  // `timed` and `timings` must outlive it; plan and layout are examples of the sharding.
+  ShardedStages(TimedStages& timed, OptimizerTimings& timings, const model::Plan& plan, const model::Layout& layout);
 
   struct State {
     double bytes = 0;  // parameters, gradients and optimizer states
@@ -100,17 +139,19 @@ class ShardedStages {
   const State& state(const std::vector<std::int32_t>& kinds);
   const SlotSync& sync(std::int32_t slot, const TemplateRun& run);
 
- private:
   struct Stage {
-    std::vector<model::SynchronisationUnit> units;
-    OptimizerTiming timing;
+    const UnitPlaces* units = nullptr;
+    const OptimizerTiming* timing = nullptr;
   };
   const Stage& stage(std::int32_t kind);
+
+ private:
   void add_reduces(std::int32_t slot, const TemplateRun& run, SlotSync& sync);
   void add_gathers(std::int32_t slot, SlotSync& sync);
-  void add_uses(const model::SlotTemplate& slot, bool forward, SlotSync& sync);
+  void add_uses(std::int32_t slot, bool forward, SlotSync& sync);
 
   TimedStages& timed_;
+  OptimizerTimings& timings_;
   model::Plan plan_;
   model::Layout layout_;
   std::map<std::int32_t, Stage> stages_;

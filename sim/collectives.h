@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
+#include <set>
 #include <tuple>
 #include <vector>
 
@@ -32,8 +34,6 @@ class Collectives final : public Handler {
 
   // Takes `seconds` once it runs; the same for all who take part.
   void post(std::int32_t rank, Kind kind, std::int32_t stage, std::int32_t unit, double seconds);
-  // Posted by somebody, not run yet.
-  bool waiting() const { return !waiting_.empty(); }
 
   void handle(std::uint32_t code, std::uint64_t argument) override;
 
@@ -45,15 +45,18 @@ class Collectives final : public Handler {
   };
   using Key = std::tuple<Kind, std::int32_t, std::int32_t>;
   bool can_start(const Posted& posted) const;
-  void start_waiting();
+  void all_posted(std::size_t index);
+  void start(std::size_t index);
+  std::optional<std::size_t> first_to_start(const std::vector<std::int32_t>& ranks) const;
+  void start_on(const std::vector<std::int32_t>& free_ranks);
 
   Loop& loop_;
   std::vector<std::vector<std::int32_t>> holders_;
   Listener listener_;
   std::vector<bool> busy_;  // per rank
   std::vector<Posted> posted_;
-  std::map<Key, std::size_t> meeting_;  // units that not all holders have posted yet
-  std::vector<std::size_t> waiting_;    // in order of posting
+  std::map<Key, std::size_t> meeting_;          // units that not all holders have posted yet
+  std::vector<std::set<std::size_t>> waiting_;  // [rank] that all have posted, in order of posting
 };
 
 }  // namespace plumbline::sim

@@ -12,7 +12,7 @@ using model::Neighbour;
 
 namespace {
 
-constexpr std::uint32_t stage_code = 0, flow_code = 1;
+constexpr std::uint32_t flow_code = 1;
 constexpr std::size_t compute = static_cast<std::size_t>(model::Stream::compute);
 constexpr std::size_t communication = static_cast<std::size_t>(model::Stream::communication);
 constexpr std::size_t weight_gradient = static_cast<std::size_t>(model::Stream::weight_gradient);

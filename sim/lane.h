@@ -61,6 +61,11 @@ class Lane final : public Handler {
 
   void handle(std::uint32_t code, std::uint64_t argument) override;
 
+  static constexpr std::size_t streams = 6;  // compute to from_host
+  // Of what a lane schedules: the stream whose stage ends. On each only the latest counts. Listeners use other codes.
+  static constexpr std::uint32_t stage_code = 0;
+  static std::size_t stream_of(const Task& task) { return task.argument & 0xff; }
+
  private:
   // Before meet and transfer a communication kernel takes its SMs; seat: it waits for them.
   // steady: what nothing on the GPU slows down, collectives and copies to and from the host.
@@ -76,7 +81,6 @@ class Lane final : public Handler {
     std::uint32_t version = 0;
     SegmentRun run;
   };
-  static constexpr std::size_t streams = 6;  // compute to from_host
 
   void start_ready();
   bool ready(std::uint32_t segment) const;

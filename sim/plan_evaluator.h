@@ -1,13 +1,16 @@
-// Step time and memory of many plans of one model on one cluster under one profile, in closed form: the numbers of
-// simulate(.., Fidelity::closed_form), made of parts that plans have in common and that are computed once.
+// Step time and memory of many plans of one model on one cluster under one profile: the numbers of simulate(), made of
+// parts that plans have in common and that are computed once.
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "model/architecture.h"
 #include "model/cluster.h"
+#include "model/error.h"
 #include "model/plan.h"
 #include "model/profile.h"
 #include "model/result.h"
@@ -38,8 +41,21 @@ class PlanEvaluator {
   PlanEvaluator(PlanEvaluator&&) noexcept;
   PlanEvaluator& operator=(PlanEvaluator&&) noexcept;
 
-  // Errors: those of simulate().
+  // In closed form: the numbers of simulate(.., Fidelity::closed_form). Errors: those of simulate().
   model::Result<PlanEstimate> evaluate(const model::Plan& plan);
+  // The same of a step by events: the numbers of simulate(.., Fidelity::step) on the heap loop.
+  model::Result<PlanEstimate> evaluate_by_events(const model::Plan& plan);
+
+  // For searches, which need not know everything of every plan:
+  // PlanEstimate::peak_bytes alone, for which nothing is timed.
+  model::Result<double> peak(const model::Plan& plan);
+  // nullopt where the plan turns out not to be worth it: when `promising` says so, or when the collectives of one rank
+  // take longer than `limit` seconds, since they follow each other on one stream. `seconds` are lower bounds by slot
+  // class of the schedule's table; slots are timed one by one, those first that have most to say, and promising() is
+  // asked after each, with the bounds replaced by what the slots take on a free lane.
+  using Promising = std::function<bool(const std::vector<double>& seconds)>;
+  model::Result<std::optional<PlanEstimate>> evaluate_while(const model::Plan& plan, double limit,
+                                                            std::vector<double> seconds, const Promising& promising);
 
   struct Remembered {  // distinct parts
     std::size_t schedules = 0, costs = 0, graphs = 0, shardings = 0;

@@ -127,11 +127,28 @@ SegmentTime segment_time(const model::Graph& graph, const model::Segment& segmen
 
 std::vector<SegmentTime> segment_times(const model::StepProgram& program, const model::SlotTemplate& slot,
                                        const CostModels& costs) {
+  return SegmentTimer(program, costs).times(slot);
+}
+
+std::vector<SegmentTime> SegmentTimer::times(const model::SlotTemplate& slot) {
   std::vector<SegmentTime> times;
   times.reserve(slot.segments.size());
-  for (const model::Segment& segment : slot.segments)
-    times.push_back(segment_time(program.blocks[segment.block], segment, costs));
+  for (const model::Segment& segment : slot.segments) times.push_back(time(segment));
   return times;
+}
+
+// A block has few distinct segments, most of which differ in their first operator already.
+const SegmentTime& SegmentTimer::time(const model::Segment& segment) {
+  if (known_.size() <= segment.block) known_.resize(segment.block + std::size_t{1});
+  std::deque<Known>& known = known_[segment.block];
+  const auto same = [&](const Known& one) {
+    return one.operators == segment.operators && one.stream == segment.stream && one.share == segment.share;
+  };
+  const auto found = std::ranges::find_if(known, same);
+  if (found != known.end()) return found->time;
+  known.push_back({segment.stream, segment.share, segment.operators,
+                   segment_time(program_.blocks[segment.block], segment, costs_)});
+  return known.back().time;
 }
 
 }  // namespace plumbline::sim

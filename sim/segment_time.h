@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <deque>
 #include <vector>
 
 #include "model/cost/conditions.h"
@@ -36,5 +37,28 @@ struct SegmentTime {  // seconds
 SegmentTime segment_time(const model::Graph& graph, const model::Segment& segment, const CostModels& costs);
 std::vector<SegmentTime> segment_times(const model::StepProgram& program, const model::SlotTemplate& slot,
                                        const CostModels& costs);
+
+// The same for many slots of the same blocks: layers of one kind have the same segments in every slot, and each is
+// timed once.
+class SegmentTimer {
+ public:
+  // Both must outlive it; the program may get more blocks.
+  SegmentTimer(const model::StepProgram& program, const CostModels& costs) : program_(program), costs_(costs) {}
+
+  std::vector<SegmentTime> times(const model::SlotTemplate& slot);
+
+ private:
+  struct Known {
+    model::Stream stream;
+    double share;
+    std::vector<std::uint16_t> operators;
+    SegmentTime time;
+  };
+  const SegmentTime& time(const model::Segment& segment);
+
+  const model::StepProgram& program_;
+  const CostModels& costs_;
+  std::vector<std::deque<Known>> known_;  // [block]
+};
 
 }  // namespace plumbline::sim

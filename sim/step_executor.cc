@@ -22,12 +22,16 @@ using model::Hop;
 using model::PointToPoint;
 using model::StepProgram;
 
-constexpr std::uint32_t proceed_code = 1;
+constexpr std::uint32_t proceed_code = 1, slot_code = 2, whole_slot_code = 3;
 
+// A slot that no collective disturbs takes what it takes on a free lane, so there it advances as one event; the others
+// run segment by segment.
 class Executor final : public LaneListener, public Handler {
  public:
-  Executor(const ExecutionInput& input, Loop& loop)
+  // shared: flows on the loop may slow each other down.
+  Executor(const ExecutionInput& input, Loop& loop, bool shared)
       : input_(input),
+        whole_slots_(!shared && !input.record),
         program_(*input.program),
         batched_(program_.schedule.point_to_point == PointToPoint::batched),
         loop_(loop),
@@ -45,6 +49,9 @@ class Executor final : public LaneListener, public Handler {
     result_.template_seconds.assign(program_.templates.size(), 0);
     template_counts_.assign(program_.templates.size(), 0);
     waits_since_.assign(ranks, -1);
+    busy_before_.assign(ranks, 0);
+    free_runs_.assign(input.links == nullptr ? 1 : ranks,
+                      std::vector<std::optional<TemplateRun>>(program_.templates.size()));
     if (input.record) recorder_.emplace(program_, input.template_times);
   }
 
@@ -69,7 +76,9 @@ class Executor final : public LaneListener, public Handler {
     loop_.at(loop_.now() + to_time(time.wait), {this, proceed_code, 0, argument});
   }
 
-  void handle(std::uint32_t /*code*/, std::uint64_t argument) override {
+  void handle(std::uint32_t code, std::uint64_t argument) override {
+    if (code == slot_code) return lane_slot_ended(static_cast<std::int32_t>(argument));
+    if (code == whole_slot_code) return whole_slot_ended(static_cast<std::int32_t>(argument));
     lanes_[argument & 0xffffffff].proceed(static_cast<std::uint32_t>(argument >> 32));
   }
 
@@ -88,26 +97,55 @@ class Executor final : public LaneListener, public Handler {
     return open;
   }
 
-  void slot_ended(Lane& lane) override {
-    const std::int32_t rank = lane.id();
+  void slot_ended(Lane& lane) override { at_end(lane.id(), loop_.now(), slot_code); }
+
+ private:
+  // Of slots that end at the same time the lower rank goes first, however each came to its end.
+  void at_end(std::int32_t rank, Time time, std::uint32_t code) {
+    loop_.at(time, {this, code, static_cast<std::uint16_t>(rank + 1), static_cast<std::uint64_t>(rank)});
+  }
+
+  void lane_slot_ended(std::int32_t rank) {
+    const Lane& lane = lanes_[static_cast<std::size_t>(rank)];
+    const Time busy_before = std::exchange(busy_before_[static_cast<std::size_t>(rank)], lane.compute_busy());
+    if (recorder_) recorder_->slot(rank, next_[rank], lane.slot_start(), loop_.now());
+    end_slot(rank, loop_.now() - lane.slot_start(), lane.compute_busy() - busy_before);
+  }
+
+  void whole_slot_ended(std::int32_t rank) {
+    const TemplateRun& run = free_run(rank);
+    end_slot(rank, run.duration, run.compute_busy);
+  }
+
+  void end_slot(std::int32_t rank, Time duration, Time compute_busy) {
     const model::ScheduleOp& op = program_.schedule.ranks[rank][next_[rank]];
-    const double seconds = to_seconds(loop_.now() - lane.slot_start());
+    const double seconds = to_seconds(duration);
     RankTimes& times = result_.ranks[rank];
     times.slot_seconds[static_cast<std::size_t>(op.type)] += seconds;
     ++times.slot_counts[static_cast<std::size_t>(op.type)];
     times.end = to_seconds(loop_.now());
-    times.exposed[static_cast<std::size_t>(op.type)] += seconds - to_seconds(lane.compute_busy() - busy_before_[rank]);
-    busy_before_[rank] = lane.compute_busy();
+    times.exposed[static_cast<std::size_t>(op.type)] += seconds - to_seconds(compute_busy);
     result_.template_seconds[slot_template(rank)] += seconds;
     ++template_counts_[slot_template(rank)];
     synchroniser_.ended(rank, static_cast<std::int32_t>(next_[rank]), -1);
-    if (recorder_) recorder_->slot(rank, next_[rank], lane.slot_start(), loop_.now());
     running_[rank] = false;
     ++next_[rank];
     post_batch(rank);
   }
 
- private:
+  // Of the rank's present slot; on links each rank has a way of its own.
+  const TemplateRun& free_run(std::int32_t rank) {
+    const std::uint16_t slot = slot_template(rank);
+    const std::int32_t links_of = input_.links == nullptr ? 0 : rank;
+    std::optional<TemplateRun>& run = free_runs_[static_cast<std::size_t>(links_of)][slot];
+    if (run) return *run;
+    const model::SlotTemplate& whole = program_.templates[slot];
+    const std::vector<SegmentTime>& times = input_.template_times[slot];
+    run = input_.links == nullptr ? run_template(whole, times, input_.device_sms)
+                                  : run_template(whole, times, input_.device_sms, *input_.links, rank);
+    return *run;
+  }
+
   std::uint16_t slot_template(std::int32_t rank) const { return program_.slot_templates[rank][next_[rank]]; }
 
   const std::vector<Hop>& batch(std::int32_t rank) const { return program_.batches[rank][next_[rank]]; }
@@ -131,6 +169,9 @@ class Executor final : public LaneListener, public Handler {
   void try_start(std::int32_t rank) {
     if (running_[rank] || next_[rank] >= program_.schedule.ranks[rank].size() || !batch_complete(rank)) return;
     running_[rank] = true;
+    if (whole_slots_ && synchroniser_.quiet(rank, static_cast<std::int32_t>(next_[rank]))) {
+      return at_end(rank, loop_.now() + free_run(rank).duration, whole_slot_code);
+    }
     const std::uint16_t slot = slot_template(rank);
     lanes_[rank].start({.segments = &program_.templates[slot].segments,
                         .times = &input_.template_times[slot],
@@ -176,10 +217,13 @@ class Executor final : public LaneListener, public Handler {
     const auto part = [this](std::int32_t rank, const std::string& name, double start, double end) {
       if (recorder_) recorder_->optimizer(rank, name, to_time(start), to_time(end));
     };
-    return step_end(program_.schedule, input_.optimizers, ranks, program_.gather_after_update, part);
+    const std::vector<RankWork> works = rank_works(program_.schedule, input_.optimizers, program_.gather_after_update);
+    result_.tail = step_tail(works, ranks);
+    return step_end(works, ranks, part);
   }
 
   const ExecutionInput& input_;
+  bool whole_slots_;
   const StepProgram& program_;
   bool batched_;
   Loop& loop_;
@@ -190,60 +234,23 @@ class Executor final : public LaneListener, public Handler {
   std::vector<bool> running_;
   std::vector<std::int64_t> template_counts_;
   std::vector<Time> waits_since_;  // per rank: compute waits for its parameters; -1: it does not
-  std::map<std::int32_t, Time> busy_before_;
+  std::vector<Time> busy_before_;  // per rank: of its lane, at the end of its last slot
+  std::vector<std::vector<std::optional<TemplateRun>>> free_runs_;  // [rank where there are links][template]
   std::optional<Recorder> recorder_;
   Execution result_;
 };
 
-class LoneLane final : public LaneListener, public Handler {
- public:
-  explicit LoneLane(const std::vector<SegmentTime>& times) : times_(times), lane_(loop_, *this, 0) {}
-  TemplateRun run(const model::SlotTemplate& slot, std::int64_t device_sms) {
-    result_.segments.resize(slot.segments.size());
-    lane_.start({.segments = &slot.segments, .times = &times_, .device_sms = device_sms});
-    loop_.run();
-    return std::move(result_);
-  }
-  void arrived(Lane& /*lane*/, std::uint32_t segment) override {
-    loop_.at(loop_.now() + to_time(times_[segment].wait), {this, proceed_code, 0, segment});
-  }
-  void handle(std::uint32_t /*code*/, std::uint64_t argument) override {
-    lane_.proceed(static_cast<std::uint32_t>(argument));
-  }
-  // Not when the loop runs dry: what a lane scheduled before a change of rate comes due later and is void.
-  void slot_ended(Lane& /*lane*/) override { result_.seconds = to_seconds(loop_.now()); }
-  void segment_ended(const Lane&, std::uint32_t segment, const SegmentRun& run) override {
-    result_.segments[segment] = run;
-  }
-
- private:
-  const std::vector<SegmentTime>& times_;
-  HeapLoop loop_;
-  Lane lane_;
-  TemplateRun result_;
-};
-
 }  // namespace
 
-model::Result<Execution> execute(const ExecutionInput& input, Loop& loop) { return Executor(input, loop).run(); }
+model::Result<Execution> execute(const ExecutionInput& input, Loop& loop) { return Executor(input, loop, true).run(); }
 
 model::Result<Execution> execute(const ExecutionInput& input) {
   if (input.links == nullptr) {
     HeapLoop loop;
-    return execute(input, loop);
+    return Executor(input, loop, false).run();
   }
   HeapLoop loop(input.links->fabric().links());
-  return execute(input, loop);
-}
-
-TemplateRun run_template(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times,
-                         std::int64_t device_sms) {
-  return LoneLane(times).run(slot, device_sms);
-}
-
-double template_seconds(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times,
-                        std::int64_t device_sms) {
-  return run_template(slot, times, device_sms).seconds;
+  return Executor(input, loop, false).run();
 }
 
 }  // namespace plumbline::sim

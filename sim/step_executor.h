@@ -13,6 +13,7 @@
 #include "sim/network/step_links.h"
 #include "sim/segment_time.h"
 #include "sim/step_end.h"
+#include "sim/template_run.h"
 
 namespace plumbline::sim {
 
@@ -43,9 +44,10 @@ struct Execution {
   double pipeline_end = 0;    // last slot of any rank
   double exposed_reduce = 0;  // from then to the end of the last reduction
   double step_end = 0;        // optimizer included
+  StepTail tail;              // of it, what follows the slots and is no kernel
   std::vector<RankTimes> ranks;
   std::vector<double> template_seconds;  // [template] mean duration of its slots
-  std::uint64_t events = 0;
+  std::uint64_t events = 0;  // that were run; a slot that nothing disturbs is one of them, unless it is recorded
   model::Timeline timeline;  // empty unless recorded
 };
 
@@ -53,15 +55,5 @@ struct Execution {
 // On a loop of its own, where nothing is shared, or on the given one, whose time must stand at 0.
 model::Result<Execution> execute(const ExecutionInput& input);
 model::Result<Execution> execute(const ExecutionInput& input, Loop& loop);
-
-// One template on a free lane.
-struct TemplateRun {
-  double seconds = 0;
-  std::vector<SegmentRun> segments;
-};
-TemplateRun run_template(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times,
-                         std::int64_t device_sms);
-double template_seconds(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times,
-                        std::int64_t device_sms);
 
 }  // namespace plumbline::sim

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "model/random.h"
-#include "sim/heap_loop.h"
 #include "sim/lane.h"
+#include "sim/lane_loop.h"
 
 namespace plumbline::sim {
 
@@ -16,83 +16,108 @@ namespace {
 
 constexpr int repetitions = 4;  // the first fills the coupling and is not counted
 
-// Ranks drift apart within a slot but meet in order, so each segment has one meeting per repetition.
+struct Member {  // of the group
+  Member(LaneListener& listener, std::int32_t rank) : lane(loop, listener, rank) {}
+
+  LaneLoop loop;
+  Lane lane;
+  std::vector<double> row_scales;  // [segment]
+  bool stopped = false;            // at a meeting or at the end of the slot, since `since`
+  Time since = 0;
+};
+
+// Between two meetings a rank goes its own way, so ranks run one after the other from meeting to meeting. They are
+// kept in the order in which they came to the last one, which is the order of the draws of the next slot.
 class Group final : public LaneListener {
  public:
   Group(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times, std::int64_t ranks,
         std::int64_t device_sms, const Imbalance& imbalance)
-      : slot_(slot),
-        times_(times),
-        device_sms_(device_sms),
-        imbalance_(imbalance),
-        random_(imbalance.seed),
-        meetings_(repetitions) {
-    for (auto& round : meetings_) round.resize(slot.segments.size());
-    for (std::int64_t i = 0; i < ranks; ++i) {
-      lanes_.emplace_back(loop_, *this, static_cast<std::int32_t>(i));
-      rounds_.push_back(0);
-      scales_.emplace_back();
-    }
+      : slot_(slot), times_(times), device_sms_(device_sms), imbalance_(imbalance), random_(imbalance.seed) {
+    find_layers();
+    for (std::int64_t i = 0; i < ranks; ++i)
+      order_.push_back(&members_.emplace_back(*this, static_cast<std::int32_t>(i)));
   }
 
   GroupRun run() {
-    for (Lane& lane : lanes_) begin(lane);
-    loop_.run();
     GroupRun result;
     result.waits.assign(slot_.segments.size(), 0);
-    const double count = static_cast<double>(lanes_.size()) * (repetitions - 1);
-    for (int round = 1; round < repetitions; ++round)
-      for (std::size_t s = 0; s < slot_.segments.size(); ++s)
-        result.waits[s] += to_seconds(meetings_[round][s].waited) / count;
-    result.seconds = to_seconds(last_end_ - first_round_end_) / (repetitions - 1);
+    const double counted = static_cast<double>(members_.size()) * (repetitions - 1);
+    Time first_end = 0, last_end = 0;
+    for (int round = 0; round < repetitions; ++round) {
+      for (Member* member : order_) begin(*member);
+      for (const std::uint32_t segment : meetings_) {
+        const Time waited = meet(segment);
+        if (round > 0) result.waits[segment] += to_seconds(waited) / counted;
+      }
+      last_end = std::max(last_end, run_to_stop());
+      if (round == 0) first_end = last_end;
+    }
+    result.seconds = to_seconds(last_end - first_end) / (repetitions - 1);
     return result;
   }
 
-  void arrived(Lane& lane, std::uint32_t segment) override {
-    Meeting& meeting = meetings_[rounds_[lane.id()]][segment];
-    meeting.present.push_back(&lane);
-    meeting.arrivals += loop_.now();
-    if (meeting.present.size() < lanes_.size()) return;
-    meeting.waited = loop_.now() * static_cast<Time>(lanes_.size()) - meeting.arrivals;
-    for (Lane* waiting : std::exchange(meeting.present, {})) waiting->proceed(segment);
-  }
-
-  void slot_ended(Lane& lane) override {
-    const int round = ++rounds_[lane.id()];
-    if (round == 1) first_round_end_ = std::max(first_round_end_, loop_.now());
-    last_end_ = std::max(last_end_, loop_.now());
-    if (round < repetitions) begin(lane);
-  }
-
+  void arrived(Lane& lane, std::uint32_t /*segment*/) override { stop(lane); }
+  void slot_ended(Lane& lane) override { stop(lane); }
   void segment_ended(const Lane&, std::uint32_t, const SegmentRun&) override {}
 
  private:
-  struct Meeting {
-    std::vector<Lane*> present;
-    Time arrivals = 0;  // sum of arrival times
-    Time waited = 0;    // sum over the ranks
-  };
+  // Every layer of either side has rows of its own, the same draws whether its tensors go to the host or not.
+  void find_layers() {
+    std::map<std::pair<bool, std::uint16_t>, std::int32_t> layers;
+    for (std::uint32_t s = 0; s < slot_.segments.size(); ++s) {
+      const model::Segment& segment = slot_.segments[s];
+      if (segment.stream == model::Stream::communication) meetings_.push_back(s);
+      if (model::on_host_link(segment.stream)) {
+        layer_of_.push_back(-1);
+        continue;
+      }
+      const auto next = static_cast<std::int32_t>(layers.size());
+      layer_of_.push_back(layers.try_emplace({segment.forward_side, segment.block_of_stage}, next).first->second);
+    }
+    rows_.resize(layers.size());
+  }
 
   double draw_rows(std::int32_t rank) {
     if (!imbalance_.rank_rows.empty()) return imbalance_.rank_rows[rank];
     return std::max(0.0, 1 + imbalance_.variation * random_.normal());
   }
 
-  // Every layer of either side has rows of its own, the same draws whether its tensors go to the host or not.
-  void begin(Lane& lane) {
-    std::map<std::pair<bool, std::uint16_t>, double> rows;
-    std::vector<double>& scales = scales_[lane.id()];
-    scales.clear();
-    for (const model::Segment& segment : slot_.segments) {
-      if (model::on_host_link(segment.stream)) {
-        scales.push_back(1);
-        continue;
-      }
-      const auto [entry, fresh] = rows.try_emplace({segment.forward_side, segment.block_of_stage}, 1.0);
-      if (fresh) entry->second = draw_rows(lane.id());
-      scales.push_back(entry->second);
+  void begin(Member& member) {
+    for (double& rows : rows_) rows = draw_rows(member.lane.id());
+    member.row_scales.clear();
+    for (const std::int32_t layer : layer_of_)
+      member.row_scales.push_back(layer < 0 ? 1 : rows_[static_cast<std::size_t>(layer)]);
+    member.lane.start(
+        {.segments = &slot_.segments, .times = &times_, .row_scales = &member.row_scales, .device_sms = device_sms_});
+  }
+
+  void stop(Lane& lane) {
+    Member& member = members_[static_cast<std::size_t>(lane.id())];
+    member.stopped = true;
+    member.since = member.loop.now();
+  }
+
+  // Returns when the last one stops.
+  Time run_to_stop() {
+    for (Member* member : order_) {
+      while (!member->stopped) member->loop.run_next();
+      member->stopped = false;
     }
-    lane.start({.segments = &slot_.segments, .times = &times_, .row_scales = &scales, .device_sms = device_sms_});
+    std::ranges::stable_sort(order_, {}, &Member::since);
+    return order_.back()->since;
+  }
+
+  // Who has come early goes on with what it computes. Returns the sum of the ranks' waits.
+  Time meet(std::uint32_t segment) {
+    const Time begin = run_to_stop();
+    Time waited = 0;
+    for (Member* member : order_) {
+      waited += begin - member->since;
+      while (member->loop.next() < begin) member->loop.run_next();
+      member->loop.move_to(begin);
+      member->lane.proceed(segment);
+    }
+    return waited;
   }
 
   const model::SlotTemplate& slot_;
@@ -100,12 +125,11 @@ class Group final : public LaneListener {
   std::int64_t device_sms_;
   const Imbalance& imbalance_;
   model::Random random_;
-  HeapLoop loop_;
-  std::deque<Lane> lanes_;
-  std::vector<int> rounds_;
-  std::deque<std::vector<double>> scales_;
-  std::vector<std::vector<Meeting>> meetings_;
-  Time first_round_end_ = 0, last_end_ = 0;
+  std::vector<std::uint32_t> meetings_;  // segments, in the order of their stream
+  std::vector<std::int32_t> layer_of_;   // [segment] -1: on the way to or from the host
+  std::vector<double> rows_;             // [layer] of one rank
+  std::deque<Member> members_;
+  std::vector<Member*> order_;
 };
 
 }  // namespace

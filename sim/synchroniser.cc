@@ -1,6 +1,7 @@
 #include "sim/synchroniser.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace plumbline::sim {
 
@@ -15,6 +16,36 @@ std::vector<std::vector<std::int32_t>> holders(const model::Schedule& schedule) 
   return ranks;
 }
 
+using Moment = model::Synchronisation::Moment;
+
+// Indices of synchronisations by one of their moments; begins[slot + 1] is where those of a slot begin.
+void sort_by(Moment model::Synchronisation::*moment, const std::vector<model::Synchronisation>& all, std::int32_t slots,
+             std::vector<std::uint32_t>& indices, std::vector<std::uint32_t>& begins) {
+  const auto slot_of = [&](std::uint32_t i) { return (all[i].*moment).slot; };
+  for (std::uint32_t i = 0; i < all.size(); ++i) indices.push_back(i);
+  std::ranges::stable_sort(indices, {},
+                           [&](std::uint32_t i) { return std::pair(slot_of(i), (all[i].*moment).segment); });
+  std::uint32_t next = 0;
+  for (std::int32_t slot = -1; slot <= slots; ++slot) {
+    while (next < indices.size() && slot_of(indices[next]) < slot) ++next;
+    begins.push_back(next);
+  }
+}
+
+std::span<const std::uint32_t> of_slot(const std::vector<std::uint32_t>& indices,
+                                       const std::vector<std::uint32_t>& begins, std::int32_t slot) {
+  const auto at = static_cast<std::size_t>(slot + 1);
+  return {indices.data() + begins[at], indices.data() + begins[at + 1]};
+}
+
+std::span<const std::uint32_t> of_segment(std::span<const std::uint32_t> slot, std::int32_t segment,
+                                          const std::vector<model::Synchronisation>& all,
+                                          Moment model::Synchronisation::*moment) {
+  const auto found =
+      std::ranges::equal_range(slot, segment, {}, [&](std::uint32_t i) { return (all[i].*moment).segment; });
+  return {found.begin(), found.end()};
+}
+
 }  // namespace
 
 Synchroniser::Synchroniser(Loop& loop, const model::StepProgram& program, const std::vector<OptimizerTiming>& timings,
@@ -26,6 +57,10 @@ Synchroniser::Synchroniser(Loop& loop, const model::StepProgram& program, const 
       ranks_(program.schedule.ranks.size()),
       collectives_(loop, holders(program.schedule), ranks_.size(),
                    {listener_.busy, [this](const Collectives::Run& run) { note(run); }}) {
+  std::size_t units = 0;
+  for (const OptimizerTiming& timing : timings_)
+    first_unit_.push_back(std::exchange(units, units + timing.units.size()));
+  first_unit_.push_back(units);
   for (std::int32_t rank = 0; rank < static_cast<std::int32_t>(ranks_.size()); ++rank) index(rank);
 }
 
@@ -36,13 +71,14 @@ const std::vector<model::Synchronisation>& Synchroniser::all(std::int32_t rank) 
 
 void Synchroniser::index(std::int32_t rank) {
   Rank& r = ranks_[static_cast<std::size_t>(rank)];
-  std::map<Key, std::int32_t> seen;
-  for (std::uint32_t i = 0; i < all(rank).size(); ++i) {
-    const model::Synchronisation& s = all(rank)[i];
-    r.earlier.push_back(seen[{s.kind, s.stage, s.unit}]++);
-    r.starts[{s.after.slot, s.after.segment}].push_back(i);
-    if (s.before.slot >= 0) r.gates[s.before.slot].push_back(i);
-  }
+  const auto slots = static_cast<std::int32_t>(program_.schedule.ranks[static_cast<std::size_t>(rank)].size());
+  sort_by(&model::Synchronisation::after, all(rank), slots, r.starts, r.starts_of_slot);
+  sort_by(&model::Synchronisation::before, all(rank), slots, r.gates, r.gates_of_slot);
+  r.gathered.resize(first_unit_.back());
+  r.reduced.resize(first_unit_.back());
+  std::vector<std::int32_t> gathers(first_unit_.back()), reductions(first_unit_.back());  // so far
+  for (const model::Synchronisation& s : all(rank))
+    r.earlier.push_back((s.kind == Kind::reduce ? reductions : gathers)[unit_index(s.stage, s.unit)]++);
 }
 
 void Synchroniser::step_started() {
@@ -50,35 +86,54 @@ void Synchroniser::step_started() {
 }
 
 void Synchroniser::ended(std::int32_t rank, std::int32_t slot, std::int32_t segment) {
-  const auto& starts = ranks_[static_cast<std::size_t>(rank)].starts;
-  const auto found = starts.find({slot, segment});
-  if (found == starts.end()) return;
-  for (const std::uint32_t i : found->second) {
+  Rank& r = ranks_[static_cast<std::size_t>(rank)];
+  const auto here = of_slot(r.starts, r.starts_of_slot, slot);
+  for (const std::uint32_t i : of_segment(here, segment, all(rank), &model::Synchronisation::after)) {
     const model::Synchronisation& s = all(rank)[i];
     if (!happens(s)) continue;
     const auto& unit = timings_[static_cast<std::size_t>(s.stage)].units[static_cast<std::size_t>(s.unit)];
+    ++r.unfinished;
     collectives_.post(rank, s.kind, s.stage, s.unit, s.kind == Kind::reduce ? unit.reduce : unit.gather);
   }
 }
 
 // What one unit gathers (or reduces) again and again ends in the order of its uses.
+bool Synchroniser::awaited(const Rank& r, std::int32_t rank, std::uint32_t i) const {
+  const model::Synchronisation& s = all(rank)[i];
+  const auto& progress = s.kind == Kind::reduce ? r.reduced : r.gathered;
+  return happens(s) && progress[unit_index(s.stage, s.unit)].done <= r.earlier[i];
+}
+
+bool Synchroniser::any_awaited(std::int32_t rank, std::span<const std::uint32_t> gates) const {
+  const Rank& r = ranks_[static_cast<std::size_t>(rank)];
+  return std::ranges::any_of(gates, [&](std::uint32_t i) { return awaited(r, rank, i); });
+}
+
 bool Synchroniser::open(std::int32_t rank, std::int32_t slot, std::int32_t segment) const {
   const Rank& r = ranks_[static_cast<std::size_t>(rank)];
-  const auto found = r.gates.find(slot);
-  if (found == r.gates.end()) return true;
-  return std::ranges::all_of(found->second, [&](std::uint32_t i) {
+  const auto here = of_slot(r.gates, r.gates_of_slot, slot);
+  if (here.empty()) return true;
+  for (const std::int32_t gated : {std::int32_t{-1}, segment})
+    if (any_awaited(rank, of_segment(here, gated, all(rank), &model::Synchronisation::before))) return false;
+  return true;
+}
+
+bool Synchroniser::quiet(std::int32_t rank, std::int32_t slot) const {
+  const Rank& r = ranks_[static_cast<std::size_t>(rank)];
+  if (r.unfinished > 0 || any_awaited(rank, of_slot(r.gates, r.gates_of_slot, slot))) return false;
+  return std::ranges::none_of(of_slot(r.starts, r.starts_of_slot, slot), [&](std::uint32_t i) {
     const model::Synchronisation& s = all(rank)[i];
-    if (!happens(s) || (s.before.segment >= 0 && s.before.segment != segment)) return true;
-    const auto done = r.done.find({s.kind, s.stage, s.unit});
-    return done != r.done.end() && done->second > r.earlier[i];
+    return s.after.segment >= 0 && happens(s);
   });
 }
 
 void Synchroniser::note(const Collectives::Run& run) {
   for (const std::int32_t rank : run.ranks) {
     Rank& r = ranks_[static_cast<std::size_t>(rank)];
-    ++r.done[{run.kind, run.stage, run.unit}];
-    if (run.kind == Kind::reduce) r.reduced[{run.stage, run.unit}] = to_seconds(run.end);
+    Progress& progress = (run.kind == Kind::reduce ? r.reduced : r.gathered)[unit_index(run.stage, run.unit)];
+    --r.unfinished;
+    ++progress.done;
+    progress.end = to_seconds(run.end);
   }
   listener_.ended(run);
 }
@@ -93,9 +148,9 @@ GradientsReady Synchroniser::ready(std::int32_t rank, double end) const {
   std::vector<std::pair<double, double>> copies;
   for (const model::Synchronisation& s : all(rank)) {
     if (s.kind != Kind::reduce) continue;
-    const auto found = r.reduced.find({s.stage, s.unit});
-    const double reduced = found == r.reduced.end() ? end : found->second;
-    if (found != r.reduced.end()) ready.reduced = std::max(ready.reduced, reduced);
+    const Progress& progress = r.reduced[unit_index(s.stage, s.unit)];
+    const double reduced = progress.done == 0 ? end : progress.end;
+    if (progress.done > 0) ready.reduced = std::max(ready.reduced, reduced);
     const double copy = copy_seconds(s.stage, s.unit);
     const auto index = static_cast<std::size_t>(&s - all(rank).data());
     if (copy > 0 && r.earlier[index] == 0) copies.emplace_back(reduced, copy);  // each unit once

@@ -8,13 +8,19 @@ model::Prices take_prices(const model::ParameterFile& file, ParameterTaker& take
   using model::UnitDimension;
   const auto take = [&](std::string_view name, UnitDimension dimension, bool may_be_zero = false) {
     const model::ParameterFile::Number* number = file.number(name);
-    if (number == nullptr) return model::Prices::Entry();
+    if (number == nullptr) {
+      taker.could_take(name);
+      return model::Prices::Entry();
+    }
     taker.take(name, dimension, may_be_zero);
     return model::Prices::Entry(number->parameter);
   };
   const auto ratio = [&](std::string_view name, double least, double most) {
     const model::ParameterFile::Number* number = file.number(name);
-    if (number == nullptr) return model::Prices::Entry();
+    if (number == nullptr) {
+      taker.could_take(name);
+      return model::Prices::Entry();
+    }
     taker.ratio(name, least, most);
     return model::Prices::Entry(number->parameter);
   };

@@ -2,6 +2,8 @@
 // timeline), and plans per second of the closed form.
 #include <benchmark/benchmark.h>
 
+#include <memory>
+
 #include "sim/simulate.h"
 #include "tests/support/step_inputs.h"
 
@@ -19,6 +21,15 @@ void step(benchmark::State& state) {
   state.counters["events"] = benchmark::Counter(static_cast<double>(events), benchmark::Counter::kIsRate);
 }
 BENCHMARK(step)->ArgName("record")->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
+
+// The same with the routing known, as in a search.
+void step_again(benchmark::State& state) {
+  Inputs inputs = tests::step_inputs(tests::deepseek_plan, "h800");
+  inputs.routing = std::make_shared<RoutingMemo>();
+  for (auto _ : state) benchmark::DoNotOptimize(simulate(inputs, Fidelity::step, false));
+  state.counters["plans"] = benchmark::Counter(static_cast<double>(state.iterations()), benchmark::Counter::kIsRate);
+}
+BENCHMARK(step_again)->Unit(benchmark::kMillisecond);
 
 void closed_form(benchmark::State& state) {
   const Inputs inputs = tests::step_inputs(tests::deepseek_plan, "h800");

@@ -282,10 +282,10 @@ TEST_P(Laws, TheSameInputsGiveTheSameBits) {
     return std::tie(s.name, s.rank, s.stream, s.layer, s.micro_batch, s.start_ps, s.duration_ps, s.depth);
   };
   EXPECT_TRUE(std::ranges::equal(once.timeline.spans, again.timeline.spans, {}, key, key));
-  // Being watched changes nothing.
+  // Being watched changes nothing but how many events it takes: nobody looks into a slot that nothing disturbs.
   const Simulation unwatched = run(in);
   EXPECT_EQ(reports::to_json(unwatched.result, in.plan), reports::to_json(once.result, in.plan));
-  EXPECT_EQ(unwatched.events, once.events);
+  EXPECT_LT(unwatched.events, once.events);
   EXPECT_TRUE(unwatched.timeline.spans.empty());
 }
 

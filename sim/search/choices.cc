@@ -1,0 +1,222 @@
+#include "sim/search/choices.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <numeric>
+#include <utility>
+
+#include "model/layout.h"
+#include "model/schedule/schedule.h"
+
+namespace plumbline::sim {
+
+namespace {
+
+using Values = std::vector<std::int64_t>;
+
+// Of the whole default space; a list in [search] goes beyond.
+constexpr std::int64_t shortest_piece = 1024;  // tokens of a sequence on one context rank
+constexpr std::array<std::int64_t, 6> chunks = {1, 2, 3, 4, 6, 8};
+constexpr std::array<std::int64_t, 7> shares_of_sms = {0, 8, 12, 16, 20, 24, 32};
+
+void sort_unique(Values& values) {
+  std::ranges::sort(values);
+  values.erase(std::ranges::unique(values).begin(), values.end());
+}
+
+// The list that is given, else the defaults and the plan's own value.
+Values chosen(const Values& given, Values defaults, std::int64_t own) {
+  Values values = given;
+  if (given.empty()) {
+    values = std::move(defaults);
+    values.push_back(own);
+  }
+  sort_unique(values);
+  return values;
+}
+
+Values powers_of_two(std::int64_t most) {
+  Values values;
+  for (std::int64_t value = 1; value <= std::max<std::int64_t>(1, most); value *= 2) values.push_back(value);
+  return values;
+}
+
+Values divisors(std::int64_t whole, std::int64_t most) {
+  Values values;
+  for (std::int64_t value = 1; value <= std::min(whole, most); ++value)
+    if (whole % value == 0) values.push_back(value);
+  return values;
+}
+
+std::vector<std::string> cheap_operators(const Inputs& inputs) {
+  const model::Architecture& model = inputs.architecture;
+  std::vector<std::string> words = {"rmsnorm"};
+  if (model.attention == model::AttentionKind::multi_head_latent) words.emplace_back("mla_up_projection");
+  words.emplace_back("swiglu");
+  if (inputs.plan.attention.kernel == "unfused") words.emplace_back("core_attention");
+  return words;
+}
+
+bool has_dense_layers(const model::Architecture& model) {
+  for (std::int64_t layer = 0; layer < model.layers; ++layer)
+    if (!model.is_moe_layer(layer)) return true;
+  return false;
+}
+
+std::vector<Recomputation> all_recomputations(const Inputs& inputs) {
+  const model::Architecture& model = inputs.architecture;
+  std::vector<std::string> operators = cheap_operators(inputs);
+  std::vector<Recomputation> all;
+  all.push_back({"none", "none", {}, {}, false});
+  all.push_back({"selective", "selective", operators, {}, false});
+  operators.emplace_back("mlp");
+  if (has_dense_layers(model)) all.push_back({"mlp", "selective", operators, {}, false});
+  operators.emplace_back("moe");
+  if (model.experts.routed_experts > 0) all.push_back({"moe", "selective", operators, {}, false});
+  all.push_back({"half", "full", {}, {}, true});
+  all.push_back({"full", "full", {}, {}, false});
+  return all;
+}
+
+bool same(const Recomputation& one, const Recomputation& other) {
+  const bool operators = one.policy != "selective" || one.operators == other.operators;
+  return one.policy == other.policy && operators && one.layers == other.layers && one.half == other.half;
+}
+
+std::vector<Recomputation> recomputations(const Inputs& inputs) {
+  const auto& own = inputs.plan.recompute;
+  const auto& words = inputs.plan.search.recompute;
+  const auto wanted = [&](const std::string& word) {
+    return words.empty() || std::ranges::find(words, word) != words.end();
+  };
+  std::vector<Recomputation> found;
+  for (Recomputation& one : all_recomputations(inputs))
+    if (wanted(one.word)) found.push_back(std::move(one));
+  Recomputation given{"given", own.policy, own.operators, own.layers, false};
+  const auto known = [&](const Recomputation& one) { return same(one, given); };
+  if (wanted("given") && std::ranges::none_of(found, known)) found.push_back(std::move(given));
+  return found;
+}
+
+struct Fewer {  // layers of the first and the last stage than the others
+  const char* word;
+  std::int64_t first, last;
+};
+constexpr std::array<Fewer, 5> fewer = {
+    {{"even", 0, 0}, {"first-1", 1, 0}, {"last-1", 0, 1}, {"last-2", 0, 2}, {"ends-1", 1, 1}}};
+
+Values layer_counts(std::int64_t layers, std::int64_t stages, const Fewer& ends) {
+  Values counts = model::even_layer_counts(layers + ends.first + ends.last, stages);
+  counts.front() -= ends.first;
+  counts.back() -= ends.last;
+  return counts;
+}
+
+}  // namespace
+
+void Recomputation::apply(model::Plan& plan, std::int64_t half_of_a_stage) const {
+  plan.recompute.policy = policy;
+  plan.recompute.operators = operators;
+  plan.recompute.layers = half ? std::optional(half_of_a_stage) : layers;
+}
+
+Choices::Choices(const Inputs& inputs) : inputs_(inputs) {
+  const model::Plan& plan = inputs.plan;
+  const model::MixtureOfExperts& experts = inputs.architecture.experts;
+  const std::int64_t node = inputs.cluster.gpus_per_node;
+  const bool moe = experts.routed_experts > 0;
+  const auto& own = plan.parallelism;
+  tensor = chosen(plan.search.tensor, powers_of_two(node), own.tensor);
+  context = chosen(plan.search.context, powers_of_two(plan.batch.sequence_length / shortest_piece), own.context);
+  expert =
+      chosen(plan.search.expert, moe ? divisors(experts.routed_experts, plan.cluster.gpus) : Values{1}, own.expert);
+  expert_tensor = chosen(plan.search.expert_tensor, powers_of_two(moe ? node : 1), own.expert_tensor);
+  zero_stage = chosen(plan.search.zero_stage, {0, 1, 2, 3}, own.zero_stage);
+  micro_batch_size =
+      chosen(plan.search.micro_batch_size, powers_of_two(plan.batch.global_batch_size), plan.batch.micro_batch_size);
+  recompute = recomputations(inputs);
+  for (const Fewer& ends : fewer) split.emplace_back(ends.word);
+  split.emplace_back("given");
+  if (!plan.search.split.empty())
+    std::erase_if(split, [&](const std::string& word) {
+      return std::ranges::find(plan.search.split, word) == plan.search.split.end();
+    });
+}
+
+std::vector<bool> Choices::sequence(std::int64_t ranks) const {
+  const model::Plan& plan = inputs_.plan;
+  if (!plan.search.sequence.empty()) {
+    std::vector<bool> given;
+    for (const bool value : {false, true})
+      if (std::ranges::count(plan.search.sequence, value) > 0) given.push_back(value);
+    return given;
+  }
+  if (ranks == 1)
+    return plan.parallelism.tensor == 1 && plan.parallelism.sequence ? std::vector<bool>{false, true}
+                                                                     : std::vector<bool>{false};
+  return inputs_.architecture.experts.routed_experts > 0 ? std::vector<bool>{true} : std::vector<bool>{false, true};
+}
+
+Values Choices::pipeline(std::int64_t tensor_ranks, std::int64_t context_ranks) const {
+  const model::Plan& plan = inputs_.plan;
+  const std::int64_t rest = plan.cluster.gpus / (tensor_ranks * context_ranks);
+  return chosen(plan.search.pipeline, divisors(rest, inputs_.architecture.layers), plan.parallelism.pipeline);
+}
+
+std::vector<std::string> Choices::schedule(std::int64_t ranks) const {
+  const model::Plan& plan = inputs_.plan;
+  const std::string& own = plan.schedule.kind;
+  std::vector<std::string> kinds = plan.search.schedule;
+  if (ranks == 1) {
+    if (!kinds.empty()) return {kinds.front()};
+    kinds = {"1f1b"};
+    if (plan.parallelism.pipeline == 1 && own != kinds.front()) kinds.push_back(own);
+    return kinds;
+  }
+  if (!kinds.empty()) return kinds;
+  for (const model::ScheduleKind* kind : model::schedule_kinds()) kinds.emplace_back(kind->name());
+  return kinds;
+}
+
+Values Choices::virtual_stages(std::int64_t ranks) const {
+  const model::Plan& plan = inputs_.plan;
+  const Values& given = plan.search.virtual_stages;
+  if (ranks > 1) return chosen(given, Values(chunks.begin(), chunks.end()), plan.schedule.virtual_stages);
+  if (!given.empty()) return {given.front()};
+  return chosen({}, {1}, plan.parallelism.pipeline == 1 ? plan.schedule.virtual_stages : 1);
+}
+
+Values Choices::communication_sms(std::int64_t ranks) const {
+  const model::Plan& plan = inputs_.plan;
+  const Values& given = plan.search.communication_sms;
+  const std::int64_t own = plan.overlap.communication_sms;
+  if (ranks > 1) {
+    Values shares = chosen(given, Values(shares_of_sms.begin(), shares_of_sms.end()), own);
+    std::erase_if(shares, [&](std::int64_t sms) { return sms >= inputs_.cluster.device.sms; });
+    return shares;
+  }
+  if (given.empty()) return chosen({}, {0}, plan.parallelism.expert == 1 ? own : 0);
+  return {std::ranges::find(given, 0) != given.end() ? 0 : given.front()};
+}
+
+std::vector<Split> Choices::splits(std::int64_t stages) const {
+  const std::int64_t layers = inputs_.architecture.layers;
+  std::vector<Split> found;
+  std::vector<Values> seen;
+  for (const std::string& word : split) {
+    Values counts = inputs_.plan.schedule.layers_per_stage;
+    if (word != "given") {
+      const auto* ends = std::ranges::find(fewer, word, &Fewer::word);
+      counts = layer_counts(layers, stages, *ends);
+    }
+    const bool whole = static_cast<std::int64_t>(counts.size()) == stages &&
+                       std::accumulate(counts.begin(), counts.end(), std::int64_t{0}) == layers;
+    if (!whole || *std::ranges::min_element(counts) < 1 || std::ranges::find(seen, counts) != seen.end()) continue;
+    seen.push_back(counts);
+    found.push_back({word, word == "even" ? Values{} : std::move(counts)});
+  }
+  return found;
+}
+
+}  // namespace plumbline::sim

@@ -1,0 +1,107 @@
+#include "sim/search/family_search.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "sim/search/family_bounds.h"
+#include "sim/search/family_plans.h"
+
+namespace plumbline::sim {
+
+namespace {
+
+Inputs with_memo(const Inputs& given) {
+  Inputs inputs = given;
+  if (!inputs.routing) inputs.routing = std::make_shared<RoutingMemo>();
+  return inputs;
+}
+
+Inputs without_wiring(Inputs inputs) {
+  inputs.fabric.reset();
+  inputs.contention.reset();
+  return inputs;
+}
+
+}  // namespace
+
+SearchScope::SearchScope(const Inputs& given, const SearchOptions& wanted)
+    : inputs(with_memo(given)), free(without_wiring(inputs)), options(wanted), space(inputs) {}
+
+SearchWorker::SearchWorker(SearchScope& scope)
+    : scope_(scope),
+      evaluator_(scope.inputs.architecture, scope.inputs.cluster, scope.inputs.profile, scope.inputs.fabric,
+                 scope.inputs.routing),
+      floor_(scope.inputs) {}
+
+// Plans of a search differ in nothing else of what costs look at where links do not count.
+model::Result<const CostModels*> SearchWorker::costs(const model::Plan& plan) {
+  const auto& degrees = plan.parallelism;
+  const std::vector<std::int64_t> key = {degrees.expert, degrees.expert_tensor, plan.overlap.communication_sms};
+  const auto known = costs_.find(key);
+  if (known != costs_.end()) return &known->second;
+  const auto layout = model::make_layout(plan, scope_.free.architecture);
+  if (!layout) return nullptr;
+  Inputs inputs = scope_.free;
+  inputs.plan = plan;
+  auto made = cost_models(inputs, *layout);
+  if (made) return &costs_.emplace(key, std::move(*made)).first->second;
+  if (made.error().kind == model::ErrorKind::input) return tl::unexpected(made.error());
+  return nullptr;
+}
+
+model::Result<OpenFamily> SearchWorker::open(const Family& family, Tally& tally) {
+  const Space& space = scope_.space;
+  const double capacity = scope_.inputs.cluster.device.memory.value();
+  OpenFamily open{&family, {}, 0};
+  model::Plan plan = space.plan(family);
+  const Recomputation& any = space.choices().recompute.front();
+  for (const Pipeline* pipeline : family.pipelines)
+    for (const std::int64_t zero : pipeline->zero_stages) {
+      const auto apply = [&](const Split& split) {
+        Space::apply({pipeline, zero, &split, &any, family.communication_sms.front()}, plan);
+      };
+      apply(pipeline->splits.front());
+      const std::vector<double> floors = floor_.bytes(plan, *pipeline);
+      for (std::size_t s = 0; s < floors.size(); ++s) {
+        const Split& split = pipeline->splits[s];
+        if (!above(floors[s], capacity)) {
+          open.arrangements.push_back({pipeline, zero, &split});
+          continue;
+        }
+        tally.remove(Rule::states, space.tunings(family, *pipeline), floors[s], [&]() -> const model::Plan& {
+          apply(split);
+          return plan;
+        });
+      }
+    }
+  const auto found = bound(open);
+  if (!found) return tl::unexpected(found.error());
+  open.bound = *found;
+  return open;
+}
+
+// Recomputation only adds operators, so that without it no stream has more to do.
+model::Result<double> SearchWorker::bound(const OpenFamily& open) {
+  if (open.arrangements.empty() || !scope_.bounded()) return 0;
+  const Arrangement& first = open.arrangements.front();
+  const Recomputation nothing{"none", "none", {}, {}, false};
+  model::Plan plan = scope_.space.plan(*open.family);
+  Space::apply({first.pipeline, first.zero_stage, first.split, &nothing, 0}, plan);
+  FamilyBlocks blocks(scope_.free, plan);
+  double least = std::numeric_limits<double>::infinity();
+  for (const std::int64_t sms : open.family->communication_sms) {
+    plan.overlap.communication_sms = sms;
+    const auto found = costs(plan);
+    if (!found) return tl::unexpected(found.error());
+    if (*found == nullptr) return 0;  // whoever looks at these plans will say why
+    least = std::min(least, FamilyBounds(blocks, **found).family(plan));
+  }
+  return least;
+}
+
+model::Result<Found> SearchWorker::decide(const OpenFamily& open, const Recomputation& recompute,
+                                          const Leaders& before) {
+  return FamilyPlans(*this, open, recompute).decide(before);
+}
+
+}  // namespace plumbline::sim

@@ -1,0 +1,187 @@
+#include "sim/search/search.h"
+
+#include <tbb/enumerable_thread_specific.h>
+#include <tbb/global_control.h>
+#include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "sim/search/family_search.h"
+
+namespace plumbline::sim {
+
+namespace {
+
+// Units of work that see the same threshold. Their number is fixed, so that neither results nor counts depend on the
+// threads; small rounds at first, when every find still moves the threshold.
+constexpr std::size_t seeds = 8, first_round = 8, largest_round = 32;
+
+struct Unit {  // a family under one recomputation
+  const OpenFamily* open = nullptr;
+  const Recomputation* recompute = nullptr;
+};
+
+class Search {
+ public:
+  Search(const Inputs& inputs, const SearchOptions& options)
+      : scope_(inputs, options),
+        workers_([this] { return SearchWorker(scope_); }),
+        leaders_(std::max<std::size_t>(1, options.top)),
+        total_(scope_.space.size()) {}
+
+  model::Result<SearchResult> run() {
+    if (auto opened = open_families(); !opened) return tl::unexpected(opened.error());
+    sort_families();
+    if (auto seeded = seed(); !seeded) return tl::unexpected(seeded.error());
+    std::vector<Unit> units;
+    for (const OpenFamily& open : open_)
+      for (const Recomputation& recompute : scope_.space.choices().recompute) units.push_back({&open, &recompute});
+    std::size_t size = first_round;
+    for (std::size_t next = 0; next < units.size() && complete_; size = std::min(2 * size, largest_round)) {
+      const std::size_t end = std::min(units.size(), next + size);
+      if (auto done = round(
+              {units.begin() + static_cast<std::ptrdiff_t>(next), units.begin() + static_cast<std::ptrdiff_t>(end)});
+          !done)
+        return tl::unexpected(done.error());
+      next = end;
+    }
+    return result();
+  }
+
+ private:
+  model::Result<void> open_families() {
+    const std::vector<Family>& families = scope_.space.families();
+    std::vector<std::optional<model::Result<OpenFamily>>> opened(families.size());
+    std::vector<Tally> tallies(families.size());
+    tbb::parallel_for(std::size_t{0}, families.size(), [&](std::size_t i) {
+      if (scope_.stopped()) return;
+      opened[i] = workers_.local().open(families[i], tallies[i]);
+      progress(tallies[i], 0);
+    });
+    for (std::size_t i = 0; i < families.size(); ++i) {
+      if (!opened[i]) {
+        complete_ = false;
+        continue;
+      }
+      if (!*opened[i]) return tl::unexpected(opened[i]->error());
+      tally_.add(tallies[i]);
+      if (!(*opened[i])->arrangements.empty()) open_.push_back(std::move(**opened[i]));
+    }
+    return {};
+  }
+
+  // The plan's own family first, because somebody chose it, then those that can be the fastest.
+  void sort_families() {
+    const model::Plan& plan = scope_.inputs.plan;
+    const auto own = [&](const OpenFamily& open) {
+      const Family& family = *open.family;
+      const auto& degrees = plan.parallelism;
+      return family.tensor == degrees.tensor && family.sequence == degrees.sequence &&
+             family.context == degrees.context && family.expert == degrees.expert &&
+             family.expert_tensor == degrees.expert_tensor && family.micro_batch_size == plan.batch.micro_batch_size;
+    };
+    std::ranges::stable_sort(open_, {}, [&](const OpenFamily& open) { return std::pair(!own(open), open.bound); });
+  }
+
+  // A first threshold: the first families with one recomputation and one number of SMs only. Whatever is found is
+  // found, and counted, once more later on.
+  model::Result<void> seed() {
+    if (!scope_.bounded()) return {};
+    const auto& choices = scope_.space.choices().recompute;
+    const std::size_t count = std::min(open_.size(), seeds);
+    std::vector<Family> families;
+    std::vector<OpenFamily> narrow;
+    for (std::size_t i = 0; i < count; ++i) {
+      families.push_back(*open_[i].family);
+      auto& shares = families.back().communication_sms;
+      const auto own = std::ranges::find(shares, scope_.inputs.plan.overlap.communication_sms);
+      shares = {own != shares.end() ? *own : shares[shares.size() / 2]};
+      narrow.push_back(open_[i]);
+    }
+    const Recomputation* recompute = &choices[std::min<std::size_t>(1, choices.size() - 1)];
+    for (const Recomputation& one : choices)
+      if (one.policy == scope_.inputs.plan.recompute.policy && one.operators == scope_.inputs.plan.recompute.operators)
+        recompute = &one;
+    std::vector<Unit> units;
+    for (std::size_t i = 0; i < count; ++i) {
+      narrow[i].family = &families[i];
+      units.push_back({&narrow[i], recompute});
+    }
+    const Tally before = tally_;
+    counting_ = false;
+    auto done = round(units);
+    counting_ = true;
+    tally_ = before;
+    return done;
+  }
+
+  model::Result<void> round(const std::vector<Unit>& units) {
+    std::vector<std::optional<model::Result<Found>>> found(units.size());
+    tbb::parallel_for(
+        std::size_t{0}, units.size(),
+        [&](std::size_t i) {
+          if (scope_.stopped()) return;
+          found[i] = workers_.local().decide(*units[i].open, *units[i].recompute, leaders_);
+          if (*found[i]) progress((*found[i])->tally, (*found[i])->leaders.best());
+        },
+        tbb::simple_partitioner());
+    for (const auto& one : found) {
+      if (!one) {
+        complete_ = false;
+        continue;
+      }
+      if (!*one) return tl::unexpected(one->error());
+      tally_.add((*one)->tally);
+      leaders_.offer((*one)->leaders);
+      complete_ = complete_ && (*one)->complete;
+    }
+    return {};
+  }
+
+  void progress(const Tally& decided, double best) {
+    if (!scope_.options.on_progress) return;
+    const std::scoped_lock lock(mutex_);
+    if (counting_) progress_.done += decided.decided();
+    progress_.total = total_;
+    if (best > 0 && (progress_.best_step_s == 0 || best < progress_.best_step_s)) progress_.best_step_s = best;
+    scope_.options.on_progress(progress_);
+  }
+
+  SearchResult result() const {
+    SearchResult result;
+    result.best = leaders_.ranked(2 * std::max<std::size_t>(1, scope_.options.top));
+    result.space = total_;
+    result.evaluated = tally_.evaluated();
+    result.removed = tally_.removed(scope_.inputs.cluster.device.memory.value());
+    result.complete = complete_;
+    return result;
+  }
+
+  SearchScope scope_;
+  tbb::enumerable_thread_specific<SearchWorker> workers_;
+  std::vector<OpenFamily> open_;
+  Leaders leaders_;
+  Tally tally_;
+  std::uint64_t total_;
+  bool complete_ = true;
+  bool counting_ = true;  // false: the plans being decided will be decided again
+  std::mutex mutex_;
+  SearchProgress progress_;
+};
+
+}  // namespace
+
+model::Result<SearchResult> search(const Inputs& inputs, const SearchOptions& options) {
+  Search search(inputs, options);
+  if (options.threads == 0) return search.run();
+  const tbb::global_control most(tbb::global_control::max_allowed_parallelism, options.threads);
+  tbb::task_arena arena(static_cast<int>(options.threads));
+  return arena.execute([&] { return search.run(); });
+}
+
+}  // namespace plumbline::sim

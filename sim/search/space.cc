@@ -1,0 +1,162 @@
+#include "sim/search/space.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "model/layout.h"
+
+namespace plumbline::sim {
+
+namespace {
+
+// The schedule that asks nothing of its shape: what fails with it fails because of the degrees.
+constexpr const char* any_schedule = "gpipe";
+
+bool valid(const model::Plan& plan, const model::Architecture& architecture) {
+  return model::make_layout(plan, architecture).has_value();
+}
+
+std::int64_t half(std::int64_t layers, std::int64_t stages) {
+  const std::int64_t longest = (layers + stages - 1) / stages;
+  return longest < 2 ? 0 : (longest + 1) / 2;
+}
+
+}  // namespace
+
+Space::Space(const Inputs& inputs) : inputs_(inputs), choices_(inputs), base_(inputs.plan) {
+  base_.search = {};
+  base_.places.clear();
+  model::Plan plan = base_;
+  plan.schedule.layers_per_stage.clear();
+  auto& degrees = plan.parallelism;
+  for (const std::int64_t tensor : choices_.tensor)
+    for (const bool sequence : choices_.sequence(tensor))
+      for (const std::int64_t context : choices_.context)
+        for (const std::int64_t expert : choices_.expert)
+          for (const std::int64_t expert_tensor : choices_.expert_tensor) {
+            degrees.tensor = tensor;
+            degrees.sequence = sequence;
+            degrees.context = context;
+            degrees.expert = expert;
+            degrees.expert_tensor = expert_tensor;
+            if (inputs.plan.cluster.gpus % (tensor * context) == 0) add_degrees(plan);
+          }
+}
+
+// A family for every micro-batch size.
+void Space::add_degrees(model::Plan plan) {
+  const auto& degrees = plan.parallelism;
+  for (const std::int64_t size : choices_.micro_batch_size) {
+    plan.batch.micro_batch_size = size;
+    Family family{degrees.tensor,
+                  degrees.sequence,
+                  degrees.context,
+                  degrees.expert,
+                  degrees.expert_tensor,
+                  size,
+                  {},
+                  choices_.communication_sms(degrees.expert)};
+    for (const std::int64_t ranks : choices_.pipeline(degrees.tensor, degrees.context)) {
+      plan.parallelism.pipeline = ranks;
+      model::Plan probe = plan;
+      probe.schedule.kind = any_schedule;
+      probe.schedule.virtual_stages = 1;
+      probe.parallelism.zero_stage = probe.parallelism.shard_group = 0;
+      if (!valid(probe, inputs_.architecture)) continue;
+      for (const std::string& kind : choices_.schedule(ranks)) {
+        std::vector<std::int64_t> stages;  // schedules whose ranks hold two chunks take 1 for 2
+        for (const std::int64_t chunks : choices_.virtual_stages(ranks)) {
+          plan.schedule.kind = kind;
+          plan.schedule.virtual_stages = chunks;
+          const Pipeline* found = pipeline(plan);
+          if (found == nullptr || std::ranges::find(stages, found->stages) != stages.end()) continue;
+          stages.push_back(found->stages);
+          family.pipelines.push_back(found);
+        }
+      }
+    }
+    if (!family.pipelines.empty() && !family.communication_sms.empty()) families_.push_back(std::move(family));
+  }
+}
+
+// nullptr where there is none. It follows from schedule, ranks and micro-batches; groups that ZeRO shards over ask
+// for all degrees.
+const Pipeline* Space::pipeline(const model::Plan& plan) {
+  const auto& degrees = plan.parallelism;
+  const auto kind = model::find_schedule(plan.schedule.kind);
+  const auto kinds = model::schedule_kinds();
+  const std::int64_t replicas = plan.cluster.gpus / (degrees.tensor * degrees.context * degrees.pipeline);
+  std::vector<std::int64_t> key = {std::ranges::find(kinds, *kind) - kinds.begin(), plan.schedule.virtual_stages,
+                                   degrees.pipeline,
+                                   plan.batch.global_batch_size / (replicas * plan.batch.micro_batch_size)};
+  if (degrees.shard_group > 0)
+    for (const std::int64_t degree : {degrees.tensor, degrees.context, degrees.expert, degrees.expert_tensor})
+      key.push_back(degree);
+  const auto [entry, fresh] = known_.try_emplace(std::move(key), nullptr);
+  if (!fresh) return entry->second;
+  model::Plan probe = plan;
+  probe.parallelism.zero_stage = probe.parallelism.shard_group = 0;
+  const auto layout = model::make_layout(probe, inputs_.architecture);
+  if (!layout) return nullptr;
+  Pipeline found{*kind,
+                 layout->schedule,
+                 plan.schedule.virtual_stages,
+                 layout->stages,
+                 zero_stages(plan),
+                 choices_.splits(layout->stages),
+                 half(inputs_.architecture.layers, layout->stages)};
+  if (found.zero_stages.empty() || found.splits.empty()) return nullptr;
+  return entry->second = &pipelines_.emplace_back(std::move(found));
+}
+
+std::vector<std::int64_t> Space::zero_stages(model::Plan plan) const {
+  std::vector<std::int64_t> allowed;
+  for (const std::int64_t stage : choices_.zero_stage) {
+    plan.parallelism.zero_stage = stage;
+    if (valid(plan, inputs_.architecture)) allowed.push_back(stage);
+  }
+  return allowed;
+}
+
+std::uint64_t Space::tunings(const Family& family, const Pipeline& pipeline) const {
+  const auto allowed =
+      std::ranges::count_if(choices_.recompute, [&](const Recomputation& one) { return allows(pipeline, one); });
+  return static_cast<std::uint64_t>(allowed) * family.communication_sms.size();
+}
+
+std::uint64_t Space::size(const Family& family) const {
+  std::uint64_t plans = 0;
+  for (const Pipeline* pipeline : family.pipelines)
+    plans += tunings(family, *pipeline) * pipeline->zero_stages.size() * pipeline->splits.size();
+  return plans;
+}
+
+std::uint64_t Space::size() const {
+  std::uint64_t plans = 0;
+  for (const Family& family : families_) plans += size(family);
+  return plans;
+}
+
+model::Plan Space::plan(const Family& family) const {
+  model::Plan plan = base_;
+  auto& degrees = plan.parallelism;
+  degrees.tensor = family.tensor;
+  degrees.sequence = family.sequence;
+  degrees.context = family.context;
+  degrees.expert = family.expert;
+  degrees.expert_tensor = family.expert_tensor;
+  plan.batch.micro_batch_size = family.micro_batch_size;
+  return plan;
+}
+
+void Space::apply(const Point& point, model::Plan& plan) {
+  plan.parallelism.pipeline = point.pipeline->shape.ranks;
+  plan.schedule.kind = point.pipeline->kind->name();
+  plan.schedule.virtual_stages = point.pipeline->virtual_stages;
+  plan.parallelism.zero_stage = point.zero_stage;
+  plan.schedule.layers_per_stage = point.split->layers;
+  point.recompute->apply(plan, point.pipeline->half_of_a_stage);
+  plan.overlap.communication_sms = point.communication_sms;
+}
+
+}  // namespace plumbline::sim

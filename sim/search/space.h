@@ -1,0 +1,80 @@
+// The plans that a search chooses from: every combination of the values in sim/search/choices.h that model::make_layout
+// accepts. They come in families, whose blocks have the same graphs but for recomputation, and are never listed one by
+// one: a family holds its pipelines, and what tunes them multiplies.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "model/error.h"
+#include "model/schedule/schedule.h"
+#include "sim/search/choices.h"
+#include "sim/simulate.h"
+
+namespace plumbline::sim {
+
+// Pipeline degree and schedule for one number of micro-batches, with the ZeRO stages and splits that it allows.
+struct Pipeline {
+  const model::ScheduleKind* kind = nullptr;
+  model::ScheduleShape shape;
+  std::int64_t virtual_stages = 1;  // as the plan has them
+  std::int64_t stages = 1;          // of one direction
+  std::vector<std::int64_t> zero_stages;
+  std::vector<Split> splits;
+  std::int64_t half_of_a_stage = 0;  // layers; 0: stages are too short to be halved
+};
+
+struct Family {
+  std::int64_t tensor = 1;
+  bool sequence = false;
+  std::int64_t context = 1, expert = 1, expert_tensor = 1, micro_batch_size = 1;
+  std::vector<const Pipeline*> pipelines;
+  std::vector<std::int64_t> communication_sms;
+};
+
+// A plan of a family.
+struct Point {
+  const Pipeline* pipeline = nullptr;
+  std::int64_t zero_stage = 0;
+  const Split* split = nullptr;
+  const Recomputation* recompute = nullptr;
+  std::int64_t communication_sms = 0;
+};
+
+class Space {
+ public:
+  explicit Space(const Inputs& inputs);
+
+  const std::vector<Family>& families() const { return families_; }
+  const Choices& choices() const { return choices_; }
+  // Recomputation that a pipeline allows: `half` needs stages of two layers.
+  static bool allows(const Pipeline& pipeline, const Recomputation& recompute) {
+    return !recompute.half || pipeline.half_of_a_stage > 0;
+  }
+  std::uint64_t size(const Family& family) const;
+  std::uint64_t size() const;
+  // Plans of a pipeline for one ZeRO stage and one split.
+  std::uint64_t tunings(const Family& family, const Pipeline& pipeline) const;
+
+  // The inputs' plan with the degrees of the family; its [search] is empty.
+  model::Plan plan(const Family& family) const;
+  static void apply(const Point& point, model::Plan& plan);
+
+ private:
+  void add_degrees(model::Plan plan);
+  const Pipeline* pipeline(const model::Plan& plan);
+  std::vector<std::int64_t> zero_stages(model::Plan plan) const;
+
+  const Inputs& inputs_;
+  Choices choices_;
+  model::Plan base_;
+  std::vector<Family> families_;
+  std::deque<Pipeline> pipelines_;  // distinct ones
+  std::map<std::vector<std::int64_t>, const Pipeline*> known_;
+};
+
+}  // namespace plumbline::sim
