@@ -16,7 +16,7 @@ using reports::percent;
 
 constexpr std::size_t table_width = 180;
 
-std::string count(std::int64_t value) { return grouped(static_cast<double>(value)); }
+std::string count(std::int64_t value) { return reports::grouped(static_cast<double>(value)); }
 
 std::string optional_number(const std::optional<double>& value) { return value ? number(*value) : "-"; }
 
