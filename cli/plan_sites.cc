@@ -14,6 +14,8 @@
 namespace plumbline::cli {
 namespace {
 
+using model::Error;
+using model::ErrorKind;
 using model::Precision;
 using model::Result;
 
@@ -32,9 +34,13 @@ Result<model::Plan> plan_of(const Recipe& recipe, const SiteName& name, const st
   changes.insert(changes.end(), overrides.begin(), overrides.end());
   auto plan = model::read_plan(recipe.text, recipe.path, changes);
   if (plan) return plan;
-  model::Error error = plan.error();
-  if (error.key == "cluster.topology" && name.cluster.empty()) error.hint = "give --cluster NAME[,NAME...]";
-  if (error.key == "cluster.gpus" && name.gpus == 0) error.hint = "give --gpus N[,N...]";
+  Error error = plan.error();
+  const auto missing = [&](const char* key, bool given, const char* option, const char* what, const char* hint) {
+    if (error.key == key && error.line == 0 && !given) error = Error{ErrorKind::input, what, "", 0, option, hint};
+  };
+  missing("cluster.topology", !name.cluster.empty(), "--cluster", "no cluster is named",
+          "give --cluster NAME[,NAME...]");
+  missing("cluster.gpus", name.gpus > 0, "--gpus", "no number of GPUs is given", "give --gpus N[,N...]");
   return tl::unexpected(error);
 }
 

@@ -39,18 +39,15 @@ std::string choice_words(const PlanAnswer& answer) {
         "{}: plan 1 is {} that was found; errors of the profile are common to all plans here, so they "
         "are ranked as they are, and those less than 1 % apart count as a tie.",
         first, answer.objective == Objective::time ? "the fastest" : aim);
-  if (answer.verdict.winner) {
-    const std::string tie =
-        answer.verdict.ties.empty() ? "" : fmt::format(", in a tie with {}", names_of(answer, answer.verdict.ties));
+  const std::string tie =
+      answer.verdict.ties.empty() ? "" : fmt::format(", in a tie with {}", names_of(answer, answer.verdict.ties));
+  if (answer.verdict.winner)
     return fmt::format(
-        "{} has {}{}: sizes of one cluster have the same errors, and those of other hardware do not "
-        "reach it.",
-        first, aim, tie);
-  }
+        "{} has {}{}: sizes of one cluster have the same errors, and those of other hardware do not reach it.", first,
+        aim, tie);
   return fmt::format(
-      "No winner: {} comes first for {}, but within the uncertainties of the predictions it cannot be "
-      "told from {}.",
-      first, aim, names_of(answer, answer.verdict.indistinguishable));
+      "No winner: {} comes first for {}{}, but within the uncertainties of the predictions it cannot be told from {}.",
+      first, aim, tie, names_of(answer, answer.verdict.indistinguishable));
 }
 
 std::string limit_words(const PlanAnswer& answer) {
