@@ -37,7 +37,7 @@ struct Arguments {
   std::string objective = "time", deadline, budget;
   std::size_t top = 10;
   unsigned threads = 0;
-  bool exhaustive = false;
+  bool complete = false, exhaustive = false;
   std::string json, svg, out;
 };
 
@@ -132,6 +132,8 @@ Result<void> search_sites(const Arguments& arguments, PlanAnswer& answer, const 
     sim::SearchOptions options;
     options.top = arguments.top;
     options.threads = arguments.threads;
+    const bool every_value = arguments.complete || arguments.exhaustive;
+    options.breadth = every_value ? sim::Breadth::complete : sim::Breadth::quick;
     options.exhaustive = arguments.exhaustive;
     options.on_progress = [&bar](const sim::SearchProgress& progress) { bar.update(progress.done, progress.total); };
     options.stopped = [&interrupt] { return interrupt.requested(); };
@@ -221,7 +223,10 @@ CLI::App* add_plan(CLI::App& root, int& exit_code) {
   verb->add_option("--top", arguments->top, "Plans to list")->check(CLI::Range(1, 1000))->capture_default_str();
   verb->add_option("--threads", arguments->threads, "Threads of the search; 0: as many as cores")
       ->capture_default_str();
-  verb->add_flag("--exhaustive", arguments->exhaustive, "Evaluate every plan that fits in memory, without bounds");
+  verb->add_flag("--complete", arguments->complete,
+                 "Try every value of each key that makes sense, not only those that usually win (docs/search.md)");
+  verb->add_flag("--exhaustive", arguments->exhaustive,
+                 "The same, and evaluate every plan that fits in memory, without bounds");
   verb->add_option("--json", arguments->json, "Write the answer as JSON to a file, or - for stdout");
   verb->add_option("--svg", arguments->svg, "Draw days against dollars to a file, or -");
   verb->add_option("-o", arguments->out, "Write the best plan to a file, or -");

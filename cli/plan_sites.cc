@@ -104,6 +104,7 @@ Result<Site> load_site(const Recipe& recipe, const SiteName& name, const std::ve
   if (!inputs) return tl::unexpected(placed(inputs.error(), name));
   site.inputs = std::move(*inputs);
   site.inputs.routing = std::make_shared<sim::RoutingMemo>();
+  site.inputs.tables = std::make_shared<sim::ScheduleTables>();
   avoid_fp8(site.inputs, site.notes);
   site.cluster = site.inputs.cluster.name;
   site.gpus = plan->cluster.gpus;

@@ -13,8 +13,6 @@ namespace plumbline::sim {
 
 namespace {
 
-constexpr std::uint64_t seed = 61;  // that of sim/prediction.cc
-
 bool writes_gradients(model::OpType type) {
   return type == model::OpType::B || type == model::OpType::W || type == model::OpType::FB;
 }
@@ -97,15 +95,15 @@ TimedStages::TimedStages(StageLibrary& library, const CostModels& costs, Imbalan
       ranks_(ranks),
       even_(ranks == 1 || imbalance_.even()) {}
 
-const TimedStages::Timed& TimedStages::timed(std::int32_t slot, std::size_t index) {
-  std::unique_ptr<Timed>& known = runs_[{slot, even_ ? 0 : index}];
+const TimedStages::Timed& TimedStages::timed(std::int32_t slot) {
+  std::unique_ptr<Timed>& known = runs_[slot];
   if (known) return *known;
   known = std::make_unique<Timed>();
   const model::SlotTemplate& whole = library_.slot_template(slot);
   std::vector<SegmentTime> times = timer_.times(whole);
   if (!even_) {
     Imbalance imbalance = imbalance_;
-    imbalance.seed = seed + index;
+    imbalance.seed = slot_seed(whole.type);
     known->waits = run_group(whole, times, ranks_, costs_.partition.device_sms, imbalance).waits;
     for (std::size_t s = 0; s < times.size(); ++s) times[s].wait = known->waits[s];
   }
@@ -113,10 +111,10 @@ const TimedStages::Timed& TimedStages::timed(std::int32_t slot, std::size_t inde
   return *known;
 }
 
-const TemplateRun& TimedStages::run(std::int32_t slot, std::size_t index) { return timed(slot, index).run; }
+const TemplateRun& TimedStages::run(std::int32_t slot) { return timed(slot).run; }
 
-std::vector<SegmentTime> TimedStages::times(std::int32_t slot, std::size_t index) {
-  const std::vector<double>& waits = timed(slot, index).waits;
+std::vector<SegmentTime> TimedStages::times(std::int32_t slot) {
+  const std::vector<double>& waits = timed(slot).waits;
   std::vector<SegmentTime> times = timer_.times(library_.slot_template(slot));
   for (std::size_t s = 0; s < waits.size(); ++s) times[s].wait = waits[s];
   return times;

@@ -100,11 +100,9 @@ class TimedStages {
   // Both must outlive it. Imbalance without a seed; ranks of the expert group.
   TimedStages(StageLibrary& library, const CostModels& costs, Imbalance imbalance, std::int64_t ranks);
 
-  // `index` of the slot among the plan's templates: it seeds the draw of uneven rows.
-  const TemplateRun& run(std::int32_t slot, std::size_t index);
+  const TemplateRun& run(std::int32_t slot);
   // Of its segments, waits for stragglers included; put together each time, because they are large.
-  std::vector<SegmentTime> times(std::int32_t slot, std::size_t index);
-  bool even() const { return even_; }
+  std::vector<SegmentTime> times(std::int32_t slot);
   StageLibrary& stage_library() { return library_; }
   const CostModels& costs() const { return costs_; }
 
@@ -113,7 +111,7 @@ class TimedStages {
     TemplateRun run;
     std::vector<double> waits;  // [segment] where ranks are uneven
   };
-  const Timed& timed(std::int32_t slot, std::size_t index);
+  const Timed& timed(std::int32_t slot);
 
   StageLibrary& library_;
   const CostModels& costs_;
@@ -121,7 +119,7 @@ class TimedStages {
   Imbalance imbalance_;
   std::int64_t ranks_;
   bool even_;
-  std::map<std::pair<std::int32_t, std::size_t>, std::unique_ptr<Timed>> runs_;
+  std::map<std::int32_t, std::unique_ptr<Timed>> runs_;
 };
 
 class ShardedStages {

@@ -6,6 +6,7 @@
 
 #include "model/routing.h"
 #include "sim/network/group_links.h"
+#include "sim/network/links_memo.h"
 #include "sim/simulate.h"
 #include "topologies/placement.h"
 
@@ -74,10 +75,9 @@ model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout&
   const model::Result<model::HostCost> host = model::HostCost::make(inputs.profile, inputs.cluster, inputs.plan);
   if (!host) return tl::unexpected(host.error());
   const model::SmPartition partition{policy, device.sms, exchanges->kernel_sms(), collective_sms(inputs, *exchanges)};
-  CostModels costs{*kernels, *exchanges, *host, partition, std::nullopt};
+  CostModels costs{*kernels, *exchanges, *host, partition, nullptr};
   if (inputs.fabric) {
-    auto links = StepLinks::make(*inputs.fabric, inputs.plan, spread_of(inputs), inputs.every_link,
-                                 inputs.contention ? inputs.contention->find(inputs) : nullptr);
+    auto links = links_of(inputs, spread_of(inputs));
     if (!links) return tl::unexpected(links.error());
     costs.links = std::move(*links);
     if (auto placed = place_groups(inputs, layout, costs.links->fabric(), costs.exchanges); !placed)

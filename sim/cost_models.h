@@ -1,7 +1,7 @@
 // The cost functions of one plan on one cluster under one profile.
 #pragma once
 
-#include <optional>
+#include <memory>
 
 #include "model/cost/exchange_cost.h"
 #include "model/cost/host_cost.h"
@@ -20,7 +20,7 @@ struct CostModels {
   model::ExchangeCost exchanges;
   model::HostCost host;
   model::SmPartition partition;
-  std::optional<StepLinks> links;  // where the inputs know the wiring
+  std::shared_ptr<const StepLinks> links;  // where the inputs know the wiring
 };
 
 // Input error when the profile lacks a constant; infeasible when communication leaves no SM to compute.

@@ -62,7 +62,7 @@ model::Result<Execution> run_by_events(const EventStep& step, bool synchronise) 
   const model::StepProgram program = program_of(step, templates);
   ExecutionInput input;
   input.program = &program;
-  for (std::size_t i = 0; i < templates.size(); ++i) input.template_times.push_back(step.timed.times(templates[i], i));
+  for (const std::int32_t slot : templates) input.template_times.push_back(step.timed.times(slot));
   input.device_sms = step.costs.partition.device_sms;
   input.collective_sms = step.costs.partition.collective_sms;
   input.hop_latency = step.costs.exchanges.hop(model::Bytes(0), 1);

@@ -46,13 +46,10 @@ std::unique_ptr<Stages> stages_of(const model::Plan& plan, const model::Architec
 
 class PlanEvaluator::Parts {
  public:
-  Parts(model::Architecture architecture, model::ClusterShape cluster, model::Profile profile,
-        std::optional<topologies::FabricShape> fabric, std::shared_ptr<RoutingMemo> routing) {
-    inputs_.architecture = std::move(architecture);
-    inputs_.cluster = std::move(cluster);
-    inputs_.profile = std::move(profile);
-    inputs_.fabric = std::move(fabric);
-    inputs_.routing = routing ? std::move(routing) : std::make_shared<RoutingMemo>();
+  explicit Parts(Inputs inputs) : inputs_(std::move(inputs)) {
+    if (!inputs_.routing) inputs_.routing = std::make_shared<RoutingMemo>();
+    if (!inputs_.links) inputs_.links = std::make_shared<LinksMemo>();
+    if (!inputs_.tables) inputs_.tables = std::make_shared<ScheduleTables>();
   }
 
   model::Result<PlanEstimate> evaluate(const model::Plan& plan) {
@@ -92,8 +89,8 @@ class PlanEvaluator::Parts {
     PlanWork& work = work_;
     find_slots(work);
     seconds.resize(work.slots.size(), 0);
-    for (const auto& [index, slot] : slots_by_weight(work, seconds)) {
-      const TemplateRun& run = work.timed->run(slot, work.timed->even() ? 0 : index);
+    for (const std::int32_t slot : slots_by_weight(work, seconds)) {
+      const TemplateRun& run = work.timed->run(slot);
       for (std::size_t c = 0; c < seconds.size(); ++c)
         if (work.slots[c] == slot) seconds[c] = run.seconds;
       if (!promising(seconds)) return std::nullopt;
@@ -198,12 +195,12 @@ class PlanEvaluator::Parts {
                      shape.micro_batch_group);
     auto& known = tables_[key_.bytes()];
     if (!known) {
-      auto table = model::make_schedule_table(*work.kind, shape);
+      auto table = inputs_.tables->find(*work.kind, shape);
       if (!table) {
         tables_.erase(key_.bytes());
         return tl::unexpected(table.error());
       }
-      known = std::make_unique<model::ScheduleTable>(std::move(*table));
+      known = std::move(*table);
       table_ops_ += known->ops.size();
     }
     work.table = known.get();
@@ -298,7 +295,7 @@ class PlanEvaluator::Parts {
   PlanWork work_;
   std::vector<std::int32_t> kinds_;
   std::size_t table_ops_ = 0;
-  Known<model::ScheduleTable> tables_;
+  std::unordered_map<std::string, std::shared_ptr<const model::ScheduleTable>> tables_;
   std::unordered_map<const model::ScheduleTable*, std::unique_ptr<Timetable>> timetables_;  // for events only
   Known<CostModels> costs_;
   Known<Stages> stages_;
@@ -310,8 +307,10 @@ class PlanEvaluator::Parts {
 
 PlanEvaluator::PlanEvaluator(model::Architecture architecture, model::ClusterShape cluster, model::Profile profile,
                              std::optional<topologies::FabricShape> fabric, std::shared_ptr<RoutingMemo> routing)
-    : parts_(std::make_unique<Parts>(std::move(architecture), std::move(cluster), std::move(profile), std::move(fabric),
-                                     std::move(routing))) {}
+    : PlanEvaluator(Inputs{
+          {}, std::move(architecture), std::move(cluster), std::move(profile), std::move(routing), std::move(fabric)}) {
+}
+PlanEvaluator::PlanEvaluator(Inputs inputs) : parts_(std::make_unique<Parts>(std::move(inputs))) {}
 PlanEvaluator::~PlanEvaluator() = default;
 PlanEvaluator::PlanEvaluator(PlanEvaluator&&) noexcept = default;
 PlanEvaluator& PlanEvaluator::operator=(PlanEvaluator&&) noexcept = default;

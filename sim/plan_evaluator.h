@@ -19,6 +19,8 @@
 
 namespace plumbline::sim {
 
+struct Inputs;
+
 struct PlanEstimate {   // seconds and bytes as in model::StepTimes and model::Memory
   double step_s = 0;    // StepTimes::time_s
   double bubble_s = 0;  // of rank 0
@@ -29,7 +31,7 @@ struct PlanEstimate {   // seconds and bytes as in model::StepTimes and model::M
   bool fits = false;
 };
 
-// For one thread at a time; several threads take an evaluator each, and may share the routing memo.
+// For one thread at a time; several threads take an evaluator each, and may share the memos.
 // Plans may differ in everything but model.* and what cluster.* says about the hardware, which are read from what the
 // evaluator was made with. What it remembers is forgotten when there are more than some hundred distinct graphs.
 class PlanEvaluator {
@@ -37,6 +39,8 @@ class PlanEvaluator {
   PlanEvaluator(model::Architecture architecture, model::ClusterShape cluster, model::Profile profile,
                 std::optional<topologies::FabricShape> fabric = std::nullopt,
                 std::shared_ptr<RoutingMemo> routing = nullptr);
+  // Of all but the inputs' plan, with the memos that they have.
+  explicit PlanEvaluator(Inputs inputs);
   ~PlanEvaluator();
   PlanEvaluator(PlanEvaluator&&) noexcept;
   PlanEvaluator& operator=(PlanEvaluator&&) noexcept;

@@ -51,7 +51,6 @@ void time_slots(PlanWork& work) {
   };
   static thread_local std::vector<Seen> seen;
   seen.clear();
-  const bool even = work.timed->even();
   work.slots.clear();
   work.step.runs.clear();
   work.step.syncs.clear();
@@ -65,7 +64,7 @@ void time_slots(PlanWork& work) {
     auto known = std::ranges::find(tags, tag, &std::pair<std::uint64_t, std::size_t>::first);
     if (known == tags.end()) {
       const std::int32_t slot = work.timed->stage_library().slot(one.type, f, b);
-      const TemplateRun& run = work.timed->run(slot, even ? 0 : seen.size());
+      const TemplateRun& run = work.timed->run(slot);
       tags.emplace_back(tag, seen.size());
       seen.push_back({slot, &run, &work.sharded->sync(slot, run)});
       known = tags.end() - 1;
@@ -170,21 +169,18 @@ double most_collective_seconds(const PlanWork& work) {
   return most;
 }
 
-// Distinct slots with their index among them (time_slots), the one with most seconds in all first.
-std::vector<std::pair<std::size_t, std::int32_t>> slots_by_weight(const PlanWork& work,
-                                                                  const std::vector<double>& seconds) {
-  std::vector<std::pair<std::size_t, std::int32_t>> slots;
-  std::vector<double> weights;
-  std::vector<std::size_t> slot_of(work.slots.size());
+std::vector<std::int32_t> slots_by_weight(const PlanWork& work, const std::vector<double>& seconds) {
+  std::vector<std::pair<double, std::int32_t>> weights;  // of distinct slots
+  std::vector<std::size_t> place(work.slots.size());
   for (std::size_t c = 0; c < work.slots.size(); ++c) {
-    const auto known = std::ranges::find(slots, work.slots[c], &std::pair<std::size_t, std::int32_t>::second);
-    slot_of[c] = static_cast<std::size_t>(known - slots.begin());
-    if (known != slots.end()) continue;
-    slots.emplace_back(slots.size(), work.slots[c]);
-    weights.push_back(0);
+    const auto known = std::ranges::find(weights, work.slots[c], &std::pair<double, std::int32_t>::second);
+    place[c] = static_cast<std::size_t>(known - weights.begin());
+    if (known == weights.end()) weights.emplace_back(0, work.slots[c]);
   }
-  for (const auto& op : work.table->ops) weights[slot_of[op.slot_class]] += seconds[op.slot_class];
-  std::ranges::stable_sort(slots, std::ranges::greater{}, [&](const auto& slot) { return weights[slot.first]; });
+  for (const auto& op : work.table->ops) weights[place[op.slot_class]].first += seconds[op.slot_class];
+  std::ranges::stable_sort(weights, std::ranges::greater{}, &std::pair<double, std::int32_t>::first);
+  std::vector<std::int32_t> slots;
+  for (const auto& [weight, slot] : weights) slots.push_back(slot);
   return slots;
 }
 

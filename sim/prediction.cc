@@ -15,8 +15,6 @@ namespace {
 
 using model::OpType;
 
-constexpr std::uint64_t seed = 61;
-
 double total(const std::array<double, 5>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
 
 }  // namespace
@@ -39,7 +37,8 @@ void Prediction::time_templates() {
 
 void Prediction::wait_for_stragglers(std::size_t index) {
   const model::Plan& plan = inputs_.plan;
-  const Imbalance imbalance = {plan.routing.imbalance, relative_rows(plan.routing.rows_per_rank), seed + index};
+  const Imbalance imbalance = {plan.routing.imbalance, relative_rows(plan.routing.rows_per_rank),
+                               slot_seed(program_.templates[index].type)};
   if (plan.parallelism.expert == 1 || imbalance.even()) return;
   const GroupRun group = run_group(program_.templates[index], template_times_[index], plan.parallelism.expert,
                                    costs_.partition.device_sms, imbalance);

@@ -15,7 +15,9 @@
 #include "model/result.h"
 #include "model/timeline.h"
 #include "sim/network/contention.h"
+#include "sim/network/links_memo.h"
 #include "sim/routing_memo.h"
+#include "sim/schedule_tables.h"
 #include "topologies/fabric_shape.h"
 
 namespace plumbline::sim {
@@ -33,6 +35,8 @@ struct Inputs {
   std::optional<topologies::FabricShape> fabric = std::nullopt;  // wiring; without it links are what the rates say
   // Of expert groups on shared links, where the loop lets nobody share; may be null. The SimGrid loop needs none.
   std::shared_ptr<const ContentionTable> contention = nullptr;
+  std::shared_ptr<LinksMemo> links = nullptr;        // shared like `routing`, between plans on one fabric; may be null
+  std::shared_ptr<ScheduleTables> tables = nullptr;  // the same, for searches
   bool every_link = false;  // all links of an expert group, not only those of the GPU that stands for it
 };
 

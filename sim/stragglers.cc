@@ -134,6 +134,11 @@ class Group final : public LaneListener {
 
 }  // namespace
 
+std::uint64_t slot_seed(model::OpType type) {
+  constexpr std::uint64_t first = 61;
+  return first + static_cast<std::uint64_t>(type);
+}
+
 std::vector<double> relative_rows(const std::vector<std::int64_t>& rows) {
   const double sum = std::accumulate(rows.begin(), rows.end(), 0.0);
   std::vector<double> relative;

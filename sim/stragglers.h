@@ -3,9 +3,11 @@
 // slowest from meeting to meeting. The wait is found by running the whole group, not by a formula.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "model/program.h"
+#include "model/schedule/schedule.h"
 #include "sim/segment_time.h"
 
 namespace plumbline::sim {
@@ -24,6 +26,9 @@ struct Imbalance {
 
   bool even() const { return variation == 0 && rank_rows.empty(); }
 };
+
+// Of the draw for a slot: the same in every plan that has the slot, so that plans are compared on the same rows.
+std::uint64_t slot_seed(model::OpType type);
 
 // Stated rows over their mean.
 std::vector<double> relative_rows(const std::vector<std::int64_t>& rows);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <tuple>
 #include <utility>
 
@@ -14,13 +13,34 @@ namespace {
 
 using Op = ScheduleTable::Op;
 using Moment = ScheduleTable::Moment;
-using MessageKey = std::tuple<bool, std::int32_t, std::int32_t, std::int32_t>;  // forward, direction, stage, mb
-
 bool writes_gradients(const ScheduleOp& op) { return op.b_stage >= 0 && op.type != OpType::I; }
 
 struct Place {  // of an op: rank and position; position -1: the start
   std::size_t rank = 0;
   std::int64_t op = -1;
+};
+
+// A place for each message of a schedule, found by counting: there are millions of lookups.
+class MessagePlaces {
+ public:
+  explicit MessagePlaces(const Schedule& schedule) : directions_(schedule.directions), stages_(schedule.stages) {
+    std::int32_t last = -1;
+    for (const auto& ops : schedule.ranks)
+      for (const ScheduleOp& op : ops) last = std::max({last, op.f_mb, op.b_mb});
+    micro_batches_ = static_cast<std::size_t>(last + 1);
+    places_.resize(2 * static_cast<std::size_t>(directions_ * stages_) * micro_batches_);
+  }
+
+  Place& at(bool forward, std::int32_t direction, std::int32_t stage, std::int32_t micro_batch) {
+    const std::int32_t line = ((forward ? 1 : 0) * directions_ + direction) * stages_ + stage;
+    return places_[static_cast<std::size_t>(line) * micro_batches_ + static_cast<std::size_t>(micro_batch)];
+  }
+  Place& at(const Hop& hop) { return at(hop.forward, hop.direction, hop.stage, hop.micro_batch); }
+
+ private:
+  std::int32_t directions_, stages_;
+  std::size_t micro_batches_ = 0;
+  std::vector<Place> places_;
 };
 
 class Orderer {
@@ -29,7 +49,12 @@ class Orderer {
       : schedule_(schedule),
         batched_(schedule.point_to_point == PointToPoint::batched),
         batches_(point_to_point_batches(schedule)),
-        index_(schedule.ranks.size()) {}
+        made_(schedule),
+        sent_(schedule),
+        received_(schedule),
+        index_(schedule.ranks.size()),
+        begun_(schedule.ranks.size(), std::vector<bool>(static_cast<std::size_t>(schedule.stages))),
+        last_(schedule.ranks.size(), std::vector<std::int64_t>(static_cast<std::size_t>(schedule.stages), -1)) {}
 
   // False when ranks wait in a circle.
   bool run(ScheduleTable& table) {
@@ -57,15 +82,14 @@ class Orderer {
       const auto& ops = schedule_.ranks[rank];
       for (std::size_t k = 0; k < ops.size(); ++k) {
         const Place here{rank, static_cast<std::int64_t>(k)};
-        if (ops[k].f_stage >= 0) made_[{true, ops[k].f_dir, ops[k].f_stage, ops[k].f_mb}] = here;
+        if (ops[k].f_stage >= 0) made_.at(true, ops[k].f_dir, ops[k].f_stage, ops[k].f_mb) = here;
         if (ops[k].b_stage >= 0 && ops[k].type != OpType::W)
-          made_[{false, ops[k].b_dir, ops[k].b_stage, ops[k].b_mb}] = here;
+          made_.at(false, ops[k].b_dir, ops[k].b_stage, ops[k].b_mb) = here;
       }
       if (!batched_) continue;
       for (std::size_t k = 0; k < batches_[rank].size(); ++k)
         for (const Hop& hop : batches_[rank][k])
-          (hop.send ? sent_ : received_)[{hop.forward, hop.direction, hop.stage, hop.micro_batch}] = {
-              rank, static_cast<std::int64_t>(k) - 1};
+          (hop.send ? sent_ : received_).at(hop) = {rank, static_cast<std::int64_t>(k) - 1};
     }
   }
 
@@ -83,33 +107,32 @@ class Orderer {
   }
 
   // What the op has to wait for, ops of its own rank left out.
-  std::vector<std::pair<Place, bool>> waits_of(std::size_t rank, std::size_t k) const {
+  void find_waits(std::size_t rank, std::size_t k) {
     const ScheduleOp& op = schedule_.ranks[rank][k];
-    std::vector<std::pair<Place, bool>> waits;
+    waits_.clear();
     if (batched_)
-      for (const Hop& hop : batches_[rank][k])
-        waits.emplace_back((hop.send ? received_ : sent_).at({hop.forward, hop.direction, hop.stage, hop.micro_batch}),
-                           true);
+      for (const Hop& hop : batches_[rank][k]) waits_.push_back((hop.send ? received_ : sent_).at(hop));
     // Under batches a message from another rank came with one that the rank has waited for.
     const auto need = [&](bool forward, std::int32_t direction, std::int32_t stage, std::int32_t mb) {
-      const Place& maker = made_.at({forward, direction, stage, mb});
-      if (!batched_ || maker.rank == rank) waits.emplace_back(maker, true);
+      const Place& maker = made_.at(forward, direction, stage, mb);
+      if (!batched_ || maker.rank == rank) waits_.push_back(maker);
     };
     if (op.f_stage > 0) need(true, op.f_dir, op.f_stage - 1, op.f_mb);
     if (op.type != OpType::W && op.b_stage >= 0 && op.b_stage + 1 < schedule_.stages)
       need(false, op.b_dir, op.b_stage + 1, op.b_mb);
-    return waits;
   }
 
   bool append(std::size_t rank, ScheduleTable& table) {
     const std::size_t k = index_[rank].size();
-    std::set<std::uint32_t> needs;
-    for (const auto& [place, hop] : waits_of(rank, k)) {
+    find_waits(rank, k);
+    needs_.clear();
+    for (const Place& place : waits_) {
       if (place.op >= 0 && static_cast<std::size_t>(place.op) >= index_[place.rank].size()) return false;
       if (place.op >= 0 && place.rank != rank)
-        needs.insert(2 * index_[place.rank][static_cast<std::size_t>(place.op)] + (hop ? 1 : 0));
+        needs_.push_back(2 * index_[place.rank][static_cast<std::size_t>(place.op)] + 1);  // over a hop
     }
-    table.needs.insert(table.needs.end(), needs.begin(), needs.end());
+    std::ranges::sort(needs_);
+    table.needs.insert(table.needs.end(), needs_.begin(), std::ranges::unique(needs_).begin());
     const ScheduleOp& op = schedule_.ranks[rank][k];
     Op entry;
     entry.needs_end = static_cast<std::uint32_t>(table.needs.size());
@@ -117,25 +140,35 @@ class Orderer {
     entry.slot_class = class_of_[rank][k];
     entry.type = op.type;
     entry.posts = batched_ && !batches_[rank][k].empty();
-    if (op.f_stage >= 0) entry.first_forward = begun_.emplace(rank, op.f_stage).second;
+    if (op.f_stage >= 0) entry.first_forward = begin(rank, op.f_stage);
     entry.last_of_rank = k + 1 == schedule_.ranks[rank].size();
     index_[rank].push_back(static_cast<std::uint32_t>(table.ops.size()));
-    if (writes_gradients(op)) last_[{rank, op.b_stage}] = index_[rank].back();
+    if (writes_gradients(op)) last_[rank][static_cast<std::size_t>(op.b_stage)] = index_[rank].back();
     table.ops.push_back(entry);
     if (entry.last_of_rank)
-      for (const auto& [key, index] : last_)
-        if (key.first == rank) table.ops[index].last_gradient = true;
+      for (const std::int64_t index : last_[rank])
+        if (index >= 0) table.ops[static_cast<std::size_t>(index)].last_gradient = true;
     return true;
+  }
+
+  // The stage's first forward on the rank?
+  bool begin(std::size_t rank, std::int32_t stage) {
+    std::vector<bool>::reference begun = begun_[rank][static_cast<std::size_t>(stage)];
+    const bool first = !begun;
+    begun = true;
+    return first;
   }
 
   const Schedule& schedule_;
   bool batched_;
   std::vector<std::vector<std::vector<Hop>>> batches_;
-  std::map<MessageKey, Place> made_, sent_, received_;  // sent, received: the op after which it was posted
+  MessagePlaces made_, sent_, received_;  // sent, received: the op after which it was posted
   std::vector<std::vector<std::uint16_t>> class_of_;
   std::vector<std::vector<std::uint32_t>> index_;  // [rank][op]: in the table
-  std::set<std::pair<std::size_t, std::int32_t>> begun_;
-  std::map<std::pair<std::size_t, std::int32_t>, std::uint32_t> last_;
+  std::vector<std::vector<bool>> begun_;           // [rank][stage]
+  std::vector<std::vector<std::int64_t>> last_;    // [rank][stage]: op of the table, -1: none yet
+  std::vector<Place> waits_;
+  std::vector<std::uint32_t> needs_;
 };
 
 std::vector<std::int32_t> stages_on(const Schedule& schedule, std::int32_t rank) {

@@ -15,10 +15,19 @@ namespace {
 
 using Values = std::vector<std::int64_t>;
 
-// Of the whole default space; a list in [search] goes beyond.
-constexpr std::int64_t shortest_piece = 1024;  // tokens of a sequence on one context rank
-constexpr std::array<std::int64_t, 6> chunks = {1, 2, 3, 4, 6, 8};
-constexpr std::array<std::int64_t, 7> shares_of_sms = {0, 8, 12, 16, 20, 24, 32};
+// Of the default spaces; a list in [search] goes beyond. What a breadth tries:
+struct Defaults {
+  std::int64_t shortest_piece;  // tokens of a sequence on one context rank
+  Values zero_stages, chunks, communication_sms;
+  std::vector<std::string> recompute, split;  // empty: all words
+};
+
+const Defaults& defaults(Breadth breadth) {
+  static const Defaults quick = {
+      2048, {1, 3}, {1, 2, 4}, {16, 20}, {"none", "selective", "full", "given"}, {"even", "last-1", "given"}};
+  static const Defaults complete = {1024, {0, 1, 2, 3}, {1, 2, 3, 4, 6, 8}, {0, 8, 12, 16, 20, 24, 32}, {}, {}};
+  return breadth == Breadth::quick ? quick : complete;
+}
 
 void sort_unique(Values& values) {
   std::ranges::sort(values);
@@ -84,9 +93,10 @@ bool same(const Recomputation& one, const Recomputation& other) {
   return one.policy == other.policy && operators && one.layers == other.layers && one.half == other.half;
 }
 
-std::vector<Recomputation> recomputations(const Inputs& inputs) {
+std::vector<Recomputation> recomputations(const Inputs& inputs, Breadth breadth) {
   const auto& own = inputs.plan.recompute;
-  const auto& words = inputs.plan.search.recompute;
+  const auto& given_words = inputs.plan.search.recompute;
+  const auto& words = given_words.empty() ? defaults(breadth).recompute : given_words;
   const auto wanted = [&](const std::string& word) {
     return words.empty() || std::ranges::find(words, word) != words.end();
   };
@@ -121,27 +131,28 @@ void Recomputation::apply(model::Plan& plan, std::int64_t half_of_a_stage) const
   plan.recompute.layers = half ? std::optional(half_of_a_stage) : layers;
 }
 
-Choices::Choices(const Inputs& inputs) : inputs_(inputs) {
+Choices::Choices(const Inputs& inputs, Breadth breadth) : inputs_(inputs), breadth_(breadth) {
   const model::Plan& plan = inputs.plan;
   const model::MixtureOfExperts& experts = inputs.architecture.experts;
   const std::int64_t node = inputs.cluster.gpus_per_node;
   const bool moe = experts.routed_experts > 0;
   const auto& own = plan.parallelism;
   tensor = chosen(plan.search.tensor, powers_of_two(node), own.tensor);
-  context = chosen(plan.search.context, powers_of_two(plan.batch.sequence_length / shortest_piece), own.context);
+  context = chosen(plan.search.context, powers_of_two(plan.batch.sequence_length / defaults(breadth).shortest_piece),
+                   own.context);
   expert =
       chosen(plan.search.expert, moe ? divisors(experts.routed_experts, plan.cluster.gpus) : Values{1}, own.expert);
-  expert_tensor = chosen(plan.search.expert_tensor, powers_of_two(moe ? node : 1), own.expert_tensor);
-  zero_stage = chosen(plan.search.zero_stage, {0, 1, 2, 3}, own.zero_stage);
+  expert_tensor = chosen(plan.search.expert_tensor, powers_of_two(moe && breadth == Breadth::complete ? node : 1),
+                         own.expert_tensor);
+  zero_stage = chosen(plan.search.zero_stage, defaults(breadth).zero_stages, own.zero_stage);
   micro_batch_size =
       chosen(plan.search.micro_batch_size, powers_of_two(plan.batch.global_batch_size), plan.batch.micro_batch_size);
-  recompute = recomputations(inputs);
+  recompute = recomputations(inputs, breadth);
   for (const Fewer& ends : fewer) split.emplace_back(ends.word);
   split.emplace_back("given");
-  if (!plan.search.split.empty())
-    std::erase_if(split, [&](const std::string& word) {
-      return std::ranges::find(plan.search.split, word) == plan.search.split.end();
-    });
+  const auto& words = plan.search.split.empty() ? defaults(breadth).split : plan.search.split;
+  if (!words.empty())
+    std::erase_if(split, [&](const std::string& word) { return std::ranges::find(words, word) == words.end(); });
 }
 
 std::vector<bool> Choices::sequence(std::int64_t ranks) const {
@@ -182,7 +193,7 @@ std::vector<std::string> Choices::schedule(std::int64_t ranks) const {
 Values Choices::virtual_stages(std::int64_t ranks) const {
   const model::Plan& plan = inputs_.plan;
   const Values& given = plan.search.virtual_stages;
-  if (ranks > 1) return chosen(given, Values(chunks.begin(), chunks.end()), plan.schedule.virtual_stages);
+  if (ranks > 1) return chosen(given, defaults(breadth_).chunks, plan.schedule.virtual_stages);
   if (!given.empty()) return {given.front()};
   return chosen({}, {1}, plan.parallelism.pipeline == 1 ? plan.schedule.virtual_stages : 1);
 }
@@ -192,7 +203,7 @@ Values Choices::communication_sms(std::int64_t ranks) const {
   const Values& given = plan.search.communication_sms;
   const std::int64_t own = plan.overlap.communication_sms;
   if (ranks > 1) {
-    Values shares = chosen(given, Values(shares_of_sms.begin(), shares_of_sms.end()), own);
+    Values shares = chosen(given, defaults(breadth_).communication_sms, own);
     std::erase_if(shares, [&](std::int64_t sms) { return sms >= inputs_.cluster.device.sms; });
     return shares;
   }

@@ -40,12 +40,16 @@ struct Split {
   std::vector<std::int64_t> layers;  // empty: even
 };
 
+// How many values a key has that [search] does not name. quick: those that win where all are tried, for an answer in
+// seconds; complete: all that make sense.
+enum class Breadth { quick, complete };
+
 struct Choices {
   std::vector<std::int64_t> tensor, context, expert, expert_tensor, zero_stage, micro_batch_size;
   std::vector<Recomputation> recompute;
   std::vector<std::string> split;
 
-  explicit Choices(const Inputs& inputs);
+  Choices(const Inputs& inputs, Breadth breadth);
 
   // Sequence parallelism: off for one tensor rank; with more, both ways where the model is dense.
   std::vector<bool> sequence(std::int64_t tensor) const;
@@ -61,6 +65,7 @@ struct Choices {
 
  private:
   const Inputs& inputs_;
+  Breadth breadth_;
 };
 
 }  // namespace plumbline::sim

@@ -10,9 +10,17 @@ namespace plumbline::sim {
 
 namespace {
 
-Inputs with_memo(const Inputs& given) {
+Inputs with_memos(const Inputs& given) {
   Inputs inputs = given;
   if (!inputs.routing) inputs.routing = std::make_shared<RoutingMemo>();
+  if (!inputs.links) inputs.links = std::make_shared<LinksMemo>();
+  if (!inputs.tables) inputs.tables = std::make_shared<ScheduleTables>();
+  return inputs;
+}
+
+Inputs with_even_rows(Inputs inputs) {
+  inputs.plan.routing.imbalance = 0;
+  inputs.plan.routing.rows_per_rank.clear();
   return inputs;
 }
 
@@ -25,13 +33,13 @@ Inputs without_wiring(Inputs inputs) {
 }  // namespace
 
 SearchScope::SearchScope(const Inputs& given, const SearchOptions& wanted)
-    : inputs(with_memo(given)), free(without_wiring(inputs)), options(wanted), space(inputs) {}
+    : inputs(with_even_rows(with_memos(given))),
+      free(without_wiring(inputs)),
+      options(wanted),
+      space(inputs, wanted.breadth),
+      outlines(inputs.tables) {}
 
-SearchWorker::SearchWorker(SearchScope& scope)
-    : scope_(scope),
-      evaluator_(scope.inputs.architecture, scope.inputs.cluster, scope.inputs.profile, scope.inputs.fabric,
-                 scope.inputs.routing),
-      floor_(scope.inputs) {}
+SearchWorker::SearchWorker(SearchScope& scope) : scope_(scope), evaluator_(scope.inputs), floor_(scope.inputs) {}
 
 // Plans of a search differ in nothing else of what costs look at where links do not count.
 model::Result<const CostModels*> SearchWorker::costs(const model::Plan& plan) {

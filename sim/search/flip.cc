@@ -28,7 +28,7 @@ model::Profile scaled(const model::Profile& profile, std::string_view prefix, st
 }
 
 double closed_form(const Inputs& inputs) {
-  PlanEvaluator evaluator(inputs.architecture, inputs.cluster, inputs.profile, inputs.fabric, inputs.routing);
+  PlanEvaluator evaluator(inputs);
   const auto estimate = evaluator.evaluate(inputs.plan);
   return estimate && estimate->fits ? estimate->step_s : out;
 }

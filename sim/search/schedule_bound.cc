@@ -64,8 +64,8 @@ const ScheduleOutline* ScheduleOutlines::find(const model::ScheduleKind& kind, c
     if (const auto found = known_.find(key); found != known_.end()) return found->second.get();
   }
   // Made without the lock: threads that want the same at the same time make the same.
-  const auto table = model::make_schedule_table(kind, shape);
-  auto made = table ? std::make_unique<ScheduleOutline>(*table) : nullptr;
+  const auto table = tables_->find(kind, shape);
+  auto made = table ? std::make_unique<ScheduleOutline>(**table) : nullptr;
   const std::scoped_lock lock(mutex_);
   return known_.try_emplace(key, std::move(made)).first->second.get();
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "model/schedule/schedule_table.h"
+#include "sim/schedule_tables.h"
 
 namespace plumbline::sim {
 
@@ -30,11 +31,14 @@ struct ScheduleOutline {
 // Made when they are first asked for; safe from several threads.
 class ScheduleOutlines {
  public:
+  explicit ScheduleOutlines(std::shared_ptr<ScheduleTables> tables) : tables_(std::move(tables)) {}
+
   // nullptr where the schedule deadlocks.
   const ScheduleOutline* find(const model::ScheduleKind& kind, const model::ScheduleShape& shape);
 
  private:
   using Key = std::array<std::int64_t, 5>;
+  std::shared_ptr<ScheduleTables> tables_;
   std::mutex mutex_;
   std::map<Key, std::unique_ptr<ScheduleOutline>> known_;
 };

@@ -29,7 +29,8 @@ struct Unit {  // a family under one recomputation
 class Search {
  public:
   Search(const Inputs& inputs, const SearchOptions& options)
-      : scope_(inputs, options),
+      : given_(inputs),
+        scope_(inputs, options),
         workers_([this] { return SearchWorker(scope_); }),
         leaders_(std::max<std::size_t>(1, options.top)),
         total_(scope_.space.size()) {}
@@ -155,6 +156,7 @@ class Search {
   SearchResult result() const {
     SearchResult result;
     result.best = leaders_.ranked(2 * std::max<std::size_t>(1, scope_.options.top));
+    for (Candidate& candidate : result.best) candidate.plan.routing = given_.plan.routing;
     result.space = total_;
     result.evaluated = tally_.evaluated();
     result.removed = tally_.removed(scope_.inputs.cluster.device.memory.value());
@@ -162,6 +164,7 @@ class Search {
     return result;
   }
 
+  const Inputs& given_;
   SearchScope scope_;
   tbb::enumerable_thread_specific<SearchWorker> workers_;
   std::vector<OpenFamily> open_;

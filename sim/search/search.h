@@ -13,6 +13,7 @@
 #include "model/error.h"
 #include "model/plan.h"
 #include "sim/plan_evaluator.h"
+#include "sim/search/choices.h"
 #include "sim/simulate.h"
 
 namespace plumbline::sim {
@@ -23,8 +24,9 @@ struct SearchProgress {
 };
 
 struct SearchOptions {
-  std::size_t top = 10;     // so many rows are exact, in order
-  unsigned threads = 0;     // 0: as many as cores
+  std::size_t top = 10;  // so many rows are exact, in order
+  unsigned threads = 0;  // 0: as many as cores
+  Breadth breadth = Breadth::complete;
   bool exhaustive = false;  // no cut by bounds on time: every plan that fits in memory is evaluated
   std::function<void(const SearchProgress&)> on_progress;  // one call at a time; may be empty
   std::function<bool()> stopped;                           // asked often, from several threads; may be empty
@@ -34,7 +36,7 @@ struct SearchOptions {
 // recomputation, virtual stages, micro-batch), which is called their shape, only the fastest is kept.
 struct Candidate {
   model::Plan plan;
-  PlanEstimate estimate;
+  PlanEstimate estimate;  // with even expert rows
 };
 
 // Why plans of the space are no candidates.
@@ -53,8 +55,10 @@ struct SearchResult {
 };
 
 // `inputs.plan` gives what is not searched (model, cluster, batch, precision, routing) and in [search] the values that
-// searched keys may take. The result does not depend on the number of threads. An empty `best` is no error: `removed`
-// says why. Errors: wrong input in the plan or the profile.
+// searched keys may take. Expert rows count as even (routing.imbalance and rows_per_rank are left to those who simulate
+// the candidates, sim/search/finalists.h): a run of the whole expert group for each distinct slot would take most of a
+// search, and moves the plans of a search much alike. The result does not depend on the number of threads. An empty
+// `best` is no error: `removed` says why. Errors: wrong input in the plan or the profile.
 model::Result<SearchResult> search(const Inputs& inputs, const SearchOptions& options);
 
 }  // namespace plumbline::sim

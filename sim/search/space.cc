@@ -23,7 +23,7 @@ std::int64_t half(std::int64_t layers, std::int64_t stages) {
 
 }  // namespace
 
-Space::Space(const Inputs& inputs) : inputs_(inputs), choices_(inputs), base_(inputs.plan) {
+Space::Space(const Inputs& inputs, Breadth breadth) : inputs_(inputs), choices_(inputs, breadth), base_(inputs.plan) {
   base_.search = {};
   base_.places.clear();
   model::Plan plan = base_;

@@ -47,7 +47,7 @@ struct Point {
 
 class Space {
  public:
-  explicit Space(const Inputs& inputs);
+  explicit Space(const Inputs& inputs, Breadth breadth = Breadth::complete);
 
   const std::vector<Family>& families() const { return families_; }
   const Choices& choices() const { return choices_; }

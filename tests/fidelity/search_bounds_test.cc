@@ -51,7 +51,7 @@ TEST_P(SearchBounds, HoldForTheClosedFormAndForEvents) {
   const Inputs& inputs = search_.inputs;
   const Space space(inputs);
   PlanEvaluator evaluator(inputs.architecture, inputs.cluster, inputs.profile, inputs.fabric, inputs.routing);
-  ScheduleOutlines outlines;
+  ScheduleOutlines outlines(std::make_shared<ScheduleTables>());
   int plans = 0, simulated = 0;
   tests::for_each_plan(space, [&](const Family&, const Point& point, const model::Plan& plan) {
     if (plans++ % 7 != 0) return;  // a prime: all values of all keys come up
@@ -125,7 +125,7 @@ TEST(BlockTimes, AreNoMoreThanSlots) {
           const auto index = static_cast<std::size_t>(stage);
           return stage < 0 ? -1 : library.kind(stages.kinds[static_cast<std::size_t>(stages.kind_of_stage[index])]);
         };
-        const double slot = timed.run(library.slot(one.type, kind(one.f_stage), kind(one.b_stage)), 0).seconds;
+        const double slot = timed.run(library.slot(one.type, kind(one.f_stage), kind(one.b_stage))).seconds;
         EXPECT_LE(least[c], slot * rounding) << search.name << " " << to_string(one.type) << policy;
         EXPECT_GT(least[c], 0.6 * slot) << search.name << " " << to_string(one.type) << policy;
       }

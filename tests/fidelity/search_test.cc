@@ -104,7 +104,7 @@ TEST_P(Searches, TheSpaceIsWhatTheLayoutAllows) {
       listed.insert(model::to_toml(plan));
   });
   std::uint64_t allowed = 0;
-  const Choices choices(inputs);
+  const Choices choices(inputs, Breadth::complete);
   model::Plan plan = inputs.plan;
   plan.search = {};
   plan.schedule.layers_per_stage.clear();
