@@ -104,13 +104,14 @@ Json value_of(const std::optional<double>& value) { return value ? Json(*value) 
 Json setting_of(const TornadoRow& row, std::size_t index) {
   const model::Result<sim::SweepPoint>& point = row.points[index];
   const std::string reason = obstacle(point);
-  const std::optional<double> cost = point && point->run ? point->run->cost_usd : std::nullopt;
+  Json cost = nullptr;
+  if (point && point->run && point->run->cost_usd) cost = *point->run->cost_usd;
   return {{"value", row.input.settings[index].text},
           {"set", row.input.settings[index].overrides},
           {"feasible", feasible(point)},
           {"reason", reason.empty() ? Json(nullptr) : Json(reason)},
           {"step.time_s", point ? Json(point->step.time_s) : Json(nullptr)},
-          {"run.cost_usd", value_of(cost)}};
+          {"run.cost_usd", cost}};
 }
 
 Json row_of(const TornadoRow& row) {

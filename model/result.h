@@ -100,6 +100,13 @@ struct RunCost {
   std::optional<double> energy_mwh(double hours) const;
 };
 
+// Part of what a step takes beyond its lower bound.
+struct LostTime {
+  std::string cause;  // in words: "bubble", "launch gaps", ...
+  double seconds = 0;
+  std::string remedy;  // what would remove it
+};
+
 struct ProvenanceEntry {
   Parameter parameter;
   double share_of_step = 0;  // share of the step's time that rests on this constant
@@ -111,6 +118,10 @@ struct StepResult {
   std::string device;
   StepTimes step;
   std::optional<double> bound_s;                    // proven lower bound
+  std::string bound_by;                             // what has to work so long: "compute", "NIC (...)", ...
+  std::int64_t bound_rank = 0;                      // pipeline rank that has to
+  std::vector<LostTime> lost;                       // of that rank; bound and lost times add up to the step's
+  std::optional<double> flops_at_peak_s;            // FLOPs of the busiest rank at the device's peak
   std::optional<std::array<double, 3>> interval_s;  // p10, p50, p90
   std::optional<RunCost> run;
   Memory memory;

@@ -109,6 +109,8 @@ std::string to_csv(const model::StepResult& result) {
     out.row(fmt::format("interval.time_s.{}", percentiles[i]), value, "s");
   }
   out.row("bound.time_s", result.bound_s, "s");
+  out.row("bound.flops_at_peak_s", result.flops_at_peak_s, "s");
+  for (const model::LostTime& part : result.lost) out.row("bound.lost_s." + part.cause, part.seconds, "s");
   if (result.run) write_run(out, *result.run);
   write_memory(out, result.memory);
   for (const EvidenceShare& share : evidence_shares(result.provenance)) {

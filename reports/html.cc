@@ -101,6 +101,23 @@ std::string time_sections(const model::StepTimes& step) {
   return out;
 }
 
+std::string lost_section(const model::StepResult& result) {
+  std::string body =
+      "<table>\n<tr><th>Cause</th><th class=\"number\">Time</th><th class=\"number\">Share of the step</th>"
+      "<th>What would remove it</th></tr>\n";
+  for (const model::LostTime& part : result.lost) {
+    body += fmt::format("<tr><td>{}</td><td class=\"number\">{}</td><td class=\"number\">{}</td><td>{}</td></tr>\n",
+                        escape_html(part.cause), duration(part.seconds), percent(part.seconds / result.step.time_s),
+                        escape_html(part.remedy));
+  }
+  return section(
+      "What the step loses against its bound",
+      fmt::format("No step of this plan takes less than {}, which is {} of pipeline rank {} at the best rates "
+                  "of the profile. What that rank loses:",
+                  duration(*result.bound_s), escape_html(result.bound_by), result.bound_rank),
+      body + "</table>\n");
+}
+
 std::string run_section(const model::RunCost& run) {
   return section("The whole run",
                  fmt::format("{} steps. Predicted phases are computed here, others are stated.", grouped(run.steps)),
@@ -151,6 +168,7 @@ std::string to_html(const model::StepResult& result, const model::Plan& plan, co
   const std::string picture = pipeline_svg(timeline, rank_names);
   if (!picture.empty()) out += pipeline_section(picture);
   out += time_sections(result.step);
+  if (result.bound_s && !result.lost.empty()) out += lost_section(result);
   if (!result.memory.ranks.empty()) {
     out += section("Memory",
                    "What each rank's GPU holds at its fullest, against what it has (1 GB is 10<sup>9</sup> bytes).",

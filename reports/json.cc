@@ -97,6 +97,18 @@ Json price_of(const model::Known<model::HourlyPrice>& known) {
           {"electricity_usd_per_gpu_hour", value_of(price.electricity)}};
 }
 
+Json bound_of(const model::StepResult& result) {
+  Json lost = Json::array();
+  for (const model::LostTime& part : result.lost)
+    lost.push_back({{"cause", part.cause}, {"seconds", part.seconds}, {"remedy", part.remedy}});
+  const bool known = result.bound_s.has_value();
+  return {{"time_s", value_of(result.bound_s)},
+          {"binds", known ? Json(result.bound_by) : Json(nullptr)},
+          {"rank", known ? Json(result.bound_rank) : Json(nullptr)},
+          {"lost", known ? lost : Json(nullptr)},
+          {"flops_at_peak_s", value_of(result.flops_at_peak_s)}};
+}
+
 Json run_of(const std::optional<model::RunCost>& run) {
   if (!run) return nullptr;
   Json phases = Json::array();
@@ -221,7 +233,7 @@ std::string to_json(const model::StepResult& result, const model::Plan& plan) {
   Json json = envelope();
   json["step"] = step_of(result.step);
   json["interval"] = interval_of(result.interval_s);
-  json["bound"] = Json{{"time_s", value_of(result.bound_s)}};
+  json["bound"] = bound_of(result);
   json["run"] = run_of(result.run);
   json["memory"] = memory_of(result.memory);
   json["provenance"] = provenance_of(result.provenance);

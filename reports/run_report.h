@@ -1,7 +1,7 @@
-// What a whole run takes: phases, money rented and owned, energy, the fabric's parts. As text and as a web page shows
-// it.
+// What a whole run takes: phases, money rented and owned, energy, parts of the fabric. As text and for a web page.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "model/result.h"

@@ -20,6 +20,7 @@ namespace {
 
 constexpr std::size_t most_unmeasured = 5;
 constexpr double bar_width = 30;
+constexpr double shown_loss = 0.001;  // of the step: smaller losses make one row
 
 std::string title(const model::StepResult& result, const model::Plan& plan, Style style) {
   const std::string first = fmt::format("{} on {}", model_name(plan), hardware(plan, result));
@@ -97,6 +98,25 @@ std::string breakdown_table(const model::StepTimes& step) {
   return table.to_string();
 }
 
+std::string lost_section(const model::StepResult& result) {
+  const auto share = [&result](double seconds) { return percent(seconds / result.step.time_s); };
+  std::string out = paragraph(fmt::format("{}: {} of rank {} at the best rates of the profile. What that rank loses:",
+                                          duration(*result.bound_s), result.bound_by, result.bound_rank));
+  Table table({{"cause"}, {"time", Align::right}, {"share", Align::right}, {"remedy"}});
+  double small = 0;
+  std::size_t count = 0;
+  for (const model::LostTime& part : result.lost) {
+    if (part.seconds >= shown_loss * result.step.time_s) {
+      table.add({part.cause, fixed(part.seconds, 3) + " s", share(part.seconds), part.remedy});
+    } else {
+      small += part.seconds;
+      ++count;
+    }
+  }
+  if (count > 0) table.add({fmt::format("{} smaller", count), fixed(small, 3) + " s", share(small)});
+  return out + table.to_string();
+}
+
 std::string evidence_section(const std::vector<model::ProvenanceEntry>& provenance) {
   std::string text;
   for (const EvidenceShare& share : evidence_shares(provenance)) {
@@ -143,6 +163,8 @@ std::string summary(const model::StepResult& result, const model::Plan& plan,
   if (!result.step.breakdown.empty()) {
     out += heading("By class of operator (rank 0)", style) + breakdown_table(result.step);
   }
+  if (result.bound_s && !result.lost.empty())
+    out += heading("What the step loses against its bound", style) + lost_section(result);
   if (!result.memory.ranks.empty()) out += memory_summary(result.memory, style);
   if (result.run) out += heading("The whole run", style) + run_report(*result.run);
   if (!result.provenance.empty()) {

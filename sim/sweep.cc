@@ -17,6 +17,7 @@ SweepPoint kept(Simulation simulation) {
   SweepPoint point;
   point.step = std::move(result.step);
   point.bound_s = result.bound_s;
+  point.flops_at_peak_s = result.flops_at_peak_s;
   point.device = std::move(result.device);
   point.profile = std::move(result.profile);
   point.peak_bytes = result.memory.peak_bytes;

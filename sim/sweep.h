@@ -16,7 +16,8 @@ namespace plumbline::sim {
 // What a sweep keeps of one simulation.
 struct SweepPoint {
   model::StepTimes step;
-  std::optional<double> bound_s;  // proven lower bound, seconds
+  std::optional<double> bound_s;          // proven lower bound, seconds
+  std::optional<double> flops_at_peak_s;  // as in model::StepResult
   std::string device, profile;
   double peak_bytes = 0, capacity_bytes = 0;
   std::string shortage;               // why it does not fit in memory, "" when it does

@@ -1,5 +1,6 @@
 #include "sim/search/finalists.h"
 
+#include <tbb/global_control.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 
@@ -32,8 +33,7 @@ std::vector<model::Result<Simulation>> simulate_finalists(const Inputs& inputs, 
     shared.contention = contention;
   }
   std::vector<std::optional<model::Result<Simulation>>> results(plans.size());
-  tbb::task_arena arena(threads == 0 ? tbb::task_arena::automatic : static_cast<int>(threads));
-  arena.execute([&] {
+  const auto run = [&] {
     tbb::parallel_for(
         std::size_t{0}, plans.size(),
         [&](std::size_t i) {
@@ -43,7 +43,13 @@ std::vector<model::Result<Simulation>> simulate_finalists(const Inputs& inputs, 
           results[i] = simulate(one, Fidelity::step, false);
         },
         tbb::simple_partitioner());
-  });
+  };
+  if (threads == 0) {
+    run();
+  } else {
+    const tbb::global_control most(tbb::global_control::max_allowed_parallelism, threads);
+    tbb::task_arena(static_cast<int>(threads)).execute(run);
+  }
   std::vector<model::Result<Simulation>> list;
   for (std::size_t i = 0; i < plans.size(); ++i)
     list.push_back(results[i] ? std::move(*results[i]) : tl::unexpected(not_begun(plans[i])));

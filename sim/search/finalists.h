@@ -15,7 +15,6 @@ namespace plumbline::sim {
 // many as cores; the results do not depend on it. stopped: asked before each plan, from several threads; may be empty;
 // plans that were not begun then have an infeasible result that says so.
 std::vector<model::Result<Simulation>> simulate_finalists(const Inputs& inputs, const std::vector<model::Plan>& plans,
-                                                          unsigned threads,
-                                                          const std::function<bool()>& stopped = {});
+                                                          unsigned threads, const std::function<bool()>& stopped = {});
 
 }  // namespace plumbline::sim

@@ -1,6 +1,7 @@
 #include "sim/search/search.h"
 
 #include <tbb/enumerable_thread_specific.h>
+#include <tbb/global_control.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 
@@ -112,12 +113,10 @@ class Search {
       units.push_back({&narrow[i], recompute});
     }
     const Tally before = tally_;
-    const SearchProgress progress = progress_;
-    const bool complete = complete_;
+    counting_ = false;
     auto done = round(units);
+    counting_ = true;
     tally_ = before;
-    progress_.done = progress.done;
-    complete_ = complete && !scope_.stopped();
     return done;
   }
 
@@ -147,7 +146,7 @@ class Search {
   void progress(const Tally& decided, double best) {
     if (!scope_.options.on_progress) return;
     const std::scoped_lock lock(mutex_);
-    progress_.done += decided.decided();
+    if (counting_) progress_.done += decided.decided();
     progress_.total = total_;
     if (best > 0 && (progress_.best_step_s == 0 || best < progress_.best_step_s)) progress_.best_step_s = best;
     scope_.options.on_progress(progress_);
@@ -170,6 +169,7 @@ class Search {
   Tally tally_;
   std::uint64_t total_;
   bool complete_ = true;
+  bool counting_ = true;  // false: the plans being decided will be decided again
   std::mutex mutex_;
   SearchProgress progress_;
 };
@@ -178,8 +178,9 @@ class Search {
 
 model::Result<SearchResult> search(const Inputs& inputs, const SearchOptions& options) {
   Search search(inputs, options);
-  const int threads = options.threads == 0 ? tbb::task_arena::automatic : static_cast<int>(options.threads);
-  tbb::task_arena arena(threads);
+  if (options.threads == 0) return search.run();
+  const tbb::global_control most(tbb::global_control::max_allowed_parallelism, options.threads);
+  tbb::task_arena arena(static_cast<int>(options.threads));
   return arena.execute([&] { return search.run(); });
 }
 

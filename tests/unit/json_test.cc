@@ -63,6 +63,15 @@ TEST_F(ResultJson, KeepsValuesExactly) {
   EXPECT_EQ(json["run"]["phases"][1]["kind"], "published");
 }
 
+TEST_F(ResultJson, BoundSaysWhatBindsAndWhatIsLost) {
+  const Json& bound = json["bound"];
+  EXPECT_EQ(keys_of(bound), (std::vector<std::string>{"time_s", "binds", "rank", "lost", "flops_at_peak_s"}));
+  EXPECT_EQ(bound["binds"], "compute");
+  EXPECT_EQ(bound["rank"], 3);
+  ASSERT_EQ(bound["lost"].size(), 4U);
+  EXPECT_EQ(bound["lost"][0].dump(), R"({"cause":"bubble","seconds":5.0,"remedy":"more micro-batches"})");
+}
+
 TEST_F(ResultJson, NotComputedIsNull) {
   EXPECT_TRUE(json["step"]["slots_s"]["I"].is_null());
   EXPECT_EQ(json["interval"].dump(), R"({"time_s":{"p10":null,"p50":null,"p90":null}})");
@@ -79,7 +88,7 @@ TEST_F(ResultJson, NotComputedIsNull) {
   result.step.mfu = std::nan("");
   const Json empty = Json::parse(to_json(result, support::example_plan()));
   EXPECT_TRUE(empty["run"].is_null());
-  EXPECT_TRUE(empty["bound"]["time_s"].is_null());
+  for (const char* key : {"time_s", "binds", "rank", "lost"}) EXPECT_TRUE(empty["bound"][key].is_null()) << key;
   EXPECT_TRUE(empty["step"]["bubble_s"].is_null());
   EXPECT_TRUE(empty["step"]["mfu"].is_null());
 }

@@ -124,6 +124,28 @@ TEST(Plan, PrintsEveryKey) {
   EXPECT_NE(text.find("gradient_bucket_bytes = 40000000.0\n"), std::string::npos);
 }
 
+TEST(Plan, ReadsWhatASearchMayTry) {
+  const Plan plan = load(
+      minimal, {"search.tensor=[1, 2]", "search.sequence=true", "search.pipeline=8", "search.schedule=dualpipe",
+                "search.recompute=[\"none\", \"half\"]", "search.split=ends-1", "search.communication_sms=[0, 20]"});
+  EXPECT_EQ(plan.search.tensor, (std::vector<std::int64_t>{1, 2}));
+  EXPECT_EQ(plan.search.sequence, std::vector<bool>{true});
+  EXPECT_EQ(plan.search.pipeline, std::vector<std::int64_t>{8});
+  EXPECT_EQ(plan.search.schedule, std::vector<std::string>{"dualpipe"});
+  EXPECT_EQ(plan.search.recompute, (std::vector<std::string>{"none", "half"}));
+  EXPECT_EQ(plan.search.split, std::vector<std::string>{"ends-1"});
+  EXPECT_TRUE(plan.search.expert.empty());
+  expect_same(plan, load(to_toml(plan)));
+  const auto refusal = [](const std::string& change) {
+    const auto read = read_plan(minimal, "p.toml", {change});
+    return read ? "" : to_string(read.error());
+  };
+  EXPECT_NE(refusal("search.schedule=dualpip").find("did you mean 'dualpipe'?"), std::string::npos);
+  EXPECT_NE(refusal("search.split=last1").find("did you mean 'last-1'?"), std::string::npos);
+  EXPECT_NE(refusal("search.zero_stage=4").find("at most 3"), std::string::npos);
+  EXPECT_NE(refusal("search.tensors=2").find("did you mean 'search.tensor'?"), std::string::npos);
+}
+
 TEST(Plan, OverridesTakeTomlValuesAndBareWords) {
   const Plan plan = load(minimal, {"parallelism.pipeline=8", "schedule.kind=gpipe", "precision.gemm=fp8",
                                    "schedule.layers_per_stage=[1, 2]", "cluster.topology=\"my cluster\"",

@@ -48,6 +48,15 @@ TEST(Summary, ColoursOnlyWhenAsked) {
   EXPECT_NE(coloured.find("\x1b[1mMemory"), std::string::npos);
 }
 
+// Losses below a thousandth of the step make one row.
+TEST(Summary, SaysWhatTheStepLosesAgainstItsBound) {
+  const std::string text = summary(support::example_result(), support::example_plan());
+  for (const char* part : {"11.90 s: compute of rank 3 at the best rates", "GEMM below best rate  3.085 s  15.4 %",
+                           "larger products", "2 smaller             0.015 s   0.1 %"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  EXPECT_EQ(text.find("launch gaps  "), text.rfind("launch gaps  ")) << "only in the breakdown";
+}
+
 TEST(Summary, LeavesOutWhatWasNotComputed) {
   auto result = support::example_result();
   result.bound_s.reset();
@@ -56,7 +65,8 @@ TEST(Summary, LeavesOutWhatWasNotComputed) {
   result.step.exposed_communication_s.reset();
   result.step.breakdown.clear();
   const std::string text = summary(result, support::example_plan());
-  for (const char* part : {"lower bound", "The whole run", "bubble", "waits for", "By class", "Predicted beside"}) {
+  for (const char* part :
+       {"lower bound", "loses against", "The whole run", "bubble", "waits for", "By class", "Predicted beside"}) {
     EXPECT_EQ(text.find(part), std::string::npos) << part;
   }
 }
@@ -99,9 +109,10 @@ TEST(Summary, ShowsTheFullestOfManyRanks) {
 TEST(Csv, OneLinePerMetricAndNothingForNull) {
   const std::string text = to_csv(support::example_result());
   EXPECT_EQ(text.rfind("metric,value,unit\n", 0), 0u);
-  for (const char* line : {"\nstep.time_s,20,s\n", "\nstep.slots_s.I,,s\n", "\nstep.chunk_s.FB,0.1327,s\n",
-                           "\ninterval.time_s.p50,,s\n", "\nrun.phases.context_extension.gpu_hours,119000,h\n",
-                           "\nmemory.fits,1,1\n", "\nprovenance.assumed.share_of_step,0.075,1\n"}) {
+  for (const char* line :
+       {"\nstep.time_s,20,s\n", "\nstep.slots_s.I,,s\n", "\nstep.chunk_s.FB,0.1327,s\n", "\ninterval.time_s.p50,,s\n",
+        "\nrun.phases.context_extension.gpu_hours,119000,h\n", "\nbound.lost_s.bubble,5,s\n", "\nmemory.fits,1,1\n",
+        "\nprovenance.assumed.share_of_step,0.075,1\n"}) {
     EXPECT_NE(text.find(line), std::string::npos) << line;
   }
   EXPECT_EQ(text, to_csv(support::example_result()));

@@ -1,0 +1,165 @@
+// Whatever a search cuts plans by is proven; here it is held against every plan of small spaces.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "model/layout.h"
+#include "model/plan_context.h"
+#include "model/schedule/evaluate.h"
+#include "model/schedule/schedule_table.h"
+#include "sim/cached_stages.h"
+#include "sim/plan_evaluator.h"
+#include "sim/search/family_bounds.h"
+#include "sim/search/memory_floor.h"
+#include "sim/search/schedule_bound.h"
+#include "sim/search/tally.h"
+#include "tests/support/search_inputs.h"
+
+namespace plumbline::sim {
+namespace {
+
+constexpr double rounding = 1 + 1e-9;
+
+struct Bounds {
+  double family = 0, schedule = 0;
+};
+
+Bounds bounds_of(const Inputs& given, const model::Plan& plan, const Pipeline& pipeline, ScheduleOutlines& outlines) {
+  Inputs inputs = given;
+  inputs.plan = plan;
+  const model::Layout layout = model::make_layout(plan, inputs.architecture).value();
+  const CostModels costs = cost_models(inputs, layout).value();
+  FamilyBlocks blocks(inputs, plan);
+  FamilyBounds bounds(blocks, costs);
+  const ScheduleOutline* outline = outlines.find(*pipeline.kind, pipeline.shape);
+  const StageLists stages = stage_lists(plan, inputs.architecture, pipeline.stages);
+  model::Plan nothing = plan;
+  nothing.recompute.policy = "none";
+  FamilyBlocks least(inputs, nothing);
+  return {FamilyBounds(least, costs).family(nothing),
+          schedule_bound(*outline, bounds.slots(*outline, stages), bounds.hop())};
+}
+
+class SearchBounds : public testing::TestWithParam<std::size_t> {
+ protected:
+  tests::SmallSearch search_ = tests::small_searches()[GetParam()];
+};
+
+// The family's bound leaves recomputation out and holds for all of it.
+TEST_P(SearchBounds, HoldForTheClosedFormAndForEvents) {
+  const Inputs& inputs = search_.inputs;
+  const Space space(inputs);
+  PlanEvaluator evaluator(inputs.architecture, inputs.cluster, inputs.profile, inputs.fabric, inputs.routing);
+  ScheduleOutlines outlines;
+  int plans = 0, simulated = 0;
+  tests::for_each_plan(space, [&](const Family&, const Point& point, const model::Plan& plan) {
+    if (plans++ % 7 != 0) return;  // a prime: all values of all keys come up
+    const auto estimate = evaluator.evaluate(plan);
+    ASSERT_TRUE(estimate) << to_string(estimate.error());
+    const Bounds bounds = bounds_of(inputs, plan, *point.pipeline, outlines);
+    EXPECT_GT(bounds.schedule, 0);
+    EXPECT_LE(bounds.family, estimate->step_s * rounding) << describe(plan);
+    EXPECT_LE(bounds.schedule, estimate->step_s * rounding) << describe(plan);
+    if (plans % 41 != 1) return;
+    Inputs one = inputs;
+    one.plan = plan;
+    const auto events = simulate(one, Fidelity::step, false);
+    ASSERT_TRUE(events) << to_string(events.error());
+    ++simulated;
+    EXPECT_LE(bounds.family, events->result.step.time_s * rounding) << describe(plan);
+    EXPECT_LE(bounds.schedule, events->result.step.time_s * rounding) << describe(plan);
+  });
+  EXPECT_GT(plans, 300);
+  EXPECT_GT(simulated, 1);
+}
+
+TEST_P(SearchBounds, StatesAreNeverMoreThanThePeak) {
+  const Inputs& inputs = search_.inputs;
+  const Space space(inputs);
+  PlanEvaluator evaluator(inputs.architecture, inputs.cluster, inputs.profile, inputs.fabric, inputs.routing);
+  MemoryFloor floor(inputs);
+  int plans = 0;
+  tests::for_each_plan(space, [&](const Family&, const Point& point, const model::Plan& plan) {
+    if (plans++ % 5 != 0) return;
+    const std::vector<double> floors = floor.bytes(plan, *point.pipeline);
+    const auto split = static_cast<std::size_t>(point.split - point.pipeline->splits.data());
+    const double peak = evaluator.peak(plan).value();
+    EXPECT_LE(floors[split], peak * rounding) << describe(plan);
+    EXPECT_GT(floors[split], 0.01 * peak) << describe(plan);
+    EXPECT_EQ(peak, evaluator.evaluate(plan)->peak_bytes);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Small, SearchBounds, testing::Range(std::size_t{0}, std::size_t{4}));
+
+// Slot by slot: a bound from blocks is no more than the slot put together and run on a free lane.
+TEST(BlockTimes, AreNoMoreThanSlots) {
+  for (const tests::SmallSearch& search : tests::small_searches())
+    for (const char* policy : {"none", "full"}) {
+      Inputs inputs = search.inputs;
+      inputs.plan.recompute.policy = policy;
+      inputs.plan.search = {};
+      const model::Layout layout = model::make_layout(inputs.plan, inputs.architecture).value();
+      const CostModels costs = cost_models(inputs, layout).value();
+      FamilyBlocks blocks(inputs, inputs.plan);
+      FamilyBounds bounds(blocks, costs);
+      const auto spread = spread_of(inputs);
+      StageLibrary library(model::plan_context(inputs.plan, inputs.architecture, layout, spread), 1);
+      TimedStages timed(library, costs, {0, {}, 0}, inputs.plan.parallelism.expert);
+      const StageLists stages = stage_lists(inputs.plan, inputs.architecture, layout.stages);
+      ScheduleOutline outline(model::make_schedule_table(**model::find_schedule("1f1b"), {1, 1, 1, 0}).value());
+      outline.classes.clear();
+      const auto last = static_cast<std::int32_t>(layout.stages) - 1;
+      for (const model::OpType type :
+           {model::OpType::F, model::OpType::B, model::OpType::I, model::OpType::W, model::OpType::FB})
+        for (std::int32_t f = 0; f <= last; ++f)
+          for (std::int32_t b = 0; b <= last; ++b) {
+            const bool forward = type == model::OpType::F || type == model::OpType::FB;
+            outline.classes.push_back({type, forward ? f : -1, type == model::OpType::F ? -1 : b});
+          }
+      const std::vector<double> least = bounds.slots(outline, stages);
+      for (std::size_t c = 0; c < least.size(); ++c) {
+        const auto& one = outline.classes[c];
+        const auto kind = [&](std::int32_t stage) {
+          const auto index = static_cast<std::size_t>(stage);
+          return stage < 0 ? -1 : library.kind(stages.kinds[static_cast<std::size_t>(stages.kind_of_stage[index])]);
+        };
+        const double slot = timed.run(library.slot(one.type, kind(one.f_stage), kind(one.b_stage)), 0).seconds;
+        EXPECT_LE(least[c], slot * rounding) << search.name << " " << to_string(one.type) << policy;
+        EXPECT_GT(least[c], 0.6 * slot) << search.name << " " << to_string(one.type) << policy;
+      }
+    }
+}
+
+class UnevenCosts final : public model::ChunkCosts {
+ public:
+  UnevenCosts() : ChunkCosts(0.25) {}
+  double of(const model::ScheduleOp& op) const override {
+    const model::ScheduleCosts costs{1, 2.5, 1.25, 1.25, 3, 0};
+    return costs.of(op.type) * (1 + 0.1 * std::max(op.f_stage, op.b_stage));
+  }
+};
+
+// By slot classes and by ops it is the same bound.
+TEST(ScheduleBound, IsThatOfTheSchedule) {
+  int compared = 0;
+  for (const model::ScheduleKind* kind : model::schedule_kinds())
+    for (const std::int32_t chunks : {1, 2}) {
+      const model::ScheduleShape shape{4, 16, chunks, 0};
+      if (!kind->check(shape)) continue;
+      const ScheduleOutline outline(model::make_schedule_table(*kind, shape).value());
+      const UnevenCosts costs;
+      std::vector<double> classes;
+      for (const auto& one : outline.classes)
+        classes.push_back(costs.of({.type = one.type, .f_stage = one.f_stage, .b_stage = one.b_stage}));
+      const double whole = model::lower_bound(kind->build(shape), costs);
+      EXPECT_LE(schedule_bound(outline, classes, 0.25), whole * rounding) << kind->name();
+      EXPECT_GT(schedule_bound(outline, classes, 0.25), 0.95 * whole) << kind->name();
+      ++compared;
+    }
+  EXPECT_GE(compared, 9);
+}
+
+}  // namespace
+}  // namespace plumbline::sim

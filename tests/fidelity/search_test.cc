@@ -1,0 +1,222 @@
+// A search finds what trying everything finds, accounts for every plan, and does not depend on its threads.
+#include "sim/search/search.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <numeric>
+#include <set>
+#include <string>
+
+#include "model/layout.h"
+#include "sim/search/finalists.h"
+#include "sim/search/tally.h"
+#include "tests/support/search_inputs.h"
+
+namespace plumbline::sim {
+namespace {
+
+SearchResult found(const Inputs& inputs, SearchOptions options) {
+  model::Result<SearchResult> result = search(inputs, options);
+  EXPECT_TRUE(result) << to_string(result.error());
+  return result ? std::move(*result) : SearchResult();
+}
+
+std::uint64_t removed(const SearchResult& result) {
+  return std::accumulate(result.removed.begin(), result.removed.end(), std::uint64_t{0},
+                         [](std::uint64_t sum, const Removed& rule) { return sum + rule.plans; });
+}
+
+class Searches : public testing::TestWithParam<std::size_t> {
+ protected:
+  tests::SmallSearch small_ = tests::small_searches()[GetParam()];
+};
+
+TEST_P(Searches, CutsLeaveTheSameListAsTryingEverything) {
+  SearchOptions options;
+  options.top = 5;
+  const SearchResult cut = found(small_.inputs, options);
+  options.exhaustive = true;
+  const SearchResult all = found(small_.inputs, options);
+  EXPECT_EQ(cut.space, all.space);
+  EXPECT_EQ(removed(cut) + cut.evaluated, cut.space);
+  EXPECT_EQ(removed(all) + all.evaluated, all.space);
+  EXPECT_LT(2 * cut.evaluated, all.evaluated) << "the cuts should save something";
+  ASSERT_GE(all.best.size(), options.top);
+  ASSERT_GE(cut.best.size(), options.top);
+  for (std::size_t i = 0; i < options.top; ++i) {
+    EXPECT_EQ(cut.best[i].estimate.step_s, all.best[i].estimate.step_s) << i;
+    EXPECT_EQ(model::to_toml(cut.best[i].plan), model::to_toml(all.best[i].plan)) << i;
+    if (i > 0) {
+      EXPECT_GE(cut.best[i].estimate.step_s, cut.best[i - 1].estimate.step_s);
+    }
+    EXPECT_TRUE(cut.best[i].estimate.fits);
+  }
+}
+
+TEST_P(Searches, ThreadsChangeNothing) {
+  SearchOptions options;
+  options.top = 4;
+  options.threads = 1;
+  const SearchResult one = found(small_.inputs, options);
+  EXPECT_TRUE(one.complete);
+  for (const unsigned threads : {2U, 4U}) {
+    options.threads = threads;
+    std::uint64_t last = 0;
+    options.on_progress = [&](const SearchProgress& progress) {
+      EXPECT_GE(progress.done, last);
+      EXPECT_LE(progress.done, progress.total);
+      last = progress.done;
+    };
+    const SearchResult more = found(small_.inputs, options);
+    EXPECT_EQ(last, more.space);
+    EXPECT_EQ(more.evaluated, one.evaluated);
+    ASSERT_EQ(more.best.size(), one.best.size());
+    for (std::size_t i = 0; i < one.best.size(); ++i) {
+      EXPECT_EQ(model::to_toml(more.best[i].plan), model::to_toml(one.best[i].plan));
+      EXPECT_EQ(more.best[i].estimate.step_s, one.best[i].estimate.step_s);
+    }
+    ASSERT_EQ(more.removed.size(), one.removed.size());
+    for (std::size_t i = 0; i < one.removed.size(); ++i) {
+      EXPECT_EQ(more.removed[i].rule, one.removed[i].rule);
+      EXPECT_EQ(more.removed[i].plans, one.removed[i].plans);
+      EXPECT_EQ(more.removed[i].example, one.removed[i].example);
+    }
+  }
+}
+
+// Trying out all combinations of values with the rules of the layout gives the plans of the space, each once.
+TEST_P(Searches, TheSpaceIsWhatTheLayoutAllows) {
+  const Inputs& inputs = small_.inputs;
+  const Space space(inputs);
+  std::set<std::string> listed;
+  std::uint64_t plans = 0;
+  tests::for_each_plan(space, [&](const Family&, const Point&, const model::Plan& plan) {
+    ++plans;
+    if (plans % 11 != 0) return;
+    EXPECT_TRUE(model::make_layout(plan, inputs.architecture)) << describe(plan);
+  });
+  EXPECT_EQ(plans, space.size());
+  tests::for_each_plan(space, [&](const Family&, const Point& point, const model::Plan& plan) {
+    if (point.split->word == "even" && point.recompute == &space.choices().recompute.front())
+      listed.insert(model::to_toml(plan));
+  });
+  std::uint64_t allowed = 0;
+  const Choices choices(inputs);
+  model::Plan plan = inputs.plan;
+  plan.search = {};
+  plan.schedule.layers_per_stage.clear();
+  choices.recompute.front().apply(plan, 0);
+  auto& degrees = plan.parallelism;
+  for (degrees.tensor = 1; degrees.tensor <= 4; degrees.tensor *= 2)
+    for (const bool sequence : {false, true})
+      for (degrees.context = 1; degrees.context <= 2; ++degrees.context)
+        for (const std::int64_t pipeline : choices.pipeline(degrees.tensor, degrees.context))
+          for (const std::int64_t expert : choices.expert)
+            for (const std::int64_t size : choices.micro_batch_size)
+              for (const std::int64_t zero : choices.zero_stage)
+                for (const std::string& kind : choices.schedule(pipeline))
+                  for (const std::int64_t chunks : choices.virtual_stages(pipeline)) {
+                    const bool vee = kind == "zb-v" || kind == "dualpipev";  // always two chunks
+                    if (vee && chunks == 2) continue;
+                    const auto modes = choices.sequence(degrees.tensor);
+                    if (std::ranges::find(choices.tensor, degrees.tensor) == choices.tensor.end() ||
+                        std::ranges::find(choices.context, degrees.context) == choices.context.end() ||
+                        std::ranges::find(modes, sequence) == modes.end())
+                      continue;
+                    degrees.sequence = sequence;
+                    degrees.pipeline = pipeline;
+                    degrees.expert = expert;
+                    degrees.zero_stage = zero;
+                    plan.batch.micro_batch_size = size;
+                    plan.schedule.kind = kind;
+                    plan.schedule.virtual_stages = chunks;
+                    if (!model::make_layout(plan, inputs.architecture)) continue;
+                    for (const std::int64_t sms : choices.communication_sms(expert)) {
+                      plan.overlap.communication_sms = sms;
+                      ++allowed;
+                      EXPECT_TRUE(listed.contains(model::to_toml(plan))) << describe(plan);
+                    }
+                  }
+  EXPECT_EQ(allowed, listed.size());
+  EXPECT_GT(allowed, 100U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Small, Searches, testing::Range(std::size_t{0}, std::size_t{4}));
+
+TEST(Search, KeepsTheFastestPlanOfEachShape) {
+  const Inputs inputs = tests::small_searches()[2].inputs;
+  const SearchResult result = found(inputs, {.top = 6});
+  std::map<std::string, int> shapes;
+  for (const Candidate& candidate : result.best) {
+    const auto& plan = candidate.plan;
+    const auto& d = plan.parallelism;
+    std::string shape = plan.schedule.kind;
+    for (const std::int64_t degree : {d.tensor, std::int64_t{d.sequence}, d.context, d.pipeline, d.zero_stage})
+      shape += "," + std::to_string(degree);
+    EXPECT_EQ(++shapes[shape], 1) << shape;
+    EXPECT_EQ(plan.search.tensor.size(), 0U);
+  }
+}
+
+TEST(Search, SaysWhyNothingFits) {
+  Inputs inputs = tests::small_searches()[0].inputs;
+  inputs.cluster.device.memory = model::Bytes(1e9);
+  const SearchResult result = found(inputs, {});
+  EXPECT_TRUE(result.best.empty());
+  EXPECT_EQ(result.evaluated, 0U);
+  ASSERT_EQ(result.removed.size(), 1U);
+  EXPECT_EQ(result.removed[0].plans, result.space);
+  EXPECT_EQ(result.removed[0].rule, "memory: parameters, gradients and optimizer states alone exceed the GPU");
+  EXPECT_NE(result.removed[0].example.find(" GB of 1.0 GB: "), std::string::npos) << result.removed[0].example;
+}
+
+TEST(Search, AnEmptySpaceIsNoError) {
+  Inputs inputs = tests::small_searches()[2].inputs;
+  inputs.plan.search.tensor = {3};
+  const SearchResult result = found(inputs, {});
+  EXPECT_EQ(result.space, 0U);
+  EXPECT_TRUE(result.best.empty());
+  EXPECT_TRUE(result.complete);
+}
+
+TEST(Search, StopsWhenAsked) {
+  const Inputs inputs = tests::small_searches()[0].inputs;
+  std::atomic<int> asked = 0;
+  SearchOptions options;
+  options.stopped = [&] { return ++asked > 200; };
+  const SearchResult result = found(inputs, options);
+  EXPECT_FALSE(result.complete);
+  EXPECT_LT(removed(result) + result.evaluated, result.space);
+  EXPECT_LT(asked, 1000);
+}
+
+TEST(Search, WrongInputIsAnError) {
+  Inputs inputs = tests::small_searches()[0].inputs;
+  inputs.profile = model::Profile();
+  const auto result = search(inputs, {});
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().kind, model::ErrorKind::input);
+}
+
+TEST(Finalists, AreSimulatedInOrder) {
+  const Inputs inputs = tests::small_searches()[2].inputs;
+  const SearchResult result = found(inputs, {.top = 3});
+  std::vector<model::Plan> plans;
+  for (const Candidate& candidate : result.best) plans.push_back(candidate.plan);
+  const auto one = simulate_finalists(inputs, plans, 1), more = simulate_finalists(inputs, plans, 3);
+  ASSERT_EQ(one.size(), plans.size());
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    ASSERT_TRUE(one[i] && more[i]);
+    EXPECT_EQ(one[i]->result.step.time_s, more[i]->result.step.time_s);
+    EXPECT_NEAR(one[i]->result.step.time_s, result.best[i].estimate.step_s, 0.2 * result.best[i].estimate.step_s);
+    EXPECT_GT(one[i]->events, 0U);
+  }
+  const auto none = simulate_finalists(inputs, plans, 2, [] { return true; });
+  EXPECT_FALSE(none.front());
+}
+
+}  // namespace
+}  // namespace plumbline::sim
