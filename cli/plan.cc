@@ -201,6 +201,7 @@ Result<int> run(const Arguments& arguments) {
     find_flips(*answer, arguments.threads, [&] { return interrupt.requested(); });
   if (const auto written = write_files(arguments, *answer); !written) return tl::unexpected(written.error());
   if (to_stdout == 0) fmt::print("{}", plan_text(*answer, colour()));
+  std::fflush(stdout);  // before what stderr adds
   return verdict_exit(*answer);
 }
 

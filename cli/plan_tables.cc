@@ -14,18 +14,23 @@ using reports::number;
 using reports::paragraph;
 using reports::percent;
 
-constexpr std::size_t table_width = 180;
+constexpr std::size_t table_width = 190;
 
 std::string count(std::int64_t value) { return reports::grouped(static_cast<double>(value)); }
 
 std::string optional_number(const std::optional<double>& value) { return value ? number(*value) : "-"; }
 
+// "6.02 M (4.06-10.20 M)"; the range is that of the price.
 std::string money(const Offer& offer) {
+  constexpr double million = 1e6;
   if (!offer.usd) return "-";
+  const auto text = [&](double usd) {
+    return *offer.usd < million ? reports::grouped(usd) : reports::fixed(usd / million, 2);
+  };
+  const char* unit = *offer.usd < million ? "" : " M";
   const bool range = offer.usd_low && offer.usd_high && *offer.usd_low < *offer.usd_high;
-  const std::string value = reports::scaled(*offer.usd);
-  return range ? fmt::format("{} ({}-{})", value, reports::scaled(*offer.usd_low), reports::scaled(*offer.usd_high))
-               : value;
+  if (!range) return text(*offer.usd) + unit;
+  return fmt::format("{}{} ({}-{}{})", text(*offer.usd), unit, text(*offer.usd_low), text(*offer.usd_high), unit);
 }
 
 std::string schedule_words(const model::Plan& plan) {
