@@ -103,6 +103,7 @@ Result<PlanAnswer> load(const Arguments& arguments) {
   answer.assumptions = recipe->assumptions;
   answer.overrides = arguments.plan.overrides;
   answer.top = arguments.top;
+  answer.every_value = arguments.complete || arguments.exhaustive;
   for (const SiteName& name : *names) {
     auto site = load_site(*recipe, name, arguments.plan.overrides);
     if (!site) {
@@ -132,8 +133,7 @@ Result<void> search_sites(const Arguments& arguments, PlanAnswer& answer, const 
     sim::SearchOptions options;
     options.top = arguments.top;
     options.threads = arguments.threads;
-    const bool every_value = arguments.complete || arguments.exhaustive;
-    options.breadth = every_value ? sim::Breadth::complete : sim::Breadth::quick;
+    options.breadth = answer.every_value ? sim::Breadth::complete : sim::Breadth::quick;
     options.exhaustive = arguments.exhaustive;
     options.on_progress = [&bar](const sim::SearchProgress& progress) { bar.update(progress.done, progress.total); };
     options.stopped = [&interrupt] { return interrupt.requested(); };

@@ -50,7 +50,8 @@ struct PlanAnswer {
   std::size_t top = 10;
   bool has_tokens = false;
   std::vector<Site> sites;
-  bool complete = true;  // false: stopped before everything was looked at
+  bool complete = true;      // false: stopped before everything was looked at
+  bool every_value = false;  // of each key, not only those that usually win
   // Over the sites that have a plan, each with its best one.
   std::vector<std::size_t> order;              // sites, the best first
   std::vector<std::size_t> empty;              // sites without a plan

@@ -97,6 +97,9 @@ std::string search_text(const PlanAnswer& answer, reports::Style style) {
       text += paragraph(fmt::format("- {} {}", grouped(static_cast<double>(removed.plans)), removed.rule));
     }
   }
+  if (!answer.every_value)
+    text +=
+        paragraph("Of each key only the values that usually win were tried; --complete tries all (docs/search.md).");
   return text;
 }
 

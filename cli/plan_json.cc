@@ -150,6 +150,7 @@ std::string plan_json(const PlanAnswer& answer) {
         {"assumptions", answer.assumptions},
         {"overrides", answer.overrides}}},
       {"complete", answer.complete},
+      {"every_value", answer.every_value},
       {"verdict", verdict_of(answer)},
       {"sites", sites_of(answer)},
       {"flips", flips_of(answer)},

@@ -96,11 +96,14 @@ model::Error placed(model::Error error, const SiteName& name) {
 }  // namespace
 
 Result<Site> load_site(const Recipe& recipe, const SiteName& name, const std::vector<std::string>& overrides) {
-  auto plan = plan_of(recipe, name, overrides);
+  std::vector<std::string> of_plan = overrides;
+  const auto changes = take_constant_changes(of_plan);
+  if (!changes) return tl::unexpected(changes.error());
+  auto plan = plan_of(recipe, name, of_plan);
   if (!plan) return tl::unexpected(placed(plan.error(), name));
   Site site;
   forget_other_cluster(recipe, *plan, site.notes);
-  auto inputs = inputs_of_plan(*plan);
+  auto inputs = inputs_of_plan(*plan, std::nullopt, *changes);
   if (!inputs) return tl::unexpected(placed(inputs.error(), name));
   site.inputs = std::move(*inputs);
   site.inputs.routing = std::make_shared<sim::RoutingMemo>();
