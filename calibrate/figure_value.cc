@@ -83,7 +83,7 @@ Naive naive_prediction(const model::Plan& plan, const model::Architecture& archi
   result.step.time_s = tokens * metrics.flops_per_token / (gpus * naive.flop_rate);
   result.step.tokens_per_s = tokens / result.step.time_s;
   result.step.tokens_per_s_per_gpu = result.step.tokens_per_s / gpus;
-  result.run = model::run_cost(plan, result.step.time_s);
+  result.run = model::run_cost(plan, result.step.time_s, cluster);
   return naive;
 }
 

@@ -20,7 +20,7 @@ struct Metric {
   bool from_step_time = false;
 };
 
-template <double RunCost::*field>
+template <auto field>
 Value of_run(const StepResult& result) {
   return result.run ? Value((*result.run).*field) : std::nullopt;
 }

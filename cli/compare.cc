@@ -1,5 +1,8 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,6 +13,7 @@
 #include "calibrate/chunk_comparison.h"
 #include "calibrate/kernel_classes.h"
 #include "cli/compare_output.h"
+#include "cli/compare_plans.h"
 #include "cli/data.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
@@ -26,15 +30,22 @@ struct Arguments {
   std::vector<std::string> subjects;
   std::vector<std::string> overrides;
   std::optional<std::string> profile;
-  std::string classes, json;
-  std::string waits = "measured";
+  std::vector<std::string> clusters;
+  std::vector<std::int64_t> gpus;
+  std::string classes, json, svg;
+  std::string waits = "measured", fidelity = "step", against = "first";
+  bool by_class = false;
 };
 
-// What can be compared. A new kind of subject is a word here, how it is recognised, and a comparison below.
-enum class Kind { plan, chunk };
+constexpr int infeasible_exit = 2;
+
+// What can be compared: steps (of plans and stored results), and a plan with a measured chunk. A new kind of subject
+// is a word here, how it is recognised, and a comparison below.
+enum class Kind { plan, result, chunk };
 
 Kind kind_of(const std::string& subject) {
   if (subject.ends_with(".csv")) return Kind::chunk;
+  if (is_result(subject)) return Kind::result;
   return !resolve_plan(subject) && resolve_published(subject) ? Kind::chunk : Kind::plan;
 }
 
@@ -63,44 +74,99 @@ model::Result<void> compare_plan_and_chunk(const Arguments& arguments, const std
   return arguments.json.empty() ? model::Result<void>() : write_output(arguments.json, comparison_json(output));
 }
 
-model::Result<void> compare(const Arguments& arguments) {
-  std::vector<std::string> plans, chunks;
-  for (const std::string& subject : arguments.subjects)
-    (kind_of(subject) == Kind::plan ? plans : chunks).push_back(subject);
-  if (plans.size() == 1 && chunks.size() == 1) return compare_plan_and_chunk(arguments, plans[0], chunks[0]);
-  return tl::unexpected(
-      Error{ErrorKind::input,
-            fmt::format("expected one plan and one measured chunk, found {} and {}", plans.size(), chunks.size()), "",
-            0, "", "a chunk measurement is a .csv file, see --help"});
+model::Result<PlanComparison> compare_steps(const Arguments& arguments) {
+  const auto fidelity = sim::parse_fidelity(arguments.fidelity);
+  if (!fidelity) return tl::unexpected(fidelity.error());
+  auto subjects = comparison_subjects(
+      {arguments.subjects, arguments.clusters, arguments.gpus, arguments.overrides, arguments.profile, *fidelity});
+  if (!subjects) return tl::unexpected(subjects.error());
+  return compare_plans(std::move(*subjects), arguments.against == "first" ? Against::first : Against::previous,
+                       arguments.by_class ? model::WaterfallDetail::classes : model::WaterfallDetail::categories);
+}
+
+model::Result<int> show_steps(const Arguments& arguments) {
+  if (arguments.json == "-" && arguments.svg == "-")
+    return tl::unexpected(
+        Error{ErrorKind::input, "only one output can go to stdout", "", 0, "--json", "give the other a file"});
+  const auto comparison = compare_steps(arguments);
+  if (!comparison) return tl::unexpected(comparison.error());
+  if (!arguments.json.empty()) {
+    if (auto done = write_output(arguments.json, plan_comparison_json(*comparison)); !done)
+      return tl::unexpected(done.error());
+  }
+  if (!arguments.svg.empty()) {
+    if (auto done = write_output(arguments.svg, plan_comparison_svg(*comparison)); !done)
+      return tl::unexpected(done.error());
+  }
+  if (arguments.json != "-" && arguments.svg != "-") fmt::print("{}", plan_comparison_text(*comparison, colour()));
+  const auto possible = [](const ComparisonSubject& subject) { return subject.obstacle().empty(); };
+  if (std::ranges::any_of(comparison->subjects, possible)) return 0;
+  fmt::print(stderr, "plumbline: no subject is feasible: {}\n", comparison->subjects.front().obstacle());
+  return infeasible_exit;
+}
+
+model::Result<int> compare(const Arguments& arguments) {
+  std::vector<std::string> plans, results, chunks;
+  for (const std::string& subject : arguments.subjects) {
+    const Kind kind = kind_of(subject);
+    (kind == Kind::plan ? plans : kind == Kind::result ? results : chunks).push_back(subject);
+  }
+  if (chunks.empty()) return show_steps(arguments);
+  if (plans.size() == 1 && chunks.size() == 1 && results.empty()) {
+    const auto done = compare_plan_and_chunk(arguments, plans[0], chunks[0]);
+    return done ? model::Result<int>(0) : tl::unexpected(done.error());
+  }
+  return tl::unexpected(Error{ErrorKind::input, "a measured chunk is laid beside one plan and nothing else", "", 0,
+                              chunks.front(), "plumbline compare PLAN CHUNK.csv"});
 }
 
 int run(const Arguments& arguments) {
   const auto done = compare(arguments);
-  return done ? 0 : report(done.error());
+  return done ? *done : report(done.error());
 }
 
 }  // namespace
 
 CLI::App* add_compare(CLI::App& root, int& exit_code) {
-  CLI::App* verb = root.add_subcommand("compare", "Lay a prediction beside what was measured, kernel by kernel");
+  CLI::App* verb =
+      root.add_subcommand("compare", "Lay plans, results and measured chunks side by side: why one is slower");
   const auto arguments = std::make_shared<Arguments>();
-  verb->add_option("A B", arguments->subjects, "A plan and a chunk measurement (.csv), files or shipped names")
+  verb->add_option("A B", arguments->subjects,
+                   "Plans (files or shipped names) and results of `simulate --json`, as many as you like;\n"
+                   "or one plan and a chunk measurement (.csv)")
       ->required();
+  verb->add_option("--cluster", arguments->clusters, "Clusters, separated by commas: one plan on each of them")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  verb->add_option("--gpus", arguments->gpus, "Numbers of GPUs, separated by commas: one plan with each, same batch")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   verb->add_option("--set", arguments->overrides, "Override a key: --set overlap.communication_sms=24 (repeatable)")
       ->take_all()
       ->allow_extra_args(false);
   verb->add_option("--profile", arguments->profile, "Cost profile (default: the plan's)");
-  verb->add_option("--waits", arguments->waits,
-                   "measured: the rank's waits in its meetings, which depend on the other ranks, are an input;\n"
-                   "predicted: the mean of the group")
+  verb->add_option("--fidelity", arguments->fidelity, "closed-form | step, for plans")->capture_default_str();
+  verb->add_option("--against", arguments->against, "first | previous: what each step time is held against")
+      ->check(CLI::IsMember({"first", "previous"}))
       ->capture_default_str();
-  verb->add_option("--classes", arguments->classes, "File of kernel classes (default: the shipped kernels.toml)");
+  verb->add_flag("--by-class", arguments->by_class, "Memory-bound classes in rows of their own");
+  verb->add_option("--waits", arguments->waits,
+                   "For a chunk. measured: the rank's waits in its meetings, which depend on the other ranks, are an\n"
+                   "input; predicted: the mean of the group")
+      ->capture_default_str();
+  verb->add_option("--classes", arguments->classes,
+                   "For a chunk: file of kernel classes (default: the shipped kernels.toml)");
   verb->add_option("--json", arguments->json, "Write the comparison as JSON to a file, or - for stdout");
+  verb->add_option("--svg", arguments->svg, "Draw where the step times differ, to a file or -");
   verb->footer(
+      "Differences are those of rank 0, by what the time goes into; they add up to the difference of the steps. Plans\n"
+      "that cannot be or do not fit are shown as such.\n"
       "A chunk measurement is what `plumbline import` makes of a profiler's trace. Expert rows are taken from\n"
       "its notes (rows=N), too.\n\n"
       "Examples:\n"
-      "  plumbline compare deepseek-v3-2048xh800 h800_dualpipe_chunk\n"
+      "  plumbline compare old.toml new.toml last-week.json\n"
+      "  plumbline compare deepseek-v3-2048xh800 --cluster h800-rail-fat-tree,h100-dgx --svg difference.svg\n"
+      "  plumbline compare deepseek-v3-2048xh800 --gpus 1024,2048,4096 --against previous\n"
       "  plumbline compare deepseek-v3-2048xh800 h800_dualpipe_chunk --profile h800-public --waits predicted\n"
       "  plumbline import kineto trace.json.gz -o chunk.csv && plumbline compare my-plan.toml chunk.csv --json -");
   verb->callback([arguments, &exit_code] { exit_code = run(*arguments); });

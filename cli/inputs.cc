@@ -1,47 +1,102 @@
 #include "cli/inputs.h"
 
+#include <fmt/format.h>
+
+#include <string_view>
+#include <utility>
+
 #include "cli/data.h"
+#include "cli/decimal.h"
 #include "topologies/topology.h"
 
 namespace plumbline::cli {
 
 namespace {
 
-model::Result<model::Profile> profile_of(const model::Plan& plan, const model::ClusterShape& cluster,
-                                         const std::optional<std::string>& wanted) {
-  const std::string name = wanted.value_or(plan.cluster.profile.value_or(cluster.default_profile));
-  const model::Result<std::string> path = resolve_profile(name);
-  if (!path) return tl::unexpected(path.error());
-  return model::load_profile(*path);
+using model::Error;
+using model::ErrorKind;
+using model::Result;
+
+constexpr std::string_view profile_prefix = "profile.";
+constexpr std::string_view topology_prefix = "topology.";
+
+// Errors about a changed constant stand where it was given.
+Error at_override(Error error, std::string_view prefix) {
+  error.file = "--set";
+  error.key = std::string(prefix) + error.key;
+  return error;
 }
 
-model::Result<topologies::Topology> topology_of(const model::Plan& plan) {
-  const model::Result<std::string> topology = resolve_topology(plan.cluster.topology);
+Result<model::Profile> profile_of(const model::Plan& plan, const model::ClusterShape& cluster,
+                                  const std::optional<std::string>& wanted,
+                                  const std::vector<model::ConstantChange>& changes) {
+  const std::string name = wanted.value_or(plan.cluster.profile.value_or(cluster.default_profile));
+  const Result<std::string> path = resolve_profile(name);
+  if (!path) return tl::unexpected(path.error());
+  const Result<model::Profile> profile = model::load_profile(*path);
+  if (!profile) return profile;
+  return profile->with_changes(changes).map_error(
+      [](const Error& error) { return at_override(error, profile_prefix); });
+}
+
+Result<topologies::Topology> topology_of(const model::Plan& plan, const std::vector<model::ConstantChange>& changes) {
+  const Result<std::string> topology = resolve_topology(plan.cluster.topology);
   if (!topology) return tl::unexpected(topology.error());
-  const model::Result<std::string> devices = resolve_device_folder(*topology);
+  const Result<std::string> devices = resolve_device_folder(*topology);
   if (!devices) return tl::unexpected(devices.error());
-  return topologies::load_topology(*topology, *devices, topologies::variation_of(plan));
+  topologies::Variation variation = topologies::variation_of(plan);
+  variation.constants = changes;
+  return topologies::load_topology(*topology, *devices, variation).map_error([&](const Error& error) {
+    const bool unknown_constant = error.file.empty() && !changes.empty() && error.key != "cluster.device";
+    return unknown_constant ? at_override(error, topology_prefix) : error;
+  });
 }
 
 }  // namespace
 
-model::Result<sim::Inputs> load_inputs(const std::string& plan_name, const std::vector<std::string>& overrides,
-                                       const std::optional<std::string>& profile_name) {
-  const model::Result<std::string> plan_path = resolve_plan(plan_name);
-  if (!plan_path) return tl::unexpected(plan_path.error());
-  const model::Result<model::Plan> plan = model::load_plan(*plan_path, overrides);
-  if (!plan) return tl::unexpected(plan.error());
-  return inputs_of_plan(*plan, profile_name);
+Result<ConstantChanges> take_constant_changes(std::vector<std::string>& overrides) {
+  ConstantChanges changes;
+  std::vector<std::string> rest;
+  for (std::string& text : overrides) {
+    const bool of_profile = text.starts_with(profile_prefix), of_topology = text.starts_with(topology_prefix);
+    if (!of_profile && !of_topology) {
+      rest.push_back(std::move(text));
+      continue;
+    }
+    const std::size_t equals = text.find('=');
+    const std::string key = text.substr(0, equals);
+    const auto number = equals == std::string::npos ? std::nullopt : parse_decimal(text.substr(equals + 1));
+    if (!number)
+      return tl::unexpected(Error{ErrorKind::input, fmt::format("expected {}=NUMBER, found '{}'", key, text), "--set",
+                                  0, key, "in the constant's own unit; of a name with *, a factor"});
+    const std::size_t prefix = (of_profile ? profile_prefix : topology_prefix).size();
+    (of_profile ? changes.profile : changes.topology).push_back({key.substr(prefix), number->value()});
+  }
+  overrides = std::move(rest);
+  return changes;
 }
 
-model::Result<sim::Inputs> inputs_of_plan(const model::Plan& plan, const std::optional<std::string>& profile_name) {
-  const model::Result<std::string> config = resolve_model(plan.file, plan.model.config);
+Result<sim::Inputs> load_inputs(const std::string& plan_name, const std::vector<std::string>& overrides,
+                                const std::optional<std::string>& profile_name) {
+  const Result<std::string> plan_path = resolve_plan(plan_name);
+  if (!plan_path) return tl::unexpected(plan_path.error());
+  std::vector<std::string> of_plan = overrides;
+  const Result<ConstantChanges> changes = take_constant_changes(of_plan);
+  if (!changes) return tl::unexpected(changes.error());
+  const Result<model::Plan> plan = model::load_plan(*plan_path, of_plan);
+  if (!plan) return tl::unexpected(plan.error());
+  return inputs_of_plan(*plan, profile_name, *changes);
+}
+
+Result<sim::Inputs> inputs_of_plan(const model::Plan& plan, const std::optional<std::string>& profile_name,
+                                   const ConstantChanges& changes) {
+  const Result<std::string> config = resolve_model(plan.file, plan.model.config);
   if (!config) return tl::unexpected(config.error());
-  const model::Result<model::Architecture> architecture = model::load_architecture_of(plan, *config);
+  const Result<model::Architecture> architecture = model::load_architecture_of(plan, *config);
   if (!architecture) return tl::unexpected(architecture.error());
-  const model::Result<topologies::Topology> topology = topology_of(plan);
+  const Result<topologies::Topology> topology = topology_of(plan, changes.topology);
   if (!topology) return tl::unexpected(topology.error());
-  const model::Result<model::Profile> profile = profile_of(plan, topology->cluster, profile_name);
+  const Result<model::Profile> profile = profile_of(plan, topology->cluster, profile_name, changes.profile);
   if (!profile) return tl::unexpected(profile.error());
   return sim::Inputs{plan, *architecture, topology->cluster, *profile, nullptr, topology->fabric};
 }

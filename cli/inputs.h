@@ -5,18 +5,29 @@
 #include <string>
 #include <vector>
 
+#include "model/constant_change.h"
 #include "model/error.h"
 #include "model/plan.h"
 #include "sim/simulate.h"
 
 namespace plumbline::cli {
 
-// Resolves and reads plan, model, cluster and profile. `profile` overrides the plan's choice.
+struct ConstantChanges {
+  std::vector<model::ConstantChange> profile, topology;
+};
+
+// Takes the changes of constants out of the overrides and leaves those of the plan.
+model::Result<ConstantChanges> take_constant_changes(std::vector<std::string>& overrides);
+
+// Resolves and reads plan, model, cluster and profile. `profile` overrides the plan's choice. An override is KEY=VALUE
+// with a key of the plan, or a constant behind the prediction: profile.NAME=VALUE or topology.NAME=VALUE
+// (model/constant_change.h; names as `show profile` and `show topology` print them).
 model::Result<sim::Inputs> load_inputs(const std::string& plan, const std::vector<std::string>& overrides,
                                        const std::optional<std::string>& profile = std::nullopt);
 
 // The same for a plan that was made in code; a relative model.config is searched among the shipped ones.
 model::Result<sim::Inputs> inputs_of_plan(const model::Plan& plan,
-                                          const std::optional<std::string>& profile = std::nullopt);
+                                          const std::optional<std::string>& profile = std::nullopt,
+                                          const ConstantChanges& changes = {});
 
 }  // namespace plumbline::cli

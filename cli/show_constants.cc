@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <vector>
 
 #include "cli/show.h"
@@ -38,6 +39,12 @@ class Sources {
   std::vector<std::string> sources_;
 };
 
+std::string spread_of(const Parameter& parameter) {
+  if (parameter.relative_uncertainty) return fmt::format("{:.0f} %", *parameter.relative_uncertainty * 100);
+  if (!parameter.low && !parameter.high) return "";
+  return fmt::format("{:g}-{:g}", parameter.low.value_or(parameter.value), parameter.high.value_or(parameter.value));
+}
+
 // One table; constants of a group ("exchange.dispatch") follow its name and carry their last word alone.
 std::string constants_table(const std::vector<Parameter>& parameters) {
   Sources sources;
@@ -53,10 +60,8 @@ std::string constants_table(const std::vector<Parameter>& parameters) {
     const std::string own_group = dot == std::string::npos ? "" : parameter.name.substr(0, dot);
     if (own_group != group) table.add({fmt::format("[{}]", own_group)});
     group = own_group;
-    const std::string spread =
-        parameter.relative_uncertainty ? fmt::format("{:.0f} %", *parameter.relative_uncertainty * 100) : "";
     table.add({parameter.name.substr(dot == std::string::npos ? 0 : dot + 1), fmt::format("{:.12g}", parameter.value),
-               parameter.unit, std::string(model::to_string(parameter.kind)), spread,
+               parameter.unit, std::string(model::to_string(parameter.kind)), spread_of(parameter),
                fmt::format("[{}]", sources.number_of(parameter.source))});
   }
   return table.to_string() + '\n' + sources.to_string();
@@ -86,6 +91,7 @@ std::string topology_text(const model::ClusterShape& cluster) {
       fmt::format("{}: nodes of {} {}, {} NICs each; profile {}", cluster.name, cluster.gpus_per_node,
                   cluster.device.name, cluster.nics_per_node, cluster.default_profile);
   std::vector<Parameter> parameters = cluster.parameters;
+  std::ranges::copy(cluster.prices.stated(), std::back_inserter(parameters));
   std::ranges::stable_sort(parameters, {}, [](const Parameter& p) { return p.name.substr(0, p.name.rfind('.')); });
   return with_heading(heading, constants_table(parameters)) + '\n' + counts_line(parameters) + '\n';
 }

@@ -5,6 +5,7 @@
 #include "cli/data.h"
 #include "cli/output.h"
 #include "cli/show.h"
+#include "topologies/inventory.h"
 
 namespace plumbline::cli {
 namespace {
@@ -27,10 +28,11 @@ model::Result<topologies::Topology> load(const std::string& name, std::int64_t g
 }  // namespace
 
 model::Result<std::string> show_topology(const std::string& name, std::int64_t gpus, const std::string& svg) {
-  const auto topology = load(name, gpus);
+  auto topology = load(name, gpus);
   if (!topology) return tl::unexpected(topology.error());
   const auto fabric = topologies::Fabric::make(topology->fabric, topology->cluster.gpus);
   if (!fabric) return tl::unexpected(fabric.error());
+  topology->cluster.fabric = topologies::count_parts(*fabric);
   if (!svg.empty()) {
     const auto written = write_output(svg, topology_svg(*topology, *fabric));
     if (!written) return tl::unexpected(written.error());

@@ -5,7 +5,10 @@
 #include <vector>
 
 #include "cli/show_topology.h"
+#include "model/ownership.h"
 #include "reports/format.h"
+#include "reports/paragraph.h"
+#include "reports/run_report.h"
 #include "reports/table.h"
 #include "topologies/inventory.h"
 
@@ -125,6 +128,23 @@ std::string links_table(const Fabric& fabric) {
   return table.to_string();
 }
 
+// Of a GPU-hour and of the fabric of these GPUs.
+std::string prices_text(const model::ClusterShape& cluster) {
+  std::string out;
+  const auto line = [&out](const std::string& text) { out += reports::paragraph(text); };
+  const std::string parts = reports::fabric_text(cluster.fabric, model::fabric_price(cluster));
+  if (!parts.empty()) line("to buy: " + parts);
+  const auto price = [&](const char* way, const model::Known<model::HourlyPrice>& known) {
+    if (!known.value) return line(fmt::format("a GPU-hour {}: unknown, {}", way, known.missing));
+    const model::HourlyPrice& usd = *known.value;
+    const std::string range = usd.low < usd.high ? fmt::format(", {:.2f} to {:.2f}", usd.low, usd.high) : "";
+    line(fmt::format("a GPU-hour {}: {:.2f} USD{} ({})", way, usd.value, range, model::to_string(usd.kind)));
+  };
+  price("rented", model::rent_price({}, cluster));
+  price("owned", model::purchase_price({}, cluster));
+  return out;
+}
+
 }  // namespace
 
 std::string topology_drawing(const Topology& topology, const Fabric& fabric) {
@@ -141,7 +161,7 @@ std::string topology_drawing(const Topology& topology, const Fabric& fabric) {
   out += '\n' + links_table(fabric);
   out += fmt::format("\n  from one half to the other, per direction: {:.4g} TB/s\n",
                      topologies::bisection_bandwidth(fabric) / 1e12);
-  return out;
+  return out + prices_text(topology.cluster);
 }
 
 }  // namespace plumbline::cli

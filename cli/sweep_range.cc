@@ -161,6 +161,28 @@ bool SweepAxis::numeric() const {
   return std::ranges::all_of(values, [](const SweepValue& value) { return value.number.has_value(); });
 }
 
+bool is_span(std::string_view text) {
+  const std::size_t equals = text.find('=');
+  return equals != std::string_view::npos && text.find("..") != std::string_view::npos &&
+         text.find_first_of(",:[\"'", equals) == std::string_view::npos;
+}
+
+Result<SweepAxis> parse_ends(std::string_view text) {
+  if (!is_span(text)) return parse_axis(text);
+  const std::size_t equals = text.find('='), dots = text.find("..", equals);
+  const auto end_at = [&](std::string_view end) -> Result<SweepValue> {
+    const auto number = parse_decimal(trimmed(end));
+    if (!number) return failure(fmt::format("'{}' is not a range: both ends must be numbers", text.substr(equals + 1)));
+    return SweepValue{std::string(trimmed(end)), number->value()};
+  };
+  const auto first = end_at(text.substr(equals + 1, dots - equals - 1)), last = end_at(text.substr(dots + 2));
+  for (const auto* end : {&first, &last})
+    if (!*end) return tl::unexpected(end->error());
+  if (!(*first->number < *last->number))
+    return failure(fmt::format("'{}': the first end must be the smaller one", text.substr(equals + 1)), "");
+  return SweepAxis{std::string(trimmed(text.substr(0, equals))), {*first, *last}};
+}
+
 Result<SweepAxis> parse_axis(std::string_view text) {
   const std::size_t equals = text.find('=');
   const std::string_view key = trimmed(text.substr(0, equals));

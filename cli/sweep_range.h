@@ -34,4 +34,9 @@ inline constexpr std::size_t most_points = 100'000;
 // Reads KEY=RANGE. Errors (input) name --over and the key; whether the key exists is the plan's business.
 model::Result<SweepAxis> parse_axis(std::string_view text);
 
+// The same, but of KEY=A..B without a step only the two ends, which may have fractions: a range to search or to span.
+model::Result<SweepAxis> parse_ends(std::string_view text);
+// Whether the text is KEY=A..B without a step.
+bool is_span(std::string_view text);
+
 }  // namespace plumbline::cli

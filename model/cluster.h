@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "model/cost/occupancy.h"
+#include "model/prices.h"
 #include "model/provenance.h"
 #include "model/units.h"
 
@@ -30,6 +31,7 @@ struct Device {
   BytesPerSecond memory_bandwidth;
   Bytes memory;                   // usable capacity
   BytesPerSecond host_bandwidth;  // to its host's memory and back, each direction, line rate; 0: unknown
+  double tdp = 0;                 // W, thermal design power; 0: unknown
   MemoryReserve reserve;
 };
 
@@ -43,6 +45,8 @@ struct ClusterShape {
   std::int64_t nics_per_node = 0;
   BytesPerSecond nic_bandwidth;       // line rate per NIC and direction
   std::vector<Parameter> parameters;  // every constant above, with its source
+  Prices prices;                      // as the topology states them, with their sources
+  FabricParts fabric;                 // of a fabric of this many GPUs
 
   std::int64_t nodes() const { return (gpus + gpus_per_node - 1) / gpus_per_node; }
   // A GPU's share of its node's NIC line rate.

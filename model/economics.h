@@ -1,15 +1,17 @@
-// From a step time to days, GPU-hours and money.
+// From a step time to days, GPU-hours, money and energy.
 #pragma once
 
 #include <optional>
 
+#include "model/cluster.h"
 #include "model/plan.h"
 #include "model/result.h"
 
 namespace plumbline::model {
 
 // nullopt without run.tokens. steps = tokens / (global batch * sequence length); GPU-hours = steps *
-// step time * GPUs / 3600; phases stated in the plan are added with kind "published".
-std::optional<RunCost> run_cost(const Plan& plan, double step_time_s);
+// step time * GPUs / 3600; phases stated in the plan are added with kind "published" and at the same price.
+// Prices of a GPU-hour and its power: model/ownership.h. A few dozen operations, no files: for any number of plans.
+std::optional<RunCost> run_cost(const Plan& plan, double step_time_s, const ClusterShape& cluster);
 
 }  // namespace plumbline::model

@@ -15,7 +15,7 @@
 namespace plumbline::model {
 namespace {
 
-const std::vector<std::string> entry_keys = {"value", "unit", "kind", "source", "uncertainty"};
+const std::vector<std::string> entry_keys = {"value", "unit", "kind", "source", "uncertainty", "low", "high"};
 
 int line_of(const toml::node& node) { return static_cast<int>(node.source().begin.line); }
 
@@ -98,7 +98,7 @@ class Reader {
     std::string kind;
     if (!read_value(name, table, number.parameter.value) || !read_word(name, table, "unit", number.parameter.unit) ||
         !read_word(name, table, "kind", kind) || !read_word(name, table, "source", number.parameter.source) ||
-        !read_uncertainty(name, table, number.parameter)) {
+        !read_uncertainty(name, table, number.parameter) || !read_range(name, table, number.parameter)) {
       return false;
     }
     const auto evidence = parse_evidence(kind);
@@ -146,6 +146,21 @@ class Reader {
     return true;
   }
 
+  bool read_range(const std::string& name, const toml::table& table, Parameter& parameter) {
+    const auto bound = [&](const char* key, std::optional<double>& value) {
+      const toml::node* node = table.get(key);
+      if (node == nullptr) return true;
+      value = node->is_number() ? node->value<double>() : std::nullopt;
+      if (value && std::isfinite(*value)) return true;
+      return fail(fmt::format("{}.{}", name, key), line_of(*node), "expected a number", "");
+    };
+    if (!bound("low", parameter.low) || !bound("high", parameter.high)) return false;
+    const double low = parameter.low.value_or(parameter.value), high = parameter.high.value_or(parameter.value);
+    if (low <= parameter.value && parameter.value <= high) return true;
+    return fail(name, line_of(table), fmt::format("{} is not between {} and {}", parameter.value, low, high),
+                "low and high enclose the value");
+  }
+
   ParameterFile& file_;
   const std::vector<std::string>& text_keys_;
   const std::vector<std::string>& list_keys_;
@@ -168,6 +183,12 @@ const ParameterFile::Text* ParameterFile::text(std::string_view key) const {
 std::string ParameterFile::text_or_empty(std::string_view key) const {
   const Text* found = text(key);
   return found == nullptr ? std::string() : found->value;
+}
+
+std::vector<Parameter*> constants_of(ParameterFile& file) {
+  std::vector<Parameter*> constants;
+  for (ParameterFile::Number& number : file.numbers) constants.push_back(&number.parameter);
+  return constants;
 }
 
 Result<ParameterFile> read_parameter_file(const std::string& path, const std::vector<std::string>& text_keys,

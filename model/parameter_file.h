@@ -1,5 +1,5 @@
 // A TOML file of constants, as profiles, topologies and devices are: every number is a table
-// { value, unit, kind, source [, uncertainty] } and gets the dotted name of its place in the file.
+// { value, unit, kind, source [, uncertainty] [, low] [, high] } and gets the dotted name of its place in the file.
 #pragma once
 
 #include <string>
@@ -31,6 +31,9 @@ struct ParameterFile {
   // The value of a text key, or "" when the file does not have it.
   std::string text_or_empty(std::string_view key) const;
 };
+
+// Its numbers, to change them.
+std::vector<Parameter*> constants_of(ParameterFile& file);
 
 // Reads the file; `text_keys` are the dotted keys that hold a string, `list_keys` the top-level keys that hold an array
 // of strings (each becomes a Text of its own). Every error is an input error with file, line and key: syntax,

@@ -121,7 +121,13 @@ struct Plan {
   } search;
   struct {
     std::optional<double> tokens;
-    double price_usd_per_gpu_hour = 0;
+    std::optional<double> price_usd_per_gpu_hour;  // of renting; default: the topology's
+    std::string ownership = "rent";                // rent | purchase (model/ownership.h)
+    // Of a purchase; default: the topology's.
+    std::optional<double> depreciation_years;
+    std::optional<double> utilisation;  // share of those years' hours in which the GPUs work
+    std::optional<double> pue;
+    std::optional<double> electricity_usd_per_kwh;
     std::vector<RunPhase> phases;
   } run;
 
@@ -214,6 +220,11 @@ void visit_fields(PlanType& plan, Visitor&& visit) {
   visit("search.split", plan.search.split);
   visit("run.tokens", plan.run.tokens);
   visit("run.price_usd_per_gpu_hour", plan.run.price_usd_per_gpu_hour);
+  visit("run.ownership", plan.run.ownership);
+  visit("run.depreciation_years", plan.run.depreciation_years);
+  visit("run.utilisation", plan.run.utilisation);
+  visit("run.pue", plan.run.pue);
+  visit("run.electricity_usd_per_kwh", plan.run.electricity_usd_per_kwh);
 }
 
 // Reads a plan and applies overrides ("parallelism.pipeline=8", TOML values, a bare word is a string).

@@ -78,7 +78,7 @@ std::optional<Error> check_plan_value(std::string_view key, std::int64_t value) 
 std::optional<Error> check_plan_value(std::string_view key, double value) {
   const bool may_be_zero = key == "routing.imbalance" || key == "run.price_usd_per_gpu_hour" ||
                            key == "input.bytes_per_token" || key == "run.phase.gpu_hours" ||
-                           key == "offload.activations";
+                           key == "offload.activations" || key == "run.electricity_usd_per_kwh";
   if (!std::isfinite(value)) return refuse("must be a finite number", "");
   if (value < 0 || (value == 0 && !may_be_zero)) {
     return refuse(fmt::format("must {}, found {}", may_be_zero ? "not be negative" : "be greater than 0", value),
@@ -86,6 +86,11 @@ std::optional<Error> check_plan_value(std::string_view key, double value) {
   }
   if (key == "offload.activations" && value > 1)
     return refuse(fmt::format("must be at most 1, found {}", value), "1 offloads all of them");
+  if (key == "run.utilisation" && value > 1)
+    return refuse(fmt::format("must be at most 1, found {}", value), "1: the GPUs work around the clock");
+  if (key == "run.pue" && value < 1)
+    return refuse(fmt::format("must be at least 1, found {}", value),
+                  "power of the building over that of the machines");
   return std::nullopt;
 }
 
@@ -96,6 +101,7 @@ std::optional<Error> check_plan_value(std::string_view key, const std::string& v
   if (key == "attention.kernel" || key == "loss.kernel") return check_word(value, {"fused", "unfused"});
   if (key == "overlap.sm_policy") return check_word(value, {"static", "none", "dynamic"});
   if (key == "optimizer.ema") return check_word(value, {"none", "host"});
+  if (key == "run.ownership") return check_word(value, {"rent", "purchase"});
   if (key == "schedule.kind") {
     const auto kind = find_schedule(value);
     if (!kind) return refuse(kind.error().message, kind.error().hint);

@@ -62,6 +62,18 @@ std::optional<std::size_t> Profile::find(std::string_view name) const {
   return static_cast<std::size_t>(found - parameters_.begin());
 }
 
+Result<Profile> Profile::with_changes(const std::vector<ConstantChange>& changes) const {
+  if (changes.empty()) return *this;
+  Profile changed = *this;
+  std::vector<Parameter*> constants;
+  for (Parameter& parameter : changed.parameters_) constants.push_back(&parameter);
+  for (const ConstantChange& change : changes) {
+    if (auto done = apply_change(change, constants); !done) return tl::unexpected(done.error());
+  }
+  changed.name_ += " (changed)";
+  return changed;
+}
+
 Result<Profile> load_profile(const std::string& path) {
   auto chain = read_chain(path);
   if (!chain) return tl::unexpected(chain.error());

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/constant_change.h"
 #include "model/error.h"
 #include "model/provenance.h"
 
@@ -22,6 +23,9 @@ class Profile {
 
   // Index into parameters(), or nullopt. Cost functions resolve their names once, at construction.
   std::optional<std::size_t> find(std::string_view name) const;
+
+  // This profile with constants changed, one change after the other; its name then says so: "h800 (changed)".
+  Result<Profile> with_changes(const std::vector<ConstantChange>& changes) const;
 
  private:
   std::string name_;

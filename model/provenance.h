@@ -20,6 +20,9 @@ struct Parameter {
   Evidence kind = Evidence::assumed;
   std::string source;
   std::optional<double> relative_uncertainty;  // one standard deviation over the value
+  // The range that the source, or several sources, state around the value, in `unit`; none: they state one value.
+  std::optional<double> low = std::nullopt;
+  std::optional<double> high = std::nullopt;
 };
 
 }  // namespace plumbline::model

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "model/ownership.h"
+#include "model/prices.h"
 #include "model/provenance.h"
 #include "model/schedule/schedule.h"
 
@@ -74,16 +76,35 @@ struct RunPhaseCost {
   std::string source;
 };
 
+// total_* count the stated phases too, the others the predicted one alone.
 struct RunCost {
   double tokens = 0;
   double steps = 0;
   double days = 0;
   double gpu_hours = 0;
-  double cost_usd = 0;
+  std::optional<double> cost_usd;
   double goodput = 1.0;
   std::vector<RunPhaseCost> phases;
   double total_gpu_hours = 0;
-  double total_cost_usd = 0;
+  std::optional<double> total_cost_usd;
+  std::string ownership;              // rent | purchase: what the costs above count
+  Known<HourlyPrice> rent, purchase;  // of a GPU-hour
+  const Known<HourlyPrice>& price() const { return ownership == "purchase" ? purchase : rent; }
+  Known<double> power_w;  // of a GPU and all around it, from TDP
+  FabricParts fabric;     // of the plan's GPUs
+  std::optional<double> fabric_usd;
+
+  // At an end of the price's range, of that many GPU-hours.
+  std::optional<double> cost_low_usd(double hours) const;
+  std::optional<double> cost_high_usd(double hours) const;
+  std::optional<double> energy_mwh(double hours) const;
+};
+
+// Part of what a step takes beyond its lower bound.
+struct LostTime {
+  std::string cause;  // in words: "bubble", "launch gaps", ...
+  double seconds = 0;
+  std::string remedy;  // what would remove it
 };
 
 struct ProvenanceEntry {
@@ -97,6 +118,10 @@ struct StepResult {
   std::string device;
   StepTimes step;
   std::optional<double> bound_s;                    // proven lower bound
+  std::string bound_by;                             // what has to work so long: "compute", "NIC (...)", ...
+  std::int64_t bound_rank = 0;                      // pipeline rank that has to
+  std::vector<LostTime> lost;                       // of that rank; bound and lost times add up to the step's
+  std::optional<double> flops_at_peak_s;            // FLOPs of the busiest rank at the device's peak
   std::optional<std::array<double, 3>> interval_s;  // p10, p50, p90
   std::optional<RunCost> run;
   Memory memory;

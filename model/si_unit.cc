@@ -27,6 +27,11 @@ constexpr auto units = std::to_array<std::pair<std::string_view, SiUnit>>({
     {"GFLOP/s", {flops_per_second, 1e9}},
     {"TFLOP/s", {flops_per_second, 1e12}},
     {"PFLOP/s", {flops_per_second, 1e15}},
+    {"W", {watts, 1}},
+    {"USD", {usd, 1}},
+    {"USD/GPU-h", {usd_per_gpu_hour, 1}},
+    {"USD/kWh", {usd_per_kwh, 1}},
+    {"year", {years, 1}},
 });
 
 }  // namespace
@@ -43,6 +48,16 @@ std::string_view to_string(UnitDimension dimension) {
       return "bytes per second";
     case flops_per_second:
       return "floating-point operations per second";
+    case watts:
+      return "power";
+    case usd:
+      return "a price";
+    case usd_per_gpu_hour:
+      return "a price of a GPU-hour";
+    case usd_per_kwh:
+      return "a price of electricity";
+    case years:
+      return "years";
   }
   return "";
 }

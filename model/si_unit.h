@@ -8,7 +8,19 @@
 
 namespace plumbline::model {
 
-enum class UnitDimension { count, seconds, bytes, bytes_per_second, flops_per_second };
+enum class UnitDimension {
+  count,
+  seconds,
+  bytes,
+  bytes_per_second,
+  flops_per_second,
+  watts,
+  // With one unit each: money and the time over which it is written off are never converted.
+  usd,
+  usd_per_gpu_hour,
+  usd_per_kwh,
+  years
+};
 std::string_view to_string(UnitDimension dimension);
 
 struct SiUnit {

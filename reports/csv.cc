@@ -61,6 +61,11 @@ void write_run(Writer& out, const model::RunCost& run) {
   }
   out.row("run.total_gpu_hours", run.total_gpu_hours, "h");
   out.row("run.total_cost_usd", run.total_cost_usd, "USD");
+  const auto& price = run.price().value;
+  out.row("run.price_usd_per_gpu_hour", price ? std::optional(price->value) : std::nullopt, "USD/GPU-h");
+  out.row("run.total_cost_usd_low", run.cost_low_usd(run.total_gpu_hours), "USD");
+  out.row("run.total_cost_usd_high", run.cost_high_usd(run.total_gpu_hours), "USD");
+  out.row("run.total_energy_mwh", run.energy_mwh(run.total_gpu_hours), "MWh");
 }
 
 void write_memory(Writer& out, const model::Memory& memory) {
@@ -104,6 +109,8 @@ std::string to_csv(const model::StepResult& result) {
     out.row(fmt::format("interval.time_s.{}", percentiles[i]), value, "s");
   }
   out.row("bound.time_s", result.bound_s, "s");
+  out.row("bound.flops_at_peak_s", result.flops_at_peak_s, "s");
+  for (const model::LostTime& part : result.lost) out.row("bound.lost_s." + part.cause, part.seconds, "s");
   if (result.run) write_run(out, *result.run);
   write_memory(out, result.memory);
   for (const EvidenceShare& share : evidence_shares(result.provenance)) {

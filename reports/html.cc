@@ -10,6 +10,7 @@
 #include "reports/format.h"
 #include "reports/html_charts.h"
 #include "reports/html_style.h"
+#include "reports/run_report.h"
 #include "reports/svg.h"
 
 namespace plumbline::reports {
@@ -26,7 +27,7 @@ std::string lead_sentences(const model::StepResult& result, const model::Plan& p
   if (result.run) {
     text += fmt::format(" Training on {} tokens takes <b>{} days</b> and {} GPU-hours", scaled(result.run->tokens),
                         fixed(result.run->days, 1), scaled(result.run->gpu_hours));
-    text += result.run->cost_usd > 0 ? fmt::format(", which cost <b>${}</b>.", scaled(result.run->cost_usd)) : ".";
+    text += result.run->cost_usd ? fmt::format(", which cost <b>${}</b>.", scaled(*result.run->cost_usd)) : ".";
   }
   if (result.memory.ranks.empty()) return text;
   text += fmt::format(" The fullest GPU needs {} GB of its {} GB: ", gigabytes(result.memory.peak_bytes),
@@ -46,9 +47,8 @@ std::string cards(const model::StepResult& result) {
   card("GPU use (MFU)", percent(step.mfu), fmt::format("{} with causal attention", percent(step.mfu_causal)));
   if (result.run) {
     card("GPU-hours", scaled(result.run->total_gpu_hours), "all phases together");
-    if (result.run->total_cost_usd > 0) {
-      card("Cost", fmt::format("${}", scaled(result.run->total_cost_usd)), "all phases together");
-    }
+    if (const auto cost = result.run->total_cost_usd)
+      card("Cost", fmt::format("${}", scaled(*cost)), "all phases together");
   }
   if (!result.memory.ranks.empty()) {
     card("Memory", fmt::format("{} GB", gigabytes(result.memory.peak_bytes)),
@@ -101,19 +101,27 @@ std::string time_sections(const model::StepTimes& step) {
   return out;
 }
 
-std::string run_section(const model::RunCost& run) {
+std::string lost_section(const model::StepResult& result) {
   std::string body =
-      "<table>\n<tr><th>Phase</th><th class=\"number\">GPU-hours</th><th>Kind</th><th>Source</th></tr>\n";
-  for (const model::RunPhaseCost& phase : run.phases) {
-    body += fmt::format(
-        "<tr><td>{}</td><td class=\"number\">{}</td><td><span class=\"kind\">{}</span></td><td>{}</td></tr>\n",
-        escape_html(phase.name), grouped(phase.gpu_hours), escape_html(phase.kind), escape_html(phase.source));
+      "<table>\n<tr><th>Cause</th><th class=\"number\">Time</th><th class=\"number\">Share of the step</th>"
+      "<th>What would remove it</th></tr>\n";
+  for (const model::LostTime& part : result.lost) {
+    body += fmt::format("<tr><td>{}</td><td class=\"number\">{}</td><td class=\"number\">{}</td><td>{}</td></tr>\n",
+                        escape_html(part.cause), duration(part.seconds), percent(part.seconds / result.step.time_s),
+                        escape_html(part.remedy));
   }
-  body += fmt::format("<tr><th>Total</th><th class=\"number\">{}</th><th></th><th></th></tr>\n</table>\n",
-                      grouped(run.total_gpu_hours));
+  return section(
+      "What the step loses against its bound",
+      fmt::format("No step of this plan takes less than {}, which is {} of pipeline rank {} at the best rates "
+                  "of the profile. What that rank loses:",
+                  duration(*result.bound_s), escape_html(result.bound_by), result.bound_rank),
+      body + "</table>\n");
+}
+
+std::string run_section(const model::RunCost& run) {
   return section("The whole run",
                  fmt::format("{} steps. Predicted phases are computed here, others are stated.", grouped(run.steps)),
-                 body);
+                 run_html(run));
 }
 
 std::string provenance_section(const std::vector<model::ProvenanceEntry>& provenance) {
@@ -160,6 +168,7 @@ std::string to_html(const model::StepResult& result, const model::Plan& plan, co
   const std::string picture = pipeline_svg(timeline, rank_names);
   if (!picture.empty()) out += pipeline_section(picture);
   out += time_sections(result.step);
+  if (result.bound_s && !result.lost.empty()) out += lost_section(result);
   if (!result.memory.ranks.empty()) {
     out += section("Memory",
                    "What each rank's GPU holds at its fullest, against what it has (1 GB is 10<sup>9</sup> bytes).",

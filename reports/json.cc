@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "model/version.h"
+#include "reports/run_report.h"
 
 namespace plumbline::reports {
 namespace {
@@ -84,6 +85,30 @@ Json interval_of(const std::optional<std::array<double, 3>>& interval) {
   return Json{{"time_s", time}};
 }
 
+Json price_of(const model::Known<model::HourlyPrice>& known) {
+  if (!known.value) return {{"usd_per_gpu_hour", nullptr}, {"missing", known.missing}};
+  const model::HourlyPrice& price = *known.value;
+  return {{"usd_per_gpu_hour", price.value},
+          {"low", price.low},
+          {"high", price.high},
+          {"kind", model::to_string(price.kind)},
+          {"source", price.source},
+          {"capital_usd_per_gpu_hour", value_of(price.capital)},
+          {"electricity_usd_per_gpu_hour", value_of(price.electricity)}};
+}
+
+Json bound_of(const model::StepResult& result) {
+  Json lost = Json::array();
+  for (const model::LostTime& part : result.lost)
+    lost.push_back({{"cause", part.cause}, {"seconds", part.seconds}, {"remedy", part.remedy}});
+  const bool known = result.bound_s.has_value();
+  return {{"time_s", value_of(result.bound_s)},
+          {"binds", known ? Json(result.bound_by) : Json(nullptr)},
+          {"rank", known ? Json(result.bound_rank) : Json(nullptr)},
+          {"lost", known ? lost : Json(nullptr)},
+          {"flops_at_peak_s", value_of(result.flops_at_peak_s)}};
+}
+
 Json run_of(const std::optional<model::RunCost>& run) {
   if (!run) return nullptr;
   Json phases = Json::array();
@@ -91,15 +116,33 @@ Json run_of(const std::optional<model::RunCost>& run) {
     phases.push_back(
         {{"name", phase.name}, {"gpu_hours", phase.gpu_hours}, {"kind", phase.kind}, {"source", phase.source}});
   }
+  const auto& price = run->price().value;
+  const double hours = run->gpu_hours, all_hours = run->total_gpu_hours;
   return {{"tokens", run->tokens},
           {"steps", run->steps},
           {"days", run->days},
-          {"gpu_hours", run->gpu_hours},
-          {"cost_usd", run->cost_usd},
+          {"gpu_hours", hours},
+          {"cost_usd", value_of(run->cost_usd)},
           {"goodput", run->goodput},
           {"phases", phases},
-          {"total_gpu_hours", run->total_gpu_hours},
-          {"total_cost_usd", run->total_cost_usd}};
+          {"total_gpu_hours", all_hours},
+          {"total_cost_usd", value_of(run->total_cost_usd)},
+          {"ownership", run->ownership},
+          {"price_usd_per_gpu_hour", price ? Json(price->value) : Json(nullptr)},
+          {"cost_usd_low", value_of(run->cost_low_usd(hours))},
+          {"cost_usd_high", value_of(run->cost_high_usd(hours))},
+          {"total_cost_usd_low", value_of(run->cost_low_usd(all_hours))},
+          {"total_cost_usd_high", value_of(run->cost_high_usd(all_hours))},
+          {"rent", price_of(run->rent)},
+          {"purchase", price_of(run->purchase)},
+          {"energy_mwh", value_of(run->energy_mwh(hours))},
+          {"total_energy_mwh", value_of(run->energy_mwh(all_hours))},
+          {"energy_source", energy_source(*run)},
+          {"fabric",
+           {{"nics", run->fabric.nics},
+            {"switches", run->fabric.switches},
+            {"links", run->fabric.links},
+            {"usd", value_of(run->fabric_usd)}}}};
 }
 
 Json memory_of(const model::Memory& memory) {
@@ -190,7 +233,7 @@ std::string to_json(const model::StepResult& result, const model::Plan& plan) {
   Json json = envelope();
   json["step"] = step_of(result.step);
   json["interval"] = interval_of(result.interval_s);
-  json["bound"] = Json{{"time_s", value_of(result.bound_s)}};
+  json["bound"] = bound_of(result);
   json["run"] = run_of(result.run);
   json["memory"] = memory_of(result.memory);
   json["provenance"] = provenance_of(result.provenance);

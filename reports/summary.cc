@@ -12,6 +12,7 @@
 #include "reports/format.h"
 #include "reports/memory_report.h"
 #include "reports/paragraph.h"
+#include "reports/run_report.h"
 #include "reports/table.h"
 
 namespace plumbline::reports {
@@ -19,6 +20,7 @@ namespace {
 
 constexpr std::size_t most_unmeasured = 5;
 constexpr double bar_width = 30;
+constexpr double shown_loss = 0.001;  // of the step: smaller losses make one row
 
 std::string title(const model::StepResult& result, const model::Plan& plan, Style style) {
   const std::string first = fmt::format("{} on {}", model_name(plan), hardware(plan, result));
@@ -96,17 +98,22 @@ std::string breakdown_table(const model::StepTimes& step) {
   return table.to_string();
 }
 
-std::string run_section(const model::RunCost& run, const model::Plan& plan) {
-  std::string out = paragraph(fmt::format("{} tokens in {} steps take {} days at goodput {}.", scaled(run.tokens),
-                                          grouped(run.steps), fixed(run.days, 1), fixed(run.goodput, 3)));
-  Table table({{"phase"}, {"GPU-hours", Align::right}, {"cost", Align::right}, {"", Align::left}, {"source"}});
-  const double price = plan.run.price_usd_per_gpu_hour;
-  const auto cost = [price](double usd) { return price > 0 ? fmt::format("${}", grouped(usd)) : std::string(); };
-  for (const model::RunPhaseCost& phase : run.phases) {
-    table.add({phase.name, grouped(phase.gpu_hours), cost(phase.gpu_hours * price), phase.kind, phase.source});
+std::string lost_section(const model::StepResult& result) {
+  const auto share = [&result](double seconds) { return percent(seconds / result.step.time_s); };
+  std::string out = paragraph(fmt::format("{}: {} of rank {} at the best rates of the profile. What that rank loses:",
+                                          duration(*result.bound_s), result.bound_by, result.bound_rank));
+  Table table({{"cause"}, {"time", Align::right}, {"share", Align::right}, {"remedy"}});
+  double small = 0;
+  std::size_t count = 0;
+  for (const model::LostTime& part : result.lost) {
+    if (part.seconds >= shown_loss * result.step.time_s) {
+      table.add({part.cause, fixed(part.seconds, 3) + " s", share(part.seconds), part.remedy});
+    } else {
+      small += part.seconds;
+      ++count;
+    }
   }
-  table.add_rule();
-  table.add({"total", grouped(run.total_gpu_hours), cost(run.total_cost_usd)});
+  if (count > 0) table.add({fmt::format("{} smaller", count), fixed(small, 3) + " s", share(small)});
   return out + table.to_string();
 }
 
@@ -156,8 +163,10 @@ std::string summary(const model::StepResult& result, const model::Plan& plan,
   if (!result.step.breakdown.empty()) {
     out += heading("By class of operator (rank 0)", style) + breakdown_table(result.step);
   }
+  if (result.bound_s && !result.lost.empty())
+    out += heading("What the step loses against its bound", style) + lost_section(result);
   if (!result.memory.ranks.empty()) out += memory_summary(result.memory, style);
-  if (result.run) out += heading("The whole run", style) + run_section(*result.run, plan);
+  if (result.run) out += heading("The whole run", style) + run_report(*result.run);
   if (!result.provenance.empty()) {
     out += heading("What the step time rests on", style) + evidence_section(result.provenance);
   }

@@ -97,19 +97,29 @@ TimedStages::TimedStages(StageLibrary& library, const CostModels& costs, Imbalan
       ranks_(ranks),
       even_(ranks == 1 || imbalance_.even()) {}
 
-const TemplateRun& TimedStages::run(std::int32_t slot, std::size_t index) {
-  std::unique_ptr<TemplateRun>& known = runs_[{slot, even_ ? 0 : index}];
+const TimedStages::Timed& TimedStages::timed(std::int32_t slot, std::size_t index) {
+  std::unique_ptr<Timed>& known = runs_[{slot, even_ ? 0 : index}];
   if (known) return *known;
+  known = std::make_unique<Timed>();
   const model::SlotTemplate& whole = library_.slot_template(slot);
   std::vector<SegmentTime> times = timer_.times(whole);
   if (!even_) {
     Imbalance imbalance = imbalance_;
     imbalance.seed = seed + index;
-    const GroupRun group = run_group(whole, times, ranks_, costs_.partition.device_sms, imbalance);
-    for (std::size_t s = 0; s < times.size(); ++s) times[s].wait = group.waits[s];
+    known->waits = run_group(whole, times, ranks_, costs_.partition.device_sms, imbalance).waits;
+    for (std::size_t s = 0; s < times.size(); ++s) times[s].wait = known->waits[s];
   }
-  known = std::make_unique<TemplateRun>(run_template(whole, times, costs_.partition.device_sms));
+  known->run = run_template(whole, times, costs_.partition.device_sms);
   return *known;
+}
+
+const TemplateRun& TimedStages::run(std::int32_t slot, std::size_t index) { return timed(slot, index).run; }
+
+std::vector<SegmentTime> TimedStages::times(std::int32_t slot, std::size_t index) {
+  const std::vector<double>& waits = timed(slot, index).waits;
+  std::vector<SegmentTime> times = timer_.times(library_.slot_template(slot));
+  for (std::size_t s = 0; s < waits.size(); ++s) times[s].wait = waits[s];
+  return times;
 }
 
 ShardedStages::ShardedStages(TimedStages& timed, OptimizerTimings& timings, const model::Plan& plan,

@@ -102,18 +102,26 @@ class TimedStages {
 
   // `index` of the slot among the plan's templates: it seeds the draw of uneven rows.
   const TemplateRun& run(std::int32_t slot, std::size_t index);
+  // Of its segments, waits for stragglers included; put together each time, because they are large.
+  std::vector<SegmentTime> times(std::int32_t slot, std::size_t index);
   bool even() const { return even_; }
   StageLibrary& stage_library() { return library_; }
   const CostModels& costs() const { return costs_; }
 
  private:
+  struct Timed {
+    TemplateRun run;
+    std::vector<double> waits;  // [segment] where ranks are uneven
+  };
+  const Timed& timed(std::int32_t slot, std::size_t index);
+
   StageLibrary& library_;
   const CostModels& costs_;
   SegmentTimer timer_;
   Imbalance imbalance_;
   std::int64_t ranks_;
   bool even_;
-  std::map<std::pair<std::int32_t, std::size_t>, std::unique_ptr<TemplateRun>> runs_;
+  std::map<std::pair<std::int32_t, std::size_t>, std::unique_ptr<Timed>> runs_;
 };
 
 class ShardedStages {
@@ -131,12 +139,13 @@ class ShardedStages {
   const State& state(const std::vector<std::int32_t>& kinds);
   const SlotSync& sync(std::int32_t slot, const TemplateRun& run);
 
- private:
   struct Stage {
     const UnitPlaces* units = nullptr;
     const OptimizerTiming* timing = nullptr;
   };
   const Stage& stage(std::int32_t kind);
+
+ private:
   void add_reduces(std::int32_t slot, const TemplateRun& run, SlotSync& sync);
   void add_gathers(std::int32_t slot, SlotSync& sync);
   void add_uses(std::int32_t slot, bool forward, SlotSync& sync);

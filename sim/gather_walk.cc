@@ -24,21 +24,24 @@ struct Use {  // of a unit's parameters, by slots in a row
   bool gathered = true;       // not there before
 };
 
+// Walks one rank after the other: what they fill is large, so that it is kept from one to the next.
 class RankWalk {
  public:
-  RankWalk(const StepRecurrence& step, const model::ScheduleTable::Rank& rank)
-      : step_(step), rank_(rank), started_(rank.ops.size(), none) {
-    collect();
-    if (!step.reshard) keep_between();
-    schedule();
-  }
+  explicit RankWalk(const StepRecurrence& step) : step_(step) {}
 
   // starts: of the table's ops; empty: slots run back to back. Calls late(op, s) for each slot.
   template <class Late>
-  double run(const std::vector<double>& starts, const Late& late) {
-    for (std::size_t k = 0; k < rank_.ops.size(); ++k) {
-      const Op& op = step_.table->ops[rank_.ops[k]];
-      const double begin = starts.empty() ? now_ : std::max(now_, starts[rank_.ops[k]]);
+  double run(const model::ScheduleTable::Rank& rank, const std::vector<double>& starts, const Late& late) {
+    rank_ = &rank;
+    next_ = 0;
+    now_ = free_ = reduced_ = gate_ = 0;
+    copies_.clear();
+    collect();
+    if (!step_.reshard) keep_between();
+    schedule();
+    for (std::size_t k = 0; k < rank.ops.size(); ++k) {
+      const Op& op = step_.table->ops[rank.ops[k]];
+      const double begin = starts.empty() ? now_ : std::max(now_, starts[rank.ops[k]]);
       late(op, slot(static_cast<std::int32_t>(k), op, begin));
     }
     return now_;
@@ -47,14 +50,15 @@ class RankWalk {
   GradientsReady ready() const { return gradients_ready(now_, reduced_, copies_); }
 
  private:
-  const Op& op(std::int32_t slot) const { return step_.table->ops[rank_.ops[static_cast<std::size_t>(slot)]]; }
+  const Op& op(std::int32_t slot) const { return step_.table->ops[rank_->ops[static_cast<std::size_t>(slot)]]; }
   const model::ScheduleTable::SlotClass& stages(std::int32_t slot) const {
     return step_.table->classes[op(slot).slot_class];
   }
 
   // What is used twice in a row stays.
   void collect() {
-    for (std::int32_t k = 0; k < static_cast<std::int32_t>(rank_.ops.size()); ++k) {
+    uses_.clear();
+    for (std::int32_t k = 0; k < static_cast<std::int32_t>(rank_->ops.size()); ++k) {
       const auto& here = stages(k);
       for (const SlotSync::Use& use : step_.syncs[op(k).slot_class]->uses) {
         const std::int32_t stage = use.forward ? here.f_stage : here.b_stage;
@@ -83,7 +87,8 @@ class RankWalk {
 
   // Each gather starts when the buffer it takes is free; those with one to begin with start with the step.
   void schedule() {
-    std::vector<std::int32_t> begun(rank_.ops.size(), none);  // last of a slot's list
+    started_.assign(rank_->ops.size(), none);
+    begun_.assign(rank_->ops.size(), none);
     for (std::size_t i = 0; i < uses_.size(); ++i) {
       Use& use = uses_[i];
       if (!use.gathered) continue;
@@ -95,7 +100,7 @@ class RankWalk {
       }
       const auto [slot, segment] = uses_[static_cast<std::size_t>(freed)].last;
       use.after = segment;
-      std::int32_t& last = begun[static_cast<std::size_t>(slot)];
+      std::int32_t& last = begun_[static_cast<std::size_t>(slot)];
       (last < 0 ? started_[static_cast<std::size_t>(slot)] : uses_[static_cast<std::size_t>(last)].next) =
           static_cast<std::int32_t>(i);
       last = static_cast<std::int32_t>(i);
@@ -110,7 +115,8 @@ class RankWalk {
     starting_.clear();
     for (std::int32_t i = started_[static_cast<std::size_t>(k)]; i >= 0; i = uses_[static_cast<std::size_t>(i)].next)
       starting_.push_back(i);
-    std::ranges::stable_sort(starting_, {}, [&](std::int32_t i) { return uses_[static_cast<std::size_t>(i)].after; });
+    const auto after = [&](std::int32_t i) { return uses_[static_cast<std::size_t>(i)].after; };
+    if (!std::ranges::is_sorted(starting_, {}, after)) std::ranges::stable_sort(starting_, {}, after);
     std::size_t gather = 0, reduce = 0;
     // What the segments before `segment` let start, gathers before reductions of the same one.
     const auto start_until = [&](std::int32_t segment) {
@@ -154,9 +160,10 @@ class RankWalk {
   }
 
   const StepRecurrence& step_;
-  const model::ScheduleTable::Rank& rank_;
+  const model::ScheduleTable::Rank* rank_ = nullptr;
   std::vector<Use> uses_;
   std::vector<std::int32_t> started_;   // [slot]: the first use whose gather the slot lets start
+  std::vector<std::int32_t> begun_;     // [slot]: the last one
   std::vector<std::int32_t> starting_;  // of the running slot, in the order in which they start
   std::size_t next_ = 0;                // use
   double now_ = 0, free_ = 0, reduced_ = 0, gate_ = 0;
@@ -188,10 +195,10 @@ void walk_with_gathers(const StepRecurrence& step, bool alone, StepWalk& walk) {
   if (alone) starts.clear();
   walk.ranks.clear();
   walk.gather_waits.clear();
+  RankWalk walked(step);
   for (const auto& rank : step.table->ranks) {
-    RankWalk walked(step, rank);
     double waits = 0;
-    const double end = walked.run(starts, [&](const Op&, double late) { waits += late; });
+    const double end = walked.run(rank, starts, [&](const Op&, double late) { waits += late; });
     walk.gather_waits.push_back(waits);
     if (alone) walk.first_slots = end;
     walk.ranks.push_back(walked.ready());
@@ -200,8 +207,8 @@ void walk_with_gathers(const StepRecurrence& step, bool alone, StepWalk& walk) {
 
 std::array<double, 5> mean_gather_waits(const StepRecurrence& step, std::size_t rank) {
   std::array<double, 5> waits{}, counts{};
-  RankWalk walked(step, step.table->ranks[rank]);
-  walked.run({}, [&](const Op& op, double late) {
+  RankWalk walked(step);
+  walked.run(step.table->ranks[rank], {}, [&](const Op& op, double late) {
     waits[static_cast<std::size_t>(op.type)] += late;
     ++counts[static_cast<std::size_t>(op.type)];
   });

@@ -53,6 +53,7 @@ class Timer {
     switch (op.kind) {
       case OperatorKind::adamw:
         timing_.update += seconds(op);
+        if (on_host(op)) timing_.host_update += seconds(op);
         return;
       case OperatorKind::copy_to_device:
         timing_.to_device += seconds(op);

@@ -1,5 +1,5 @@
-// Step time and memory of many plans of one model on one cluster under one profile, in closed form: the numbers of
-// simulate(.., Fidelity::closed_form), made of parts that plans have in common and that are computed once.
+// Step time and memory of many plans of one model on one cluster under one profile: the numbers of simulate(), made of
+// parts that plans have in common and that are computed once.
 #pragma once
 
 #include <cstddef>
@@ -41,8 +41,10 @@ class PlanEvaluator {
   PlanEvaluator(PlanEvaluator&&) noexcept;
   PlanEvaluator& operator=(PlanEvaluator&&) noexcept;
 
-  // Errors: those of simulate().
+  // In closed form: the numbers of simulate(.., Fidelity::closed_form). Errors: those of simulate().
   model::Result<PlanEstimate> evaluate(const model::Plan& plan);
+  // The same of a step by events: the numbers of simulate(.., Fidelity::step) on the heap loop.
+  model::Result<PlanEstimate> evaluate_by_events(const model::Plan& plan);
 
   // For searches, which need not know everything of every plan:
   // PlanEstimate::peak_bytes alone, for which nothing is timed.

@@ -16,7 +16,6 @@ namespace {
 using model::OpType;
 
 constexpr std::uint64_t seed = 61;
-constexpr int messages_per_batch = 2;  // a pair sends an activation and a gradient over the same link
 
 double total(const std::array<double, 5>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
 
@@ -82,6 +81,10 @@ Execution Prediction::mean_of(Execution reducing, const Execution& local) const 
   blend(reducing.pipeline_end, local.pipeline_end);
   blend(reducing.step_end, local.step_end);
   blend(reducing.exposed_reduce, local.exposed_reduce);
+  blend(reducing.tail.gather, local.tail.gather);
+  blend(reducing.tail.host, local.tail.host);
+  blend(reducing.tail.agree, local.tail.agree);
+  blend(reducing.tail.reduce, local.tail.reduce);
   for (std::size_t rank = 0; rank < reducing.ranks.size(); ++rank) {
     RankTimes& times = reducing.ranks[rank];
     const RankTimes& others = local.ranks[rank];
@@ -108,13 +111,7 @@ std::optional<double> Prediction::interior_chunk(OpType type) const {
   return std::nullopt;
 }
 
-TemplateCosts Prediction::chunk_costs() const {
-  const bool pairs =
-      std::ranges::any_of(program_.templates, [](const model::SlotTemplate& slot) { return slot.type == OpType::FB; });
-  const double hop =
-      program_.stages.size() > 1 ? costs_.exchanges.hop(program_.activation_hop, pairs ? messages_per_batch : 1) : 0;
-  return {program_, template_runs_, mean_waits(), hop};
-}
+TemplateCosts Prediction::chunk_costs() const { return {program_, template_runs_, mean_waits(), hop()}; }
 
 std::array<double, 5> Prediction::mean_waits() const {
   std::array<double, 5> waits{}, counts{};
@@ -163,8 +160,9 @@ Execution Prediction::closed_form(const TemplateCosts& costs, const model::Sched
   }
   for (const GradientsReady& rank : ready)
     execution.exposed_reduce = std::max(execution.exposed_reduce, rank.reduced - execution.pipeline_end);
-  const auto nobody = [](std::int32_t, const std::string&, double, double) {};
-  execution.step_end = step_end(schedule, timings_, ready, program_.gather_after_update, nobody);
+  const std::vector<RankWork> works = rank_works(schedule, timings_, program_.gather_after_update);
+  execution.step_end = step_end(works, ready, {});
+  execution.tail = step_tail(works, ready);
   return execution;
 }
 
@@ -245,21 +243,13 @@ model::StepTimes Prediction::step_times() const {
     step.breakdown.push_back({name, seconds / busy * compute_seconds()});
   std::ranges::sort(step.breakdown, std::ranges::greater(), &model::StepTimes::ClassTime::seconds);
   step.breakdown.push_back({"exposed communication", total(rank.exposed)});
-  step.breakdown.push_back({"bubble and messages", bubble()});
+  const IdleTime idle = idle_time(0, bubble());
+  step.breakdown.push_back({"point-to-point", idle.point_to_point});
+  step.breakdown.push_back({"bubble", idle.bubble()});
   step.breakdown.push_back({"optimizer", *step.optimizer_s});
   if (input > 0) step.breakdown.push_back({"exposed input", input});
   if (average > 0) step.breakdown.push_back({"exposed copy to the host", average});
   return step;
-}
-
-double Prediction::lower_bound() const {
-  double bound = 0;
-  for (const auto& slots : program_.slot_templates) {
-    double work = 0;
-    for (std::uint16_t slot : slots) work += attributions_[slot].flop_seconds;
-    bound = std::max(bound, work);
-  }
-  return bound;
 }
 
 std::vector<model::ProvenanceEntry> Prediction::provenance() const {

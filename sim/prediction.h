@@ -10,7 +10,10 @@
 #include "model/schedule/evaluate.h"
 #include "model/timeline.h"
 #include "sim/attribution.h"
+#include "sim/bound.h"
 #include "sim/closed_form.h"
+#include "sim/idle_time.h"
+#include "sim/lost_time.h"
 #include "sim/segment_time.h"
 #include "sim/simulate.h"
 #include "sim/step_executor.h"
@@ -27,8 +30,8 @@ class Prediction {
   model::Result<void> run_closed_form();
 
   model::StepTimes step_times() const;
-  // FLOPs of the busiest rank over the device's peak: no schedule, overlap or kernel can beat it.
-  double lower_bound() const;
+  // The bound, what binds it, and what the step loses against it.
+  void fill_bound(model::StepResult& result) const;
   std::vector<model::ProvenanceEntry> provenance() const;
   model::Timeline take_timeline() { return std::move(execution_.timeline); }
   std::uint64_t events() const { return execution_.events; }
@@ -52,6 +55,16 @@ class Prediction {
   Attribution rank_zero_attribution() const;
   double compute_seconds() const;  // rank 0: in slots, while a compute kernel runs
   double bubble() const;
+  struct SlotAccount {  // of a template on a free lane, s
+    Exposure exposed{};
+    double busy = 0, undisturbed = 0;
+  };
+  void fill_slots(std::size_t rank, StepAccount& account) const;
+  StepAccount account_of(const StepBound& bound, const Load& load) const;
+  double flops_at_peak() const;
+  double hop() const;                        // of a message between two ranks, s
+  std::vector<double> slot_seconds() const;  // [template] as they ran, mean
+  IdleTime idle_time(std::size_t rank, double idle) const;
 
   const Inputs& inputs_;
   const model::StepProgram& program_;

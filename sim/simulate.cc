@@ -75,10 +75,10 @@ model::Result<Simulation> predict(const Inputs& inputs, Fidelity fidelity, const
   result.device = inputs.cluster.device.name;
   result.step = prediction.step_times();
   fill_rates(inputs, result.step);
-  result.bound_s = prediction.lower_bound();
+  prediction.fill_bound(result);
   result.provenance = prediction.provenance();
   result.memory = model::memory(inputs.plan, layout, program, inputs.cluster);
-  result.run = model::run_cost(inputs.plan, result.step.time_s);
+  result.run = model::run_cost(inputs.plan, result.step.time_s, inputs.cluster);
   simulation.rank_names = rank_names(program.schedule);
   simulation.timeline = prediction.take_timeline();
   simulation.events = prediction.events();

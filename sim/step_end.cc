@@ -39,18 +39,23 @@ void RankWork::add(const OptimizerTiming& stage, bool gathers) {
   check += stage.check;
   agree = std::max(agree, stage.agree);
   update += stage.update;
+  host_update += stage.host_update;
   to_device += stage.to_device;
   for (const UnitTiming& unit : stage.units) gather += gathers ? unit.gather : 0;
 }
 
+std::vector<RankWork> rank_works(const model::Schedule& schedule, const std::vector<OptimizerTiming>& stages,
+                                 bool gathers) {
+  const auto held = stages_of(schedule);
+  std::vector<RankWork> works(held.size());
+  for (std::size_t rank = 0; rank < held.size(); ++rank)
+    for (const std::int32_t stage : held[rank]) works[rank].add(stages[static_cast<std::size_t>(stage)], gathers);
+  return works;
+}
+
 double step_end(const model::Schedule& schedule, const std::vector<OptimizerTiming>& stages,
                 const std::vector<GradientsReady>& ranks, bool gather_after_update, const StepPart& part) {
-  const auto held = stages_of(schedule);
-  std::vector<RankWork> works(ranks.size());
-  for (std::size_t rank = 0; rank < ranks.size(); ++rank)
-    for (const std::int32_t stage : held[rank])
-      works[rank].add(stages[static_cast<std::size_t>(stage)], gather_after_update);
-  return step_end(works, ranks, part);
+  return step_end(rank_works(schedule, stages, gather_after_update), ranks, part);
 }
 
 double step_end(const std::vector<RankWork>& works, const std::vector<GradientsReady>& ranks, const StepPart& part) {
@@ -77,6 +82,28 @@ double step_end(const std::vector<RankWork>& works, const std::vector<GradientsR
     end = std::max(end, back + works[rank].gather);
   }
   return end;
+}
+
+StepTail step_tail(std::vector<RankWork> works, std::vector<GradientsReady> ranks) {
+  double end = step_end(works, ranks, {});
+  const auto earlier = [&] {
+    const double before = std::exchange(end, step_end(works, ranks, {}));
+    return before - end;
+  };
+  StepTail tail;
+  for (RankWork& work : works) work.gather = 0;
+  tail.gather = earlier();
+  for (RankWork& work : works) {
+    work.to_device = 0;
+    work.update -= std::exchange(work.host_update, 0);
+  }
+  for (GradientsReady& rank : ranks) rank.on_host.clear();
+  tail.host = earlier();
+  for (RankWork& work : works) work.agree = 0;
+  tail.agree = earlier();
+  for (GradientsReady& rank : ranks) rank.reduced = 0;
+  tail.reduce = earlier();
+  return tail;
 }
 
 }  // namespace plumbline::sim

@@ -22,7 +22,7 @@ using model::Hop;
 using model::PointToPoint;
 using model::StepProgram;
 
-constexpr std::uint32_t proceed_code = 1, whole_slot_code = 2;
+constexpr std::uint32_t proceed_code = 1, slot_code = 2, whole_slot_code = 3;
 
 // A slot that no collective disturbs takes what it takes on a free lane, so there it advances as one event; the others
 // run segment by segment.
@@ -77,6 +77,7 @@ class Executor final : public LaneListener, public Handler {
   }
 
   void handle(std::uint32_t code, std::uint64_t argument) override {
+    if (code == slot_code) return lane_slot_ended(static_cast<std::int32_t>(argument));
     if (code == whole_slot_code) return whole_slot_ended(static_cast<std::int32_t>(argument));
     lanes_[argument & 0xffffffff].proceed(static_cast<std::uint32_t>(argument >> 32));
   }
@@ -96,14 +97,21 @@ class Executor final : public LaneListener, public Handler {
     return open;
   }
 
-  void slot_ended(Lane& lane) override {
-    const std::int32_t rank = lane.id();
+  void slot_ended(Lane& lane) override { at_end(lane.id(), loop_.now(), slot_code); }
+
+ private:
+  // Of slots that end at the same time the lower rank goes first, however each came to its end.
+  void at_end(std::int32_t rank, Time time, std::uint32_t code) {
+    loop_.at(time, {this, code, static_cast<std::uint16_t>(rank + 1), static_cast<std::uint64_t>(rank)});
+  }
+
+  void lane_slot_ended(std::int32_t rank) {
+    const Lane& lane = lanes_[static_cast<std::size_t>(rank)];
     const Time busy_before = std::exchange(busy_before_[static_cast<std::size_t>(rank)], lane.compute_busy());
     if (recorder_) recorder_->slot(rank, next_[rank], lane.slot_start(), loop_.now());
     end_slot(rank, loop_.now() - lane.slot_start(), lane.compute_busy() - busy_before);
   }
 
- private:
   void whole_slot_ended(std::int32_t rank) {
     const TemplateRun& run = free_run(rank);
     end_slot(rank, run.duration, run.compute_busy);
@@ -162,8 +170,7 @@ class Executor final : public LaneListener, public Handler {
     if (running_[rank] || next_[rank] >= program_.schedule.ranks[rank].size() || !batch_complete(rank)) return;
     running_[rank] = true;
     if (whole_slots_ && synchroniser_.quiet(rank, static_cast<std::int32_t>(next_[rank]))) {
-      const Time end = loop_.now() + free_run(rank).duration;
-      return loop_.at(end, {this, whole_slot_code, 0, static_cast<std::uint64_t>(rank)});
+      return at_end(rank, loop_.now() + free_run(rank).duration, whole_slot_code);
     }
     const std::uint16_t slot = slot_template(rank);
     lanes_[rank].start({.segments = &program_.templates[slot].segments,
@@ -210,7 +217,9 @@ class Executor final : public LaneListener, public Handler {
     const auto part = [this](std::int32_t rank, const std::string& name, double start, double end) {
       if (recorder_) recorder_->optimizer(rank, name, to_time(start), to_time(end));
     };
-    return step_end(program_.schedule, input_.optimizers, ranks, program_.gather_after_update, part);
+    const std::vector<RankWork> works = rank_works(program_.schedule, input_.optimizers, program_.gather_after_update);
+    result_.tail = step_tail(works, ranks);
+    return step_end(works, ranks, part);
   }
 
   const ExecutionInput& input_;

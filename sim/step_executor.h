@@ -44,9 +44,10 @@ struct Execution {
   double pipeline_end = 0;    // last slot of any rank
   double exposed_reduce = 0;  // from then to the end of the last reduction
   double step_end = 0;        // optimizer included
+  StepTail tail;              // of it, what follows the slots and is no kernel
   std::vector<RankTimes> ranks;
   std::vector<double> template_seconds;  // [template] mean duration of its slots
-  std::uint64_t events = 0;
+  std::uint64_t events = 0;  // that were run; a slot that nothing disturbs is one of them, unless it is recorded
   model::Timeline timeline;  // empty unless recorded
 };
 

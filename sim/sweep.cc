@@ -17,11 +17,13 @@ SweepPoint kept(Simulation simulation) {
   SweepPoint point;
   point.step = std::move(result.step);
   point.bound_s = result.bound_s;
+  point.flops_at_peak_s = result.flops_at_peak_s;
   point.device = std::move(result.device);
   point.profile = std::move(result.profile);
   point.peak_bytes = result.memory.peak_bytes;
   point.capacity_bytes = result.memory.capacity_bytes;
   point.shortage = model::shortage(result.memory);
+  point.run = std::move(result.run);
   return point;
 }
 
@@ -92,6 +94,20 @@ class Pool {
 };
 
 }  // namespace
+
+model::StepResult step_result(const SweepPoint& point, Fidelity fidelity) {
+  model::StepResult result;
+  result.fidelity = to_string(fidelity);
+  result.profile = point.profile;
+  result.device = point.device;
+  result.step = point.step;
+  result.bound_s = point.bound_s;
+  result.run = point.run;
+  result.memory.peak_bytes = point.peak_bytes;
+  result.memory.capacity_bytes = point.capacity_bytes;
+  result.memory.fits = point.shortage.empty();
+  return result;
+}
 
 model::Result<std::vector<model::Result<SweepPoint>>> sweep(std::size_t points, const SweepInputs& inputs,
                                                             const SweepOptions& options) {

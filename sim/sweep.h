@@ -16,11 +16,16 @@ namespace plumbline::sim {
 // What a sweep keeps of one simulation.
 struct SweepPoint {
   model::StepTimes step;
-  std::optional<double> bound_s;  // proven lower bound, seconds
+  std::optional<double> bound_s;          // proven lower bound, seconds
+  std::optional<double> flops_at_peak_s;  // as in model::StepResult
   std::string device, profile;
   double peak_bytes = 0, capacity_bytes = 0;
-  std::string shortage;  // why it does not fit in memory, "" when it does
+  std::string shortage;               // why it does not fit in memory, "" when it does
+  std::optional<model::RunCost> run;  // nothing without run.tokens
 };
+
+// What a point keeps of its result: what a metric is read from.
+model::StepResult step_result(const SweepPoint& point, Fidelity fidelity);
 
 // Makes the inputs of a point. Called from several threads at once, each point once.
 using SweepInputs = std::function<model::Result<Inputs>(std::size_t point)>;

@@ -11,12 +11,12 @@ namespace plumbline::sim {
 
 namespace {
 
-// The lower bound is FLOPs over the device's peak, so points with equal ones compute the same.
+// Points whose busiest rank has equally many FLOPs compute the same.
 using Work = std::tuple<std::string, std::string, double>;
 
 std::optional<Work> work_of(const model::Result<SweepPoint>& point) {
-  if (!point || !point->bound_s) return std::nullopt;
-  return Work{point->device, point->profile, *point->bound_s};
+  if (!point || !point->flops_at_peak_s) return std::nullopt;
+  return Work{point->device, point->profile, *point->flops_at_peak_s};
 }
 
 // Nothing where nobody looked.

@@ -40,7 +40,8 @@ void take_reserve(const model::ParameterFile& file, ParameterTaker& taker, model
 }  // namespace
 
 model::Result<KnownDevice> load_device(const std::string& folder, const std::string& name,
-                                       std::vector<Parameter>& parameters) {
+                                       std::vector<Parameter>& parameters,
+                                       const std::vector<model::ConstantChange>& changes) {
   const std::string path = (std::filesystem::path(folder) / (name + ".toml")).string();
   if (!std::filesystem::exists(path)) {
     const std::vector<std::string> names = model::names_in_folder(folder, ".toml");
@@ -50,8 +51,15 @@ model::Result<KnownDevice> load_device(const std::string& folder, const std::str
               fmt::format("{}known: {}", nearest.empty() ? "" : fmt::format("did you mean '{}'? ", nearest),
                           fmt::join(names, ", "))});
   }
-  const auto file = model::read_parameter_file(path, {"name", "description"}, {"aliases"});
+  auto file = model::read_parameter_file(path, {"name", "description"}, {"aliases"});
   if (!file) return tl::unexpected(file.error());
+  for (const model::ConstantChange& change : changes) {
+    if (auto done = model::apply_change(change, model::constants_of(*file)); !done) {
+      Error error = done.error();
+      error.key = "device." + error.key;
+      return tl::unexpected(error);
+    }
+  }
   ParameterTaker taker(*file, "device.", parameters);
   KnownDevice known;
   known.device.name = name;
@@ -68,6 +76,7 @@ model::Result<KnownDevice> load_device(const std::string& folder, const std::str
   known.device.memory = model::Bytes(taker.take("memory", UnitDimension::bytes));
   if (file->number("host_bandwidth") != nullptr)
     known.device.host_bandwidth = model::BytesPerSecond(taker.take("host_bandwidth", UnitDimension::bytes_per_second));
+  if (file->number("tdp") != nullptr) known.device.tdp = taker.take("tdp", UnitDimension::watts);
   take_reserve(*file, taker, known.device.reserve);
   if (auto error = taker.finish()) return tl::unexpected(*error);
   for (const auto& text : file->texts) {

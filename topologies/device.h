@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "model/cluster.h"
+#include "model/constant_change.h"
 #include "model/error.h"
 
 namespace plumbline::topologies {
@@ -16,9 +17,10 @@ struct KnownDevice {
 };
 
 // Reads <folder>/<name>.toml and appends its constants to `parameters` as "device.*". A miss is an input
-// error with key cluster.device that lists the names there are.
+// error with key cluster.device that lists the names there are. `changes` are made to the file's constants.
 model::Result<KnownDevice> load_device(const std::string& folder, const std::string& name,
-                                       std::vector<model::Parameter>& parameters);
+                                       std::vector<model::Parameter>& parameters,
+                                       const std::vector<model::ConstantChange>& changes = {});
 
 // Every device of a folder, ordered by name.
 model::Result<std::vector<KnownDevice>> load_devices(const std::string& folder);

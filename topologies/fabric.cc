@@ -38,17 +38,23 @@ std::string_view to_string(LinkKind kind) {
   return "";
 }
 
-model::Result<Fabric> Fabric::make(const FabricShape& shape, std::int64_t gpus) {
+model::Result<Fabric> Fabric::outline(const FabricShape& shape, std::int64_t gpus) {
   if (auto error = find_fault(shape, gpus)) return tl::unexpected(*error);
   Fabric fabric;
   fabric.shape_ = shape;
   fabric.gpus_ = gpus;
   fabric.nodes_ = divide_up(gpus, shape.gpus_per_node);
   fabric.lay_out();
-  fabric.add_node_links();
-  if (fabric.nodes_ > 1) {
-    fabric.add_nic_links();
-    fabric.add_switch_links();
+  return fabric;
+}
+
+model::Result<Fabric> Fabric::make(const FabricShape& shape, std::int64_t gpus) {
+  auto fabric = outline(shape, gpus);
+  if (!fabric) return fabric;
+  fabric->add_node_links();
+  if (fabric->nodes_ > 1) {
+    fabric->add_nic_links();
+    fabric->add_switch_links();
   }
   return fabric;
 }

@@ -42,6 +42,8 @@ class Fabric {
  public:
   // A shape that find_fault() objects to is an input error; more GPUs than its wiring allows is infeasible.
   static model::Result<Fabric> make(const FabricShape& shape, std::int64_t gpus);
+  // The same without its links and ways, for counting: a few operations at any size.
+  static model::Result<Fabric> outline(const FabricShape& shape, std::int64_t gpus);
 
   const FabricShape& shape() const { return shape_; }
   std::int64_t gpus() const { return gpus_; }
@@ -70,6 +72,12 @@ class Fabric {
   std::int64_t pods() const { return shape_.planes * pods_; }  // 0 where no leaf has a spine
   std::int64_t spines() const { return shape_.planes * pods_ * spines_; }
   std::int64_t cores() const { return shape_.planes * spines_ * cores_; }
+  std::int64_t leaves_per_pod() const { return leaves_per_pod_; }
+
+  // Cables that are there, each a pair of links for every one of the NICs that count as one.
+  std::int64_t nic_cables() const { return leaves() > 0 && nodes_ > 1 ? nodes_ * shape_.nics : 0; }
+  std::int64_t spine_cables() const { return leaves() * spines_ * (shape_.nics / ports_); }
+  std::int64_t core_cables() const { return pods() * spines_ * cores_ * (shape_.nics / ports_); }
 
   // Appends the directed links from GPU a to GPU b in their order; nothing when a is b.
   // Inside a node: up and down, or the mesh link. Between nodes of one network: the NIC of a, up as far as needed,

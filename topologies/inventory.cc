@@ -1,6 +1,7 @@
 #include "topologies/inventory.h"
 
 #include <algorithm>
+#include <cstdint>
 
 namespace plumbline::topologies {
 namespace {
@@ -16,7 +17,27 @@ double half(double whole, std::int64_t parts) {
   return whole * static_cast<double>(smaller) / static_cast<double>(parts);
 }
 
+std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
 }  // namespace
+
+model::FabricParts count_parts(const Fabric& fabric) {
+  model::FabricParts parts;
+  if (fabric.nic_cables() == 0) return parts;
+  const FabricShape& shape = fabric.shape();
+  parts.nics = fabric.nic_cables();
+  parts.links = fabric.spine_cables() + fabric.core_cables();
+  parts.switches = fabric.leaves();
+  if (fabric.pods() > 0) {
+    // Pods share no spines, planes share no cores. The last pod may be smaller; its spines are counted as those of
+    // others.
+    const std::int64_t cables_of_pod = divide_up(fabric.spine_cables() * fabric.leaves_per_pod(), fabric.leaves()) +
+                                       divide_up(fabric.core_cables(), fabric.pods());
+    parts.switches += fabric.pods() * divide_up(cables_of_pod, shape.switch_ports);
+  }
+  parts.switches += shape.planes * divide_up(fabric.core_cables() / shape.planes, shape.switch_ports);
+  return parts;
+}
 
 std::vector<LinkGroup> inventory(const Fabric& fabric) {
   std::vector<LinkGroup> groups;

@@ -17,7 +17,13 @@ double ParameterTaker::take(std::string_view name, UnitDimension dimension, bool
   return take(name, dimension, may_be_zero, dimension == UnitDimension::count);
 }
 
-double ParameterTaker::ratio(std::string_view name) { return take(name, UnitDimension::count, false, false); }
+double ParameterTaker::ratio(std::string_view name, double least, double most) {
+  const double value = take(name, UnitDimension::count, false, false);
+  if (value >= least && value <= most) return value;
+  fail(name, file_.number(name)->line, fmt::format("{} is out of range", value),
+       fmt::format("a value from {} to {} is expected", least, most));
+  return 1;
+}
 
 double ParameterTaker::take(std::string_view name, UnitDimension dimension, bool may_be_zero, bool whole) {
   const ParameterFile::Number* number = file_.number(name);

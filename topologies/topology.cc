@@ -13,7 +13,9 @@
 #include "model/parameter_file.h"
 #include "model/si_unit.h"
 #include "topologies/detail/parameter_taker.h"
+#include "topologies/detail/prices.h"
 #include "topologies/device.h"
+#include "topologies/inventory.h"
 
 namespace plumbline::topologies {
 namespace {
@@ -25,6 +27,7 @@ using model::ParameterFile;
 using model::UnitDimension;
 
 const std::vector<std::string> text_keys = {"name", "description", "device", "default_profile", "node.interconnect"};
+constexpr std::string_view device_prefix = "device.";
 
 // Replaces a constant by what the plan says, its provenance included.
 void override_parameter(std::vector<Parameter>& parameters, std::string_view name, std::string_view key, double value,
@@ -107,6 +110,15 @@ void apply(const Variation& variation, FabricShape& fabric, std::vector<Paramete
   }
 }
 
+// Those of the topology's own file; the device has its own.
+model::Result<void> change_constants(const Variation& variation, ParameterFile& file) {
+  for (const model::ConstantChange& change : variation.constants) {
+    if (change.name.starts_with(device_prefix)) continue;
+    if (auto done = model::apply_change(change, model::constants_of(file)); !done) return done;
+  }
+  return {};
+}
+
 // An impossible wiring is the plan's fault where the plan gave the value, else that of a line of the file.
 Error at_its_place(Error error, const ParameterFile& file, const Variation& variation) {
   const bool about_nics = error.key == "node.nics" || error.key == "fabric.rails";
@@ -121,10 +133,15 @@ Error at_its_place(Error error, const ParameterFile& file, const Variation& vari
 
 model::Result<KnownDevice> device_of(const ParameterFile& file, const std::string& folder, const Variation& variation,
                                      std::vector<Parameter>& parameters) {
-  auto device = load_device(folder, variation.device.value_or(file.text_or_empty("device")), parameters);
+  std::vector<model::ConstantChange> changes;
+  for (const model::ConstantChange& change : variation.constants) {
+    if (change.name.starts_with(device_prefix))
+      changes.push_back({change.name.substr(device_prefix.size()), change.value});
+  }
+  auto device = load_device(folder, variation.device.value_or(file.text_or_empty("device")), parameters, changes);
   if (device) return device;
   Error error = device.error();
-  const bool from_topology = error.file.empty() && !variation.device;
+  const bool from_topology = error.key == "cluster.device" && !variation.device;
   if (from_topology) {
     error.file = file.path;
     error.line = file.text("device")->line;
@@ -136,15 +153,16 @@ model::Result<KnownDevice> device_of(const ParameterFile& file, const std::strin
 }  // namespace
 
 Variation variation_of(const model::Plan& plan) {
-  return {plan.cluster.gpus, plan.cluster.device, plan.cluster.nics_per_node, plan.cluster.nic_gbps,
-          plan.cluster.oversubscription};
+  return {plan.cluster.gpus,     plan.cluster.device,           plan.cluster.nics_per_node,
+          plan.cluster.nic_gbps, plan.cluster.oversubscription, {}};
 }
 
 model::Result<Topology> load_topology(const std::string& topology_path, const std::string& device_folder,
                                       const Variation& variation) {
-  const auto file = model::read_parameter_file(topology_path, text_keys);
+  auto file = model::read_parameter_file(topology_path, text_keys);
   if (!file) return tl::unexpected(file.error());
   if (auto error = check_texts(*file)) return tl::unexpected(*error);
+  if (auto changed = change_constants(variation, *file); !changed) return tl::unexpected(changed.error());
   Topology topology;
   model::ClusterShape& shape = topology.cluster;
   topology.description = file->text_or_empty("description");
@@ -153,7 +171,11 @@ model::Result<Topology> load_topology(const std::string& topology_path, const st
   shape.default_profile = file->text_or_empty("default_profile");
   ParameterTaker taker(*file, "", shape.parameters);
   topology.fabric = take_fabric(*file, taker);
+  const std::size_t constants = shape.parameters.size();
+  shape.prices = take_prices(*file, taker);
+  shape.parameters.resize(constants);  // prices are not what times rest on
   if (auto error = taker.finish()) return tl::unexpected(*error);
+  vary(variation, file->text_or_empty("device"), topology.fabric.nic_bandwidth * 8 / 1e9, shape.prices);
   auto device = device_of(*file, device_folder, variation, shape.parameters);
   if (!device) return tl::unexpected(device.error());
   shape.device = device->device;
@@ -165,6 +187,7 @@ model::Result<Topology> load_topology(const std::string& topology_path, const st
   shape.nics_per_node = fabric.nics;
   shape.nic_bandwidth = model::BytesPerSecond(fabric.nic_bandwidth);
   if (auto error = find_fault(fabric, shape.gpus)) return tl::unexpected(at_its_place(*error, *file, variation));
+  shape.fabric = count_parts(*Fabric::outline(fabric, shape.gpus));
   return topology;
 }
 

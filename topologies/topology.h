@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "model/cluster.h"
+#include "model/constant_change.h"
 #include "model/error.h"
 #include "model/plan.h"
 #include "topologies/fabric_shape.h"
@@ -20,6 +22,8 @@ struct Variation {
   std::optional<std::int64_t> nics_per_node;  // fewer than rails leave the other rails, and their planes, without a NIC
   std::optional<double> nic_gbps;             // Gb/s per NIC and direction
   std::optional<double> oversubscription;     // of the leaves
+  // Of the files' constants, those of the device as "device.NAME"; what the plan says of the same comes after.
+  std::vector<model::ConstantChange> constants = {};
 };
 Variation variation_of(const model::Plan& plan);
 

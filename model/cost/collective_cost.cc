@@ -188,6 +188,12 @@ CollectivePath CollectiveCost::fastest(Collective collective, const CollectiveGr
   return *std::ranges::min_element(all, {}, [&](const CollectivePath& path) { return path.seconds(bytes); });
 }
 
+double CollectiveCost::best(Collective collective, const CollectiveGroup& group, Bytes bytes) const {
+  const std::vector<CollectivePath> all = paths(collective, group);
+  if (all.empty()) return 0;
+  return bytes.value() * std::ranges::min(all, {}, &CollectivePath::seconds_per_byte).seconds_per_byte;
+}
+
 double CollectiveCost::time(Collective collective, const CollectiveGroup& group, Bytes bytes) const {
   return group.ranks == 1 ? 0 : fastest(collective, group, bytes).seconds(bytes);
 }

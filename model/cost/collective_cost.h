@@ -58,6 +58,8 @@ class CollectiveCost {
   // The fastest of them for `bytes`: the whole buffer of a rank, the larger one of input and output (of send_recv the
   // message), as nccl-tests count it. Requires at least two ranks.
   CollectivePath fastest(Collective collective, const CollectiveGroup& group, Bytes bytes) const;
+  // Seconds of `bytes` at the highest rate of any way, without latency: time() is never below. 0 for a single rank.
+  double best(Collective collective, const CollectiveGroup& group, Bytes bytes) const;
   // Its seconds; 0 for a single rank.
   double time(Collective collective, const CollectiveGroup& group, Bytes bytes) const;
 

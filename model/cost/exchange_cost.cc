@@ -127,13 +127,30 @@ Share ExchangeCost::collective_share(const Graph& graph, const Operator& op) con
   return {(group.nodes() > 1 ? nic_rate_ : nvlink_rate_).index, collective(graph, op)};
 }
 
-double ExchangeCost::collective(const Graph& graph, const Operator& op) const {
+ExchangeCost::Call ExchangeCost::call_of(const Graph& graph, const Operator& op) const {
   const auto& attributes = std::get<CollectiveAttributes>(op.attributes);
   const Tensor& whole = graph.tensor(op.kind == OperatorKind::all_gather ? op.writes[0] : op.reads[0]);
   const Collective kind = op.kind == OperatorKind::all_gather   ? Collective::all_gather
                           : op.kind == OperatorKind::all_reduce ? Collective::all_reduce
                                                                 : Collective::reduce_scatter;
-  return collectives_.time(kind, group_of(attributes.ranks, attributes.stride), whole.bytes());
+  return {kind, group_of(attributes.ranks, attributes.stride), whole.bytes()};
+}
+
+double ExchangeCost::collective(const Graph& graph, const Operator& op) const {
+  const Call call = call_of(graph, op);
+  return collectives_.time(call.kind, call.group, call.bytes);
+}
+
+ExchangeCost::LinkSeconds ExchangeCost::collective_at_best(const Graph& graph, const Operator& op) const {
+  const Call call = call_of(graph, op);
+  const double seconds = collectives_.best(call.kind, call.group, call.bytes);
+  return call.group.nodes() > 1 ? LinkSeconds{seconds, 0} : LinkSeconds{0, seconds};
+}
+
+ExchangeCost::LinkSeconds ExchangeCost::exchange_at_best(const Graph& graph, const Operator& op) const {
+  const ExchangeTime time = exchange(graph, op);
+  const Rates& nic = rates(op.kind);
+  return {time.network_bytes / std::max(nic.alone.value, nic.beside.value), time.node_bytes / exchange_nvlink_.value};
 }
 
 }  // namespace plumbline::model

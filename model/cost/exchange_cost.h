@@ -45,12 +45,22 @@ class ExchangeCost {
   // of each target node, NVLink from there), deduplicated per node.
   ExchangeTime exchange(const Graph& graph, const Operator& op) const;
 
+  // The two legs at the highest rates of their kernels, with all the SMs these can use and beside nothing; s. Neither
+  // leg of exchange() is ever below.
+  struct LinkSeconds {
+    double network = 0, node = 0;
+  };
+  LinkSeconds exchange_at_best(const Graph& graph, const Operator& op) const;
+
   // One message between neighbouring stages; `messages` of them share the link in one direction.
   double hop(Bytes bytes, int messages) const;
   const Constant& hop_rate() const { return across_nodes_ ? nic_rate_ : nvlink_rate_; }
+  bool hops_cross_nodes() const { return across_nodes_; }
 
   // reduce_scatter, all_gather, all_reduce of the operator's tensor over its group (model/cost/collective_cost.h).
   double collective(const Graph& graph, const Operator& op) const;
+  // Its bytes at the highest rate, on the links that limit it: between nodes where the group lies on several; s.
+  LinkSeconds collective_at_best(const Graph& graph, const Operator& op) const;
   // Attention that passes keys and values round a ring: `seconds` of kernels in as many pieces as ranks, each beside
   // the way of the next piece (backward: and of its gradients), the first with nothing to wait for.
   double ring_attention(const Graph& graph, const Operator& op, double seconds) const;
@@ -72,6 +82,12 @@ class ExchangeCost {
   struct Rates {
     Constant alone, beside;
   };
+  struct Call {  // of a collective
+    Collective kind;
+    CollectiveGroup group;
+    Bytes bytes;
+  };
+  Call call_of(const Graph& graph, const Operator& op) const;
   const Rates& rates(OperatorKind kind) const;
   CollectiveGroup group_of(std::int64_t ranks, std::int64_t stride) const;
 

@@ -160,6 +160,26 @@ KernelTime KernelCost::product(const Graph& graph, const Operator& op, const Con
   return with_gaps(scaled(result, again * beside / sustained_clock_), launches);
 }
 
+double KernelCost::product_at_best(const Graph& graph, const Operator& op) const {
+  const ProductShape shape = product_shape(graph, op, 1);
+  const double tiles = shape.groups * shape.m * shape.n / (tile_.value * tile_.value);
+  const double slower = graph.tensor(op.reads[0]).type == DataType::tf32 ? tf32_slowdown_ : 1;
+  const double tile_seconds = shape.k * wave(graph, op).k_time.value * slower / sustained_clock_;
+  return tiles * tile_seconds / static_cast<double>(device_sms_);
+}
+
+double KernelCost::best(const Graph& graph, const Operator& op) const {
+  const Conditions whole{.sms = device_sms_};
+  const OperatorClass kind = operator_class(graph, op);
+  if (kind == OperatorClass::gemm || kind == OperatorClass::weight_gradient_gemm) return product_at_best(graph, op);
+  if (kind == OperatorClass::router) return router(op).seconds;
+  if (kind == OperatorClass::attention) {
+    const KernelTime time = attention(graph, op, whole);
+    return time.seconds - time.gaps;
+  }
+  return streaming(memory_[static_cast<std::size_t>(kind)], bytes_moved(graph, op, 1), seats(whole));
+}
+
 // Not persistent: one block per query tile, and one block fills an SM, so the rate follows the SMs that
 // are free. The backward rate includes its auxiliary kernels (row sums of dO and O, conversion of the
 // query gradient).
@@ -196,7 +216,7 @@ KernelTime KernelCost::memory_bound(const Graph& graph, const Operator& op, cons
 // Tens of tiny kernels, their gaps included.
 KernelTime KernelCost::router(const Operator& op) const {
   const Constant& constant = op.kind == OperatorKind::router ? router_forward_ : router_backward_;
-  return {constant.value, {Share{constant.index, constant.value}}};
+  return {constant.value, 0, {Share{constant.index, constant.value}}};
 }
 
 // The time is the sum of its shares, each times the factor.
@@ -212,6 +232,7 @@ KernelTime KernelCost::scaled(KernelTime time, double factor) const {
 KernelTime KernelCost::with_gaps(KernelTime time, double count) const {
   const double gaps = count * launch_gap_.value;
   time.seconds += gaps;
+  time.gaps = gaps;
   time.shares.back() = {launch_gap_.index, gaps};
   return time;
 }

@@ -17,6 +17,7 @@ namespace plumbline::model {
 
 struct KernelTime {
   double seconds = 0;           // under the conditions that were asked for, launch gaps included
+  double gaps = 0;              // of these, launch gaps; a router's are part of its constant
   std::array<Share, 5> shares;  // which constants it rests on; they add up to it
 };
 
@@ -27,6 +28,15 @@ class KernelCost {
 
   // Any operator that runs on one GPU (not exchanges or collectives).
   KernelTime time(const Graph& graph, const Operator& op, const Conditions& conditions) const;
+
+  // Seconds of what the operator computes or moves at the highest rate that its class reaches for any shape and under
+  // any conditions: products at gemm.<kind>.k_time on every SM of the device, without ramps, waves, partial tiles and
+  // the writing of results; attention at its rate on every SM; memory-bound kernels at their class's bandwidth, without
+  // fixed parts; a router its constant, which has no rate. Without launch gaps. For all conditions
+  //   time(graph, op, conditions).seconds >= best(graph, op), and for products
+  //   time(graph, op, conditions).seconds * conditions.sms >= best(graph, op) * SMs of the device,
+  // at the same rows: the slowdowns of a profile are at least 1.
+  double best(const Graph& graph, const Operator& op) const;
 
   // Launches behind one operator: weight gradients of e experts are e kernels.
   static int kernels(const Graph& graph, const Operator& op);
@@ -41,6 +51,7 @@ class KernelCost {
     std::int64_t blocks_per_sm = 0;  // of a grid sized for the whole GPU; 0: many small blocks
   };
 
+  double product_at_best(const Graph& graph, const Operator& op) const;
   KernelTime product(const Graph& graph, const Operator& op, const Conditions& conditions) const;
   KernelTime attention(const Graph& graph, const Operator& op, const Conditions& conditions) const;
   KernelTime memory_bound(const Graph& graph, const Operator& op, const Conditions& conditions) const;

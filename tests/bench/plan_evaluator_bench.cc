@@ -2,7 +2,9 @@
 // (every part computed the first time it is met) and warm (all parts there), and of the closed form without memory.
 #include <benchmark/benchmark.h>
 
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model/layout.h"
@@ -73,6 +75,7 @@ void cold(benchmark::State& state, const std::vector<std::int64_t>& zero_stages,
   report(state, all, evaluator);
 }
 BENCHMARK_CAPTURE(cold, zero_0_to_2, {0, 1, 2}, 0)->Unit(benchmark::kMillisecond)->Iterations(1);
+BENCHMARK_CAPTURE(cold, zero_1_uneven, {1}, 0.075)->Unit(benchmark::kMillisecond)->Iterations(1);
 
 void warm(benchmark::State& state, const std::vector<std::int64_t>& zero_stages, double imbalance) {
   const Search all = search(zero_stages, imbalance);
@@ -84,24 +87,58 @@ void warm(benchmark::State& state, const std::vector<std::int64_t>& zero_stages,
 BENCHMARK_CAPTURE(warm, zero_0_to_2, {0, 1, 2}, 0)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(warm, zero_3, {3}, 0)->Unit(benchmark::kMillisecond);
 
-// Steps by events, of a sample of the same plans.
-void events(benchmark::State& state, const std::vector<std::int64_t>& zero_stages, double imbalance) {
+// A search from the first plan to the last: the degrees above with communication SMs and overlaps, so that most plans
+// share their graphs but not their times.
+void mixed(benchmark::State& state) {
+  Search all = search({0, 1, 2, 3}, 0);
+  const std::vector<model::Plan> degrees = std::exchange(all.plans, {});
+  for (model::Plan plan : degrees)
+    for (const std::int64_t sms : {16, 20})
+      for (const bool overlap : {true, false}) {
+        plan.overlap.communication_sms = sms;
+        plan.overlap.gradient_reduce = plan.overlap.parameter_gather = overlap;
+        all.plans.push_back(plan);
+      }
+  PlanEvaluator evaluator = evaluator_of(all);
+  for (auto _ : state) {
+    evaluator = evaluator_of(all);
+    evaluate_all(evaluator, all);
+  }
+  report(state, all, evaluator);
+}
+BENCHMARK(mixed)->Unit(benchmark::kMillisecond)->Iterations(1);
+
+// Steps by events, of a sample of the same plans: by the evaluator with memory and by simulate().
+void by_events(benchmark::State& state, const std::vector<std::int64_t>& zero_stages, double imbalance) {
   Search all = search(zero_stages, imbalance);
-  all.inputs.routing = std::make_shared<RoutingMemo>();
   std::vector<model::Plan> sample;
   const std::size_t every = all.plans.size() / 50;
   for (std::size_t i = 0; i < all.plans.size(); i += every) sample.push_back(all.plans[i]);
+  all.plans = sample;
+  PlanEvaluator evaluator = evaluator_of(all);
+  evaluate_all(evaluator, all);
   for (auto _ : state)
-    for (const model::Plan& plan : sample) {
-      all.inputs.plan = plan;
+    for (const model::Plan& plan : all.plans) benchmark::DoNotOptimize(evaluator.evaluate_by_events(plan));
+  report(state, all, evaluator);
+}
+BENCHMARK_CAPTURE(by_events, zero_0_and_1, {0, 1}, 0)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(by_events, zero_0_and_1_uneven, {0, 1}, 0.075)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(by_events, zero_2, {2}, 0)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(by_events, zero_3, {3}, 0)->Unit(benchmark::kMillisecond);
+
+void simulate_by_events(benchmark::State& state, const std::vector<std::int64_t>& zero_stages, double imbalance) {
+  Search all = search(zero_stages, imbalance);
+  all.inputs.routing = std::make_shared<RoutingMemo>();
+  const std::size_t every = all.plans.size() / 50;
+  std::int64_t plans = 0;
+  for (auto _ : state)
+    for (std::size_t i = 0; i < all.plans.size(); i += every, ++plans) {
+      all.inputs.plan = all.plans[i];
       benchmark::DoNotOptimize(simulate(all.inputs, Fidelity::step, false));
     }
-  state.counters["plans_per_s"] = benchmark::Counter(
-      static_cast<double>(state.iterations()) * static_cast<double>(sample.size()), benchmark::Counter::kIsRate);
+  state.counters["plans_per_s"] = benchmark::Counter(static_cast<double>(plans), benchmark::Counter::kIsRate);
 }
-BENCHMARK_CAPTURE(events, zero_0_and_1, {0, 1}, 0)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(events, zero_2, {2}, 0)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(events, zero_3, {3}, 0)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(simulate_by_events, zero_0_and_1, {0, 1}, 0)->Unit(benchmark::kMillisecond);
 
 // One plan again and again.
 void warm_shipped_plan(benchmark::State& state) {

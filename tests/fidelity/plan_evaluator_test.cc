@@ -1,4 +1,4 @@
-// The evaluator with memory and the closed form of simulate() are two ways to the same numbers.
+// The evaluator with memory and simulate() are two ways to the same numbers, in closed form and by events.
 #include "sim/plan_evaluator.h"
 
 #include <gtest/gtest.h>
@@ -78,7 +78,7 @@ struct Covered {
   std::set<std::int64_t> zero_stages;
 };
 
-Covered compare(Inputs inputs, std::uint32_t seed, int plans) {
+Covered compare(Inputs inputs, std::uint32_t seed, int plans, Fidelity fidelity = Fidelity::closed_form) {
   inputs.routing = std::make_shared<RoutingMemo>();
   PlanEvaluator evaluator(inputs.architecture, inputs.cluster, inputs.profile, inputs.fabric, inputs.routing);
   const bool experts = inputs.architecture.experts.routed_experts > 0;
@@ -86,8 +86,9 @@ Covered compare(Inputs inputs, std::uint32_t seed, int plans) {
   Covered covered;
   for (int i = 0; i < plans; ++i) {
     vary(draw, inputs.plan, experts);
-    const auto estimate = evaluator.evaluate(inputs.plan);
-    const auto whole = simulate(inputs, Fidelity::closed_form, false);
+    const bool by_events = fidelity == Fidelity::step;
+    const auto estimate = by_events ? evaluator.evaluate_by_events(inputs.plan) : evaluator.evaluate(inputs.plan);
+    const auto whole = simulate(inputs, fidelity, by_events);  // where a timeline is recorded, segment by segment
     EXPECT_EQ(estimate.has_value(), whole.has_value()) << describe(inputs.plan);
     if (!whole || !estimate) {
       if (!whole && !estimate) {
@@ -138,6 +139,14 @@ TEST(PlanEvaluator, EqualsTheClosedFormOfRandomPlansWithExperts) {
 
 TEST(PlanEvaluator, EqualsTheClosedFormOfRandomDensePlans) {
   expect_all_covered(compare(shallow(tests::llama_plan, 8), 2, 400));
+}
+
+TEST(PlanEvaluator, EqualsTheSimulationOfRandomPlansWithExperts) {
+  expect_all_covered(compare(shallow(tests::deepseek_plan, 9), 3, 200, Fidelity::step));
+}
+
+TEST(PlanEvaluator, EqualsTheSimulationOfRandomDensePlans) {
+  expect_all_covered(compare(shallow(tests::llama_plan, 8), 4, 200, Fidelity::step));
 }
 
 TEST(PlanEvaluator, EqualsTheClosedFormOfShippedPlans) {

@@ -67,7 +67,20 @@ inline model::StepResult example_result() {
                     {"optimizer", 0.3},
                     {"bubble", 2.05}};
   result.bound_s = 11.9;
+  result.bound_by = "compute";
+  result.bound_rank = 3;
+  result.flops_at_peak_s = 8.5;
+  result.lost = {{"bubble", 5.0, "more micro-batches"},
+                 {"GEMM below best rate", 3.085, "larger products"},
+                 {"launch gaps", 0.01, "fewer kernels"},
+                 {"input", 0.005, "input.prefetch"}};
   result.run = model::RunCost{14.8e12, 235240, 54.5, 2.677e6, 5.354e6, 1.0, {}, 2.796e6, 5.592e6};
+  result.run->ownership = "rent";
+  result.run->rent.value = model::HourlyPrice{2, 1.5, 4, model::Evidence::published, "a list of prices", {}, {}};
+  result.run->purchase.value = model::HourlyPrice{1.9, 1.2, 3.5, model::Evidence::assumed, "prices of parts", 1.8, 0.1};
+  result.run->power_w.value = 1500;
+  result.run->fabric = {2048, 96, 2048};
+  result.run->fabric_usd = 11e6;
   result.run->phases = {{"pretraining", 2.677e6, "predicted", ""},
                         {"context_extension", 119000, "published", "arXiv 2412.19437, table 1"}};
   result.memory = {58e9, 84.94e9, true, {}};

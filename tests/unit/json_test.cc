@@ -44,6 +44,12 @@ TEST_F(ResultJson, HasTheContractsKeysInOrder) {
   EXPECT_EQ(keys_of(json["step"]["chunk_s"]), (std::vector<std::string>{"F", "B", "I", "W", "FB"}));
   expect_begins_with(json["run"], {"tokens", "steps", "days", "gpu_hours", "cost_usd", "goodput", "phases",
                                    "total_gpu_hours", "total_cost_usd"});
+  EXPECT_EQ(json["run"]["price_usd_per_gpu_hour"], 2);
+  EXPECT_EQ(json["run"]["ownership"], "rent");
+  EXPECT_EQ(json["run"]["total_cost_usd_high"], 4 * 2.796e6);
+  EXPECT_EQ(json["run"]["purchase"]["capital_usd_per_gpu_hour"], 1.8);
+  EXPECT_DOUBLE_EQ(json["run"]["total_energy_mwh"], 2.796e6 * 1500 / 1e6);
+  EXPECT_EQ(json["run"]["fabric"]["switches"], 96);
   expect_begins_with(json["run"]["phases"][0], {"name", "gpu_hours", "kind"});
   expect_begins_with(json["memory"], {"peak_bytes", "capacity_bytes", "fits", "stages"});
   expect_begins_with(json["provenance"][0], {"parameter", "value", "unit", "kind", "source", "share_of_step"});
@@ -57,17 +63,32 @@ TEST_F(ResultJson, KeepsValuesExactly) {
   EXPECT_EQ(json["run"]["phases"][1]["kind"], "published");
 }
 
+TEST_F(ResultJson, BoundSaysWhatBindsAndWhatIsLost) {
+  const Json& bound = json["bound"];
+  EXPECT_EQ(keys_of(bound), (std::vector<std::string>{"time_s", "binds", "rank", "lost", "flops_at_peak_s"}));
+  EXPECT_EQ(bound["binds"], "compute");
+  EXPECT_EQ(bound["rank"], 3);
+  ASSERT_EQ(bound["lost"].size(), 4U);
+  EXPECT_EQ(bound["lost"][0].dump(), R"({"cause":"bubble","seconds":5.0,"remedy":"more micro-batches"})");
+}
+
 TEST_F(ResultJson, NotComputedIsNull) {
   EXPECT_TRUE(json["step"]["slots_s"]["I"].is_null());
   EXPECT_EQ(json["interval"].dump(), R"({"time_s":{"p10":null,"p50":null,"p90":null}})");
   auto result = support::example_result();
+  result.run->rent = {std::nullopt, "no price.rent"};
+  result.run->cost_usd.reset();
+  const Json unpriced = Json::parse(to_json(result, support::example_plan()))["run"];
+  EXPECT_TRUE(unpriced["cost_usd"].is_null());
+  EXPECT_TRUE(unpriced["cost_usd_low"].is_null());
+  EXPECT_EQ(unpriced["rent"].dump(), R"({"usd_per_gpu_hour":null,"missing":"no price.rent"})");
   result.run.reset();
   result.bound_s.reset();
   result.step.bubble_s.reset();
   result.step.mfu = std::nan("");
   const Json empty = Json::parse(to_json(result, support::example_plan()));
   EXPECT_TRUE(empty["run"].is_null());
-  EXPECT_TRUE(empty["bound"]["time_s"].is_null());
+  for (const char* key : {"time_s", "binds", "rank", "lost"}) EXPECT_TRUE(empty["bound"][key].is_null()) << key;
   EXPECT_TRUE(empty["step"]["bubble_s"].is_null());
   EXPECT_TRUE(empty["step"]["mfu"].is_null());
 }

@@ -297,5 +297,17 @@ TEST(KernelCost, NamesTheConstantThatIsMissing) {
   EXPECT_EQ(cost.error().key, "gemm.fp8.k_time");
 }
 
+// q_a: 384 tiles of 7168 * 3 ns on 132 SMs. Attention loses only its gap. experts_swiglu and the rotary keys (1 MB,
+// below the shortest kernel) take their bytes at 2 and 3.3 TB/s.
+TEST_F(KernelTimes, BestIsTheRateWithoutRampsWavesAndGaps) {
+  const auto best = [this](const char* name) { return cost_.best(layer_, find(layer_, name)) * 1e6; };
+  EXPECT_NEAR(best("q_a"), 384 * 7168 * 0.003 / 132, 1e-9);
+  EXPECT_NEAR(best("attention"), microseconds("attention", Phase::F, 132) - 1, 1e-9);
+  EXPECT_NEAR(best("experts_swiglu"), microseconds("experts_swiglu", Phase::F, 132) - 1, 1e-9);
+  const Operator& rotary = find(layer_, "rotary_key");
+  EXPECT_NEAR(best("rotary_key"), bytes_moved(layer_, rotary, 1).value() / 3.3e6, 1e-9);
+  EXPECT_EQ(cost_.time(layer_, rotary, {.sms = 132}).gaps, 1e-6);
+}
+
 }  // namespace
 }  // namespace plumbline::model

@@ -32,6 +32,8 @@ TEST(Summary, HoldsEveryHeadlineIn80Columns) {
        {"example-moe on 2,048 H800 (h800-rail-fat-tree)", "20.00 s", "lower bound 11.90 s", "3,145,728", "43.7 %",
         "38.9 %", "431.9", "overlapped pair", "132.70 ms", "106", "bubble", "optimizer", "GEMM", "##########",
         "Fits: peak 58.0 GB of 84.9 GB (68.3 %)", "2,677,000", "$5,592,000", "predicted", "published",
+        // 2,796,000 GPU-hours at 1.90 USD and at 1,500 W
+        "1.50 - 4.00", "$5,312,400", "capital 1.80", "4,194 MWh", "upper estimate", "96 switches",
         // 20 / 19.926 - 1 = 0.37 %
         "+0.4 %", "launch.gap", "assumed"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
@@ -46,6 +48,15 @@ TEST(Summary, ColoursOnlyWhenAsked) {
   EXPECT_NE(coloured.find("\x1b[1mMemory"), std::string::npos);
 }
 
+// Losses below a thousandth of the step make one row.
+TEST(Summary, SaysWhatTheStepLosesAgainstItsBound) {
+  const std::string text = summary(support::example_result(), support::example_plan());
+  for (const char* part : {"11.90 s: compute of rank 3 at the best rates", "GEMM below best rate  3.085 s  15.4 %",
+                           "larger products", "2 smaller             0.015 s   0.1 %"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  EXPECT_EQ(text.find("launch gaps  "), text.rfind("launch gaps  ")) << "only in the breakdown";
+}
+
 TEST(Summary, LeavesOutWhatWasNotComputed) {
   auto result = support::example_result();
   result.bound_s.reset();
@@ -54,9 +65,22 @@ TEST(Summary, LeavesOutWhatWasNotComputed) {
   result.step.exposed_communication_s.reset();
   result.step.breakdown.clear();
   const std::string text = summary(result, support::example_plan());
-  for (const char* part : {"lower bound", "The whole run", "bubble", "waits for", "By class", "Predicted beside"}) {
+  for (const char* part :
+       {"lower bound", "loses against", "The whole run", "bubble", "waits for", "By class", "Predicted beside"}) {
     EXPECT_EQ(text.find(part), std::string::npos) << part;
   }
+}
+
+TEST(Summary, SaysWhyThereIsNoPrice) {
+  auto result = support::example_result();
+  result.run->rent = {std::nullopt, "the cluster does not state price.rent"};
+  result.run->cost_usd.reset();
+  result.run->total_cost_usd.reset();
+  result.run->power_w = {std::nullopt, "the cluster does not state power.host"};
+  const std::string text = summary(result, support::example_plan());
+  EXPECT_NE(text.find("price.rent"), std::string::npos) << text;
+  EXPECT_NE(text.find("Energy: unknown, the cluster does not state power.host"), std::string::npos) << text;
+  EXPECT_EQ(text.find("$5,592,000"), std::string::npos) << text;
 }
 
 TEST(Summary, SaysWhichRankIsOverTheCapacity) {
@@ -85,9 +109,10 @@ TEST(Summary, ShowsTheFullestOfManyRanks) {
 TEST(Csv, OneLinePerMetricAndNothingForNull) {
   const std::string text = to_csv(support::example_result());
   EXPECT_EQ(text.rfind("metric,value,unit\n", 0), 0u);
-  for (const char* line : {"\nstep.time_s,20,s\n", "\nstep.slots_s.I,,s\n", "\nstep.chunk_s.FB,0.1327,s\n",
-                           "\ninterval.time_s.p50,,s\n", "\nrun.phases.context_extension.gpu_hours,119000,h\n",
-                           "\nmemory.fits,1,1\n", "\nprovenance.assumed.share_of_step,0.075,1\n"}) {
+  for (const char* line :
+       {"\nstep.time_s,20,s\n", "\nstep.slots_s.I,,s\n", "\nstep.chunk_s.FB,0.1327,s\n", "\ninterval.time_s.p50,,s\n",
+        "\nrun.phases.context_extension.gpu_hours,119000,h\n", "\nbound.lost_s.bubble,5,s\n", "\nmemory.fits,1,1\n",
+        "\nprovenance.assumed.share_of_step,0.075,1\n"}) {
     EXPECT_NE(text.find(line), std::string::npos) << line;
   }
   EXPECT_EQ(text, to_csv(support::example_result()));

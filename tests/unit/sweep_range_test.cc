@@ -102,6 +102,21 @@ SweepGrid grid_of(const std::vector<std::string>& over) {
   return SweepGrid::make(std::move(axes)).value();
 }
 
+TEST(SweepRange, EndsAreTheTwoValuesOfARangeWithoutAStep) {
+  const SweepAxis ends = parse_ends("a.x=0.5..1e3").value();
+  ASSERT_EQ(ends.values.size(), 2u);
+  EXPECT_EQ(ends.values[0].text, "0.5");
+  EXPECT_DOUBLE_EQ(ends.values[1].number.value(), 1000);
+  EXPECT_EQ(parse_ends("a.x=1..3:1").value().values.size(), 3u);
+  EXPECT_EQ(parse_ends("a.x=1..3,7").value().values.size(), 4u);
+  EXPECT_EQ(parse_ends("a.x=u,v,w").value().values.size(), 3u);
+  EXPECT_FALSE(parse_ends("a.x=3..1"));
+  EXPECT_FALSE(parse_ends("a.x=1..b"));
+  EXPECT_TRUE(is_span("a.x=1..3"));
+  EXPECT_FALSE(is_span("a.x=1..3:1"));
+  EXPECT_FALSE(is_span("a.x=1"));
+}
+
 TEST(SweepGrid, TheLastKeyIsTheFastest) {
   const SweepGrid grid = grid_of({"a.x=1,2", "b.y=u,v,w"});
   ASSERT_EQ(grid.size(), 6u);

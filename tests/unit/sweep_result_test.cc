@@ -19,7 +19,7 @@ sim::SweepPoint point_of(double seconds, double share) {
   point.step.slots_mean_s = {0, 0, 0, 0, seconds};
   point.step.exposed_mean_s = {0, 0, 0, 0, share * seconds};
   point.step.breakdown = {{"GEMM", seconds / 2}};
-  point.bound_s = 1;
+  point.bound_s = point.flops_at_peak_s = 1;
   point.peak_bytes = 50e9;
   point.capacity_bytes = 80e9;
   return point;

@@ -99,10 +99,10 @@ TEST(SweepFindings, StretchesEndWhereTheLimitIsExceededOrNothingIsKnown) {
   EXPECT_EQ(stretches_within({0.0, 0.0}, 0.02), (std::vector<Stretch>{{0, 1}}));
 }
 
-SweepPoint point_with(double product, double bound, const std::string& device) {
+SweepPoint point_with(double product, double flops, const std::string& device) {
   SweepPoint point;
   point.step.breakdown = {{"attention", 1}, {"GEMM", product}};
-  point.bound_s = bound;
+  point.flops_at_peak_s = flops;
   point.device = device;
   return point;
 }

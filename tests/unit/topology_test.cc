@@ -53,6 +53,32 @@ nic = { value = 1, unit = "us", kind = "assumed", source = "s" }
 switch = { value = 0.5, unit = "us", kind = "assumed", source = "s" }
 )";
 
+TEST(Topology, ConstantsCanBeChanged) {
+  Variation variation = with_gpus(2048);
+  variation.constants = {{"node.gpu_bandwidth", 100}, {"device.memory_bandwidth", 4}, {"latency.*", 2}};
+  const auto changed = load_topology(h800, devices, variation);
+  ASSERT_TRUE(changed) << to_string(changed.error());
+  EXPECT_DOUBLE_EQ(changed->cluster.intra_node_bandwidth.value(), 100e9);
+  EXPECT_DOUBLE_EQ(changed->cluster.device.memory_bandwidth.value(), 4e12);
+  EXPECT_DOUBLE_EQ(changed->fabric.switch_latency, 0.9e-6);
+  const auto constant =
+      std::ranges::find(changed->cluster.parameters, "device.memory_bandwidth", &model::Parameter::name);
+  ASSERT_NE(constant, changed->cluster.parameters.end());
+  EXPECT_EQ(constant->kind, model::Evidence::assumed);
+}
+
+TEST(Topology, AChangeOfAnUnknownOrImpossibleConstantIsRefused) {
+  const auto key_of = [](const std::string& name, double value) {
+    Variation variation = with_gpus(2048);
+    variation.constants = {{name, value}};
+    const auto topology = load_topology(h800, devices, variation);
+    return topology ? std::string() : topology.error().key;
+  };
+  EXPECT_EQ(key_of("node.gpu_bandwith", 100), "node.gpu_bandwith");
+  EXPECT_EQ(key_of("device.memory_bandwith", 100), "device.memory_bandwith");
+  EXPECT_EQ(key_of("node.gpu_bandwidth", -1), "node.gpu_bandwidth");
+}
+
 TEST(Topology, H800RailFatTree) {
   const auto shape = load_cluster(h800, devices, with_gpus(2048));
   ASSERT_TRUE(shape) << to_string(shape.error());
@@ -73,7 +99,7 @@ TEST(Topology, H800RailFatTree) {
   EXPECT_EQ(shape->device.sm.threads, expected.threads);
   EXPECT_EQ(shape->device.sm.registers, expected.registers);
   EXPECT_EQ(shape->device.sm.shared_memory, expected.shared_memory);
-  EXPECT_EQ(shape->parameters.size(), 27u);  // 12 of the topology, 15 of the device
+  EXPECT_EQ(shape->parameters.size(), 28u);  // 12 of the topology, 16 of the device
   EXPECT_EQ(shape->device.reserve.context.value(), 569376768);
   EXPECT_EQ(shape->device.reserve.fragmentation, 0.05);
   for (const model::Parameter& parameter : shape->parameters) EXPECT_FALSE(parameter.source.empty()) << parameter.name;
@@ -215,6 +241,52 @@ INSTANTIATE_TEST_SUITE_P(
                     BadFile{"no_profile", "default_profile = \"h800\"\n", "", 0, "default_profile", "missing"},
                     BadFile{"no_source", ", source = \"s\"", "", 5, "node.gpus", "lacks 'source'"}),
     [](const auto& parameter) { return std::string(parameter.param.what); });
+
+class BadPrice : public testing::TestWithParam<BadFile> {};
+
+TEST_P(BadPrice, IsAnInputErrorAtItsPlace) {
+  const TemporaryDirectory folder;
+  const std::string path = folder.write("t.toml", std::string("price.") + GetParam().to + "\n" + small).string();
+  const auto shape = load_cluster(path, devices, {});
+  ASSERT_FALSE(shape);
+  expect_error(shape.error(), ErrorKind::input, path, 1, GetParam().key, GetParam().says);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Files, BadPrice,
+    testing::Values(
+        BadFile{"unit", "", "rent = { value = 2, unit = \"USD\", kind = \"assumed\", source = \"s\" }", 1, "price.rent",
+                "a price of a GPU-hour"},
+        BadFile{"unknown", "", "rant = { value = 2, unit = \"USD/GPU-h\", kind = \"assumed\", source = \"s\" }", 1,
+                "price.rant", "'price.rent'"},
+        BadFile{"always", "", "utilisation = { value = 1.2, unit = \"1\", kind = \"assumed\", source = \"s\" }", 1,
+                "price.utilisation", "from 0 to 1"},
+        BadFile{"pue", "", "pue = { value = 0.9, unit = \"1\", kind = \"assumed\", source = \"s\" }", 1, "price.pue",
+                "from 1 to 10"},
+        BadFile{"range", "",
+                "rent = { value = 2, low = 3, high = 4, unit = \"USD/GPU-h\", kind = \"assumed\", source = \"s\" }", 1,
+                "price.rent", "not between 3 and 4"}),
+    [](const auto& parameter) { return std::string(parameter.param.what); });
+
+TEST(Topology, PricesOfOtherHardwareDoNotHold) {
+  Variation variation = with_gpus(16);
+  EXPECT_TRUE(load_cluster(h800, devices, variation).value().prices.rent);
+  variation.device = "h800-sxm";  // its own
+  variation.nic_gbps = 400;
+  EXPECT_TRUE(load_cluster(h800, devices, variation).value().prices.rent);
+  variation.device = "h200-sxm";
+  const model::Prices other_gpu = load_cluster(h800, devices, variation).value().prices;
+  EXPECT_FALSE(other_gpu.rent);
+  EXPECT_FALSE(other_gpu.server);
+  EXPECT_TRUE(other_gpu.fabric_switch);
+  EXPECT_EQ(other_gpu.changed, "cluster.device");
+  variation.device.reset();
+  variation.nic_gbps = 200;
+  const model::Prices slower = load_cluster(h800, devices, variation).value().prices;
+  EXPECT_FALSE(slower.rent);
+  EXPECT_FALSE(slower.fabric_switch);
+  EXPECT_TRUE(slower.server);
+}
 
 TEST(Topology, MissingFileIsAnInputError) {
   const auto shape = load_cluster("/nowhere/t.toml", devices, {});

@@ -24,7 +24,10 @@ class ParameterTaker {
   // In SI, greater than 0, or not negative where the value may be 0. A count is whole.
   double take(std::string_view name, model::UnitDimension dimension, bool may_be_zero = false);
   std::int64_t count(std::string_view name, bool may_be_zero = false);
-  double ratio(std::string_view name);  // need not be whole
+  double ratio(std::string_view name, double least = 0, double most = 1e15);  // need not be whole
+
+  // An entry that is not there but could be: a name to propose for an unknown one.
+  void could_take(std::string_view name) { taken_.emplace_back(name); }
 
   // The first error, or an error about an entry that nobody took.
   std::optional<model::Error> finish();

@@ -1,0 +1,51 @@
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "cli/compare_plans.h"
+#include "reports/bar_chart.h"
+#include "reports/format.h"
+
+namespace plumbline::cli {
+namespace {
+
+constexpr std::size_t faster = 2, slower = 1;  // colours of reports/chart_style.h
+
+reports::BarChart::Panel panel_of(const PlanComparison& comparison, const PlanComparison::Difference& difference) {
+  const model::Waterfall& waterfall = difference.waterfall;
+  const std::string from = comparison.subjects[difference.from].name, to = comparison.subjects[difference.to].name;
+  reports::BarChart::Panel panel;
+  panel.title = fmt::format("{} to {}: {:+.3f} s ({})", from, to, waterfall.change_s(),
+                            reports::signed_percent(waterfall.change_s() / waterfall.from_s));
+  panel.x_title = "step time in s";
+  panel.connected = true;
+  double at = waterfall.from_s;
+  for (const model::WaterfallRow& row : waterfall.rows) {
+    const double next = at + row.change_s();
+    const double change = std::abs(row.change_s()) < 0.5e-3 ? 0 : row.change_s();
+    panel.rows.push_back(
+        {row.name,
+         {{at, next, change < 0 ? faster : slower,
+           fmt::format("{}: {} to {}", row.name, reports::duration(row.from_s), reports::duration(row.to_s))}},
+         fmt::format("{:+.3f} s", change)});
+    at = next;
+  }
+  panel.marks = {
+      {waterfall.from_s, fmt::format("{} {}", subject_letter(difference.from), reports::duration(waterfall.from_s))},
+      {waterfall.to_s, fmt::format("{} {}", subject_letter(difference.to), reports::duration(waterfall.to_s))}};
+  return panel;
+}
+
+}  // namespace
+
+std::string plan_comparison_svg(const PlanComparison& comparison) {
+  reports::BarChart chart;
+  chart.title = "Where the step times differ";
+  chart.subtitle = "seconds of rank 0; each bar begins where the one above it ends";
+  chart.legend = {{faster, "faster"}, {slower, "slower"}};
+  for (const PlanComparison::Difference& difference : comparison.differences)
+    chart.panels.push_back(panel_of(comparison, difference));
+  return reports::bar_chart_svg(chart);
+}
+
+}  // namespace plumbline::cli

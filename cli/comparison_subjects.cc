@@ -1,0 +1,174 @@
+#include "cli/comparison_subjects.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "cli/data.h"
+#include "cli/inputs.h"
+#include "cli/progress.h"
+#include "model/memory.h"
+#include "model/text_file.h"
+#include "reports/format.h"
+#include "reports/read_json.h"
+
+namespace plumbline::cli {
+namespace {
+
+using model::Error;
+using model::ErrorKind;
+using model::Result;
+
+Result<model::StepResult> predict(const model::Plan& plan, const ConstantChanges& changes,
+                                  const SubjectRequest& request) {
+  const auto inputs = inputs_of_plan(plan, request.profile, changes);
+  if (!inputs) return tl::unexpected(inputs.error());
+  auto simulation = request.fidelity == sim::Fidelity::step ? sim::simulate_on_network(*inputs, false)
+                                                            : sim::simulate(*inputs, request.fidelity, false);
+  return std::move(simulation).map([](sim::Simulation&& done) { return std::move(done.result); });
+}
+
+// Forgets what the plan says of its own cluster, but not what --set says of any.
+void move_to_cluster(model::Plan& plan, const std::string& name) {
+  plan.cluster.topology = name;
+  const auto forget = [&plan](std::string_view key, auto& field) {
+    const auto place = plan.places.find(key);
+    if (place == plan.places.end() || place->second.file != "--set") field.reset();
+  };
+  forget("cluster.profile", plan.cluster.profile);
+  forget("cluster.device", plan.cluster.device);
+  forget("cluster.nics_per_node", plan.cluster.nics_per_node);
+  forget("cluster.nic_gbps", plan.cluster.nic_gbps);
+  forget("cluster.oversubscription", plan.cluster.oversubscription);
+  forget("cluster.placement", plan.cluster.placement);
+}
+
+struct NamedPlan {
+  std::string name;
+  model::Plan plan;
+};
+
+// One plan on each cluster with each number of GPUs; itself first where that alone gives nothing to compare.
+std::vector<NamedPlan> variants(const std::string& name, const model::Plan& plan, const SubjectRequest& request) {
+  std::vector<NamedPlan> found;
+  const std::vector<std::string> clusters = request.clusters.empty() ? std::vector<std::string>{""} : request.clusters;
+  const std::vector<std::int64_t> gpus = request.gpus.empty() ? std::vector<std::int64_t>{0} : request.gpus;
+  for (const std::string& cluster : clusters) {
+    for (const std::int64_t count : gpus) {
+      NamedPlan& variant = found.emplace_back(NamedPlan{cluster, plan});
+      if (!cluster.empty()) move_to_cluster(variant.plan, cluster);
+      if (count == 0) continue;
+      variant.plan.cluster.gpus = count;
+      variant.name +=
+          fmt::format("{}{} GPUs", cluster.empty() ? "" : ", ", reports::grouped(static_cast<double>(count)));
+    }
+  }
+  if (found.size() == 1) found.insert(found.begin(), {name, plan});
+  return found;
+}
+
+std::string short_name(const std::string& subject) { return std::filesystem::path(subject).stem().string(); }
+
+Result<ComparisonSubject> read_subject(const std::string& path) {
+  const auto text = model::read_text_file(path);
+  if (!text) return tl::unexpected(text.error());
+  auto stored = reports::read_result(*text, path);
+  if (!stored) return tl::unexpected(stored.error());
+  return ComparisonSubject{short_name(path), "result", std::move(stored->plan), std::move(stored->result), *text};
+}
+
+Result<std::vector<NamedPlan>> read_plans(const std::string& subject, const std::vector<std::string>& overrides,
+                                          const SubjectRequest& request) {
+  const auto path = resolve_plan(subject);
+  if (!path) {
+    Error error = path.error();
+    error.hint =
+        "a plan (.toml), a result of `simulate --json` (.json) or, beside one plan, a chunk measurement "
+        "(.csv) is expected; " +
+        error.hint;
+    return tl::unexpected(error);
+  }
+  const auto plan = model::load_plan(*path, overrides);
+  if (!plan) return tl::unexpected(plan.error());
+  if (request.clusters.empty() && request.gpus.empty()) return std::vector<NamedPlan>{{short_name(subject), *plan}};
+  return variants(short_name(subject), *plan, request);
+}
+
+// Subjects that are called the same get their whole path, or else their number.
+void tell_apart(std::vector<ComparisonSubject>& subjects, const std::vector<std::string>& paths) {
+  const auto shared = [&](const std::string& name) {
+    return std::ranges::count(subjects, name, &ComparisonSubject::name) > 1;
+  };
+  std::vector<std::string> names;
+  for (const ComparisonSubject& subject : subjects) names.push_back(subject.name);
+  for (std::size_t i = 0; i < subjects.size(); ++i)
+    if (shared(names[i]) && paths.size() == subjects.size()) names[i] = paths[i];
+  for (std::size_t i = 0; i < subjects.size(); ++i) {
+    const bool again = std::find(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(i), names[i]) !=
+                       names.begin() + static_cast<std::ptrdiff_t>(i);
+    subjects[i].name = again ? fmt::format("{} ({})", names[i], i + 1) : names[i];
+  }
+}
+
+Result<void> check(const SubjectRequest& request) {
+  const bool varied = !request.clusters.empty() || !request.gpus.empty();
+  const std::string option = request.clusters.empty() ? "--gpus" : "--cluster";
+  if (varied && (request.subjects.size() != 1 || is_result(request.subjects.front())))
+    return tl::unexpected(Error{ErrorKind::input, "takes exactly one plan", "", 0, option,
+                                "for example plumbline compare PLAN --cluster h800-rail-fat-tree,h100-dgx"});
+  if (!varied && request.subjects.size() < 2)
+    return tl::unexpected(Error{ErrorKind::input, "there is nothing to compare it with", "", 0,
+                                request.subjects.front(), "give a second plan or result, or --cluster or --gpus"});
+  for (const std::int64_t count : request.gpus)
+    if (count < 1)
+      return tl::unexpected(
+          Error{ErrorKind::input, fmt::format("must be at least 1, found {}", count), "", 0, "--gpus", ""});
+  return {};
+}
+
+}  // namespace
+
+std::string ComparisonSubject::obstacle() const {
+  if (result) return model::shortage(result->memory);
+  const Error& error = result.error();
+  return error.key.empty() ? error.message : error.key + ": " + error.message;
+}
+
+bool is_result(const std::string& subject) {
+  if (subject.ends_with(".json")) return true;
+  if (subject.ends_with(".toml") || !std::filesystem::is_regular_file(subject)) return false;
+  const auto text = model::read_text_file(subject);
+  const std::size_t first = text ? text->find_first_not_of(" \t\r\n") : std::string::npos;
+  return first != std::string::npos && (*text)[first] == '{';
+}
+
+Result<std::vector<ComparisonSubject>> comparison_subjects(const SubjectRequest& request) {
+  if (auto fine = check(request); !fine) return tl::unexpected(fine.error());
+  std::vector<std::string> overrides = request.overrides;
+  const auto changes = take_constant_changes(overrides);
+  if (!changes) return tl::unexpected(changes.error());
+  std::vector<ComparisonSubject> found;
+  ProgressBar bar("subjects");
+  for (const std::string& subject : request.subjects) {
+    bar.update(found.size(), request.subjects.size());
+    if (is_result(subject)) {
+      auto read = read_subject(subject);
+      if (!read) return tl::unexpected(read.error());
+      found.push_back(std::move(*read));
+      continue;
+    }
+    auto plans = read_plans(subject, overrides, request);
+    if (!plans) return tl::unexpected(plans.error());
+    for (NamedPlan& named : *plans) {
+      auto result = predict(named.plan, *changes, request);
+      if (!result && result.error().kind == ErrorKind::input) return tl::unexpected(result.error());
+      found.push_back({std::move(named.name), "plan", std::move(named.plan), std::move(result), ""});
+    }
+  }
+  tell_apart(found, request.subjects);
+  return found;
+}
+
+}  // namespace plumbline::cli

@@ -1,0 +1,78 @@
+#include "sim/idle_time.h"
+
+#include <gtest/gtest.h>
+
+#include "model/schedule/evaluate.h"
+#include "sim/step_end.h"
+#include "tests/support/uniform_program.h"
+
+namespace plumbline::sim {
+namespace {
+
+// 1F1B, P = 4, M = 8, F = 1, B = 2: every rank idles (P - 1)(F + B) = 9.
+class Idle : public testing::Test {
+ protected:
+  const model::ScheduleKind& kind_ = *model::find_schedule("1f1b").value();
+  const model::StepProgram program_ = tests::uniform_program(kind_.build({.ranks = 4, .micro_batches = 8}));
+  const std::vector<double> seconds_ = {1, 2, 0, 0, 0};  // F, B, I, W, FB
+};
+
+TEST_F(Idle, EqualStagesOnlyFillAndDrain) {
+  const IdleTime idle = split_idle(program_, seconds_, 0, 0, 9);
+  EXPECT_EQ(idle.point_to_point, 0);
+  EXPECT_EQ(idle.uneven_stages, 0);
+  EXPECT_EQ(idle.fill_and_drain, 9);
+}
+
+// A message of h passes 3 hops forth and 3 back in fill and drain; in between the first rank waits for gradients, too.
+TEST_F(Idle, MessagesCountByWhatTheStepWouldBeWithoutThem) {
+  const double hop = 0.1;
+  const model::ScheduleCosts costs = {.F = 1, .B = 2, .p2p = hop};
+  const double makespan = model::evaluate(program_.schedule, costs).value().makespan;
+  const IdleTime idle = split_idle(program_, seconds_, hop, 0, makespan - 24);
+  EXPECT_GE(idle.point_to_point, 6 * hop - 1e-12);
+  EXPECT_NEAR(idle.fill_and_drain, 9, 1e-12);
+  EXPECT_NEAR(idle.point_to_point + idle.bubble(), makespan - 24, 1e-12);
+}
+
+TEST_F(Idle, NoMoreIsFoundThanThereIs) {
+  const IdleTime idle = split_idle(program_, seconds_, 0.1, 0, 0.05);
+  EXPECT_EQ(idle.point_to_point, 0.05);
+  EXPECT_EQ(idle.bubble(), 0);
+}
+
+// The last of four stages takes twice as long, and the others wait for it.
+TEST(UnevenStages, TheOthersWait) {
+  model::StepProgram program =
+      tests::uniform_program(model::find_schedule("1f1b").value()->build({.ranks = 4, .micro_batches = 8}));
+  program.stage_kinds.push_back({{0}});
+  program.stages[3].kind = 1;
+  for (const int type : {0, 1}) program.templates.push_back(program.templates[static_cast<std::size_t>(type)]);
+  for (std::uint16_t& slot : program.slot_templates[3]) slot = static_cast<std::uint16_t>(slot + 5);
+  const std::vector<double> seconds = {1, 2, 0, 0, 0, 2, 4};
+  // Rank 0 works 24 of 3 F + 8 (2 F + 2 B) + 3 B = 3 + 48 + 6 = 57. Equal stages would take 5/4 each:
+  // 9 * 5/4 idle, and 30 of work instead of 24.
+  const IdleTime idle = split_idle(program, seconds, 0, 0, 33);
+  EXPECT_NEAR(idle.fill_and_drain, 11.25, 1e-12);
+  EXPECT_NEAR(idle.uneven_stages, 33 - 11.25, 1e-12);
+}
+
+// Two ranks end at 10 and 11 and check for 1; the agreement takes 2, a reduction lasts to 12, a gather 3.
+TEST(StepTail, TakesAwayOnePartAfterTheOther) {
+  std::vector<RankWork> works(2);
+  for (RankWork& work : works) work = {.check = 1, .agree = 2, .update = 4, .to_device = 0.5, .gather = 3};
+  works[1].host_update = 4;
+  works[0].host_update = 4;
+  const std::vector<GradientsReady> ranks = {{10, 12, {}, {}}, {11, 0, {}, {}}};
+  // 12 + 1 + 2 + 4 + 0.5 + 3
+  ASSERT_DOUBLE_EQ(step_end(works, ranks, {}), 22.5);
+  const StepTail tail = step_tail(works, ranks);
+  EXPECT_DOUBLE_EQ(tail.gather, 3);
+  EXPECT_DOUBLE_EQ(tail.host, 4.5);
+  EXPECT_DOUBLE_EQ(tail.agree, 2);
+  EXPECT_DOUBLE_EQ(tail.reduce, 1);  // checks end at 13 with it, at 12 without
+  EXPECT_DOUBLE_EQ(tail.total(), 22.5 - 12);
+}
+
+}  // namespace
+}  // namespace plumbline::sim

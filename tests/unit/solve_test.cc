@@ -1,0 +1,124 @@
+#include "sim/solve.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/root.h"
+
+namespace plumbline::sim {
+namespace {
+
+// Counts the calls; a value where `f` gives one.
+template <class F>
+SolveFunction counted(F f, std::size_t& calls) {
+  return [f, &calls](const std::vector<double>& xs) -> model::Result<std::vector<std::optional<double>>> {
+    calls += xs.size();
+    std::vector<std::optional<double>> values;
+    for (const double x : xs) values.push_back(f(x));
+    return values;
+  };
+}
+
+template <class F>
+Solution solved(const SolveRange& range, double target, double near, F f) {
+  std::size_t calls = 0;
+  return solve(range, target, near, counted(f, calls)).value();
+}
+
+TEST(FindRoot, FindsTheRootOfACubic) {
+  int calls = 0;
+  const auto f = [&](double x) -> model::Result<double> {
+    ++calls;
+    return x * x * x - 2;
+  };
+  const Root root = find_root(f, {0, -2}, {4, 62}, 1e-12, 1e-12).value();
+  EXPECT_NEAR(root.at.x, std::cbrt(2.0), 1e-11);
+  EXPECT_LT(calls, 20);  // halving alone takes more than 40
+}
+
+TEST(FindRoot, EndsBesideAJump) {
+  const auto f = [](double x) -> model::Result<double> { return x < 1.25 ? -1.0 : 2.0; };
+  const Root root = find_root(f, {0, -1}, {4, 2}, 1e-9, 1e-12).value();
+  EXPECT_NEAR(root.at.x, 1.25, 1e-8);
+  EXPECT_NEAR(root.other.x, 1.25, 1e-8);
+  EXPECT_LT(root.at.y * root.other.y, 0);
+}
+
+TEST(FindRoot, StartsAtTheRoot) {
+  const auto f = [](double x) -> model::Result<double> { return x; };
+  EXPECT_EQ(find_root(f, {0, 0}, {4, 4}, 1e-9, 1e-12).value().at.x, 0);
+}
+
+TEST(Solve, NumbersReachTheTarget) {
+  const Solution found = solved({100, 1000}, 15, 400, [](double x) { return 10 + 2000 / x; });
+  ASSERT_TRUE(found.exact);
+  EXPECT_NEAR(found.exact->x, 400, 0.01);
+  EXPECT_NEAR(*found.exact->value, 15, 15e-6);
+  EXPECT_EQ(found.crossings, 1U);
+  EXPECT_TRUE(std::ranges::is_sorted(found.samples, {}, &SolveSample::x));
+}
+
+TEST(Solve, WholeNumbersGiveBothNeighbours) {
+  const Solution found = solved({1, 100'000, true}, 0.3, 10, [](double x) { return 1000 / x; });  // 1000 / 3333.33
+  EXPECT_FALSE(found.exact);
+  EXPECT_EQ(found.below.value().x, 3333);
+  EXPECT_EQ(found.above.value().x, 3334);
+}
+
+TEST(Solve, AWholeNumberMayReachIt) {
+  EXPECT_EQ(solved({1, 64, true}, 21, 1, [](double x) { return x; }).exact.value().x, 21);
+  EXPECT_EQ(solved({1, 64, true}, 64, 1, [](double x) { return x; }).exact.value().x, 64);
+  EXPECT_EQ(solved({1, 64, true}, 1, 1, [](double x) { return x; }).exact.value().x, 1);
+}
+
+TEST(Solve, ValuesThatCannotBeArePassedOver) {
+  const auto only_even = [](double x) { return std::fmod(x, 2) == 0 ? std::optional(x) : std::nullopt; };
+  const Solution found = solved({1, 40, true}, 21, 1, only_even);
+  EXPECT_EQ(found.below.value().x, 20);
+  EXPECT_EQ(found.above.value().x, 22);
+}
+
+TEST(Solve, AListIsWhatThereIs) {
+  const Solution found = solved({8, 64, false, {8, 16, 32, 64}}, 20, 8, [](double x) { return x; });
+  EXPECT_EQ(found.below.value().x, 16);
+  EXPECT_EQ(found.above.value().x, 32);
+  EXPECT_EQ(found.samples.size(), 4U);
+}
+
+TEST(Solve, NothingReachesATargetOutside) {
+  const Solution found = solved({1, 8}, 100, 1, [](double x) { return x; });
+  EXPECT_FALSE(found.exact);
+  EXPECT_FALSE(found.below);
+  EXPECT_EQ(found.crossings, 0U);
+  EXPECT_EQ(found.samples.front().x, 1);
+  EXPECT_EQ(found.samples.back().x, 8);
+}
+
+TEST(Solve, OfSeveralCrossingsTheNearest) {
+  const auto valley = [](double x) { return (x - 5) * (x - 5); };
+  const Solution left = solved({0, 10}, 4, 1, valley), right = solved({0, 10}, 4, 9, valley);
+  EXPECT_EQ(left.crossings, 2U);
+  EXPECT_NEAR(left.exact.value().x, 3, 1e-4);
+  EXPECT_NEAR(right.exact.value().x, 7, 1e-4);
+}
+
+TEST(Solve, AJumpOverTheTargetHasTwoSides) {
+  const Solution found = solved({0, 10}, 4, 1, [](double x) { return x < 6.3 ? 1.0 : 9.0; });
+  EXPECT_FALSE(found.exact);
+  EXPECT_NEAR(found.below.value().x, 6.3, 1e-6);
+  EXPECT_NEAR(found.above.value().x, 6.3, 1e-6);
+  EXPECT_EQ(found.below->value, 1);
+  EXPECT_EQ(found.above->value, 9);
+}
+
+TEST(Solve, ErrorsEndIt) {
+  const SolveFunction broken = [](const std::vector<double>&) -> model::Result<std::vector<std::optional<double>>> {
+    return tl::unexpected(model::Error{model::ErrorKind::input, "wrong", "", 0, "", ""});
+  };
+  EXPECT_EQ(solve({0, 1}, 0.5, 0, broken).error().message, "wrong");
+}
+
+}  // namespace
+}  // namespace plumbline::sim

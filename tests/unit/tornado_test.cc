@@ -1,0 +1,143 @@
+#include "cli/tornado.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace plumbline::cli {
+namespace {
+
+using model::Evidence;
+
+sim::SweepPoint point_of(double seconds) {
+  sim::SweepPoint point;
+  point.step.time_s = seconds;
+  point.run = model::RunCost{};
+  point.run->cost_usd = 1000 * seconds;
+  return point;
+}
+
+TornadoInput input_named(const std::string& name, std::size_t settings) {
+  TornadoInput input{name, name, {}};
+  for (std::size_t i = 0; i < settings; ++i)
+    input.settings.push_back({std::to_string(i), {name + "=" + std::to_string(i)}});
+  return input;
+}
+
+model::Error infeasible() { return {model::ErrorKind::infeasible, "cannot be", "", 0, "narrow", ""}; }
+
+// Ten seconds as it is; "wide" spans 9 to 12, "narrow" 10 to 10.5 with one setting that cannot be, "none" nothing.
+TornadoResult example() {
+  return tornado_result(sim::Fidelity::step, {input_named("narrow", 2), input_named("none", 1), input_named("wide", 3)},
+                        {point_of(10), point_of(10.5), tl::unexpected(infeasible()), point_of(10), point_of(11),
+                         point_of(9), point_of(12)});
+}
+
+TEST(Tornado, InputsAreSortedByWhatTheyMove) {
+  const TornadoResult result = example();
+  ASSERT_EQ(result.rows.size(), 3U);
+  EXPECT_EQ(result.rows[0].input.name, "wide");
+  EXPECT_EQ(result.rows[1].input.name, "narrow");
+  const TornadoSpan& wide = result.rows[0].spans[0].value();
+  EXPECT_DOUBLE_EQ(wide.least, 9);
+  EXPECT_DOUBLE_EQ(wide.most, 12);
+  EXPECT_EQ(wide.least_setting, 1U);
+  EXPECT_EQ(wide.most_setting, 2U);
+  EXPECT_DOUBLE_EQ(result.rows[0].spans[1].value().width(), 3000);
+  EXPECT_EQ(result.by_width(0).size(), 2U);
+}
+
+// The plan as it is stays one of the ends where nothing goes beyond it.
+TEST(Tornado, ASettingThatCannotBeDoesNotCount) {
+  const TornadoSpan narrow = example().rows[1].spans[0].value();
+  EXPECT_DOUBLE_EQ(narrow.least, 10);
+  EXPECT_EQ(narrow.least_setting, std::nullopt);
+  EXPECT_EQ(narrow.most_setting, 0U);
+}
+
+TEST(Tornado, WithoutARunThereIsNoCost) {
+  sim::SweepPoint base = point_of(10), other = point_of(11);
+  base.run.reset(), other.run.reset();
+  const TornadoResult result = tornado_result(sim::Fidelity::step, {input_named("a", 1)}, {base, other});
+  EXPECT_FALSE(result.base[1]);
+  EXPECT_FALSE(result.rows[0].spans[1]);
+  EXPECT_THAT(tornado_text(result, false), testing::HasSubstr("No cost: it takes run.tokens"));
+}
+
+TEST(Tornado, TextNamesEndsReasonsAndWhatHasNoEffect) {
+  const std::string text = tornado_text(example(), false);
+  EXPECT_THAT(text,
+              testing::HasSubstr("wide    9.000 s         1  12.00 s   2  30.0 %          --------|++++++++++++++++"));
+  EXPECT_THAT(text, testing::HasSubstr("Without effect: none."));
+  EXPECT_THAT(text, testing::HasSubstr("narrow 1: narrow: cannot be"));
+}
+
+TEST(Tornado, JsonHoldsEverySetting) {
+  const auto json = nlohmann::json::parse(tornado_json(example()));
+  EXPECT_EQ(json["tornado"]["base"]["step.time_s"], 10);
+  EXPECT_EQ(json["inputs"][0]["width"]["step.time_s"], 3);
+  EXPECT_EQ(json["inputs"][0]["settings"][1]["set"][0], "wide=1");
+  EXPECT_TRUE(json["inputs"][1]["settings"][1]["step.time_s"].is_null());
+  EXPECT_EQ(json["inputs"][1]["settings"][1]["feasible"], false);
+}
+
+sim::Inputs inputs() {
+  sim::Inputs inputs;
+  inputs.plan.cluster.gpus = inputs.cluster.gpus = 16;
+  inputs.cluster.gpus_per_node = 8;
+  inputs.cluster.nic_bandwidth = model::BytesPerSecond(50e9);
+  inputs.cluster.parameters = {{"node.nic_bandwidth", 400, "Gb/s", Evidence::datasheet, "s", std::nullopt}};
+  inputs.profile = model::Profile("p", "",
+                                  {{"gemm.fp8.k_time", 3, "ns", Evidence::fitted, "s", 0.02},
+                                   {"gemm.bf16.k_time", 5, "ns", Evidence::assumed, "s", std::nullopt},
+                                   {"kernel.launch_gap", 2, "us", Evidence::assumed, "s", 2.0},
+                                   {"exchange.notify", 20, "us", Evidence::assumed, "s", std::nullopt}});
+  return inputs;
+}
+
+const TornadoInput* find(const std::vector<TornadoInput>& inputs, std::string_view name) {
+  const auto found = std::ranges::find(inputs, name, &TornadoInput::name);
+  return found == inputs.end() ? nullptr : &*found;
+}
+
+TEST(TornadoInputs, StatedUncertaintiesElseTwentyPercent) {
+  const auto found = usual_inputs(inputs());
+  const TornadoInput* gemm = find(found, "GEMM time");
+  ASSERT_NE(gemm, nullptr);
+  EXPECT_EQ(gemm->settings[0].text, "-2 to 20 %");
+  EXPECT_THAT(gemm->settings[0].overrides,
+              testing::UnorderedElementsAre("profile.gemm.fp8.k_time=2.94", "profile.gemm.bf16.k_time=4"));
+  EXPECT_THAT(gemm->settings[1].overrides,
+              testing::UnorderedElementsAre("profile.gemm.fp8.k_time=3.06", "profile.gemm.bf16.k_time=6"));
+  const TornadoInput* nic = find(found, "NIC bandwidth");
+  ASSERT_NE(nic, nullptr);
+  EXPECT_THAT(nic->settings[0].overrides, testing::ElementsAre("topology.node.nic_bandwidth=320"));
+}
+
+TEST(TornadoInputs, NothingFallsToZero) {
+  const auto found = usual_inputs(inputs());
+  EXPECT_EQ(find(found, "launch gap")->settings[0].text, "-99 %");
+  EXPECT_EQ(find(found, "launch gap")->settings[1].text, "+200 %");
+}
+
+TEST(TornadoInputs, OnlyWhatThePlanHas) {
+  sim::Inputs plan = inputs();
+  EXPECT_EQ(find(usual_inputs(plan), "meeting of expert ranks"), nullptr);
+  EXPECT_EQ(find(usual_inputs(plan), "price of a GPU-hour"), nullptr);
+  EXPECT_EQ(find(usual_inputs(plan), "communication SMs"), nullptr);
+  plan.plan.parallelism.expert = 8;
+  plan.plan.run.tokens = 1e12;
+  plan.plan.run.price_usd_per_gpu_hour = 2;
+  plan.plan.overlap.communication_sms = 20;
+  EXPECT_NE(find(usual_inputs(plan), "meeting of expert ranks"), nullptr);
+  EXPECT_NE(find(usual_inputs(plan), "price of a GPU-hour"), nullptr);
+  EXPECT_EQ(find(usual_inputs(plan), "price of a GPU-hour")->settings[0].text, "1.6");
+  EXPECT_EQ(find(usual_inputs(plan), "uneven experts")->settings.size(), 1U);
+  EXPECT_THAT(find(usual_inputs(plan), "communication SMs")->settings[1].overrides,
+              testing::ElementsAre("overlap.communication_sms=24"));
+}
+
+}  // namespace
+}  // namespace plumbline::cli
