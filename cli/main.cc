@@ -11,6 +11,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", std::string(plumbline::model::version));
   app.require_subcommand(1);
   int exit_code = 0;
+  cli::add_plan(app, exit_code);
   cli::add_simulate(app, exit_code);
   cli::add_memory(app, exit_code);
   cli::add_schedule(app, exit_code);

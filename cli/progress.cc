@@ -7,12 +7,29 @@
 #include <cstdio>
 #include <utility>
 
+#include "reports/format.h"
+
 namespace plumbline::cli {
 
-ProgressBar::ProgressBar(std::string what) : what_(std::move(what)), terminal_(isatty(STDERR_FILENO) != 0) {}
+namespace {
+
+constexpr std::size_t drawn = 90;  // columns beside the name, at most
+
+// "1,200/s, 12 s left"; the rate so far is taken for what remains.
+std::string pace(std::uint64_t done, std::uint64_t total, double seconds) {
+  if (done == 0 || seconds <= 0) return "";
+  const double rate = static_cast<double>(done) / seconds;
+  const double left = static_cast<double>(total - std::min(done, total)) / rate;
+  return fmt::format(", {}/s, {:.0f} s left", reports::number(rate), left);
+}
+
+}  // namespace
+
+ProgressBar::ProgressBar(std::string what)
+    : what_(std::move(what)), terminal_(isatty(STDERR_FILENO) != 0), begin_(std::chrono::steady_clock::now()) {}
 
 ProgressBar::~ProgressBar() {
-  if (percent_ >= 0) fmt::print(stderr, "\r{:{}}\r", "", what_.size() + 40);
+  if (percent_ >= 0) fmt::print(stderr, "\r{:{}}\r", "", what_.size() + drawn);
 }
 
 void ProgressBar::update(std::uint64_t done, std::uint64_t total) {
@@ -23,7 +40,9 @@ void ProgressBar::update(std::uint64_t done, std::uint64_t total) {
   if (percent == percent_) return;
   percent_ = percent;
   const int filled = percent * cells / whole;
-  fmt::print(stderr, "\r{} [{:#<{}}{:.<{}}] {:3} %", what_, "", filled, "", cells - filled, percent);
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin_;
+  fmt::print(stderr, "\r{} [{:#<{}}{:.<{}}] {:3} %{:<30}", what_, "", filled, "", cells - filled, percent,
+             pace(done, total, elapsed.count()));
   std::fflush(stderr);
 }
 

@@ -1,6 +1,7 @@
-// A bar on stderr for what takes a while; nothing where stderr is no terminal.
+// A bar on stderr for what takes a while, with rate and remaining time; nothing where stderr is no terminal.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 
@@ -19,6 +20,7 @@ class ProgressBar {
  private:
   std::string what_;
   bool terminal_;
+  std::chrono::steady_clock::time_point begin_;
   int percent_ = -1;  // as drawn
 };
 

@@ -9,6 +9,7 @@
 
 namespace plumbline::cli {
 
+CLI::App* add_plan(CLI::App& root, int& exit_code);
 CLI::App* add_simulate(CLI::App& root, int& exit_code);
 CLI::App* add_memory(CLI::App& root, int& exit_code);
 CLI::App* add_schedule(CLI::App& root, int& exit_code);

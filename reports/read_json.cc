@@ -50,7 +50,11 @@ class Reader {
   void assign(const Json& value, const std::string& key, std::vector<T>& field) {
     if (!value.is_array()) return fail(key, "a list");
     field.clear();
-    for (const Json& item : value) assign(item, key, field.emplace_back());
+    for (const Json& item : value) {
+      T read{};  // the elements of a list of flags are no references
+      assign(item, key, read);
+      field.push_back(std::move(read));
+    }
   }
   void assign(const Json& value, const std::string& key, double& field) {
     get(value, value.is_number(), key, "a number", field);

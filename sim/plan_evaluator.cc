@@ -58,15 +58,7 @@ class PlanEvaluator::Parts {
   model::Result<PlanEstimate> evaluate(const model::Plan& plan) {
     if (plan.offload.activations > 0) return simulate_whole(plan, Fidelity::closed_form);
     if (auto prepared = prepare(plan); !prepared) return tl::unexpected(prepared.error());
-    fill_costs(work_);
-    StepEnds ends = run_step(work_, true);
-    if (!work_.alone) ends.slots = busy_first_rank(work_);
-    if (plan.parallelism.synchronisation_interval > 1) {
-      StepEnds local = run_step(work_, false);
-      if (!work_.alone) local.slots = ends.slots;
-      ends = mean_of(ends, local, 1 / static_cast<double>(plan.parallelism.synchronisation_interval));
-    }
-    return estimate(work_, ends);
+    return closed_form();
   }
 
   model::Result<PlanEstimate> evaluate_by_events(const model::Plan& plan) {
@@ -83,24 +75,59 @@ class PlanEvaluator::Parts {
     return estimate(work_, ends);
   }
 
+  model::Result<double> peak(const model::Plan& plan) {
+    if (plan.offload.activations > 0)
+      return evaluate(plan).map([](const PlanEstimate& estimate) { return estimate.peak_bytes; });
+    if (auto found = find_parts(plan); !found) return tl::unexpected(found.error());
+    find_slots(work_);
+    find_states(work_);
+    return peak_bytes(work_, inputs_.cluster.device);
+  }
+
+  model::Result<std::optional<PlanEstimate>> evaluate_while(const model::Plan& plan, double limit,
+                                                            std::vector<double> seconds, const Promising& promising) {
+    const auto whole = [](const PlanEstimate& estimate) { return std::optional(estimate); };
+    if (plan.offload.activations > 0) return evaluate(plan).map(whole);
+    if (auto found = find_parts(plan); !found) return tl::unexpected(found.error());
+    PlanWork& work = work_;
+    find_slots(work);
+    seconds.resize(work.slots.size(), 0);
+    for (const auto& [index, slot] : slots_by_weight(work, seconds)) {
+      const TemplateRun& run = work.timed->run(slot, work.timed->even() ? 0 : index);
+      for (std::size_t c = 0; c < seconds.size(); ++c)
+        if (work.slots[c] == slot) seconds[c] = run.seconds;
+      if (!promising(seconds)) return std::nullopt;
+    }
+    prepare_step(work);
+    time_slots(work);
+    if (most_collective_seconds(work) > limit) return std::nullopt;
+    find_states(work);
+    return closed_form().map(whole);
+  }
+
   Remembered remembered() const { return {tables_.size(), costs_.size(), libraries_.size(), sharded_.size()}; }
 
  private:
   // Finds the parts of the plan.
   model::Result<void> prepare(const model::Plan& plan) {
-    forget();
-    model::Result<model::Layout> layout = model::make_layout(plan, inputs_.architecture);
-    if (!layout) return tl::unexpected(layout.error());
-    work_.plan = &plan;
-    work_.layout = std::move(*layout);
-    work_.kind = *model::find_schedule(plan.schedule.kind);
-    if (auto found = find_table(work_); !found) return tl::unexpected(found.error());
-    if (auto found = find_costs(work_); !found) return tl::unexpected(found.error());
-    find_stages(work_);
+    if (auto found = find_parts(plan); !found) return found;
     prepare_step(work_);
     time_slots(work_);
     find_states(work_);
     return {};
+  }
+
+  model::Result<PlanEstimate> closed_form() {
+    fill_costs(work_);
+    StepEnds ends = run_step(work_, true);
+    if (!work_.alone) ends.slots = busy_first_rank(work_);
+    const std::int64_t interval = work_.plan->parallelism.synchronisation_interval;
+    if (interval > 1) {
+      StepEnds local = run_step(work_, false);
+      if (!work_.alone) local.slots = ends.slots;
+      ends = mean_of(ends, local, 1 / static_cast<double>(interval));
+    }
+    return estimate(work_, ends);
   }
 
   model::Result<StepEnds> run_events(bool reduces) {
@@ -134,6 +161,20 @@ class PlanEvaluator::Parts {
       tables_.clear();
       table_ops_ = 0;
     }
+  }
+
+  // All that is needed before slots are looked up.
+  model::Result<void> find_parts(const model::Plan& plan) {
+    forget();
+    model::Result<model::Layout> layout = model::make_layout(plan, inputs_.architecture);
+    if (!layout) return tl::unexpected(layout.error());
+    work_.plan = &plan;
+    work_.layout = std::move(*layout);
+    work_.kind = *model::find_schedule(plan.schedule.kind);
+    if (auto found = find_table(work_); !found) return found;
+    if (auto found = find_costs(work_); !found) return found;
+    find_stages(work_);
+    return {};
   }
 
   // Copies of activations to the host and back give slots a memory of their own, which no part here knows.
@@ -278,6 +319,12 @@ PlanEvaluator& PlanEvaluator::operator=(PlanEvaluator&&) noexcept = default;
 model::Result<PlanEstimate> PlanEvaluator::evaluate(const model::Plan& plan) { return parts_->evaluate(plan); }
 model::Result<PlanEstimate> PlanEvaluator::evaluate_by_events(const model::Plan& plan) {
   return parts_->evaluate_by_events(plan);
+}
+model::Result<double> PlanEvaluator::peak(const model::Plan& plan) { return parts_->peak(plan); }
+model::Result<std::optional<PlanEstimate>> PlanEvaluator::evaluate_while(const model::Plan& plan, double limit,
+                                                                         std::vector<double> seconds,
+                                                                         const Promising& promising) {
+  return parts_->evaluate_while(plan, limit, std::move(seconds), promising);
 }
 PlanEvaluator::Remembered PlanEvaluator::remembered() const { return parts_->remembered(); }
 

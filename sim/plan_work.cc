@@ -28,6 +28,18 @@ model::Bytes fullest(const PlanWork& work, const model::ScheduleTable::Rank& ran
   return most;
 }
 
+// Seconds that a slot's collectives hold their stream in any case. zero_stage 3: what two slots in a row use is
+// gathered once, so the first use may find it there, and within a slot uses of one unit in a row count once.
+double collective_seconds(const StepRecurrence& step, const SlotSync& sync) {
+  const bool every_slot =
+      step.reduce == StepRecurrence::Reduce::each || step.reduce == StepRecurrence::Reduce::each_waiting;
+  double seconds = every_slot && step.reduces ? sync.reduce_seconds : 0;
+  if (!step.gathers_each || !step.reshard) return seconds;
+  for (std::size_t u = 1; u < sync.uses.size(); ++u)
+    if (sync.uses[u].unit != sync.uses[u - 1].unit) seconds += sync.uses[u].seconds;
+  return seconds;
+}
+
 }  // namespace
 
 // Durations and collectives of every slot class; classes with the same slot are looked up once.
@@ -131,6 +143,49 @@ double peak_bytes(const PlanWork& work, const model::Device& device) {
     peak = std::max(peak, state.bytes + (dynamic + buffers + reserve).value());
   }
   return peak;
+}
+
+// As time_slots, without their durations.
+void find_slots(PlanWork& work) {
+  work.slots.clear();
+  const auto kind = [&](std::int32_t stage) {
+    return stage < 0 ? -1 : work.stage_kinds[static_cast<std::size_t>(stage)];
+  };
+  for (const auto& one : work.table->classes)
+    work.slots.push_back(work.timed->stage_library().slot(one.type, kind(one.f_stage), kind(one.b_stage)));
+}
+
+// Of the rank that has most of them. The step ends after the last: the last slot needs what was gathered, and the
+// update what was reduced.
+double most_collective_seconds(const PlanWork& work) {
+  const bool some = work.plan->parallelism.zero_stage >= 2 && work.plan->parallelism.synchronisation_interval == 1;
+  if (!some) return 0;
+  double most = 0;
+  for (const auto& rank : work.table->ranks) {
+    double seconds = 0;
+    for (const std::uint32_t op : rank.ops)
+      seconds += collective_seconds(work.step, *work.step.syncs[work.table->ops[op].slot_class]);
+    most = std::max(most, seconds);
+  }
+  return most;
+}
+
+// Distinct slots with their index among them (time_slots), the one with most seconds in all first.
+std::vector<std::pair<std::size_t, std::int32_t>> slots_by_weight(const PlanWork& work,
+                                                                  const std::vector<double>& seconds) {
+  std::vector<std::pair<std::size_t, std::int32_t>> slots;
+  std::vector<double> weights;
+  std::vector<std::size_t> slot_of(work.slots.size());
+  for (std::size_t c = 0; c < work.slots.size(); ++c) {
+    const auto known = std::ranges::find(slots, work.slots[c], &std::pair<std::size_t, std::int32_t>::second);
+    slot_of[c] = static_cast<std::size_t>(known - slots.begin());
+    if (known != slots.end()) continue;
+    slots.emplace_back(slots.size(), work.slots[c]);
+    weights.push_back(0);
+  }
+  for (const auto& op : work.table->ops) weights[slot_of[op.slot_class]] += seconds[op.slot_class];
+  std::ranges::stable_sort(slots, std::ranges::greater{}, [&](const auto& slot) { return weights[slot.first]; });
+  return slots;
 }
 
 }  // namespace plumbline::sim

@@ -1,7 +1,9 @@
 // One plan between its parts (sim/cached_stages.h) and its estimate.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "model/cluster.h"
@@ -39,6 +41,14 @@ void time_slots(PlanWork& work);
 void prepare_step(PlanWork& work);
 // Messages between ranks, and waits for parameters.
 void fill_costs(PlanWork& work);
+
+// What a search asks before it times everything: slots without their durations; the seconds that the rank with most of
+// them spends in collectives that no plan can avoid; distinct slots with their index among them, the one with most
+// seconds in all ([slot class]) first.
+void find_slots(PlanWork& work);
+double most_collective_seconds(const PlanWork& work);
+std::vector<std::pair<std::size_t, std::int32_t>> slots_by_weight(const PlanWork& work,
+                                                                  const std::vector<double>& seconds);
 
 // In closed form; reduces: gradients are reduced in this step.
 StepEnds run_step(PlanWork& work, bool reduces);

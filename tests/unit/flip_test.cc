@@ -1,0 +1,113 @@
+#include "sim/search/flip.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/support/step_inputs.h"
+
+namespace plumbline::sim {
+namespace {
+
+// Llama 3 8B on 64 H800: a plan with much traffic inside the node against one with a bubble.
+Inputs with_tensor() {
+  return tests::step_inputs(tests::llama_plan, "h800",
+                            {"parallelism.tensor=2", "parallelism.sequence=true", "parallelism.pipeline=1"});
+}
+Inputs with_pipeline() { return tests::step_inputs(tests::llama_plan, "h800"); }
+
+double closed_form(const Inputs& inputs) {
+  return simulate(inputs, Fidelity::closed_form, false).value().result.step.time_s;
+}
+
+FlipCandidate candidate(const Inputs& inputs, double step_s, double weight = 1) { return {&inputs, step_s, weight}; }
+
+const Flip& find(const std::vector<Flip>& found, FlipQuantity quantity) {
+  return *std::ranges::find(found, quantity, &Flip::quantity);
+}
+
+TEST(Flip, ChangesAreOfTheQuantityAlone) {
+  const Inputs inputs = tests::wired_inputs(tests::deepseek_plan, "h800");
+  const Inputs nic = changed(inputs, FlipQuantity::nic_bandwidth, 0.5);
+  EXPECT_DOUBLE_EQ(nic.cluster.nic_bandwidth.value(), inputs.cluster.nic_bandwidth.value() / 2);
+  EXPECT_DOUBLE_EQ(nic.fabric->nic_bandwidth, inputs.fabric->nic_bandwidth / 2);
+  EXPECT_DOUBLE_EQ(nic.cluster.intra_node_bandwidth.value(), inputs.cluster.intra_node_bandwidth.value());
+  const Inputs faster = changed(inputs, FlipQuantity::gemm_rate, 2);
+  const auto value = [](const Inputs& of, const char* name) {
+    return of.profile.parameters()[of.profile.find(name).value()].value;
+  };
+  EXPECT_DOUBLE_EQ(value(faster, "gemm.fp8.k_time"), value(inputs, "gemm.fp8.k_time") / 2);
+  EXPECT_DOUBLE_EQ(value(faster, "gemm.fp8.wave_overhead"), value(inputs, "gemm.fp8.wave_overhead"));
+  const Inputs memory = changed(inputs, FlipQuantity::memory_bandwidth, 2);
+  EXPECT_DOUBLE_EQ(value(memory, "memory.default.bandwidth"), value(inputs, "memory.default.bandwidth") * 2);
+  EXPECT_DOUBLE_EQ(changed(inputs, FlipQuantity::imbalance, 3).plan.routing.imbalance,
+                   inputs.plan.routing.imbalance * 3);
+}
+
+TEST(Flip, FoundAtTheNodeLinksAndHoldsOnBothSides) {
+  const Inputs tensor = with_tensor(), pipeline = with_pipeline();
+  // As if events put the plan with the tensor-parallel collectives 3 % ahead: slower links put it behind.
+  const double winner_s = 1.0, other_s = 1.03;
+  const auto found = flips(candidate(tensor, winner_s), {candidate(pipeline, other_s)}, {true}, {});
+  const Flip& flip = find(found, FlipQuantity::nvlink_bandwidth);
+  ASSERT_TRUE(flip.factor);
+  EXPECT_LT(*flip.factor, 1);
+  EXPECT_EQ(flip.by, 0u);
+  const auto lead = [&](double factor) {
+    const auto at = [&](const Inputs& inputs) {
+      return closed_form(changed(inputs, FlipQuantity::nvlink_bandwidth, factor)) / closed_form(inputs);
+    };
+    return other_s * at(pipeline) - winner_s * at(tensor);
+  };
+  EXPECT_LT(lead(*flip.factor), 0);          // overturned
+  EXPECT_GT(lead(*flip.factor * 1.011), 0);  // and bisected to 1 %
+}
+
+TEST(Flip, FarAheadNothingOverturnsIt) {
+  const Inputs tensor = with_tensor(), pipeline = with_pipeline();
+  for (const Flip& flip : flips(candidate(tensor, 1), {candidate(pipeline, 100)}, {true}, {}))
+    EXPECT_FALSE(flip.factor) << describe(flip.quantity);
+}
+
+TEST(Flip, PricesAreArithmetic) {
+  const Inputs tensor = with_tensor(), pipeline = with_pipeline();
+  FlipOptions options;
+  options.weight_is_price = true;
+  // 10 s at 2 a second cost 20; 6 s at 4 cost 24: x1.2. The other plan on the same hardware pays the same price.
+  const auto found = flips(candidate(tensor, 10, 2), {candidate(pipeline, 10.5, 2), candidate(pipeline, 6, 4)},
+                           {true, false}, options);
+  const Flip& flip = find(found, FlipQuantity::price);
+  ASSERT_TRUE(flip.factor);
+  EXPECT_DOUBLE_EQ(*flip.factor, 1.2);
+  EXPECT_EQ(flip.by, 1u);
+}
+
+TEST(Flip, QuantitiesThatCannotMatterAreLeftOut) {
+  const Inputs tensor = with_tensor(), pipeline = with_pipeline();
+  const auto found = flips(candidate(tensor, 1), {candidate(pipeline, 1.03)}, {true}, {});
+  EXPECT_EQ(std::ranges::count(found, FlipQuantity::imbalance, &Flip::quantity), 0);  // dense
+  EXPECT_EQ(std::ranges::count(found, FlipQuantity::price, &Flip::quantity), 0);
+}
+
+TEST(Flip, IsTheSameForAnyNumberOfThreads) {
+  const Inputs tensor = with_tensor(), pipeline = with_pipeline();
+  const auto with = [&](unsigned threads) {
+    FlipOptions options;
+    options.threads = threads;
+    return flips(candidate(tensor, 1), {candidate(pipeline, 1.03)}, {true}, options);
+  };
+  const auto one = with(1), four = with(4);
+  ASSERT_EQ(one.size(), four.size());
+  for (std::size_t i = 0; i < one.size(); ++i) EXPECT_EQ(one[i].factor, four[i].factor);
+}
+
+TEST(Flip, AfterAStopNothingIsClaimed) {
+  const Inputs tensor = with_tensor(), pipeline = with_pipeline();
+  FlipOptions options;
+  options.stopped = [] { return true; };
+  for (const Flip& flip : flips(candidate(tensor, 1), {candidate(pipeline, 1.0001)}, {true}, options))
+    EXPECT_FALSE(flip.factor);
+}
+
+}  // namespace
+}  // namespace plumbline::sim

@@ -1,0 +1,70 @@
+#include "cli/plan_question.h"
+
+#include <gtest/gtest.h>
+
+namespace plumbline::cli {
+namespace {
+
+TEST(PlanQuestion, DurationsAreDays) {
+  EXPECT_DOUBLE_EQ(parse_days("60d").value(), 60);
+  EXPECT_DOUBLE_EQ(parse_days("36h").value(), 1.5);
+  EXPECT_DOUBLE_EQ(parse_days("8w").value(), 56);
+  EXPECT_DOUBLE_EQ(parse_days("90min").value(), 0.0625);
+  EXPECT_DOUBLE_EQ(parse_days("0.5d").value(), 0.5);
+}
+
+TEST(PlanQuestion, ADurationNeedsAPositiveNumberAndAUnit) {
+  for (const char* text : {"", "60", "d", "60 d", "-3d", "0d", "nand", "infd", "60days", "60m"}) {
+    const auto parsed = parse_days(text);
+    ASSERT_FALSE(parsed) << text;
+    EXPECT_EQ(parsed.error().kind, model::ErrorKind::input);
+    EXPECT_EQ(parsed.error().key, "--deadline");
+    EXPECT_NE(parsed.error().hint.find("60d"), std::string::npos);
+  }
+}
+
+TEST(PlanQuestion, Money) {
+  EXPECT_DOUBLE_EQ(parse_usd("6e6").value(), 6e6);
+  EXPECT_DOUBLE_EQ(parse_usd("6000000").value(), 6e6);
+  EXPECT_DOUBLE_EQ(parse_usd("5.5M").value(), 5.5e6);
+  EXPECT_DOUBLE_EQ(parse_usd("800k").value(), 8e5);
+  EXPECT_DOUBLE_EQ(parse_usd("1B").value(), 1e9);
+  for (const char* text : {"", "M", "-1", "0", "5 M", "5USD"}) EXPECT_FALSE(parse_usd(text)) << text;
+}
+
+TEST(PlanQuestion, ObjectivesHaveNames) {
+  for (const Objective objective : {Objective::time, Objective::cost, Objective::gpu_hours})
+    EXPECT_EQ(parse_objective(to_string(objective)).value(), objective);
+  const auto wrong = parse_objective("costs");
+  ASSERT_FALSE(wrong);
+  EXPECT_NE(wrong.error().hint.find("did you mean 'cost'"), std::string::npos);
+}
+
+TEST(PlanQuestion, EveryClusterWithEverySizeOnce) {
+  const auto sites = sites_of({"a", "b:p", "a"}, {8, 16, 8}).value();
+  ASSERT_EQ(sites.size(), 4u);
+  EXPECT_EQ(sites[0].cluster, "a");
+  EXPECT_EQ(sites[0].gpus, 8);
+  EXPECT_EQ(sites[1].gpus, 16);
+  EXPECT_EQ(sites[2].cluster, "b");
+  EXPECT_EQ(sites[2].profile, "p");
+  EXPECT_EQ(sites[0].profile, "");
+}
+
+TEST(PlanQuestion, WhatIsNotGivenIsThePlans) {
+  const auto sites = sites_of({}, {}).value();
+  ASSERT_EQ(sites.size(), 1u);
+  EXPECT_EQ(sites[0].cluster, "");
+  EXPECT_EQ(sites[0].gpus, 0);
+}
+
+TEST(PlanQuestion, SitesThatCannotBe) {
+  EXPECT_FALSE(sites_of({"a"}, {0}));
+  EXPECT_FALSE(sites_of({"a"}, {-8}));
+  EXPECT_FALSE(sites_of({""}, {8}));
+  EXPECT_FALSE(sites_of({":p"}, {8}));
+  EXPECT_FALSE(sites_of({"a:"}, {8}));
+}
+
+}  // namespace
+}  // namespace plumbline::cli
