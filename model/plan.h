@@ -109,7 +109,8 @@ struct Plan {
     std::optional<double> loader_gbps;  // Gb/s that the loaders of a node deliver; default: never the limit
     bool prefetch = true;               // of the next step's tokens, beside the step
   } input;
-  struct {  // values that a search may give to the keys of the same meaning (sim/search/search.h); empty: its own choice
+  struct {  // values that a search may give to the keys of the same meaning (sim/search/search.h); empty: its own
+            // choice
     std::vector<std::int64_t> tensor;
     std::vector<bool> sequence;
     std::vector<std::int64_t> context, pipeline, expert, expert_tensor, zero_stage, micro_batch_size;

@@ -36,7 +36,8 @@ Range range_of(std::string_view key) {
   if (key == "overlap.communication_sms" || key == "search.communication_sms") return {0, 1'000'000};
   if (key == "recompute.layers") return {0, 1'000'000};
   if (key == "routing.rows_per_rank") return {0, 1'000'000'000};
-  if (key.starts_with("parallelism.") || key.starts_with("schedule.") || key.starts_with("search.")) return {1, 1'000'000};
+  if (key.starts_with("parallelism.") || key.starts_with("schedule.") || key.starts_with("search."))
+    return {1, 1'000'000};
   return {1, 1'000'000'000};
 }
 
