@@ -30,21 +30,6 @@ Result<model::StepResult> predict(const model::Plan& plan, const ConstantChanges
   return std::move(simulation).map([](sim::Simulation&& done) { return std::move(done.result); });
 }
 
-// Forgets what the plan says of its own cluster, but not what --set says of any.
-void move_to_cluster(model::Plan& plan, const std::string& name) {
-  plan.cluster.topology = name;
-  const auto forget = [&plan](std::string_view key, auto& field) {
-    const auto place = plan.places.find(key);
-    if (place == plan.places.end() || place->second.file != "--set") field.reset();
-  };
-  forget("cluster.profile", plan.cluster.profile);
-  forget("cluster.device", plan.cluster.device);
-  forget("cluster.nics_per_node", plan.cluster.nics_per_node);
-  forget("cluster.nic_gbps", plan.cluster.nic_gbps);
-  forget("cluster.oversubscription", plan.cluster.oversubscription);
-  forget("cluster.placement", plan.cluster.placement);
-}
-
 struct NamedPlan {
   std::string name;
   model::Plan plan;
@@ -58,7 +43,10 @@ std::vector<NamedPlan> variants(const std::string& name, const model::Plan& plan
   for (const std::string& cluster : clusters) {
     for (const std::int64_t count : gpus) {
       NamedPlan& variant = found.emplace_back(NamedPlan{cluster, plan});
-      if (!cluster.empty()) move_to_cluster(variant.plan, cluster);
+      if (!cluster.empty() && cluster != plan.cluster.topology) {
+        forget_cluster(variant.plan);
+        variant.plan.cluster.topology = cluster;
+      }
       if (count == 0) continue;
       variant.plan.cluster.gpus = count;
       variant.name +=

@@ -101,4 +101,23 @@ Result<sim::Inputs> inputs_of_plan(const model::Plan& plan, const std::optional<
   return sim::Inputs{plan, *architecture, topology->cluster, *profile, nullptr, topology->fabric};
 }
 
+std::vector<std::string> forget_cluster(model::Plan& plan) {
+  std::vector<std::string> forgotten;
+  const auto forget = [&](const char* key, auto& field) {
+    const auto place = plan.places.find(key);
+    const bool asked = place != plan.places.end() && place->second.file == "--set";
+    if (!field || asked) return;
+    field.reset();
+    forgotten.emplace_back(key);
+  };
+  forget("cluster.profile", plan.cluster.profile);
+  forget("cluster.device", plan.cluster.device);
+  forget("cluster.nics_per_node", plan.cluster.nics_per_node);
+  forget("cluster.nic_gbps", plan.cluster.nic_gbps);
+  forget("cluster.oversubscription", plan.cluster.oversubscription);
+  forget("cluster.placement", plan.cluster.placement);
+  forget("run.price_usd_per_gpu_hour", plan.run.price_usd_per_gpu_hour);
+  return forgotten;
+}
+
 }  // namespace plumbline::cli

@@ -48,22 +48,8 @@ Result<model::Plan> plan_of(const Recipe& recipe, const SiteName& name, const st
 void forget_other_cluster(const Recipe& recipe, model::Plan& plan, std::vector<std::string>& notes) {
   const auto own = model::read_plan(recipe.text, recipe.path, {});
   if (!own || own->cluster.topology == plan.cluster.topology) return;
-  const auto asked = [&](const char* key) {
-    const auto place = plan.places.find(key);
-    return place != plan.places.end() && place->second.file == "--set";
-  };
-  const auto forget = [&](const char* key, auto& field) {
-    if (!field || asked(key)) return;
+  for (const std::string& key : forget_cluster(plan))
     notes.push_back(fmt::format("{} is that of {} and does not hold here", key, own->cluster.topology));
-    field.reset();
-  };
-  forget("cluster.profile", plan.cluster.profile);
-  forget("cluster.device", plan.cluster.device);
-  forget("cluster.nics_per_node", plan.cluster.nics_per_node);
-  forget("cluster.nic_gbps", plan.cluster.nic_gbps);
-  forget("cluster.oversubscription", plan.cluster.oversubscription);
-  forget("cluster.placement", plan.cluster.placement);
-  forget("run.price_usd_per_gpu_hour", plan.run.price_usd_per_gpu_hour);
 }
 
 void avoid_fp8(sim::Inputs& inputs, std::vector<std::string>& notes) {
