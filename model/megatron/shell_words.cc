@@ -162,6 +162,8 @@ class WordReader {
     if (next == '{') {
       const std::size_t inside = ++at_;
       at_ = behind_closing(text_, inside, '{', '}');
+      const bool closed = at_ > inside && text_[at_ - 1].symbol == '}';
+      if (!closed) return put_as_written(first);
       return expand_braced(text_of(slice(text_, inside, at_ - 1)), first, quoted);
     }
     if (next == '@' || next == '*') {

@@ -134,6 +134,10 @@ TEST(MegatronScript, LayersWithExperts) {
   EXPECT_EQ(expert_layers_text({0, 2}, 61), "2");
 }
 
+TEST(MegatronScript, AnUnclosedBraceIsNoVariable) {
+  for (const std::string text : {"${", "echo ${", "A=1\necho ${A"}) EXPECT_TRUE(read_script(text, "s.sh", {})) << text;
+}
+
 // Any text is read to an end, with or without an error.
 RC_GTEST_PROP(MegatronScript, AnyTextIsRead, ()) {
   const auto symbols =
