@@ -1,0 +1,63 @@
+// The host as a device: streams are worker threads with their own cores, or, inline, all run on the calling thread.
+#pragma once
+
+#include <array>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "real/executor/device.h"
+#include "real/host/clock.h"
+#include "real/host/cores.h"
+#include "real/host/pool.h"
+
+namespace plumbline::real::host {
+
+struct DeviceOptions {
+  ClockKind clock = ClockKind::wall;
+  double (*simulated_time)() = nullptr;  // of ClockKind::simulated
+  bool threads = true;                   // else inline
+  int compute_cores = 1;
+  int communication_cores = 1;  // of each stream that carries data
+  model::DataType accumulation = model::DataType::fp32;
+};
+
+// What a stream runs that is no kernel. start() may not wait for another rank; finish() may. Threads run one after the
+// other; inline, finish() is put off until something waits for it, so that what start() sent travels meanwhile.
+struct StreamWork {
+  std::function<void(StreamClock&)> start, finish;
+  std::uint32_t label = 0;
+};
+
+class HostDevice final : public Device {
+ public:
+  explicit HostDevice(const DeviceOptions& options);
+  ~HostDevice() override;
+
+  BufferPointer allocate(const model::Tensor& tensor) override;
+  BufferPointer view(Buffer& flat, std::int64_t first, const model::Tensor& tensor) override;
+  void write(Buffer& buffer, std::span<const float> values) override;
+  std::vector<float> read(const Buffer& buffer) override;
+  void launch(model::Stream stream, const Kernel& kernel) override;
+  Event record(model::Stream stream) override;
+  void wait(model::Stream stream, Event event) override;
+  model::Result<void> synchronise() override;
+  double now() override;
+  std::vector<KernelRecord> take_records() override;
+
+  void enqueue(model::Stream stream, StreamWork work);
+
+ private:
+  class Worker;
+  struct State;
+  Worker& worker(model::Stream stream);
+
+  DeviceOptions options_;
+  Pool pool_;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace plumbline::real::host

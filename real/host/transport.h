@@ -1,0 +1,51 @@
+// Bytes between ranks: threads of one process, or processes under MPI. Everything above it (messages between stages,
+// collectives, exchanges) is written once, so that all transports give the same bits.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "model/error.h"
+
+namespace plumbline::real::host {
+
+struct Packet {
+  std::vector<std::byte> bytes;
+  double time = 0;  // of the sender's stream when it was sent (virtual clocks)
+};
+
+// Another rank has failed, or this one cannot go on. It never leaves real/host: streams catch it.
+class RankFailure : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// The two directions and kinds of traffic between two ranks, each in order. `channel` keeps streams apart.
+struct Tag {
+  std::int32_t channel = 0;  // 0..31
+  std::int32_t number = 0;   // 0..2^20 - 1
+};
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+
+  virtual std::int32_t rank() const = 0;
+  virtual std::int32_t ranks() const = 0;
+  // Any thread of the rank may call. send() takes the packet and never waits; receive() waits for the next packet of
+  // that rank and tag. Both throw RankFailure once the job has failed.
+  virtual void send(std::int32_t to, Tag tag, Packet packet) = 0;
+  virtual Packet receive(std::int32_t from, Tag tag) = 0;
+  // Ends the job: every other rank's waiting and later calls throw RankFailure with the reason (threads), or the
+  // processes end with it on stderr (MPI).
+  virtual void abort(const std::string& reason) = 0;
+};
+
+// One transport per rank of a world of threads in this process.
+std::vector<std::unique_ptr<Transport>> in_process_transports(std::int32_t ranks);
+
+}  // namespace plumbline::real::host
