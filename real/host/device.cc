@@ -46,6 +46,7 @@ Extents extents(const model::Tensor& tensor) {
 }  // namespace
 
 struct HostDevice::State {
+  bool threads = true;
   Pool pool;
   EventBoard events;
   FailureBoard failures;
@@ -55,6 +56,7 @@ struct HostDevice::State {
 };
 
 HostDevice::HostDevice(const DeviceOptions& options) : state_(std::make_unique<State>()) {
+  state_->threads = options.threads;
   state_->streams.reserve(lanes);
   for (std::size_t lane = 0; lane < lanes; ++lane) {
     const bool computes = lane == static_cast<std::size_t>(Lane::compute);
@@ -94,6 +96,8 @@ std::vector<float> HostDevice::read(const Buffer& buffer) {
   for (const auto& stream : state_->streams) stream->drain();
   return {source.data(), source.data() + source.size()};
 }
+
+bool HostDevice::concurrent() const { return state_->threads; }
 
 void HostDevice::launch(model::Stream stream, const Kernel& kernel) { state_->stream(stream).run(stream, kernel); }
 

@@ -1,5 +1,6 @@
 #include "real/host/stream.h"
 
+#include <algorithm>
 #include <deque>
 #include <exception>
 #include <thread>
@@ -30,13 +31,6 @@ double EventBoard::await(Event event) {
   if (event < first_) return 0;
   changed_.wait(lock, [&] { return states_[event - first_].done; });
   return states_[event - first_].time;
-}
-
-std::optional<double> EventBoard::poll(Event event) {
-  const std::lock_guard lock(mutex_);
-  if (event < first_) return 0;
-  const State& state = states_[event - first_];
-  return state.done ? std::optional(state.time) : std::nullopt;
 }
 
 void EventBoard::forget() {
@@ -118,6 +112,7 @@ class ThreadedStream final : public Stream {
   }
 
   double now() override { return last_; }
+  bool holds(Event) const override { return false; }
 
  private:
   struct Record {
@@ -217,11 +212,13 @@ class InlineStream final : public Stream {
       events_.complete(event, runner_.clock().now());
   }
 
-  // Whoever has yet to reach the event does so now.
+  // Whoever has yet to reach the event does so now; what others put off may wait for ranks that are not there yet.
   void wait(Event event) override {
-    if (events_.poll(event)) return;
-    for (const auto& other : others_) other->drain();
+    for (const auto& other : others_)
+      if (other->holds(event)) other->drain();
   }
+
+  bool holds(Event event) const override { return std::ranges::find(recorded_, event) != recorded_.end(); }
 
   void drain() override {
     if (!pending_) return;

@@ -20,8 +20,7 @@ class EventBoard {
   Event create();
   void complete(Event event, double time);
   double await(Event event);  // blocks until it is complete; its time
-  std::optional<double> poll(Event event);
-  void forget();  // all; their streams are idle
+  void forget();              // all; their streams are idle
 
  private:
   struct State {
@@ -54,8 +53,9 @@ class Stream {
   virtual void run(model::Stream name, StreamWork work) = 0;
   virtual void record(Event event) = 0;
   virtual void wait(Event event) = 0;
-  virtual void drain() = 0;  // until nothing is left
-  virtual double now() = 0;  // of its clock; requires drain()
+  virtual void drain() = 0;                   // until nothing is left
+  virtual bool holds(Event event) const = 0;  // inline: the event comes with what is put off
+  virtual double now() = 0;                   // of its clock; requires drain()
   std::vector<KernelRecord> take_records() { return std::exchange(records_, {}); }
 
  protected:
