@@ -26,7 +26,7 @@ struct MicroBatch {
 
 // Rows that chose each expert, of all micro-batches of the step that this rank routed.
 struct ExpertLoad {
-  std::int64_t layer = 0;  // of the model; -1: the prediction module
+  std::int64_t layer = 0;    // of the model; -1: the prediction module
   std::vector<double> rows;  // [expert]
 };
 
