@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "model/error.h"
@@ -16,6 +18,7 @@ struct Label {
   std::int32_t segment = -1;  // of the slot's template; -1: a message, or outside of slots
   std::string name;           // of the operator; "send activation", "reduce gradients", ...
   std::int32_t micro_batch = -1;
+  std::string_view breakdown = {};  // its class of operators, where it is a kernel of a slot
 };
 
 class LabelBook {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/cost/operator_class.h"
+
 namespace plumbline::real {
 
 using model::Hop;
@@ -180,7 +182,8 @@ void SlotLauncher::launch_operator(std::int32_t slot, std::int32_t index, const 
   kernel.parts = step.parts;
   kernel.tensor_rank = rank_.place.tensor;
   kernel.numbers = rank_.numbers;
-  kernel.label = rank_.labels.add({slot, index, op.name, segment.forward_side ? o.f_mb : o.b_mb});
+  kernel.label = rank_.labels.add({slot, index, op.name, segment.forward_side ? o.f_mb : o.b_mb,
+                                   model::breakdown_name(model::operator_class(*kernel.graph, op))});
   if (is_collective(op.kind) || is_exchange(op.kind)) return rank_.launch_collective(segment.stream, kernel, stage);
   rank_.device().launch(segment.stream, kernel);
 }

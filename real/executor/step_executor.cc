@@ -253,6 +253,11 @@ StepOutcome StepExecutor::outcome() {
   const double origin = barrier->end;
   records.erase(barrier);
   result.timeline = rank_timeline(rank_, records, origin);
+  std::map<std::string_view, double> classes;
+  for (const KernelRecord& record : records)
+    if (const Label& label = rank_.labels[record.label]; !label.breakdown.empty())
+      classes[label.breakdown] += record.end - record.start;
+  result.class_seconds.assign(classes.begin(), classes.end());
   result.seconds = static_cast<double>(result.timeline.end_ps) * 1e-12;
   for (const auto& [place, load] : launcher_->loads()) {
     const std::vector<float> rows = rank_.device().read(*load);
