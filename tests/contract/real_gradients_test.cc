@@ -20,6 +20,7 @@ struct Division {
   bool overlapped = true;  // reductions and gathers beside the slots
   bool threads = true;
   std::int64_t prediction_modules = 0;
+  bool dense = false;  // a model without experts
   friend void PrintTo(const Division& division, std::ostream* out) { *out << division.name; }
 };
 
@@ -40,6 +41,7 @@ model::Plan plan_of(const Division& division) {
 model::Architecture architecture_of(const Division& division) {
   model::Architecture architecture = small_moe();
   architecture.multi_token_prediction_layers = division.prediction_modules;
+  if (division.dense) architecture.experts = {};
   return architecture;
 }
 
@@ -68,7 +70,8 @@ class RealGradients : public testing::TestWithParam<Division> {
     return train_all(request);
   }
   Trained whole(int steps) {
-    return run({.name = "whole", .prediction_modules = GetParam().prediction_modules}, steps);
+    return run({.name = "whole", .prediction_modules = GetParam().prediction_modules, .dense = GetParam().dense},
+               steps);
   }
 };
 
@@ -116,23 +119,24 @@ TEST_P(RealGradients, TrainTheSameModel) {
 
 INSTANTIATE_TEST_SUITE_P(
     Divisions, RealGradients,
-    testing::Values(Division{"pp2_1f1b", "1f1b", 2}, Division{"pp4_1f1b", "1f1b", 4}, Division{"pp2_zb_h1", "zb-h1", 2},
-                    Division{"pp4_zb_h1", "zb-h1", 4}, Division{"pp2_dualpipe", "dualpipe", 2},
-                    Division{"pp4_dualpipe", "dualpipe", 4}, Division{"pp2_dualpipev", "dualpipev", 2},
-                    Division{"pp2_gpipe", "gpipe", 2}, Division{"pp2_zb_v", "zb-v", 2},
-                    Division{.name = "dp2", .data = 2}, Division{.name = "dp4_zero1", .data = 4, .zero_stage = 1},
-                    Division{.name = "dp2_zero1_at_the_end", .data = 2, .zero_stage = 1, .overlapped = false},
-                    Division{.name = "ep2", .data = 2, .expert = 2}, Division{.name = "ep4", .data = 4, .expert = 4},
-                    Division{.name = "ep2_of_dp4_zero1", .data = 4, .expert = 2, .zero_stage = 1},
-                    Division{.name = "tp2", .tensor = 2}, Division{.name = "tp4", .tensor = 4},
-                    Division{.name = "tp2_sequence", .tensor = 2, .sequence = true},
-                    Division{.name = "tp2_ep2_sequence", .expert = 2, .tensor = 2, .sequence = true},
-                    Division{.name = "tp2_pp2_dp2_zero1", .pipeline = 2, .data = 2, .tensor = 2, .zero_stage = 1},
-                    Division{"pp2_dp2_dualpipe_zero1", "dualpipe", 2, 2, 2, 1, false, 1},
-                    Division{"pp2_dp2_dualpipe", "dualpipe", 2, 2},
-                    Division{"pp2_ep2_dualpipe_inline", "dualpipe", 2, 2, 2, 1, false, 1, true, false},
-                    Division{"pp2_zb_h1_inline", "zb-h1", 2, 2, 1, 1, false, 0, true, false},
-                    Division{"pp2_dualpipe_prediction_module", "dualpipe", 2, 1, 1, 1, false, 0, true, true, 1}),
+    testing::Values(
+        Division{"pp2_1f1b", "1f1b", 2}, Division{"pp4_1f1b", "1f1b", 4}, Division{"pp2_zb_h1", "zb-h1", 2},
+        Division{"pp4_zb_h1", "zb-h1", 4}, Division{"pp2_dualpipe", "dualpipe", 2},
+        Division{"pp4_dualpipe", "dualpipe", 4}, Division{"pp2_dualpipev", "dualpipev", 2},
+        Division{"pp2_gpipe", "gpipe", 2}, Division{"pp2_zb_v", "zb-v", 2}, Division{.name = "dp2", .data = 2},
+        Division{.name = "dp4_zero1", .data = 4, .zero_stage = 1},
+        Division{.name = "dp2_zero1_at_the_end", .data = 2, .zero_stage = 1, .overlapped = false},
+        Division{.name = "ep2", .data = 2, .expert = 2}, Division{.name = "ep4", .data = 4, .expert = 4},
+        Division{.name = "ep2_of_dp4_zero1", .data = 4, .expert = 2, .zero_stage = 1},
+        Division{.name = "tp2", .tensor = 2, .dense = true}, Division{.name = "tp4", .tensor = 4, .dense = true},
+        Division{.name = "tp2_sequence", .tensor = 2, .sequence = true},
+        Division{.name = "tp2_ep2_sequence", .expert = 2, .tensor = 2, .sequence = true},
+        Division{.name = "tp2_pp2_dp2_zero1", .pipeline = 2, .data = 2, .tensor = 2, .sequence = true, .zero_stage = 1},
+        Division{"pp2_dp2_dualpipe_zero1", "dualpipe", 2, 2, 2, 1, false, 1},
+        Division{"pp2_dp2_dualpipe", "dualpipe", 2, 2},
+        Division{"pp2_ep2_dualpipe_inline", "dualpipe", 2, 2, 2, 1, false, 1, true, false},
+        Division{"pp2_zb_h1_inline", "zb-h1", 2, 2, 1, 1, false, 0, true, false},
+        Division{"pp2_dualpipe_prediction_module", "dualpipe", 2, 1, 1, 1, false, 0, true, true, 1}),
     [](const auto& test) { return test.param.name; });
 
 }  // namespace
