@@ -60,6 +60,9 @@ class Device {
   virtual void write(Buffer& buffer, std::span<const float> values) = 0;
   virtual std::vector<float> read(const Buffer& buffer) = 0;
 
+  // Whether streams run at the same time. Where they do not, a collective that other ranks join later than this one
+  // must not be launched before all else that they wait for.
+  virtual bool concurrent() const = 0;
   virtual void launch(model::Stream stream, const Kernel& kernel) = 0;
   // Ends when all that was launched on the stream so far has ended.
   virtual Event record(model::Stream stream) = 0;
