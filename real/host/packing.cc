@@ -1,8 +1,8 @@
 #include "real/host/packing.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <string>
 
 #include "real/host/rounding.h"
 #include "real/host/transport.h"
@@ -84,9 +84,7 @@ const std::byte* Unpacker::next(model::DataType type, std::size_t n) {
   return at;
 }
 
-void Unpacker::copy(model::DataType type, std::span<float> into) {
-  decode(type, next(type, into.size()), into, store);
-}
+void Unpacker::copy(model::DataType type, std::span<float> into) { decode(type, next(type, into.size()), into, store); }
 
 void Unpacker::add(model::DataType type, std::span<float> into) {
   decode(type, next(type, into.size()), into, accumulate);
@@ -95,6 +93,10 @@ void Unpacker::add(model::DataType type, std::span<float> into) {
 void Unpacker::add_rows(model::DataType type, HostBuffer& buffer, std::span<const Index> rows) {
   const auto columns = static_cast<std::size_t>(buffer.columns());
   for (const Index row : rows) add(type, {buffer.data() + row * buffer.columns(), columns});
+}
+
+void Unpacker::finish() const {
+  if (!bytes_.empty()) throw RankFailure("a packet holds " + std::to_string(bytes_.size()) + " bytes too many");
 }
 
 }  // namespace plumbline::real::host

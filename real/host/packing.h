@@ -1,5 +1,5 @@
-// Numbers as bytes on the wire, in the format of their tensor: formats of 16 bits take 16 bits, all others the 32 of the
-// floats that hold them. What was rounded to its format before comes out as it went in.
+// Numbers as bytes on the wire, in the format of their tensor: formats of 16 bits take 16 bits, all others the 32 of
+// the floats that hold them. What was rounded to its format before comes out as it went in.
 #pragma once
 
 #include <cstddef>
@@ -37,6 +37,8 @@ class Unpacker {
   void add(model::DataType type, std::span<float> into);  // onto what is there
   // One row after the other is added onto the given rows.
   void add_rows(model::DataType type, HostBuffer& buffer, std::span<const Index> rows);
+  // Throws RankFailure when something is left.
+  void finish() const;
 
  private:
   const std::byte* next(model::DataType type, std::size_t n);

@@ -15,7 +15,8 @@ class MpiSession {
 
   std::int32_t rank() const;
   std::int32_t ranks() const;
-  // Whether several threads of the rank may use it, one at a time. A simulated MPI knows no threads: streams run inline.
+  // Whether several threads of the rank may use it, one at a time. A simulated MPI knows no threads: streams run
+  // inline.
   bool threads() const { return threads_; }
   // MPI_Wtime(): seconds; of a simulated MPI, simulated ones, in which computation counts with the time it took.
   static double time();

@@ -23,8 +23,8 @@ struct Header {
   std::uint64_t bytes = 0;
 };
 
-// How long polling sleeps: begins where a sleep costs about what it takes to wake up, and ends where being late does not
-// matter against the computation that is being waited for.
+// How long polling sleeps: begins where a sleep costs about what it takes to wake up, and ends where being late does
+// not matter against the computation that is being waited for.
 constexpr std::chrono::microseconds shortest_sleep{50}, longest_sleep{1000};
 
 class Pause {
@@ -86,8 +86,7 @@ class MpiTransport final : public Transport {
       sending.header = header;
       sending.bytes = std::move(packet.bytes);
       MPI_Isend(&sending.header, sizeof header, MPI_BYTE, to, number, MPI_COMM_WORLD, &sending.requests[0]);
-      if (count > 0)
-        MPI_Isend(sending.bytes.data(), count, MPI_BYTE, to, number, MPI_COMM_WORLD, &sending.requests[1]);
+      if (count > 0) MPI_Isend(sending.bytes.data(), count, MPI_BYTE, to, number, MPI_COMM_WORLD, &sending.requests[1]);
     }
     posted_.notify_all();
   }
