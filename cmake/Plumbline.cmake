@@ -18,6 +18,7 @@ find_package(tl-expected REQUIRED)
 find_package(tomlplusplus REQUIRED)
 find_package(Threads REQUIRED)
 find_package(TBB 2021.8 REQUIRED)
+include(HostArchitecture)
 
 # plumbline_library(name DEPENDS other... PRIVATE imported... SOURCES file...)
 # A static library for one folder. DEPENDS lists the plumbline libraries it may include.

@@ -8,6 +8,7 @@
 
 #include "real/host/buffer.h"
 #include "real/host/pool.h"
+#include "real/host/rounding.h"
 #include "real/host/stream.h"
 
 namespace plumbline::real::host {
@@ -89,12 +90,18 @@ void HostDevice::write(Buffer& buffer, std::span<const float> values) {
   assert(static_cast<std::size_t>(target.size()) == values.size());
   for (const auto& stream : state_->streams) stream->drain();
   std::ranges::copy(values, target.data());
+  round_to(target.type(), {target.data(), values.size()});
 }
 
 std::vector<float> HostDevice::read(const Buffer& buffer) {
   const auto& source = static_cast<const HostBuffer&>(buffer);
   for (const auto& stream : state_->streams) stream->drain();
   return {source.data(), source.data() + source.size()};
+}
+
+void HostDevice::clear(model::Stream stream, Buffer& buffer, std::uint32_t label) {
+  auto& target = static_cast<HostBuffer&>(buffer);
+  enqueue(stream, {[&target](StreamClock&) { target.array().setZero(); }, [](StreamClock&) {}, label});
 }
 
 bool HostDevice::concurrent() const { return state_->threads; }

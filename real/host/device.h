@@ -36,6 +36,7 @@ class HostDevice final : public Device {
   BufferPointer view(Buffer& flat, std::int64_t first, const model::Tensor& tensor) override;
   void write(Buffer& buffer, std::span<const float> values) override;
   std::vector<float> read(const Buffer& buffer) override;
+  void clear(model::Stream stream, Buffer& buffer, std::uint32_t label) override;
   bool concurrent() const override;
   void launch(model::Stream stream, const Kernel& kernel) override;
   Event record(model::Stream stream) override;
