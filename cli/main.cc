@@ -19,6 +19,7 @@ int main(int argc, char** argv) {
   cli::add_validate(app, exit_code);
   cli::add_compare(app, exit_code);
   cli::add_measure(app, exit_code);
+  cli::add_calibrate(app, exit_code);
   cli::add_show(app, exit_code);
   cli::add_import(app, exit_code);
   cli::add_export(app, exit_code);
