@@ -1,4 +1,8 @@
 // The command `plumbline` as a rank of MPI: plumbline-mpi under mpirun, plumbline-smpi under smpirun.
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
 #include "cli/world.h"
 #include "real/host/mpi/mpi_session.h"
 #include "real/host/mpi/mpi_transport.h"
@@ -7,6 +11,9 @@ int main(int argc, char** argv) {
   namespace cli = plumbline::cli;
   namespace host = plumbline::real::host;
   const host::MpiSession session(&argc, &argv);
+  // A simulator has loaded this program: the shipped data lie beside what it was told to load.
+  const std::string data = (std::filesystem::path(argv[0]).parent_path() / "share/plumbline").string();
+  if (!session.threads()) ::setenv("PLUMBLINE_DATA", data.c_str(), 0);
   cli::World world;
   world.speaks = session.rank() == 0;
   world.simulated = !session.threads();
