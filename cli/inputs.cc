@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "cli/data.h"
@@ -31,9 +33,7 @@ Result<model::Profile> profile_of(const model::Plan& plan, const model::ClusterS
                                   const std::optional<std::string>& wanted,
                                   const std::vector<model::ConstantChange>& changes) {
   const std::string name = wanted.value_or(plan.cluster.profile.value_or(cluster.default_profile));
-  const Result<std::string> path = resolve_profile(name);
-  if (!path) return tl::unexpected(path.error());
-  const Result<model::Profile> profile = model::load_profile(*path);
+  const Result<model::Profile> profile = find_profile(name, plan.file);
   if (!profile) return profile;
   return profile->with_changes(changes).map_error(
       [](const Error& error) { return at_override(error, profile_prefix); });
@@ -53,6 +53,18 @@ Result<topologies::Topology> topology_of(const model::Plan& plan, const std::vec
 }
 
 }  // namespace
+
+Result<model::Profile> find_profile(const std::string& path_or_name, const std::string& plan_file) {
+  std::error_code unreadable;
+  const std::filesystem::path beside = std::filesystem::path(plan_file).parent_path() / path_or_name;
+  const bool is_beside = !std::filesystem::is_regular_file(path_or_name, unreadable) &&
+                         std::filesystem::is_regular_file(beside, unreadable);
+  const Result<std::string> path = resolve_profile(is_beside ? beside.string() : path_or_name);
+  if (!path) return tl::unexpected(path.error());
+  const Result<std::string> data = data_folder();
+  if (!data) return tl::unexpected(data.error());
+  return model::load_profile(*path, *data + "/profiles");
+}
 
 Result<ConstantChanges> take_constant_changes(std::vector<std::string>& overrides) {
   ConstantChanges changes;

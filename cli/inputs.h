@@ -8,6 +8,7 @@
 #include "model/constant_change.h"
 #include "model/error.h"
 #include "model/plan.h"
+#include "model/profile.h"
 #include "sim/simulate.h"
 
 namespace plumbline::cli {
@@ -15,6 +16,10 @@ namespace plumbline::cli {
 struct ConstantChanges {
   std::vector<model::ConstantChange> profile, topology;
 };
+
+// A profile by path (from the working directory or, where it is not there, beside `plan_file`) or by the name of a
+// shipped one. What it extends lies beside it or is shipped.
+model::Result<model::Profile> find_profile(const std::string& path_or_name, const std::string& plan_file = "");
 
 // Takes the changes of constants out of the overrides and leaves those of the plan.
 model::Result<ConstantChanges> take_constant_changes(std::vector<std::string>& overrides);

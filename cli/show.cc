@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/data.h"
+#include "cli/inputs.h"
 #include "cli/output.h"
 #include "cli/shapes.h"
 #include "cli/show_collectives.h"
@@ -35,7 +36,7 @@ model::Result<std::string> show_model(const Arguments& arguments) {
 }
 
 model::Result<std::string> show_profile(const Arguments& arguments) {
-  return resolve_profile(arguments.name).and_then(model::load_profile).map(profile_text);
+  return find_profile(arguments.name).map(profile_text);
 }
 
 model::Result<std::string> show(const Arguments& arguments) {

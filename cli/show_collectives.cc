@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "cli/data.h"
+#include "cli/inputs.h"
 #include "topologies/topology.h"
 
 namespace plumbline::cli {
@@ -165,8 +166,7 @@ model::Result<std::string> show_collectives(const std::string& topology, std::in
   if (!devices) return tl::unexpected(devices.error());
   const auto cluster = topologies::load_cluster(*path, *devices, {.gpus = gpus});
   if (!cluster) return tl::unexpected(cluster.error());
-  const auto profile = resolve_profile(arguments.profile.empty() ? cluster->default_profile : arguments.profile)
-                           .and_then(model::load_profile);
+  const auto profile = find_profile(arguments.profile.empty() ? cluster->default_profile : arguments.profile);
   if (!profile) return tl::unexpected(profile.error());
   return collectives_text(*cluster, *profile, options);
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <string>
 #include <string_view>
@@ -25,8 +26,27 @@ Error extends_error(const ParameterFile& file, std::string message, std::string 
   return Error{ErrorKind::input, std::move(message), file.path, file.text("extends")->line, "extends", std::move(hint)};
 }
 
-// The files from the named one to the last that it extends. Bases lie in the same folder.
-Result<std::vector<ParameterFile>> read_chain(const std::string& path) {
+// The file of a base: beside the one that extends it, else in `shipped`; "" where there is none.
+std::string base_file(const std::string& base, const std::filesystem::path& folder, const std::string& shipped) {
+  const std::string name = base + ".toml";
+  if (std::filesystem::exists(folder / name)) return (folder / name).string();
+  const std::filesystem::path file = std::filesystem::path(shipped) / name;
+  return !shipped.empty() && std::filesystem::exists(file) ? file.string() : "";
+}
+
+Error no_base(const ParameterFile& file, const std::string& base, const std::filesystem::path& folder,
+              const std::string& shipped) {
+  std::vector<std::string> names = names_in_folder(folder.empty() ? "." : folder, ".toml");
+  if (!shipped.empty()) std::ranges::copy(names_in_folder(shipped, ".toml"), std::back_inserter(names));
+  const std::string nearest = nearest_name(base, names);
+  return extends_error(
+      file,
+      fmt::format("no profile '{}' in the same folder{}", base, shipped.empty() ? "" : ", and none that is shipped"),
+      nearest.empty() ? "give the name without .toml" : fmt::format("did you mean '{}'?", nearest));
+}
+
+// The files from the named one to the last that it extends.
+Result<std::vector<ParameterFile>> read_chain(const std::string& path, const std::string& shipped) {
   std::vector<ParameterFile> chain;
   for (std::string next = path; !next.empty();) {
     auto file = read_parameter_file(next, text_keys);
@@ -35,16 +55,10 @@ Result<std::vector<ParameterFile>> read_chain(const std::string& path) {
     const std::string base = chain.back().text_or_empty("extends");
     if (base.empty()) break;
     const std::filesystem::path folder = std::filesystem::path(next).parent_path();
-    next = (folder / (base + ".toml")).string();
-    if (std::ranges::find(chain, next, &ParameterFile::path) != chain.end()) {
+    next = base_file(base, folder, shipped);
+    if (next.empty()) return tl::unexpected(no_base(chain.back(), base, folder, shipped));
+    if (std::ranges::find(chain, next, &ParameterFile::path) != chain.end())
       return tl::unexpected(extends_error(chain.back(), fmt::format("'{}' extends itself", base), "remove the circle"));
-    }
-    if (!std::filesystem::exists(next)) {
-      const std::string nearest = nearest_name(base, names_in_folder(folder.empty() ? "." : folder.string(), ".toml"));
-      return tl::unexpected(
-          extends_error(chain.back(), fmt::format("no profile '{}' in the same folder", base),
-                        nearest.empty() ? "give the name without .toml" : fmt::format("did you mean '{}'?", nearest)));
-    }
   }
   return chain;
 }
@@ -74,8 +88,8 @@ Result<Profile> Profile::with_changes(const std::vector<ConstantChange>& changes
   return changed;
 }
 
-Result<Profile> load_profile(const std::string& path) {
-  auto chain = read_chain(path);
+Result<Profile> load_profile(const std::string& path, const std::string& shipped) {
+  auto chain = read_chain(path, shipped);
   if (!chain) return tl::unexpected(chain.error());
   std::map<std::string, Parameter> merged;
   // The extending files come first and a name that is there already stays.

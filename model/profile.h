@@ -33,9 +33,10 @@ class Profile {
   std::vector<Parameter> parameters_;
 };
 
-// Reads calibrate/profiles/<name>.toml. A file may say `extends = "other"`; its own entries then win.
+// Reads calibrate/profiles/<name>.toml. A file may say `extends = "other"`; its own entries then win. The other one is
+// searched in the same folder, then in `shipped`, where that is given.
 // Every entry must have value, unit, kind and source: `k_time = { value = 3.3, unit = "ns", ... }`
 // inside nested tables, which give the dotted name.
-Result<Profile> load_profile(const std::string& path);
+Result<Profile> load_profile(const std::string& path, const std::string& shipped = "");
 
 }  // namespace plumbline::model

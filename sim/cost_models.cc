@@ -38,12 +38,12 @@ model::Result<void> place_groups(const Inputs& inputs, const model::Layout& layo
   return {};
 }
 
-// Dense collectives run on the SMs that are set aside, where there are some, else on one per channel.
+// Dense collectives run on the SMs that are set aside, where there are some, else on as many as they want.
 std::int64_t collective_sms(const Inputs& inputs, const model::ExchangeCost& exchanges) {
   const auto& overlap = inputs.plan.overlap;
   const std::int64_t most = inputs.cluster.device.sms - 1;
-  const std::int64_t channels = exchanges.collectives().channels();
-  const std::int64_t usual = overlap.communication_sms > 0 ? std::min(overlap.communication_sms, channels) : channels;
+  const std::int64_t wanted = exchanges.collective_sms();
+  const std::int64_t usual = overlap.communication_sms > 0 ? std::min(overlap.communication_sms, wanted) : wanted;
   return std::min(most, overlap.collective_sms.value_or(usual));
 }
 

@@ -25,7 +25,7 @@ struct CostModels {
 
 // Input error when the profile lacks a constant; infeasible when communication leaves no SM to compute.
 // overlap.communication_sms = 0 sets no SMs aside: communication takes what its kernels need for their
-// full rate while they run, as under the policy none.
+// full rate while they run, as under the policy none; nothing where the profile's communication.needs_sms is 0.
 // `layout` is the plan's.
 model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout& layout);
 

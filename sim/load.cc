@@ -11,10 +11,6 @@ using model::OperatorClass;
 using model::Stream;
 using Links = model::ExchangeCost::LinkSeconds;
 
-bool is_product(OperatorClass kind) {
-  return kind == OperatorClass::gemm || kind == OperatorClass::weight_gradient_gemm;
-}
-
 // Segments that others of the template may run beside: neither waits for the other.
 class Order {
  public:

@@ -14,10 +14,6 @@ using model::OperatorClass;
 // the span, the less one wave more or less matters.
 constexpr double more_rows = 2;
 
-bool is_persistent(OperatorClass kind) {
-  return kind == OperatorClass::gemm || kind == OperatorClass::weight_gradient_gemm;
-}
-
 // What is left of a running kernel when somebody starts to wait for its SMs: half of it, kernels weighted by
 // how likely they are met. Kernels of many blocks give SMs back all the time.
 class MeanRest {
@@ -45,7 +41,7 @@ SegmentTime compute_segment(const model::Graph& graph, const model::Segment& seg
   MeanRest rest;
   for (std::uint16_t index : segment.operators) {
     const model::Operator& op = graph.operators[index];
-    const bool persistent = is_persistent(model::operator_class(graph, op));
+    const bool persistent = is_product(model::operator_class(graph, op));
     for (std::size_t state = 0; state < communication_states; ++state) {
       Conditions conditions = costs.partition.beside(static_cast<Neighbour>(state));
       const double expected = segment.share * kernel_seconds(graph, op, conditions, costs);

@@ -7,6 +7,13 @@
 
 namespace plumbline::model {
 
+namespace {
+
+// A node without NICs has no rate, and sends nothing over them.
+double over(double bytes, double rate) { return bytes > 0 ? bytes / rate : 0; }
+
+}  // namespace
+
 Result<ExchangeCost> ExchangeCost::make(const Profile& profile, const ClusterShape& cluster, const Group& group,
                                         const Kernels& kernels) {
   ConstantReader reader(profile);
@@ -26,6 +33,7 @@ Result<ExchangeCost> ExchangeCost::make(const Profile& profile, const ClusterSha
   cost.nic_rate_ = reader.require("network.nic_rate");
   cost.nvlink_rate_ = reader.require("network.nvlink_rate");
   cost.latency_ = reader.require("network.latency");
+  cost.needs_sms_ = reader.require("communication.needs_sms").value > 0;
   if (reader.error()) return tl::unexpected(*reader.error());
 
   // A profile's rates belong to the line rates it was made on; a faster or slower link scales them.
@@ -52,7 +60,9 @@ Result<ExchangeCost> ExchangeCost::make(const Profile& profile, const ClusterSha
   if (!dispatch) return tl::unexpected(dispatch.error());
   const Result<SmCurve> combine = SmCurve::read(profile, kernels.family, "combine");
   if (!combine) return tl::unexpected(combine.error());
-  cost.kernel_sms_ = kernels.sms > 0 ? kernels.sms : std::max(dispatch->saturation(), combine->saturation());
+  cost.kernel_sms_ = kernels.sms;
+  if (!cost.needs_sms_) return cost;
+  if (kernels.sms == 0) cost.kernel_sms_ = std::max(dispatch->saturation(), combine->saturation());
   cost.dispatch_share_ = dispatch->share(cost.kernel_sms_);
   cost.combine_share_ = combine->share(cost.kernel_sms_);
   return cost;
@@ -88,8 +98,8 @@ ExchangeTime ExchangeCost::exchange(const Graph& graph, const Operator& op) cons
   const double on_nvlink = over_nvlink / (exchange_nvlink_.value * share);
   time.network_bytes = over_network;
   time.node_bytes = over_nvlink;
-  time.network = over_network / (nic.alone.value * share);
-  time.network_beside = over_network / (nic.beside.value * share);
+  time.network = over(over_network, nic.alone.value * share);
+  time.network_beside = over(over_network, nic.beside.value * share);
   time.node = on_nvlink;
   time.alone = std::max(time.network, on_nvlink);
   time.beside = std::max(time.network_beside, on_nvlink);
@@ -150,7 +160,8 @@ ExchangeCost::LinkSeconds ExchangeCost::collective_at_best(const Graph& graph, c
 ExchangeCost::LinkSeconds ExchangeCost::exchange_at_best(const Graph& graph, const Operator& op) const {
   const ExchangeTime time = exchange(graph, op);
   const Rates& nic = rates(op.kind);
-  return {time.network_bytes / std::max(nic.alone.value, nic.beside.value), time.node_bytes / exchange_nvlink_.value};
+  return {over(time.network_bytes, std::max(nic.alone.value, nic.beside.value)),
+          time.node_bytes / exchange_nvlink_.value};
 }
 
 }  // namespace plumbline::model

@@ -36,7 +36,8 @@ class ExchangeCost {
   };
   struct Kernels {                          // that move the tokens
     std::string_view family = "deepep-v1";  // exchange.sm_curve.<family> of the profile
-    std::int64_t sms = 0;                   // 0: as many as the family needs for its full rate
+    // 0: as many as the family needs for its full rate; none where the profile says that others move the bytes
+    std::int64_t sms = 0;
   };
   static Result<ExchangeCost> make(const Profile& profile, const ClusterShape& cluster, const Group& group,
                                    const Kernels& kernels);
@@ -75,8 +76,9 @@ class ExchangeCost {
 
   const CollectiveCost& collectives() const { return collectives_; }
 
-  // SMs of a transfer kernel.
+  // SMs of a transfer kernel, and of a dense collective that is given as many as it wants.
   std::int64_t kernel_sms() const { return kernel_sms_; }
+  std::int64_t collective_sms() const { return needs_sms_ ? collectives_.channels() : 0; }
 
  private:
   struct Rates {
@@ -101,6 +103,7 @@ class ExchangeCost {
   std::int64_t ranks_on_node_ = 1;   // GPUs of a node
   std::int64_t kernel_sms_ = 0;
   double dispatch_share_ = 1, combine_share_ = 1;  // of the full rate, with these SMs
+  bool needs_sms_ = true;
   bool across_nodes_ = true;
   RoutingSpread spread_;
 };

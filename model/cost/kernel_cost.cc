@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
+#include "model/cost/operator_key.h"
 #include "model/cost/work.h"
 
 namespace plumbline::model {
@@ -48,7 +50,8 @@ Result<KernelCost> KernelCost::make(const Profile& profile, const Device& device
   if (device.tf32_peak.value() > 0) cost.tf32_slowdown_ = device.bf16_peak / device.tf32_peak;
   const auto wave = [&](std::string_view kind) {
     return Wave{reader.require(fmt::format("gemm.{}.wave_overhead", kind)),
-                reader.require(fmt::format("gemm.{}.k_time", kind))};
+                reader.require(fmt::format("gemm.{}.k_time", kind)),
+                reader.require_either(fmt::format("gemm.{}.operand_time", kind), "gemm.operand_time")};
   };
   cost.fp8_ = wave("fp8");
   cost.fp8_weight_gradient_ = wave("fp8_weight_gradient");
@@ -59,7 +62,7 @@ Result<KernelCost> KernelCost::make(const Profile& profile, const Device& device
   cost.tile_ = reader.require("gemm.tile");
   cost.k_block_ = reader.require("gemm.k_block");
   cost.ramp_ = reader.require("gemm.ramp");
-  cost.output_bandwidth_ = reader.require("memory.default.bandwidth");
+  cost.output_bandwidth_ = reader.require_either("gemm.output_bandwidth", "memory.default.bandwidth");
   cost.gemm_slowdown_ = reader.require("gemm.slowdown_beside_transfer").value;
   cost.attention_forward_ = reader.require("attention.forward_rate");
   cost.attention_backward_ = reader.require("attention.backward_rate");
@@ -76,6 +79,9 @@ Result<KernelCost> KernelCost::make(const Profile& profile, const Device& device
   cost.read_memory_classes(reader);
   cost.read_rooms(reader, device);
   if (reader.error()) return tl::unexpected(*reader.error());
+  Result<MeasuredOperators> measured = MeasuredOperators::read(profile);
+  if (!measured) return tl::unexpected(measured.error());
+  cost.measured_ = std::move(*measured);
   return cost;
 }
 
@@ -103,6 +109,31 @@ void KernelCost::read_rooms(ConstantReader& reader, const Device& device) {
 }
 
 KernelTime KernelCost::time(const Graph& graph, const Operator& op, const Conditions& conditions) const {
+  if (!measured_.empty())
+    if (const auto measured = as_measured(graph, op, conditions)) return *measured;
+  return by_form(graph, op, conditions);
+}
+
+// Against the form under the conditions of the measurement: the expected rows, nothing beside it. Memory-bound kernels
+// were measured on as many SMs as a neighbour leaves free.
+std::optional<KernelTime> KernelCost::as_measured(const Graph& graph, const Operator& op,
+                                                  const Conditions& conditions) const {
+  const OperatorClass kind = operator_class(graph, op);
+  const std::int64_t sms = is_product(kind) ? conditions.sms : seats(conditions).free;
+  const std::optional<Constant> measured = measured_.find(operator_key(graph, op), sms);
+  if (!measured) return std::nullopt;
+  Conditions alone = conditions;
+  alone.row_scale = 1;
+  if (is_product(kind)) alone.held = 0;
+  if (is_product(kind) || kind == OperatorClass::attention) alone.neighbour = Neighbour::none;
+  const KernelTime now = by_form(graph, op, conditions), then = by_form(graph, op, alone);
+  const double factor = (now.seconds - now.gaps) / (then.seconds - then.gaps);
+  KernelTime result;
+  result.shares[0] = {measured->index, measured->value};
+  return with_gaps(scaled(result, factor), 1);
+}
+
+KernelTime KernelCost::by_form(const Graph& graph, const Operator& op, const Conditions& conditions) const {
   switch (operator_class(graph, op)) {
     case OperatorClass::gemm:
     case OperatorClass::weight_gradient_gemm:
@@ -150,34 +181,16 @@ KernelTime KernelCost::product(const Graph& graph, const Operator& op, const Con
   const Wave& constants = wave(graph, op);
   const double slower = graph.tensor(op.reads[0]).type == DataType::tf32 ? tf32_slowdown_ : 1;
   const double written = launches * tiles * tile * tile * output_bytes(graph, op);
+  const double operands = shape.groups * (shape.m + shape.n) * shape.k / sms;
   KernelTime result;
   result.shares = {Share{ramp_.index, launches * ramp_.value},
                    Share{constants.overhead.index, waves * constants.overhead.value},
                    Share{constants.k_time.index, waves * k * constants.k_time.value * slower},
-                   Share{output_bandwidth_.index, written / output_bandwidth_.value}};
+                   Share{output_bandwidth_.index, written / output_bandwidth_.value},
+                   Share{constants.operand_time.index, operands * constants.operand_time.value}};
   const double again = rounds(std::min(conditions.sms, static_cast<std::int64_t>(tiles)), 1, seats(conditions), 1);
   const double beside = moves_data(conditions.neighbour) ? gemm_slowdown_ : 1;
   return with_gaps(scaled(result, again * beside / sustained_clock_), launches);
-}
-
-double KernelCost::product_at_best(const Graph& graph, const Operator& op) const {
-  const ProductShape shape = product_shape(graph, op, 1);
-  const double tiles = shape.groups * shape.m * shape.n / (tile_.value * tile_.value);
-  const double slower = graph.tensor(op.reads[0]).type == DataType::tf32 ? tf32_slowdown_ : 1;
-  const double tile_seconds = shape.k * wave(graph, op).k_time.value * slower / sustained_clock_;
-  return tiles * tile_seconds / static_cast<double>(device_sms_);
-}
-
-double KernelCost::best(const Graph& graph, const Operator& op) const {
-  const Conditions whole{.sms = device_sms_};
-  const OperatorClass kind = operator_class(graph, op);
-  if (kind == OperatorClass::gemm || kind == OperatorClass::weight_gradient_gemm) return product_at_best(graph, op);
-  if (kind == OperatorClass::router) return router(op).seconds;
-  if (kind == OperatorClass::attention) {
-    const KernelTime time = attention(graph, op, whole);
-    return time.seconds - time.gaps;
-  }
-  return streaming(memory_[static_cast<std::size_t>(kind)], bytes_moved(graph, op, 1), seats(whole));
 }
 
 // Not persistent: one block per query tile, and one block fills an SM, so the rate follows the SMs that

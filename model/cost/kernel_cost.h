@@ -4,11 +4,13 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "model/cluster.h"
 #include "model/cost/conditions.h"
 #include "model/cost/constants.h"
+#include "model/cost/measured_operators.h"
 #include "model/cost/occupancy.h"
 #include "model/cost/operator_class.h"
 #include "model/graph/graph.h"
@@ -18,7 +20,7 @@ namespace plumbline::model {
 struct KernelTime {
   double seconds = 0;           // under the conditions that were asked for, launch gaps included
   double gaps = 0;              // of these, launch gaps; a router's are part of its constant
-  std::array<Share, 5> shares;  // which constants it rests on; they add up to it
+  std::array<Share, 6> shares;  // which constants it rests on; they add up to it
 };
 
 class KernelCost {
@@ -26,13 +28,16 @@ class KernelCost {
   // Input error naming the constant when the profile lacks one.
   static Result<KernelCost> make(const Profile& profile, const Device& device);
 
-  // Any operator that runs on one GPU (not exchanges or collectives).
+  // Any operator that runs on one GPU (not exchanges or collectives). One that the profile holds as measured on the SMs
+  // on which its kernels run takes that time and one launch gap; what the conditions change of it (rows, slowdowns)
+  // changes it by the same factor as the form.
   KernelTime time(const Graph& graph, const Operator& op, const Conditions& conditions) const;
 
   // Seconds of what the operator computes or moves at the highest rate that its class reaches for any shape and under
   // any conditions: products at gemm.<kind>.k_time on every SM of the device, without ramps, waves, partial tiles and
   // the writing of results; attention at its rate on every SM; memory-bound kernels at their class's bandwidth, without
-  // fixed parts; a router its constant, which has no rate. Without launch gaps. For all conditions
+  // fixed parts; a router its constant, which has no rate. Without launch gaps. A measured operator that was faster, on
+  // as many SMs as it ran on, is its own best. For all conditions
   //   time(graph, op, conditions).seconds >= best(graph, op), and for products
   //   time(graph, op, conditions).seconds * conditions.sms >= best(graph, op) * SMs of the device,
   // at the same rows: the slowdowns of a profile are at least 1.
@@ -44,6 +49,7 @@ class KernelCost {
  private:
   struct Wave {  // one tile on every SM: overhead + k * k_time, and its results written
     Constant overhead, k_time;
+    Constant operand_time;  // of one element of an operand, where they are laid out anew before
   };
   struct Memory {
     Constant bandwidth;              // on the whole GPU
@@ -51,6 +57,9 @@ class KernelCost {
     std::int64_t blocks_per_sm = 0;  // of a grid sized for the whole GPU; 0: many small blocks
   };
 
+  KernelTime by_form(const Graph& graph, const Operator& op, const Conditions& conditions) const;
+  double form_at_best(const Graph& graph, const Operator& op) const;
+  std::optional<KernelTime> as_measured(const Graph& graph, const Operator& op, const Conditions& conditions) const;
   double product_at_best(const Graph& graph, const Operator& op) const;
   KernelTime product(const Graph& graph, const Operator& op, const Conditions& conditions) const;
   KernelTime attention(const Graph& graph, const Operator& op, const Conditions& conditions) const;
@@ -73,6 +82,7 @@ class KernelCost {
   std::int64_t streaming_blocks_ = 1;  // of kernels with many small blocks, on an SM
   std::array<Memory, 32> memory_;      // by OperatorClass
   Constant launch_gap_, shortest_kernel_, scale_layout_, router_forward_, router_backward_, map_time_;
+  MeasuredOperators measured_;
 };
 
 }  // namespace plumbline::model

@@ -39,6 +39,10 @@ enum class OperatorClass : std::uint8_t {
   host_link
 };
 
+inline bool is_product(OperatorClass value) {
+  return value == OperatorClass::gemm || value == OperatorClass::weight_gradient_gemm;
+}
+
 OperatorClass operator_class(const Graph& graph, const Operator& op);
 
 // The class's word in profiles ("cast_e5m6").

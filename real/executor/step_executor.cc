@@ -96,6 +96,12 @@ class StepExecutor final : public TrainingStep {
           visit(stage, position, id, local.state->block(position).tensor(id));
   }
 
+  // As trainers count: a prediction module is -1.
+  std::int64_t layer_of(std::int32_t stage, std::uint16_t position) const {
+    const std::int64_t layer = rank_.stages.at(stage).state->layer(position);
+    return layer < rank_.input.architecture->layers ? layer : -1;
+  }
+
   std::string place_name(std::int32_t stage, std::uint16_t position) const {
     const StageState& state = *rank_.stages.at(stage).state;
     return fmt::format("layer {} {}/", state.layer(position), state.block(position).name);
@@ -157,7 +163,7 @@ Buffer* StepExecutor::bias_of(std::int64_t layer) {
   Buffer* found = nullptr;
   for_each_tensor([&](std::int32_t stage, std::uint16_t position, TensorId id, const model::Tensor& tensor) {
     const StageState& state = *rank_.stages.at(stage).state;
-    if (tensor.role == Role::constant && tensor.name == "router_bias" && state.layer(position) == layer)
+    if (tensor.role == Role::constant && tensor.name == "router_bias" && layer_of(stage, position) == layer)
       found = state.find(position, id);
   });
   return found;
@@ -261,7 +267,7 @@ StepOutcome StepExecutor::outcome() {
   result.seconds = static_cast<double>(result.timeline.end_ps) * 1e-12;
   for (const auto& [place, load] : launcher_->loads()) {
     const std::vector<float> rows = rank_.device().read(*load);
-    result.loads.push_back({rank_.stages.at(place.first).state->layer(place.second), {rows.begin(), rows.end()}});
+    result.loads.push_back({layer_of(place.first, place.second), {rows.begin(), rows.end()}});
   }
   result.loss = loss();
   for (const MicroBatchPlace& place : places())

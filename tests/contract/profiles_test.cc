@@ -76,11 +76,10 @@ TEST_P(Profiles, HaveEveryConstantOfTheExchanges) {
     for (const std::string& family : families()) {
       const auto cost = model::ExchangeCost::make(profile_, cluster, {{7.5, 4}, 64}, {family, 0});
       ASSERT_TRUE(cost) << to_string(cost.error());
-      EXPECT_GT(cost->kernel_sms(), 0);
-      const bool divisible = cluster.device.sms > 1;  // a core of a CPU is not
-      if (divisible) {
-        EXPECT_LT(cost->kernel_sms(), cluster.device.sms);  // something is left to compute on
-      }
+      EXPECT_LT(cost->kernel_sms(), cluster.device.sms);  // something is left to compute on
+      const bool needs_sms = value("communication.needs_sms") > 0;
+      EXPECT_EQ(cost->kernel_sms() > 0, needs_sms);
+      EXPECT_EQ(cost->collective_sms() > 0, needs_sms);
     }
   }
 }

@@ -1,7 +1,9 @@
 // One operator of the host, run on matrices without a graph behind it.
 #pragma once
 
+#include <cmath>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "model/random.h"
@@ -29,30 +31,49 @@ inline std::unique_ptr<real::host::HostBuffer> make_buffer(real::host::Pool& poo
   return buffer;
 }
 
+// Memory and a graph of one operator, ready to run.
+class HostOperatorMemory {
+ public:
+  explicit HostOperatorMemory(const HostOperator& host) : kernel_(host.kernel), reads_(host.reads.size()) {
+    op_.kind = host.kind;
+    op_.attributes = host.attributes;
+    for (const FloatMatrix& value : host.reads) add(value, model::DataType::fp32, op_.reads, kernel_.reads);
+    for (const FloatMatrix& value : host.writes) add(value, host.type, op_.writes, kernel_.writes);
+    kernel_.graph = &graph_;
+    kernel_.op = &op_;
+  }
+  HostOperatorMemory(const HostOperatorMemory&) = delete;
+  HostOperatorMemory& operator=(const HostOperatorMemory&) = delete;
+
+  const real::Kernel& kernel() const { return kernel_; }
+  std::vector<FloatMatrix> written() const {
+    std::vector<FloatMatrix> values;
+    for (std::size_t i = reads_; i < buffers_.size(); ++i) values.emplace_back(std::as_const(*buffers_[i]).matrix());
+    return values;
+  }
+
+ private:
+  void add(const FloatMatrix& value, model::DataType type, std::vector<model::TensorId>& ids,
+           std::vector<real::Buffer*>& operands) {
+    ids.push_back(static_cast<model::TensorId>(graph_.tensors.size()));
+    graph_.tensors.push_back({.shape = {{value.rows()}, {value.cols()}}, .type = type});
+    operands.push_back(buffers_.emplace_back(make_buffer(pool_, type, value)).get());
+  }
+
+  model::Graph graph_;
+  model::Operator op_;
+  real::Kernel kernel_;
+  std::size_t reads_;
+  real::host::Pool pool_;
+  std::vector<std::unique_ptr<real::host::HostBuffer>> buffers_;
+};
+
 // What it has written.
 inline std::vector<FloatMatrix> run_on_host(const HostOperator& host) {
-  model::Graph graph;
-  model::Operator op{.kind = host.kind, .attributes = host.attributes};
-  real::host::Pool pool;
-  std::vector<std::unique_ptr<real::host::HostBuffer>> buffers;
-  real::Kernel kernel = host.kernel;
-  const auto add = [&](const FloatMatrix& value, model::DataType type, auto& ids, auto& operands) {
-    ids.push_back(static_cast<model::TensorId>(graph.tensors.size()));
-    graph.tensors.push_back({.shape = {{value.rows()}, {value.cols()}}, .type = type});
-    operands.push_back(buffers.emplace_back(make_buffer(pool, type, value)).get());
-  };
-  for (const FloatMatrix& value : host.reads) add(value, model::DataType::fp32, op.reads, kernel.reads);
-  for (const FloatMatrix& value : host.writes) add(value, host.type, op.writes, kernel.writes);
-  kernel.graph = &graph;
-  kernel.op = &op;
+  HostOperatorMemory memory(host);
   real::host::Cores cores(host.cores);
-  real::host::run({kernel, cores, host.accumulation});
-  std::vector<FloatMatrix> written;
-  for (std::size_t i = 0; i < host.writes.size(); ++i) {
-    const auto& buffer = *buffers[host.reads.size() + i];
-    written.emplace_back(buffer.matrix());
-  }
-  return written;
+  real::host::run({memory.kernel(), cores, host.accumulation});
+  return memory.written();
 }
 
 inline FloatMatrix random_floats(real::host::Index rows, real::host::Index columns, model::Random& random) {

@@ -76,6 +76,7 @@ std::vector<HostOperator> row_wise(model::Random& random) {
        {any(tokens, width), any(tokens, width), any(width, 1)},
        {zeros(tokens, width), any(width, 1), any(width, 1)}},
       {column_sum, {}, {any(tokens, width)}, {any(width, 1)}},
+      {cast, {}, {any(tokens, width)}, {zeros(tokens, width)}, model::DataType::bf16},
       {swiglu_grad,
        {},
        {any(tokens, width), any(tokens, 2 * width), any(tokens, 1)},

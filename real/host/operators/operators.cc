@@ -4,6 +4,7 @@
 
 #include "real/host/operators/functions.h"
 #include "real/host/operators/product.h"
+#include "real/host/operators/rows.h"
 #include "real/host/rounding.h"
 
 namespace plumbline::real::host {
@@ -129,9 +130,11 @@ void run(const Call& call) {
     HostBuffer& out = call.out(i);
     assert(is_known(out.type()) && "a format that the host does not emulate");
     const Range rows = call.kernel.parts > 1 ? own_rows(call) : Range{0, out.rows()};
-    const auto first = static_cast<std::size_t>(rows.begin * out.columns());
-    const auto last = static_cast<std::size_t>(rows.end * out.columns());
-    round_to(out.type(), {out.data() + first, last - first});
+    if (!is_16_bit(out.type())) continue;
+    float* const data = out.data() + rows.begin * out.columns();
+    split(call, (rows.end - rows.begin) * out.columns(), 1, [&](Index begin, Index end) {
+      round_to(out.type(), {data + begin, static_cast<std::size_t>(end - begin)});
+    });
   }
 }
 

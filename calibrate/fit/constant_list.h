@@ -1,0 +1,56 @@
+// The constants of a profile in the making.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "calibrate/fit/host_fit.h"
+#include "calibrate/fit/robust_fit.h"
+#include "model/profile.h"
+
+namespace plumbline::calibrate {
+
+class ConstantList {
+ public:
+  ConstantList(const model::Profile& base, std::string source) : base_(base), source_(std::move(source)) {}
+
+  // A value in SI; `how` it came about stands before the source. Written in the unit that the base profile uses for
+  // it, or, of a name that it lacks, in that of `like`.
+  void add(const std::string& name, double si, std::optional<double> uncertainty, model::Evidence kind,
+           const std::string& how, const std::string& like = "");
+  // Parameter `index` of a fit; one that is silent is 0.
+  void add_fitted(const std::string& name, const RobustFit& fit, Eigen::Index index, const std::string& how,
+                  const std::string& like = "");
+  // Its inverse: a rate of a fit that has seconds per byte.
+  void add_rate(const std::string& name, const RobustFit& fit, Eigen::Index index, const std::string& how,
+                const std::string& like = "");
+
+  // In SI: as added, else as in the base profile.
+  double value(const std::string& name) const;
+  bool has(const std::string& name) const;
+
+  std::vector<model::Parameter> take() { return std::move(parameters_); }
+
+ private:
+  const model::Parameter* find(const std::string& name) const;
+
+  const model::Profile& base_;
+  std::string source_;
+  std::vector<model::Parameter> parameters_;
+};
+
+// The parts of fit_host(), each of which adds what its records tell.
+void fit_memory(const HostRecords& records, ConstantList& constants, HostFit& result);
+void fit_products(const HostRecords& records, ConstantList& constants, HostFit& result);  // after fit_memory
+void fit_attention(const HostRecords& records, ConstantList& constants, HostFit& result);
+void fit_single_times(const HostRecords& records, ConstantList& constants, HostFit& result);
+void fit_interference(const HostRecords& records, ConstantList& constants, HostFit& result);
+void fit_transfers(const HostRecords& records, ConstantList& constants, HostFit& result);
+void add_measured_operators(const HostRecords& records, ConstantList& constants, HostFit& result);
+
+// Fits the form to records of a family and reports it; nothing and a note where they are fewer than the parameters.
+std::optional<RobustFit> fit_family(const std::string& name, const Form& form, const Eigen::VectorXd& seconds,
+                                    const Eigen::VectorXd& start, HostFit& result);
+
+}  // namespace plumbline::calibrate

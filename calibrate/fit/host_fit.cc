@@ -1,0 +1,83 @@
+#include "calibrate/fit/host_fit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <utility>
+
+#include "calibrate/fit/constant_list.h"
+#include "model/cost/measured_operators.h"
+
+namespace plumbline::calibrate {
+namespace {
+
+// A basic string of TOML.
+std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+  }
+  return out + '"';
+}
+
+std::string entry(std::string_view key, const model::Parameter& p) {
+  const std::string uncertainty =
+      p.relative_uncertainty ? fmt::format(", uncertainty = {}", *p.relative_uncertainty) : "";
+  return fmt::format("{} = {{ value = {}, unit = {}, kind = {}, source = {}{} }}\n", key, p.value, quoted(p.unit),
+                     quoted(to_string(p.kind)), quoted(p.source), uncertainty);
+}
+
+}  // namespace
+
+// An operator that was measured several times takes the median of its times.
+void add_measured_operators(const HostRecords& records, ConstantList& constants, HostFit& result) {
+  std::map<std::pair<std::string, std::int64_t>, std::vector<const HostRecord*>> operators;
+  for (const auto* of_class : {&records.products, &records.attention, &records.memory, &records.routers})
+    for (const HostRecord& record : *of_class)
+      if (!record.key.empty()) operators[{record.key, record.cores}].push_back(&record);
+  for (auto& [name, found] : operators) {
+    const auto middle = found.begin() + static_cast<std::ptrdiff_t>(found.size() / 2);
+    std::ranges::nth_element(found, middle, {}, &HostRecord::seconds);
+    const double spread = relative_spread(*(*middle)->measurement);
+    constants.add(model::MeasuredOperators::name(name.first, name.second), (*middle)->seconds,
+                  spread > 0 ? std::optional(spread) : std::nullopt, model::Evidence::measured, "median of its samples",
+                  "kernel.shortest");
+  }
+  result.measured_operators = operators.size();
+}
+
+HostFit fit_host(const HostRecords& records, const model::Profile& base, const std::string& source) {
+  HostFit result;
+  result.notes = records.notes;
+  ConstantList constants(base, source);
+  fit_memory(records, constants, result);
+  fit_products(records, constants, result);
+  fit_attention(records, constants, result);
+  fit_single_times(records, constants, result);
+  fit_interference(records, constants, result);
+  fit_transfers(records, constants, result);
+  add_measured_operators(records, constants, result);
+  result.parameters = constants.take();
+  return result;
+}
+
+std::string profile_text(const std::string& name, const std::string& description, const std::string& extends,
+                         std::vector<model::Parameter> parameters) {
+  const auto section_of = [](const std::string& of) { return of.substr(0, of.rfind('.')); };
+  std::ranges::sort(parameters, {}, [&](const model::Parameter& p) { return std::pair(section_of(p.name), p.name); });
+  std::string text =
+      fmt::format("name = {}\ndescription = {}\nextends = {}\n", quoted(name), quoted(description), quoted(extends));
+  std::string section;
+  for (const model::Parameter& parameter : parameters) {
+    const std::string own = section_of(parameter.name);
+    if (own != section) text += fmt::format("\n[{}]\n", own);
+    section = own;
+    text += entry(std::string_view(parameter.name).substr(own.size() + 1), parameter);
+  }
+  return text;
+}
+
+}  // namespace plumbline::calibrate

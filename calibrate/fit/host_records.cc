@@ -1,0 +1,156 @@
+#include "calibrate/fit/host_records.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+namespace plumbline::calibrate {
+namespace {
+
+using model::OperatorClass;
+using model::OperatorKind;
+
+tl::unexpected<model::Error> wrong(std::string message, std::string hint) {
+  return tl::unexpected(model::Error{model::ErrorKind::input, std::move(message), "", 0, "", std::move(hint)});
+}
+
+bool has_clock(const Measurement& m) { return m.variant == "wall" || m.variant == "cpu"; }
+
+std::optional<OperatorKind> kind_of(std::string_view op) {
+  if (op == "gemm") return OperatorKind::matmul;
+  for (int i = 0; i <= static_cast<int>(OperatorKind::copy_to_device); ++i)
+    if (to_string(static_cast<OperatorKind>(i)) == op) return static_cast<OperatorKind>(i);
+  return std::nullopt;
+}
+
+// The class follows from kind and phase alone but for casts to formats that no host record has.
+OperatorClass class_of(OperatorKind kind, std::string_view phase) {
+  model::Graph graph;
+  graph.tensors.push_back({.name = "x", .type = model::DataType::fp32});
+  const model::Phase of = phase == "W" ? model::Phase::W : phase == "I" ? model::Phase::I : model::Phase::F;
+  return operator_class(graph, {.kind = kind, .phase = of, .reads = {0}, .writes = {0}});
+}
+
+// The third word of a key, "matmul-F-fp32-...".
+std::string format_in(std::string_view key) {
+  for (int word = 0; word < 2; ++word) key.remove_prefix(std::min(key.size(), key.find('-') + 1));
+  return std::string(key.substr(0, key.find('-')));
+}
+
+HostRecord record_of(const Measurement& m, OperatorKind kind, OperatorClass type) {
+  HostRecord record{.measurement = &m, .kind = kind, .type = type, .format = m.format};
+  if (m.case_line.starts_with(fmt::format("{}-{}-", m.op, m.phase))) {
+    record.key = m.case_line;
+    record.format = format_in(record.key);
+  }
+  record.cores = m.sms.value_or(1);
+  record.seconds = m.time.p50;
+  return record;
+}
+
+class Sorter {
+ public:
+  void add(const Measurement& m) {
+    if (m.op == "launch") return found_.launches.push_back(&m);
+    if (m.op == "message" && extent_of(m, "bytes") > 0) return found_.messages.push_back(&m);
+    const auto kind = kind_of(m.op);
+    if (!kind) return leave(m);
+    const OperatorClass type = class_of(*kind, m.phase);
+    if (type == OperatorClass::collective) {
+      if (extent_of(m, "bytes") <= 0 || extent_of(m, "ranks") < 2) return leave(m);
+      return found_.collectives.push_back(&m);
+    }
+    add_kernel(m, record_of(m, *kind, type));
+  }
+
+  HostRecords finish() {
+    for (const auto& [op, count] : left_)
+      found_.notes.push_back(fmt::format("nothing is made of {} record{} of {}", count, count == 1 ? "" : "s", op));
+    return std::move(found_);
+  }
+
+  static double extent_of(const Measurement& m, std::string_view name) {
+    const auto found = std::ranges::find(m.shape, name, &Shape::value_type::first);
+    return found == m.shape.end() ? 0 : static_cast<double>(found->second);
+  }
+
+ private:
+  void leave(const Measurement& m) { ++left_[m.op]; }
+
+  void add_kernel(const Measurement& m, HostRecord record) {
+    const bool product = is_product(record.type);
+    const bool complete = product                                   ? record.extent("k") > 0
+                          : record.type == OperatorClass::attention ? m.flops.has_value()
+                                                                    : m.bytes.has_value();
+    const bool router = record.type == OperatorClass::router;
+    if (record.type >= OperatorClass::exchange || (!complete && !router)) return leave(m);
+    const bool attends = record.type == OperatorClass::attention;
+    if (m.communication_ctas.value_or(0) > 0) {
+      if (!product && !attends) return leave(m);
+      return found_.beside.push_back(std::move(record));
+    }
+    (product   ? found_.products
+     : attends ? found_.attention
+     : router  ? found_.routers
+               : found_.memory)
+        .push_back(std::move(record));
+  }
+
+  HostRecords found_;
+  std::map<std::string, int> left_;  // records of each op that nothing is made of
+};
+
+}  // namespace
+
+double HostRecord::extent(std::string_view name) const { return Sorter::extent_of(*measurement, name); }
+
+double relative_spread(const Measurement& m) {
+  constexpr double tenth_to_ninetieth = 2.5631;  // of a normal distribution, in standard deviations
+  if (!m.time.p10 || !m.time.p90) return 0;
+  return (*m.time.p90 - *m.time.p10) / tenth_to_ninetieth / m.time.p50;
+}
+
+model::Result<HostRecords> host_records(const std::vector<Measurements>& files, const std::string& clock) {
+  std::vector<const Measurement*> of_hosts;
+  std::set<std::string> devices, clocks;
+  std::size_t others = 0;
+  std::string date;
+  for (const Measurements& file : files) {
+    for (const Measurement& m : file.values) {
+      if (has_clock(m)) clocks.insert(m.variant);
+      if (!has_clock(m) || (!clock.empty() && m.variant != clock)) {
+        ++others;
+        continue;
+      }
+      of_hosts.push_back(&m);
+      devices.insert(m.device);
+      constexpr std::size_t day = 10;
+      date = std::max(date, m.date.substr(0, day));
+    }
+  }
+  if (of_hosts.empty())
+    return wrong(clock.empty() ? "no record of a host: none says by which clock it was timed"
+                               : fmt::format("no record of a host that was timed by the clock '{}'", clock),
+                 "plumbline measure --backend host -o FILE");
+  if (devices.size() > 1)
+    return wrong(fmt::format("records of {} devices: {}", devices.size(), fmt::join(devices, ", ")),
+                 "a profile is of one device: give the files of one");
+  if (clock.empty() && clocks.size() > 1)
+    return wrong(fmt::format("records of {} clocks: {}", clocks.size(), fmt::join(clocks, ", ")), "choose by --clock");
+  Sorter sorter;
+  for (const Measurement* m : of_hosts) sorter.add(*m);
+  HostRecords found = sorter.finish();
+  found.device = *devices.begin();
+  found.clock = of_hosts.front()->variant;
+  found.date = date;
+  if (others > 0)
+    found.notes.push_back(
+        fmt::format("nothing is made of {} record{} of another clock, or of none", others, others == 1 ? "" : "s"));
+  return found;
+}
+
+}  // namespace plumbline::calibrate

@@ -1,0 +1,42 @@
+// Records of `plumbline measure --backend host`, sorted by what can be learnt of them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "calibrate/measurement.h"
+#include "model/cost/operator_class.h"
+#include "model/error.h"
+
+namespace plumbline::calibrate {
+
+struct HostRecord {
+  const Measurement* measurement = nullptr;
+  model::OperatorKind kind = model::OperatorKind::add;
+  model::OperatorClass type = model::OperatorClass::gemm;
+  std::string format;  // of the first operand, by which the cost functions choose their constants
+  std::string key;     // operator_key, or empty
+  std::int64_t cores = 1;
+  double seconds = 0;  // median
+
+  double extent(std::string_view name) const;  // of the shape; 0 where it has none
+};
+
+struct HostRecords {
+  std::string device, clock, date;  // the latest day, "2026-11-21"
+  std::vector<HostRecord> products, attention, memory, routers;
+  std::vector<HostRecord> beside;  // of a copy that others made meanwhile: products and attention
+  std::vector<const Measurement*> launches, messages, collectives;
+  std::vector<std::string> notes;  // what nothing is made of
+};
+
+// Of `clock` ("wall" or "cpu"; empty: the only one there is). Input errors: no record of a host, more than one device,
+// more than one clock. The files must outlive what is returned.
+model::Result<HostRecords> host_records(const std::vector<Measurements>& files, const std::string& clock = "");
+
+// Relative standard deviation of one execution, from the spread of the samples; 0 where the record states none.
+double relative_spread(const Measurement& measurement);
+
+}  // namespace plumbline::calibrate

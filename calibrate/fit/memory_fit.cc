@@ -1,0 +1,201 @@
+// Memory-bound operators: t = max(shortest, bytes / (bandwidth of the class * min(1, cores / saturation))), and for the
+// permutation of tokens the map before it; attention: t = FLOPs / (rate * cores); routers: one time.
+#include <fmt/format.h>
+
+#include <Eigen/Dense>
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "calibrate/fit/constant_list.h"
+
+namespace plumbline::calibrate {
+namespace {
+
+using Eigen::Index;
+using Eigen::VectorXd;
+using model::OperatorKind;
+
+VectorXd seconds_of(const std::vector<HostRecord>& records) {
+  VectorXd seconds(static_cast<Index>(records.size()));
+  for (std::size_t i = 0; i < records.size(); ++i) seconds[static_cast<Index>(i)] = records[i].seconds;
+  return seconds;
+}
+
+// Parameters: the shortest time, seconds per byte on one core by class, then, where records tell them, the cores that
+// saturate the memory (their logarithm follows from that of the parameter, at least 1) and the permutation's map.
+class MemoryForm {
+ public:
+  explicit MemoryForm(const std::vector<HostRecord>& records) : records_(records) {
+    std::set<std::int64_t> counts;
+    for (const HostRecord& record : records) {
+      counts.insert(record.cores);
+      maps_ = maps_ || record.kind == OperatorKind::permute;
+      if (std::ranges::find(classes_, record.type) == classes_.end()) classes_.push_back(record.type);
+    }
+    most_cores_ = static_cast<double>(*counts.rbegin());
+    saturates_ = counts.size() > 1;
+  }
+
+  Index size() const { return 1 + classes() + (saturates_ ? 1 : 0) + (maps_ ? 1 : 0); }
+  Index classes() const { return static_cast<Index>(classes_.size()); }
+  model::OperatorClass type(Index column) const { return classes_[static_cast<std::size_t>(column - 1)]; }
+  bool saturates() const { return saturates_; }
+  bool maps() const { return maps_; }
+  Index saturation_column() const { return 1 + classes(); }
+  Index map_column() const { return size() - 1; }
+  // Of all records one number of cores: the memory is taken to be saturated by them.
+  double saturation(const VectorXd& x) const {
+    return saturates_ ? std::clamp(x[saturation_column()], 1.0, most_cores_) : most_cores_;
+  }
+
+  VectorXd operator()(const VectorXd& x) const {
+    VectorXd seconds(static_cast<Index>(records_.size()));
+    for (std::size_t i = 0; i < records_.size(); ++i) {
+      const HostRecord& record = records_[i];
+      const Index column = 1 + (std::ranges::find(classes_, record.type) - classes_.begin());
+      const double cores = saturates_ ? std::min(static_cast<double>(record.cores), saturation(x)) : 1;
+      double time = std::max(x[0], *record.measurement->bytes * x[column] / cores);
+      if (record.kind == OperatorKind::permute) time += x[map_column()];
+      seconds[static_cast<Index>(i)] = time;
+    }
+    return seconds;
+  }
+
+  VectorXd start() const {
+    const VectorXd seconds = seconds_of(records_);
+    VectorXd x(size());
+    x[0] = seconds.minCoeff();
+    for (Index column = 1; column <= classes(); ++column) {
+      std::vector<double> paces;
+      for (const HostRecord& record : records_)
+        if (record.type == type(column)) paces.push_back(record.seconds / *record.measurement->bytes);
+      std::ranges::nth_element(paces, paces.begin() + static_cast<std::ptrdiff_t>(paces.size() / 2));
+      x[column] = paces[paces.size() / 2];
+    }
+    if (saturates_) x[saturation_column()] = std::sqrt(most_cores_);
+    if (maps_) x[map_column()] = seconds.minCoeff();
+    return x;
+  }
+
+ private:
+  const std::vector<HostRecord>& records_;
+  std::vector<model::OperatorClass> classes_;
+  double most_cores_ = 1;
+  bool saturates_ = false, maps_ = false;
+};
+
+// Results of products are written as fast as anything is: what else they cost is the products'.
+void add_output_bandwidth(const MemoryForm& form, double saturation, const RobustFit& fit, ConstantList& constants) {
+  Index fastest = 1;
+  for (Index column = 2; column <= form.classes(); ++column)
+    if (fit.values[column] < fit.values[fastest]) fastest = column;
+  if (fit.silent[static_cast<std::size_t>(fastest)]) return;
+  const double cores = form.saturates() ? saturation : 1;
+  constants.add("gemm.output_bandwidth", cores / fit.values[fastest], fit.uncertainty[fastest], model::Evidence::fitted,
+                fmt::format("as memory.{}, the fastest class", to_string(form.type(fastest))),
+                "memory.default.bandwidth");
+}
+
+// A rate of all classes together, of those without a record.
+void fit_default(const HostRecords& records, double saturation, ConstantList& constants, HostFit& result) {
+  std::vector<double> paces;
+  for (const HostRecord& record : records.memory) {
+    const double cores = std::min(static_cast<double>(record.cores), saturation) / saturation;
+    if (record.seconds > 2 * constants.value("kernel.shortest"))
+      paces.push_back(record.seconds * cores / *record.measurement->bytes);
+  }
+  if (paces.empty()) {
+    result.notes.push_back("every memory-bound record is about as short as the shortest: no bandwidth of all classes");
+    return;
+  }
+  const VectorXd seconds = VectorXd::Map(paces.data(), static_cast<Index>(paces.size()));
+  const RobustFit fit =
+      robust_fit([&](const VectorXd& x) -> VectorXd { return VectorXd::Constant(seconds.size(), x[0]); }, seconds,
+                 VectorXd::Constant(1, seconds.mean()));
+  constants.add_rate("memory.default.bandwidth", fit, 0,
+                     fmt::format("the rate of {} records of all memory-bound classes", paces.size()));
+}
+
+void add_saturation(const MemoryForm& form, const RobustFit& fit, const std::string& how, ConstantList& constants) {
+  const std::string name = "memory.default.saturation_sms";
+  if (form.saturates())
+    constants.add(name, form.saturation(fit.values), fit.uncertainty[form.saturation_column()], model::Evidence::fitted,
+                  how);
+  else
+    constants.add(name, form.saturation(fit.values), std::nullopt, model::Evidence::assumed,
+                  "all records are of as many cores");
+}
+
+void fit_one_time(const std::string& name, const std::vector<const Measurement*>& found, ConstantList& constants,
+                  HostFit& result) {
+  if (found.empty()) return;
+  std::vector<double> times;
+  double spread = 0;
+  for (const Measurement* m : found) {
+    times.push_back(m->time.p50);
+    spread = std::max(spread, relative_spread(*m));
+  }
+  const VectorXd seconds = VectorXd::Map(times.data(), static_cast<Index>(times.size()));
+  const Form form = [&](const VectorXd& x) -> VectorXd { return VectorXd::Constant(seconds.size(), x[0]); };
+  const auto fit = fit_family(name, form, seconds, VectorXd::Constant(1, seconds.mean()), result);
+  constants.add(name, fit->values[0], std::max(fit->uncertainty[0], spread), model::Evidence::measured,
+                fmt::format("middle of {} record{}", times.size(), times.size() == 1 ? "" : "s"));
+}
+
+}  // namespace
+
+void fit_memory(const HostRecords& records, ConstantList& constants, HostFit& result) {
+  if (records.memory.empty()) return;
+  const MemoryForm form(records.memory);
+  const auto fit = fit_family("memory-bound", form, seconds_of(records.memory), form.start(), result);
+  if (!fit) return;
+  const std::string how = fmt::format("least squares over {} records of memory-bound operators", records.memory.size());
+  const double saturation = form.saturation(fit->values);
+  constants.add_fitted("kernel.shortest", *fit, 0, how);
+  add_saturation(form, *fit, how, constants);
+  for (Index column = 1; column <= form.classes(); ++column) {
+    RobustFit of_all = *fit;  // the profile states the rate of all cores together, the fit that of one
+    if (form.saturates()) of_all.values[column] /= saturation;
+    constants.add_rate(fmt::format("memory.{}.bandwidth", to_string(form.type(column))), of_all, column, how,
+                       "memory.default.bandwidth");
+  }
+  if (form.maps()) constants.add_fitted("permute.map", *fit, form.map_column(), how);
+  fit_default(records, saturation, constants, result);
+  add_output_bandwidth(form, saturation, *fit, constants);
+}
+
+void fit_attention(const HostRecords& records, ConstantList& constants, HostFit& result) {
+  bool any = false;
+  for (const OperatorKind kind : {OperatorKind::attention, OperatorKind::attention_grad}) {
+    std::vector<HostRecord> of_kind;
+    std::ranges::copy_if(records.attention, std::back_inserter(of_kind),
+                         [&](const HostRecord& record) { return record.kind == kind; });
+    if (of_kind.empty()) continue;
+    const VectorXd seconds = seconds_of(of_kind);
+    VectorXd work(seconds.size());
+    for (std::size_t i = 0; i < of_kind.size(); ++i)
+      work[static_cast<Index>(i)] = *of_kind[i].measurement->flops / static_cast<double>(of_kind[i].cores);
+    const auto fit = fit_family(
+        std::string(to_string(kind)), [&](const VectorXd& x) -> VectorXd { return work * x[0]; }, seconds,
+        starting_point(work, seconds), result);
+    constants.add_rate(kind == OperatorKind::attention ? "attention.forward_rate" : "attention.backward_rate", *fit, 0,
+                       fmt::format("causal FLOPs over time, {} records", of_kind.size()));
+    any = true;
+  }
+  if (any)
+    constants.add("attention.reference_sms", 1, std::nullopt, model::Evidence::assumed, "the rates are of one core");
+}
+
+void fit_single_times(const HostRecords& records, ConstantList& constants, HostFit& result) {
+  std::vector<const Measurement*> forward, backward;
+  for (const HostRecord& record : records.routers)
+    (record.kind == OperatorKind::router ? forward : backward).push_back(record.measurement);
+  fit_one_time("router.forward", forward, constants, result);
+  fit_one_time("router.backward", backward, constants, result);
+  fit_one_time("kernel.launch_gap", records.launches, constants, result);
+}
+
+}  // namespace plumbline::calibrate

@@ -1,0 +1,138 @@
+// Messages: t = latency + bytes / rate. Collectives, as a host runs them (model/cost/collective_cost.h, one way):
+// t = launch + hops * hop + bus bytes / (rate * efficiency). Exchanges are messages to several ranks at once.
+#include <fmt/format.h>
+
+#include <Eigen/Dense>
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "calibrate/fit/constant_list.h"
+#include "model/cost/collective_cost.h"
+
+namespace plumbline::calibrate {
+namespace {
+
+using Eigen::Index;
+using Eigen::VectorXd;
+
+double extent(const Measurement& m, std::string_view name) {
+  return static_cast<double>(std::ranges::find(m.shape, name, &Shape::value_type::first)->second);
+}
+
+void fit_messages(const HostRecords& records, ConstantList& constants, HostFit& result) {
+  if (records.messages.empty()) return;
+  const auto rows = static_cast<Index>(records.messages.size());
+  Eigen::MatrixXd features = Eigen::MatrixXd::Ones(rows, 2);
+  VectorXd seconds(rows);
+  for (Index i = 0; i < rows; ++i) {
+    const Measurement& m = *records.messages[static_cast<std::size_t>(i)];
+    features(i, 1) = extent(m, "bytes");
+    seconds[i] = m.time.p50;
+  }
+  const Form form = [&](const VectorXd& x) -> VectorXd { return features * x; };
+  const auto fit = fit_family("messages", form, seconds, starting_point(features, seconds), result);
+  if (!fit) return;
+  const std::string how = fmt::format("least squares over {} records of messages", records.messages.size());
+  constants.add_fitted("network.latency", *fit, 0, how);
+  constants.add_rate("network.nvlink_rate", *fit, 1, how);
+  constants.add_fitted("exchange.notify", *fit, 0, how + ": all are under way at once");
+  constants.add_rate("exchange.nvlink_rate", *fit, 1, how);
+}
+
+struct CollectiveTerms {
+  double hops = 0, bus_bytes = 0;
+};
+
+CollectiveTerms terms_of(const Measurement& m) {
+  const model::Collective kind = model::parse_collective(m.op).value();
+  const auto ranks = static_cast<std::int64_t>(extent(m, "ranks"));
+  const double passes = kind == model::Collective::all_reduce ? 2 : 1;
+  return {passes * static_cast<double>(ranks - 1), model::bus_factor(kind, ranks) * extent(m, "bytes")};
+}
+
+// Launch and hop are told apart by records of different hops; of one number of hops the launch is 0.
+void fit_collectives(const HostRecords& records, ConstantList& constants, HostFit& result) {
+  if (records.collectives.empty()) return;
+  const auto rows = static_cast<Index>(records.collectives.size());
+  std::set<double> hops;
+  for (const Measurement* m : records.collectives) hops.insert(terms_of(*m).hops);
+  const bool launches = hops.size() > 1;
+  Eigen::MatrixXd features = Eigen::MatrixXd::Ones(rows, launches ? 3 : 2);
+  VectorXd seconds(rows);
+  for (Index i = 0; i < rows; ++i) {
+    const Measurement& m = *records.collectives[static_cast<std::size_t>(i)];
+    features(i, 0) = terms_of(m).bus_bytes;
+    features(i, 1) = terms_of(m).hops;
+    seconds[i] = m.time.p50;
+  }
+  const Form form = [&](const VectorXd& x) -> VectorXd { return features * x; };
+  const auto fit = fit_family("collectives", form, seconds, starting_point(features, seconds), result);
+  if (!fit) return;
+  const std::string how = fmt::format("least squares over {} records of collectives", records.collectives.size());
+  if (launches) constants.add_fitted("collective.launch", *fit, 2, how);
+  const std::string simple = "collective.ring.simple.nvlink_hop";
+  RobustFit scaled = *fit;
+  scaled.values[1] /= constants.value(simple);
+  constants.add_fitted("collective.nvlink_latency_scale", scaled, 1, how + ", of a hop of " + simple);
+  if (fit->silent[0]) return;
+  const double efficiency = 1 / fit->values[0] / constants.value("network.nvlink_rate");
+  for (const char* algorithm : {"ring", "tree"})
+    for (const char* protocol : {"ll", "ll128", "simple"})
+      constants.add(fmt::format("collective.{}.{}.efficiency", algorithm, protocol), efficiency, fit->uncertainty[0],
+                    model::Evidence::fitted, how + ", their rate over that of messages");
+}
+
+// Of the same operator on as many cores with nothing beside it; nullptr where nobody measured it.
+const HostRecord* alone(const HostRecord& beside, const std::vector<HostRecord>& records) {
+  const auto same = [&](const HostRecord& other) {
+    return other.kind == beside.kind && other.cores == beside.cores && other.format == beside.format &&
+           other.measurement->phase == beside.measurement->phase &&
+           other.measurement->shape == beside.measurement->shape && other.key == beside.key;
+  };
+  const auto found = std::ranges::find_if(records, same);
+  return found == records.end() ? nullptr : &*found;
+}
+
+void add_slowdown(const std::string& name, std::vector<double> ratios, ConstantList& constants) {
+  if (ratios.empty()) return;
+  const auto middle = ratios.begin() + static_cast<std::ptrdiff_t>(ratios.size() / 2);
+  std::ranges::nth_element(ratios, middle);
+  const double median = *middle;
+  for (double& ratio : ratios) ratio = std::abs(ratio - median);
+  std::ranges::nth_element(ratios, middle);
+  const auto spread = ratios.size() > 2 ? std::optional(*middle / median) : std::nullopt;
+  constants.add(name, std::max(1.0, median), spread, model::Evidence::measured,
+                fmt::format("middle of {} ratios beside a copy and alone", ratios.size()));
+}
+
+}  // namespace
+
+void fit_transfers(const HostRecords& records, ConstantList& constants, HostFit& result) {
+  fit_messages(records, constants, result);
+  fit_collectives(records, constants, result);
+}
+
+void fit_interference(const HostRecords& records, ConstantList& constants, HostFit& result) {
+  std::vector<double> products, attention;
+  std::size_t unpaired = 0;
+  for (const HostRecord& beside : records.beside) {
+    const bool product = is_product(beside.type);
+    const HostRecord* free = alone(beside, product ? records.products : records.attention);
+    if (free == nullptr)
+      ++unpaired;
+    else
+      (product ? products : attention).push_back(beside.seconds / free->seconds);
+  }
+  add_slowdown("gemm.slowdown_beside_transfer", std::move(products), constants);
+  add_slowdown("attention.slowdown_beside_transfer", std::move(attention), constants);
+  if (unpaired > 0)
+    result.notes.push_back(fmt::format("{} record{} beside a copy without one of the same operator alone", unpaired,
+                                       unpaired == 1 ? "" : "s"));
+}
+
+}  // namespace plumbline::calibrate

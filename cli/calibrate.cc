@@ -1,0 +1,134 @@
+// plumbline calibrate: measurements of the host become a profile.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "calibrate/fit/host_fit.h"
+#include "calibrate/fit/host_records.h"
+#include "calibrate/measurement.h"
+#include "cli/data.h"
+#include "cli/inputs.h"
+#include "cli/output.h"
+#include "cli/verb.h"
+#include "reports/table.h"
+#include "topologies/device.h"
+
+namespace plumbline::cli {
+namespace {
+
+using calibrate::FittedFamily;
+using calibrate::HostFit;
+using calibrate::HostRecords;
+using model::Result;
+
+const std::string base_name = "host-datasheet";
+
+struct Arguments {
+  std::vector<std::string> measurements;
+  std::string out, clock;
+};
+
+Result<std::vector<calibrate::Measurements>> load_all(const std::vector<std::string>& paths) {
+  const auto data = data_folder();
+  if (!data) return tl::unexpected(data.error());
+  const auto devices = topologies::load_devices(*data + "/topologies/devices");
+  if (!devices) return tl::unexpected(devices.error());
+  std::vector<calibrate::Measurements> files;
+  for (const std::string& path : paths) {
+    auto file = calibrate::load_measurements(path, *devices);
+    if (!file) return tl::unexpected(file.error());
+    for (const std::string& note : file->notes) fmt::print(stderr, "note: {}: {}\n", path, note);
+    files.push_back(std::move(*file));
+  }
+  return files;
+}
+
+std::string file_names(const std::vector<std::string>& paths) {
+  std::vector<std::string> names;
+  for (const std::string& path : paths) names.push_back(std::filesystem::path(path).filename().string());
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+// Median and largest of the absolute values, "-" of none.
+std::pair<std::string, std::string> errors_text(std::vector<double> errors) {
+  if (errors.empty()) return {"-", "-"};
+  for (double& error : errors) error = std::abs(error);
+  std::ranges::sort(errors);
+  const double median = (errors[(errors.size() - 1) / 2] + errors[errors.size() / 2]) / 2;
+  return {fmt::format("{:.1f} %", 100 * median), fmt::format("{:.1f} %", 100 * errors.back())};
+}
+
+std::string fit_text(const HostFit& fit, const HostRecords& records) {
+  using reports::Align;
+  reports::Table table({{"family"},
+                        {"records", Align::right},
+                        {"median error", Align::right},
+                        {"largest", Align::right},
+                        {"left out", Align::right},
+                        {"largest", Align::right}});
+  for (const FittedFamily& family : fit.families) {
+    const auto [median, largest] = errors_text(family.errors);
+    const auto [left_out, largest_left_out] = errors_text(family.left_out);
+    table.add({family.name, fmt::format("{}", family.records), median, largest, left_out, largest_left_out});
+  }
+  return fmt::format(
+      "{}, {} clock, {}\n{} constants: {} operators as measured, {} of forms\n\n{}\n"
+      "Errors of the forms; left out: of each record when fitted to the others. An\n"
+      "operator that was measured takes its own time, whatever the form says.\n",
+      records.device, records.clock, records.date.empty() ? "no date" : records.date, fit.parameters.size(),
+      fit.measured_operators, fit.parameters.size() - fit.measured_operators, table.to_string());
+}
+
+Result<void> run(const Arguments& arguments) {
+  const auto files = load_all(arguments.measurements);
+  if (!files) return tl::unexpected(files.error());
+  const auto records = calibrate::host_records(*files, arguments.clock);
+  if (!records) return tl::unexpected(records.error());
+  const auto base = find_profile(base_name);
+  if (!base) return tl::unexpected(base.error());
+  const std::string source =
+      fmt::format("{}, {} clock, {}{}", records->device, records->clock,
+                  records->date.empty() ? "" : records->date + ", ", file_names(arguments.measurements));
+  const HostFit fit = calibrate::fit_host(*records, *base, source);
+  for (const std::string& note : fit.notes) fmt::print(stderr, "note: {}\n", note);
+  const bool to_stdout = arguments.out == "-";
+  const std::string name = to_stdout ? "host" : std::filesystem::path(arguments.out).stem().string();
+  const std::string description =
+      fmt::format("measured on one computer: {}, {} clock", records->device, records->clock);
+  auto written = write_output(arguments.out, calibrate::profile_text(name, description, base_name, fit.parameters));
+  if (!written) return written;
+  fmt::print(to_stdout ? stderr : stdout, "{}", fit_text(fit, *records));
+  return {};
+}
+
+}  // namespace
+
+CLI::App* add_calibrate(CLI::App& root, int& exit_code) {
+  CLI::App* verb = root.add_subcommand("calibrate", "Make a cost profile of measurements of the host");
+  const auto arguments = std::make_shared<Arguments>();
+  verb->add_option("MEASUREMENTS", arguments->measurements,
+                   "Files of `plumbline measure --backend host`, of one device")
+      ->required();
+  verb->add_option("-o,--output", arguments->out, "The profile, a .toml; - is stdout")->required();
+  verb->add_option("--clock", arguments->clock, "Of records of both clocks those of one: wall | cpu");
+  verb->footer(
+      "Constants that no record tells come from the shipped profile host-datasheet.\n\n"
+      "Examples:\n"
+      "  plumbline measure --backend host -o here.jsonl\n"
+      "  plumbline calibrate here.jsonl -o here.toml\n"
+      "  plumbline simulate host-tiny-moe --set cluster.profile=here.toml");
+  verb->callback([arguments, &exit_code] {
+    const auto done = run(*arguments);
+    exit_code = done ? 0 : report(done.error());
+  });
+  return verb;
+}
+
+}  // namespace plumbline::cli

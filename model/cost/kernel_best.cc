@@ -1,0 +1,41 @@
+// The least that an operator takes under any conditions: what lower bounds are made of.
+#include <algorithm>
+
+#include "model/cost/kernel_cost.h"
+#include "model/cost/operator_key.h"
+#include "model/cost/work.h"
+
+namespace plumbline::model {
+
+double KernelCost::product_at_best(const Graph& graph, const Operator& op) const {
+  const ProductShape shape = product_shape(graph, op, 1);
+  const double tiles = shape.groups * shape.m * shape.n / (tile_.value * tile_.value);
+  const double slower = graph.tensor(op.reads[0]).type == DataType::tf32 ? tf32_slowdown_ : 1;
+  const double tile_seconds = shape.k * wave(graph, op).k_time.value * slower / sustained_clock_;
+  return tiles * tile_seconds / static_cast<double>(device_sms_);
+}
+
+double KernelCost::form_at_best(const Graph& graph, const Operator& op) const {
+  const Conditions whole{.sms = device_sms_};
+  const OperatorClass kind = operator_class(graph, op);
+  if (is_product(kind)) return product_at_best(graph, op);
+  if (kind == OperatorClass::router) return router(op).seconds;
+  if (kind == OperatorClass::attention) {
+    const KernelTime time = attention(graph, op, whole);
+    return time.seconds - time.gaps;
+  }
+  return streaming(memory_[static_cast<std::size_t>(kind)], bytes_moved(graph, op, 1), seats(whole));
+}
+
+double KernelCost::best(const Graph& graph, const Operator& op) const {
+  double best = form_at_best(graph, op);
+  if (measured_.empty()) return best;
+  const bool product = is_product(operator_class(graph, op));
+  for (const auto& [sms, measured] : measured_.find(operator_key(graph, op))) {
+    const double share = product ? static_cast<double>(sms) / static_cast<double>(device_sms_) : 1;
+    if (sms <= device_sms_) best = std::min(best, measured.value * share);
+  }
+  return best;
+}
+
+}  // namespace plumbline::model
