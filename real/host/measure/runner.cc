@@ -64,6 +64,15 @@ double bytes_of(const CollectiveWorkload& collective) {
   return in_and_out * static_cast<double>(collective.ranks * collective.bytes);
 }
 
+double bytes_of(const GroupWorkload& group) {
+  double sum = 0;
+  for (const auto* operators : {&group.before, &group.timed})
+    for (const std::size_t op : *operators)
+      for (const auto* ids : {&group.graph.operators[op].reads, &group.graph.operators[op].writes})
+        for (const model::TensorId id : *ids) sum += float_bytes(group.graph.tensor(id));
+  return sum * static_cast<double>(group.ranks);
+}
+
 double bytes_of(const LaunchWorkload&) { return 0; }
 
 }  // namespace
@@ -102,6 +111,8 @@ Result<std::unique_ptr<Runner>> make_runner(const Workload& workload, Machines& 
     return make_message_runner(*message, machines.ranks(2));
   if (const auto* collective = std::get_if<CollectiveWorkload>(&workload))
     return make_collective_runner(*collective, machines.ranks(collective->ranks));
+  if (const auto* group = std::get_if<GroupWorkload>(&workload))
+    return make_group_runner(*group, machines.ranks(group->ranks));
   return make_launch_runner(machines.device(1));
 }
 

@@ -68,6 +68,7 @@ std::unique_ptr<Runner> make_sequence_runner(const Sequence& sequence, HostDevic
 std::unique_ptr<Runner> make_launch_runner(HostDevice& device);
 std::unique_ptr<Runner> make_message_runner(const MessageWorkload& message, Machines::Ranks& ranks);
 std::unique_ptr<Runner> make_collective_runner(const CollectiveWorkload& collective, Machines::Ranks& ranks);
+std::unique_ptr<Runner> make_group_runner(const GroupWorkload& group, Machines::Ranks& ranks);
 
 // Bytes of the buffers of a workload.
 double buffer_bytes(const Workload& workload);
