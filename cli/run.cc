@@ -12,6 +12,7 @@
 #include "cli/run_output.h"
 #include "cli/verb.h"
 #include "cli/world.h"
+#include "model/metrics.h"
 #include "model/plan.h"
 #include "real/host/clock.h"
 #include "reports/json.h"

@@ -87,7 +87,19 @@ class MemoryForm {
   bool saturates_ = false, maps_ = false;
 };
 
-// A rate of all classes together: of those without a record, and of what products write.
+// Results of products are written as fast as anything is: what else they cost is the products'.
+void add_output_bandwidth(const MemoryForm& form, double saturation, const RobustFit& fit, ConstantList& constants) {
+  Index fastest = 1;
+  for (Index column = 2; column <= form.classes(); ++column)
+    if (fit.values[column] < fit.values[fastest]) fastest = column;
+  if (fit.silent[static_cast<std::size_t>(fastest)]) return;
+  const double cores = form.saturates() ? saturation : 1;
+  constants.add("gemm.output_bandwidth", cores / fit.values[fastest], fit.uncertainty[fastest], model::Evidence::fitted,
+                fmt::format("as memory.{}, the fastest class", to_string(form.type(fastest))),
+                "memory.default.bandwidth");
+}
+
+// A rate of all classes together, of those without a record.
 void fit_default(const HostRecords& records, double saturation, ConstantList& constants, HostFit& result) {
   std::vector<double> paces;
   for (const HostRecord& record : records.memory) {
@@ -117,12 +129,19 @@ void add_saturation(const MemoryForm& form, const RobustFit& fit, const std::str
                   "all records are of as many cores");
 }
 
-void fit_one_time(const std::string& name, const std::vector<double>& times, ConstantList& constants, HostFit& result) {
-  if (times.empty()) return;
+void fit_one_time(const std::string& name, const std::vector<const Measurement*>& found, ConstantList& constants,
+                  HostFit& result) {
+  if (found.empty()) return;
+  std::vector<double> times;
+  double spread = 0;
+  for (const Measurement* m : found) {
+    times.push_back(m->time.p50);
+    spread = std::max(spread, relative_spread(*m));
+  }
   const VectorXd seconds = VectorXd::Map(times.data(), static_cast<Index>(times.size()));
   const Form form = [&](const VectorXd& x) -> VectorXd { return VectorXd::Constant(seconds.size(), x[0]); };
   const auto fit = fit_family(name, form, seconds, VectorXd::Constant(1, seconds.mean()), result);
-  constants.add(name, fit->values[0], fit->uncertainty[0], model::Evidence::measured,
+  constants.add(name, fit->values[0], std::max(fit->uncertainty[0], spread), model::Evidence::measured,
                 fmt::format("middle of {} record{}", times.size(), times.size() == 1 ? "" : "s"));
 }
 
@@ -145,6 +164,7 @@ void fit_memory(const HostRecords& records, ConstantList& constants, HostFit& re
   }
   if (form.maps()) constants.add_fitted("permute.map", *fit, form.map_column(), how);
   fit_default(records, saturation, constants, result);
+  add_output_bandwidth(form, saturation, *fit, constants);
 }
 
 void fit_attention(const HostRecords& records, ConstantList& constants, HostFit& result) {
@@ -170,13 +190,12 @@ void fit_attention(const HostRecords& records, ConstantList& constants, HostFit&
 }
 
 void fit_single_times(const HostRecords& records, ConstantList& constants, HostFit& result) {
-  std::vector<double> forward, backward, launches;
+  std::vector<const Measurement*> forward, backward;
   for (const HostRecord& record : records.routers)
-    (record.kind == OperatorKind::router ? forward : backward).push_back(record.seconds);
-  for (const Measurement* launch : records.launches) launches.push_back(launch->time.p50);
+    (record.kind == OperatorKind::router ? forward : backward).push_back(record.measurement);
   fit_one_time("router.forward", forward, constants, result);
   fit_one_time("router.backward", backward, constants, result);
-  fit_one_time("kernel.launch_gap", launches, constants, result);
+  fit_one_time("kernel.launch_gap", records.launches, constants, result);
 }
 
 }  // namespace plumbline::calibrate

@@ -1,12 +1,12 @@
-// Products: t = launches * ramp + elements / cores * (overhead + k * k_time) + written bytes /
-// memory.default.bandwidth, the form of model/cost/kernel_cost.cc with gemm.tile = gemm.k_block = 1. One ramp for all;
-// overhead and k_time by format, weight gradients apart.
+// Products: t = launches * ramp + (elements * (overhead + k * k_time) + operand elements * operand_time) / cores
+// + written bytes / gemm.output_bandwidth, the form of model/cost/kernel_cost.cc with gemm.tile = gemm.k_block = 1. One
+// ramp for all; the other constants by format, weight gradients apart.
 #include <fmt/format.h>
 
 #include <Eigen/Dense>
 #include <algorithm>
+#include <array>
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -30,8 +30,11 @@ double written_bytes(const HostRecord& record) {
   return record.format == "bf16" || record.format == "fp16" ? half : single;
 }
 
+constexpr std::array<const char*, 3> parts = {".wave_overhead", ".k_time", ".operand_time"};
+constexpr auto columns_of_entry = static_cast<Index>(parts.size());
+
 struct Problem {
-  std::vector<std::string> entries;  // columns 1 + 2 i and 2 + 2 i
+  std::vector<std::string> entries;  // entry i has the columns from 1 + 3 i on, after that of the ramp
   Eigen::MatrixXd features;
   Eigen::VectorXd seconds, written;
 };
@@ -42,7 +45,7 @@ Problem problem_of(const std::vector<HostRecord>& records, double bandwidth) {
     if (std::ranges::find(problem.entries, entry_of(record)) == problem.entries.end())
       problem.entries.push_back(entry_of(record));
   const auto rows = static_cast<Index>(records.size());
-  problem.features = Eigen::MatrixXd::Zero(rows, 1 + 2 * static_cast<Index>(problem.entries.size()));
+  problem.features = Eigen::MatrixXd::Zero(rows, 1 + columns_of_entry * static_cast<Index>(problem.entries.size()));
   problem.seconds.resize(rows);
   problem.written.resize(rows);
   for (Index i = 0; i < rows; ++i) {
@@ -50,11 +53,13 @@ Problem problem_of(const std::vector<HostRecord>& records, double bandwidth) {
     const double groups = std::max(1.0, record.extent("groups"));
     const double elements = groups * record.extent("m") * record.extent("n");
     const bool gradient = record.type == model::OperatorClass::weight_gradient_gemm;
-    const Index column = 1 + 2 * (std::ranges::find(problem.entries, entry_of(record)) - problem.entries.begin());
+    const Index entry = std::ranges::find(problem.entries, entry_of(record)) - problem.entries.begin();
+    const Index column = 1 + columns_of_entry * entry;
     const auto cores = static_cast<double>(record.cores);
     problem.features(i, 0) = gradient ? groups : 1;  // one kernel for each expert
     problem.features(i, column) = elements / cores;
     problem.features(i, column + 1) = elements * record.extent("k") / cores;
+    problem.features(i, column + 2) = groups * (record.extent("m") + record.extent("n")) * record.extent("k") / cores;
     problem.written[i] = elements * written_bytes(record) / bandwidth;
     problem.seconds[i] = record.seconds;
   }
@@ -65,9 +70,9 @@ Problem problem_of(const std::vector<HostRecord>& records, double bandwidth) {
 void fill_up(ConstantList& constants) {
   const auto copy = [&](const std::string& from, const std::string& to) {
     if (constants.has(to + ".k_time") || !constants.has(from + ".k_time")) return;
-    for (const char* part : {".wave_overhead", ".k_time"})
+    for (const char* part : parts)
       constants.add(to + part, constants.value(from + part), std::nullopt, model::Evidence::assumed,
-                    fmt::format("no record, taken as {}", from));
+                    fmt::format("no record, taken as {}", from), "gemm.operand_time");
   };
   for (const std::string format : {"gemm.fp32", "gemm.bf16"}) {
     copy(format + "_weight_gradient", format);
@@ -83,7 +88,9 @@ void fill_up(ConstantList& constants) {
 
 void fit_products(const HostRecords& records, ConstantList& constants, HostFit& result) {
   if (records.products.empty()) return;
-  const Problem problem = problem_of(records.products, constants.value("memory.default.bandwidth"));
+  const double bandwidth =
+      constants.value(constants.has("gemm.output_bandwidth") ? "gemm.output_bandwidth" : "memory.default.bandwidth");
+  const Problem problem = problem_of(records.products, bandwidth);
   const Form form = [&](const Eigen::VectorXd& x) -> Eigen::VectorXd { return problem.features * x + problem.written; };
   const auto fit =
       fit_family("products", form, problem.seconds, starting_point(problem.features, problem.seconds), result);
@@ -93,9 +100,10 @@ void fit_products(const HostRecords& records, ConstantList& constants, HostFit& 
   constants.add("gemm.k_block", 1, std::nullopt, model::Evidence::assumed, "as gemm.tile");
   constants.add_fitted("gemm.ramp", *fit, 0, how);
   for (std::size_t i = 0; i < problem.entries.size(); ++i) {
-    const Index column = 1 + 2 * static_cast<Index>(i);
-    constants.add_fitted(problem.entries[i] + ".wave_overhead", *fit, column, how);
-    constants.add_fitted(problem.entries[i] + ".k_time", *fit, column + 1, how);
+    const Index first = 1 + columns_of_entry * static_cast<Index>(i);
+    for (std::size_t part = 0; part < parts.size(); ++part)
+      constants.add_fitted(problem.entries[i] + parts[part], *fit, first + static_cast<Index>(part), how,
+                           "gemm.operand_time");
   }
   fill_up(constants);
 }

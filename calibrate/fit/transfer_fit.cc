@@ -4,7 +4,9 @@
 
 #include <Eigen/Dense>
 #include <algorithm>
-#include <array>
+#include <cmath>
+#include <iterator>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -103,7 +105,8 @@ void add_slowdown(const std::string& name, std::vector<double> ratios, ConstantL
   const double median = *middle;
   for (double& ratio : ratios) ratio = std::abs(ratio - median);
   std::ranges::nth_element(ratios, middle);
-  constants.add(name, std::max(1.0, median), *middle / median, model::Evidence::measured,
+  const auto spread = ratios.size() > 2 ? std::optional(*middle / median) : std::nullopt;
+  constants.add(name, std::max(1.0, median), spread, model::Evidence::measured,
                 fmt::format("middle of {} ratios beside a copy and alone", ratios.size()));
 }
 

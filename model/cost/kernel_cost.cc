@@ -50,7 +50,8 @@ Result<KernelCost> KernelCost::make(const Profile& profile, const Device& device
   if (device.tf32_peak.value() > 0) cost.tf32_slowdown_ = device.bf16_peak / device.tf32_peak;
   const auto wave = [&](std::string_view kind) {
     return Wave{reader.require(fmt::format("gemm.{}.wave_overhead", kind)),
-                reader.require(fmt::format("gemm.{}.k_time", kind))};
+                reader.require(fmt::format("gemm.{}.k_time", kind)),
+                reader.require_either(fmt::format("gemm.{}.operand_time", kind), "gemm.operand_time")};
   };
   cost.fp8_ = wave("fp8");
   cost.fp8_weight_gradient_ = wave("fp8_weight_gradient");
@@ -61,7 +62,7 @@ Result<KernelCost> KernelCost::make(const Profile& profile, const Device& device
   cost.tile_ = reader.require("gemm.tile");
   cost.k_block_ = reader.require("gemm.k_block");
   cost.ramp_ = reader.require("gemm.ramp");
-  cost.output_bandwidth_ = reader.require("memory.default.bandwidth");
+  cost.output_bandwidth_ = reader.require_either("gemm.output_bandwidth", "memory.default.bandwidth");
   cost.gemm_slowdown_ = reader.require("gemm.slowdown_beside_transfer").value;
   cost.attention_forward_ = reader.require("attention.forward_rate");
   cost.attention_backward_ = reader.require("attention.backward_rate");
@@ -180,11 +181,13 @@ KernelTime KernelCost::product(const Graph& graph, const Operator& op, const Con
   const Wave& constants = wave(graph, op);
   const double slower = graph.tensor(op.reads[0]).type == DataType::tf32 ? tf32_slowdown_ : 1;
   const double written = launches * tiles * tile * tile * output_bytes(graph, op);
+  const double operands = shape.groups * (shape.m + shape.n) * shape.k / sms;
   KernelTime result;
   result.shares = {Share{ramp_.index, launches * ramp_.value},
                    Share{constants.overhead.index, waves * constants.overhead.value},
                    Share{constants.k_time.index, waves * k * constants.k_time.value * slower},
-                   Share{output_bandwidth_.index, written / output_bandwidth_.value}};
+                   Share{output_bandwidth_.index, written / output_bandwidth_.value},
+                   Share{constants.operand_time.index, operands * constants.operand_time.value}};
   const double again = rounds(std::min(conditions.sms, static_cast<std::int64_t>(tiles)), 1, seats(conditions), 1);
   const double beside = moves_data(conditions.neighbour) ? gemm_slowdown_ : 1;
   return with_gaps(scaled(result, again * beside / sustained_clock_), launches);

@@ -20,7 +20,7 @@ namespace plumbline::model {
 struct KernelTime {
   double seconds = 0;           // under the conditions that were asked for, launch gaps included
   double gaps = 0;              // of these, launch gaps; a router's are part of its constant
-  std::array<Share, 5> shares;  // which constants it rests on; they add up to it
+  std::array<Share, 6> shares;  // which constants it rests on; they add up to it
 };
 
 class KernelCost {
@@ -49,6 +49,7 @@ class KernelCost {
  private:
   struct Wave {  // one tile on every SM: overhead + k * k_time, and its results written
     Constant overhead, k_time;
+    Constant operand_time;  // of one element of an operand, where they are laid out anew before
   };
   struct Memory {
     Constant bandwidth;              // on the whole GPU

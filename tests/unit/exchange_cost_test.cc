@@ -78,6 +78,27 @@ TEST_F(Exchanges, WithinANodeNvlinkCarriesAll) {
   EXPECT_DOUBLE_EQ(time(cost(8), "dispatch").alone, 4096 * token * 7.5 * 7 / 8 / 160e9);
 }
 
+// Four ranks of one computer without a NIC: 1.75 ranks a token, 3/4 of them others, at 4 GB/s; and no core of theirs.
+TEST_F(Exchanges, WithoutNicsMemoryCarriesAllAndNothingIsUndefined) {
+  const ClusterShape host =
+      topologies::load_cluster(shipped("topologies/host.toml"), shipped("topologies/devices"), {}).value();
+  const Profile by_datasheet = profile("host-datasheet");
+  const auto exchanges = [&](std::int64_t sms) {
+    return ExchangeCost::make(by_datasheet, host, {{1.75, 1}, 4}, {.sms = sms}).value();
+  };
+  const ExchangeTime dispatch = time(exchanges(0), "dispatch");
+  const double token = 7168 * 33 / 32.0 + 8 + 64;
+  EXPECT_DOUBLE_EQ(dispatch.alone, 4096 * token * 1.75 * 3 / 4 / 4e9);
+  EXPECT_EQ(dispatch.beside, dispatch.alone);
+  EXPECT_EQ(dispatch.network, 0);
+  EXPECT_EQ(dispatch.network_beside, 0);
+  EXPECT_EQ(exchanges(0).exchange_at_best(layer_, find(layer_, "dispatch")).network, 0);
+  EXPECT_EQ(exchanges(0).kernel_sms(), 0);
+  EXPECT_EQ(exchanges(0).collective_sms(), 0);
+  EXPECT_EQ(exchanges(1).kernel_sms(), 1);  // a plan may set some aside
+  EXPECT_EQ(time(exchanges(1), "dispatch").alone, dispatch.alone);
+}
+
 TEST_F(Exchanges, OneRankExchangesNothingMoreThanOneAlwaysDo) {
   EXPECT_EQ(time(cost(1), "dispatch").alone, 0);
   EXPECT_EQ(time(cost(1), "dispatch").notify, 0);

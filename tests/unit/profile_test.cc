@@ -58,6 +58,24 @@ TEST(Profile, OwnEntriesWinOverThoseItExtends) {
   EXPECT_DOUBLE_EQ(profile->parameters()[profile->find("b").value()].value, 1);
 }
 
+TEST(Profile, ExtendsAShippedOneFromAnywhere) {
+  const TemporaryDirectory folder;
+  folder.write("shipped/base.toml", "a = " + entry + "\n");
+  folder.write("shipped/near.toml", "b = " + entry + "\n");
+  const std::string shipped = (folder.path() / "shipped").string();
+  const std::string far = folder.write("own/far.toml", "extends = \"base\"\n").string();
+  const auto profile = load_profile(far, shipped);
+  ASSERT_TRUE(profile) << to_string(profile.error());
+  EXPECT_TRUE(profile->find("a"));
+  EXPECT_FALSE(load_profile(far));
+  // One beside it comes first, and a miss names what there is in either place.
+  folder.write("own/near.toml", "c = " + entry + "\n");
+  const std::string beside = folder.write("own/beside.toml", "extends = \"near\"\n").string();
+  EXPECT_TRUE(load_profile(beside, shipped)->find("c"));
+  const std::string lost = folder.write("own/lost.toml", "extends = \"bas\"\n").string();
+  expect_error(load_profile(lost, shipped).error(), ErrorKind::input, lost, 1, "extends", "'base'");
+}
+
 struct BadProfile {
   const char* what;
   std::string text;

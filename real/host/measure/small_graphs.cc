@@ -34,7 +34,7 @@ TensorId input(GraphBuilder& b, const Shape& s, std::int64_t columns, const char
 
 template <class Layer>
 Graph of_layer(const Shape& shape, std::int64_t columns_in, Layer layer) {
-  GraphBuilder b("alone", DataType::fp32);
+  GraphBuilder b("alone", DataType::fp32, activation_type(shape.precision));
   const TensorId x = input(b, shape, columns_in);
   return b.finish(x, layer(b, x), {});
 }
@@ -103,7 +103,7 @@ Graph cast(const Shape& s) {
 
 // Logits of a vocabulary as large as the columns.
 Graph cross_entropy(const Shape& s) {
-  GraphBuilder b("alone", DataType::fp32);
+  GraphBuilder b("alone", DataType::fp32, activation_type(s.precision));
   const TensorId x = input(b, s, s.columns);
   const Dimension tokens{s.rows, Extent::tokens};
   const TensorId labels = b.constant("labels", {tokens}, DataType::int32);
