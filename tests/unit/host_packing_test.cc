@@ -19,7 +19,7 @@ using model::DataType;
 // What each format holds exactly, odd numbers of each, so that what follows lies at any even address.
 TEST(HostPacking, GivesBackTheBits) {
   constexpr float infinity = std::numeric_limits<float>::infinity();
-  const std::vector<float> halves{1.5F, -0.0F, 0x1p-24F, 65504.0F, -infinity}, brain{3.0e38F, -1.0F, infinity},
+  const std::vector<float> halves{1.5F, -0.0F, 0x1p-24F, 65504.0F, -infinity}, brain{0x1.8p127F, -1.0F, infinity},
       floats{1.0F + 0x1p-23F, -0x1p-149F, 16777216.0F};
   Packer packer(0);
   packer.add(DataType::fp16, halves);
