@@ -18,7 +18,7 @@ tl::unexpected<model::Error> wrong(std::string message, std::string hint) {
   return tl::unexpected(model::Error{model::ErrorKind::input, std::move(message), "", 0, "", std::move(hint)});
 }
 
-bool has_clock(const Measurement& m) { return m.variant == "wall" || m.variant == "cpu"; }
+bool has_clock(const Measurement& m) { return m.variant == "wall" || m.variant == "cpu" || m.variant == "simulated"; }
 
 std::optional<OperatorKind> kind_of(std::string_view op) {
   if (op == "gemm") return OperatorKind::matmul;

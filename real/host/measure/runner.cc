@@ -78,6 +78,13 @@ Machines::Ranks& Machines::ranks(std::int64_t count) {
   auto& ranks = ranks_[count];
   if (ranks) return *ranks;
   ranks = std::make_unique<Ranks>();
+  if (transport_ != nullptr) {
+    ranks->first = transport_->rank();
+    if (ranks->first >= count) return *ranks;
+    ranks->devices.push_back(std::make_unique<HostDevice>(options(1)));
+    ranks->communicators.push_back(make_communicator(*ranks->devices.back(), *transport_));
+    return *ranks;
+  }
   ranks->transports = in_process_transports(static_cast<std::int32_t>(count));
   for (const auto& transport : ranks->transports) {
     ranks->devices.push_back(std::make_unique<HostDevice>(options(1)));
