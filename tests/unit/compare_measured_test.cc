@@ -81,7 +81,7 @@ TEST(CompareMeasured, AnotherPlanIsSaid) {
   other.plan.batch.global_batch_size = 30720;
   other.result->step.slot_counts[0] = 12;
   const std::string text = plan_comparison_text(comparison({other, measured()}), false);
-  EXPECT_THAT(text, HasSubstr("batch.global_batch_size (predicted 30720,"));
+  EXPECT_THAT(text, HasSubstr("(predicted 30720, measured 15360)"));
   EXPECT_THAT(text, HasSubstr("schedule.kind"));
   EXPECT_THAT(text, Not(HasSubstr("cluster.profile")));
   EXPECT_THAT(text, HasSubstr("do not correspond"));
@@ -109,7 +109,9 @@ TEST(CompareMeasured, OneTraceHoldsBothStepsRankBesideRank) {
   std::map<int, std::size_t> spans;
   for (const Json& event : trace["traceEvents"]) {
     if (event["name"] == "process_name") processes[event["pid"]] = event["args"]["name"];
-    if (event["name"] == "process_sort_index") EXPECT_EQ(event["args"]["sort_index"], event["pid"]);
+    if (event["name"] == "process_sort_index") {
+      EXPECT_EQ(event["args"]["sort_index"], event["pid"]);
+    }
     if (event["ph"] == "X") ++spans[event["pid"]];
   }
   EXPECT_EQ(processes.size(), 2U * support::example_ranks);
