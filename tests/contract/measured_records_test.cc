@@ -1,7 +1,9 @@
-// What the probe writes is what calibration reads: every case of the built-in sweep, every variant of it.
+// What is measured is what calibration reads: every case of the probe's built-in sweep, every variant of it, and the
+// records that the repository keeps.
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -74,6 +76,20 @@ TEST(ProbeRecords, KeepTheirValues) {
   EXPECT_EQ(m.algorithm, R"({"tile":21,"library":"cuBLASLt"})");
   // The median of 2, 2.1 and 2.2 floor times.
   EXPECT_DOUBLE_EQ(m.time.p50 * 1e6, believable_samples(what)[1]);
+}
+
+TEST(KeptRecords, AreReadAndNameClockAndEnvironment) {
+  const auto devices = topologies::load_devices(shipped("topologies/devices")).value();
+  std::size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(shipped("calibrate/measured"))) {
+    const auto read = calibrate::load_measurements(entry.path().string(), devices);
+    ASSERT_TRUE(read) << to_string(read.error());
+    EXPECT_FALSE(read->values.empty()) << entry.path();
+    EXPECT_FALSE(read->environments.empty()) << entry.path();
+    for (const calibrate::Measurement& m : read->values) EXPECT_FALSE(m.variant.empty()) << entry.path() << m.op;
+    ++files;
+  }
+  EXPECT_GT(files, 0U);
 }
 
 }  // namespace
