@@ -1,4 +1,4 @@
-#include "calibrate/fit/constant_list.h"
+#include "calibrate/fit/detail/constant_list.h"
 
 #include <fmt/format.h>
 

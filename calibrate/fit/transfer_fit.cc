@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "calibrate/fit/constant_list.h"
+#include "calibrate/fit/detail/constant_list.h"
 #include "model/cost/collective_cost.h"
 
 namespace plumbline::calibrate {

@@ -178,6 +178,12 @@ TEST_F(HostFits, ProductsAndMemoryBoundOperators) {
   for (const char* name : {"memory.norm.bandwidth", "memory.permute.bandwidth", "permute.map", "kernel.shortest",
                            "gemm.fp32.k_time", "gemm.fp32_weight_gradient.k_time", "gemm.ramp"})
     expect_found(fit, name);
+  for (const char* entry : {"gemm.fp32.operand_time", "gemm.fp32_weight_gradient.operand_time"}) {
+    ASSERT_NE(find(fit, entry), nullptr);
+    EXPECT_NEAR(find(fit, entry)->value / truth.at("gemm.operand_time"), 1,
+                3 * find(fit, entry)->relative_uncertainty.value())
+        << entry;
+  }
   // Each form meets its records but for the noise and every eleventh.
   for (const char* name : {"products", "memory-bound"}) {
     std::vector<double> errors = family(fit, name).left_out;
