@@ -34,6 +34,8 @@ struct Subject {
 struct Times {  // seconds of one execution
   double p50 = 0;
   std::optional<double> p10, p90, min;
+  std::optional<double> mad;    // median of the absolute deviations from p50
+  std::vector<double> samples;  // in the order in which they were taken; empty: not kept
 };
 
 struct Check {  // against double precision

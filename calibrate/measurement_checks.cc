@@ -21,6 +21,7 @@ tl::unexpected<Error> wrong(std::string key, std::string message, std::string hi
 }
 
 constexpr double tera = 1e12, giga = 1e9, micro = 1e-6;
+constexpr double rounding = 0.02;  // of publications that print few digits
 
 model::Result<void> check_times(const Times& time) {
   const std::array<std::pair<const char*, std::optional<double>>, 4> rising = {
@@ -39,10 +40,22 @@ model::Result<void> check_times(const Times& time) {
   return {};
 }
 
+// Samples are those that the other figures are made of.
+model::Result<void> check_samples(const Measurement& m) {
+  const std::vector<double>& samples = m.time.samples;
+  if (samples.empty()) return {};
+  if (m.samples && *m.samples != static_cast<std::int64_t>(samples.size()))
+    return wrong("samples_s", fmt::format("{} samples are listed, {} are stated", samples.size(), *m.samples));
+  const auto [least, most] = std::ranges::minmax_element(samples);
+  if (m.time.p50 < *least * (1 - rounding) || m.time.p50 > *most * (1 + rounding))
+    return wrong("samples_s", fmt::format("time_us.p50, {:.6g} us, lies outside of them", m.time.p50 / micro),
+                 "samples_s is in seconds");
+  return {};
+}
+
 // A stated rate must be the work over the median time, as far as its digits go; else one of the three is not in the
 // unit of its key.
 model::Result<void> check_rate(const char* key, std::optional<double> stated, std::optional<double> rate, double unit) {
-  constexpr double rounding = 0.02;
   if (!stated || !rate || std::abs(*stated / *rate - 1) <= rounding) return {};
   return wrong(key, fmt::format("{:.6g} is stated, but work over time_us.p50 is {:.6g}", *stated / unit, *rate / unit),
                "one of them is not in the unit of its key");
@@ -60,7 +73,6 @@ std::optional<double> extent(const Shape& shape, std::string_view name) {
 
 model::Result<void> check_product(const Measurement& m) {
   const std::optional<double> expected = detail::product_flops(m);
-  constexpr double rounding = 0.02;  // of publications that print the rate alone
   if (!m.flops || !expected || std::abs(*m.flops / *expected - 1) <= rounding) return {};
   return wrong("flops", fmt::format("{:.6g} FLOP, but 2 m n k of the shape is {:.6g}", *m.flops, *expected),
                "of all groups together");
@@ -76,10 +88,11 @@ std::optional<double> detail::product_flops(const Measurement& m) {
 
 model::Result<void> detail::check_values(const Record& record) {
   const Measurement& m = record.measurement;
-  const std::array<model::Result<void>, 6> checks = {
+  const std::array<model::Result<void>, 7> checks = {
       check_word("phase", m.phase, {"F", "I", "W", "B"}),
       check_word("cache", m.cache, {"hot", "cold"}),
       check_times(m.time),
+      check_samples(m),
       check_product(m),
       check_rate("tflops", record.stated_flop_rate, m.flop_rate(), tera),
       check_rate("gbps", record.stated_byte_rate, m.byte_rate(), giga),

@@ -138,6 +138,10 @@ std::vector<Field> value_fields() {
           "time_us.p90", [](auto& r) -> auto& { return r.measurement.time.p90; }, micro),
       positive(
           "time_us.min", [](auto& r) -> auto& { return r.measurement.time.min; }, micro),
+      not_negative(
+          "time_us.mad", [](auto& r) -> auto& { return r.measurement.time.mad; }, micro),
+      positives(
+          "samples_s", [](auto& r) -> auto& { return r.measurement.time.samples; }),
       positive(
           "flops", [](auto& r) -> auto& { return r.measurement.flops; }),
       positive(
@@ -185,6 +189,8 @@ const Field* FieldTable::find(std::string_view key) const {
   }
   return nullptr;
 }
+
+bool is_list(std::string_view key) { return key == "samples_s"; }
 
 bool is_json_text(std::string_view key) { return key == "algorithm" || key == "environment"; }
 

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "calibrate/detail/measurement_fields.h"
 #include "calibrate/detail/measurement_record.h"
@@ -26,9 +28,25 @@ void add(Fields& fields, const std::string& key, const Json& value) {
   fields.emplace_back(key, value.is_string() ? Value{value.get<std::string>(), true} : Value{value.dump(), false});
 }
 
+// [0.1, 0.2] as "0.1;0.2"; nullopt where it is no list of numbers.
+std::optional<std::string> joined_numbers(const Json& list) {
+  std::string text;
+  for (const Json& number : list) {
+    if (!number.is_number()) return std::nullopt;
+    text += (text.empty() ? "" : ";") + number.dump();
+  }
+  return list.is_array() ? std::optional(text) : std::nullopt;
+}
+
 model::Result<Fields> flatten(const Json& object, const std::string& path, int line) {
   Fields fields;
   for (const auto& [key, value] : object.items()) {
+    if (detail::is_list(key)) {
+      const auto numbers = joined_numbers(value);
+      if (!numbers) return wrong(path, line, "an array of numbers is expected here", key);
+      if (!numbers->empty()) fields.emplace_back(key, Value{*numbers, false});
+      continue;
+    }
     if (!value.is_object() || detail::is_json_text(key)) {
       if (value.is_array()) return wrong(path, line, "an array is not expected here", key);
       add(fields, key, value);
@@ -43,10 +61,15 @@ model::Result<Fields> flatten(const Json& object, const std::string& path, int l
   return fields;
 }
 
+std::string array(std::string numbers) {
+  std::ranges::replace(numbers, ';', ',');
+  return '[' + numbers + ']';
+}
+
 Json nested(const Fields& fields) {
   Json object;
   for (const auto& [key, value] : fields) {
-    Json leaf = value.quoted ? Json(value.text) : Json::parse(value.text);
+    Json leaf = value.quoted ? Json(value.text) : Json::parse(detail::is_list(key) ? array(value.text) : value.text);
     const std::size_t dot = key.find('.');
     if (dot == std::string::npos) {
       object[key] = std::move(leaf);

@@ -42,6 +42,7 @@ constexpr Collection profiles = {"profile", "profiles", ".toml"};
 constexpr Collection cases = {"validation case", "cases", ".toml"};
 constexpr Collection published = {"measurement", "published", ".csv"};
 constexpr Collection probe_cases = {"file of cases to measure", "probe-cases", ".toml"};
+constexpr Collection host_cases = {"file of cases to measure on the host", "host-cases", ".toml"};
 
 Error miss(const Collection& collection, const std::string& wanted, const fs::path& folder) {
   const std::vector<std::string> names = model::names_in_folder(folder, collection.extension);
@@ -99,6 +100,10 @@ model::Result<std::string> resolve_case(const std::string& path_or_name) { retur
 
 model::Result<std::string> resolve_probe_cases(const std::string& path_or_name) {
   return resolve(probe_cases, path_or_name);
+}
+
+model::Result<std::string> resolve_host_cases(const std::string& path_or_name) {
+  return resolve(host_cases, path_or_name);
 }
 
 model::Result<std::string> resolve_published(const std::string& path_or_name) {

@@ -1,33 +1,36 @@
 // The command `plumbline`.
-#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdlib>
 #include <string>
+#include <string_view>
 
-#include "cli/verb.h"
-#include "model/version.h"
+#include "cli/process.h"
+#include "cli/world.h"
 
+namespace {
+
+// Processes that an MPI started, this one among them; 1: none did.
+int started_ranks() {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"})
+    if (const char* value = std::getenv(name)) return std::atoi(value);
+  return 1;
+}
+
+}  // namespace
+
+// Under mpirun the ranks of a run are its processes: the program that is linked with MPI takes over.
 int main(int argc, char** argv) {
   namespace cli = plumbline::cli;
-  CLI::App app{"plumbline predicts what training a large model costs, and proves it.", "plumbline"};
-  app.set_version_flag("--version", std::string(plumbline::model::version));
-  app.require_subcommand(1);
-  int exit_code = 0;
-  cli::add_plan(app, exit_code);
-  cli::add_simulate(app, exit_code);
-  cli::add_memory(app, exit_code);
-  cli::add_schedule(app, exit_code);
-  cli::add_sweep(app, exit_code);
-  cli::add_validate(app, exit_code);
-  cli::add_compare(app, exit_code);
-  cli::add_measure(app, exit_code);
-  cli::add_calibrate(app, exit_code);
-  cli::add_show(app, exit_code);
-  cli::add_import(app, exit_code);
-  cli::add_export(app, exit_code);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    constexpr int wrong_input = 1;
-    return app.exit(error) == 0 ? 0 : wrong_input;
+  if (argc > 1 && std::string_view(argv[1]) == "run" && started_ranks() > 1) {
+    if (const auto program = cli::find_program("plumbline-mpi")) {
+      argv[0] = const_cast<char*>(program->c_str());
+      ::execv(program->c_str(), argv);
+    }
+    fmt::print(stderr, "plumbline: this build has no MPI, although mpirun started it\n");
+    constexpr int infeasible = 2;
+    return infeasible;
   }
-  return exit_code;
+  return cli::command(argc, argv, cli::world_of_threads());
 }

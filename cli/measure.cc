@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -11,6 +12,7 @@
 #include "calibrate/measurement.h"
 #include "cli/case_file.h"
 #include "cli/data.h"
+#include "cli/measure_host.h"
 #include "cli/output.h"
 #include "cli/process.h"
 #include "cli/verb.h"
@@ -29,7 +31,9 @@ using model::ErrorKind;
 using model::Result;
 
 struct Arguments {
-  std::string backend = "cuda", cases, out, budget, device = "h200";
+  std::string backend = "cuda", cases, out, budget, device = "h200", clock = "cpu";
+  std::int64_t rounds = 15;
+  std::uint64_t seed = 1;
   bool dry_run = false;
 };
 
@@ -42,9 +46,7 @@ tl::unexpected<Error> infeasible(std::string message, std::string hint) {
 }
 
 Result<void> check(const Arguments& arguments) {
-  if (arguments.backend == "host")
-    return infeasible("the host backend is not part of this version", "measure a GPU with --backend cuda");
-  if (arguments.backend != "cuda")
+  if (arguments.backend != "cuda" && arguments.backend != "host")
     return wrong("--backend", fmt::format("unknown backend '{}'", arguments.backend), "known: cuda, host");
   if (!arguments.budget.empty() && !real::cuda::parse_duration(arguments.budget))
     return wrong("--budget", fmt::format("'{}' is not a time", arguments.budget), "write 90s, 8m or 1h");
@@ -132,6 +134,12 @@ Result<int> run_probe(const Arguments& arguments, const std::string& cases) {
 
 Result<int> run(const Arguments& arguments) {
   if (const auto valid = check(arguments); !valid) return tl::unexpected(valid.error());
+  if (arguments.backend == "host") {
+    return measure_on_host({arguments.cases, arguments.out, arguments.clock,
+                            real::cuda::parse_duration(arguments.budget), arguments.rounds, arguments.seed,
+                            arguments.dry_run})
+        .map([] { return 0; });
+  }
   std::string cases;
   if (!arguments.cases.empty()) {
     auto lines = resolve_probe_cases(arguments.cases).and_then(read_case_file);
@@ -147,22 +155,32 @@ Result<int> run(const Arguments& arguments) {
 }  // namespace
 
 CLI::App* add_measure(CLI::App& root, int& exit_code) {
-  CLI::App* verb = root.add_subcommand("measure", "Measure the kernels of training on the GPU at hand");
+  CLI::App* verb = root.add_subcommand("measure", "Measure the kernels of training on the GPU or the CPU at hand");
   const auto arguments = std::make_shared<Arguments>();
   verb->add_option("CASES", arguments->cases,
-                   "A .toml or .cases file, or the name of a shipped one (default: the built-in sweep)");
+                   "A .toml file (of a GPU also .cases), or the name of a shipped one (default: the built-in sweep)");
   verb->add_option("--backend", arguments->backend, "cuda | host")->capture_default_str();
   verb->add_option("-o,--output", arguments->out,
-                   "The measurements, .jsonl or .csv; what is there already is not measured again");
-  verb->add_option("--budget", arguments->budget, "Stop in time: 90s, 8m, 1h; the most valuable cases come first");
-  verb->add_flag("--dry-run", arguments->dry_run, "List the cases with FLOPs, bytes and floor times; needs no GPU");
+                   "The measurements, .jsonl or .csv; of a GPU, what is there already is not measured again");
+  verb->add_option("--budget", arguments->budget,
+                   "Stop in time: 90s, 8m, 1h; of a GPU the most valuable cases come first");
+  verb->add_flag("--dry-run", arguments->dry_run,
+                 "List the cases with FLOPs and bytes, of a GPU with floor times; needs no GPU");
   verb->add_option("--device", arguments->device, "Whose datasheet rates the floor times of --dry-run use")
       ->capture_default_str();
+  verb->add_option("--clock", arguments->clock,
+                   "Host: cpu, the time that a thread was running, or wall; a loaded machine shows in wall alone")
+      ->capture_default_str();
+  verb->add_option("--rounds", arguments->rounds, "Host: how often every case is measured, in turns")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  verb->add_option("--seed", arguments->seed, "Host: of the order within a round")->capture_default_str();
   verb->footer(
       "Exit code 77 means that there is no GPU to measure; the reason is on stderr.\n\n"
       "Examples:\n"
       "  plumbline measure -o h200-2026-11-21.jsonl --budget 8m\n"
       "  plumbline measure deepseek-v3 -o deepseek.jsonl\n"
+      "  plumbline measure --backend host quick -o host.jsonl\n"
       "  plumbline show model deepseek-v3-2048xh800 --shapes > mine.cases; plumbline measure mine.cases --dry-run");
   verb->callback([arguments, &exit_code] {
     const auto code = run(*arguments);

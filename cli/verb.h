@@ -9,6 +9,8 @@
 
 namespace plumbline::cli {
 
+struct World;  // cli/world.h
+
 CLI::App* add_plan(CLI::App& root, int& exit_code);
 CLI::App* add_simulate(CLI::App& root, int& exit_code);
 CLI::App* add_memory(CLI::App& root, int& exit_code);
@@ -18,6 +20,7 @@ CLI::App* add_validate(CLI::App& root, int& exit_code);
 CLI::App* add_compare(CLI::App& root, int& exit_code);
 CLI::App* add_measure(CLI::App& root, int& exit_code);
 CLI::App* add_calibrate(CLI::App& root, int& exit_code);
+CLI::App* add_run(CLI::App& root, int& exit_code, const World& world);
 CLI::App* add_show(CLI::App& root, int& exit_code);
 CLI::App* add_import(CLI::App& root, int& exit_code);
 CLI::App* add_export(CLI::App& root, int& exit_code);

@@ -6,6 +6,7 @@ set(plumbline_data
   profiles   calibrate/profiles
   cases      calibrate/cases
   probe-cases real/cuda/cases
+  host-cases real/host/cases
   published  calibrate/published)
 
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/share/plumbline)

@@ -4,6 +4,8 @@ set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+# Programs for a simulated MPI are loaded as libraries, with all that they are linked from.
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
@@ -18,6 +20,7 @@ find_package(tl-expected REQUIRED)
 find_package(tomlplusplus REQUIRED)
 find_package(Threads REQUIRED)
 find_package(TBB 2021.8 REQUIRED)
+include(HostArchitecture)
 
 # plumbline_library(name DEPENDS other... PRIVATE imported... SOURCES file...)
 # A static library for one folder. DEPENDS lists the plumbline libraries it may include.

@@ -55,6 +55,7 @@ struct SynchronisationUnit {
   std::vector<std::uint16_t> reduce;  // casts to the format on the wire, collectives
   std::vector<std::uint16_t> gather;  // empty where nothing is sharded
   std::vector<std::uint16_t> copy;    // of the reduced gradients to the host
+  std::vector<std::uint16_t> update;  // AdamW, which runs when all of the gradient is there
   std::vector<Place> parameters;      // those that other blocks of the stage share included
   std::vector<Place> gradients;       // of them
 };

@@ -142,7 +142,8 @@ class OptimizerWriter {
           add("master_" + shard.name, shard.elements, activation_type(plan_.precision.master_weights), Role::gradient));
     writes.push_back(add("first_moment_" + shard.name, shard.elements, moment, Role::gradient));
     writes.push_back(add("second_moment_" + shard.name, shard.elements, moment, Role::gradient));
-    emit(OperatorKind::adamw, "adamw_" + shard.name, reads, writes, AdamwAttributes{.on_host = on_host});
+    unit.update.push_back(
+        emit(OperatorKind::adamw, "adamw_" + shard.name, reads, writes, AdamwAttributes{.on_host = on_host}));
     gather(shard, on_host ? to_device(shard, updated) : updated, unit);
     if (plan_.optimizer.ema == "host" && !on_host) average(shard, writes[master ? 1 : 0]);
   }

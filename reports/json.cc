@@ -227,9 +227,32 @@ Json envelope() { return Json{{"plumbline", {{"version", model::version}, {"sche
 // Bytes of a file name or source that are not UTF-8 are replaced instead of thrown at.
 std::string text_of(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n'; }
 
-}  // namespace
+Json spans_of(const model::Timeline& timeline) {
+  Json spans = Json::array();
+  for (const model::Span& s : timeline.spans)
+    spans.push_back({s.name, s.rank, static_cast<int>(s.stream), s.layer, s.micro_batch, s.start_ps, s.duration_ps,
+                     static_cast<int>(s.depth)});
+  return {{"columns", {"name", "rank", "stream", "layer", "micro_batch", "start_ps", "duration_ps", "depth"}},
+          {"names", timeline.names},
+          {"ranks", timeline.ranks},
+          {"end_ps", timeline.end_ps},
+          {"spans", spans}};
+}
 
-std::string to_json(const model::StepResult& result, const model::Plan& plan) {
+Json training_of(const TrainingReport& training) {
+  Json loads = Json::array();
+  for (const TrainingReport::Load& load : training.loads)
+    loads.push_back({{"layer", load.layer},
+                     {"max_violation", load.max_violation},
+                     {"variation", load.variation},
+                     {"rows", load.rows}});
+  return {{"clock", training.clock},     {"first_step", training.first_step},
+          {"loss", training.losses},     {"gradient_norm", training.gradient_norms},
+          {"seconds", training.seconds}, {"measured_seconds", training.measured_seconds},
+          {"skipped", training.skipped}, {"expert_load", loads}};
+}
+
+Json result_of(const model::StepResult& result, const model::Plan& plan) {
   Json json = envelope();
   json["step"] = step_of(result.step);
   json["interval"] = interval_of(result.interval_s);
@@ -239,7 +262,21 @@ std::string to_json(const model::StepResult& result, const model::Plan& plan) {
   json["provenance"] = provenance_of(result.provenance);
   json["basis"] = {{"fidelity", result.fidelity}, {"profile", result.profile}, {"device", result.device}};
   json["plan"] = plan_of(plan);
-  return text_of(json);
+  return json;
+}
+
+}  // namespace
+
+std::string to_json(const model::StepResult& result, const model::Plan& plan) {
+  return text_of(result_of(result, plan));
+}
+
+std::string to_json(const model::StepResult& result, const model::Plan& plan, const TrainingReport& training,
+                    const model::Timeline& timeline) {
+  Json json = result_of(result, plan);
+  json["training"] = training_of(training);
+  json["timeline"] = spans_of(timeline);
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
 std::string plan_json(const model::Plan& plan) { return text_of(plan_of(plan)); }

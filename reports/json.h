@@ -10,10 +10,15 @@
 #include "model/plan.h"
 #include "model/provenance.h"
 #include "model/result.h"
+#include "model/timeline.h"
+#include "reports/training_report.h"
 
 namespace plumbline::reports {
 
 std::string to_json(const model::StepResult& result, const model::Plan& plan);
+// Of a step that was executed: beside these keys `training`, and `timeline` with the spans of the step.
+std::string to_json(const model::StepResult& result, const model::Plan& plan, const TrainingReport& training,
+                    const model::Timeline& timeline);
 // The objects `plan` and `step` alone, for outputs that are put together elsewhere.
 std::string plan_json(const model::Plan& plan);
 std::string step_json(const model::StepTimes& step);

@@ -166,6 +166,28 @@ void read_plan(Reader& reader, model::Plan& plan) {
                       [&](std::string_view key, auto& field) { reader.read(fmt::format("plan.{}", key), field); });
 }
 
+// Rows of json.cc's columns; false when one of them is no span.
+bool read_timeline(Reader& reader, model::Timeline& timeline) {
+  constexpr std::size_t columns = 8;
+  std::vector<std::vector<std::int64_t>> rows;
+  reader.read("timeline.names", timeline.names);
+  std::int64_t ranks = 0;
+  reader.read("timeline.ranks", ranks);
+  timeline.ranks = static_cast<std::int32_t>(ranks);
+  reader.read("timeline.end_ps", timeline.end_ps);
+  reader.read("timeline.spans", rows);
+  for (const std::vector<std::int64_t>& row : rows) {
+    const auto last = static_cast<std::int64_t>(model::Stream::optimizer);
+    if (row.size() != columns || row[0] < 0 || row[0] >= static_cast<std::int64_t>(timeline.names.size()) ||
+        row[2] < 0 || row[2] > last)
+      return false;
+    timeline.spans.push_back({static_cast<std::uint32_t>(row[0]), static_cast<std::int32_t>(row[1]),
+                              static_cast<model::Stream>(row[2]), static_cast<std::int32_t>(row[3]),
+                              static_cast<std::int32_t>(row[4]), row[5], row[6], static_cast<std::uint8_t>(row[7])});
+  }
+  return true;
+}
+
 }  // namespace
 
 model::Result<StoredResult> read_result(std::string_view text, const std::string& path) {
@@ -190,6 +212,8 @@ model::Result<StoredResult> read_result(std::string_view text, const std::string
   reader.read("basis.profile", result.profile);
   reader.read("basis.device", result.device);
   read_plan(reader, stored.plan);
+  if (!read_timeline(reader, stored.timeline))
+    return refuse("the timeline has a row that is no span", "timeline.spans");
   if (reader.error()) {
     Error error = *reader.error();
     error.file = path;

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -61,13 +63,13 @@ Field integer(std::string key, std::vector<Kind> kinds, Member member, std::int6
   return {std::move(key), std::move(kinds), set, get};
 }
 
-// Greater than 0, in the file `unit` times smaller than in the record.
 template <class Member>
-Field positive(std::string key, Member member, double unit = 1) {
-  const auto set = [member, unit](Record& r, const Value& v) {
+Field number_field(std::string key, Member member, double unit, bool zero) {
+  const auto set = [member, unit, zero](Record& r, const Value& v) -> Problem {
     double number = 0;
     if (Problem problem = to_number(v, number); !problem.empty()) return problem;
-    if (number <= 0) return fmt::format("{} is not above 0; what does not apply is left out", v.text);
+    if (zero ? number < 0 : number <= 0)
+      return fmt::format("{} is {}; what does not apply is left out", v.text, zero ? "negative" : "not above 0");
     member(r) = number * unit;
     return Problem();
   };
@@ -75,6 +77,41 @@ Field positive(std::string key, Member member, double unit = 1) {
     const std::optional<double> value = member(r);
     if (!value) return std::nullopt;
     return Value{unit == 1 ? shortest(*value) : fmt::format("{:.15g}", *value / unit)};
+  };
+  return {std::move(key), measured, set, get};
+}
+
+// Greater than 0, in the file `unit` times smaller than in the record.
+template <class Member>
+Field positive(std::string key, Member member, double unit = 1) {
+  return number_field(std::move(key), member, unit, false);
+}
+
+template <class Member>
+Field not_negative(std::string key, Member member, double unit = 1) {
+  return number_field(std::move(key), member, unit, true);
+}
+
+// A list of numbers above 0; an empty one is not written.
+template <class Member>
+Field positives(std::string key, Member member) {
+  const auto set = [member](Record& r, const Value& v) -> Problem {
+    std::vector<double> numbers;
+    for (std::size_t at = 0; at <= v.text.size();) {
+      const std::size_t end = std::min(v.text.find(';', at), v.text.size());
+      double number = 0;
+      if (Problem problem = to_number({v.text.substr(at, end - at)}, number); !problem.empty()) return problem;
+      if (number <= 0) return fmt::format("{} is not above 0", v.text.substr(at, end - at));
+      numbers.push_back(number);
+      at = end + 1;
+    }
+    member(r) = std::move(numbers);
+    return "";
+  };
+  const auto get = [member](const Record& r) -> std::optional<Value> {
+    std::string text;
+    for (const double number : member(r)) text += (text.empty() ? "" : ";") + shortest(number);
+    return text.empty() ? std::nullopt : std::optional(Value{text});
   };
   return {std::move(key), measured, set, get};
 }

@@ -52,6 +52,9 @@ model::Result<std::vector<Line>> read_json_lines(std::string_view text, const st
                                                  std::vector<std::string>& notes);
 model::Result<std::vector<Line>> read_csv_lines(std::string_view text, const std::string& path);
 
+// Whether a key's value is a list of numbers: an array in JSON Lines, in a table its elements between semicolons.
+bool is_list(std::string_view key);
+
 // Whether a key's value is a JSON object kept as text.
 bool is_json_text(std::string_view key);
 

@@ -68,7 +68,9 @@ enum class OperatorKind : std::uint8_t {
                        // PositionAttributes
   add_positions_grad,  // reads dx; accumulates dtable
   cross_entropy,       // reads logits[T,V], labels[T]; writes loss[1] (weight * mean over the rank's labelled tokens),
-                       // log-sum-exp [T], optionally the logarithms of the probabilities [T,V]
+                       // log-sum-exp [T], optionally the logarithms of the probabilities [T,V]. Of a part of
+                       // the vocabulary: [T,3] in place of [T], sum of exponentials, the label's logit and 1 if
+                       // it lies here, else 0; the loss follows from their sums over the ranks
   cross_entropy_grad,  // reads logits, labels, log-sum-exp, or those logarithms and labels; writes dlogits
   shift_tokens,        // token t takes the id of token t + `distance` of its sequence, the last ones any id
   // between ranks. Expert e lives on rank e / experts_per_rank. What a rank received from whom follows from the

@@ -7,7 +7,8 @@
 
 namespace plumbline::model {
 
-GraphBuilder::GraphBuilder(std::string name, DataType gradient_type) : gradient_type_(gradient_type) {
+GraphBuilder::GraphBuilder(std::string name, DataType gradient_type, DataType activation_gradient_type)
+    : gradient_type_(gradient_type), activation_gradient_type_(activation_gradient_type) {
   graph_.name = std::move(name);
 }
 

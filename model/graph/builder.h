@@ -21,7 +21,8 @@ class GraphBuilder {
  public:
   using Shape = std::vector<Dimension>;
 
-  GraphBuilder(std::string name, DataType gradient_type);
+  // Formats in which gradients of parameters are accumulated, and in which those of activations travel.
+  GraphBuilder(std::string name, DataType gradient_type, DataType activation_gradient_type);
 
   TensorId input(std::string name, Shape shape, DataType type);
   TensorId activation(std::string name, Shape shape, DataType type);
@@ -49,8 +50,7 @@ class GraphBuilder {
   // The gradient of an activation: the sum of its contributions (an `add` where there are several).
   TensorId gradient(TensorId activation);
   void add_gradient(TensorId activation, TensorId contribution);
-  // The type in which gradients of activations travel.
-  DataType activation_gradient_type() const { return DataType::bf16; }
+  DataType activation_gradient_type() const { return activation_gradient_type_; }
 
   // Keep `kept` (another format of `original`) for the backward pass in place of `original`.
   void keep_as(TensorId original, TensorId kept) { kept_as_[original] = kept; }
@@ -68,7 +68,7 @@ class GraphBuilder {
     std::function<void()> apply;
   };
   Graph graph_;
-  DataType gradient_type_;
+  DataType gradient_type_, activation_gradient_type_;
   Section section_ = Section::attention;
   RecomputeGroup group_ = RecomputeGroup::other;
   bool backward_ = false;

@@ -42,16 +42,11 @@ TensorId transformer_layer(GraphBuilder& b, const LayerContext& c, TensorId x, L
   return residual(b, "mlp_residual", attended, drop_out(b, "mlp_dropout", y, a.dropout.residual));
 }
 
-// The residual stream is BF16 in mixed-precision training (FP8 included), else the plan's own format.
-DataType stream_type(const LayerContext& c) { return is_fp8(c.gemm) ? DataType::bf16 : activation_type(c.gemm); }
-
-Precision head_precision(const LayerContext& c) { return is_fp8(c.gemm) ? Precision::bf16 : c.gemm; }
-
 TensorId embed(GraphBuilder& b, const LayerContext& c, TensorId ids, bool shared) {
   const Architecture& a = c.architecture;
-  const TensorId table = b.parameter("embedding", {{vocabulary(c)}, {a.hidden_size}}, weight_type(head_precision(c)),
+  const TensorId table = b.parameter("embedding", {{vocabulary(c)}, {a.hidden_size}}, weight_type(c.unscaled_gemm()),
                                      {.shared = shared, .divided = c.tensor > 1});
-  const TensorId x = b.activation("embedded", {tokens(c), {a.hidden_size}}, stream_type(c));
+  const TensorId x = b.activation("embedded", {tokens(c), {a.hidden_size}}, c.stream_type());
   b.emit(embedding, "embedding", {ids, table}, {x});
   b.on_backward([&b, ids, table, x] {
     b.emit_weight_gradient(embedding_grad, "embedding_grad", {b.gradient(x), ids}, {b.gradient_of_parameter(table)});
@@ -62,7 +57,7 @@ TensorId embed(GraphBuilder& b, const LayerContext& c, TensorId ids, bool shared
 TensorId add_learned_positions(GraphBuilder& b, const LayerContext& c, TensorId x) {
   const PositionAttributes attributes{c.sequence_length};
   const TensorId table = b.parameter("positions", {{c.architecture.position_table}, {c.architecture.hidden_size}},
-                                     weight_type(head_precision(c)));
+                                     weight_type(c.unscaled_gemm()));
   const TensorId y = b.activation("placed", b.shape(x), b.tensor(x).type);
   b.emit(add_positions, "add_positions", {x, table}, {y}, attributes);
   b.on_backward([&b, x, table, y, attributes] {
@@ -73,10 +68,16 @@ TensorId add_learned_positions(GraphBuilder& b, const LayerContext& c, TensorId 
   return y;
 }
 
-// Of each token the ranks exchange the largest logit, the sum of exponentials and the label's logit.
-TensorId over_vocabulary(GraphBuilder& b, const LayerContext& c, const std::string& prefix, TensorId lse) {
+// What the loss keeps of each token: the log-sum-exp of its logits or, of a divided vocabulary, figures that the ranks
+// can add (model/graph/attributes.h).
+TensorId loss_figures(GraphBuilder& b, const LayerContext& c, const std::string& prefix) {
+  if (c.tensor == 1) return b.activation(prefix + "loss_log_sum_exp", {tokens(c)}, DataType::fp32);
   constexpr std::int64_t figures = 3;
-  const TensorId whole = b.activation(prefix + "loss_statistics", {tokens(c), {figures}}, DataType::fp32);
+  return b.activation(prefix + "loss_parts", {tokens(c), {figures}}, DataType::fp32);
+}
+
+TensorId over_vocabulary(GraphBuilder& b, const LayerContext& c, const std::string& prefix, TensorId lse) {
+  const TensorId whole = b.activation(prefix + "loss_statistics", b.shape(lse), DataType::fp32);
   b.emit(all_reduce, prefix + "reduce_loss_statistics", {lse}, {whole}, c.tensor_group());
   return whole;
 }
@@ -90,7 +91,7 @@ struct Labels {
 TensorId fused_loss(GraphBuilder& b, const LayerContext& c, const std::string& prefix, TensorId logits,
                     const Labels& labels) {
   const TensorId loss = b.activation(prefix + "loss", {{1}}, DataType::fp32);
-  TensorId lse = b.activation(prefix + "loss_log_sum_exp", {tokens(c)}, DataType::fp32);
+  TensorId lse = loss_figures(b, c, prefix);
   b.emit(cross_entropy, prefix + "cross_entropy", {logits, labels.ids}, {loss, lse}, labels.attributes);
   if (c.tensor > 1) lse = over_vocabulary(b, c, prefix, lse);
   b.on_backward([&b, prefix, logits, labels, lse] {
@@ -107,7 +108,7 @@ TensorId stored_loss(GraphBuilder& b, const LayerContext& c, const std::string& 
   const TensorId wide = b.activation(prefix + "logits_fp32", b.shape(logits), DataType::fp32);
   b.emit(cast, prefix + "cast_logits", {logits}, {wide}, CastAttributes{});
   const TensorId loss = b.activation(prefix + "loss", {{1}}, DataType::fp32);
-  const TensorId lse = b.activation(prefix + "loss_log_sum_exp", {tokens(c)}, DataType::fp32);
+  const TensorId lse = loss_figures(b, c, prefix);
   const TensorId logarithms = b.activation(prefix + "log_probabilities", b.shape(logits), DataType::fp32);
   b.emit(cross_entropy, prefix + "cross_entropy", {wide, labels.ids}, {loss, lse, logarithms}, labels.attributes);
   if (c.tensor > 1) over_vocabulary(b, c, prefix, lse);
@@ -128,13 +129,13 @@ TensorId output_head(GraphBuilder& b, const LayerContext& c, const std::string& 
   const TensorId normalised = normalise_stream(b, c, prefix + "final_norm", x);
   const TensorId entered = enter_tensor_region(b, c, prefix + "output_in", normalised);
   const TensorId logits = column_parallel_linear(b, c, prefix + "output", entered, vocabulary(c) * c.tensor,
-                                                 {.precision = head_precision(c), .weight = weight, .shared = shared});
+                                                 {.precision = c.unscaled_gemm(), .weight = weight, .shared = shared});
   const Labels labels{b.constant(prefix + "labels", {tokens(c)}, DataType::int32), attributes};
   return c.fused_loss ? fused_loss(b, c, prefix, logits, labels) : stored_loss(b, c, prefix, logits, labels);
 }
 
 Graph embedding_block(const LayerContext& c) {
-  GraphBuilder b("embedding", c.gradients);
+  GraphBuilder b("embedding", c.gradients, c.stream_type());
   b.section(Section::embedding);
   const TensorId ids = b.constant("token_ids", {tokens(c)}, DataType::int32);
   TensorId x = embed(b, c, ids, false);
@@ -144,8 +145,9 @@ Graph embedding_block(const LayerContext& c) {
 }
 
 Graph layer_block(const LayerContext& c, LayerKind kind) {
-  GraphBuilder b(std::string(kind.windowed ? "windowed_" : "") + (kind.moe ? "moe_layer" : "dense_layer"), c.gradients);
-  const TensorId x = b.input("layer_in", {stream_tokens(c), {c.architecture.hidden_size}}, stream_type(c));
+  GraphBuilder b(std::string(kind.windowed ? "windowed_" : "") + (kind.moe ? "moe_layer" : "dense_layer"), c.gradients,
+                 c.stream_type());
+  const TensorId x = b.input("layer_in", {stream_tokens(c), {c.architecture.hidden_size}}, c.stream_type());
   return b.finish(x, transformer_layer(b, c, x, kind), c.recompute);
 }
 
@@ -154,8 +156,8 @@ Graph layer_block(const LayerContext& c, LayerKind kind) {
 Graph multi_token_prediction_block(const LayerContext& c) {
   constexpr std::int64_t depth = 1;
   const Architecture& a = c.architecture;
-  GraphBuilder b("multi_token_prediction", c.gradients);
-  const TensorId x = b.input("layer_in", {stream_tokens(c), {a.hidden_size}}, stream_type(c));
+  GraphBuilder b("multi_token_prediction", c.gradients, c.stream_type());
+  const TensorId x = b.input("layer_in", {stream_tokens(c), {a.hidden_size}}, c.stream_type());
   const TensorId ids = b.constant("token_ids", {tokens(c)}, DataType::int32);
   b.section(Section::attention);
   const TensorId next = b.activation("next_token_ids", {tokens(c)}, DataType::int32);
@@ -176,8 +178,8 @@ Graph multi_token_prediction_block(const LayerContext& c) {
 // module beside the head already holds it.
 Graph head_block(const LayerContext& c) {
   const Architecture& a = c.architecture;
-  GraphBuilder b("head", c.gradients);
-  const TensorId x = b.input("layer_in", {stream_tokens(c), {a.hidden_size}}, stream_type(c));
+  GraphBuilder b("head", c.gradients, c.stream_type());
+  const TensorId x = b.input("layer_in", {stream_tokens(c), {a.hidden_size}}, c.stream_type());
   const bool shared = a.tied_embedding && (c.shares_embedding || a.multi_token_prediction_layers > 0);
   const TensorId loss =
       output_head(b, c, "", x, {0, c.sequence_length, 1.0}, a.tied_embedding ? "embedding" : "output", shared);

@@ -32,6 +32,9 @@ struct LayerContext {
 
   // One scale per tensor is for products of the whole micro-batch; experts, whose rows change, stay in BF16 beside it.
   Precision expert_gemm() const { return gemm == Precision::fp8_tensor ? Precision::bf16 : gemm; }
+  // What stays in 16 bits under FP8 (head, router, residual stream) has the plan's own format otherwise.
+  Precision unscaled_gemm() const { return is_fp8(gemm) ? Precision::bf16 : gemm; }
+  DataType stream_type() const { return activation_type(unscaled_gemm()); }
   std::int64_t experts_per_rank() const { return architecture.experts.routed_experts / expert_parallel; }
   // Tokens of a micro-batch that a rank holds outside of tensor-parallel regions.
   std::int64_t stream_tokens() const { return sequence ? tokens / tensor : tokens; }

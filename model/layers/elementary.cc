@@ -4,10 +4,20 @@ namespace plumbline::model {
 
 using enum OperatorKind;
 
+namespace {
+
+// Gains and shifts are small: 16 bits, or the format of what they scale.
+DataType gain_type(const GraphBuilder& b, TensorId x) {
+  const DataType type = b.tensor(x).type;
+  return is_fp8(type) ? DataType::bf16 : type;
+}
+
+}  // namespace
+
 TensorId normalise(GraphBuilder& b, const std::string& name, TensorId x, double epsilon, std::int64_t heads) {
   b.group(RecomputeGroup::rmsnorm);
   const NormAttributes attributes{epsilon, heads};
-  const TensorId gamma = b.parameter(name, {{b.shape(x)[1].size / heads}}, DataType::bf16);
+  const TensorId gamma = b.parameter(name, {{b.shape(x)[1].size / heads}}, gain_type(b, x));
   const TensorId y = b.activation(name + "_out", b.shape(x), b.tensor(x).type);
   b.emit(OperatorKind::rmsnorm, name, {x, gamma}, {y}, attributes);
   b.group(RecomputeGroup::other);
@@ -24,9 +34,9 @@ TensorId layer_normalise(GraphBuilder& b, const std::string& name, TensorId x, d
   b.group(RecomputeGroup::rmsnorm);
   const NormAttributes attributes{epsilon};
   const GraphBuilder::Shape row = {{b.shape(x)[1].size}};
-  const TensorId gamma = b.parameter(name, row, DataType::bf16);
+  const TensorId gamma = b.parameter(name, row, gain_type(b, x));
   std::vector<TensorId> reads = {x, gamma}, parameters = {gamma};
-  if (bias) parameters.push_back(b.parameter(name + "_bias", row, DataType::bf16));
+  if (bias) parameters.push_back(b.parameter(name + "_bias", row, gain_type(b, x)));
   if (bias) reads.push_back(parameters[1]);
   const TensorId y = b.activation(name + "_out", b.shape(x), b.tensor(x).type);
   b.emit(layernorm, name, reads, {y}, attributes);

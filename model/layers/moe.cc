@@ -39,11 +39,11 @@ DispatchAttributes exchange(const LayerContext& c, DataType type, std::int64_t e
           payload_bytes(c, type) + source_metadata_bytes + extra_bytes};
 }
 
-// The gate is a BF16 product, scores in FP32. Nothing in it is recomputed short of policy "full".
+// The gate is never an FP8 product, scores are in FP32. Nothing in it is recomputed short of policy "full".
 Routing route(GraphBuilder& b, const LayerContext& c, TensorId x) {
   const MixtureOfExperts& e = c.architecture.experts;
   const Dimension tokens = b.shape(x)[0];
-  const TensorId logits = linear(b, "router", x, e.routed_experts, {.precision = Precision::bf16});
+  const TensorId logits = linear(b, "router", x, e.routed_experts, {.precision = c.unscaled_gemm()});
   const TensorId bias = b.constant("router_bias", {{e.routed_experts}}, DataType::fp32);
   const RouterAttributes attributes{e.routed_experts,    e.experts_per_token,   e.groups,
                                     c.groups_per_token,  e.group_score_experts, e.score,
@@ -230,7 +230,7 @@ TensorId shared_experts(GraphBuilder& b, const LayerContext& c, TensorId x) {
   const MixtureOfExperts& e = c.architecture.experts;
   const TensorId y = gated_mlp(b, c, "shared_", x, e.shared_width());
   if (!e.shared_gate) return y;
-  return gate_rows(b, "shared_gating", y, linear(b, "shared_gate", x, 1, {.precision = Precision::bf16}));
+  return gate_rows(b, "shared_gating", y, linear(b, "shared_gate", x, 1, {.precision = c.unscaled_gemm()}));
 }
 
 }  // namespace

@@ -56,10 +56,15 @@ class Device {
   virtual BufferPointer allocate(const model::Tensor& tensor) = 0;
   // The tensor's elements in `flat` ([n], 1 column) from `first` on; flat must outlive it.
   virtual BufferPointer view(Buffer& flat, std::int64_t first, const model::Tensor& tensor) = 0;
-  // Wait until all streams are idle. write() sets all elements.
+  // Wait until all streams are idle. write() sets all elements, rounded to the buffer's format.
   virtual void write(Buffer& buffer, std::span<const float> values) = 0;
   virtual std::vector<float> read(const Buffer& buffer) = 0;
 
+  // Sets all elements to 0, as a kernel of that label.
+  virtual void clear(model::Stream stream, Buffer& buffer, std::uint32_t label) = 0;
+  // Whether streams run at the same time. Where they do not, a collective that other ranks join later than this one
+  // must not be launched before all else that they wait for.
+  virtual bool concurrent() const = 0;
   virtual void launch(model::Stream stream, const Kernel& kernel) = 0;
   // Ends when all that was launched on the stream so far has ended.
   virtual Event record(model::Stream stream) = 0;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model/error.h"
@@ -26,7 +27,7 @@ struct MicroBatch {
 
 // Rows that chose each expert, of all micro-batches of the step that this rank routed.
 struct ExpertLoad {
-  std::int64_t layer = 0;  // of the model; -1: the prediction module
+  std::int64_t layer = 0;    // of the model; -1: the prediction module
   std::vector<double> rows;  // [expert]
 };
 
@@ -37,7 +38,9 @@ struct StepOutcome {
   bool finite = true;        // FP16: no gradient overflowed anywhere; otherwise nothing was updated
   double seconds = 0;        // on the device's clock
   std::vector<ExpertLoad> loads;
-  model::Timeline timeline;  // of this rank, when recording was asked for
+  model::Timeline timeline;  // of this rank
+  // Busy seconds of this rank's kernels in slots, by class of operator (model/cost/operator_class.h, breakdown_name).
+  std::vector<std::pair<std::string, double>> class_seconds;
 };
 
 // A part of the training state that this rank holds: parameters as they are computed with, master weights, moments,

@@ -46,8 +46,9 @@ class HostBuffer final : public Buffer {
   float* data() { return data_; }
   const float* data() const { return data_; }
 
-  // Another number of rows, for what routing decides; contents are lost. Not for views that would grow.
-  void resize(Index rows);
+  // Another shape, for what routing decides; contents are lost. Not for views that would grow.
+  void resize(Index rows) { resize(rows, columns_); }
+  void resize(Index rows, Index columns);
 
   MatrixMap matrix() { return {data_, rows_, columns_}; }
   ConstMatrixMap matrix() const { return {data_, rows_, columns_}; }

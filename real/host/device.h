@@ -1,18 +1,13 @@
 // The host as a device: streams are worker threads with their own cores, or, inline, all run on the calling thread.
 #pragma once
 
-#include <array>
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <string>
+#include <span>
 #include <vector>
 
 #include "real/executor/device.h"
 #include "real/host/clock.h"
-#include "real/host/cores.h"
-#include "real/host/pool.h"
 
 namespace plumbline::real::host {
 
@@ -25,8 +20,8 @@ struct DeviceOptions {
   model::DataType accumulation = model::DataType::fp32;
 };
 
-// What a stream runs that is no kernel. start() may not wait for another rank; finish() may. Threads run one after the
-// other; inline, finish() is put off until something waits for it, so that what start() sent travels meanwhile.
+// What a stream runs that is no kernel: first start(), then finish(), which may wait for other ranks. Inline, finish()
+// is put off until something waits for it, so that what start() sent travels meanwhile.
 struct StreamWork {
   std::function<void(StreamClock&)> start, finish;
   std::uint32_t label = 0;
@@ -41,6 +36,8 @@ class HostDevice final : public Device {
   BufferPointer view(Buffer& flat, std::int64_t first, const model::Tensor& tensor) override;
   void write(Buffer& buffer, std::span<const float> values) override;
   std::vector<float> read(const Buffer& buffer) override;
+  void clear(model::Stream stream, Buffer& buffer, std::uint32_t label) override;
+  bool concurrent() const override;
   void launch(model::Stream stream, const Kernel& kernel) override;
   Event record(model::Stream stream) override;
   void wait(model::Stream stream, Event event) override;
@@ -51,12 +48,7 @@ class HostDevice final : public Device {
   void enqueue(model::Stream stream, StreamWork work);
 
  private:
-  class Worker;
   struct State;
-  Worker& worker(model::Stream stream);
-
-  DeviceOptions options_;
-  Pool pool_;
   std::unique_ptr<State> state_;
 };
 

@@ -31,8 +31,8 @@ class Pool {
   std::mutex mutex_;
   std::vector<std::unique_ptr<float[]>> blocks_;
   float* next_ = nullptr;
-  std::size_t left_ = 0;     // floats behind next_
-  std::size_t stagger_ = 0;  // cache lines by which the next piece is moved
+  std::size_t left_ = 0;                             // floats behind next_
+  std::size_t stagger_ = 0;                          // cache lines by which the next piece is moved
   std::map<std::size_t, std::vector<float*>> free_;  // by capacity
 };
 

@@ -26,9 +26,10 @@ class RankFailure : public std::runtime_error {
 
 // The two directions and kinds of traffic between two ranks, each in order. `channel` keeps streams apart.
 struct Tag {
-  std::int32_t channel = 0;  // 0..31
-  std::int32_t number = 0;   // 0..2^20 - 1
+  std::int32_t channel = 0;  // below tag_channels
+  std::int32_t number = 0;   // below tag_numbers
 };
+constexpr std::int32_t tag_channels = 32, tag_numbers = 1 << 20;
 
 class Transport {
  public:
@@ -36,8 +37,9 @@ class Transport {
 
   virtual std::int32_t rank() const = 0;
   virtual std::int32_t ranks() const = 0;
-  // Any thread of the rank may call. send() takes the packet and never waits; receive() waits for the next packet of
-  // that rank and tag. Both throw RankFailure once the job has failed.
+  // Any thread of the rank may call, but only one at a time receives a rank's packets of one tag. send() takes the
+  // packet and never waits; receive() waits for the next packet of that rank and tag. Both throw RankFailure once the
+  // job has failed.
   virtual void send(std::int32_t to, Tag tag, Packet packet) = 0;
   virtual Packet receive(std::int32_t from, Tag tag) = 0;
   // Ends the job: every other rank's waiting and later calls throw RankFailure with the reason (threads), or the

@@ -178,6 +178,28 @@ TEST(Measurement, RefusesTimesThatCannotBe) {
   expect_refused(changed(product, R"("p90":310.5)", R"("p90":299)"), "time_us.p90", "less than time_us.p50, 300 us");
 }
 
+TEST(Measurement, KeepsSamplesAndTheirDeviation) {
+  // Deviations from the median 35: 1, 0, 4; their median is 1.
+  const std::string sampled = changed(norm, R"("time_us":{"p50":35})",
+                                      R"("samples":3,"samples_s":[3.4e-5,3.5e-5,3.9e-5],"time_us":{"p50":35,"mad":1})");
+  const auto read = parse(sampled);
+  ASSERT_TRUE(read) << to_string(read.error());
+  EXPECT_EQ(read->values[0].time.samples, (std::vector<double>{34e-6, 35e-6, 39e-6}));
+  EXPECT_DOUBLE_EQ(read->values[0].time.mad.value(), 1e-6);
+  const std::string lines = to_jsonl(*read), table = to_csv(*read);
+  EXPECT_NE(lines.find(R"("samples_s":[3.4e-05,3.5e-05,3.9e-05])"), std::string::npos) << lines;
+  EXPECT_NE(table.find("3.4e-05;3.5e-05;3.9e-05"), std::string::npos) << table;
+  const auto from_table = parse(table, "m.csv");
+  ASSERT_TRUE(from_table) << to_string(from_table.error());
+  EXPECT_EQ(to_jsonl(*from_table), lines);
+  EXPECT_TRUE(parse(changed(sampled, R"("mad":1)", R"("mad":0)")));
+  expect_refused(changed(sampled, R"("mad":1)", R"("mad":-1)"), "time_us.mad", "negative");
+  expect_refused(changed(sampled, R"("samples":3)", R"("samples":4)"), "samples_s", "3 samples are listed, 4");
+  expect_refused(changed(sampled, "3.9e-5", "-3.9e-5"), "samples_s", "not above 0");
+  expect_refused(changed(sampled, "3.9e-5", "\"slow\""), "samples_s", "an array of numbers");
+  expect_refused(changed(sampled, "[3.4e-5,3.5e-5,3.9e-5]", "[34,35,39]"), "samples_s", "lies outside");
+}
+
 TEST(Measurement, RefusesDuplicates) {
   const std::string other_time = changed(norm, R"("p50":35)", R"("p50":36)");
   expect_refused(other_time, "", "the same case as on line 1");

@@ -1,0 +1,44 @@
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "cli/verb.h"
+#include "cli/world.h"
+#include "model/version.h"
+
+namespace plumbline::cli {
+
+World world_of_threads() {
+  World world;
+  world.run = [](const real::host::RunInput& input, const real::host::RunOptions& options,
+                 const real::StepObserver& observer) { return real::host::run_in_process(input, options, observer); };
+  return world;
+}
+
+int command(int argc, char** argv, const World& world) {
+  CLI::App app{"plumbline predicts what training a large model costs, and proves it.", "plumbline"};
+  app.set_version_flag("--version", std::string(model::version));
+  app.require_subcommand(1);
+  int exit_code = 0;
+  add_plan(app, exit_code);
+  add_simulate(app, exit_code);
+  add_memory(app, exit_code);
+  add_schedule(app, exit_code);
+  add_sweep(app, exit_code);
+  add_validate(app, exit_code);
+  add_compare(app, exit_code);
+  add_measure(app, exit_code);
+  add_calibrate(app, exit_code);
+  add_run(app, exit_code, world);
+  add_show(app, exit_code);
+  add_import(app, exit_code);
+  add_export(app, exit_code);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    constexpr int wrong_input = 1;
+    return app.exit(error) == 0 ? 0 : wrong_input;
+  }
+  return exit_code;
+}
+
+}  // namespace plumbline::cli

@@ -1,0 +1,201 @@
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/inputs.h"
+#include "cli/output.h"
+#include "cli/run_output.h"
+#include "cli/verb.h"
+#include "cli/world.h"
+#include "model/metrics.h"
+#include "model/plan.h"
+#include "real/host/clock.h"
+#include "reports/json.h"
+#include "reports/tensorboard.h"
+#include "reports/trace.h"
+
+namespace plumbline::cli {
+
+namespace {
+
+using model::Error;
+using model::ErrorKind;
+using model::Result;
+
+struct Arguments {
+  PlanArguments plan;
+  std::string backend = "host", clock = "wall", json, trace, board, accumulation = "fp32";
+  real::host::RunOptions options;
+};
+
+tl::unexpected<Error> wrong(std::string key, std::string message, std::string hint) {
+  return tl::unexpected(Error{ErrorKind::input, std::move(message), "", 0, std::move(key), std::move(hint)});
+}
+
+Result<real::host::RunOptions> options_of(const Arguments& arguments) {
+  if (arguments.backend == "cuda")
+    return tl::unexpected(Error{ErrorKind::infeasible, "the cuda backend is not part of this version", "", 0,
+                                "--backend", "run it on this machine's cores: --backend host"});
+  if (arguments.backend != "host")
+    return wrong("--backend", fmt::format("unknown backend '{}'", arguments.backend), "known: host, cuda");
+  real::host::RunOptions options = arguments.options;
+  const auto clock = real::host::parse_clock(arguments.clock);
+  if (!clock) return tl::unexpected(clock.error());
+  options.device.clock = *clock;
+  if (arguments.accumulation != "fp32" && arguments.accumulation != "fp16")
+    return wrong("--accumulation", fmt::format("unknown format '{}'", arguments.accumulation), "known: fp32, fp16");
+  options.device.accumulation = arguments.accumulation == "fp16" ? model::DataType::fp16 : model::DataType::fp32;
+  if (options.steps < 1) return wrong("--steps", "must be at least 1", "");
+  if (options.device.compute_cores < 1 || options.device.communication_cores < 1)
+    return wrong("--cores", "must be at least 1", "");
+  if (options.resume && options.checkpoint.empty())
+    return wrong("--resume", "there is no folder to resume from", "name it with --checkpoint DIR");
+  return options;
+}
+
+// What people look at while the ranks train: a line on stderr now and then, and a board.
+class Monitor {
+ public:
+  Monitor(const Arguments& arguments, double peak_flops, double flops_per_token)
+      : steps_(arguments.options.steps), peak_flops_(peak_flops), flops_per_token_(flops_per_token) {}
+
+  Result<void> open(const std::string& folder) {
+    if (folder.empty()) return {};
+    auto board = reports::TensorBoard::create(folder, seconds_since_1970());
+    if (!board) return tl::unexpected(board.error());
+    board_ = std::move(*board);
+    return {};
+  }
+
+  void step(const real::StepFigures& figures) {
+    show(figures);
+    if (!board_ || failed_) return;
+    std::vector<reports::BoardScalar> scalars = {
+        {"loss", figures.loss},
+        {"gradient_norm", figures.gradient_norm},
+        {"tokens_per_second", figures.tokens_per_second},
+        {"time/step_s", figures.seconds},
+        {"loss_scale", figures.loss_scale},
+        {"utilisation", figures.tokens_per_second * flops_per_token_ / peak_flops_}};
+    std::vector<reports::BoardHistogram> histograms;
+    for (const real::LayerLoad& load : figures.loads) {
+      scalars.push_back({fmt::format("expert_load/layer_{}_max_violation", load.layer), load.max_violation});
+      histograms.push_back({fmt::format("expert_load/layer_{}", load.layer), load.rows});
+    }
+    if (auto written = board_->write(figures.step, seconds_since_1970(), scalars, histograms); !written)
+      failed_ = written.error();
+  }
+
+  const std::optional<Error>& failed() const { return failed_; }
+
+ private:
+  static double seconds_since_1970() {
+    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  }
+
+  // Not more than a line each half second, but the last step's.
+  void show(const real::StepFigures& figures) {
+    const double now = seconds_since_1970();
+    constexpr double pause = 0.5;
+    if (figures.step < steps_ && now - shown_ < pause) return;
+    shown_ = now;
+    fmt::print(stderr, "step {:>{}}/{}  loss {:.4f}  gradient norm {:.3f}  {:.1f} ms  {:.0f} tokens/s{}\n",
+               figures.step, fmt::formatted_size("{}", steps_), steps_, figures.loss, figures.gradient_norm,
+               1e3 * figures.seconds, figures.tokens_per_second,
+               figures.skipped ? "  skipped: gradients overflowed" : "");
+  }
+
+  std::int64_t steps_;
+  double peak_flops_, flops_per_token_;
+  double shown_ = 0;
+  std::optional<reports::TensorBoard> board_;
+  std::optional<Error> failed_;
+};
+
+Result<void> write_files(const Arguments& arguments, const sim::Inputs& inputs, const real::host::RunResult& result,
+                         const std::string& clock) {
+  if (!arguments.json.empty()) {
+    const std::string json =
+        reports::to_json(result.step.result, inputs.plan, training_report(result, clock), result.step.timeline);
+    if (auto written = write_output(arguments.json, json); !written) return written;
+  }
+  if (arguments.trace.empty()) return {};
+  return write_output(arguments.trace, reports::to_trace(result.step.timeline, {}, arguments.trace.ends_with(".gz")));
+}
+
+int run(const Arguments& arguments, const World& world) {
+  const auto options = options_of(arguments);
+  if (!options) return report(options.error());
+  const auto inputs = load_inputs(arguments.plan.plan, arguments.plan.overrides);
+  if (!inputs) return report(inputs.error());
+  if (arguments.plan.print) {
+    if (world.speaks) fmt::print("{}", model::to_toml(inputs->plan));
+    return 0;
+  }
+  const auto metrics = model::model_metrics(inputs->architecture, inputs->plan.batch.sequence_length);
+  Monitor monitor(arguments, inputs->cluster.device.bf16_peak.value() * static_cast<double>(inputs->plan.cluster.gpus),
+                  metrics.flops_per_token);
+  if (world.speaks)
+    if (const auto opened = monitor.open(arguments.board); !opened) return report(opened.error());
+  const auto result =
+      world.run({inputs->plan, inputs->architecture, inputs->cluster}, *options, [&](const real::StepFigures& figures) {
+        if (world.speaks) monitor.step(figures);
+      });
+  if (!result) return report(result.error());
+  if (!world.speaks) return 0;
+  if (monitor.failed()) return report(*monitor.failed());
+  if (result->training.seconds.empty()) {
+    fmt::print(stderr, "nothing to do: the checkpoint has {} steps already\n", result->training.progress.step);
+    return 0;
+  }
+  const std::string clock = world.simulated ? "simulated" : arguments.clock;
+  if (const auto written = write_files(arguments, *inputs, *result, clock); !written) return report(written.error());
+  if (arguments.json != "-" && arguments.trace != "-") fmt::print("{}", run_summary(*result, inputs->plan, clock));
+  return 0;
+}
+
+}  // namespace
+
+CLI::App* add_run(CLI::App& root, int& exit_code, const World& world) {
+  CLI::App* verb = root.add_subcommand("run", "Execute a plan's training steps for real and measure them");
+  const auto arguments = std::make_shared<Arguments>();
+  add_plan_arguments(*verb, arguments->plan);
+  real::host::RunOptions& options = arguments->options;
+  verb->add_option("--backend", arguments->backend, "host | cuda")->capture_default_str();
+  verb->add_option("--steps", options.steps, "Steps to have done in the end; the first warms up")
+      ->capture_default_str();
+  verb->add_option("--json", arguments->json, "Write the result as JSON to a file, or - for stdout");
+  verb->add_option("--trace", arguments->trace, "Write a trace of the median step for Perfetto");
+  verb->add_option("--tensorboard", arguments->board, "A folder for TensorBoard's event files");
+  verb->add_option("--clock", arguments->clock, "wall | cpu: of the machine, or of the CPU time of each stream")
+      ->capture_default_str();
+  verb->add_option("--cores", options.device.compute_cores, "Cores of a rank's compute stream")->capture_default_str();
+  verb->add_option("--communication-cores", options.device.communication_cores, "Cores of a rank's other streams")
+      ->capture_default_str();
+  verb->add_option("--text", options.text, "A file whose bytes are the tokens (default: made-up text)");
+  verb->add_option("--learning-rate", options.learning_rate, "Of AdamW (default: the plan's optimizer's own)");
+  verb->add_option("--balance", options.balance_speed, "Move routing biases so much per step towards even experts")
+      ->capture_default_str();
+  verb->add_option("--checkpoint", options.checkpoint, "A folder for checkpoints; one is written at the end");
+  verb->add_option("--checkpoint-every", options.checkpoint_interval, "Write one every so many steps");
+  verb->add_flag("--resume", options.resume, "Go on from the newest checkpoint of the folder");
+  verb->add_option("--accumulation", arguments->accumulation, "fp32 | fp16: of products, to see what FP16 costs")
+      ->capture_default_str();
+  verb->footer(
+      "Without mpirun all ranks are threads of one process. Exit code 2: the plan cannot be executed here, or the "
+      "training failed.\n\n"
+      "Examples:\n"
+      "  plumbline run host-dualpipe --json measured.json --trace measured.trace.json\n"
+      "  plumbline run host-dualpipe --clock cpu --steps 10\n"
+      "  mpirun -n 2 plumbline run host-dualpipe\n"
+      "  plumbline run host-train --steps 300 --tensorboard runs --checkpoint saved --checkpoint-every 50");
+  verb->callback([arguments, &exit_code, world] { exit_code = run(*arguments, world); });
+  return verb;
+}
+
+}  // namespace plumbline::cli

@@ -1,0 +1,86 @@
+#include "real/executor/activations.h"
+
+#include <utility>
+
+namespace plumbline::real {
+
+using model::Kept;
+using model::OperatorKind;
+using model::TensorId;
+
+Activations::Activations(Device& device, const model::StepProgram& program, std::int32_t stage_kind)
+    : device_(device),
+      program_(program),
+      blocks_(program.stage_kinds[static_cast<std::size_t>(stage_kind)].blocks),
+      tensors_(program, stage_kind) {
+  input_ = tensors_.index(0, first().input);
+  output_gradient_ = tensors_.index(last_position(), last().output_gradient);
+  for (std::uint16_t position = 0; position < blocks_.size(); ++position)
+    for (const model::Operator& op : graph(position).operators) {
+      if (op.kind == OperatorKind::cross_entropy) retained_.insert(tensors_.index(position, op.writes[0]));
+      if (op.kind == OperatorKind::cross_entropy_grad && op.reads.size() > 2)
+        retained_.insert(tensors_.index(position, op.reads[2]));
+    }
+}
+
+const model::Graph& Activations::graph(std::uint16_t position) const { return program_.blocks[blocks_[position]]; }
+
+bool Activations::per_micro_batch(std::uint32_t index) const {
+  const Kept kept = tensors_[index].kept;
+  return (kept != Kept::never && kept != Kept::within_slot) || index == input_ || index == output_gradient_ ||
+         index == tensors_.output() || index == tensors_.input_gradient() || retained_.contains(index);
+}
+
+BufferPointer Activations::take(std::uint32_t index, const model::Tensor& tensor) {
+  std::vector<Free>& free = free_[index];
+  if (free.empty()) return device_.allocate(tensor);
+  Free last = std::move(free.back());
+  free.pop_back();
+  if (last.busy_until) device_.wait(model::Stream::compute, *last.busy_until);
+  return std::move(last.buffer);
+}
+
+Buffer* Activations::find(std::uint16_t position, TensorId id, std::int64_t key, bool forward) {
+  const std::uint32_t index = tensors_.index(position, id);
+  const model::Tensor& tensor = graph(position).tensor(id);
+  BufferPointer& buffer = per_micro_batch(index) ? in_flight_[{index, key}] : temporary_[{index, forward}];
+  if (buffer == nullptr) buffer = take(index, tensor);
+  return buffer.get();
+}
+
+void Activations::release(std::uint32_t index, std::int64_t key, std::optional<Event> busy_until) {
+  const auto found = in_flight_.find({index, key});
+  if (found == in_flight_.end() || found->second == nullptr) return;
+  free_[index].push_back({std::move(found->second), busy_until});
+  in_flight_.erase(found);
+}
+
+void Activations::release_kept(Kept kept, std::int64_t key) {
+  for (std::uint32_t index = 0; index < tensors_.size(); ++index)
+    if (tensors_[index].kept == kept && !retained_.contains(index)) release(index, key, std::nullopt);
+}
+
+void Activations::end_forward(std::int64_t key) {
+  if (tensors_[input_].kept == Kept::within_slot) release(input_, key, std::nullopt);
+}
+
+void Activations::end_input_gradient(std::int64_t key) {
+  release_kept(Kept::forward_to_input, key);
+  if (tensors_[output_gradient_].kept == Kept::within_slot) release(output_gradient_, key, std::nullopt);
+}
+
+void Activations::end_weight_gradient(std::int64_t key) {
+  release_kept(Kept::forward_to_weight, key);
+  release_kept(Kept::input_gradient_to_weight, key);
+}
+
+// What a later phase reads too stays until then; the message has left before.
+void Activations::sent(std::uint32_t index, std::int64_t key, Event event) {
+  if (tensors_[index].kept == Kept::within_slot) release(index, key, event);
+}
+
+void Activations::sent_output(std::int64_t key, Event event) { sent(tensors_.output(), key, event); }
+
+void Activations::sent_input_gradient(std::int64_t key, Event event) { sent(tensors_.input_gradient(), key, event); }
+
+}  // namespace plumbline::real

@@ -1,0 +1,44 @@
+// Dynamic loss scaling (Micikevicius et al. 2018, arXiv 1710.03740, section 3.2): gradients in FP16 are multiplied by a
+// factor that keeps small ones representable, and a step whose gradients overflow is skipped.
+#pragma once
+
+#include <cstdint>
+
+namespace plumbline::real {
+
+struct LossScaleOptions {
+  double start = 65536;          // 2^16: default of torch.amp.GradScaler
+  double step = 2;               // by which it grows and shrinks: the same
+  std::int64_t interval = 2000;  // steps in a row without overflow after which it grows: the same
+  double lowest = 1;             // default of Megatron-LM's --min-loss-scale
+  double highest = 16777216;     // 2^24: default of NVIDIA Apex's max_loss_scale
+};
+
+struct LossScaleState {
+  double factor = 1;
+  std::int64_t good_steps = 0;  // since it changed last
+};
+
+class LossScale {
+ public:
+  // Of formats that do not need it: always 1.
+  LossScale() = default;
+  explicit LossScale(const LossScaleOptions& options);
+
+  double factor() const { return state_.factor; }
+
+  // After a step whose gradients were all finite.
+  void keep_or_grow();
+  // After one whose gradients overflowed. False when the factor cannot get lower: trying again does not help.
+  [[nodiscard]] bool shrink();
+
+  const LossScaleState& state() const { return state_; }
+  void restore(const LossScaleState& state) { state_ = state; }
+
+ private:
+  bool dynamic_ = false;
+  LossScaleOptions options_;
+  LossScaleState state_;
+};
+
+}  // namespace plumbline::real

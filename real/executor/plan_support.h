@@ -1,0 +1,18 @@
+// What a plan may ask of real execution: everything that the operators, streams and groups of a machine can do today.
+#pragma once
+
+#include <optional>
+
+#include "model/architecture.h"
+#include "model/error.h"
+#include "model/layout.h"
+#include "model/plan.h"
+#include "model/program.h"
+
+namespace plumbline::real {
+
+// Infeasible, with the key at fault and what to set instead: a plan that can be simulated but not executed.
+std::optional<model::Error> check_executable(const model::Plan& plan, const model::Architecture& architecture,
+                                             const model::StepProgram& program);
+
+}  // namespace plumbline::real

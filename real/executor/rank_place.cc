@@ -1,0 +1,42 @@
+#include "real/executor/rank_place.h"
+
+#include <algorithm>
+
+namespace plumbline::real {
+
+RankPlace rank_place(const model::Plan& plan, std::int32_t world_rank) {
+  RankPlace place;
+  const auto tensor = static_cast<std::int32_t>(plan.parallelism.tensor);
+  place.world = world_rank;
+  place.per_stage = static_cast<std::int32_t>(plan.cluster.gpus / plan.parallelism.pipeline);
+  place.pipeline = world_rank / place.per_stage;
+  place.index = world_rank % place.per_stage;
+  place.tensor = place.index % tensor;
+  place.data = place.index / tensor;
+  return place;
+}
+
+std::vector<std::int32_t> holders(const model::Schedule& schedule, std::int32_t stage) {
+  std::vector<std::int32_t> ranks;
+  for (std::int32_t direction = 0; direction < schedule.directions; ++direction)
+    ranks.push_back(schedule.rank_of(direction, stage));
+  std::ranges::sort(ranks);
+  ranks.erase(std::ranges::unique(ranks).begin(), ranks.end());
+  return ranks;
+}
+
+Group strided_group(const RankPlace& place, const std::vector<std::int32_t>& holders, std::int64_t ranks,
+                    std::int64_t stride) {
+  const auto holder = std::ranges::find(holders, place.pipeline) - holders.begin();
+  const std::int64_t own = place.index + holder * place.per_stage;
+  Group group;
+  group.position = static_cast<std::int32_t>(own / stride % ranks);
+  for (std::int64_t i = 0; i < ranks; ++i) {
+    const std::int64_t member = own + (i - group.position) * stride;
+    const std::int32_t pipeline = holders[static_cast<std::size_t>(member / place.per_stage)];
+    group.ranks.push_back(pipeline * place.per_stage + static_cast<std::int32_t>(member % place.per_stage));
+  }
+  return group;
+}
+
+}  // namespace plumbline::real

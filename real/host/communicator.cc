@@ -1,0 +1,179 @@
+#include "real/host/communicator.h"
+
+#include <cstring>
+#include <utility>
+
+#include "real/host/buffer.h"
+#include "real/host/collectives.h"
+#include "real/host/exchange.h"
+#include "real/host/packing.h"
+
+namespace plumbline::real::host {
+
+namespace {
+
+// Channels of the transport. Streams run at the same time, so each has its own for what groups do together.
+constexpr std::int32_t messages_channel = 0, acknowledgements_channel = 1, control_channel = 2,
+                       first_stream_channel = 3;
+
+// Between steps, from every rank to rank 0 and back.
+constexpr Tag control{control_channel, 0};
+
+std::int32_t channel_of(model::Stream stream) { return first_stream_channel + static_cast<std::int32_t>(stream); }
+
+HostBuffer& buffer_of(const Message& message) { return static_cast<HostBuffer&>(*message.buffer); }
+
+std::span<float> elements(HostBuffer& buffer) { return {buffer.data(), static_cast<std::size_t>(buffer.size())}; }
+
+class HostCommunicator final : public Communicator {
+ public:
+  HostCommunicator(HostDevice& device, Transport& transport) : device_(device), transport_(transport) {}
+
+  std::int32_t rank() const override { return transport_.rank(); }
+  std::int32_t ranks() const override { return transport_.ranks(); }
+
+  void send_receive(model::Stream stream, std::span<const Message> messages, bool rendezvous,
+                    std::uint32_t label) override {
+    const std::vector<Message> own(messages.begin(), messages.end());
+    StreamWork work;
+    work.label = label;
+    work.start = [this, own, rendezvous](StreamClock& clock) { post(own, rendezvous, clock); };
+    work.finish = [this, own, rendezvous](StreamClock& clock) { complete(own, rendezvous, clock); };
+    device_.enqueue(stream, std::move(work));
+  }
+
+  void all_reduce(model::Stream stream, const Group& group, const Kernel& kernel) override {
+    collective(stream, group, kernel, host::all_reduce);
+  }
+  void reduce_scatter(model::Stream stream, const Group& group, const Kernel& kernel) override {
+    collective(stream, group, kernel, host::reduce_scatter);
+  }
+  void all_gather(model::Stream stream, const Group& group, const Kernel& kernel) override {
+    collective(stream, group, kernel, host::all_gather);
+  }
+  void dispatch(model::Stream stream, const Group& group, const Kernel& kernel) override {
+    exchange(stream, group, kernel, host::dispatch);
+  }
+  void dispatch_grad(model::Stream stream, const Group& group, const Kernel& kernel) override {
+    exchange(stream, group, kernel, host::dispatch_grad);
+  }
+  void combine(model::Stream stream, const Group& group, const Kernel& kernel) override {
+    exchange(stream, group, kernel, host::combine);
+  }
+  void combine_grad(model::Stream stream, const Group& group, const Kernel& kernel) override {
+    exchange(stream, group, kernel, host::combine_grad);
+  }
+
+  model::Result<std::vector<double>> sum(std::vector<double> values) override {
+    return guarded([&] { return sum_at_first(std::move(values)); });
+  }
+  model::Result<std::vector<std::string>> gather(const std::string& text) override {
+    return guarded([&] { return gather_at_first(text); });
+  }
+  void abort(const std::string& reason) override { transport_.abort(reason); }
+
+ private:
+  // Sends, and tells whom this rank receives from that it does.
+  void post(const std::vector<Message>& messages, bool rendezvous, StreamClock& clock) {
+    for (const Message& message : messages) {
+      if (message.send) {
+        HostBuffer& buffer = buffer_of(message);
+        Packer packer(elements(buffer).size() * wire_bytes(buffer.type()));
+        packer.add(buffer.type(), elements(buffer));
+        transport_.send(message.peer, {messages_channel, message.tag}, {packer.take(), clock.now()});
+      } else if (rendezvous) {
+        transport_.send(message.peer, {acknowledgements_channel, message.tag}, {{}, clock.now()});
+      }
+    }
+  }
+
+  void complete(const std::vector<Message>& messages, bool rendezvous, StreamClock& clock) {
+    for (const Message& message : messages) {
+      if (message.send && !rendezvous) continue;
+      const std::int32_t channel = message.send ? acknowledgements_channel : messages_channel;
+      const Packet packet = transport_.receive(message.peer, {channel, message.tag});
+      clock.advance_to(packet.time);
+      if (message.send) continue;
+      Unpacker unpacker(packet.bytes);
+      unpacker.copy(buffer_of(message).type(), elements(buffer_of(message)));
+      unpacker.finish();
+    }
+  }
+
+  void collective(model::Stream stream, const Group& group, const Kernel& kernel,
+                  StreamWork (*make)(const Members&, const HostBuffer&, HostBuffer&)) {
+    const auto& in = static_cast<const HostBuffer&>(*kernel.reads[0]);
+    auto& out = static_cast<HostBuffer&>(*kernel.writes[0]);
+    enqueue(stream, make(Members(transport_, group, channel_of(stream)), in, out), kernel.label);
+  }
+
+  void exchange(model::Stream stream, const Group& group, const Kernel& kernel,
+                StreamWork (*make)(const Members&, const Kernel&)) {
+    enqueue(stream, make(Members(transport_, group, channel_of(stream)), kernel), kernel.label);
+  }
+
+  void enqueue(model::Stream stream, StreamWork work, std::uint32_t label) {
+    work.label = label;
+    device_.enqueue(stream, std::move(work));
+  }
+
+  std::vector<double> sum_at_first(std::vector<double> values) {
+    if (rank() > 0) {
+      transport_.send(0, control, {bytes_of(values), 0});
+      return numbers_of(transport_.receive(0, control).bytes, values.size());
+    }
+    for (std::int32_t from = 1; from < ranks(); ++from) {
+      const std::vector<double> others = numbers_of(transport_.receive(from, control).bytes, values.size());
+      for (std::size_t i = 0; i < values.size(); ++i) values[i] += others[i];
+    }
+    for (std::int32_t to = 1; to < ranks(); ++to) transport_.send(to, control, {bytes_of(values), 0});
+    return values;
+  }
+
+  std::vector<std::string> gather_at_first(const std::string& text) {
+    if (rank() > 0) {
+      const auto* begin = reinterpret_cast<const std::byte*>(text.data());
+      transport_.send(0, control, {{begin, begin + text.size()}, 0});
+      return {};
+    }
+    std::vector<std::string> texts{text};
+    for (std::int32_t from = 1; from < ranks(); ++from) {
+      const std::vector<std::byte> bytes = transport_.receive(from, control).bytes;
+      texts.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    }
+    return texts;
+  }
+
+  static std::vector<std::byte> bytes_of(const std::vector<double>& values) {
+    std::vector<std::byte> bytes(values.size() * sizeof(double));
+    if (!values.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
+    return bytes;
+  }
+
+  static std::vector<double> numbers_of(const std::vector<std::byte>& bytes, std::size_t count) {
+    if (bytes.size() != count * sizeof(double)) throw RankFailure("ranks sum different numbers of values");
+    std::vector<double> values(count);
+    if (count > 0) std::memcpy(values.data(), bytes.data(), bytes.size());
+    return values;
+  }
+
+  template <class Body>
+  static auto guarded(Body body) -> model::Result<decltype(body())> {
+    try {
+      return body();
+    } catch (const RankFailure& failure) {
+      return tl::unexpected(model::Error{model::ErrorKind::infeasible, failure.what(), "", 0, "", ""});
+    }
+  }
+
+  HostDevice& device_;
+  Transport& transport_;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_communicator(HostDevice& device, Transport& transport) {
+  return std::make_unique<HostCommunicator>(device, transport);
+}
+
+}  // namespace plumbline::real::host

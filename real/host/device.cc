@@ -1,0 +1,141 @@
+#include "real/host/device.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <iterator>
+#include <utility>
+
+#include "real/host/buffer.h"
+#include "real/host/pool.h"
+#include "real/host/rounding.h"
+#include "real/host/stream.h"
+
+namespace plumbline::real::host {
+
+namespace {
+
+// Streams with cores of their own. What runs on one of them keeps its order, whatever the model calls it.
+enum class Lane : std::uint8_t { compute, communication, collective, optimizer };
+constexpr std::size_t lanes = 4;
+
+Lane lane_of(model::Stream stream) {
+  switch (stream) {
+    case model::Stream::communication:
+      return Lane::communication;
+    case model::Stream::collective:
+      return Lane::collective;
+    case model::Stream::optimizer:
+      return Lane::optimizer;
+    default:
+      return Lane::compute;
+  }
+}
+
+struct Extents {
+  Index rows = 1, columns = 1;
+};
+
+Extents extents(const model::Tensor& tensor) {
+  Extents result;
+  if (tensor.shape.size() > 1) result.columns = tensor.shape.back().size;
+  const std::size_t leading = tensor.shape.size() > 1 ? tensor.shape.size() - 1 : tensor.shape.size();
+  for (std::size_t i = 0; i < leading; ++i) result.rows *= tensor.shape[i].size;
+  return result;
+}
+
+}  // namespace
+
+struct HostDevice::State {
+  bool threads = true;
+  Pool pool;
+  EventBoard events;
+  FailureBoard failures;
+  std::vector<std::unique_ptr<Stream>> streams;  // by Lane
+
+  Stream& stream(model::Stream name) { return *streams[static_cast<std::size_t>(lane_of(name))]; }
+};
+
+HostDevice::HostDevice(const DeviceOptions& options) : state_(std::make_unique<State>()) {
+  state_->threads = options.threads;
+  state_->streams.reserve(lanes);
+  for (std::size_t lane = 0; lane < lanes; ++lane) {
+    const bool computes = lane == static_cast<std::size_t>(Lane::compute);
+    const StreamOptions stream{options.clock, options.simulated_time,
+                               computes ? options.compute_cores : options.communication_cores, options.accumulation};
+    state_->streams.push_back(options.threads
+                                  ? threaded_stream(stream, state_->events, state_->failures)
+                                  : inline_stream(stream, state_->events, state_->failures, state_->streams));
+  }
+}
+
+HostDevice::~HostDevice() = default;
+
+BufferPointer HostDevice::allocate(const model::Tensor& tensor) {
+  const Extents shape = extents(tensor);
+  auto buffer = std::make_unique<HostBuffer>(state_->pool, tensor.type, shape.rows, shape.columns);
+  std::fill_n(buffer->data(), buffer->size(), 0.0F);
+  return buffer;
+}
+
+BufferPointer HostDevice::view(Buffer& flat, std::int64_t first, const model::Tensor& tensor) {
+  const Extents shape = extents(tensor);
+  auto& whole = static_cast<HostBuffer&>(flat);
+  assert(first + shape.rows * shape.columns <= whole.size());
+  return std::make_unique<HostBuffer>(whole.data() + first, tensor.type, shape.rows, shape.columns);
+}
+
+void HostDevice::write(Buffer& buffer, std::span<const float> values) {
+  auto& target = static_cast<HostBuffer&>(buffer);
+  assert(static_cast<std::size_t>(target.size()) == values.size());
+  for (const auto& stream : state_->streams) stream->drain();
+  std::ranges::copy(values, target.data());
+  round_to(target.type(), {target.data(), values.size()});
+}
+
+std::vector<float> HostDevice::read(const Buffer& buffer) {
+  const auto& source = static_cast<const HostBuffer&>(buffer);
+  for (const auto& stream : state_->streams) stream->drain();
+  return {source.data(), source.data() + source.size()};
+}
+
+void HostDevice::clear(model::Stream stream, Buffer& buffer, std::uint32_t label) {
+  auto& target = static_cast<HostBuffer&>(buffer);
+  enqueue(stream, {[&target](StreamClock&) { target.array().setZero(); }, [](StreamClock&) {}, label});
+}
+
+bool HostDevice::concurrent() const { return state_->threads; }
+
+void HostDevice::launch(model::Stream stream, const Kernel& kernel) { state_->stream(stream).run(stream, kernel); }
+
+Event HostDevice::record(model::Stream stream) {
+  const Event event = state_->events.create();
+  state_->stream(stream).record(event);
+  return event;
+}
+
+void HostDevice::wait(model::Stream stream, Event event) { state_->stream(stream).wait(event); }
+
+void HostDevice::enqueue(model::Stream stream, StreamWork work) { state_->stream(stream).run(stream, std::move(work)); }
+
+model::Result<void> HostDevice::synchronise() {
+  for (const auto& stream : state_->streams) stream->drain();
+  if (state_->failures.failed())
+    return tl::unexpected(model::Error{model::ErrorKind::infeasible, state_->failures.reason(), "", 0, "", ""});
+  state_->events.forget();
+  return {};
+}
+
+double HostDevice::now() {
+  double latest = 0;
+  for (const auto& stream : state_->streams) latest = std::max(latest, stream->now());
+  return latest;
+}
+
+std::vector<KernelRecord> HostDevice::take_records() {
+  std::vector<KernelRecord> records;
+  for (const auto& stream : state_->streams) std::ranges::move(stream->take_records(), std::back_inserter(records));
+  return records;
+}
+
+}  // namespace plumbline::real::host

@@ -1,0 +1,66 @@
+// What to measure on the host, as a TOML file says it: tables of cases, each a grid of everything that it lists.
+// docs/host.md describes the keys.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/data_type.h"
+#include "model/error.h"
+#include "model/graph/attributes.h"
+
+namespace plumbline::real::host {
+
+using Numbers = std::vector<std::int64_t>;
+
+struct PlanCases {  // every operator of a plan's step
+  std::string plan;
+  std::vector<std::string> set;  // changes to the plan, KEY=VALUE
+  Numbers cores = {1};
+  int line = 0;
+};
+struct ProductCases {  // y[m,n] = x[m,k] W[n,k]^T and its two gradients
+  Numbers m, n, k, cores = {1};
+  model::Precision format = model::Precision::fp32;
+};
+struct AttentionCases {  // of one causal sequence, and its gradient
+  Numbers sequence, heads, head_dim, cores = {1};
+  model::Precision format = model::Precision::fp32;
+};
+struct MemoryCases {  // operators that move data, and their gradients
+  std::vector<std::string> operators;
+  Numbers rows, columns, cores = {1};
+  model::Precision format = model::Precision::fp32;
+};
+struct MessageCases {  // from one rank to another
+  Numbers bytes;
+};
+struct CollectiveCases {
+  std::vector<model::OperatorKind> operators;
+  Numbers ranks, bytes;  // of the whole tensor: what every rank ends with, or reduces
+};
+struct InterferenceCases {  // a product beside threads that copy through memory
+  Numbers m, n, k, cores = {1}, copy_cores = {1};
+};
+
+struct CaseFile {
+  std::vector<PlanCases> plans;
+  std::vector<ProductCases> products;
+  std::vector<AttentionCases> attentions;
+  std::vector<MemoryCases> memories;
+  std::vector<MessageCases> messages;
+  std::vector<CollectiveCases> collectives;
+  std::vector<InterferenceCases> interferences;
+  bool launch = true;  // what the device itself takes between two kernels
+};
+
+// Input errors with file, line, key and the nearest known name; errors name `path`.
+model::Result<CaseFile> parse_cases(std::string_view text, const std::string& path);
+
+// Without a file: products large, small and skinny, attention, what moves data over sizes from a cache to the memory,
+// messages of 64 B to 16 MB, collectives and interference. Compute on 1, 2, 4, ... cores up to all.
+CaseFile built_in_cases(int cores);
+
+}  // namespace plumbline::real::host

@@ -1,0 +1,136 @@
+// Messages and collectives between ranks of this process.
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "real/host/measure/runner.h"
+
+namespace plumbline::real::host {
+namespace {
+
+using model::Result;
+using model::Stream;
+
+constexpr std::uint32_t first_label = 1, last_label = 2;  // others are 0
+
+model::Tensor plain_tensor(std::int64_t bytes) {
+  const std::int64_t floats = std::max<std::int64_t>(1, bytes / static_cast<std::int64_t>(sizeof(float)));
+  return {.name = "data", .shape = {{floats}}, .type = model::DataType::fp32};
+}
+
+// Half of a message there and back. The first round trip brings two virtual clocks together, the second is timed.
+class MessageRunner final : public Runner {
+ public:
+  MessageRunner(const MessageWorkload& message, Machines::Ranks& ranks) : ranks_(ranks) {
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      const std::vector<float> values(static_cast<std::size_t>(plain_tensor(message.bytes).elements()), 1.0F);
+      buffers_.push_back(ranks.devices[rank]->allocate(plain_tensor(message.bytes)));
+      ranks.devices[rank]->write(*buffers_.back(), values);
+    }
+  }
+
+  Result<std::vector<Sample>> round(std::size_t) override {
+    for (const bool timed : {false, true}) {
+      transfer(0, true, timed ? first_label : 0);
+      transfer(1, false, 0);
+      transfer(1, true, 0);
+      transfer(0, false, timed ? last_label : 0);
+    }
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      if (const auto ended = ranks_.devices[rank]->synchronise(); !ended) return tl::unexpected(ended.error());
+    }
+    double start = 0, end = 0;
+    for (const KernelRecord& record : ranks_.devices[0]->take_records()) {
+      if (record.label == first_label) start = record.start;
+      if (record.label == last_label) end = record.end;
+    }
+    ranks_.devices[1]->take_records();
+    return std::vector<Sample>{{0, (end - start) / 2, 0}};
+  }
+
+ private:
+  void transfer(std::size_t rank, bool send, std::uint32_t label) {
+    const std::array message = {Message{send, static_cast<std::int32_t>(1 - rank), 0, buffers_[rank].get()}};
+    ranks_.communicators[rank]->send_receive(Stream::pipeline, message, false, label);
+  }
+
+  Machines::Ranks& ranks_;
+  std::vector<BufferPointer> buffers_;
+};
+
+// From when the last rank comes to when all have what they need. The first one, not timed, brings the ranks together.
+class CollectiveRunner final : public Runner {
+ public:
+  CollectiveRunner(const CollectiveWorkload& collective, Machines::Ranks& ranks) : ranks_(ranks) {
+    const std::int64_t part = collective.bytes / collective.ranks;
+    const bool gathers = collective.op == model::OperatorKind::all_gather;
+    const bool scatters = collective.op == model::OperatorKind::reduce_scatter;
+    // Whole numbers of floats on each rank, of which the whole is made.
+    const std::int64_t share = std::max<std::int64_t>(sizeof(float), part / 4 * 4), whole = share * collective.ranks;
+    graph_.tensors = {plain_tensor(gathers ? share : whole), plain_tensor(scatters ? share : whole)};
+    graph_.operators = {{.kind = collective.op,
+                         .name = "collective",
+                         .reads = {0},
+                         .writes = {1},
+                         .attributes = model::CollectiveAttributes{collective.ranks, 1}}};
+    for (std::int32_t rank = 0; rank < collective.ranks; ++rank) group_.ranks.push_back(rank);
+    for (const auto& device : ranks.devices) {
+      reads_.push_back(device->allocate(graph_.tensors[0]));
+      writes_.push_back(device->allocate(graph_.tensors[1]));
+    }
+  }
+
+  Result<std::vector<Sample>> round(std::size_t) override {
+    for (const std::uint32_t label : {0U, first_label})
+      for (std::size_t rank = 0; rank < ranks_.devices.size(); ++rank) launch(rank, label);
+    for (const auto& device : ranks_.devices) {
+      if (const auto ended = device->synchronise(); !ended) return tl::unexpected(ended.error());
+    }
+    double start = 0, end = 0;
+    for (const auto& device : ranks_.devices) {
+      for (const KernelRecord& record : device->take_records()) {
+        if (record.label != first_label) continue;
+        start = std::max(start, record.start);
+        end = std::max(end, record.end);
+      }
+    }
+    return std::vector<Sample>{{0, end - start, 0}};
+  }
+
+ private:
+  void launch(std::size_t rank, std::uint32_t label) {
+    const Kernel kernel{.graph = &graph_,
+                        .op = &graph_.operators[0],
+                        .reads = {reads_[rank].get()},
+                        .writes = {writes_[rank].get()},
+                        .label = label};
+    Group group = group_;
+    group.position = static_cast<std::int32_t>(rank);
+    Communicator& communicator = *ranks_.communicators[rank];
+    switch (graph_.operators[0].kind) {
+      case model::OperatorKind::all_gather:
+        return communicator.all_gather(Stream::collective, group, kernel);
+      case model::OperatorKind::reduce_scatter:
+        return communicator.reduce_scatter(Stream::collective, group, kernel);
+      default:
+        return communicator.all_reduce(Stream::collective, group, kernel);
+    }
+  }
+
+  Machines::Ranks& ranks_;
+  model::Graph graph_;
+  Group group_;
+  std::vector<BufferPointer> reads_, writes_;
+};
+
+}  // namespace
+
+std::unique_ptr<Runner> make_message_runner(const MessageWorkload& message, Machines::Ranks& ranks) {
+  return std::make_unique<MessageRunner>(message, ranks);
+}
+
+std::unique_ptr<Runner> make_collective_runner(const CollectiveWorkload& collective, Machines::Ranks& ranks) {
+  return std::make_unique<CollectiveRunner>(collective, ranks);
+}
+
+}  // namespace plumbline::real::host

@@ -1,0 +1,105 @@
+#include "real/host/measure/runner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "real/host/operators/operators.h"
+
+namespace plumbline::real::host {
+namespace {
+
+using model::DataType;
+using model::Error;
+using model::ErrorKind;
+using model::Operator;
+using model::Result;
+
+bool is_held(DataType type) {
+  return type == DataType::fp32 || type == DataType::bf16 || type == DataType::fp16 || type == DataType::int32 ||
+         type == DataType::int64 || type == DataType::uint8;
+}
+
+tl::unexpected<Error> infeasible(std::string message, std::string hint) {
+  return tl::unexpected(Error{ErrorKind::infeasible, std::move(message), "", 0, "", std::move(hint)});
+}
+
+Result<void> check_computable(const Sequence& sequence) {
+  for (const Sequence::Step& step : sequence.steps) {
+    const Operator& op = sequence.op(step);
+    if (!has_stand_in(op.kind) && function_of(op.kind) == nullptr)
+      return infeasible(fmt::format("the host cannot compute {} ({})", to_string(op.kind), op.name), "");
+    for (const auto* ids : {&op.reads, &op.writes}) {
+      for (const model::TensorId id : *ids) {
+        const DataType type = sequence.graph(step).tensor(id).type;
+        if (!is_held(type))
+          return infeasible(fmt::format("the host has no {} ({})", to_string(type), op.name),
+                            "set precision.gemm, dispatch and combine to fp32, bf16 or fp16");
+      }
+    }
+  }
+  return {};
+}
+
+double float_bytes(const model::Tensor& tensor) { return tensor.elements() * sizeof(float); }
+
+double bytes_of(const Sequence& sequence) {
+  double sum = 0;
+  for (const Sequence::Block& block : sequence.blocks) {
+    for (const model::Tensor& tensor : sequence.graphs[block.graph].tensors) {
+      const bool rotates = tensor.role == model::Role::activation || tensor.role == model::Role::input;
+      sum += float_bytes(tensor) * (rotates ? buffer_sets : 1);
+    }
+  }
+  return sum;
+}
+
+double bytes_of(const MessageWorkload& message) {
+  constexpr double ends = 2;
+  return ends * static_cast<double>(message.bytes);
+}
+
+double bytes_of(const CollectiveWorkload& collective) {
+  constexpr double in_and_out = 2;
+  return in_and_out * static_cast<double>(collective.ranks * collective.bytes);
+}
+
+double bytes_of(const LaunchWorkload&) { return 0; }
+
+}  // namespace
+
+HostDevice& Machines::device(int cores) {
+  auto& device = devices_[cores];
+  if (!device) device = std::make_unique<HostDevice>(options(cores));
+  return *device;
+}
+
+Machines::Ranks& Machines::ranks(std::int64_t count) {
+  auto& ranks = ranks_[count];
+  if (ranks) return *ranks;
+  ranks = std::make_unique<Ranks>();
+  ranks->transports = in_process_transports(static_cast<std::int32_t>(count));
+  for (const auto& transport : ranks->transports) {
+    ranks->devices.push_back(std::make_unique<HostDevice>(options(1)));
+    ranks->communicators.push_back(make_communicator(*ranks->devices.back(), *transport));
+  }
+  return *ranks;
+}
+
+Result<std::unique_ptr<Runner>> make_runner(const Workload& workload, Machines& machines) {
+  if (const auto* sequence = std::get_if<Sequence>(&workload)) {
+    if (const auto computable = check_computable(*sequence); !computable) return tl::unexpected(computable.error());
+    return make_sequence_runner(*sequence, machines.device(sequence->cores));
+  }
+  if (const auto* message = std::get_if<MessageWorkload>(&workload))
+    return make_message_runner(*message, machines.ranks(2));
+  if (const auto* collective = std::get_if<CollectiveWorkload>(&workload))
+    return make_collective_runner(*collective, machines.ranks(collective->ranks));
+  return make_launch_runner(machines.device(1));
+}
+
+double buffer_bytes(const Workload& workload) {
+  return std::visit([](const auto& one) { return bytes_of(one); }, workload);
+}
+
+}  // namespace plumbline::real::host

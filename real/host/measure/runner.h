@@ -1,0 +1,68 @@
+// Executes workloads on devices of the host and takes their times: what is run here runs as it does in a step, by the
+// same streams, clocks, pools and operators.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "model/error.h"
+#include "real/host/communicator.h"
+#include "real/host/device.h"
+#include "real/host/measure/workload.h"
+#include "real/host/transport.h"
+
+namespace plumbline::real::host {
+
+// Devices are shared by the workloads that need the same.
+class Machines {
+ public:
+  explicit Machines(ClockKind clock) : clock_(clock) {}
+
+  HostDevice& device(int cores);
+
+  // Ranks in this process, one core each.
+  struct Ranks {
+    std::vector<std::unique_ptr<HostDevice>> devices;
+    std::vector<std::unique_ptr<Transport>> transports;
+    std::vector<std::unique_ptr<Communicator>> communicators;  // of the above
+  };
+  Ranks& ranks(std::int64_t count);
+
+ private:
+  DeviceOptions options(int cores) const { return {.clock = clock_, .compute_cores = cores}; }
+
+  ClockKind clock_;
+  std::map<int, std::unique_ptr<HostDevice>> devices_;
+  std::map<std::int64_t, std::unique_ptr<Ranks>> ranks_;
+};
+
+struct Sample {
+  std::size_t subject = 0;  // of subjects_of(workload)
+  double seconds = 0;
+  double copy_rate = 0;  // bytes per second of what copied beside it
+};
+
+class Runner {
+ public:
+  virtual ~Runner() = default;
+  // Runs the workload once. Rounds take turns with their buffers, so that a round does not find in a cache what the
+  // one before left there.
+  virtual model::Result<std::vector<Sample>> round(std::size_t number) = 0;
+};
+
+inline constexpr std::size_t buffer_sets = 3;
+
+// Machines and workload must outlive the runner. Fails (infeasible) where the host cannot compute an operator.
+model::Result<std::unique_ptr<Runner>> make_runner(const Workload& workload, Machines& machines);
+
+std::unique_ptr<Runner> make_sequence_runner(const Sequence& sequence, HostDevice& device);
+std::unique_ptr<Runner> make_launch_runner(HostDevice& device);
+std::unique_ptr<Runner> make_message_runner(const MessageWorkload& message, Machines::Ranks& ranks);
+std::unique_ptr<Runner> make_collective_runner(const CollectiveWorkload& collective, Machines::Ranks& ranks);
+
+// Bytes of the buffers of a workload.
+double buffer_bytes(const Workload& workload);
+
+}  // namespace plumbline::real::host

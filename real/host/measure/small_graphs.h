@@ -1,0 +1,27 @@
+// Graphs of a single operator and its gradients, written by the same layers as those of a model.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/graph/graph.h"
+
+namespace plumbline::real::host {
+
+// y[m,n] = x[m,k] W[n,k]^T, then the gradients of x and of W.
+model::Graph product_graph(std::int64_t m, std::int64_t n, std::int64_t k, model::Precision precision);
+
+// Causal attention of one sequence, `head_dim` for queries, keys and values, and its gradient.
+model::Graph attention_graph(std::int64_t sequence, std::int64_t heads, std::int64_t head_dim,
+                             model::Precision precision);
+
+// The operators that memory_graph knows.
+std::vector<std::string> memory_operators();
+
+// `name` on [rows, columns] (of its output where that is smaller), with its gradients where it has some. Of split the
+// columns are even, of rotary one head.
+model::Graph memory_graph(std::string_view name, std::int64_t rows, std::int64_t columns, model::Precision precision);
+
+}  // namespace plumbline::real::host

@@ -1,0 +1,48 @@
+// The ranks of a group as one of them talks to the others within a collective or an exchange: by position, on one
+// channel, with clocks that follow what arrives.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "real/executor/communicator.h"
+#include "real/host/clock.h"
+#include "real/host/transport.h"
+
+namespace plumbline::real::host {
+
+// What packets of an operation hold. Each has a tag of its own: a rank may begin the next operation while another one
+// still waits for the results of this one.
+enum class Round : std::int32_t { parts, results };
+
+class Members {
+ public:
+  Members(Transport& transport, Group group, std::int32_t channel)
+      : transport_(&transport), group_(std::move(group)), channel_(channel) {}
+
+  std::size_t size() const { return group_.ranks.size(); }
+  std::size_t position() const { return static_cast<std::size_t>(group_.position); }
+  // The member that stands `distance` places behind this one; 1 .. size() - 1 are all others, and every member begins
+  // with another one.
+  std::size_t other(std::size_t distance) const { return (position() + distance) % size(); }
+
+  void send(std::size_t to, Round round, std::vector<std::byte> bytes, StreamClock& clock) const {
+    transport_->send(group_.ranks[to], tag(round), {std::move(bytes), clock.now()});
+  }
+  std::vector<std::byte> receive(std::size_t from, Round round, StreamClock& clock) const {
+    Packet packet = transport_->receive(group_.ranks[from], tag(round));
+    clock.advance_to(packet.time);
+    return std::move(packet.bytes);
+  }
+
+ private:
+  Tag tag(Round round) const { return {channel_, static_cast<std::int32_t>(round)}; }
+
+  Transport* transport_;
+  Group group_;
+  std::int32_t channel_;
+};
+
+}  // namespace plumbline::real::host

@@ -1,0 +1,183 @@
+#include "real/host/mpi/mpi_transport.h"
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
+#include <list>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+namespace plumbline::real::host {
+
+namespace {
+
+// What goes ahead of every packet's bytes, on the same tag: MPI keeps the two in order.
+struct Header {
+  double time = 0;
+  std::uint64_t bytes = 0;
+};
+
+// How long polling sleeps: begins where a sleep costs about what it takes to wake up, and ends where being late does
+// not matter against the computation that is being waited for.
+constexpr std::chrono::microseconds shortest_sleep{50}, longest_sleep{1000};
+
+class Pause {
+ public:
+  void rest() {
+    std::this_thread::sleep_for(length_);
+    length_ = std::min(2 * length_, longest_sleep);
+  }
+
+ private:
+  std::chrono::microseconds length_ = shortest_sleep;
+};
+
+// A packet on its way. Lies still until both requests are done.
+struct Sending {
+  Header header;
+  std::vector<std::byte> bytes;
+  MPI_Request requests[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+};
+
+class MpiTransport final : public Transport {
+ public:
+  explicit MpiTransport(MpiWaiting waiting) : blocking_(waiting == MpiWaiting::blocking) {
+    int* largest = nullptr;
+    int there = 0;
+    MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &largest, &there);
+    // The standard promises 32767 where nothing is said.
+    largest_tag_ = there != 0 ? *largest : 32767;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks_);
+    if (!blocking_) progress_ = std::thread([this] { move_sends(); });
+  }
+
+  ~MpiTransport() override {
+    if (blocking_) return;
+    {
+      const std::scoped_lock lock(mutex_);
+      closing_ = true;
+    }
+    posted_.notify_all();
+    progress_.join();
+  }
+
+  std::int32_t rank() const override { return rank_; }
+  std::int32_t ranks() const override { return ranks_; }
+
+  void send(std::int32_t to, Tag tag, Packet packet) override {
+    const int number = mpi_tag(tag);
+    const int count = mpi_count(packet.bytes.size());
+    Header header{packet.time, packet.bytes.size()};
+    if (blocking_) {
+      MPI_Send(&header, sizeof header, MPI_BYTE, to, number, MPI_COMM_WORLD);
+      if (count > 0) MPI_Send(packet.bytes.data(), count, MPI_BYTE, to, number, MPI_COMM_WORLD);
+      return;
+    }
+    {
+      const std::scoped_lock lock(mutex_);
+      Sending& sending = sends_.emplace_back();
+      sending.header = header;
+      sending.bytes = std::move(packet.bytes);
+      MPI_Isend(&sending.header, sizeof header, MPI_BYTE, to, number, MPI_COMM_WORLD, &sending.requests[0]);
+      if (count > 0) MPI_Isend(sending.bytes.data(), count, MPI_BYTE, to, number, MPI_COMM_WORLD, &sending.requests[1]);
+    }
+    posted_.notify_all();
+  }
+
+  Packet receive(std::int32_t from, Tag tag) override {
+    const int number = mpi_tag(tag);
+    Header header;
+    receive(from, number, &header, sizeof header);
+    Packet packet;
+    packet.time = header.time;
+    packet.bytes.resize(header.bytes);
+    if (header.bytes > 0) receive(from, number, packet.bytes.data(), mpi_count(header.bytes));
+    return packet;
+  }
+
+  void abort(const std::string& reason) override {
+    std::fprintf(stderr, "plumbline: rank %d: %s\n", rank_, reason.c_str());
+    std::fflush(stdout);
+    std::fflush(stderr);
+    // A simulated MPI_Abort ends only its own rank, and the job as if it had succeeded.
+    if (blocking_) std::_Exit(1);
+    const std::scoped_lock lock(mutex_);
+    MPI_Abort(MPI_COMM_WORLD, 1);
+  }
+
+ private:
+  // Channels lie as far apart as the tags of this MPI allow.
+  int mpi_tag(Tag tag) const {
+    const std::int32_t numbers = std::min(tag_numbers, largest_tag_ / tag_channels);
+    if (tag.number < 0 || tag.number >= numbers)
+      throw RankFailure("this MPI has room for tags below " + std::to_string(numbers) + ", not for " +
+                        std::to_string(tag.number));
+    return tag.channel * numbers + tag.number;
+  }
+
+  static int mpi_count(std::uint64_t bytes) {
+    if (bytes > std::uint64_t{std::numeric_limits<int>::max()})
+      throw RankFailure("a packet of " + std::to_string(bytes) + " bytes is too large for MPI");
+    return static_cast<int>(bytes);
+  }
+
+  void receive(std::int32_t from, int tag, void* data, int bytes) {
+    if (blocking_) {
+      MPI_Recv(data, bytes, MPI_BYTE, from, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      return;
+    }
+    MPI_Request request = MPI_REQUEST_NULL;
+    {
+      const std::scoped_lock lock(mutex_);
+      MPI_Irecv(data, bytes, MPI_BYTE, from, tag, MPI_COMM_WORLD, &request);
+    }
+    for (Pause pause; !done(request); pause.rest()) continue;
+  }
+
+  bool done(MPI_Request& request) {
+    const std::scoped_lock lock(mutex_);
+    int flag = 0;
+    MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
+    return flag != 0;
+  }
+
+  // The progress thread: MPI moves large messages only while somebody calls it.
+  void move_sends() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      posted_.wait(lock, [this] { return closing_ || !sends_.empty(); });
+      for (Pause pause; !sends_.empty();) {
+        sends_.remove_if([](Sending& sending) {
+          int flag = 0;
+          MPI_Testall(2, sending.requests, &flag, MPI_STATUSES_IGNORE);
+          return flag != 0;
+        });
+        lock.unlock();
+        pause.rest();
+        lock.lock();
+      }
+      if (closing_) return;
+    }
+  }
+
+  const bool blocking_;
+  int rank_ = 0, ranks_ = 0, largest_tag_ = 0;
+  std::mutex mutex_;
+  std::condition_variable posted_;
+  std::list<Sending> sends_;
+  bool closing_ = false;
+  std::thread progress_;
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> mpi_transport(MpiWaiting waiting) { return std::make_unique<MpiTransport>(waiting); }
+
+}  // namespace plumbline::real::host

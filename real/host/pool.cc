@@ -1,0 +1,80 @@
+#include "real/host/pool.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+
+namespace plumbline::real::host {
+
+namespace {
+
+constexpr std::size_t line = 64 / sizeof(float);  // floats of a cache line (x86-64: 64 bytes, datasheet)
+constexpr std::size_t lines_of_page = 64;         // of 4 KiB; as many as a first-level cache has sets
+constexpr std::size_t block = (std::size_t{64} << 20) / sizeof(float);  // 64 MiB, assumed: many tensors, few blocks
+// Odd, so that every place in a page gets its turn, and near a third of it, so that the two operands of a product and
+// its result lie far apart.
+constexpr std::size_t stagger_step = 21;
+
+// Sizes in steps of an eighth of a power of two: what routing makes a little larger finds the same pieces again.
+std::size_t size_class(std::size_t floats) {
+  const std::size_t step = std::max(line, std::bit_floor(std::max(floats, line)) / 8);
+  return std::max(line, (floats + step - 1) / step * step);
+}
+
+std::size_t line_in_page(const float* data) {
+  return reinterpret_cast<std::uintptr_t>(data) / (line * sizeof(float)) % lines_of_page;
+}
+
+float* aligned(float* data) {
+  const std::size_t beyond = reinterpret_cast<std::uintptr_t>(data) / sizeof(float) % line;
+  return beyond == 0 ? data : data + (line - beyond);
+}
+
+}  // namespace
+
+Pool::Piece Pool::take(std::size_t floats) {
+  const std::size_t capacity = size_class(floats);
+  float* data = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    std::vector<float*>& free = free_[capacity];
+    if (!free.empty()) {
+      data = free.back();
+      free.pop_back();
+      return {data, capacity};
+    }
+    data = carve(capacity);
+  }
+  std::fill_n(data, capacity, 0.0F);  // the system gives memory when it is first touched: now, not inside a step
+  return {data, capacity};
+}
+
+void Pool::give_back(Piece piece) {
+  const std::lock_guard lock(mutex_);
+  free_[piece.capacity].push_back(piece.data);
+}
+
+float* Pool::carve(std::size_t floats) {
+  const bool staggered = floats >= line * lines_of_page;  // smaller ones spread by themselves
+  const std::size_t needed = floats + (staggered ? line * lines_of_page : 0);
+  if (left_ < needed) {
+    const std::size_t size = std::max(block, needed) + line;
+    blocks_.push_back(std::unique_ptr<float[]>(new float[size]));
+    float* const begin = aligned(blocks_.back().get());
+    if (needed > block) return begin;  // a block of its own; the rest of the current one stays
+    next_ = begin;
+    left_ = block;
+  }
+  if (staggered) {
+    const std::size_t skip = (stagger_ + lines_of_page - line_in_page(next_)) % lines_of_page * line;
+    next_ += skip;
+    left_ -= skip;
+    stagger_ = (stagger_ + stagger_step) % lines_of_page;
+  }
+  float* const data = next_;
+  next_ += floats;
+  left_ -= floats;
+  return data;
+}
+
+}  // namespace plumbline::real::host

@@ -1,0 +1,25 @@
+// What a training that was executed tells beside the times of its step.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace plumbline::reports {
+
+struct TrainingReport {
+  struct Load {                // of one layer's experts, in the last step
+    std::int64_t layer = 0;    // of the model; -1: the prediction module
+    double max_violation = 0;  // largest load over the mean, less 1
+    double variation = 0;      // standard deviation over the mean
+    std::vector<double> rows;  // [expert]
+  };
+  std::string clock;                                    // wall | cpu | simulated
+  std::int64_t first_step = 1;                          // the others follow
+  std::vector<double> losses, gradient_norms, seconds;  // [step]
+  std::vector<double> measured_seconds;                 // of the steps that count: without the first
+  std::int64_t skipped = 0;                             // steps whose gradients overflowed
+  std::vector<Load> loads;
+};
+
+}  // namespace plumbline::reports

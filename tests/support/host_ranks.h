@@ -1,0 +1,39 @@
+// Ranks of the host as threads of a test.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "real/host/communicator.h"
+#include "real/host/device.h"
+#include "real/host/transport.h"
+
+namespace plumbline::tests {
+
+// Calls body(transport) on a thread for every rank, and waits for all.
+inline void run_ranks(std::int32_t ranks, const std::function<void(real::host::Transport&)>& body) {
+  const std::vector<std::unique_ptr<real::host::Transport>> transports = real::host::in_process_transports(ranks);
+  std::vector<std::jthread> threads;
+  for (const auto& transport : transports) threads.emplace_back([&body, &transport] { body(*transport); });
+}
+
+// The same with a device and a communicator for each.
+inline void run_ranks(std::int32_t ranks, const real::host::DeviceOptions& options,
+                      const std::function<void(real::host::HostDevice&, real::Communicator&)>& body) {
+  run_ranks(ranks, [&](real::host::Transport& transport) {
+    real::host::HostDevice device(options);
+    const std::unique_ptr<real::Communicator> communicator = real::host::make_communicator(device, transport);
+    body(device, *communicator);
+  });
+}
+
+// Ranks 0 .. n-1 as `rank` of them sees them.
+inline real::Group all_ranks(std::int32_t n, std::int32_t rank) {
+  real::Group group{{}, rank};
+  for (std::int32_t i = 0; i < n; ++i) group.ranks.push_back(i);
+  return group;
+}
+
+}  // namespace plumbline::tests

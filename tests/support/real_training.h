@@ -1,0 +1,156 @@
+// A small model really trained, on ranks that are threads: what the tests of execution compare.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "model/architecture.h"
+#include "model/layout.h"
+#include "model/plan.h"
+#include "model/program.h"
+#include "model/routing.h"
+#include "real/executor/parameter_part.h"
+#include "real/executor/step_executor.h"
+#include "real/executor/text.h"
+#include "real/host/communicator.h"
+#include "real/host/device.h"
+#include "real/host/transport.h"
+
+namespace plumbline::tests {
+
+// DeepSeek-V3's structure in small: latent attention, a dense layer first, shared and routed experts in groups.
+inline model::Architecture small_moe() {
+  model::Architecture a;
+  a.model_type = "deepseek_v3";
+  a.layers = 4;
+  a.hidden_size = 32;
+  a.heads = 4;
+  a.key_value_heads = 4;
+  a.intermediate_size = 48;
+  a.vocabulary = 64;
+  a.attention = model::AttentionKind::multi_head_latent;
+  a.latent = {.q_lora_rank = 16, .kv_lora_rank = 16, .qk_nope_head_dim = 8, .qk_rope_head_dim = 4, .v_head_dim = 8};
+  a.experts = {.routed_experts = 8,
+               .shared_experts = 1,
+               .experts_per_token = 3,
+               .intermediate_size = 16,
+               .groups = 4,
+               .groups_per_token = 2,
+               .dense_layers_first = 1,
+               .score = model::ScoreFunction::sigmoid,
+               .group_score_experts = 2,
+               .normalise_weights = true,
+               .scaling_factor = 1.5};
+  return a;
+}
+
+// Everything in FP32, a global batch of 8 sequences of 16 tokens, on one rank.
+inline model::Plan small_plan() {
+  model::Plan plan;
+  plan.model.config = "small.json";
+  plan.cluster.topology = "host";
+  plan.cluster.gpus = 1;
+  plan.batch.sequence_length = 16;
+  plan.batch.micro_batch_size = 1;
+  plan.batch.global_batch_size = 8;
+  for (model::Precision* precision : {&plan.precision.gemm, &plan.precision.dispatch, &plan.precision.combine})
+    *precision = model::Precision::fp32;
+  return plan;
+}
+
+struct TrainedRank {
+  std::vector<real::StepOutcome> steps;
+  struct Piece {
+    model::Tensor held;
+    std::vector<float> values;
+  };
+  std::map<std::string, Piece> gradients, parameters;  // of the last step, after it
+};
+
+struct TrainingRequest {
+  model::Plan plan;
+  model::Architecture architecture = small_moe();
+  int steps = 1;
+  real::host::DeviceOptions device = {.clock = real::host::ClockKind::cpu};
+  double learning_rate = 1e-3;
+};
+
+inline std::map<std::string, TrainedRank::Piece> pieces(real::Device& device,
+                                                        const std::vector<real::NamedBuffer>& buffers) {
+  std::map<std::string, TrainedRank::Piece> result;
+  for (const real::NamedBuffer& buffer : buffers) result[buffer.name] = {*buffer.held, device.read(*buffer.buffer)};
+  return result;
+}
+
+// One rank of a request; the error's text in `error`.
+inline TrainedRank train_rank(const TrainingRequest& request, real::host::Transport& transport, std::string& error) {
+  TrainedRank result;
+  const auto failed = [&](const model::Error& what) {
+    error = to_string(what);
+    transport.abort(error);
+    return result;
+  };
+  real::host::HostDevice device(request.device);
+  const auto communicator = real::host::make_communicator(device, transport);
+  const auto layout = model::make_layout(request.plan, request.architecture);
+  if (!layout) return failed(layout.error());
+  const auto program = model::compile(request.plan, request.architecture, *layout);
+  if (!program) return failed(program.error());
+  auto step = real::make_step({&request.plan, &request.architecture, &*layout, &*program, &device, communicator.get()});
+  if (!step) return failed(step.error());
+  const auto text = real::synthetic_text({request.architecture.vocabulary, request.plan.batch.sequence_length});
+  const double parts = static_cast<double>(layout->micro_batches * layout->data);
+  for (int i = 0; i < request.steps; ++i) {
+    std::vector<real::MicroBatch> batches;
+    for (const real::MicroBatchPlace& place : (*step)->places()) {
+      real::MicroBatch batch{place, {}, {}};
+      for (std::int64_t s = 0; s < request.plan.batch.micro_batch_size; ++s) {
+        const auto ids = (*text)->sequence(i * request.plan.batch.global_batch_size + place.first_sequence + s);
+        batch.token_ids.insert(batch.token_ids.end(), ids->begin(), ids->end() - 1);
+        batch.labels.insert(batch.labels.end(), ids->begin() + 1, ids->end());
+      }
+      batches.push_back(std::move(batch));
+    }
+    auto outcome = (*step)->run(batches, {i + 1, 1 / parts, request.learning_rate});
+    if (!outcome) return failed(outcome.error());
+    result.steps.push_back(std::move(*outcome));
+  }
+  result.gradients = pieces(device, real::gradients_of(**step));
+  result.parameters = pieces(device, real::parameters_of(**step));
+  return result;
+}
+
+struct Trained {
+  std::vector<TrainedRank> ranks;
+  std::string error;  // of the first rank that failed
+
+  double loss(std::size_t step) const {
+    double sum = 0, weight = 0;
+    for (const TrainedRank& rank : ranks) {
+      sum += rank.steps[step].loss * rank.steps[step].loss_weight;
+      weight += rank.steps[step].loss_weight;
+    }
+    return sum / weight;
+  }
+};
+
+inline Trained train_all(const TrainingRequest& request) {
+  const auto transports = real::host::in_process_transports(static_cast<std::int32_t>(request.plan.cluster.gpus));
+  Trained trained;
+  trained.ranks.resize(transports.size());
+  std::vector<std::string> errors(transports.size());
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t rank = 0; rank < transports.size(); ++rank)
+      threads.emplace_back([&, rank] { trained.ranks[rank] = train_rank(request, *transports[rank], errors[rank]); });
+  }
+  for (const std::string& error : errors)
+    if (trained.error.empty()) trained.error = error;
+  return trained;
+}
+
+}  // namespace plumbline::tests

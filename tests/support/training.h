@@ -1,0 +1,263 @@
+// A training in miniature: memory, ranks and steps just real enough for what stands between the steps.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <condition_variable>
+#include <cstdint>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "model/random.h"
+#include "real/executor/communicator.h"
+#include "real/executor/device.h"
+#include "real/executor/training_step.h"
+
+namespace plumbline::tests {
+
+struct PlainBuffer final : real::Buffer {
+  std::vector<float> values;
+};
+
+// Memory, and no kernels.
+class PlainDevice final : public real::Device {
+ public:
+  real::BufferPointer allocate(const model::Tensor&) override { return std::make_unique<PlainBuffer>(); }
+  real::BufferPointer view(real::Buffer&, std::int64_t, const model::Tensor&) override { std::abort(); }
+  void write(real::Buffer& buffer, std::span<const float> values) override {
+    static_cast<PlainBuffer&>(buffer).values.assign(values.begin(), values.end());
+  }
+  std::vector<float> read(const real::Buffer& buffer) override {
+    return static_cast<const PlainBuffer&>(buffer).values;
+  }
+  void launch(model::Stream, const real::Kernel&) override { std::abort(); }
+  real::Event record(model::Stream) override { return 0; }
+  void wait(model::Stream, real::Event) override {}
+  model::Result<void> synchronise() override { return {}; }
+  double now() override { return 0; }
+  std::vector<real::KernelRecord> take_records() override { return {}; }
+};
+
+// Where the ranks of a world, one thread each, meet.
+class World {
+ public:
+  explicit World(std::int32_t ranks) : ranks_(ranks), given_(static_cast<std::size_t>(ranks)) {}
+  std::int32_t ranks() const { return ranks_; }
+
+  struct Part {
+    std::vector<double> values;
+    std::string text;
+  };
+  // All ranks' parts, once all have come; an error once a rank has given up.
+  model::Result<std::vector<Part>> meet(std::int32_t rank, Part part) {
+    std::unique_lock lock(mutex_);
+    given_[static_cast<std::size_t>(rank)] = std::move(part);
+    const std::int64_t round = round_;
+    if (++present_ == ranks_) {
+      met_ = given_;
+      present_ = 0;
+      ++round_;
+      changed_.notify_all();
+    }
+    changed_.wait(lock, [&] { return round_ != round || !failure_.empty(); });
+    if (round_ == round) {
+      return tl::unexpected(model::Error{.kind = model::ErrorKind::infeasible, .message = failure_});
+    }
+    return met_;
+  }
+  void fail(const std::string& reason) {
+    const std::lock_guard lock(mutex_);
+    if (failure_.empty()) failure_ = reason;
+    changed_.notify_all();
+  }
+  const std::string& failure() const { return failure_; }
+
+ private:
+  std::int32_t ranks_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Part> given_, met_;
+  std::int32_t present_ = 0;
+  std::int64_t round_ = 0;
+  std::string failure_;
+};
+
+class WorldCommunicator final : public real::Communicator {
+ public:
+  WorldCommunicator(World& world, std::int32_t rank) : world_(world), rank_(rank) {}
+
+  std::int32_t rank() const override { return rank_; }
+  std::int32_t ranks() const override { return world_.ranks(); }
+  model::Result<std::vector<double>> sum(std::vector<double> values) override {
+    auto parts = world_.meet(rank_, {.values = std::move(values)});
+    if (!parts) return tl::unexpected(parts.error());
+    std::vector<double> sums(parts->front().values.size());
+    for (const World::Part& part : *parts) {
+      for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += part.values[i];
+    }
+    return sums;
+  }
+  model::Result<std::vector<std::string>> gather(const std::string& text) override {
+    auto parts = world_.meet(rank_, {.text = text});
+    if (!parts) return tl::unexpected(parts.error());
+    std::vector<std::string> texts;
+    for (World::Part& part : *parts) texts.push_back(std::move(part.text));
+    if (rank_ != 0) texts.clear();
+    return texts;
+  }
+  void abort(const std::string& reason) override { world_.fail(reason); }
+
+  void send_receive(model::Stream, std::span<const real::Message>, bool, std::uint32_t) override { std::abort(); }
+  void all_reduce(model::Stream, const real::Group&, const real::Kernel&) override { std::abort(); }
+  void reduce_scatter(model::Stream, const real::Group&, const real::Kernel&) override { std::abort(); }
+  void all_gather(model::Stream, const real::Group&, const real::Kernel&) override { std::abort(); }
+  void dispatch(model::Stream, const real::Group&, const real::Kernel&) override { std::abort(); }
+  void dispatch_grad(model::Stream, const real::Group&, const real::Kernel&) override { std::abort(); }
+  void combine(model::Stream, const real::Group&, const real::Kernel&) override { std::abort(); }
+  void combine_grad(model::Stream, const real::Group&, const real::Kernel&) override { std::abort(); }
+
+ private:
+  World& world_;
+  std::int32_t rank_;
+};
+
+// Calls body on a thread per rank and returns what they returned, in order.
+template <class Value>
+std::vector<Value> on_ranks(World& world, const std::function<Value(real::Communicator&)>& body) {
+  std::vector<std::unique_ptr<Value>> results(static_cast<std::size_t>(world.ranks()));
+  std::vector<std::jthread> threads;
+  for (std::int32_t rank = 0; rank < world.ranks(); ++rank) {
+    threads.emplace_back([&world, &body, &results, rank] {
+      WorldCommunicator communicator(world, rank);
+      results[static_cast<std::size_t>(rank)] = std::make_unique<Value>(body(communicator));
+    });
+  }
+  threads.clear();
+  std::vector<Value> values;
+  for (auto& result : results) values.push_back(std::move(*result));
+  return values;
+}
+
+struct TinyStepOptions {
+  std::int64_t vocabulary = 16;
+  std::int64_t global_batch_size = 4;
+  std::int64_t micro_batch_size = 1;
+  std::int64_t experts = 4;
+  double overflow_above = 1e300;           // of the factor by which gradients are scaled
+  std::int64_t loss_is_no_number_in = -1;  // calls of run(), from 1; -1: in none
+  std::int64_t norm_is_infinite_in = -1;
+  std::int64_t fails_in = -1;
+};
+
+// Learns how often each token follows which, by gradient descent with momentum. The ranks are data-parallel. A router
+// that prefers the low experts sends each label somewhere; its bias is the only thing that helps.
+class TinyStep final : public real::TrainingStep {
+ public:
+  TinyStep(real::Communicator& communicator, TinyStepOptions options) : communicator_(communicator), options_(options) {
+    const auto size = static_cast<std::size_t>(options.vocabulary * options.vocabulary);
+    weights_.values.assign(size, 0);
+    momentum_.values.assign(size, 0);
+    bias_.values.assign(static_cast<std::size_t>(options.experts), 0);
+  }
+
+  std::vector<real::MicroBatchPlace> places() const override {
+    std::vector<real::MicroBatchPlace> places;
+    const std::int64_t own = options_.global_batch_size / communicator_.ranks();
+    for (std::int64_t first = 0; first < own; first += options_.micro_batch_size) {
+      places.push_back({.micro_batch = static_cast<std::int32_t>(places.size()),
+                        .first_sequence = communicator_.rank() * own + first});
+    }
+    return places;
+  }
+
+  model::Result<real::StepOutcome> run(const std::vector<real::MicroBatch>& batches,
+                                       const real::StepNumbers& numbers) override {
+    ++calls_;
+    numbers_.push_back(numbers);
+    if (calls_ == options_.fails_in) return tl::unexpected(model::Error{.message = "the step cannot be run"});
+    real::StepOutcome outcome{.loss_weight = static_cast<double>(batches.size()), .seconds = 0.5};
+    std::vector<double> gradient(weights_.values.size());
+    real::ExpertLoad load{.layer = 1, .rows = std::vector<double>(bias_.values.size())};
+    for (const real::MicroBatch& batch : batches) add(batch, numbers.loss_scale, outcome.loss, gradient, load);
+    outcome.loss /= outcome.loss_weight;
+    outcome.loads = {load};
+    const auto sums = communicator_.sum(std::move(gradient));
+    if (!sums) return tl::unexpected(sums.error());
+    const double parts = static_cast<double>(options_.global_batch_size / options_.micro_batch_size);
+    outcome.finite = numbers.loss_scale * parts <= options_.overflow_above;
+    if (outcome.finite) outcome.gradient_norm = update(*sums, numbers.loss_scale * parts);
+    if (calls_ == options_.loss_is_no_number_in) outcome.loss = std::nan("");
+    if (calls_ == options_.norm_is_infinite_in) outcome.gradient_norm = HUGE_VAL;
+    outcome.timeline.end_ps = numbers.step;
+    return outcome;
+  }
+
+  std::vector<real::StatePiece> state() override {
+    return {{"weights", &weights_}, {"momentum", &momentum_}, {"bias", &bias_}};
+  }
+  real::Device& device() override { return device_; }
+  std::vector<float> router_bias(std::int64_t) override { return bias_.values; }
+  void set_router_bias(std::int64_t, const std::vector<float>& bias) override { bias_.values = bias; }
+
+  const std::vector<real::StepNumbers>& numbers() const { return numbers_; }  // of each call
+  const std::vector<float>& weights() const { return weights_.values; }
+
+ private:
+  // Loss and gradient of the mean over the micro-batch's tokens, the gradient scaled.
+  void add(const real::MicroBatch& batch, double scale, double& loss, std::vector<double>& gradient,
+           real::ExpertLoad& load) const {
+    const auto tokens = static_cast<double>(batch.labels.size());
+    const auto v = static_cast<std::size_t>(options_.vocabulary);
+    for (std::size_t t = 0; t < batch.labels.size(); ++t) {
+      const std::size_t row = static_cast<std::size_t>(batch.token_ids[t]) * v;
+      const auto label = static_cast<std::size_t>(batch.labels[t]);
+      double sum = 0;
+      for (std::size_t i = 0; i < v; ++i) sum += std::exp(static_cast<double>(weights_.values[row + i]));
+      for (std::size_t i = 0; i < v; ++i) {
+        const double p = std::exp(static_cast<double>(weights_.values[row + i])) / sum;
+        gradient[row + i] += scale * (p - (i == label ? 1 : 0)) / tokens;
+        if (i == label) loss -= std::log(p) / tokens;
+      }
+      load.rows[expert_of(label + t)] += 1;
+    }
+  }
+
+  std::size_t expert_of(std::size_t number) const {
+    std::size_t best = 0;
+    double best_score = -HUGE_VAL;
+    for (std::size_t e = 0; e < bias_.values.size(); ++e) {
+      model::Random taste(number * bias_.values.size() + e);
+      const double score = taste.uniform() - 0.3 * static_cast<double>(e) + static_cast<double>(bias_.values[e]);
+      if (score > best_score) best = e, best_score = score;
+    }
+    return best;
+  }
+
+  double update(const std::vector<double>& gradient, double scale) {
+    double squares = 0;
+    for (std::size_t i = 0; i < gradient.size(); ++i) {
+      const double mean = gradient[i] / scale;
+      squares += mean * mean;
+      momentum_.values[i] = 0.5F * momentum_.values[i] + static_cast<float>(mean);
+      weights_.values[i] -= 4.0F * momentum_.values[i];
+    }
+    return std::sqrt(squares);
+  }
+
+  real::Communicator& communicator_;
+  TinyStepOptions options_;
+  PlainDevice device_;
+  PlainBuffer weights_, momentum_, bias_;
+  std::int64_t calls_ = 0;
+  std::vector<real::StepNumbers> numbers_;
+};
+
+}  // namespace plumbline::tests
