@@ -28,7 +28,7 @@ struct HostRecords {
   std::string device, clock, date;  // the latest day, "2026-11-21"
   std::vector<HostRecord> products, attention, memory, routers;
   std::vector<HostRecord> beside;  // of a copy that others made meanwhile: products and attention
-  std::vector<const Measurement*> launches, messages, collectives;
+  std::vector<const Measurement*> launches, messages, exchanges, collectives;
   std::vector<std::string> notes;  // what nothing is made of
 };
 
@@ -36,7 +36,8 @@ struct HostRecords {
 // more than one clock. The files must outlive what is returned.
 model::Result<HostRecords> host_records(const std::vector<Measurements>& files, const std::string& clock = "");
 
-// Relative standard deviation of one execution, from the spread of the samples; 0 where the record states none.
+// Relative standard deviation of one execution: from the median of the absolute deviations, which a few disturbed
+// samples do not move, else from the 10th and 90th percentile; 0 where the record states neither.
 double relative_spread(const Measurement& measurement);
 
 }  // namespace plumbline::calibrate
