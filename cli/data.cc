@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -77,6 +78,7 @@ model::Result<std::string> resolve(const Collection& collection, const std::stri
 }  // namespace
 
 model::Result<std::string> data_folder() {
+  if (const char* given = std::getenv("PLUMBLINE_DATA"); given != nullptr && is_folder(given)) return given;
   const fs::path binary = executable();
   const fs::path folder = binary.parent_path();
   for (const fs::path& candidate : {folder / "share/plumbline", folder.parent_path() / "share/plumbline"}) {

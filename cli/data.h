@@ -1,6 +1,6 @@
 // Finding the shipped data (examples, models, topologies, profiles, cases), whatever the working
 // directory: beside the binary of a build tree (<binary's folder>/share/plumbline) or in the install
-// prefix (<binary's folder>/../share/plumbline).
+// prefix (<binary's folder>/../share/plumbline). The environment variable PLUMBLINE_DATA names another folder.
 #pragma once
 
 #include <string>

@@ -9,7 +9,7 @@ namespace plumbline::real::host {
 namespace {
 
 using Attributes = model::LossAttributes;
-constexpr Index figures = 3;  // of a token, where ranks divide the vocabulary: attributes.h says which
+constexpr Index figures = 3;  // of a token, where ranks divide the vocabulary: write_figures() says which
 
 // Which tokens carry a loss: those with a label, but for the last ones of a sequence.
 bool carries_loss(const Attributes& a, const HostBuffer& labels, Index t) {

@@ -20,8 +20,7 @@ void score(const ConstArrayMap& logits, model::ScoreFunction function, ArrayMap 
   }
 }
 
-// Takes the largest of `values` out (it becomes lower than all others) and returns where it was: of equals, and where
-// nothing is larger than anything, the first that was not taken.
+// Where the largest value is that was not taken: of equals, and where nothing is larger than anything, the first.
 template <class Taken>
 Index take_largest(ArrayMap values, const Taken& is_taken) {
   Index best = 0;
