@@ -14,6 +14,7 @@
 #include "calibrate/kernel_classes.h"
 #include "cli/compare_output.h"
 #include "cli/compare_plans.h"
+#include "cli/compare_trace.h"
 #include "cli/data.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
@@ -32,7 +33,7 @@ struct Arguments {
   std::optional<std::string> profile;
   std::vector<std::string> clusters;
   std::vector<std::int64_t> gpus;
-  std::string classes, json, svg;
+  std::string classes, json, svg, trace;
   std::string waits = "measured", fidelity = "step", against = "first";
   bool by_class = false;
 };
@@ -77,28 +78,35 @@ model::Result<void> compare_plan_and_chunk(const Arguments& arguments, const std
 model::Result<PlanComparison> compare_steps(const Arguments& arguments) {
   const auto fidelity = sim::parse_fidelity(arguments.fidelity);
   if (!fidelity) return tl::unexpected(fidelity.error());
-  auto subjects = comparison_subjects(
-      {arguments.subjects, arguments.clusters, arguments.gpus, arguments.overrides, arguments.profile, *fidelity});
+  auto subjects = comparison_subjects({arguments.subjects, arguments.clusters, arguments.gpus, arguments.overrides,
+                                       arguments.profile, *fidelity, !arguments.trace.empty()});
   if (!subjects) return tl::unexpected(subjects.error());
   return compare_plans(std::move(*subjects), arguments.against == "first" ? Against::first : Against::previous,
                        arguments.by_class ? model::WaterfallDetail::classes : model::WaterfallDetail::categories);
 }
 
+model::Result<void> write_files(const Arguments& arguments, const PlanComparison& comparison) {
+  model::Result<void> done;
+  const auto write = [&done](const std::string& path, const auto& content) {
+    if (done && !path.empty())
+      done = content().and_then([&path](const std::string& text) { return write_output(path, text); });
+  };
+  using Text = model::Result<std::string>;
+  write(arguments.json, [&]() -> Text { return plan_comparison_json(comparison); });
+  write(arguments.svg, [&]() -> Text { return plan_comparison_svg(comparison); });
+  write(arguments.trace, [&] { return comparison_trace(comparison, arguments.trace.ends_with(".gz")); });
+  return done;
+}
+
 model::Result<int> show_steps(const Arguments& arguments) {
-  if (arguments.json == "-" && arguments.svg == "-")
+  const auto to_stdout = std::ranges::count(std::vector{arguments.json, arguments.svg, arguments.trace}, "-");
+  if (to_stdout > 1)
     return tl::unexpected(
         Error{ErrorKind::input, "only one output can go to stdout", "", 0, "--json", "give the other a file"});
   const auto comparison = compare_steps(arguments);
   if (!comparison) return tl::unexpected(comparison.error());
-  if (!arguments.json.empty()) {
-    if (auto done = write_output(arguments.json, plan_comparison_json(*comparison)); !done)
-      return tl::unexpected(done.error());
-  }
-  if (!arguments.svg.empty()) {
-    if (auto done = write_output(arguments.svg, plan_comparison_svg(*comparison)); !done)
-      return tl::unexpected(done.error());
-  }
-  if (arguments.json != "-" && arguments.svg != "-") fmt::print("{}", plan_comparison_text(*comparison, colour()));
+  if (auto written = write_files(arguments, *comparison); !written) return tl::unexpected(written.error());
+  if (to_stdout == 0) fmt::print("{}", plan_comparison_text(*comparison, colour()));
   const auto possible = [](const ComparisonSubject& subject) { return subject.obstacle().empty(); };
   if (std::ranges::any_of(comparison->subjects, possible)) return 0;
   fmt::print(stderr, "plumbline: no subject is feasible: {}\n", comparison->subjects.front().obstacle());
@@ -132,7 +140,8 @@ CLI::App* add_compare(CLI::App& root, int& exit_code) {
       root.add_subcommand("compare", "Lay plans, results and measured chunks side by side: why one is slower");
   const auto arguments = std::make_shared<Arguments>();
   verb->add_option("A B", arguments->subjects,
-                   "Plans (files or shipped names) and results of `simulate --json`, as many as you like;\n"
+                   "Plans (files or shipped names) and results of `simulate --json` or `run --json`, as many as you\n"
+                   "like;\n"
                    "or one plan and a chunk measurement (.csv)")
       ->required();
   verb->add_option("--cluster", arguments->clusters, "Clusters, separated by commas: one plan on each of them")
@@ -158,15 +167,21 @@ CLI::App* add_compare(CLI::App& root, int& exit_code) {
                    "For a chunk: file of kernel classes (default: the shipped kernels.toml)");
   verb->add_option("--json", arguments->json, "Write the comparison as JSON to a file, or - for stdout");
   verb->add_option("--svg", arguments->svg, "Draw where the step times differ, to a file or -");
+  verb->add_option("--trace", arguments->trace,
+                   "A trace for Perfetto with the steps of all, rank beside rank (compressed when it ends in .gz)");
   verb->footer(
       "Differences are those of rank 0, by what the time goes into; they add up to the difference of the steps. Plans\n"
       "that cannot be or do not fit are shown as such.\n"
+      "Beside what `plumbline run` measured stands the prediction of each kind of slot and class of operator. An "
+      "error\n"
+      "is predicted over measured, less one.\n"
       "A chunk measurement is what `plumbline import` makes of a profiler's trace. Expert rows are taken from\n"
       "its notes (rows=N), too.\n\n"
       "Examples:\n"
       "  plumbline compare old.toml new.toml last-week.json\n"
       "  plumbline compare deepseek-v3-2048xh800 --cluster h800-rail-fat-tree,h100-dgx --svg difference.svg\n"
       "  plumbline compare deepseek-v3-2048xh800 --gpus 1024,2048,4096 --against previous\n"
+      "  plumbline compare host-dualpipe measured.json --profile here.toml --trace both.json.gz\n"
       "  plumbline compare deepseek-v3-2048xh800 h800_dualpipe_chunk --profile h800-public --waits predicted\n"
       "  plumbline import kineto trace.json.gz -o chunk.csv && plumbline compare my-plan.toml chunk.csv --json -");
   verb->callback([arguments, &exit_code] { exit_code = run(*arguments); });

@@ -1,4 +1,5 @@
-// Plans and results side by side, and where the step time of each differs from another's.
+// Plans and results side by side, and where the step time of each differs from another's; beside a measured step, how
+// far off the prediction is.
 #pragma once
 
 #include <cstddef>
@@ -6,6 +7,7 @@
 #include <vector>
 
 #include "cli/comparison_subjects.h"
+#include "model/prediction_error.h"
 #include "model/waterfall.h"
 
 namespace plumbline::cli {
@@ -17,8 +19,17 @@ struct PlanComparison {
     std::size_t from = 0, to = 0;  // positions in `subjects`
     model::Waterfall waterfall;
   };
+  struct PlanDifference {  // of a key that says what is executed
+    std::string key, predicted, measured;
+  };
+  struct MeasuredPair {                       // of a difference where one subject is measured
+    std::size_t predicted = 0, measured = 0;  // positions in `subjects`
+    model::PredictionError error;
+    std::vector<PlanDifference> plans;  // empty: both executed the same
+  };
   std::vector<ComparisonSubject> subjects;
   std::vector<Difference> differences;  // between subjects with a result; the others are passed over
+  std::vector<MeasuredPair> measured;
   Against against = Against::first;
   bool same_tokens = true;  // a step of each trains on as many tokens
 };
@@ -26,6 +37,13 @@ struct PlanComparison {
 PlanComparison compare_plans(std::vector<ComparisonSubject> subjects, Against against, model::WaterfallDetail detail);
 
 std::string subject_letter(std::size_t index);  // A, B, ... Z, 27, 28, ...
+
+// The pair of a difference; null where both are predicted or both measured.
+const PlanComparison::MeasuredPair* measured_pair(const PlanComparison& comparison,
+                                                  const PlanComparison::Difference& difference);
+
+// Tables of slots, parts and classes with predicted, measured and error, at most 80 columns wide.
+std::string measured_pair_text(const PlanComparison::MeasuredPair& pair);
 
 std::string plan_comparison_text(const PlanComparison& comparison, bool colour);
 std::string plan_comparison_json(const PlanComparison& comparison);

@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 #include <utility>
+#include <vector>
 
 #include "cli/compare_plans.h"
 #include "model/version.h"
@@ -41,19 +42,55 @@ Json difference_of(const PlanComparison::Difference& difference) {
           {"reasons", model::main_reasons(waterfall)}};
 }
 
+Json row_of(const model::PredictionRow& row) {
+  const auto error = row.error();
+  return {{"predicted_s", row.predicted_s},
+          {"measured_s", row.measured_s},
+          {"error", error ? Json(*error) : Json(nullptr)}};
+}
+
+Json rows_of(const model::PredictionError& error, const std::vector<model::PredictionRow>& rows) {
+  Json list = Json::array();
+  for (const model::PredictionRow& row : rows) {
+    Json& json = list.emplace_back(Json{{"name", row.name}});
+    json.update(row_of(row));
+    json["of_step"] = error.contribution(row);
+  }
+  return list;
+}
+
+Json pair_of(const PlanComparison::MeasuredPair& pair) {
+  Json slots = Json::array(), plans = Json::array();
+  for (const model::SlotPrediction& slot : pair.error.slots) {
+    Json& json = slots.emplace_back(Json{{"name", slot.each.name}, {"count", slot.count}});
+    json.update(row_of(slot.each));
+  }
+  for (const PlanComparison::PlanDifference& difference : pair.plans)
+    plans.push_back({{"key", difference.key}, {"predicted", difference.predicted}, {"measured", difference.measured}});
+  return {{"predicted", pair.predicted},
+          {"measured", pair.measured},
+          {"step", row_of(pair.error.step)},
+          {"slots", slots},
+          {"parts", rows_of(pair.error, pair.error.parts)},
+          {"classes", rows_of(pair.error, pair.error.classes)},
+          {"differing_keys", plans}};
+}
+
 }  // namespace
 
 std::string plan_comparison_json(const PlanComparison& comparison) {
-  Json subjects = Json::array(), differences = Json::array();
+  Json subjects = Json::array(), differences = Json::array(), pairs = Json::array();
   for (const ComparisonSubject& subject : comparison.subjects) subjects.push_back(subject_of(subject));
   for (const PlanComparison::Difference& difference : comparison.differences)
     differences.push_back(difference_of(difference));
+  for (const PlanComparison::MeasuredPair& pair : comparison.measured) pairs.push_back(pair_of(pair));
   const Json json = {{"plumbline", {{"version", model::version}, {"schema", model::schema}}},
                      {"comparison",
                       {{"against", comparison.against == Against::first ? "first" : "previous"},
                        {"same_tokens", comparison.same_tokens}}},
                      {"subjects", subjects},
-                     {"waterfalls", differences}};
+                     {"waterfalls", differences},
+                     {"predicted_and_measured", pairs}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 

@@ -30,18 +30,30 @@ std::string wrapped(const std::string& text, std::size_t indent) {
   return out;
 }
 
+// "cpu clock, median of 11 steps, 93.1 to 96.0 ms"
+std::string measured_steps(const ComparisonSubject& subject) {
+  const std::string clock = subject.clock.empty() ? "unknown clock" : subject.clock + " clock";
+  if (subject.measured_seconds.size() < 2) return clock;
+  const auto [low, high] = std::ranges::minmax(subject.measured_seconds);
+  return fmt::format("{}, median of {} steps, {} to {}", clock, subject.measured_seconds.size(), reports::duration(low),
+                     reports::duration(high));
+}
+
 // What each subject is: its letter, its name, and below it in words.
 std::string legend(const PlanComparison& comparison) {
   std::string text;
   for (std::size_t i = 0; i < comparison.subjects.size(); ++i) {
     const ComparisonSubject& subject = comparison.subjects[i];
     text += fmt::format("{:<3}{}{}\n", subject_letter(i), subject.name,
-                        subject.origin == "result" ? " (stored result)" : "");
+                        subject.measured()           ? " (measured)"
+                        : subject.origin == "result" ? " (stored result)"
+                                                     : "");
     if (subject.plan.model.config.empty()) continue;
     const StepResult none;
     const StepResult& result = subject.result ? *subject.result : none;
     std::string what = fmt::format("{} on {}; {}", reports::model_name(subject.plan),
                                    reports::hardware(subject.plan, result), reports::parallelism(subject.plan));
+    if (subject.measured()) what += "; " + measured_steps(subject);
     if (!result.profile.empty()) what += fmt::format("; profile {}, fidelity {}", result.profile, result.fidelity);
     text += wrapped(what, 3);
   }
@@ -137,7 +149,8 @@ std::string obstacles(const PlanComparison& comparison) {
 double largest_change(const PlanComparison& comparison) {
   double largest = 0;
   for (const PlanComparison::Difference& difference : comparison.differences)
-    for (const WaterfallRow& row : difference.waterfall.rows) largest = std::max(largest, std::abs(row.change_s()));
+    if (measured_pair(comparison, difference) == nullptr)
+      for (const WaterfallRow& row : difference.waterfall.rows) largest = std::max(largest, std::abs(row.change_s()));
   return largest;
 }
 
@@ -193,11 +206,13 @@ std::string plan_comparison_text(const PlanComparison& comparison, bool colour) 
     text += reports::paragraph(
         "The predictions rest on different profiles: part of a difference may come from what is known of the "
         "hardware.");
-  if (comparison.differences.empty()) return text;
-  text += reports::heading("Where the step times differ", {.colour = colour});
+  const bool waterfalls = comparison.differences.size() > comparison.measured.size();
+  if (waterfalls) text += reports::heading("Where the step times differ", {.colour = colour});
   const double largest = largest_change(comparison);
   for (const PlanComparison::Difference& difference : comparison.differences)
-    text += waterfall_text(difference, largest);
+    if (measured_pair(comparison, difference) == nullptr) text += waterfall_text(difference, largest);
+  if (!comparison.measured.empty()) text += reports::heading("Predicted beside measured", {.colour = colour});
+  for (const PlanComparison::MeasuredPair& pair : comparison.measured) text += measured_pair_text(pair);
   return text;
 }
 

@@ -21,19 +21,30 @@ using model::Error;
 using model::ErrorKind;
 using model::Result;
 
-Result<model::StepResult> predict(const model::Plan& plan, const ConstantChanges& changes,
-                                  const SubjectRequest& request) {
+Result<sim::Simulation> predict(const model::Plan& plan, const ConstantChanges& changes,
+                                const SubjectRequest& request) {
   const auto inputs = inputs_of_plan(plan, request.profile, changes);
   if (!inputs) return tl::unexpected(inputs.error());
-  auto simulation = request.fidelity == sim::Fidelity::step ? sim::simulate_on_network(*inputs, false)
-                                                            : sim::simulate(*inputs, request.fidelity, false);
-  return std::move(simulation).map([](sim::Simulation&& done) { return std::move(done.result); });
+  return request.fidelity == sim::Fidelity::step ? sim::simulate_on_network(*inputs, request.timelines)
+                                                 : sim::simulate(*inputs, request.fidelity, request.timelines);
 }
 
 struct NamedPlan {
   std::string name;
   model::Plan plan;
 };
+
+ComparisonSubject predicted_subject(NamedPlan named, Result<sim::Simulation> done) {
+  ComparisonSubject subject{std::move(named.name), "plan", std::move(named.plan), model::StepResult(), ""};
+  if (!done) {
+    subject.result = tl::unexpected(std::move(done.error()));
+    return subject;
+  }
+  subject.result = std::move(done->result);
+  subject.timeline = std::move(done->timeline);
+  subject.rank_names = std::move(done->rank_names);
+  return subject;
+}
 
 // One plan on each cluster with each number of GPUs; itself first where that alone gives nothing to compare.
 std::vector<NamedPlan> variants(const std::string& name, const model::Plan& plan, const SubjectRequest& request) {
@@ -64,7 +75,11 @@ Result<ComparisonSubject> read_subject(const std::string& path) {
   if (!text) return tl::unexpected(text.error());
   auto stored = reports::read_result(*text, path);
   if (!stored) return tl::unexpected(stored.error());
-  return ComparisonSubject{short_name(path), "result", std::move(stored->plan), std::move(stored->result), *text};
+  ComparisonSubject subject{short_name(path), "result", std::move(stored->plan), std::move(stored->result), *text};
+  subject.timeline = std::move(stored->timeline);
+  subject.clock = std::move(stored->clock);
+  subject.measured_seconds = std::move(stored->measured_seconds);
+  return subject;
 }
 
 Result<std::vector<NamedPlan>> read_plans(const std::string& subject, const std::vector<std::string>& overrides,
@@ -73,8 +88,8 @@ Result<std::vector<NamedPlan>> read_plans(const std::string& subject, const std:
   if (!path) {
     Error error = path.error();
     error.hint =
-        "a plan (.toml), a result of `simulate --json` (.json) or, beside one plan, a chunk measurement "
-        "(.csv) is expected; " +
+        "a plan (.toml), a result of `simulate --json` or `run --json` (.json) or, beside one plan, a chunk "
+        "measurement (.csv) is expected; " +
         error.hint;
     return tl::unexpected(error);
   }
@@ -150,9 +165,9 @@ Result<std::vector<ComparisonSubject>> comparison_subjects(const SubjectRequest&
     auto plans = read_plans(subject, overrides, request);
     if (!plans) return tl::unexpected(plans.error());
     for (NamedPlan& named : *plans) {
-      auto result = predict(named.plan, *changes, request);
-      if (!result && result.error().kind == ErrorKind::input) return tl::unexpected(result.error());
-      found.push_back({std::move(named.name), "plan", std::move(named.plan), std::move(result), ""});
+      auto done = predict(named.plan, *changes, request);
+      if (!done && done.error().kind == ErrorKind::input) return tl::unexpected(done.error());
+      found.push_back(predicted_subject(std::move(named), std::move(done)));
     }
   }
   tell_apart(found, request.subjects);

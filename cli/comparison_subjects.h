@@ -1,4 +1,4 @@
-// What `compare` lays side by side: predictions of plans, and results that were stored as JSON.
+// What `compare` lays side by side: predictions of plans, and results that were stored as JSON, predicted or measured.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include "model/error.h"
 #include "model/plan.h"
 #include "model/result.h"
+#include "model/timeline.h"
 #include "sim/simulate.h"
 
 namespace plumbline::cli {
@@ -19,6 +20,13 @@ struct ComparisonSubject {
   model::Plan plan;                         // of a result what it stored of it
   model::Result<model::StepResult> result;  // an infeasible plan keeps its reason
   std::string stored;                       // of a result: the JSON as it was read
+  model::Timeline timeline = {};            // of a measured result, and of a plan when asked for; else empty
+  std::vector<std::string> rank_names = {};
+  // Of a measured result: its clock, and the steps whose median it is.
+  std::string clock = {};
+  std::vector<double> measured_seconds = {};
+
+  bool measured() const { return result && result->fidelity == "measured"; }
   // A sentence without full stop why it cannot be or does not fit; "" when it does.
   std::string obstacle() const;
 };
@@ -30,6 +38,7 @@ struct SubjectRequest {
   std::vector<std::string> overrides;  // for all plans
   std::optional<std::string> profile;  // for all plans
   sim::Fidelity fidelity = sim::Fidelity::step;
+  bool timelines = false;  // of plans; the closed form has none
 };
 
 // Whether the subject is a stored result: a file that ends in .json or begins with a brace.

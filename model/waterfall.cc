@@ -13,13 +13,14 @@ namespace plumbline::model {
 namespace {
 
 constexpr double rounding = 1e-9;  // s: of sums of slots
+constexpr std::string_view point_to_point = "point-to-point";
 
 // The order of the rows; classes that it does not know come after those of compute.
 constexpr std::array<std::string_view, 5> compute_order = {"GEMM", "attention", "memory-bound", "casts and transposes",
                                                            "other memory-bound"};
 constexpr std::array<std::string_view, 10> other_order = {
-    "slots",         "exposed communication",    "exposed parameter gather",   "point-to-point", "bubble",
-    "exposed input", "exposed copy to the host", "exposed gradient reduction", "optimizer",      "not attributed"};
+    "slots",         "exposed communication",    "exposed parameter gather",   point_to_point, "bubble",
+    "exposed input", "exposed copy to the host", "exposed gradient reduction", "optimizer",    "not attributed"};
 
 std::size_t place(std::string_view name) {
   const auto* compute = std::ranges::find(compute_order, name);
@@ -77,16 +78,34 @@ void add_slots(const StepTimes& step, Parts& parts) {
   parts.add("optimizer", step.optimizer_s.value_or(0));
 }
 
-Parts parts_of(const StepTimes& step, WaterfallDetail detail, bool by_class) {
+bool has_part(const StepTimes& step, std::string_view name) {
+  return std::ranges::find(step.breakdown, name, &StepTimes::ClassTime::name) != step.breakdown.end();
+}
+
+// What both steps tell apart; what one of them has in one row is one row of both.
+struct ToldApart {
+  bool classes, messages, gathers, reductions;
+  ToldApart(const StepTimes& a, const StepTimes& b)
+      : classes(!a.breakdown.empty() && !b.breakdown.empty()),
+        messages(has_part(a, point_to_point) && has_part(b, point_to_point)),
+        gathers(a.exposed_parameter_gather_s && b.exposed_parameter_gather_s),
+        reductions(a.exposed_gradient_reduce_s && b.exposed_gradient_reduce_s) {}
+};
+
+Parts parts_of(const StepTimes& step, WaterfallDetail detail, const ToldApart& apart) {
   Parts parts;
-  if (by_class) {
-    for (const StepTimes::ClassTime& part : step.breakdown) parts.add(row_name(part.name, detail), part.seconds);
+  if (apart.classes) {
+    for (const StepTimes::ClassTime& part : step.breakdown) {
+      const bool message = part.name == point_to_point && !apart.messages;
+      parts.add(message ? "bubble" : row_name(part.name, detail), part.seconds);
+    }
   } else if (step.bubble_s) {
     add_slots(step, parts);
   }
-  parts.split(by_class ? "exposed communication" : "slots", "exposed parameter gather",
-              step.exposed_parameter_gather_s);
-  parts.split("optimizer", "exposed gradient reduction", step.exposed_gradient_reduce_s);
+  if (apart.gathers)
+    parts.split(apart.classes ? "exposed communication" : "slots", "exposed parameter gather",
+                step.exposed_parameter_gather_s);
+  if (apart.reductions) parts.split("optimizer", "exposed gradient reduction", step.exposed_gradient_reduce_s);
   const double rest = step.time_s - parts.total();
   if (std::abs(rest) > rounding) parts.add("not attributed", rest);
   return parts;
@@ -100,8 +119,8 @@ std::string change_text(double seconds, double largest) {
 }  // namespace
 
 Waterfall waterfall(const StepTimes& from, const StepTimes& to, WaterfallDetail detail) {
-  const bool by_class = !from.breakdown.empty() && !to.breakdown.empty();
-  const Parts first = parts_of(from, detail, by_class), second = parts_of(to, detail, by_class);
+  const ToldApart apart(from, to);
+  const Parts first = parts_of(from, detail, apart), second = parts_of(to, detail, apart);
   Waterfall result{from.time_s, to.time_s, {}};
   for (const StepTimes::ClassTime& part : first.all())
     result.rows.push_back({part.name, part.seconds, second.of(part.name)});

@@ -27,11 +27,12 @@ enum class WaterfallDetail {
 };
 
 // Rows, of rank 0: the classes of compute; "exposed communication" inside the slots, from which waits for gathered
-// parameters are taken out as "exposed parameter gather"; "point-to-point" and "bubble" (where the breakdown has them
-// in one, "bubble"); "exposed input"; "exposed copy to the host"; "exposed gradient reduction", from the last slot to
-// the last reduction; "optimizer", what then remains of optimizer_s.
-// Where either step lacks a breakdown (closed form, measured steps), compute and what is exposed in slots are one row,
-// "slots". What a result does not attribute is "not attributed".
+// parameters are taken out as "exposed parameter gather"; "point-to-point" and "bubble"; "exposed input"; "exposed copy
+// to the host"; "exposed gradient reduction", from the last slot to the last reduction; "optimizer", what then remains
+// of optimizer_s. What one of the steps does not tell apart (a measured one: messages from the bubble, gathers from
+// other exposed communication) is one row of both.
+// Where either step lacks a breakdown (closed form), compute and what is exposed in slots are one row, "slots". What a
+// result does not attribute is "not attributed".
 Waterfall waterfall(const StepTimes& from, const StepTimes& to, WaterfallDetail detail = WaterfallDetail::categories);
 
 // The rows that explain the change, the largest first, in one line: "bubble +0.81 s, exposed communication +0.32 s

@@ -212,6 +212,8 @@ model::Result<StoredResult> read_result(std::string_view text, const std::string
   reader.read("basis.profile", result.profile);
   reader.read("basis.device", result.device);
   read_plan(reader, stored.plan);
+  reader.read("training.clock", stored.clock);
+  reader.read("training.measured_seconds", stored.measured_seconds);
   if (!read_timeline(reader, stored.timeline))
     return refuse("the timeline has a row that is no span", "timeline.spans");
   if (reader.error()) {

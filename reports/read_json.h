@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "model/error.h"
 #include "model/plan.h"
@@ -14,7 +15,10 @@ namespace plumbline::reports {
 struct StoredResult {
   model::StepResult result;  // without provenance and the items of each rank's memory
   model::Plan plan;
-  model::Timeline timeline;  // of a step that was executed; else empty
+  // Of a step that was executed; else empty.
+  model::Timeline timeline;
+  std::string clock;                     // wall | cpu | simulated
+  std::vector<double> measured_seconds;  // of the steps that its time is the median of
 };
 
 // Wants the object `step` with its `time_s`; what else is missing or null stays unset. Everything else that cannot be

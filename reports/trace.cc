@@ -57,39 +57,53 @@ class Output {
   std::size_t events_ = 0;
 };
 
-void append_metadata(Output& output, std::string_view kind, std::int32_t rank, std::size_t thread,
+void append_metadata(Output& output, std::string_view kind, std::int64_t process, std::size_t thread,
                      std::string_view argument) {
   fmt::format_to(std::back_inserter(output.next_event()),
-                 FMT_COMPILE(R"({{"ph":"M","name":"{}","pid":{},"tid":{},"args":{{{}}}}})"), kind, rank, thread,
+                 FMT_COMPILE(R"({{"ph":"M","name":"{}","pid":{},"tid":{},"args":{{{}}}}})"), kind, process, thread,
                  argument);
 }
 
-// Names and order of processes and of those tracks that hold a span.
-bool append_names(Output& output, const Timeline& timeline, const std::vector<std::string>& rank_names) {
-  std::array<bool, track_names.size()> used{};
+using Tracks = std::array<bool, track_names.size()>;
+
+Tracks tracks_of(const Timeline& timeline) {
+  Tracks used{};
   for (const Span& span : timeline.spans) used[track_of(span)] = true;
-  for (std::int32_t rank = 0; rank < timeline.ranks; ++rank) {
-    const auto index = static_cast<std::size_t>(rank);
-    const std::string name = index < rank_names.size() ? rank_names[index] : fmt::format("rank {}", rank);
-    append_metadata(output, "process_name", rank, 0, fmt::format(R"("name":"{}")", escape_json(name)));
-    append_metadata(output, "process_sort_index", rank, 0, fmt::format(R"("sort_index":{})", rank));
-    for (std::size_t track = 0; track < used.size(); ++track) {
-      if (!used[track]) continue;
-      append_metadata(output, "thread_name", rank, track + 1, fmt::format(R"("name":"{}")", track_names[track]));
-      append_metadata(output, "thread_sort_index", rank, track + 1, fmt::format(R"("sort_index":{})", track));
-    }
-    if (!output.drain_if_full()) return false;
-  }
-  return true;
+  return used;
 }
 
-void append_span(fmt::memory_buffer& out, const Span& span, std::string_view name) {
+std::string process_name(const TraceLane& lane, std::int32_t rank) {
+  const auto index = static_cast<std::size_t>(rank);
+  const std::string name = index < lane.rank_names.size() ? lane.rank_names[index] : fmt::format("rank {}", rank);
+  return lane.label.empty() ? name : lane.label + " " + name;
+}
+
+// Where the processes of a lane stand among those of all lanes.
+struct Place {
+  std::int64_t lane = 0, lanes = 1;
+  std::int64_t process(std::int32_t rank) const { return rank * lanes + lane; }
+};
+
+// Name and order of the process and of those tracks that hold a span.
+void append_names(Output& output, const TraceLane& lane, const Place& place, const Tracks& used, std::int32_t rank) {
+  const std::int64_t process = place.process(rank);
+  append_metadata(output, "process_name", process, 0,
+                  fmt::format(R"("name":"{}")", escape_json(process_name(lane, rank))));
+  append_metadata(output, "process_sort_index", process, 0, fmt::format(R"("sort_index":{})", process));
+  for (std::size_t track = 0; track < used.size(); ++track) {
+    if (!used[track]) continue;
+    append_metadata(output, "thread_name", process, track + 1, fmt::format(R"("name":"{}")", track_names[track]));
+    append_metadata(output, "thread_sort_index", process, track + 1, fmt::format(R"("sort_index":{})", track));
+  }
+}
+
+void append_span(fmt::memory_buffer& out, const Span& span, std::string_view name, std::int64_t process) {
   constexpr std::int64_t ps_per_ns = 1000;
   const std::int64_t start = span.start_ps / ps_per_ns;
   const std::int64_t length = (span.start_ps + span.duration_ps) / ps_per_ns - start;
   const auto end = std::back_inserter(out);
   fmt::format_to(end, FMT_COMPILE(R"({{"ph":"X","name":"{}","pid":{},"tid":{},"ts":{}.{:03},"dur":{}.{:03})"), name,
-                 span.rank, track_of(span) + 1, start / 1000, start % 1000, length / 1000, length % 1000);
+                 process, track_of(span) + 1, start / 1000, start % 1000, length / 1000, length % 1000);
   if (span.layer >= 0 && span.micro_batch >= 0) {
     fmt::format_to(end, FMT_COMPILE(R"(,"args":{{"layer":{},"micro_batch":{}}})"), span.layer, span.micro_batch);
   } else if (span.layer >= 0) {
@@ -100,31 +114,56 @@ void append_span(fmt::memory_buffer& out, const Span& span, std::string_view nam
   out.push_back('}');
 }
 
-}  // namespace
-
-bool write_trace(const Timeline& timeline, const std::vector<std::string>& rank_names, bool gzip, const Sink& sink) {
+bool append_spans(Output& output, const Timeline& timeline, const Place& place) {
   std::vector<std::string> names;
   names.reserve(timeline.names.size());
   for (const std::string& name : timeline.names) names.push_back(escape_json(name));
-
-  Output output(sink, gzip);
-  append(output.buffer(), "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
-  if (!append_names(output, timeline, rank_names)) return false;
   for (const Span& span : timeline.spans) {
-    append_span(output.next_event(), span, names[span.name]);
+    append_span(output.next_event(), span, names[span.name], place.process(span.rank));
     if (!output.drain_if_full()) return false;
   }
-  append(output.buffer(), "\n]}\n");
-  return output.finish();
+  return true;
 }
 
-std::string to_trace(const Timeline& timeline, const std::vector<std::string>& rank_names, bool gzip) {
+std::string collected(const std::function<bool(const Sink&)>& write) {
   std::string text;
-  write_trace(timeline, rank_names, gzip, [&text](std::string_view piece) {
+  write([&text](std::string_view piece) {
     text += piece;
     return true;
   });
   return text;
+}
+
+}  // namespace
+
+bool write_trace(const std::vector<TraceLane>& lanes, bool gzip, const Sink& sink) {
+  Output output(sink, gzip);
+  append(output.buffer(), "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
+  const auto count = static_cast<std::int64_t>(lanes.size());
+  for (std::int64_t i = 0; i < count; ++i) {
+    const TraceLane& lane = lanes[static_cast<std::size_t>(i)];
+    const Tracks used = tracks_of(*lane.timeline);
+    for (std::int32_t rank = 0; rank < lane.timeline->ranks; ++rank) {
+      append_names(output, lane, {i, count}, used, rank);
+      if (!output.drain_if_full()) return false;
+    }
+  }
+  for (std::int64_t i = 0; i < count; ++i)
+    if (!append_spans(output, *lanes[static_cast<std::size_t>(i)].timeline, {i, count})) return false;
+  append(output.buffer(), "\n]}\n");
+  return output.finish();
+}
+
+std::string to_trace(const std::vector<TraceLane>& lanes, bool gzip) {
+  return collected([&](const Sink& sink) { return write_trace(lanes, gzip, sink); });
+}
+
+bool write_trace(const Timeline& timeline, const std::vector<std::string>& rank_names, bool gzip, const Sink& sink) {
+  return write_trace({{"", &timeline, rank_names}}, gzip, sink);
+}
+
+std::string to_trace(const Timeline& timeline, const std::vector<std::string>& rank_names, bool gzip) {
+  return to_trace({{"", &timeline, rank_names}}, gzip);
 }
 
 }  // namespace plumbline::reports

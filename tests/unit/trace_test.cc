@@ -79,8 +79,8 @@ TEST(Trace, HoldsEverySpanExactly) {
   EXPECT_EQ(Json::parse(text)["traceEvents"].back()["name"], "a \"b\"\\c");
 }
 
-TEST(Trace, SlicesOfATrackNestOrAreDisjoint) {
-  const Json trace = Json::parse(to_trace(support::example_timeline(), support::example_rank_names(), false));
+// Returns the number of slices.
+std::size_t expect_nested(const Json& trace) {
   std::size_t slices_seen = 0;
   for (auto& [track, slices] : tracks_of(trace)) {
     std::stable_sort(slices.begin(), slices.end(), [](Slice a, Slice b) { return a.start_ns < b.start_ns; });
@@ -94,7 +94,12 @@ TEST(Trace, SlicesOfATrackNestOrAreDisjoint) {
       ++slices_seen;
     }
   }
-  EXPECT_EQ(slices_seen, support::example_timeline().spans.size());
+  return slices_seen;
+}
+
+TEST(Trace, SlicesOfATrackNestOrAreDisjoint) {
+  const Json trace = Json::parse(to_trace(support::example_timeline(), support::example_rank_names(), false));
+  EXPECT_EQ(expect_nested(trace), support::example_timeline().spans.size());
 }
 
 TEST(Trace, GzipUnpacksToTheSameTextAndIsReproducible) {
@@ -113,6 +118,24 @@ TEST(Trace, StopsWhenTheSinkDoes) {
   const auto refuse = [&pieces](std::string_view) { return ++pieces < 2; };
   EXPECT_FALSE(write_trace(support::example_timeline(2000), {}, false, refuse));
   EXPECT_EQ(pieces, 2u);
+}
+
+TEST(Trace, LanesLieBesideEachOtherAndNest) {
+  const auto timeline = support::example_timeline();
+  model::Timeline short_one = support::example_timeline(3);
+  const Json trace = Json::parse(
+      to_trace({{"predicted", &timeline, support::example_rank_names()}, {"measured", &short_one, {}}}, false));
+  std::map<int, std::string> processes;
+  std::map<int, std::size_t> slices;
+  for (const Json& event : trace["traceEvents"]) {
+    if (event["name"] == "process_name") processes[event["pid"]] = event["args"]["name"];
+    if (event["ph"] == "X") ++slices[event["pid"].get<int>() % 2];
+  }
+  EXPECT_EQ(processes[6], "predicted rank 3 (stages 3, 12)");
+  EXPECT_EQ(processes[7], "measured rank 3");
+  EXPECT_EQ(slices[0], timeline.spans.size());
+  EXPECT_EQ(slices[1], short_one.spans.size());
+  EXPECT_EQ(expect_nested(trace), timeline.spans.size() + short_one.spans.size());
 }
 
 TEST(Trace, AnEmptyTimelineIsAValidTrace) { EXPECT_TRUE(Json::parse(to_trace({}, {}, false))["traceEvents"].empty()); }

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 namespace plumbline::model {
 namespace {
@@ -55,20 +57,34 @@ TEST(Waterfall, ClassesStandAlone) {
   EXPECT_DOUBLE_EQ(change(found, "other memory-bound"), 0);
 }
 
-TEST(Waterfall, BubbleAndMessagesAreTheBubbleWhereTheyAreNotToldApart) {
-  StepTimes from = step(10, 1, 0.5, 2), to = step(10, 1, 0.5, 3);
+StepTimes with_messages(StepTimes times, double seconds) {
+  times.breakdown.push_back({"point-to-point", seconds});
+  times.time_s += seconds;
+  return times;
+}
+
+TEST(Waterfall, BubbleAndMessagesAreTheBubbleWhereOneStepDoesNotTellThemApart) {
+  StepTimes from = step(10, 1, 0.5, 2);
+  const StepTimes to = with_messages(step(10, 1, 0.5, 3), 0.25);
+  const Waterfall measured = waterfall(to, from);
+  expect_adds_up(measured);
+  EXPECT_DOUBLE_EQ(change(measured, "bubble"), -1.25);
+  EXPECT_TRUE(std::isnan(change(measured, "point-to-point")));
   std::ranges::find(from.breakdown, "bubble", &StepTimes::ClassTime::name)->name = "bubble and messages";
-  to.breakdown.push_back({"point-to-point", 0.25});
-  to.time_s += 0.25;
-  const Waterfall found = waterfall(from, to);
+  EXPECT_DOUBLE_EQ(change(waterfall(from, to), "bubble"), 1.25);
+}
+
+TEST(Waterfall, BubbleAndMessagesAreTwoRowsWhereBothTellThemApart) {
+  const Waterfall found = waterfall(with_messages(step(10, 1, 0.5, 2), 0.5), with_messages(step(10, 1, 0.5, 3), 0.25));
   expect_adds_up(found);
   EXPECT_DOUBLE_EQ(change(found, "bubble"), 1);
-  EXPECT_DOUBLE_EQ(change(found, "point-to-point"), 0.25);
+  EXPECT_DOUBLE_EQ(change(found, "point-to-point"), -0.25);
 }
 
 // Waits for parameters are part of what is exposed in the slots, waits for reductions of what follows the last slot.
 TEST(Waterfall, ExposedGathersAndReductionsAreRowsOfTheirOwn) {
   StepTimes from = step(10, 1, 0.5, 2), to = step(10, 1, 1.5, 2);
+  from.exposed_parameter_gather_s = from.exposed_gradient_reduce_s = 0;
   to.exposed_parameter_gather_s = 0.75;
   to.exposed_gradient_reduce_s = 0.25;
   const Waterfall found = waterfall(from, to);
@@ -79,6 +95,15 @@ TEST(Waterfall, ExposedGathersAndReductionsAreRowsOfTheirOwn) {
   EXPECT_DOUBLE_EQ(change(found, "optimizer"), -0.25);
 }
 
+TEST(Waterfall, GathersThatOneStepDoesNotTellApartStayInTheirRow) {
+  StepTimes measured = step(10, 1, 0.5, 2), predicted = step(10, 1, 1.5, 2);
+  predicted.exposed_parameter_gather_s = 0.75;
+  const Waterfall found = waterfall(predicted, measured);
+  expect_adds_up(found);
+  EXPECT_DOUBLE_EQ(change(found, "exposed communication"), -1);
+  EXPECT_TRUE(std::isnan(change(found, "exposed parameter gather")));
+}
+
 TEST(Waterfall, WithoutABreakdownSlotsAreOneRow) {
   StepTimes closed;
   closed.slots_s = {6, 5, 1, std::nullopt, std::nullopt};
@@ -87,7 +112,9 @@ TEST(Waterfall, WithoutABreakdownSlotsAreOneRow) {
   closed.optimizer_s = 1;
   closed.exposed_parameter_gather_s = 0.25;
   closed.time_s = 15.5;
-  const Waterfall found = waterfall(step(10, 1, 0.5, 2), closed);
+  StepTimes open = step(10, 1, 0.5, 2);
+  open.exposed_parameter_gather_s = 0;
+  const Waterfall found = waterfall(open, closed);
   EXPECT_EQ(names(found), (std::vector<std::string>{"slots", "exposed parameter gather", "bubble", "exposed input",
                                                     "optimizer", "not attributed"}));
   EXPECT_DOUBLE_EQ(change(found, "bubble"), 0);
