@@ -128,11 +128,14 @@ Result<void> write_files(const Arguments& arguments, const sim::Inputs& inputs, 
   return write_output(arguments.trace, reports::to_trace(result.step.timeline, {}, arguments.trace.ends_with(".gz")));
 }
 
+// Every process of a job sees the same errors; one of them tells.
+int refuse(const World& world, const Error& error) { return world.speaks ? report(error) : code_of(error); }
+
 int run(const Arguments& arguments, const World& world) {
   const auto options = options_of(arguments);
-  if (!options) return report(options.error());
+  if (!options) return refuse(world, options.error());
   const auto inputs = load_inputs(arguments.plan.plan, arguments.plan.overrides);
-  if (!inputs) return report(inputs.error());
+  if (!inputs) return refuse(world, inputs.error());
   if (arguments.plan.print) {
     if (world.speaks) fmt::print("{}", model::to_toml(inputs->plan));
     return 0;
@@ -146,7 +149,7 @@ int run(const Arguments& arguments, const World& world) {
       world.run({inputs->plan, inputs->architecture, inputs->cluster}, *options, [&](const real::StepFigures& figures) {
         if (world.speaks) monitor.step(figures);
       });
-  if (!result) return report(result.error());
+  if (!result) return refuse(world, result.error());
   if (!world.speaks) return 0;
   if (monitor.failed()) return report(*monitor.failed());
   if (result->training.seconds.empty()) {
