@@ -8,11 +8,12 @@
 
 namespace plumbline::cli {
 
-World world_of_threads() {
-  World world;
-  world.run = [](const real::host::RunInput& input, const real::host::RunOptions& options,
-                 const real::StepObserver& observer) { return real::host::run_in_process(input, options, observer); };
-  return world;
+real::host::DeviceOptions World::device(real::host::DeviceOptions wanted) const {
+  if (simulated_time == nullptr) return wanted;
+  wanted.clock = real::host::ClockKind::simulated;
+  wanted.simulated_time = simulated_time;
+  wanted.threads = false;
+  return wanted;
 }
 
 int command(int argc, char** argv, const World& world) {
@@ -27,7 +28,7 @@ int command(int argc, char** argv, const World& world) {
   add_sweep(app, exit_code);
   add_validate(app, exit_code);
   add_compare(app, exit_code);
-  add_measure(app, exit_code);
+  add_measure(app, exit_code, world);
   add_calibrate(app, exit_code);
   add_run(app, exit_code, world);
   add_show(app, exit_code);

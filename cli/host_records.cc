@@ -17,7 +17,7 @@ using real::host::Series;
 // Where there are few all samples are kept, so that a later look is not bound to the quantiles.
 constexpr std::size_t most_kept = 64;
 
-std::string program() { return fmt::format("plumbline {} measure, host", model::version); }
+std::string program() { return fmt::format("plumbline {} measure --backend host", model::version); }
 
 calibrate::Environment environment_record(const Environment& environment, real::host::ClockKind clock,
                                           const std::string& date) {

@@ -32,5 +32,5 @@ int main(int argc, char** argv) {
     constexpr int infeasible = 2;
     return infeasible;
   }
-  return cli::command(argc, argv, cli::world_of_threads());
+  return cli::command(argc, argv, {});
 }

@@ -132,12 +132,13 @@ Result<int> run_probe(const Arguments& arguments, const std::string& cases) {
   return written ? exit_code : tl::unexpected(written.error());
 }
 
-Result<int> run(const Arguments& arguments) {
+Result<int> run(const Arguments& arguments, const World& world) {
   if (const auto valid = check(arguments); !valid) return tl::unexpected(valid.error());
   if (arguments.backend == "host") {
-    return measure_on_host({arguments.cases, arguments.out, arguments.clock,
-                            real::cuda::parse_duration(arguments.budget), arguments.rounds, arguments.seed,
-                            arguments.dry_run})
+    return measure_on_host(
+               {arguments.cases, arguments.out, arguments.clock, real::cuda::parse_duration(arguments.budget),
+                arguments.rounds, arguments.seed, arguments.dry_run},
+               world)
         .map([] { return 0; });
   }
   std::string cases;
@@ -154,7 +155,7 @@ Result<int> run(const Arguments& arguments) {
 
 }  // namespace
 
-CLI::App* add_measure(CLI::App& root, int& exit_code) {
+CLI::App* add_measure(CLI::App& root, int& exit_code, const World& world) {
   CLI::App* verb = root.add_subcommand("measure", "Measure the kernels of training on the GPU or the CPU at hand");
   const auto arguments = std::make_shared<Arguments>();
   verb->add_option("CASES", arguments->cases,
@@ -182,8 +183,8 @@ CLI::App* add_measure(CLI::App& root, int& exit_code) {
       "  plumbline measure deepseek-v3 -o deepseek.jsonl\n"
       "  plumbline measure --backend host quick -o host.jsonl\n"
       "  plumbline show model deepseek-v3-2048xh800 --shapes > mine.cases; plumbline measure mine.cases --dry-run");
-  verb->callback([arguments, &exit_code] {
-    const auto code = run(*arguments);
+  verb->callback([arguments, &exit_code, world] {
+    const auto code = run(*arguments, world);
     exit_code = code ? *code : report(code.error());
   });
   return verb;

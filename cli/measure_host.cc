@@ -5,6 +5,8 @@
 
 #include <chrono>
 #include <ctime>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/data.h"
@@ -37,13 +39,14 @@ std::string content(const std::string& out, const calibrate::Measurements& recor
 // Follows the measurement: progress, the file, an interruption.
 class Follower {
  public:
-  Follower(const std::string& out, const real::host::Environment& environment, real::host::ClockKind clock)
-      : out_(out), environment_(environment), clock_(clock), date_(now_in_utc()) {}
+  // out "": another process writes.
+  Follower(std::string out, const real::host::Environment& environment, real::host::ClockKind clock)
+      : out_(std::move(out)), environment_(environment), clock_(clock), date_(now_in_utc()) {}
 
   bool step(const MeasureProgress& progress, const std::vector<Series>& series) {
     bar_.update(progress.done, progress.total);
     const auto now = std::chrono::steady_clock::now();
-    if (progress.round_ended && now - last_written_ >= between_writes) {
+    if (!out_.empty() && progress.round_ended && now - last_written_ >= between_writes) {
       last_written_ = now;
       written_ = write_output(out_, content(out_, records(series)));
     }
@@ -56,7 +59,7 @@ class Follower {
   const Result<void>& written() const { return written_; }
 
  private:
-  const std::string& out_;
+  std::string out_;
   const real::host::Environment& environment_;
   real::host::ClockKind clock_;
   std::string date_;
@@ -73,11 +76,12 @@ Result<std::vector<topologies::KnownDevice>> known_devices() {
 }
 
 Result<calibrate::Measurements> measured(const std::vector<real::host::Workload>& workloads,
-                                         const HostMeasureArguments& arguments, real::host::ClockKind clock) {
+                                         const HostMeasureArguments& arguments, const World& world,
+                                         real::host::ClockKind clock) {
   const real::host::Environment environment = real::host::host_environment();
-  Follower follower(arguments.out, environment, clock);
-  const real::host::MeasureOptions options{clock, static_cast<std::size_t>(arguments.rounds), arguments.budget_s,
-                                           arguments.seed};
+  const real::host::MeasureOptions options{world.device({.clock = clock}), static_cast<std::size_t>(arguments.rounds),
+                                           arguments.budget_s, arguments.seed, world.transport};
+  Follower follower(world.speaks ? arguments.out : "", environment, options.device.clock);
   const auto observer = [&](const MeasureProgress& progress, const std::vector<Series>& series) {
     return follower.step(progress, series);
   };
@@ -89,7 +93,7 @@ Result<calibrate::Measurements> measured(const std::vector<real::host::Workload>
 
 }  // namespace
 
-Result<void> measure_on_host(const HostMeasureArguments& arguments) {
+Result<void> measure_on_host(const HostMeasureArguments& arguments, const World& world) {
   const auto clock = real::host::parse_clock(arguments.clock);
   if (!clock) return tl::unexpected(clock.error());
   const auto workloads = host_workloads(arguments.cases, real::host::host_environment().cores);
@@ -97,8 +101,9 @@ Result<void> measure_on_host(const HostMeasureArguments& arguments) {
   if (arguments.dry_run) return write_output("-", host_cases_table(*workloads));
   const auto devices = known_devices();
   if (!devices) return tl::unexpected(devices.error());
-  const auto records = measured(*workloads, arguments, *clock);
+  const auto records = measured(*workloads, arguments, world, *clock);
   if (!records) return tl::unexpected(records.error());
+  if (!world.speaks) return {};
   if (const auto written = write_output(arguments.out, content(arguments.out, *records)); !written) return written;
   return write_output("-", measurements_text(*records, *devices));
 }

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "cli/world.h"
 #include "model/error.h"
 
 namespace plumbline::cli {
@@ -21,6 +22,6 @@ struct HostMeasureArguments {
 
 // Prints the table of cases or of what was measured. Writes `out` now and then, so that a run that is killed leaves
 // what it had.
-model::Result<void> measure_on_host(const HostMeasureArguments& arguments);
+model::Result<void> measure_on_host(const HostMeasureArguments& arguments, const World& world);
 
 }  // namespace plumbline::cli

@@ -43,7 +43,10 @@ std::string joined(std::initializer_list<std::string> words, const char* separat
 
 std::string variant_text(const Measurement& m) {
   const std::int64_t ctas = m.communication_ctas.value_or(0), target = m.target_sms.value_or(0);
-  return joined({m.cache, m.variant, ctas > 0 ? fmt::format("{} CTAs", ctas) : "",
+  const bool of_cpu = m.variant == "cpu" || m.variant == "wall";  // the clock
+  const std::int64_t cores = of_cpu ? m.sms.value_or(1) : 1;
+  return joined({m.cache, cores > 1 ? fmt::format("{} cores", cores) : "", m.variant,
+                 ctas > 0 ? fmt::format("{} {}", ctas, of_cpu ? "copying" : "CTAs") : "",
                  ctas > 0 && m.copy_to == "host" ? "to host" : "",
                  ctas > 0 && m.copy_rate ? fmt::format("{:.0f} GB/s", *m.copy_rate / giga) : "",
                  target > 0 ? fmt::format("for {} SMs", target) : ""},

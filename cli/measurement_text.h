@@ -14,7 +14,7 @@ std::string joined(std::initializer_list<std::string> words, const char* separat
 
 // "4096x24576x1536" for a product, "4 x 8192x4096x7168" for a group of them, else the extents by name.
 std::string shape_text(const calibrate::Subject& subject);
-// Cache state, variant, what ran beside it, SMs that the algorithm was chosen for.
+// Cache state, cores of a CPU, variant, what ran beside it, SMs that the algorithm was chosen for.
 std::string variant_text(const calibrate::Measurement& measurement);
 std::string spread_text(const calibrate::Measurement& measurement);  // p10 to p90, over p50
 std::string rate_text(const calibrate::Measurement& measurement);    // TFLOP/s, else GB/s

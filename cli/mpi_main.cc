@@ -14,19 +14,11 @@ int main(int argc, char** argv) {
   // A simulator has loaded this program: the shipped data lie beside what it was told to load.
   const std::string data = (std::filesystem::path(argv[0]).parent_path() / "share/plumbline").string();
   if (!session.threads()) ::setenv("PLUMBLINE_DATA", data.c_str(), 0);
+  const auto transport =
+      host::mpi_transport(session.threads() ? host::MpiWaiting::polling : host::MpiWaiting::blocking);
   cli::World world;
   world.speaks = session.rank() == 0;
-  world.simulated = !session.threads();
-  world.run = [&](const host::RunInput& input, host::RunOptions options,
-                  const plumbline::real::StepObserver& observer) {
-    if (!session.threads()) {
-      options.device.threads = false;
-      options.device.clock = host::ClockKind::simulated;
-      options.device.simulated_time = &host::MpiSession::time;
-    }
-    const auto transport =
-        host::mpi_transport(session.threads() ? host::MpiWaiting::polling : host::MpiWaiting::blocking);
-    return host::run_rank(input, options, *transport, observer);
-  };
+  world.transport = transport.get();
+  if (!session.threads()) world.simulated_time = &host::MpiSession::time;
   return cli::command(argc, argv, world);
 }

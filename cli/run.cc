@@ -1,3 +1,5 @@
+#include "real/host/run.h"
+
 #include <fmt/format.h>
 
 #include <chrono>
@@ -132,7 +134,7 @@ Result<void> write_files(const Arguments& arguments, const sim::Inputs& inputs, 
 int refuse(const World& world, const Error& error) { return world.speaks ? report(error) : code_of(error); }
 
 int run(const Arguments& arguments, const World& world) {
-  const auto options = options_of(arguments);
+  auto options = options_of(arguments);
   if (!options) return refuse(world, options.error());
   const auto inputs = load_inputs(arguments.plan.plan, arguments.plan.overrides);
   if (!inputs) return refuse(world, inputs.error());
@@ -143,12 +145,18 @@ int run(const Arguments& arguments, const World& world) {
   const auto metrics = model::model_metrics(inputs->architecture, inputs->plan.batch.sequence_length);
   Monitor monitor(arguments, inputs->cluster.device.bf16_peak.value() * static_cast<double>(inputs->plan.cluster.gpus),
                   metrics.flops_per_token);
-  if (world.speaks)
-    if (const auto opened = monitor.open(arguments.board); !opened) return report(opened.error());
-  const auto result =
-      world.run({inputs->plan, inputs->architecture, inputs->cluster}, *options, [&](const real::StepFigures& figures) {
-        if (world.speaks) monitor.step(figures);
-      });
+  if (world.speaks) {
+    const auto opened = monitor.open(arguments.board);
+    if (!opened && world.transport != nullptr) world.transport->abort(to_string(opened.error()));  // the others train
+    if (!opened) return report(opened.error());
+  }
+  const real::host::RunInput input{inputs->plan, inputs->architecture, inputs->cluster};
+  const auto observer = [&](const real::StepFigures& figures) {
+    if (world.speaks) monitor.step(figures);
+  };
+  options->device = world.device(options->device);
+  const auto result = world.transport == nullptr ? real::host::run_in_process(input, *options, observer)
+                                                 : real::host::run_rank(input, *options, *world.transport, observer);
   if (!result) return refuse(world, result.error());
   if (!world.speaks) return 0;
   if (monitor.failed()) return report(*monitor.failed());
@@ -156,7 +164,7 @@ int run(const Arguments& arguments, const World& world) {
     fmt::print(stderr, "nothing to do: the checkpoint has {} steps already\n", result->training.progress.step);
     return 0;
   }
-  const std::string clock = world.simulated ? "simulated" : arguments.clock;
+  const std::string clock(to_string(options->device.clock));
   if (const auto written = write_files(arguments, *inputs, *result, clock); !written) return report(written.error());
   if (arguments.json != "-" && arguments.trace != "-") fmt::print("{}", run_summary(*result, inputs->plan, clock));
   return 0;

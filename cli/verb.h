@@ -18,7 +18,7 @@ CLI::App* add_schedule(CLI::App& root, int& exit_code);
 CLI::App* add_sweep(CLI::App& root, int& exit_code);
 CLI::App* add_validate(CLI::App& root, int& exit_code);
 CLI::App* add_compare(CLI::App& root, int& exit_code);
-CLI::App* add_measure(CLI::App& root, int& exit_code);
+CLI::App* add_measure(CLI::App& root, int& exit_code, const World& world);
 CLI::App* add_calibrate(CLI::App& root, int& exit_code);
 CLI::App* add_run(CLI::App& root, int& exit_code, const World& world);
 CLI::App* add_show(CLI::App& root, int& exit_code);

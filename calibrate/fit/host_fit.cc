@@ -35,7 +35,8 @@ std::string entry(std::string_view key, const model::Parameter& p) {
 // An operator that was measured several times takes the median of its times.
 void add_measured_operators(const HostRecords& records, ConstantList& constants, HostFit& result) {
   std::map<std::pair<std::string, std::int64_t>, std::vector<const HostRecord*>> operators;
-  for (const auto* of_class : {&records.products, &records.attention, &records.memory, &records.routers})
+  for (const auto* of_class :
+       {&records.products, &records.attention, &records.memory, &records.routers, &records.together})
     for (const HostRecord& record : *of_class)
       if (!record.key.empty()) operators[{record.key, record.cores}].push_back(&record);
   for (auto& [name, found] : operators) {
@@ -43,7 +44,7 @@ void add_measured_operators(const HostRecords& records, ConstantList& constants,
     std::ranges::nth_element(found, middle, {}, &HostRecord::seconds);
     const double spread = relative_spread(*(*middle)->measurement);
     constants.add(model::MeasuredOperators::name(name.first, name.second), (*middle)->seconds,
-                  spread > 0 ? std::optional(spread) : std::nullopt, model::Evidence::measured, "median of its samples",
+                  spread > 0 ? std::optional(spread) : std::nullopt, model::Evidence::measured, "mean of its samples",
                   "kernel.shortest");
   }
   result.measured_operators = operators.size();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <utility>
@@ -18,7 +19,7 @@ tl::unexpected<model::Error> wrong(std::string message, std::string hint) {
   return tl::unexpected(model::Error{model::ErrorKind::input, std::move(message), "", 0, "", std::move(hint)});
 }
 
-bool has_clock(const Measurement& m) { return m.variant == "wall" || m.variant == "cpu"; }
+bool has_clock(const Measurement& m) { return m.variant == "wall" || m.variant == "cpu" || m.variant == "simulated"; }
 
 std::optional<OperatorKind> kind_of(std::string_view op) {
   if (op == "gemm") return OperatorKind::matmul;
@@ -48,7 +49,7 @@ HostRecord record_of(const Measurement& m, OperatorKind kind, OperatorClass type
     record.format = format_in(record.key);
   }
   record.cores = m.sms.value_or(1);
-  record.seconds = m.time.p50;
+  record.seconds = typical_seconds(m);
   return record;
 }
 
@@ -60,6 +61,9 @@ class Sorter {
     const auto kind = kind_of(m.op);
     if (!kind) return leave(m);
     const OperatorClass type = class_of(*kind, m.phase);
+    const bool together = type == OperatorClass::exchange || type == OperatorClass::collective;
+    if (HostRecord record = record_of(m, *kind, type); together && !record.key.empty())
+      return found_.together.push_back(std::move(record));
     if (type == OperatorClass::collective) {
       if (extent_of(m, "bytes") <= 0 || extent_of(m, "ranks") < 2) return leave(m);
       return found_.collectives.push_back(&m);
@@ -107,6 +111,15 @@ class Sorter {
 }  // namespace
 
 double HostRecord::extent(std::string_view name) const { return Sorter::extent_of(*measurement, name); }
+
+double typical_seconds(const Measurement& m) {
+  std::vector<double> samples = m.time.samples;
+  if (samples.empty()) return m.time.p50;
+  std::ranges::sort(samples);
+  constexpr std::size_t twentieth = 20;
+  samples.resize(samples.size() - samples.size() / twentieth);
+  return std::accumulate(samples.begin(), samples.end(), 0.0) / static_cast<double>(samples.size());
+}
 
 double relative_spread(const Measurement& m) {
   constexpr double tenth_to_ninetieth = 2.5631;  // of a normal distribution, in standard deviations

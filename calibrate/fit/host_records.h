@@ -19,7 +19,7 @@ struct HostRecord {
   std::string format;  // of the first operand, by which the cost functions choose their constants
   std::string key;     // operator_key, or empty
   std::int64_t cores = 1;
-  double seconds = 0;  // median
+  double seconds = 0;  // typical_seconds()
 
   double extent(std::string_view name) const;  // of the shape; 0 where it has none
 };
@@ -27,7 +27,8 @@ struct HostRecord {
 struct HostRecords {
   std::string device, clock, date;  // the latest day, "2026-11-21"
   std::vector<HostRecord> products, attention, memory, routers;
-  std::vector<HostRecord> beside;  // of a copy that others made meanwhile: products and attention
+  std::vector<HostRecord> together;  // exchanges and collectives of a plan's operators, of all ranks of a group
+  std::vector<HostRecord> beside;    // of a copy that others made meanwhile: products and attention
   std::vector<const Measurement*> launches, messages, collectives;
   std::vector<std::string> notes;  // what nothing is made of
 };
@@ -35,6 +36,10 @@ struct HostRecords {
 // Of `clock` ("wall" or "cpu"; empty: the only one there is). Input errors: no record of a host, more than one device,
 // more than one clock. The files must outlive what is returned.
 model::Result<HostRecords> host_records(const std::vector<Measurements>& files, const std::string& clock = "");
+
+// Of one execution, for sums over many: the mean of the samples but the slowest twentieth, which interruptions made;
+// the median where a record keeps no samples.
+double typical_seconds(const Measurement& measurement);
 
 // Relative standard deviation of one execution, from the spread of the samples; 0 where the record states none.
 double relative_spread(const Measurement& measurement);

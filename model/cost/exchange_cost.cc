@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 #include <variant>
+
+#include "model/cost/operator_key.h"
 
 namespace plumbline::model {
 
@@ -53,6 +56,9 @@ Result<ExchangeCost> ExchangeCost::make(const Profile& profile, const ClusterSha
   cost.ranks_on_node_ = cluster.gpus_per_node;
   cost.across_nodes_ = cluster.gpus > cluster.gpus_per_node;
   cost.spread_ = group.spread;
+  Result<MeasuredOperators> measured = MeasuredOperators::read(profile);
+  if (!measured) return tl::unexpected(measured.error());
+  cost.measured_ = std::move(*measured);
   const Result<CollectiveCost> collectives = CollectiveCost::make(profile, cluster);
   if (!collectives) return tl::unexpected(collectives.error());
   cost.collectives_ = *collectives;
@@ -81,10 +87,21 @@ const ExchangeCost::Rates& ExchangeCost::rates(OperatorKind kind) const {
   }
 }
 
+// Messages and sums are one core's work.
+std::optional<Constant> ExchangeCost::measured(const Graph& graph, const Operator& op) const {
+  constexpr std::int64_t cores = 1;
+  return measured_.empty() ? std::nullopt : measured_.find(operator_key(graph, op), cores);
+}
+
 // With uniform routing a token's nodes include its own with probability 1/nodes, and of the ranks it
 // reaches on a node one in ranks_per_node is the GPU on which it arrives.
 ExchangeTime ExchangeCost::exchange(const Graph& graph, const Operator& op) const {
   ExchangeTime time;
+  if (const auto known = measured(graph, op)) {
+    time.alone = time.beside = known->value;
+    time.share = {known->index, known->value};
+    return time;
+  }
   if (expert_parallel_ == 1) return time;
   const auto& attributes = std::get<DispatchAttributes>(op.attributes);
   const bool sends_tokens = op.kind == OperatorKind::dispatch || op.kind == OperatorKind::combine_grad;
@@ -132,6 +149,7 @@ double ExchangeCost::ring_attention(const Graph& graph, const Operator& op, doub
 }
 
 Share ExchangeCost::collective_share(const Graph& graph, const Operator& op) const {
+  if (const auto known = measured(graph, op)) return {known->index, known->value};
   const auto& attributes = std::get<CollectiveAttributes>(op.attributes);
   const CollectiveGroup group = group_of(attributes.ranks, attributes.stride);
   return {(group.nodes() > 1 ? nic_rate_ : nvlink_rate_).index, collective(graph, op)};
@@ -147,13 +165,15 @@ ExchangeCost::Call ExchangeCost::call_of(const Graph& graph, const Operator& op)
 }
 
 double ExchangeCost::collective(const Graph& graph, const Operator& op) const {
+  if (const auto known = measured(graph, op)) return known->value;
   const Call call = call_of(graph, op);
   return collectives_.time(call.kind, call.group, call.bytes);
 }
 
 ExchangeCost::LinkSeconds ExchangeCost::collective_at_best(const Graph& graph, const Operator& op) const {
   const Call call = call_of(graph, op);
-  const double seconds = collectives_.best(call.kind, call.group, call.bytes);
+  double seconds = collectives_.best(call.kind, call.group, call.bytes);
+  if (const auto known = measured(graph, op)) seconds = std::min(seconds, known->value);
   return call.group.nodes() > 1 ? LinkSeconds{seconds, 0} : LinkSeconds{0, seconds};
 }
 

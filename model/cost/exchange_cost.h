@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "model/cluster.h"
 #include "model/cost/collective_cost.h"
 #include "model/cost/constants.h"
+#include "model/cost/measured_operators.h"
 #include "model/cost/sm_curve.h"
 #include "model/graph/graph.h"
 #include "model/routing.h"
@@ -43,7 +45,8 @@ class ExchangeCost {
                                    const Kernels& kernels);
 
   // dispatch, dispatch_grad, combine, combine_grad: the two-hop exchange (network to the same-index GPU
-  // of each target node, NVLink from there), deduplicated per node.
+  // of each target node, NVLink from there), deduplicated per node. One that the profile holds as measured, among as
+  // many ranks, takes that time, whatever runs beside it.
   ExchangeTime exchange(const Graph& graph, const Operator& op) const;
 
   // The two legs at the highest rates of their kernels, with all the SMs these can use and beside nothing; s. Neither
@@ -58,7 +61,8 @@ class ExchangeCost {
   const Constant& hop_rate() const { return across_nodes_ ? nic_rate_ : nvlink_rate_; }
   bool hops_cross_nodes() const { return across_nodes_; }
 
-  // reduce_scatter, all_gather, all_reduce of the operator's tensor over its group (model/cost/collective_cost.h).
+  // reduce_scatter, all_gather, all_reduce of the operator's tensor over its group (model/cost/collective_cost.h), or
+  // as the profile holds it as measured.
   double collective(const Graph& graph, const Operator& op) const;
   // Its bytes at the highest rate, on the links that limit it: between nodes where the group lies on several; s.
   LinkSeconds collective_at_best(const Graph& graph, const Operator& op) const;
@@ -89,10 +93,12 @@ class ExchangeCost {
     CollectiveGroup group;
     Bytes bytes;
   };
+  std::optional<Constant> measured(const Graph& graph, const Operator& op) const;
   Call call_of(const Graph& graph, const Operator& op) const;
   const Rates& rates(OperatorKind kind) const;
   CollectiveGroup group_of(std::int64_t ranks, std::int64_t stride) const;
 
+  MeasuredOperators measured_;
   Rates dispatch_, cached_dispatch_, combine_, weighted_combine_;
   Constant exchange_nvlink_, notify_, layout_, host_round_trip_;
   Constant nic_rate_, nvlink_rate_, latency_;

@@ -1,6 +1,5 @@
 #include "real/host/packing.h"
 
-#include <cstdint>
 #include <cstring>
 #include <string>
 
@@ -11,46 +10,46 @@ namespace plumbline::real::host {
 
 namespace {
 
-template <class Encode>
-void encode_16(std::span<const float> values, std::byte* to, Encode encode) {
-  for (const float value : values) {
-    const std::uint16_t bits = encode(value);
-    std::memcpy(to, &bits, sizeof bits);
-    to += sizeof bits;
-  }
+// Formats of 16 bits by Eigen's casts, which are vector instructions. They lie at even addresses, as a packet holds
+// whole numbers of 16 or 32 bits.
+template <class Half>
+using Wire = Eigen::Map<Eigen::Array<Half, Eigen::Dynamic, 1>>;
+template <class Half>
+using ConstWire = Eigen::Map<const Eigen::Array<Half, Eigen::Dynamic, 1>>;
+
+template <class Half>
+void encode_as(std::span<const float> values, std::byte* to) {
+  const auto n = static_cast<Index>(values.size());
+  Wire<Half>(reinterpret_cast<Half*>(to), n) = ConstArrayMap(values.data(), n).cast<Half>();
 }
 
 void encode(model::DataType type, std::span<const float> values, std::byte* to) {
-  if (type == model::DataType::bf16) return encode_16(values, to, to_bf16);
-  if (type == model::DataType::fp16) return encode_16(values, to, to_fp16);
+  if (type == model::DataType::bf16) return encode_as<Eigen::bfloat16>(values, to);
+  if (type == model::DataType::fp16) return encode_as<Eigen::half>(values, to);
   if (!values.empty()) std::memcpy(to, values.data(), values.size_bytes());
 }
 
-// Calls take(value, into) for every value and its place.
-template <class Decode, class Take>
-void decode_16(const std::byte* from, std::span<float> into, Decode decode, Take take) {
-  for (float& place : into) {
-    std::uint16_t bits = 0;
-    std::memcpy(&bits, from, sizeof bits);
-    take(decode(bits), place);
-    from += sizeof bits;
-  }
+// Calls take(place, values) with all places and all values.
+template <class Half, class Take>
+void decode_as(const std::byte* from, ArrayMap into, Take take) {
+  take(into, ConstWire<Half>(reinterpret_cast<const Half*>(from), into.size()).template cast<float>());
 }
 
 template <class Take>
-void decode(model::DataType type, const std::byte* from, std::span<float> into, Take take) {
-  if (type == model::DataType::bf16) return decode_16(from, into, from_bf16, take);
-  if (type == model::DataType::fp16) return decode_16(from, into, from_fp16, take);
-  for (float& place : into) {
-    float value = 0;
-    std::memcpy(&value, from, sizeof value);
-    take(value, place);
-    from += sizeof value;
-  }
+void decode(model::DataType type, const std::byte* from, std::span<float> places, Take take) {
+  ArrayMap into(places.data(), static_cast<Index>(places.size()));
+  if (type == model::DataType::bf16) return decode_as<Eigen::bfloat16>(from, into, take);
+  if (type == model::DataType::fp16) return decode_as<Eigen::half>(from, into, take);
+  // Behind an odd number of halves floats lie askew.
+  take(into, Eigen::ArrayXf::NullaryExpr(into.size(), [from](Index i) {
+         float value = 0;
+         std::memcpy(&value, from + i * static_cast<Index>(sizeof value), sizeof value);
+         return value;
+       }));
 }
 
-constexpr auto store = [](float value, float& place) { place = value; };
-constexpr auto accumulate = [](float value, float& place) { place += value; };
+constexpr auto store = [](ArrayMap& into, const auto& values) { into = values; };
+constexpr auto accumulate = [](ArrayMap& into, const auto& values) { into += values; };
 
 }  // namespace
 

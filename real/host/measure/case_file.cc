@@ -240,7 +240,7 @@ CaseFile built_in_cases(int cores) {
   CaseFile file;
   file.products = {{{16, 64, 256, 1024}, {64, 256, 1024}, {64, 256, 1024}, counts}, {{1, 4}, {512}, {512}, counts}};
   file.attentions = {{{128, 512}, {8}, {32, 64}, counts}};
-  file.memories = {{memory_operators(), {64, 512, 4096}, {256, 1024}, counts}};
+  file.memories = {{memory_operators(), {64, 512, 2048}, {256, 1024}, counts}};
   file.messages = {{{64, 1024, 16'384, 131'072, 1'048'576, 4'194'304, 16'777'216}}};
   file.collectives = {{{collectives.begin(), collectives.end()}, {2}, {1024, 65'536, 1'048'576, 8'388'608}}};
   if (cores > 1) file.interferences = {{{256, 1024}, {256, 1024}, {256, 1024}, {1}, {1}}};

@@ -29,7 +29,7 @@ class LaunchRunner final : public Runner {
     const auto wait = [&open](StreamClock&) {
       while (!open) std::this_thread::yield();
     };
-    device_.enqueue(model::Stream::compute, {wait, [](StreamClock&) {}, gate_label});
+    if (device_.concurrent()) device_.enqueue(model::Stream::compute, {wait, [](StreamClock&) {}, gate_label});
     for (std::uint32_t i = 1; i <= kernels; ++i) {
       device_.launch(model::Stream::compute, {.graph = &graph_,
                                               .op = &graph_.operators[0],

@@ -40,7 +40,7 @@ Result<void> check_memory(const std::vector<Workload>& workloads) {
 class Measuring {
  public:
   Measuring(const std::vector<Workload>& workloads, const MeasureOptions& options, const MeasureObserver& observer)
-      : workloads_(workloads), options_(options), observer_(observer), machines_(options.clock) {}
+      : workloads_(workloads), options_(options), observer_(observer), machines_(options.device, options.transport) {}
 
   Result<std::vector<Series>> run() {
     if (const auto prepared = prepare(); !prepared) return tl::unexpected(prepared.error());

@@ -9,16 +9,21 @@
 #include <vector>
 
 #include "model/error.h"
-#include "real/host/clock.h"
+#include "real/host/device.h"
 #include "real/host/measure/workload.h"
+#include "real/host/transport.h"
 
 namespace plumbline::real::host {
 
 struct MeasureOptions {
-  ClockKind clock = ClockKind::cpu;
-  std::size_t rounds = 15;         // behind a first one that counts for nothing
-  std::optional<double> budget_s;  // ends earlier, but not before one round
-  std::uint64_t seed = 1;          // of the order
+  DeviceOptions device = {.clock = ClockKind::cpu};  // but its cores
+  std::size_t rounds = 15;                           // behind a first one that counts for nothing
+  std::optional<double> budget_s;                    // ends earlier, but not before one round
+  std::uint64_t seed = 1;                            // of the order
+  // Of this process's rank, where ranks are processes: all of them measure at the same time, what they do together with
+  // each other. Only rank 0 has those times, and only without a budget do they end together. nullptr: messages and
+  // collectives go between threads.
+  Transport* transport = nullptr;
 };
 
 // The samples of one case, in the order in which they were taken; a sequence may bring several a round.

@@ -22,10 +22,10 @@ model::Tensor plain_tensor(std::int64_t bytes) {
 class MessageRunner final : public Runner {
  public:
   MessageRunner(const MessageWorkload& message, Machines::Ranks& ranks) : ranks_(ranks) {
-    for (std::size_t rank = 0; rank < 2; ++rank) {
+    for (const auto& device : ranks.devices) {
       const std::vector<float> values(static_cast<std::size_t>(plain_tensor(message.bytes).elements()), 1.0F);
-      buffers_.push_back(ranks.devices[rank]->allocate(plain_tensor(message.bytes)));
-      ranks.devices[rank]->write(*buffers_.back(), values);
+      buffers_.push_back(device->allocate(plain_tensor(message.bytes)));
+      device->write(*buffers_.back(), values);
     }
   }
 
@@ -36,22 +36,28 @@ class MessageRunner final : public Runner {
       transfer(1, true, 0);
       transfer(0, false, timed ? last_label : 0);
     }
-    for (std::size_t rank = 0; rank < 2; ++rank) {
-      if (const auto ended = ranks_.devices[rank]->synchronise(); !ended) return tl::unexpected(ended.error());
-    }
     double start = 0, end = 0;
-    for (const KernelRecord& record : ranks_.devices[0]->take_records()) {
-      if (record.label == first_label) start = record.start;
-      if (record.label == last_label) end = record.end;
+    for (const auto& device : ranks_.devices) {
+      if (const auto ended = device->synchronise(); !ended) return tl::unexpected(ended.error());
+      for (const KernelRecord& record : device->take_records()) {
+        if (record.label == first_label) start = record.start;
+        if (record.label == last_label) end = record.end;
+      }
     }
-    ranks_.devices[1]->take_records();
+    if (!here(0)) return std::vector<Sample>{};
     return std::vector<Sample>{{0, (end - start) / 2, 0}};
   }
 
  private:
-  void transfer(std::size_t rank, bool send, std::uint32_t label) {
-    const std::array message = {Message{send, static_cast<std::int32_t>(1 - rank), 0, buffers_[rank].get()}};
-    ranks_.communicators[rank]->send_receive(Stream::pipeline, message, false, label);
+  bool here(std::int32_t rank) const {
+    return rank >= ranks_.first && rank < ranks_.first + static_cast<std::int32_t>(ranks_.devices.size());
+  }
+
+  void transfer(std::int32_t rank, bool send, std::uint32_t label) {
+    if (!here(rank)) return;
+    const auto local = static_cast<std::size_t>(rank - ranks_.first);
+    const std::array message = {Message{send, 1 - rank, 0, buffers_[local].get()}};
+    ranks_.communicators[local]->send_receive(Stream::pipeline, message, false, label);
   }
 
   Machines::Ranks& ranks_;
@@ -87,6 +93,7 @@ class CollectiveRunner final : public Runner {
       if (const auto ended = device->synchronise(); !ended) return tl::unexpected(ended.error());
     }
     double start = 0, end = 0;
+    if (ranks_.devices.empty()) return std::vector<Sample>{};
     for (const auto& device : ranks_.devices) {
       for (const KernelRecord& record : device->take_records()) {
         if (record.label != first_label) continue;
@@ -105,7 +112,7 @@ class CollectiveRunner final : public Runner {
                         .writes = {writes_[rank].get()},
                         .label = label};
     Group group = group_;
-    group.position = static_cast<std::int32_t>(rank);
+    group.position = ranks_.first + static_cast<std::int32_t>(rank);
     Communicator& communicator = *ranks_.communicators[rank];
     switch (graph_.operators[0].kind) {
       case model::OperatorKind::all_gather:

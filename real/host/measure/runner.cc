@@ -64,6 +64,15 @@ double bytes_of(const CollectiveWorkload& collective) {
   return in_and_out * static_cast<double>(collective.ranks * collective.bytes);
 }
 
+double bytes_of(const GroupWorkload& group) {
+  double sum = 0;
+  for (const auto* operators : {&group.before, &group.timed})
+    for (const std::size_t op : *operators)
+      for (const auto* ids : {&group.graph.operators[op].reads, &group.graph.operators[op].writes})
+        for (const model::TensorId id : *ids) sum += float_bytes(group.graph.tensor(id));
+  return sum * static_cast<double>(group.ranks);
+}
+
 double bytes_of(const LaunchWorkload&) { return 0; }
 
 }  // namespace
@@ -78,6 +87,13 @@ Machines::Ranks& Machines::ranks(std::int64_t count) {
   auto& ranks = ranks_[count];
   if (ranks) return *ranks;
   ranks = std::make_unique<Ranks>();
+  if (transport_ != nullptr) {
+    ranks->first = transport_->rank();
+    if (ranks->first >= count) return *ranks;
+    ranks->devices.push_back(std::make_unique<HostDevice>(options(1)));
+    ranks->communicators.push_back(make_communicator(*ranks->devices.back(), *transport_));
+    return *ranks;
+  }
   ranks->transports = in_process_transports(static_cast<std::int32_t>(count));
   for (const auto& transport : ranks->transports) {
     ranks->devices.push_back(std::make_unique<HostDevice>(options(1)));
@@ -95,6 +111,8 @@ Result<std::unique_ptr<Runner>> make_runner(const Workload& workload, Machines& 
     return make_message_runner(*message, machines.ranks(2));
   if (const auto* collective = std::get_if<CollectiveWorkload>(&workload))
     return make_collective_runner(*collective, machines.ranks(collective->ranks));
+  if (const auto* group = std::get_if<GroupWorkload>(&workload))
+    return make_group_runner(*group, machines.ranks(group->ranks));
   return make_launch_runner(machines.device(1));
 }
 

@@ -18,12 +18,14 @@ namespace plumbline::real::host {
 // Devices are shared by the workloads that need the same.
 class Machines {
  public:
-  explicit Machines(ClockKind clock) : clock_(clock) {}
+  // transport: of this process's rank, where ranks are processes; nullptr: they are threads of this process.
+  Machines(const DeviceOptions& device, Transport* transport) : base_(device), transport_(transport) {}
 
   HostDevice& device(int cores);
 
-  // Ranks in this process, one core each.
+  // Ranks of a group that live in this process, one core each.
   struct Ranks {
+    std::int32_t first = 0;  // of these; the others follow
     std::vector<std::unique_ptr<HostDevice>> devices;
     std::vector<std::unique_ptr<Transport>> transports;
     std::vector<std::unique_ptr<Communicator>> communicators;  // of the above
@@ -31,9 +33,14 @@ class Machines {
   Ranks& ranks(std::int64_t count);
 
  private:
-  DeviceOptions options(int cores) const { return {.clock = clock_, .compute_cores = cores}; }
+  DeviceOptions options(int cores) const {
+    DeviceOptions options = base_;
+    options.compute_cores = cores;
+    return options;
+  }
 
-  ClockKind clock_;
+  DeviceOptions base_;
+  Transport* transport_;
   std::map<int, std::unique_ptr<HostDevice>> devices_;
   std::map<std::int64_t, std::unique_ptr<Ranks>> ranks_;
 };
@@ -61,6 +68,7 @@ std::unique_ptr<Runner> make_sequence_runner(const Sequence& sequence, HostDevic
 std::unique_ptr<Runner> make_launch_runner(HostDevice& device);
 std::unique_ptr<Runner> make_message_runner(const MessageWorkload& message, Machines::Ranks& ranks);
 std::unique_ptr<Runner> make_collective_runner(const CollectiveWorkload& collective, Machines::Ranks& ranks);
+std::unique_ptr<Runner> make_group_runner(const GroupWorkload& group, Machines::Ranks& ranks);
 
 // Bytes of the buffers of a workload.
 double buffer_bytes(const Workload& workload);

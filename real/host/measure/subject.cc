@@ -97,6 +97,15 @@ std::vector<Subject> subjects(const CollectiveWorkload& collective) {
   return {subject};
 }
 
+std::vector<Subject> subjects(const GroupWorkload& group) {
+  std::vector<Subject> found;
+  for (const std::size_t op : group.timed) {
+    found.push_back(subject_of(group.graph, group.graph.operators[op], group.name, 1));
+    found.back().shape.emplace_back("ranks", group.ranks);
+  }
+  return found;
+}
+
 std::vector<Subject> subjects(const LaunchWorkload&) {
   return {Subject{.op = "launch", .name = "between two kernels", .key = "launch"}};
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -93,6 +94,43 @@ void add_interferences(const CaseFile& file, std::vector<Workload>& workloads) {
             }
 }
 
+bool is_exchange(OperatorKind kind) {
+  return kind == OperatorKind::dispatch || kind == OperatorKind::dispatch_grad || kind == OperatorKind::combine ||
+         kind == OperatorKind::combine_grad;
+}
+
+// Tokens go out, come back, and their gradients likewise.
+void add_exchanges(const Graph& block, const std::string& name, std::vector<Workload>& workloads) {
+  GroupWorkload group{.graph = block, .name = fmt::format("{}/{}/", name, block.name)};
+  for (std::size_t op = 0; op < block.operators.size(); ++op) {
+    const model::Operator& o = block.operators[op];
+    if (o.recomputed) continue;
+    if (o.kind == OperatorKind::router) group.before.push_back(op);
+    if (!is_exchange(o.kind)) continue;
+    const auto& attributes = std::get<model::DispatchAttributes>(o.attributes);
+    group.ranks = attributes.experts / attributes.experts_per_rank;
+    group.timed.push_back(op);
+  }
+  if (!group.timed.empty()) workloads.emplace_back(std::move(group));
+}
+
+// A group of each size has a workload of its own.
+void add_collectives(const Graph& optimizer, const std::string& name, std::vector<Workload>& workloads) {
+  std::map<std::int64_t, GroupWorkload> groups;
+  for (std::size_t op = 0; op < optimizer.operators.size(); ++op) {
+    const auto* attributes = std::get_if<model::CollectiveAttributes>(&optimizer.operators[op].attributes);
+    if (attributes == nullptr || attributes->ranks < 2) continue;
+    GroupWorkload& group = groups[attributes->ranks];
+    group.ranks = attributes->ranks;
+    group.timed.push_back(op);
+  }
+  for (auto& [ranks, group] : groups) {
+    group.graph = optimizer;
+    group.name = name + "/optimizer/";
+    workloads.emplace_back(std::move(group));
+  }
+}
+
 }  // namespace
 
 bool has_stand_in(OperatorKind kind) {
@@ -122,7 +160,9 @@ std::vector<Workload> plan_workloads(const model::StepProgram& program, const st
       sequence.cores = static_cast<int>(count);
       workloads.emplace_back(std::move(sequence));
     }
+    add_collectives(program.stage_optimizers[stage], name, workloads);
   }
+  for (const Graph& block : program.blocks) add_exchanges(block, name, workloads);
   return workloads;
 }
 

@@ -56,15 +56,24 @@ struct CollectiveWorkload {
   model::OperatorKind op = model::OperatorKind::all_reduce;
   std::int64_t ranks = 2, bytes = 0;
 };
+// What the ranks of a group do together in a step, one operator after the other, each timed: exchanges of a block
+// behind its router, or the collectives of an optimizer.
+struct GroupWorkload {
+  model::Graph graph;
+  std::vector<std::size_t> before;  // operators that decide who sends what to whom; not timed
+  std::vector<std::size_t> timed;
+  std::int64_t ranks = 1;
+  std::string name;  // before an operator's name
+};
 struct LaunchWorkload {};
 
-using Workload = std::variant<Sequence, MessageWorkload, CollectiveWorkload, LaunchWorkload>;
+using Workload = std::variant<Sequence, MessageWorkload, CollectiveWorkload, GroupWorkload, LaunchWorkload>;
 
 // Operators that carry data between ranks or to a host: a sequence has a stand-in for them and takes no time of it.
 bool has_stand_in(model::OperatorKind kind);
 
 // Each distinct stage of a step as one micro-batch passes it, F of all blocks, then I and W backwards, then the
-// stage's optimizer, on each of the core counts.
+// stage's optimizer, on each of the core counts; and what the ranks of its groups do together.
 std::vector<Workload> plan_workloads(const model::StepProgram& program, const std::string& name, const Numbers& cores);
 
 // The cases of a file but its plans.

@@ -1,0 +1,162 @@
+// What the ranks of a group do together: exchanges of expert tokens, collectives of an optimizer.
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "real/host/buffer.h"
+#include "real/host/measure/contents.h"
+#include "real/host/measure/runner.h"
+
+namespace plumbline::real::host {
+namespace {
+
+using model::Operator;
+using model::OperatorKind;
+using model::Result;
+using model::Stream;
+using model::TensorId;
+
+constexpr std::uint32_t unlabelled = 0;  // timed operators count from 1
+
+class GroupRunner final : public Runner {
+ public:
+  GroupRunner(const GroupWorkload& group, Machines::Ranks& ranks) : workload_(group), ranks_(ranks) {
+    for (std::int64_t rank = 0; rank < group.ranks; ++rank) group_.ranks.push_back(static_cast<std::int32_t>(rank));
+    barrier_graph_.tensors = {{.name = "barrier", .shape = {{1}}, .type = model::DataType::fp32}};
+    barrier_graph_.operators = {{.kind = OperatorKind::all_reduce, .name = "barrier", .reads = {0}, .writes = {0}}};
+    for (std::size_t rank = 0; rank < ranks.devices.size(); ++rank) {
+      barriers_.push_back(ranks.devices[rank]->allocate(barrier_graph_.tensors[0]));
+      add_buffers(rank);
+    }
+  }
+
+  // Ranks come to each operator together, so that none waits for another one's work.
+  Result<std::vector<Sample>> round(std::size_t) override {
+    std::vector<Sample> samples;
+    for (const std::size_t op : workload_.before) {
+      for (std::size_t rank = 0; rank < ranks_.devices.size(); ++rank)
+        ranks_.devices[rank]->launch(Stream::compute, kernel(rank, op, unlabelled));
+      if (const auto ended = synchronise(); !ended) return tl::unexpected(ended.error());
+    }
+    for (std::size_t i = 0; i < workload_.timed.size(); ++i) {
+      const auto seconds = time(workload_.timed[i]);
+      if (!seconds) return tl::unexpected(seconds.error());
+      if (!ranks_.devices.empty()) samples.push_back({i, *seconds, 0});
+    }
+    return samples;
+  }
+
+ private:
+  using Table = std::map<TensorId, BufferPointer>;
+
+  void add_buffers(std::size_t rank) {
+    const auto seed = static_cast<std::uint64_t>(ranks_.first) + rank;
+    const Contents contents(workload_.graph, seed);
+    Table& table = buffers_.emplace_back();
+    for (const auto* operators : {&workload_.before, &workload_.timed})
+      for (const std::size_t op : *operators)
+        for (const auto* ids : {&workload_.graph.operators[op].reads, &workload_.graph.operators[op].writes})
+          for (const TensorId id : *ids) {
+            auto& buffer = table[id];
+            if (buffer != nullptr) continue;
+            buffer = ranks_.devices[rank]->allocate(workload_.graph.tensor(id));
+            ranks_.devices[rank]->write(*buffer, contents.values(id));
+          }
+  }
+
+  Kernel kernel(std::size_t rank, std::size_t op, std::uint32_t label) {
+    const Operator& o = workload_.graph.operators[op];
+    Kernel kernel{.graph = &workload_.graph, .op = &o, .label = label};
+    for (const TensorId id : o.reads) kernel.reads.push_back(buffers_[rank].at(id).get());
+    for (const TensorId id : o.writes) kernel.writes.push_back(buffers_[rank].at(id).get());
+    return kernel;
+  }
+
+  Result<void> synchronise() {
+    for (const auto& device : ranks_.devices)
+      if (const auto ended = device->synchronise(); !ended) return ended;
+    return {};
+  }
+
+  // What the experts made has as many rows as tokens were received.
+  void fit_received(std::size_t rank, const Operator& op) {
+    const auto& tensors = workload_.graph.tensors;
+    for (const TensorId id : op.reads) {
+      if (tensors[id].shape.front().extent != model::Extent::received) continue;
+      auto& buffer = static_cast<HostBuffer&>(*buffers_[rank].at(id));
+      if (buffer.rows() == received_rows_[rank]) continue;
+      buffer.resize(received_rows_[rank]);
+      buffer.array().setConstant(1);
+    }
+  }
+
+  void launch(std::size_t rank, std::size_t op) {
+    Communicator& communicator = *ranks_.communicators[rank];
+    Group group = group_;
+    group.position = ranks_.first + static_cast<std::int32_t>(rank);
+    const Kernel barrier{.graph = &barrier_graph_,
+                         .op = &barrier_graph_.operators[0],
+                         .reads = {barriers_[rank].get()},
+                         .writes = {barriers_[rank].get()},
+                         .label = unlabelled};
+    communicator.all_reduce(Stream::communication, group, barrier);
+    const Kernel timed = kernel(rank, op, 1);
+    switch (timed.op->kind) {
+      case OperatorKind::dispatch:
+        return communicator.dispatch(Stream::communication, group, timed);
+      case OperatorKind::dispatch_grad:
+        return communicator.dispatch_grad(Stream::communication, group, timed);
+      case OperatorKind::combine:
+        return communicator.combine(Stream::communication, group, timed);
+      case OperatorKind::combine_grad:
+        return communicator.combine_grad(Stream::communication, group, timed);
+      case OperatorKind::all_gather:
+        return communicator.all_gather(Stream::communication, group, timed);
+      case OperatorKind::reduce_scatter:
+        return communicator.reduce_scatter(Stream::communication, group, timed);
+      default:
+        return communicator.all_reduce(Stream::communication, group, timed);
+    }
+  }
+
+  // From when the last rank comes to it to when all have what they need.
+  Result<double> time(std::size_t op) {
+    const Operator& o = workload_.graph.operators[op];
+    for (std::size_t rank = 0; rank < ranks_.devices.size(); ++rank) {
+      if (o.kind != OperatorKind::dispatch && !received_rows_.empty()) fit_received(rank, o);
+      launch(rank, op);
+    }
+    if (const auto ended = synchronise(); !ended) return tl::unexpected(ended.error());
+    double start = 0, end = 0;
+    for (const auto& device : ranks_.devices)
+      for (const KernelRecord& record : device->take_records()) {
+        if (record.label != 1) continue;
+        start = std::max(start, record.start);
+        end = std::max(end, record.end);
+      }
+    if (o.kind == OperatorKind::dispatch) remember_received(o);
+    return end - start;
+  }
+
+  void remember_received(const Operator& dispatch) {
+    received_rows_.clear();
+    for (const Table& table : buffers_)
+      received_rows_.push_back(static_cast<const HostBuffer&>(*table.at(dispatch.writes[0])).rows());
+  }
+
+  const GroupWorkload& workload_;
+  Machines::Ranks& ranks_;
+  Group group_;
+  model::Graph barrier_graph_;
+  std::vector<BufferPointer> barriers_;  // by rank
+  std::vector<Table> buffers_;           // by rank
+  std::vector<Index> received_rows_;     // by rank, of the last dispatch
+};
+
+}  // namespace
+
+std::unique_ptr<Runner> make_group_runner(const GroupWorkload& group, Machines::Ranks& ranks) {
+  return std::make_unique<GroupRunner>(group, ranks);
+}
+
+}  // namespace plumbline::real::host

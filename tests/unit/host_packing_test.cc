@@ -1,0 +1,93 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "real/host/packing.h"
+#include "real/host/pool.h"
+#include "real/host/transport.h"
+
+namespace plumbline::real::host {
+namespace {
+
+using model::DataType;
+
+// What each format holds exactly, odd numbers of each, so that what follows lies at any even address.
+TEST(HostPacking, GivesBackTheBits) {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  const std::vector<float> halves{1.5F, -0.0F, 0x1p-24F, 65504.0F, -infinity}, brain{0x1.8p127F, -1.0F, infinity},
+      floats{1.0F + 0x1p-23F, -0x1p-149F, 16777216.0F};
+  Packer packer(0);
+  packer.add(DataType::fp16, halves);
+  packer.add(DataType::fp32, floats);
+  packer.add(DataType::bf16, brain);
+  packer.add(DataType::int32, floats);
+  const std::vector<std::byte> bytes = packer.take();
+  EXPECT_EQ(bytes.size(), 5U * 2 + 3 * 4 + 3 * 2 + 3 * 4);
+  Unpacker unpacker(bytes);
+  const auto expect_next = [&](DataType type, const std::vector<float>& expected) {
+    std::vector<float> got(expected.size());
+    unpacker.copy(type, got);
+    EXPECT_EQ(std::memcmp(got.data(), expected.data(), got.size() * sizeof(float)), 0) << to_string(type);
+  };
+  expect_next(DataType::fp16, halves);
+  expect_next(DataType::fp32, floats);
+  expect_next(DataType::bf16, brain);
+  expect_next(DataType::int32, floats);
+  unpacker.finish();
+}
+
+TEST(HostPacking, KeepsNotANumber) {
+  for (const DataType type : {DataType::bf16, DataType::fp16, DataType::fp32}) {
+    Packer packer(0);
+    packer.add(type, std::vector<float>{std::nanf("")});
+    std::vector<float> got{0};
+    Unpacker(packer.take()).copy(type, got);
+    EXPECT_TRUE(std::isnan(got[0])) << to_string(type);
+  }
+}
+
+TEST(HostPacking, TakesRowsAndAddsThemToRows) {
+  for (const DataType type : {DataType::bf16, DataType::fp16, DataType::fp32}) {
+    Pool pool;
+    HostBuffer from(pool, type, 3, 2), to(pool, type, 2, 2);
+    from.matrix() << 1, 2, 3, 4, 5, 6;
+    to.matrix() << 10, 20, 30, 40;
+    Packer packer(0);
+    packer.add_rows(from, std::vector<Index>{2, 0});
+    const std::vector<std::byte> bytes = packer.take();
+    EXPECT_EQ(bytes.size(), 4 * wire_bytes(type));
+    Unpacker(bytes).add_rows(type, to, std::vector<Index>{0, 1});
+    EXPECT_EQ(std::vector<float>(to.data(), to.data() + 4), (std::vector<float>{15, 26, 31, 42}));
+  }
+}
+
+TEST(HostPacking, SaysWhenAPacketDoesNotFit) {
+  Packer packer(0);
+  packer.add(DataType::fp32, std::vector<float>(3));
+  const std::vector<std::byte> bytes = packer.take();
+  std::vector<float> two(2), four(4);
+  const auto failure = [](auto body) -> std::string {
+    try {
+      body();
+    } catch (const RankFailure& wrong) {
+      return wrong.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(failure([&] { Unpacker(bytes).copy(DataType::fp32, four); }),
+            "a packet ends 4 bytes before what it should hold");
+  EXPECT_EQ(failure([&] {
+              Unpacker unpacker(bytes);
+              unpacker.copy(DataType::fp32, two);
+              unpacker.finish();
+            }),
+            "a packet holds 4 bytes too many");
+}
+
+}  // namespace
+}  // namespace plumbline::real::host
