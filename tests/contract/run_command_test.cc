@@ -52,7 +52,7 @@ TEST(RunCommand, ContinuesAsIfItHadNeverStopped) {
   EXPECT_TRUE(contents(parts + "/step-00000006") == expected);
 }
 
-// Of every overflow to come, the first step's update is the one to blame; it itself is whole.
+// The third step's update is too large for the numbers of the fourth.
 TEST(RunCommand, StopsWhereTrainingFailsAndLeavesTheCheckpoint) {
   const TemporaryDirectory folder;
   const std::string saved = (folder.path() / "saved").string();
@@ -71,11 +71,13 @@ TEST(RunCommand, LosesNothingThatWasSavedWhenKilled) {
   const std::string killed = (folder.path() / "killed").string(), whole = (folder.path() / "whole").string();
   std::int64_t reached = 0;
   {
-    Background training({"run", plan, "--steps", "100000", "--checkpoint", killed, "--checkpoint-every", "1"});
+    Background training(
+        {plumbline_program(), "run", plan, "--steps", "100000", "--checkpoint", killed, "--checkpoint-every", "1"});
     while (training.running() && real::latest_checkpoint(killed).value_or(0) < 5)
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     ASSERT_TRUE(training.running());
-    training.end(SIGKILL);
+    ::kill(training.process(), SIGKILL);
+    training.wait();
     reached = real::latest_checkpoint(killed).value();
   }
   EXPECT_GE(reached, 5);

@@ -36,39 +36,42 @@ inline CommandResult plumbline(const std::string& arguments, const std::string& 
   return {WEXITSTATUS(status), model::read_text_file(out).value(), model::read_text_file(errors).value()};
 }
 
-// A plumbline that runs beside the test, its output thrown away.
+// A command that runs beside the test, its output thrown away. It is killed with the object.
 class Background {
  public:
-  explicit Background(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), plumbline_program());
+  explicit Background(std::vector<std::string> words, const std::string& errors = "/dev/null") {
     std::vector<char*> argv;
-    for (std::string& argument : arguments) argv.push_back(argument.data());
+    for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
-    for (const int stream : {STDOUT_FILENO, STDERR_FILENO})
-      posix_spawn_file_actions_addopen(&actions, stream, "/dev/null", O_WRONLY, 0);
-    const int failed = posix_spawn(&process_, argv[0], &actions, nullptr, argv.data(), environ);
+    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, errors.c_str(), O_WRONLY | O_CREAT, 0600);
+    const int failed = posix_spawnp(&process_, argv[0], &actions, nullptr, argv.data(), environ);
     posix_spawn_file_actions_destroy(&actions);
-    if (failed != 0) throw std::runtime_error("cannot start " + arguments[0]);
+    if (failed != 0) throw std::runtime_error("cannot start " + words[0]);
   }
-  ~Background() { end(SIGKILL); }
+  ~Background() {
+    if (!running()) return;
+    ::kill(process_, SIGKILL);
+    wait();
+  }
   Background(const Background&) = delete;
   Background& operator=(const Background&) = delete;
 
-  bool running() {
-    if (process_ > 0 && ::waitpid(process_, nullptr, WNOHANG) == process_) process_ = 0;
-    return process_ > 0;
-  }
-  void end(int signal) {
-    if (!running()) return;
-    ::kill(process_, signal);
-    ::waitpid(process_, nullptr, 0);
-    process_ = 0;
+  pid_t process() const { return process_; }
+  bool running() { return !ended_ && !(ended_ = ::waitpid(process_, &status_, WNOHANG) == process_); }
+  // As waitpid() gives it.
+  int wait() {
+    if (!ended_) ::waitpid(process_, &status_, 0);
+    ended_ = true;
+    return status_;
   }
 
  private:
   pid_t process_ = 0;
+  int status_ = 0;
+  bool ended_ = false;
 };
 
 }  // namespace plumbline::tests
