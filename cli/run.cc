@@ -204,7 +204,7 @@ CLI::App* add_run(CLI::App& root, int& exit_code, const World& world) {
       "  plumbline run host-dualpipe --json measured.json --trace measured.trace.json\n"
       "  plumbline run host-dualpipe --clock cpu --steps 10\n"
       "  mpirun -n 2 plumbline run host-dualpipe\n"
-      "  plumbline run host-train --steps 300 --tensorboard runs --checkpoint saved --checkpoint-every 50");
+      "  plumbline run host-train --steps 300 --learning-rate 1e-3 --tensorboard runs --checkpoint saved");
   verb->callback([arguments, &exit_code, world] { exit_code = run(*arguments, world); });
   return verb;
 }

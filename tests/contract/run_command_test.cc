@@ -66,6 +66,18 @@ TEST(RunCommand, StopsWhereTrainingFailsAndLeavesTheCheckpoint) {
   EXPECT_TRUE(contents(saved) == before);
 }
 
+// Overflows of FP16 that no loss scale mends: the update of the first step has spoilt the model.
+TEST(RunCommand, StopsInFp16TooWhereTheLossIsNoNumber) {
+  const TemporaryDirectory folder;
+  const std::string saved = (folder.path() / "saved").string();
+  const CommandResult failed =
+      plumbline("run " + plan + " --set precision.gemm=fp16 --steps 9 --learning-rate 1e5 --checkpoint-every 1 " +
+                "--checkpoint " + saved);
+  EXPECT_EQ(failed.exit_code, 2);
+  EXPECT_NE(failed.errors.find("loss is not a number in step 2 (try"), std::string::npos) << failed.errors;
+  EXPECT_EQ(real::latest_checkpoint(saved), 1);
+}
+
 TEST(RunCommand, LosesNothingThatWasSavedWhenKilled) {
   const TemporaryDirectory folder;
   const std::string killed = (folder.path() / "killed").string(), whole = (folder.path() / "whole").string();
