@@ -130,6 +130,10 @@ void HostDevice::wait(model::Stream stream, Event event) { state_->stream(stream
 
 void HostDevice::enqueue(model::Stream stream, StreamWork work) { state_->stream(stream).run(stream, std::move(work)); }
 
+void HostDevice::on_failure(std::function<void(const std::string&)> listener) {
+  state_->failures.tell(std::move(listener));
+}
+
 model::Result<void> HostDevice::synchronise() {
   for (const auto& stream : state_->streams) stream->drain();
   if (state_->failures.failed())
