@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <sstream>
 #include <string>
 
 #include "cli/verb.h"
@@ -37,7 +38,9 @@ int command(int argc, char** argv, const World& world) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     constexpr int wrong_input = 1;
-    return app.exit(error) == 0 ? 0 : wrong_input;
+    std::ostringstream unsaid;  // one process of a job tells what all of them see
+    const int code = world.speaks ? app.exit(error) : app.exit(error, unsaid, unsaid);
+    return code == 0 ? 0 : wrong_input;
   }
   return exit_code;
 }

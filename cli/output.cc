@@ -67,9 +67,11 @@ model::Result<void> write_output(const std::string& path_or_dash, const std::str
   return {};
 }
 
+int code_of(const model::Error& error) { return error.kind == model::ErrorKind::infeasible ? 2 : 1; }
+
 int report(const model::Error& error) {
   fmt::print(stderr, "plumbline: {}\n", model::to_string(error));
-  return error.kind == model::ErrorKind::infeasible ? 2 : 1;
+  return code_of(error);
 }
 
 }  // namespace plumbline::cli

@@ -11,7 +11,10 @@ namespace plumbline::cli {
 // interrupted run leaves no half file. Fails (input) when the folder is missing or not writable.
 model::Result<void> write_output(const std::string& path_or_dash, const std::string& content);
 
-// Prints the error to stderr and returns its exit code: 1 for wrong input, 2 for infeasible.
+// 1 for wrong input, 2 for infeasible.
+int code_of(const model::Error& error);
+
+// Prints the error to stderr and returns its exit code.
 int report(const model::Error& error);
 
 }  // namespace plumbline::cli

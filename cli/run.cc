@@ -130,11 +130,14 @@ Result<void> write_files(const Arguments& arguments, const sim::Inputs& inputs, 
   return write_output(arguments.trace, reports::to_trace(result.step.timeline, {}, arguments.trace.ends_with(".gz")));
 }
 
+// Every process of a job sees the same errors; one of them tells.
+int refuse(const World& world, const Error& error) { return world.speaks ? report(error) : code_of(error); }
+
 int run(const Arguments& arguments, const World& world) {
   auto options = options_of(arguments);
-  if (!options) return report(options.error());
+  if (!options) return refuse(world, options.error());
   const auto inputs = load_inputs(arguments.plan.plan, arguments.plan.overrides);
-  if (!inputs) return report(inputs.error());
+  if (!inputs) return refuse(world, inputs.error());
   if (arguments.plan.print) {
     if (world.speaks) fmt::print("{}", model::to_toml(inputs->plan));
     return 0;
@@ -142,8 +145,11 @@ int run(const Arguments& arguments, const World& world) {
   const auto metrics = model::model_metrics(inputs->architecture, inputs->plan.batch.sequence_length);
   Monitor monitor(arguments, inputs->cluster.device.bf16_peak.value() * static_cast<double>(inputs->plan.cluster.gpus),
                   metrics.flops_per_token);
-  if (world.speaks)
-    if (const auto opened = monitor.open(arguments.board); !opened) return report(opened.error());
+  if (world.speaks) {
+    const auto opened = monitor.open(arguments.board);
+    if (!opened && world.transport != nullptr) world.transport->abort(to_string(opened.error()));  // the others train
+    if (!opened) return report(opened.error());
+  }
   const real::host::RunInput input{inputs->plan, inputs->architecture, inputs->cluster};
   const auto observer = [&](const real::StepFigures& figures) {
     if (world.speaks) monitor.step(figures);
@@ -151,7 +157,7 @@ int run(const Arguments& arguments, const World& world) {
   options->device = world.device(options->device);
   const auto result = world.transport == nullptr ? real::host::run_in_process(input, *options, observer)
                                                  : real::host::run_rank(input, *options, *world.transport, observer);
-  if (!result) return report(result.error());
+  if (!result) return refuse(world, result.error());
   if (!world.speaks) return 0;
   if (monitor.failed()) return report(*monitor.failed());
   if (result->training.seconds.empty()) {
@@ -198,7 +204,7 @@ CLI::App* add_run(CLI::App& root, int& exit_code, const World& world) {
       "  plumbline run host-dualpipe --json measured.json --trace measured.trace.json\n"
       "  plumbline run host-dualpipe --clock cpu --steps 10\n"
       "  mpirun -n 2 plumbline run host-dualpipe\n"
-      "  plumbline run host-train --steps 300 --tensorboard runs --checkpoint saved --checkpoint-every 50");
+      "  plumbline run host-train --steps 300 --learning-rate 1e-3 --tensorboard runs --checkpoint saved");
   verb->callback([arguments, &exit_code, world] { exit_code = run(*arguments, world); });
   return verb;
 }

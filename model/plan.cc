@@ -154,11 +154,19 @@ void name_model_overrides(const Document& document, Plan& plan) {
   }
 }
 
+// nullptr where the document does not give the key. A model's own key may have a dot in it, as in attn_config.alibi.
+const toml::node* node_of(const Document& document, std::string_view key) {
+  if (const toml::node* node = document.root.at_path(key).node()) return node;
+  const std::size_t dot = key.find('.');
+  const toml::table* section = document.root[key.substr(0, dot)].as_table();
+  return section == nullptr ? nullptr : section->get(key.substr(dot + 1));
+}
+
 std::optional<Error> read_fields(const Document& document, Plan& plan) {
   name_model_overrides(document, plan);
   std::optional<Error> failure;
   visit_fields(plan, [&](std::string_view key, auto& field) {
-    const toml::node* node = document.root.at_path(key).node();
+    const toml::node* node = node_of(document, key);
     if (failure || node == nullptr) return;
     const Error place = located(document, key, node->source(), {});
     plan.places[place.key] = {place.file, place.line};

@@ -69,7 +69,8 @@ std::string to_toml(const Plan& plan) {
     const std::string_view section = key.substr(0, dot);
     if (section != current) text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", section);
     current = section;
-    text += line_of(key.substr(dot + 1), field);
+    const std::string name(key.substr(dot + 1));
+    text += line_of(name.find('.') == std::string::npos ? name : text_of(name), field);  // a dot would mean a table
   });
   for (const RunPhase& phase : plan.run.phases) {
     text += "\n[[run.phase]]\n" + line_of("name", phase.name) + line_of("gpu_hours", phase.gpu_hours) +

@@ -1,4 +1,4 @@
-#include "calibrate/fit/constant_list.h"
+#include "calibrate/fit/detail/constant_list.h"
 
 #include <fmt/format.h>
 
@@ -73,8 +73,8 @@ bool ConstantList::has(const std::string& name) const {
 std::optional<RobustFit> fit_family(const std::string& name, const Form& form, const Eigen::VectorXd& seconds,
                                     const Eigen::VectorXd& start, HostFit& result) {
   if (seconds.size() < start.size()) {
-    result.notes.push_back(fmt::format("{} record{} of {} are too few for {} constants", seconds.size(),
-                                       seconds.size() == 1 ? "" : "s", name, start.size()));
+    result.notes.push_back(fmt::format("{}: {} record{}, too few for {} constants", name, seconds.size(),
+                                       seconds.size() == 1 ? "" : "s", start.size()));
     return std::nullopt;
   }
   RobustFit fit = robust_fit(form, seconds, start);

@@ -7,7 +7,7 @@
 #include <map>
 #include <utility>
 
-#include "calibrate/fit/constant_list.h"
+#include "calibrate/fit/detail/constant_list.h"
 #include "model/cost/measured_operators.h"
 
 namespace plumbline::calibrate {

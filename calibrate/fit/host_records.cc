@@ -64,6 +64,7 @@ class Sorter {
     const bool together = type == OperatorClass::exchange || type == OperatorClass::collective;
     if (HostRecord record = record_of(m, *kind, type); together && !record.key.empty())
       return found_.together.push_back(std::move(record));
+    if (type == OperatorClass::exchange && extent_of(m, "bytes") > 0) return found_.exchanges.push_back(&m);
     if (type == OperatorClass::collective) {
       if (extent_of(m, "bytes") <= 0 || extent_of(m, "ranks") < 2) return leave(m);
       return found_.collectives.push_back(&m);
@@ -122,7 +123,9 @@ double typical_seconds(const Measurement& m) {
 }
 
 double relative_spread(const Measurement& m) {
-  constexpr double tenth_to_ninetieth = 2.5631;  // of a normal distribution, in standard deviations
+  // Of a normal distribution, in standard deviations.
+  constexpr double to_deviation = 1.4826, tenth_to_ninetieth = 2.5631;
+  if (m.time.mad) return to_deviation * *m.time.mad / m.time.p50;
   if (!m.time.p10 || !m.time.p90) return 0;
   return (*m.time.p90 - *m.time.p10) / tenth_to_ninetieth / m.time.p50;
 }

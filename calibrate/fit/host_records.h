@@ -29,8 +29,8 @@ struct HostRecords {
   std::vector<HostRecord> products, attention, memory, routers;
   std::vector<HostRecord> together;  // exchanges and collectives of a plan's operators, of all ranks of a group
   std::vector<HostRecord> beside;    // of a copy that others made meanwhile: products and attention
-  std::vector<const Measurement*> launches, messages, collectives;
-  std::vector<std::string> notes;  // what nothing is made of
+  std::vector<const Measurement*> launches, messages, exchanges, collectives;  // no operator of a plan
+  std::vector<std::string> notes;                                              // what nothing is made of
 };
 
 // Of `clock` ("wall" or "cpu"; empty: the only one there is). Input errors: no record of a host, more than one device,
@@ -41,7 +41,8 @@ model::Result<HostRecords> host_records(const std::vector<Measurements>& files, 
 // the median where a record keeps no samples.
 double typical_seconds(const Measurement& measurement);
 
-// Relative standard deviation of one execution, from the spread of the samples; 0 where the record states none.
+// Relative standard deviation of one execution: from the median of the absolute deviations, which a few disturbed
+// samples do not move, else from the 10th and 90th percentile; 0 where the record states neither.
 double relative_spread(const Measurement& measurement);
 
 }  // namespace plumbline::calibrate

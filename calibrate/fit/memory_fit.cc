@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "calibrate/fit/constant_list.h"
+#include "calibrate/fit/detail/constant_list.h"
 
 namespace plumbline::calibrate {
 namespace {

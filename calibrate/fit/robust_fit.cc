@@ -1,4 +1,4 @@
-#include "calibrate/fit/robust_fit.h"
+#include "calibrate/fit/detail/robust_fit.h"
 
 #include <Eigen/Dense>
 #include <algorithm>

@@ -1,5 +1,6 @@
 // Messages: t = latency + bytes / rate. Collectives, as a host runs them (model/cost/collective_cost.h, one way):
-// t = launch + hops * hop + bus bytes / (rate * efficiency). Exchanges are messages to several ranks at once.
+// t = launch + hops * hop + bus bytes / (rate * efficiency). Exchanges: as messages, of all
+// that a rank sends to others.
 #include <fmt/format.h>
 
 #include <Eigen/Dense>
@@ -11,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "calibrate/fit/constant_list.h"
+#include "calibrate/fit/detail/constant_list.h"
 #include "model/cost/collective_cost.h"
 
 namespace plumbline::calibrate {
@@ -24,24 +25,36 @@ double extent(const Measurement& m, std::string_view name) {
   return static_cast<double>(std::ranges::find(m.shape, name, &Shape::value_type::first)->second);
 }
 
-void fit_messages(const HostRecords& records, ConstantList& constants, HostFit& result) {
-  if (records.messages.empty()) return;
-  const auto rows = static_cast<Index>(records.messages.size());
+// t = fixed + bytes / rate; nothing where there are no records, or too few.
+std::optional<RobustFit> fit_line(const std::string& name, const std::vector<const Measurement*>& records,
+                                  HostFit& result) {
+  if (records.empty()) return std::nullopt;
+  const auto rows = static_cast<Index>(records.size());
   Eigen::MatrixXd features = Eigen::MatrixXd::Ones(rows, 2);
   VectorXd seconds(rows);
   for (Index i = 0; i < rows; ++i) {
-    const Measurement& m = *records.messages[static_cast<std::size_t>(i)];
+    const Measurement& m = *records[static_cast<std::size_t>(i)];
     features(i, 1) = extent(m, "bytes");
     seconds[i] = m.time.p50;
   }
   const Form form = [&](const VectorXd& x) -> VectorXd { return features * x; };
-  const auto fit = fit_family("messages", form, seconds, starting_point(features, seconds), result);
-  if (!fit) return;
-  const std::string how = fmt::format("least squares over {} records of messages", records.messages.size());
-  constants.add_fitted("network.latency", *fit, 0, how);
-  constants.add_rate("network.nvlink_rate", *fit, 1, how);
-  constants.add_fitted("exchange.notify", *fit, 0, how + ": all are under way at once");
-  constants.add_rate("exchange.nvlink_rate", *fit, 1, how);
+  return fit_family(name, form, seconds, starting_point(features, seconds), result);
+}
+
+void fit_messages(const HostRecords& records, ConstantList& constants, HostFit& result) {
+  const auto messages = fit_line("messages", records.messages, result);
+  if (messages) {
+    const std::string how = fmt::format("least squares over {} records of messages", records.messages.size());
+    constants.add_fitted("network.latency", *messages, 0, how);
+    constants.add_rate("network.nvlink_rate", *messages, 1, how);
+  }
+  const auto exchanges = fit_line("exchanges", records.exchanges, result);
+  if (!exchanges && !messages) return;
+  const std::string how =
+      exchanges ? fmt::format("least squares over {} records of exchanges", records.exchanges.size())
+                : fmt::format("no record of an exchange, taken as {} messages at once", records.messages.size());
+  constants.add_fitted("exchange.notify", exchanges ? *exchanges : *messages, 0, how);
+  constants.add_rate("exchange.nvlink_rate", exchanges ? *exchanges : *messages, 1, how);
 }
 
 struct CollectiveTerms {

@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
+#include <map>
 #include <set>
 #include <string>
+#include <utility>
 
 namespace plumbline::real {
 
@@ -47,7 +50,7 @@ std::optional<Error> check_memory(const Plan& plan) {
   return std::nullopt;
 }
 
-std::optional<Error> check_formats(const Plan& plan, const model::Architecture& architecture) {
+std::optional<Error> check_formats(const Plan& plan) {
   const auto& p = plan.precision;
   const auto is_known = [](model::Precision precision) {
     return precision == model::Precision::fp32 || precision == model::Precision::bf16 ||
@@ -63,11 +66,44 @@ std::optional<Error> check_formats(const Plan& plan, const model::Architecture& 
     if (!is_known(format))
       return refuse(plan, "precision." + key, fmt::format("{} is simulated, not executed", to_string(format)),
                     "set it to fp32, bf16 or fp16");
-  const auto& dropout = architecture.dropout;
-  if (dropout.attention > 0 || dropout.residual > 0 || dropout.embedding > 0)
-    return refuse(plan, "model.config", "dropout is simulated, not executed",
-                  "set the model's dropout probabilities to 0, for example --set model.attention_dropout=0");
   return std::nullopt;
+}
+
+// The probabilities that are not 0, by the keys of the model's file (model/config/).
+std::set<std::string> dropout_keys(const model::Architecture& architecture) {
+  struct Names {
+    std::string embedding, attention, residual;
+  };
+  static const std::map<std::string, Names> families = {
+      {"gpt2", {"embd_pdrop", "attn_pdrop", "resid_pdrop"}},
+      {"gpt_neox", {"hidden_dropout", "attention_dropout", "hidden_dropout"}},
+      {"mpt", {"emb_pdrop", "attn_config.attn_pdrop", "resid_pdrop"}}};
+  const auto family = families.find(architecture.model_type);
+  const Names names = family == families.end() ? Names{"", "attention_dropout", ""} : family->second;
+  std::set<std::string> keys;
+  if (architecture.dropout.embedding > 0) keys.insert(names.embedding);
+  if (architecture.dropout.attention > 0) keys.insert(names.attention);
+  if (architecture.dropout.residual > 0) keys.insert(names.residual);
+  return keys;
+}
+
+// Of each head, by rotary embedding.
+std::int64_t turning_columns(const model::Architecture& architecture) {
+  if (architecture.positions != model::PositionKind::rotary) return 0;
+  if (architecture.attention == model::AttentionKind::multi_head_latent) return architecture.latent.qk_rope_head_dim;
+  return architecture.rotary_dim > 0 ? architecture.rotary_dim : architecture.head_dim;
+}
+
+std::optional<Error> check_model(const Plan& plan, const model::Architecture& architecture) {
+  if (const auto keys = dropout_keys(architecture); !keys.empty()) {
+    std::string hint = "switch it off:";
+    for (const std::string& key : keys) hint += " --set model." + key + "=0";
+    return refuse(plan, "model.config", "dropout is simulated, not executed", std::move(hint));
+  }
+  const std::int64_t turning = turning_columns(architecture);
+  if (turning % 2 == 0) return std::nullopt;
+  return refuse(plan, "model.config", fmt::format("{} columns of a head do not form pairs that turn", turning),
+                "rotary embedding needs an even number of them");
 }
 
 // A table that two ranks hold copies of would drift apart.
@@ -94,7 +130,8 @@ std::optional<Error> check_executable(const Plan& plan, const model::Architectur
                                       const model::StepProgram& program) {
   if (auto error = check_degrees(plan, architecture)) return error;
   if (auto error = check_memory(plan)) return error;
-  if (auto error = check_formats(plan, architecture)) return error;
+  if (auto error = check_formats(plan)) return error;
+  if (auto error = check_model(plan, architecture)) return error;
   return check_ties(plan, program);
 }
 

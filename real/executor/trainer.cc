@@ -146,13 +146,14 @@ Result<void> Trainer::add_over_ranks(const StepOutcome& outcome, StepFigures& fi
 
 Result<void> Trainer::check(const StepOutcome& outcome, const StepFigures& figures) {
   const std::string hint = "try a lower learning rate; the last checkpoint is as it was";
+  // It was not scaled: a lower scale would not help.
+  if (!std::isfinite(figures.loss)) {
+    return stop(fmt::format("loss is {} in step {}", words(figures.loss), figures.step), hint);
+  }
   if (figures.skipped) {
     if (loss_scale_.shrink()) return {};
     return stop(fmt::format("gradients overflow in step {} although the loss scale is at its lowest", figures.step),
                 hint);
-  }
-  if (!std::isfinite(figures.loss)) {
-    return stop(fmt::format("loss is {} in step {}", words(figures.loss), figures.step), hint);
   }
   if (!std::isfinite(figures.gradient_norm)) {
     return stop(fmt::format("gradient norm is {} in step {}", words(figures.gradient_norm), figures.step), hint);

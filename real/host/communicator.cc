@@ -27,7 +27,10 @@ std::span<float> elements(HostBuffer& buffer) { return {buffer.data(), static_ca
 
 class HostCommunicator final : public Communicator {
  public:
-  HostCommunicator(HostDevice& device, Transport& transport) : device_(device), transport_(transport) {}
+  HostCommunicator(HostDevice& device, Transport& transport) : device_(device), transport_(transport) {
+    // Other streams of this rank, and other ranks, may wait for what will not come.
+    device.on_failure([&transport](const std::string& reason) { transport.abort(reason); });
+  }
 
   std::int32_t rank() const override { return transport_.rank(); }
   std::int32_t ranks() const override { return transport_.ranks(); }

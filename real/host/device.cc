@@ -44,6 +44,16 @@ Extents extents(const model::Tensor& tensor) {
   return result;
 }
 
+// Where routing decides the rows there is room for twice the expected ones: a step in which an expert is chosen more
+// often shall not wait for memory.
+constexpr Index routed_room = 2;
+
+bool is_routed(const model::Tensor& tensor) {
+  return std::ranges::any_of(tensor.shape, [](const model::Dimension& dimension) {
+    return dimension.extent != model::Extent::fixed && dimension.extent != model::Extent::tokens;
+  });
+}
+
 }  // namespace
 
 struct HostDevice::State {
@@ -73,8 +83,10 @@ HostDevice::~HostDevice() = default;
 
 BufferPointer HostDevice::allocate(const model::Tensor& tensor) {
   const Extents shape = extents(tensor);
-  auto buffer = std::make_unique<HostBuffer>(state_->pool, tensor.type, shape.rows, shape.columns);
+  const Index room = is_routed(tensor) ? routed_room * shape.rows : shape.rows;
+  auto buffer = std::make_unique<HostBuffer>(state_->pool, tensor.type, room, shape.columns);
   std::fill_n(buffer->data(), buffer->size(), 0.0F);
+  buffer->resize(shape.rows);
   return buffer;
 }
 
@@ -117,6 +129,10 @@ Event HostDevice::record(model::Stream stream) {
 void HostDevice::wait(model::Stream stream, Event event) { state_->stream(stream).wait(event); }
 
 void HostDevice::enqueue(model::Stream stream, StreamWork work) { state_->stream(stream).run(stream, std::move(work)); }
+
+void HostDevice::on_failure(std::function<void(const std::string&)> listener) {
+  state_->failures.tell(std::move(listener));
+}
 
 model::Result<void> HostDevice::synchronise() {
   for (const auto& stream : state_->streams) stream->drain();

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "real/executor/device.h"
@@ -46,6 +47,8 @@ class HostDevice final : public Device {
   std::vector<KernelRecord> take_records() override;
 
   void enqueue(model::Stream stream, StreamWork work);
+  // What the first kernel or work that fails is told to, on its stream. To be set before anything is launched.
+  void on_failure(std::function<void(const std::string& reason)> listener);
 
  private:
   struct State;

@@ -8,6 +8,7 @@
 
 #include "model/layout.h"
 #include "model/program.h"
+#include "real/executor/agreement.h"
 #include "real/executor/step_executor.h"
 #include "real/host/communicator.h"
 
@@ -73,8 +74,9 @@ class Rank {
     if (!program) return tl::unexpected(program.error());
     auto step = make_step({&input_.plan, &input_.architecture, &*layout, &*program, &device_, communicator_.get()});
     if (!step) return tl::unexpected(step.error());
-    auto text = make_text();
-    if (!text) return tl::unexpected(text.error());
+    const auto text = make_text();
+    const auto readable = text ? Result<void>() : tl::unexpected(text.error());
+    if (auto agreed = agree(*communicator_, readable); !agreed) return tl::unexpected(agreed.error());
     RememberedSteps remembered(**step);
     auto training = train(remembered, *communicator_, **text, training_options(), observer);
     if (!training) return tl::unexpected(training.error());
@@ -145,13 +147,7 @@ class Rank {
 
 Result<RunResult> run_rank(const RunInput& input, const RunOptions& options, Transport& transport,
                            const StepObserver& observer) {
-  Result<RunResult> result;
-  {
-    Rank rank(input, options, transport);
-    result = rank.run(observer);
-    if (!result) transport.abort(to_string(result.error()));  // before the rank's streams are waited for
-  }
-  return result;
+  return Rank(input, options, transport).run(observer);
 }
 
 Result<RunResult> run_in_process(const RunInput& input, const RunOptions& options, const StepObserver& observer) {

@@ -40,8 +40,9 @@ struct RunResult {
   std::vector<double> measured_seconds;  // of the steps that count, the slowest rank's
 };
 
-// One rank's part. Every rank calls it with the same input and options; errors end the job on all. The result is
-// rank 0's, others return an empty one.
+// One rank's part. Every rank calls it with the same input and options. The result is rank 0's, others return an empty
+// one. An error is one on all ranks: either all of them return it, rank 0 with the whole reason, or the rank that
+// alone knows of it ends the job.
 model::Result<RunResult> run_rank(const RunInput& input, const RunOptions& options, Transport& transport,
                                   const StepObserver& observer);
 

@@ -40,9 +40,13 @@ void EventBoard::forget() {
 }
 
 void FailureBoard::report(const std::string& reason) {
-  const std::lock_guard lock(mutex_);
-  if (!failed_) reason_ = reason;
-  failed_ = true;
+  {
+    const std::lock_guard lock(mutex_);
+    if (failed_) return;
+    failed_ = true;
+    reason_ = reason;
+  }
+  if (listener_) listener_(reason);
 }
 
 bool FailureBoard::failed() const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -36,6 +37,8 @@ class EventBoard {
 // The first failure of any stream; what is launched after it is not run.
 class FailureBoard {
  public:
+  // Whom report() tells, before any stream runs.
+  void tell(std::function<void(const std::string& reason)> listener) { listener_ = std::move(listener); }
   void report(const std::string& reason);
   bool failed() const;
   std::string reason() const;
@@ -44,6 +47,7 @@ class FailureBoard {
   mutable std::mutex mutex_;
   bool failed_ = false;
   std::string reason_;
+  std::function<void(const std::string&)> listener_;
 };
 
 class Stream {

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "model/layout.h"
+#include "model/program.h"
 #include "sim/cost_models.h"
 #include "sim/simulate.h"
 

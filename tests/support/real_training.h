@@ -77,6 +77,7 @@ struct TrainingRequest {
   int steps = 1;
   real::host::DeviceOptions device = {.clock = real::host::ClockKind::cpu};
   double learning_rate = 1e-3;
+  double loss_scale = 1;  // of the loss, beside the mean over micro-batches
 };
 
 inline std::map<std::string, TrainedRank::Piece> pieces(real::Device& device,
@@ -115,7 +116,7 @@ inline TrainedRank train_rank(const TrainingRequest& request, real::host::Transp
       }
       batches.push_back(std::move(batch));
     }
-    auto outcome = (*step)->run(batches, {i + 1, 1 / parts, request.learning_rate});
+    auto outcome = (*step)->run(batches, {i + 1, request.loss_scale / parts, request.learning_rate});
     if (!outcome) return failed(outcome.error());
     result.steps.push_back(std::move(*outcome));
   }

@@ -38,6 +38,8 @@ class PlainDevice final : public real::Device {
   std::vector<float> read(const real::Buffer& buffer) override {
     return static_cast<const PlainBuffer&>(buffer).values;
   }
+  void clear(model::Stream, real::Buffer&, std::uint32_t) override { std::abort(); }
+  bool concurrent() const override { return false; }
   void launch(model::Stream, const real::Kernel&) override { std::abort(); }
   real::Event record(model::Stream) override { return 0; }
   void wait(model::Stream, real::Event) override {}

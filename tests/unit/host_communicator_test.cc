@@ -182,5 +182,23 @@ TEST(HostCommunicator, AbortEndsTheOthersByName) {
   });
 }
 
+// The message is not sent because its sender's kernel failed, and both ranks have streams that wait.
+TEST(HostCommunicator, AFailedKernelEndsTheWaitingOfAllStreams) {
+  run_ranks(2, {}, [](HostDevice& device, Communicator& communicator) {
+    const BufferPointer buffer = filled(device, DataType::fp32, {1, 2, 3});
+    const Message receive{false, 1 - communicator.rank(), 0, buffer.get()};
+    communicator.send_receive(model::Stream::communication, {&receive, 1}, false, 1);
+    if (communicator.rank() == 1) {
+      StreamWork failing;
+      failing.start = [](StreamClock&) { throw RankFailure("out of luck"); };
+      failing.finish = [](StreamClock&) {};
+      device.enqueue(model::Stream::compute, std::move(failing));
+    }
+    const auto done = device.synchronise();
+    ASSERT_FALSE(done);
+    EXPECT_NE(done.error().message.find("out of luck"), std::string::npos) << done.error().message;
+  });
+}
+
 }  // namespace
 }  // namespace plumbline::real::host

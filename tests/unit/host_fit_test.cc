@@ -178,6 +178,12 @@ TEST_F(HostFits, ProductsAndMemoryBoundOperators) {
   for (const char* name : {"memory.norm.bandwidth", "memory.permute.bandwidth", "permute.map", "kernel.shortest",
                            "gemm.fp32.k_time", "gemm.fp32_weight_gradient.k_time", "gemm.ramp"})
     expect_found(fit, name);
+  for (const char* entry : {"gemm.fp32.operand_time", "gemm.fp32_weight_gradient.operand_time"}) {
+    ASSERT_NE(find(fit, entry), nullptr);
+    EXPECT_NEAR(find(fit, entry)->value / truth.at("gemm.operand_time"), 1,
+                3 * find(fit, entry)->relative_uncertainty.value())
+        << entry;
+  }
   // Each form meets its records but for the noise and every eleventh.
   for (const char* name : {"products", "memory-bound"}) {
     std::vector<double> errors = family(fit, name).left_out;
@@ -224,6 +230,17 @@ TEST_F(HostFits, MessagesAndCollectives) {
   EXPECT_EQ(find(fit, "exchange.notify")->value, find(fit, "network.latency")->value);
 }
 
+TEST_F(HostFits, ExchangesHaveConstantsOfTheirOwn) {
+  for (std::int64_t bytes = 64; bytes <= 4 << 20; bytes *= 4) {
+    add("message", {{"bytes", bytes}}, (9e-6 + static_cast<double>(bytes) / 3e9) * noise_());
+    for (const char* op : {"dispatch", "combine"})
+      add(op, {{"ranks", 4}, {"bytes", bytes}}, (5e-6 + static_cast<double>(bytes) / 4e9) * noise_());
+  }
+  const HostFit fit = this->fit();
+  for (const char* name : {"network.latency", "network.nvlink_rate", "exchange.notify", "exchange.nvlink_rate"})
+    expect_found(fit, name);  // 5 us and 4 GB/s are those of the base profile
+}
+
 TEST_F(HostFits, WhatIsBesideACopyTakesLonger) {
   add_products();
   const std::size_t alone = files_[0].values.size();
@@ -255,7 +272,7 @@ TEST_F(HostFits, TooFewRecordsAreSaidAndLeaveTheBase) {
   const HostFit fit = this->fit();
   EXPECT_EQ(find(fit, "gemm.fp32.k_time"), nullptr);
   ASSERT_EQ(fit.notes.size(), 1U);
-  EXPECT_EQ(fit.notes[0], "1 record of products are too few for 3 constants");
+  EXPECT_EQ(fit.notes[0], "products: 1 record, too few for 4 constants");
   EXPECT_EQ(fit.measured_operators, 1U);
 }
 
@@ -284,6 +301,8 @@ TEST_F(HostFits, TheSpreadOfSamplesIsTheUncertainty) {
   m.time.p90 = 1.1 * m.time.p50;
   const HostFit fit = this->fit();
   EXPECT_NEAR(fit.parameters.back().relative_uncertainty.value(), 0.2 / 2.5631, 1e-3);
+  files_[0].values.back().time.mad = 0.02 * files_[0].values.back().time.p50;
+  EXPECT_NEAR(this->fit().parameters.back().relative_uncertainty.value(), 1.4826 * 0.02, 1e-3);
 }
 
 TEST_F(HostFits, RecordsThatDoNotBelongTogetherAreRefused) {
@@ -310,7 +329,7 @@ TEST_F(HostFits, WhatNothingIsMadeOfIsSaid) {
   add_product(64, 64, 64, false);
   add("slot", {}, 1e-6);
   add("slot", {}, 1e-6);
-  add("dispatch", {{"bytes", 64}}, 1e-6);
+  add("dispatch", {}, 1e-6);
   const HostRecords records = host_records(files_).value();
   EXPECT_EQ(records.notes, (std::vector<std::string>{"nothing is made of 1 record of dispatch",
                                                      "nothing is made of 2 records of slot"}));

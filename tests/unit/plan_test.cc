@@ -288,10 +288,12 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& parameter) { return std::string(parameter.param.what); });
 
 TEST(Plan, ModelKeysStandBesideTheConfig) {
-  const Plan plan = load(minimal, {"model.n_routed_experts=512", "model.rms_norm_eps=1e-5",
-                                   "model.tie_word_embeddings=true", "model.scoring_func=sigmoid"});
+  const Plan plan =
+      load(minimal, {"model.n_routed_experts=512", "model.rms_norm_eps=1e-5", "model.tie_word_embeddings=true",
+                     "model.scoring_func=sigmoid", "model.attn_config.alibi=false"});
   EXPECT_EQ(plan.model.config, "m.json");
-  const ConfigOverrides expected = {{"n_routed_experts", std::int64_t{512}},
+  const ConfigOverrides expected = {{"attn_config.alibi", false},
+                                    {"n_routed_experts", std::int64_t{512}},
                                     {"rms_norm_eps", 1e-5},
                                     {"scoring_func", std::string("sigmoid")},
                                     {"tie_word_embeddings", true}};

@@ -17,6 +17,8 @@ namespace plumbline::real::host {
 
 namespace {
 
+constexpr int training_failed = 2;  // the command's exit code
+
 // What goes ahead of every packet's bytes, on the same tag: MPI keeps the two in order.
 struct Header {
   double time = 0;
@@ -107,9 +109,9 @@ class MpiTransport final : public Transport {
     std::fflush(stdout);
     std::fflush(stderr);
     // A simulated MPI_Abort ends only its own rank, and the job as if it had succeeded.
-    if (blocking_) std::_Exit(1);
+    if (blocking_) std::_Exit(training_failed);
     const std::scoped_lock lock(mutex_);
-    MPI_Abort(MPI_COMM_WORLD, 1);
+    MPI_Abort(MPI_COMM_WORLD, training_failed);
   }
 
  private:

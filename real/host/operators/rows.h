@@ -3,18 +3,18 @@
 
 #include <algorithm>
 #include <functional>
-#include <vector>
 
 #include "real/host/operators/operators.h"
 
 namespace plumbline::real::host {
 
-// Memory of the calling thread that keeps its size from call to call; each purpose has its own. Not cleared.
+// Memory of the calling thread that keeps its size from call to call; each purpose has its own. Not cleared. It begins
+// at a whole vector, as buffers do: where it began would otherwise decide in which order Eigen adds what lies in it.
 enum class Scratch { scores, score_gradients, sums, tokens };
 template <Scratch purpose>
 float* scratch(Index floats) {
-  thread_local std::vector<float> memory;
-  if (memory.size() < static_cast<std::size_t>(floats)) memory.resize(static_cast<std::size_t>(floats));
+  thread_local Eigen::ArrayXf memory;
+  if (memory.size() < floats) memory.resize(floats);
   return memory.data();
 }
 

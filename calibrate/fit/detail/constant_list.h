@@ -3,10 +3,11 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "calibrate/fit/detail/robust_fit.h"
 #include "calibrate/fit/host_fit.h"
-#include "calibrate/fit/robust_fit.h"
 #include "model/profile.h"
 
 namespace plumbline::calibrate {

@@ -1,0 +1,147 @@
+// `plumbline run` as a user meets it: what it writes while it trains, how it ends when training fails, and what is left
+// when it is killed.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "real/executor/checkpoint.h"
+#include "tests/support/command.h"
+#include "tests/support/event_file.h"
+
+namespace plumbline::tests {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+const std::string plan = std::string(PLUMBLINE_SOURCE_DIR) + "/tests/golden/inputs/small-training.toml";
+
+json run(const std::string& arguments) {
+  const CommandResult result = plumbline("run " + plan + " --json - " + arguments);
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  return result.exit_code == 0 ? json::parse(result.output) : json();
+}
+
+std::map<std::string, std::string> contents(const fs::path& folder) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder))
+    if (entry.is_regular_file())
+      files[fs::relative(entry.path(), folder).string()] = model::read_text_file(entry.path().string()).value();
+  return files;
+}
+
+TEST(RunCommand, ContinuesAsIfItHadNeverStopped) {
+  const TemporaryDirectory folder;
+  const std::string whole = (folder.path() / "whole").string(), parts = (folder.path() / "parts").string();
+  const json through = run("--steps 6 --balance 0.01 --checkpoint " + whole);
+  const json first = run("--steps 3 --balance 0.01 --checkpoint " + parts);
+  const json second = run("--steps 6 --balance 0.01 --resume --checkpoint " + parts);
+  std::vector<double> losses = first["training"]["loss"];
+  for (const double loss : second["training"]["loss"]) losses.push_back(loss);
+  EXPECT_EQ(losses, through["training"]["loss"].get<std::vector<double>>());
+  EXPECT_EQ(losses.size(), 6U);
+  const auto expected = contents(whole + "/step-00000006");
+  EXPECT_EQ(expected.size(), 3U);  // two ranks' and the manifest
+  EXPECT_TRUE(contents(parts + "/step-00000006") == expected);
+}
+
+// The third step's update is too large for the numbers of the fourth.
+TEST(RunCommand, StopsWhereTrainingFailsAndLeavesTheCheckpoint) {
+  const TemporaryDirectory folder;
+  const std::string saved = (folder.path() / "saved").string();
+  run("--steps 2 --checkpoint " + saved);
+  const auto before = contents(saved);
+  const CommandResult failed =
+      plumbline("run " + plan + " --steps 9 --learning-rate 1e30 --resume --checkpoint " + saved);
+  EXPECT_EQ(failed.exit_code, 2);
+  EXPECT_NE(failed.errors.find(" in step 4 (try a lower learning rate"), std::string::npos) << failed.errors;
+  EXPECT_EQ(failed.output, "");
+  EXPECT_TRUE(contents(saved) == before);
+}
+
+// Overflows of FP16 that no loss scale mends: the update of the first step has spoilt the model.
+TEST(RunCommand, StopsInFp16TooWhereTheLossIsNoNumber) {
+  const TemporaryDirectory folder;
+  const std::string saved = (folder.path() / "saved").string();
+  const CommandResult failed =
+      plumbline("run " + plan + " --set precision.gemm=fp16 --steps 9 --learning-rate 1e5 --checkpoint-every 1 " +
+                "--checkpoint " + saved);
+  EXPECT_EQ(failed.exit_code, 2);
+  EXPECT_NE(failed.errors.find("loss is not a number in step 2 (try"), std::string::npos) << failed.errors;
+  EXPECT_EQ(real::latest_checkpoint(saved), 1);
+}
+
+TEST(RunCommand, LosesNothingThatWasSavedWhenKilled) {
+  const TemporaryDirectory folder;
+  const std::string killed = (folder.path() / "killed").string(), whole = (folder.path() / "whole").string();
+  std::int64_t reached = 0;
+  {
+    Background training(
+        {plumbline_program(), "run", plan, "--steps", "100000", "--checkpoint", killed, "--checkpoint-every", "1"});
+    while (training.running() && real::latest_checkpoint(killed).value_or(0) < 5)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    ASSERT_TRUE(training.running());
+    ::kill(training.process(), SIGKILL);
+    training.wait();
+    reached = real::latest_checkpoint(killed).value();
+  }
+  EXPECT_GE(reached, 5);
+  const std::string steps = "--steps " + std::to_string(reached + 2);
+  const json resumed = run(steps + " --resume --checkpoint " + killed);
+  EXPECT_EQ(resumed["training"]["loss"].size(), 2U);
+  run(steps + " --checkpoint " + whole);
+  std::string newest = std::to_string(reached + 2);
+  newest = "/step-" + std::string(8 - newest.size(), '0') + newest;
+  EXPECT_TRUE(contents(killed + newest) == contents(whole + newest));
+  // Nor does anything half written stay.
+  for (const auto& entry : fs::directory_iterator(killed))
+    EXPECT_TRUE(entry.path().filename().string().starts_with("step-")) << entry.path();
+}
+
+TEST(RunCommand, WritesABoardOfEveryStep) {
+  const TemporaryDirectory folder;
+  const json result = run("--steps 4 --tensorboard " + folder.path().string());
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(folder.path())) files.push_back(entry.path());
+  ASSERT_EQ(files.size(), 1U);
+  const std::vector<std::string> records = records_of(files[0].string());
+  ASSERT_EQ(records.size(), 5U);  // the version, and a record of each step
+  for (std::size_t step = 1; step <= 4; ++step) {
+    const auto event = fields_of(records[step]);
+    EXPECT_EQ(event.find(2)->second.bits, step);
+    std::map<std::string, double> scalars;
+    std::map<std::string, std::multimap<std::uint64_t, Field>> histograms;
+    const auto summary = fields_of(event.find(5)->second.bytes);
+    for (auto [value, end] = summary.equal_range(1); value != end; ++value) {
+      const auto fields = fields_of(value->second.bytes);
+      const std::string name = fields.find(1)->second.bytes;
+      if (const auto scalar = fields.find(2); scalar != fields.end())
+        scalars[name] = std::bit_cast<float>(static_cast<std::uint32_t>(scalar->second.bits));
+      if (const auto histogram = fields.find(5); histogram != fields.end())
+        histograms[name] = fields_of(histogram->second.bytes);
+    }
+    EXPECT_EQ(scalars.at("loss"), static_cast<float>(result["training"]["loss"][step - 1].get<double>()));
+    EXPECT_GT(scalars.at("gradient_norm"), 0);
+    EXPECT_GT(scalars.at("time/step_s"), 0);
+    EXPECT_NEAR(scalars.at("tokens_per_second") * scalars.at("time/step_s"), 8 * 16, 1e-3);
+    EXPECT_GT(scalars.at("utilisation"), 0);
+    EXPECT_LT(scalars.at("utilisation"), 1);
+    EXPECT_EQ(scalars.at("loss_scale"), 1);
+    for (const std::string layer : {"1", "2", "3"}) {
+      EXPECT_GE(scalars.at("expert_load/layer_" + layer + "_max_violation"), 0);
+      const auto& load = histograms.at("expert_load/layer_" + layer);
+      EXPECT_EQ(load.find(3)->second.number(), 8);           // experts
+      EXPECT_EQ(load.find(4)->second.number(), 8 * 16 * 2);  // two for each token
+    }
+  }
+}
+
+}  // namespace
+}  // namespace plumbline::tests

@@ -1,0 +1,119 @@
+// `plumbline run` under mpirun: ranks that are processes train what ranks that are threads train, to the last bit, and
+// a job ends as a whole, whoever of it fails.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "real/executor/checkpoint.h"
+#include "tests/support/command.h"
+
+namespace plumbline::tests {
+namespace {
+
+using nlohmann::json;
+
+const std::string plan = std::string(PLUMBLINE_SOURCE_DIR) + "/tests/golden/inputs/small-training.toml";
+
+std::string mpirun(int ranks) {
+  std::string words = PLUMBLINE_MPIRUN;
+  const std::string placeholder = "RANKS";
+  return words.replace(words.find(placeholder), placeholder.size(), std::to_string(ranks));
+}
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t found = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+class RunUnderMpi : public testing::TestWithParam<std::pair<int, std::string>> {};
+
+TEST_P(RunUnderMpi, TrainsTheSame) {
+  const auto& [ranks, changes] = GetParam();
+  const std::string arguments = "run " + plan + " --steps 4 --balance 0.01 --json - " + changes;
+  const CommandResult threads = plumbline(arguments), processes = plumbline(arguments, mpirun(ranks));
+  ASSERT_EQ(threads.exit_code, 0) << threads.errors;
+  ASSERT_EQ(processes.exit_code, 0) << processes.errors;
+  const json expected = json::parse(threads.output), found = json::parse(processes.output);
+  EXPECT_EQ(found["training"]["loss"], expected["training"]["loss"]);
+  EXPECT_EQ(found["training"]["loss"].size(), 4U);
+  EXPECT_EQ(found["training"]["gradient_norm"], expected["training"]["gradient_norm"]);
+  EXPECT_EQ(found["training"]["expert_load"], expected["training"]["expert_load"]);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Plans, RunUnderMpi,
+    testing::Values(std::pair(2, std::string()),
+                    std::pair(4, std::string("--set cluster.gpus=4 --set parallelism.expert=2 "
+                                             "--set batch.global_batch_size=16")),
+                    std::pair(4, std::string("--set cluster.gpus=4 --set parallelism.expert=2 --set schedule.kind=1f1b "
+                                             "--set precision.gemm=bf16"))));
+
+TEST(MpiJob, AsksForAsManyProcessesAsThePlanHasRanks) {
+  for (const int ranks : {3, 4}) {
+    const CommandResult result = plumbline("run " + plan, mpirun(ranks));
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_EQ(result.output, "");
+    EXPECT_EQ(count(result.errors, "the plan has 2 ranks, but " + std::to_string(ranks) + " were started"), 1U);
+    EXPECT_EQ(count(result.errors, "mpirun -n 2"), 1U) << result.errors;
+  }
+  const CommandResult fewer = plumbline("run " + plan + " --set cluster.gpus=4", mpirun(2));
+  EXPECT_EQ(fewer.exit_code, 2);
+  EXPECT_EQ(count(fewer.errors, "start as many processes as the plan has ranks: mpirun -n 4"), 1U) << fewer.errors;
+}
+
+TEST(MpiJob, AnErrorOfAllIsToldOnce) {
+  const CommandResult failed = plumbline("run " + plan + " --steps 9 --learning-rate 1e30", mpirun(2));
+  EXPECT_EQ(failed.exit_code, 2);
+  EXPECT_EQ(count(failed.errors, " in step 2 (try a lower learning rate"), 1U) << failed.errors;
+  const CommandResult wrong = plumbline("run " + plan + " --text nowhere.txt", mpirun(2));
+  EXPECT_EQ(wrong.exit_code, 1);
+  EXPECT_EQ(count(wrong.errors, "nowhere.txt: no such file"), 1U) << wrong.errors;
+  const CommandResult unknown = plumbline("run " + plan + " --stebs 3", mpirun(2));
+  EXPECT_EQ(unknown.exit_code, 1);
+  EXPECT_EQ(count(unknown.errors, "--stebs"), 1U) << unknown.errors;
+}
+
+// Only rank 0 opens the board.
+TEST(MpiJob, AnErrorOfOneEndsTheOthers) {
+  const TemporaryDirectory folder;
+  const std::string file = folder.write("file", "").string();
+  const CommandResult result = plumbline("run " + plan + " --steps 100000 --tensorboard " + file, mpirun(2));
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_NE(result.errors.find("plumbline: rank 0: " + file), std::string::npos) << result.errors;
+}
+
+TEST(MpiJob, AKilledRankEndsTheJobAndLeavesWhatWasSaved) {
+  const TemporaryDirectory folder;
+  const std::string saved = (folder.path() / "saved").string(), errors = (folder.path() / "errors").string();
+  // Each process says which it is before it becomes plumbline.
+  const std::string numbers = (folder.path() / "rank-").string();
+  Background job(
+      {"sh", "-c",
+       "exec " + mpirun(2) + " sh -c 'echo $$ > " + numbers + "$OMPI_COMM_WORLD_RANK; exec " + plumbline_program() +
+           " run " + plan + " --steps 100000 --checkpoint " + saved + " --checkpoint-every 1'"},
+      errors);
+  while (job.running() && real::latest_checkpoint(saved).value_or(0) < 3)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  ASSERT_TRUE(job.running()) << model::read_text_file(errors).value();
+  if (!std::filesystem::exists(numbers + "1")) GTEST_SKIP() << "this MPI does not say ranks as Open MPI does";
+  ::kill(std::stoi(model::read_text_file(numbers + "1").value()), SIGKILL);
+  const int status = job.wait();
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) != 0);
+  const std::string said = model::read_text_file(errors).value();
+  EXPECT_NE(said.find("rank 1"), std::string::npos) << said;
+  const std::int64_t reached = real::latest_checkpoint(saved).value();
+  EXPECT_GE(reached, 3);
+  const CommandResult resumed =
+      plumbline("run " + plan + " --json - --resume --checkpoint " + saved + " --steps " + std::to_string(reached + 2));
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
+  EXPECT_EQ(json::parse(resumed.output)["training"]["loss"].size(), 2U);
+}
+
+}  // namespace
+}  // namespace plumbline::tests
