@@ -127,8 +127,7 @@ void add_breakdown(const RankSlots& rank, const std::vector<std::pair<std::strin
   for (const auto& [name, seconds] : classes) all += name == "communication" ? 0 : seconds;
   const double computing = total(rank.seconds) - total(rank.exposed);
   for (const auto& [name, seconds] : classes)
-    if (name != "communication" && all > 0)
-      step.breakdown.push_back({name, seconds / all * computing});
+    if (name != "communication" && all > 0) step.breakdown.push_back({name, seconds / all * computing});
   std::ranges::sort(step.breakdown, std::ranges::greater(), &model::StepTimes::ClassTime::seconds);
   step.breakdown.push_back({"exposed communication", total(rank.exposed)});
   step.breakdown.push_back({"bubble", *step.bubble_s});

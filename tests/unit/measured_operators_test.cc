@@ -98,7 +98,8 @@ TEST_F(MeasuredTimes, SlowDownBesideTransfersAsTheFormDoes) {
 // On any number of cores, at most as slow as the measurement and never above what the form calls best.
 TEST_F(MeasuredTimes, AreNeverBelowTheBest) {
   for (const double us : {0.001, 1e9}) {
-    const KernelCost with = cost({{entry("q_a", 1), us}, {entry("q_a", 2), us / 3}, {entry("attention_norm", 2), us}}, 2);
+    const KernelCost with =
+        cost({{entry("q_a", 1), us}, {entry("q_a", 2), us / 3}, {entry("attention_norm", 2), us}}, 2);
     for (const char* name : {"q_a", "attention_norm"}) {
       const Operator& op = find(layer_, name);
       for (const std::int64_t sms : {1, 2}) {
