@@ -160,7 +160,7 @@ StepProgram lone_program(const Plan& plan) {
   }
   for (const StageUnit& unit : stage_units(plan, program.blocks, program.stage_kinds[0])) {
     program.stage_units.resize(1);
-    program.stage_units[0].push_back({{}, {}, {}, unit.parameters, unit.gradients});
+    program.stage_units[0].push_back({.parameters = unit.parameters, .gradients = unit.gradients});
   }
   program.synchronisations = synchronisations(plan, program);
   return program;
