@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -11,6 +10,7 @@
 
 #include "cli/inputs.h"
 #include "cli/output.h"
+#include "cli/run_monitor.h"
 #include "cli/run_output.h"
 #include "cli/verb.h"
 #include "cli/world.h"
@@ -18,7 +18,6 @@
 #include "model/plan.h"
 #include "real/host/clock.h"
 #include "reports/json.h"
-#include "reports/tensorboard.h"
 #include "reports/trace.h"
 
 namespace plumbline::cli {
@@ -60,65 +59,6 @@ Result<real::host::RunOptions> options_of(const Arguments& arguments) {
   return options;
 }
 
-// What people look at while the ranks train: a line on stderr now and then, and a board.
-class Monitor {
- public:
-  Monitor(const Arguments& arguments, double peak_flops, double flops_per_token)
-      : steps_(arguments.options.steps), peak_flops_(peak_flops), flops_per_token_(flops_per_token) {}
-
-  Result<void> open(const std::string& folder) {
-    if (folder.empty()) return {};
-    auto board = reports::TensorBoard::create(folder, seconds_since_1970());
-    if (!board) return tl::unexpected(board.error());
-    board_ = std::move(*board);
-    return {};
-  }
-
-  void step(const real::StepFigures& figures) {
-    show(figures);
-    if (!board_ || failed_) return;
-    std::vector<reports::BoardScalar> scalars = {
-        {"loss", figures.loss},
-        {"gradient_norm", figures.gradient_norm},
-        {"tokens_per_second", figures.tokens_per_second},
-        {"time/step_s", figures.seconds},
-        {"loss_scale", figures.loss_scale},
-        {"utilisation", figures.tokens_per_second * flops_per_token_ / peak_flops_}};
-    std::vector<reports::BoardHistogram> histograms;
-    for (const real::LayerLoad& load : figures.loads) {
-      scalars.push_back({fmt::format("expert_load/layer_{}_max_violation", load.layer), load.max_violation});
-      histograms.push_back({fmt::format("expert_load/layer_{}", load.layer), load.rows});
-    }
-    if (auto written = board_->write(figures.step, seconds_since_1970(), scalars, histograms); !written)
-      failed_ = written.error();
-  }
-
-  const std::optional<Error>& failed() const { return failed_; }
-
- private:
-  static double seconds_since_1970() {
-    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-  }
-
-  // Not more than a line each half second, but the last step's.
-  void show(const real::StepFigures& figures) {
-    const double now = seconds_since_1970();
-    constexpr double pause = 0.5;
-    if (figures.step < steps_ && now - shown_ < pause) return;
-    shown_ = now;
-    fmt::print(stderr, "step {:>{}}/{}  loss {:.4f}  gradient norm {:.3f}  {:.1f} ms  {:.0f} tokens/s{}\n",
-               figures.step, fmt::formatted_size("{}", steps_), steps_, figures.loss, figures.gradient_norm,
-               1e3 * figures.seconds, figures.tokens_per_second,
-               figures.skipped ? "  skipped: gradients overflowed" : "");
-  }
-
-  std::int64_t steps_;
-  double peak_flops_, flops_per_token_;
-  double shown_ = 0;
-  std::optional<reports::TensorBoard> board_;
-  std::optional<Error> failed_;
-};
-
 Result<void> write_files(const Arguments& arguments, const sim::Inputs& inputs, const real::host::RunResult& result,
                          const std::string& clock) {
   if (!arguments.json.empty()) {
@@ -143,8 +83,8 @@ int run(const Arguments& arguments, const World& world) {
     return 0;
   }
   const auto metrics = model::model_metrics(inputs->architecture, inputs->plan.batch.sequence_length);
-  Monitor monitor(arguments, inputs->cluster.device.bf16_peak.value() * static_cast<double>(inputs->plan.cluster.gpus),
-                  metrics.flops_per_token);
+  const double peak = inputs->cluster.device.bf16_peak.value() * static_cast<double>(inputs->plan.cluster.gpus);
+  RunMonitor monitor(arguments.options.steps, peak, metrics.flops_per_token);
   if (world.speaks) {
     const auto opened = monitor.open(arguments.board);
     if (!opened && world.transport != nullptr) world.transport->abort(to_string(opened.error()));  // the others train

@@ -3,14 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
-#include "model/plan_context.h"
+#include "real/executor/initial_parameters.h"
 #include "real/executor/optimizer_step.h"
-#include "real/executor/parameter_part.h"
 #include "real/executor/plan_support.h"
 #include "real/executor/slot_launcher.h"
+#include "real/executor/step_loss.h"
 #include "real/executor/step_timeline.h"
 #include "real/executor/synchroniser.h"
 
@@ -37,7 +36,7 @@ class StepExecutor final : public TrainingStep {
     for (std::int32_t direction = 0; direction < schedule.directions; ++direction)
       for (std::int32_t stage = 0; stage < schedule.stages; ++stage)
         if (schedule.rank_of(direction, stage) == rank_.place.pipeline) add_stage(stage);
-    initialise();
+    write_initial_parameters(rank_);
     launcher_ = std::make_unique<SlotLauncher>(rank_);
     synchroniser_ = std::make_unique<Synchroniser>(rank_);
     optimizer_ = std::make_unique<OptimizerStep>(rank_);
@@ -72,7 +71,8 @@ class StepExecutor final : public TrainingStep {
     for_each_tensor([&](std::int32_t stage, std::uint16_t position, TensorId id, const model::Tensor& tensor) {
       if (tensor.role != role || tensor.shared) return;
       const std::string name = role == Role::gradient ? tensor.name.substr(2) : tensor.name;
-      result.push_back({place_name(stage, position) + name, &tensor, rank_.stages.at(stage).state->find(position, id)});
+      result.push_back({place_name(*rank_.stages.at(stage).state, position) + name, &tensor,
+                        rank_.stages.at(stage).state->find(position, id)});
     });
     return result;
   }
@@ -102,20 +102,12 @@ class StepExecutor final : public TrainingStep {
     return layer < rank_.input.architecture->layers ? layer : -1;
   }
 
-  std::string place_name(std::int32_t stage, std::uint16_t position) const {
-    const StageState& state = *rank_.stages.at(stage).state;
-    return fmt::format("layer {} {}/", state.layer(position), state.block(position).name);
-  }
-
-  void initialise();
   Buffer* bias_of(std::int64_t layer);
   void gather_now();
   void write_data(const std::vector<MicroBatch>& batches);
   void barrier();
   void launch_slots();
   StepOutcome outcome();
-  double loss();
-  double loss_of(std::int32_t stage, std::uint16_t position, const model::Operator& op, std::int64_t key);
 
   RankState rank_;
   std::unique_ptr<SlotLauncher> launcher_;
@@ -124,40 +116,6 @@ class StepExecutor final : public TrainingStep {
   BufferPointer barrier_;
   bool in_shards_ = false;  // the last update's parameters have not been gathered yet
 };
-
-// Whole tensors of the model that nobody divides, of which every rank keeps its part.
-void StepExecutor::initialise() {
-  const StepInput& input = rank_.input;
-  const auto& degrees = input.plan->parallelism;
-  const std::int64_t tensor = degrees.tensor, expert_tensor = degrees.expert_tensor;
-  const Division division{tensor,         rank_.place.index % tensor,
-                          degrees.expert, rank_.place.index / expert_tensor % degrees.expert,
-                          expert_tensor,  rank_.place.index % expert_tensor};
-  model::LayerContext undivided = model::plan_context(*input.plan, *input.architecture, *input.layout, {1, 1});
-  undivided.tensor = undivided.expert_parallel = undivided.expert_tensor = 1;
-  undivided.sequence = false;
-  for (const auto& [stage, local] : rank_.stages) {
-    const auto blocks = model::stage_blocks(*input.plan, *input.architecture, *input.layout, stage);
-    for (std::uint16_t position = 0; position < local.state->positions(); ++position) {
-      const model::Graph whole = model::make_stage_block(blocks[position].kind, blocks[position].recomputed, undivided);
-      const model::Graph& held = local.state->block(position);
-      for (TensorId id = 0; id < held.tensors.size(); ++id) {
-        const model::Tensor& part = held.tensor(id);
-        if (part.role != Role::parameter || part.shared) continue;
-        const auto of_whole = std::ranges::find_if(whole.tensors, [&](const model::Tensor& candidate) {
-          return candidate.role == Role::parameter && candidate.name == part.name;
-        });
-        const std::vector<float> values = initial_values(*of_whole, place_name(stage, position) + part.name);
-        rank_.device().write(*local.state->find(position, id),
-                             part_of(*input.architecture, *of_whole, part, division, values));
-      }
-    }
-    std::vector<std::int32_t> shards;
-    for (const StageState::Unit& unit : local.state->units())
-      shards.push_back(strided_group(rank_.place, local.holders, unit.group.shards, unit.group.stride).position);
-    local.state->copy_parameters_to_shards(shards);
-  }
-}
 
 Buffer* StepExecutor::bias_of(std::int64_t layer) {
   Buffer* found = nullptr;
@@ -269,47 +227,12 @@ StepOutcome StepExecutor::outcome() {
     const std::vector<float> rows = rank_.device().read(*load);
     result.loads.push_back({layer_of(place.first, place.second), {rows.begin(), rows.end()}});
   }
-  result.loss = loss();
+  result.loss = summed_loss(rank_, places());
   for (const MicroBatchPlace& place : places())
     if (rank_.program().schedule.rank_of(place.direction, rank_.program().schedule.stages - 1) == rank_.place.pipeline)
       ++result.loss_weight;
   if (result.loss_weight > 0) result.loss /= result.loss_weight;
   return result;
-}
-
-// Of the main model's head, summed over the micro-batches that ended here.
-double StepExecutor::loss() {
-  const std::int32_t last = rank_.program().schedule.stages - 1;
-  const auto found = rank_.stages.find(last);
-  if (found == rank_.stages.end()) return 0;
-  const auto position = static_cast<std::uint16_t>(found->second.state->positions() - 1);
-  double sum = 0;
-  for (const MicroBatchPlace& place : places()) {
-    if (rank_.program().schedule.rank_of(place.direction, last) != rank_.place.pipeline) continue;
-    for (const model::Operator& op : found->second.state->block(position).operators)
-      if (op.kind == OperatorKind::cross_entropy && !op.recomputed)
-        sum += loss_of(last, position, op, rank_.key(place.direction, place.micro_batch));
-  }
-  return sum;
-}
-
-// Over a divided vocabulary it follows from what the ranks have added up.
-double StepExecutor::loss_of(std::int32_t stage, std::uint16_t position, const model::Operator& op, std::int64_t key) {
-  Activations& activations = *rank_.stages.at(stage).activations;
-  if (rank_.input.plan->parallelism.tensor == 1)
-    return rank_.device().read(*activations.find(position, op.writes[0], key, true))[0];
-  const model::Graph& graph = rank_.stages.at(stage).state->block(position);
-  const auto reduction = std::ranges::find_if(graph.operators, [&](const model::Operator& candidate) {
-    return candidate.kind == OperatorKind::all_reduce && candidate.reads[0] == op.writes[1];
-  });
-  const std::vector<float> figures = rank_.device().read(*activations.find(position, reduction->writes[0], key, true));
-  double sum = 0, labelled = 0;
-  for (std::size_t t = 0; t + 2 < figures.size(); t += 3) {
-    if (figures[t + 2] == 0) continue;
-    sum += std::log(static_cast<double>(figures[t])) - static_cast<double>(figures[t + 1]);
-    ++labelled;
-  }
-  return labelled > 0 ? sum / labelled : 0;
 }
 
 }  // namespace
