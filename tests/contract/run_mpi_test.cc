@@ -21,8 +21,8 @@ const std::string plan = std::string(PLUMBLINE_SOURCE_DIR) + "/tests/golden/inpu
 
 std::string mpirun(int ranks) {
   std::string words = PLUMBLINE_MPIRUN;
-  const std::string placeholder = "RANKS";
-  return words.replace(words.find(placeholder), placeholder.size(), std::to_string(ranks));
+  const std::string number = "RANKS";  // stands for it in the command
+  return words.replace(words.find(number), number.size(), std::to_string(ranks));
 }
 
 std::size_t count(const std::string& text, const std::string& part) {
