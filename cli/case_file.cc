@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "model/text_file.h"
-#include "real/cuda/case.h"
+#include "real/cuda/probe/case.h"
 
 namespace plumbline::cli {
 namespace {

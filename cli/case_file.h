@@ -1,4 +1,4 @@
-// Files that say what to measure: .cases, one case per line (real/cuda/case.h), or .toml, one [[case]] table
+// Files that say what to measure: .cases, one case per line (real/cuda/probe/case.h), or .toml, one [[case]] table
 // each with the same keys.
 #pragma once
 

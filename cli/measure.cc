@@ -16,10 +16,10 @@
 #include "cli/output.h"
 #include "cli/process.h"
 #include "cli/verb.h"
-#include "real/cuda/budget.h"
-#include "real/cuda/case.h"
-#include "real/cuda/sweep.h"
-#include "real/cuda/work.h"
+#include "real/cuda/probe/budget.h"
+#include "real/cuda/probe/case.h"
+#include "real/cuda/probe/sweep.h"
+#include "real/cuda/probe/work.h"
 #include "topologies/device.h"
 
 namespace plumbline::cli {

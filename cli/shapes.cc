@@ -7,7 +7,7 @@
 #include "cli/data.h"
 #include "model/architecture.h"
 #include "model/layout.h"
-#include "real/cuda/case.h"
+#include "real/cuda/probe/case.h"
 
 namespace plumbline::cli {
 namespace {

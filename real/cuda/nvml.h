@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
+#include "real/cuda/clock_reading.h"
 #include "real/cuda/library_search.h"
-#include "real/cuda/record.h"
 
 namespace plumbline::real::cuda {
 

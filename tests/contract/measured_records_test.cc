@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "calibrate/measurement.h"
-#include "real/cuda/record.h"
-#include "real/cuda/sweep.h"
+#include "real/cuda/probe/record.h"
+#include "real/cuda/probe/sweep.h"
 #include "tests/support/inputs.h"
 
 namespace plumbline::tests {

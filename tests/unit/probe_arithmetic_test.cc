@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "real/cuda/arithmetic.h"
-#include "real/cuda/comparison.h"
-#include "real/cuda/statistics.h"
+#include "real/cuda/probe/comparison.h"
+#include "real/cuda/probe/statistics.h"
 
 namespace plumbline::real::cuda {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "real/cuda/budget.h"
-#include "real/cuda/sweep.h"
+#include "real/cuda/probe/budget.h"
+#include "real/cuda/probe/sweep.h"
 
 namespace plumbline::real::cuda {
 namespace {

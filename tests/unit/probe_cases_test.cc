@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "real/cuda/case.h"
-#include "real/cuda/options.h"
-#include "real/cuda/sweep.h"
-#include "real/cuda/work.h"
+#include "real/cuda/probe/case.h"
+#include "real/cuda/probe/options.h"
+#include "real/cuda/probe/sweep.h"
+#include "real/cuda/probe/work.h"
 #include "tests/support/temporary_directory.h"
 
 namespace plumbline::real::cuda {

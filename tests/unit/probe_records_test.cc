@@ -12,9 +12,9 @@
 #include <sstream>
 #include <string>
 
-#include "real/cuda/journal.h"
 #include "real/cuda/library_search.h"
-#include "real/cuda/record.h"
+#include "real/cuda/probe/journal.h"
+#include "real/cuda/probe/record.h"
 #include "tests/support/temporary_directory.h"
 
 namespace plumbline::real::cuda {

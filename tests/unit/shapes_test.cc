@@ -8,8 +8,8 @@
 #include "model/cost/work.h"
 #include "model/kernel_shapes.h"
 #include "model/layout.h"
-#include "real/cuda/case.h"
-#include "real/cuda/work.h"
+#include "real/cuda/probe/case.h"
+#include "real/cuda/probe/work.h"
 #include "tests/support/step_inputs.h"
 
 namespace plumbline::model {

@@ -1,0 +1,16 @@
+// Clocks and power of a device at one moment.
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace plumbline::real::cuda {
+
+// As far as the device tells.
+struct ClockReading {
+  std::optional<int> sm_mhz, memory_mhz;
+  std::optional<double> power_w, temperature_c;
+  std::optional<std::string> throttle;  // "none" or reasons joined by '|'
+};
+
+}  // namespace plumbline::real::cuda

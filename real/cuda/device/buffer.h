@@ -1,0 +1,59 @@
+// Memory of a tensor on a GPU, in the tensor's own format.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "model/graph/graph.h"
+#include "real/cuda/memory.h"
+#include "real/cuda/status.h"
+#include "real/cuda/tensor_view.h"
+#include "real/executor/device.h"
+
+namespace plumbline::real::cuda {
+
+// The format in which a tensor is held; nothing for one that is not executed on a GPU.
+std::optional<Format> format_of(model::DataType type);
+
+// Which tokens went where, and how many came: what a dispatch leaves with the indices that decided it, and combine and
+// the gradients read there. Defined by the exchange (real/cuda/exchange/).
+struct ExchangeMap;
+
+// Shapes are known to the host when a kernel is launched: where routing decides them, the launch of the dispatch waits
+// for the counts, as DeepEP's does.
+class CudaBuffer final : public Buffer {
+ public:
+  CudaBuffer(Format format, std::int64_t rows, std::int64_t columns, std::int64_t matrix_rows);
+  // A view of memory that somebody else owns.
+  CudaBuffer(void* data, Format format, std::int64_t rows, std::int64_t columns);
+  CudaBuffer(const CudaBuffer&) = delete;
+  CudaBuffer& operator=(const CudaBuffer&) = delete;
+
+  // Memory for `capacity_rows` rows, all bytes 0. Scales lie behind the values.
+  Status allocate(std::int64_t capacity_rows);
+
+  Format format() const { return format_; }
+  std::int64_t rows() const { return rows_; }
+  std::int64_t columns() const { return columns_; }
+  std::int64_t elements() const { return rows_ * columns_; }
+  TensorView view() const;
+  // Another number of rows, for what routing decides; contents are lost. Where there is not room enough, waits for the
+  // device and allocates anew.
+  Status resize(std::int64_t rows) { return resize(rows, columns_); }
+  Status resize(std::int64_t rows, std::int64_t columns);
+
+  // What the host knows of the contents without asking the device: the offsets of experts [e + 1].
+  std::vector<std::int64_t> known;
+  std::shared_ptr<const ExchangeMap> exchange;
+
+ private:
+  Format format_;
+  std::int64_t rows_ = 0, columns_ = 0, matrix_rows_ = 0;
+  std::int64_t capacity_ = 0;  // bytes of values
+  DeviceMemory memory_;
+  void* viewed_ = nullptr;
+};
+
+}  // namespace plumbline::real::cuda

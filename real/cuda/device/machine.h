@@ -1,0 +1,39 @@
+// One GPU and the libraries that compute on it, as operators use them. Unlike the probe's toolbox it outlives single
+// cases: handles and workspaces are made once.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "real/cuda/cublaslt.h"
+#include "real/cuda/memory.h"
+#include "real/cuda/status.h"
+
+namespace plumbline::real::cuda {
+
+class Attention;  // cuDNN's plans (real/cuda/operators/cudnn_attention.h)
+class ProductCache;
+
+struct Machine {
+  cudaDeviceProp properties{};
+  int ordinal = 0;
+  std::vector<std::string> folders;    // where libraries are looked for
+  std::unique_ptr<CublasLt> cublaslt;  // never null on an open machine
+  std::unique_ptr<ProductCache> products;
+  std::unique_ptr<Attention> attention;  // null where cuDNN is not there: own kernels compute it
+  std::string attention_error;
+
+  Machine();
+  ~Machine();
+  Machine(const Machine&) = delete;
+  Machine& operator=(const Machine&) = delete;
+
+  // Takes device `ordinal`. Fails by name where cuBLASLt is missing or the device does not answer.
+  Status open(int ordinal, const std::vector<std::string>& library_folders);
+  int sms() const { return properties.multiProcessorCount; }
+};
+
+}  // namespace plumbline::real::cuda

@@ -1,0 +1,226 @@
+#include "real/cuda/probe/case.h"
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <sstream>
+#include <utility>
+#include <variant>
+
+namespace plumbline::real::cuda {
+
+namespace {
+
+// A key of the line: the member it sets, and for words the ones allowed (none: any).
+struct Key {
+  std::string name;
+  std::variant<std::string Case::*, std::int64_t Case::*> member;
+  bool required = false;
+  std::int64_t least = 1, most = std::int64_t{1} << 50;
+  std::vector<std::string> words;
+};
+
+struct Operation {
+  std::string name;
+  std::vector<Key> keys;
+  bool partitionable = false;  // may run beside the copy kernel
+};
+
+const Key name_key = {"name", &Case::name, false, 0, 0, {}};
+const Key target_key = {"target_sms", &Case::target_sms, false, 0, 1024, {}};
+
+std::vector<Operation> operations() {
+  const Key rows = {"rows", &Case::rows, true, 1, std::int64_t{1} << 30, {}};
+  const Key columns = {"columns", &Case::columns, true, 1, std::int64_t{1} << 30, {}};
+  const Key bytes = {"bytes", &Case::bytes, true, 16, std::int64_t{1} << 40, {}};
+  const std::int64_t extent = 1 << 24;
+  return {{"gemm",
+           {{"phase", &Case::phase, true, 0, 0, {"F", "I", "W"}},
+            {"format", &Case::format, true, 0, 0, {"bf16", "fp8_tensor", "fp8_block"}},
+            {"m", &Case::m, true, 1, extent, {}},
+            {"n", &Case::n, true, 1, extent, {}},
+            {"k", &Case::k, true, 1, extent, {}},
+            {"groups", &Case::groups, false, 1, 1024, {}},
+            {"fast_accumulation", &Case::fast_accumulation, false, 0, 1, {}},
+            {"soak", &Case::soak, false, 0, 60, {}},
+            target_key},
+           true},
+          {"rmsnorm", {rows, columns}, true},
+          {"swiglu", {rows, columns}, true},
+          {"quantise", {rows, columns}, true},
+          {"permute", {rows, columns, {"top_k", &Case::top_k, true, 1, 64, {}}}, true},
+          {"adamw", {{"elements", &Case::elements, true, 1, std::int64_t{1} << 40, {}}}, true},
+          {"copy", {bytes}, false},
+          {"host_to_device", {bytes}, false},
+          {"launch", {}, false}};
+}
+
+const std::vector<Key>& partition_keys() {
+  static const std::vector<Key> keys = {
+      {"ctas", &Case::ctas, true, 0, 1024, {}},
+      {"copy_gbps", &Case::copy_gbps, false, Case::unlimited, 1 << 20, {}},
+      {"copy_to", &Case::copy_to, false, 0, 0, {"device", "host"}},
+  };
+  return keys;
+}
+
+// The keys that `op` (in a partition: `kernel` beside the copy) takes; empty when there is no such operation.
+std::vector<Key> keys_of(const std::string& op, const std::string& kernel) {
+  static const std::vector<Operation> all = operations();
+  const std::string& wanted = op == "partition" ? kernel : op;
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const Operation& operation) { return operation.name == wanted; });
+  if (found == all.end() || (op == "partition" && !found->partitionable)) return {};
+  std::vector<Key> keys = {name_key};
+  if (op == "partition") {
+    keys.push_back({"kernel", &Case::kernel, true, 0, 0, {}});
+    keys.insert(keys.end(), partition_keys().begin(), partition_keys().end());
+  }
+  for (const Key& key : found->keys) {
+    // The copy beside it would not last as long as a soak.
+    if (op != "partition" || key.name != "soak") keys.push_back(key);
+  }
+  return keys;
+}
+
+std::string set(Case& value, const Key& key, const std::string& text) {
+  if (const auto* word = std::get_if<std::string Case::*>(&key.member)) {
+    const bool known = key.words.empty() || std::find(key.words.begin(), key.words.end(), text) != key.words.end();
+    if (!known) return "'" + text + "' is no " + key.name;
+    value.*(*word) = text;
+    return "";
+  }
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    return key.name + " = '" + text + "' is no whole number";
+  }
+  if (number < key.least || number > key.most) {
+    return key.name + " = " + text + " is outside " + std::to_string(key.least) + " to " + std::to_string(key.most);
+  }
+  value.*std::get<std::int64_t Case::*>(key.member) = number;
+  return "";
+}
+
+// What a line's values must satisfy together: the kernels move 16 bytes per thread and access.
+std::string check(const Case& value) {
+  const std::string& operation = value.operation();
+  if (operation == "gemm" && value.fast_accumulation != 0 && value.format != "fp8_tensor") {
+    return "fast_accumulation is a choice of fp8_tensor only";
+  }
+  if (operation == "gemm" && value.format != "bf16" && (value.m % 16 != 0 || value.n % 16 != 0 || value.k % 16 != 0)) {
+    return "FP8 products need m, n and k that are multiples of 16";
+  }
+  if (operation == "gemm" && (value.m % 8 != 0 || value.n % 8 != 0 || value.k % 8 != 0)) {
+    return "products need m, n and k that are multiples of 8";
+  }
+  if (operation == "quantise" && value.columns % 128 != 0) return "columns must be a multiple of 128";
+  if (value.columns % 8 != 0) return "columns must be a multiple of 8";
+  if (operation == "rmsnorm" && value.columns > 32768) return "rmsnorm takes at most 32768 columns";
+  if (value.elements % 8 != 0) return "elements must be a multiple of 8";
+  if (value.bytes % 16 != 0) return "bytes must be a multiple of 16";
+  return "";
+}
+
+std::vector<std::pair<std::string, std::string>> split(std::istringstream& words, std::string& error) {
+  std::vector<std::pair<std::string, std::string>> pairs;
+  for (std::string word; words >> word;) {
+    const std::size_t equals = word.find('=');
+    if (equals == 0 || equals == std::string::npos) {
+      error = "'" + word + "' is not key=value";
+      return {};
+    }
+    pairs.emplace_back(word.substr(0, equals), word.substr(equals + 1));
+  }
+  return pairs;
+}
+
+}  // namespace
+
+ParsedCase parse_case(const std::string& line) {
+  ParsedCase parsed;
+  std::istringstream words(line);
+  words >> parsed.value.op;
+  const auto pairs = split(words, parsed.error);
+  if (!parsed.error.empty()) return parsed;
+  const auto kernel = std::find_if(pairs.begin(), pairs.end(), [](const auto& pair) { return pair.first == "kernel"; });
+  const std::vector<Key> keys = keys_of(parsed.value.op, kernel == pairs.end() ? "" : kernel->second);
+  if (keys.empty()) {
+    parsed.error = parsed.value.op == "partition" ? "partition needs a kernel= that can run beside a copy"
+                                                  : "'" + parsed.value.op + "' is no operation";
+    return parsed;
+  }
+  std::vector<std::string> given;
+  for (const auto& [name, text] : pairs) {
+    const auto key =
+        std::find_if(keys.begin(), keys.end(), [&, &wanted = name](const Key& k) { return k.name == wanted; });
+    if (key == keys.end()) parsed.error = parsed.value.op + " has no key '" + name + "'";
+    if (std::find(given.begin(), given.end(), name) != given.end()) parsed.error = "'" + name + "' is given twice";
+    if (parsed.error.empty()) parsed.error = set(parsed.value, *key, text);
+    if (!parsed.error.empty()) return parsed;
+    given.push_back(name);
+  }
+  for (const Key& key : keys) {
+    if (key.required && std::find(given.begin(), given.end(), key.name) == given.end()) {
+      parsed.error = parsed.value.op + " needs " + key.name + "=";
+      return parsed;
+    }
+  }
+  parsed.error = check(parsed.value);
+  return parsed;
+}
+
+std::string to_line(const Case& value) {
+  static const Case defaults;
+  std::string line = value.op;
+  for (const Key& key : keys_of(value.op, value.kernel)) {
+    if (const auto* word = std::get_if<std::string Case::*>(&key.member)) {
+      if (value.*(*word) != defaults.*(*word)) line += " " + key.name + "=" + value.*(*word);
+    } else {
+      const auto number = std::get<std::int64_t Case::*>(key.member);
+      if (key.required || value.*number != defaults.*number) {
+        line += " " + key.name + "=" + std::to_string(value.*number);
+      }
+    }
+  }
+  return line;
+}
+
+ParsedCases parse_cases(const std::string& text, const std::string& name) {
+  ParsedCases parsed;
+  std::istringstream lines(text);
+  int number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    line = line.substr(0, line.find('#'));
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    ParsedCase one = parse_case(line);
+    if (!one.error.empty()) {
+      parsed.error = name + ":" + std::to_string(number) + ": " + one.error;
+      return parsed;
+    }
+    parsed.values.push_back(std::move(one.value));
+  }
+  return parsed;
+}
+
+ParsedCases load_cases(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  if (!file || !(text << file.rdbuf())) return {{}, path + ": cannot be read, or is empty"};
+  return parse_cases(text.str(), path);
+}
+
+std::vector<VariantKey> variants_of(const Case& value) {
+  if (value.op == "launch") return {{"", "host_call"}, {"", "stream_gap"}, {"", "graph_node"}, {"", "round_trip"}};
+  if (value.op == "host_to_device") return {{"", "pinned_to_device"}, {"", "device_to_pinned"}};
+  if (value.op == "copy") return {{"cold", "kernel"}, {"cold", "driver"}};
+  if (value.op == "partition") {
+    if (value.ctas == 0) return {{"hot", "alone"}};
+    return {{"hot", "alone"}, {"hot", "beside"}};
+  }
+  if (value.soak > 0) return {{"hot", "sustained"}};
+  return {{"hot", "burst"}, {"cold", "burst"}};
+}
+
+}  // namespace plumbline::real::cuda

@@ -1,0 +1,144 @@
+#include "real/cuda/probe/sweep.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "real/cuda/probe/model_shapes.h"
+
+namespace plumbline::real::cuda {
+
+namespace {
+
+// A case and what it is worth: a calibration that stops early has the higher values.
+struct Valued {
+  double value = 0;
+  Case what;
+};
+using Sweep = std::vector<Valued>;
+
+void add_device_rates(Sweep& sweep) {
+  Case launch;
+  launch.op = "launch";
+  sweep.push_back({100, launch});
+  for (const std::int64_t bytes : {std::int64_t{1} << 30, std::int64_t{1} << 26}) {
+    Case copy;
+    copy.op = "copy";
+    copy.bytes = bytes;
+    sweep.push_back({99, copy});
+  }
+  for (const std::int64_t bytes : {std::int64_t{1} << 28, std::int64_t{1} << 20}) {
+    Case transfer;
+    transfer.op = "host_to_device";
+    transfer.bytes = bytes;
+    sweep.push_back({98, transfer});
+  }
+  // A large square product: the rate that other benchmarks print.
+  for (const char* format : {"bf16", "fp8_tensor", "fp8_block"}) {
+    sweep.push_back({97, gemm_case({"square", 8192, 8192, 8192}, "F", format)});
+  }
+}
+
+bool bf16_only(const Linear& layer) {
+  const std::string part = layer.name.substr(layer.name.find('/') + 1);
+  return part == "router" || part == "head";
+}
+
+// Every linear layer in three phases and three formats; `base` is the worth of the forward product.
+void add_products(Sweep& sweep, const std::vector<Linear>& layers, double base) {
+  for (const Linear& layer : layers) {
+    for (const char* phase : {"F", "I", "W"}) {
+      const double gradient = *phase == 'F' ? 0 : *phase == 'I' ? 6 : 7;
+      sweep.push_back({base - gradient - (bf16_only(layer) ? 0 : 2), gemm_case(layer, phase, "bf16")});
+      if (bf16_only(layer)) continue;
+      sweep.push_back({base - gradient, gemm_case(layer, phase, "fp8_block")});
+      sweep.push_back({base - gradient - 20, gemm_case(layer, phase, "fp8_tensor")});
+    }
+  }
+}
+
+// The same product at fewer rows, and after two seconds at full power: training is sustained.
+void add_variations(Sweep& sweep) {
+  for (const char* format : {"bf16", "fp8_block"}) {
+    for (const std::int64_t rows : {1024, 2048, 8192}) {
+      sweep.push_back({60, gemm_case({"deepseek-v3/q_b", rows, 24576, 1536}, "F", format)});
+      sweep.push_back({60, gemm_case({"deepseek-v3/shared_gate_up", rows, 4096, 7168}, "F", format)});
+    }
+    Case sustained = gemm_case({"deepseek-v3/dense_gate_up", 4096, 36864, 7168}, "F", format);
+    sustained.soak = 2;
+    sweep.push_back({74, sustained});
+  }
+  Case fast = gemm_case({"deepseek-v3/q_b", 4096, 24576, 1536}, "F", "fp8_tensor");
+  fast.fast_accumulation = 1;
+  sweep.push_back({61, fast});
+}
+
+Case beside_copy(Case kernel, std::int64_t ctas) {
+  kernel.kernel = kernel.op;
+  kernel.op = "partition";
+  kernel.ctas = ctas;
+  return kernel;
+}
+
+// One product of each kind beside 0 to 48 copy CTAs, with the algorithm chosen for the whole chip and for the SMs
+// that are left; memory-bound kernels have no such choice.
+void add_partition(Sweep& sweep, int sms) {
+  std::vector<Case> products;
+  for (const char* format : {"fp8_block", "bf16"}) {
+    products.push_back(gemm_case({"deepseek-v3/q_b", 4096, 24576, 1536}, "F", format));
+    products.push_back(gemm_case({"deepseek-v3/experts_gate_up", 8192, 4096, 7168, 4}, "F", format));
+  }
+  const std::vector<Case> memory_bound = deepseek_v3_memory_bound();
+  for (std::int64_t ctas = 0; ctas <= 48; ctas += 4) {
+    const bool usual = ctas == 0 || ctas == 8 || ctas == 20 || ctas == 24 || ctas == 32;
+    const double value = usual ? 85 : 70;
+    for (const Case& product : products) {
+      sweep.push_back({value, beside_copy(product, ctas)});
+      if (ctas == 0) continue;
+      Case targeted = beside_copy(product, ctas);
+      targeted.target_sms = sms - ctas;
+      sweep.push_back({value, targeted});
+    }
+    for (std::size_t i = 0; i < 4; ++i) sweep.push_back({value - 1, beside_copy(memory_bound[i], ctas)});
+  }
+  // What is lost to the SMs alone, and what a copy at the rate of a network card costs.
+  for (const std::int64_t gbps : {0, 50, 100, 200}) {
+    Case paced = beside_copy(products[0], 20);
+    paced.copy_gbps = gbps;
+    sweep.push_back({82, paced});
+    paced.target_sms = sms - 20;
+    sweep.push_back({82, paced});
+    Case stream = beside_copy(memory_bound[0], 20);
+    stream.copy_gbps = gbps;
+    sweep.push_back({82, stream});
+  }
+  Case to_host = beside_copy(products[0], 20);
+  to_host.copy_to = "host";
+  sweep.push_back({81, to_host});
+}
+
+}  // namespace
+
+std::vector<Case> built_in_sweep(int sms) {
+  Sweep sweep;
+  add_device_rates(sweep);
+  add_products(sweep, deepseek_v3_linears(), 95);
+  for (const Case& kernel : deepseek_v3_memory_bound()) sweep.push_back({90, kernel});
+  add_partition(sweep, sms);
+  add_variations(sweep);
+  double value = 80;
+  for (const Llama& model : llama_3_models()) {
+    add_products(sweep, llama_3_linears(model), value);
+    for (const Case& kernel : llama_3_memory_bound(model)) sweep.push_back({value - 1, kernel});
+    value -= 4;
+  }
+  std::stable_sort(sweep.begin(), sweep.end(), [](const Valued& a, const Valued& b) { return a.value > b.value; });
+  std::vector<Case> cases;
+  std::set<std::string> seen;
+  for (Valued& valued : sweep) {
+    if (seen.insert(to_line(valued.what)).second) cases.push_back(std::move(valued.what));
+  }
+  return cases;
+}
+
+}  // namespace plumbline::real::cuda

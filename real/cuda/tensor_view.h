@@ -1,0 +1,61 @@
+// A tensor in device memory as kernels see it: row-major, in one of the formats that are executed. Plain data, so that
+// both compilers take it.
+#pragma once
+
+#include <cstdint>
+
+namespace plumbline::real::cuda {
+
+// fp8_tile: E4M3 with an FP32 scale per row and 128 columns; fp8_block: one per 128 x 128 block of each matrix;
+// fp8_tensor: one. e5m6: 12 bits, two in three bytes, with a scale per row and 128 columns.
+enum class Format : std::uint8_t { fp32, bf16, fp16, fp8_tile, fp8_block, fp8_tensor, e5m6, int32, int64, uint8 };
+
+struct TensorView {
+  void* data = nullptr;     // 16-byte aligned
+  float* scales = nullptr;  // stored value * scale = value; nullptr where the format has none
+  Format format = Format::bf16;
+  std::int64_t rows = 0, columns = 0;
+  std::int64_t matrix_rows = 0;  // fp8_block: rows of each of the matrices that stand below each other (experts)
+
+  std::int64_t elements() const { return rows * columns; }
+};
+
+constexpr std::int64_t scale_tile = 128;
+
+constexpr std::int64_t tiles_of(std::int64_t extent) { return (extent + scale_tile - 1) / scale_tile; }
+
+// Scales lie as the values do, row by row: [rows, tiles of columns] for tiles, [matrices * tiles of matrix_rows, tiles
+// of columns] for blocks. What a library wants otherwise is made of these right before its call.
+constexpr std::int64_t scale_count(Format format, std::int64_t rows, std::int64_t columns, std::int64_t matrix_rows) {
+  switch (format) {
+    case Format::fp8_tile:
+    case Format::e5m6:
+      return rows * tiles_of(columns);
+    case Format::fp8_block:
+      return rows / (matrix_rows > 0 ? matrix_rows : 1) * tiles_of(matrix_rows) * tiles_of(columns);
+    case Format::fp8_tensor:
+      return 1;
+    default:
+      return 0;
+  }
+}
+
+// Bytes of that many elements, scales not counted; e5m6 wants an even number.
+constexpr std::int64_t data_bytes(Format format, std::int64_t elements) {
+  switch (format) {
+    case Format::fp32:
+    case Format::int32:
+      return elements * 4;
+    case Format::int64:
+      return elements * 8;
+    case Format::bf16:
+    case Format::fp16:
+      return elements * 2;
+    case Format::e5m6:
+      return elements / 2 * 3;
+    default:
+      return elements;
+  }
+}
+
+}  // namespace plumbline::real::cuda
