@@ -139,11 +139,18 @@ PLUMBLINE_HOST_DEVICE inline std::uint8_t float_to_fp8(float value) {
 
 constexpr std::int64_t scale_block = 128;
 
+// 2^-100: a block of smaller values becomes zeros, because the reciprocal of its scale could overflow.
+constexpr float smallest_scaled = 7.888609052210118e-31f;
+
 // The scale of a block whose largest magnitude is `largest`; 1 for a block of zeros.
-PLUMBLINE_HOST_DEVICE inline float block_scale(float largest) { return largest > 0.0f ? largest / fp8_largest : 1.0f; }
+PLUMBLINE_HOST_DEVICE inline float block_scale(float largest) {
+  return largest >= smallest_scaled ? largest / fp8_largest : 1.0f;
+}
 
 // The same for E5M6.
-PLUMBLINE_HOST_DEVICE inline float e5m6_scale(float largest) { return largest > 0.0f ? largest / e5m6_largest : 1.0f; }
+PLUMBLINE_HOST_DEVICE inline float e5m6_scale(float largest) {
+  return largest >= smallest_scaled ? largest / e5m6_largest : 1.0f;
+}
 
 PLUMBLINE_HOST_DEVICE inline std::int64_t block_count(std::int64_t elements) {
   return (elements + scale_block - 1) / scale_block;
