@@ -77,10 +77,13 @@ bool OperatorComparison::compare(const Operator& op) {
   const auto accumulates = [&](TensorId id) { return graph_.tensor(id).role == Role::gradient; };
   for (const TensorId id : op.reads)
     if (!is_on_device(id)) store(id);
-  for (const TensorId id : op.writes) accumulates(id) ? store(id) : poison(id);
+  for (const TensorId id : op.writes)
+    if (accumulates(id)) store(id);
   interpreter_.run(op);
   if (op.kind == OperatorKind::permute)
     padding_ = {interpreter_.value(0, op.writes[3]), is_eight_bits(graph_.tensor(op.writes[0])) ? fp8_expert_rows : 1};
+  for (const TensorId id : op.writes)
+    if (!accumulates(id)) poison(id);
   const Status launched = launch(op);
   const auto idle = device_.synchronise();
   EXPECT_TRUE(idle) << graph_.name << ", " << op.name << ": " << idle.error().message;
@@ -113,10 +116,17 @@ void OperatorComparison::store(TensorId id) {
   interpreter_.set(0, id, padding_.stripped(graph_.tensor(id), read(id)));
 }
 
+// All that the operator will write, but in the shape that is expected before routing: making it fit is its own work.
 void OperatorComparison::poison(TensorId id) {
   written_.erase(id);
-  device_.enqueue(model::Stream::compute, 0,
-                  [&memory = buffer(id)](cudaStream_t stream) { return tests::poison(memory, stream); });
+  CudaBuffer& memory = buffer(id);
+  const Matrix value = padding_.padded(graph_.tensor(id), interpreter_.value(0, id));
+  const Matrix expected = zeros(graph_.tensor(id));
+  device_.enqueue(model::Stream::compute, 0, [&](cudaStream_t stream) -> Status {
+    PLUMBLINE_TRY(memory.resize(value.rows(), value.cols()));
+    PLUMBLINE_TRY(tests::poison(memory, stream));
+    return memory.resize(expected.rows(), expected.cols());
+  });
 }
 
 // Not by the device's own launch(), after whose first failure nothing runs.
