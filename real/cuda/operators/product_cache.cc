@@ -1,0 +1,50 @@
+#include "real/cuda/operators/product_cache.h"
+
+#include <map>
+#include <tuple>
+
+namespace plumbline::real::cuda {
+
+namespace {
+
+// One line per field of ProductShape.
+auto key_of(const ProductShape& s) {
+  return std::make_tuple(s.m, s.n, s.k, s.operand, s.result, s.x_k_contiguous, s.w_k_contiguous, s.accumulate,
+                         s.fast_accumulation, s.tf32, s.bias, s.target_sms, s.alignment, s.x_scale, s.w_scale,
+                         s.x_stride, s.w_stride, s.d_stride, s.batch, s.x_batch_stride, s.w_batch_stride,
+                         s.d_batch_stride);
+}
+
+// Shapes that routing decides never end: what has not been asked for among so many others is made again.
+constexpr std::size_t most_products = 4096;
+
+}  // namespace
+
+struct ProductCache::Entries {
+  std::map<decltype(key_of({})), std::unique_ptr<Product>> products;
+};
+
+ProductCache::ProductCache(const CublasLt& library) : library_(library), entries_(std::make_unique<Entries>()) {}
+ProductCache::~ProductCache() = default;
+
+Product* ProductCache::find(const ProductShape& shape, const ProductOperands& operands) {
+  auto& products = entries_->products;
+  const auto key = key_of(shape);
+  if (const auto at = products.find(key); at != products.end()) return at->second.get();
+  if (products.size() >= most_products) products.clear();
+  auto product = std::make_unique<Product>(library_);
+  if (!product->prepare(shape, operands, product_workspace_bytes).ok()) product = nullptr;
+  return products.emplace(key, std::move(product)).first->second.get();
+}
+
+Status ProductCache::run(Product& product, const ProductOperands& operands, void* workspace, cudaStream_t stream) {
+  Status attempt = product.run(operands, workspace, stream);
+  while (!attempt.ok() && product.try_next()) attempt = product.run(operands, workspace, stream);
+  return attempt;
+}
+
+std::unique_ptr<ProductCache> make_product_cache(const CublasLt& library) {
+  return std::make_unique<ProductCache>(library);
+}
+
+}  // namespace plumbline::real::cuda
