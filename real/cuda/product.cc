@@ -95,9 +95,8 @@ Status Product::create_layout(cublasLtMatrixLayout_t& layout, cudaDataType_t typ
   const std::int64_t distance = matrix.batch_stride;
   PLUMBLINE_TRY(lt_.outcome(lt_.layout_set(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count),
                             "setting the number of products"));
-  return lt_.outcome(
-      lt_.layout_set(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &distance, sizeof distance),
-      "setting the distance of products");
+  return lt_.outcome(lt_.layout_set(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &distance, sizeof distance),
+                     "setting the distance of products");
 }
 
 Status Product::create_layouts(const ProductShape& shape) {

@@ -15,26 +15,33 @@ auto key_of(const ProductShape& s) {
                          s.d_batch_stride);
 }
 
-// Shapes that routing decides never end: what has not been asked for among so many others is made again.
+// Shapes that routing decides never end: with so many the cache begins anew.
 constexpr std::size_t most_products = 4096;
 
 }  // namespace
 
 struct ProductCache::Entries {
-  std::map<decltype(key_of({})), std::unique_ptr<Product>> products;
+  struct Entry {
+    std::unique_ptr<Product> product;
+    Status why;  // there is none
+  };
+  std::map<decltype(key_of({})), Entry> products;
 };
 
 ProductCache::ProductCache(const CublasLt& library) : library_(library), entries_(std::make_unique<Entries>()) {}
 ProductCache::~ProductCache() = default;
 
-Product* ProductCache::find(const ProductShape& shape, const ProductOperands& operands) {
+Product* ProductCache::find(const ProductShape& shape, const ProductOperands& operands, Status& why) {
   auto& products = entries_->products;
   const auto key = key_of(shape);
-  if (const auto at = products.find(key); at != products.end()) return at->second.get();
-  if (products.size() >= most_products) products.clear();
-  auto product = std::make_unique<Product>(library_);
-  if (!product->prepare(shape, operands, product_workspace_bytes).ok()) product = nullptr;
-  return products.emplace(key, std::move(product)).first->second.get();
+  auto at = products.find(key);
+  if (at == products.end()) {
+    if (products.size() >= most_products) products.clear();
+    at = products.emplace(key, Entries::Entry{std::make_unique<Product>(library_), {}}).first;
+    at->second.why = at->second.product->prepare(shape, operands, product_workspace_bytes);
+  }
+  why = at->second.why;
+  return why.ok() ? at->second.product.get() : nullptr;
 }
 
 Status ProductCache::run(Product& product, const ProductOperands& operands, void* workspace, cudaStream_t stream) {
