@@ -21,6 +21,9 @@ std::optional<Format> format_of(model::DataType type);
 // the gradients read there. Defined by the exchange (real/cuda/exchange/).
 struct ExchangeMap;
 
+// Of a row map: where the rows of each token lie (real/cuda/operators/row_positions.h).
+struct RowPositions;
+
 // Shapes are known to the host when a kernel is launched: where routing decides them, the launch of the dispatch waits
 // for the counts, as DeepEP's does.
 class CudaBuffer final : public Buffer {
@@ -47,6 +50,7 @@ class CudaBuffer final : public Buffer {
   // What the host knows of the contents without asking the device: the offsets of experts [e + 1].
   std::vector<std::int64_t> known;
   std::shared_ptr<const ExchangeMap> exchange;
+  std::shared_ptr<RowPositions> positions;
 
  private:
   Format format_;
