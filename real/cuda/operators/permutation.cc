@@ -2,6 +2,7 @@
 
 #include "real/cuda/kernels/gather.h"
 #include "real/cuda/operators/operators.h"
+#include "real/cuda/operators/row_lists.h"
 #include "real/cuda/operators/row_positions.h"
 
 namespace plumbline::real::cuda {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "real/cuda/device/buffer.h"
 #include "real/cuda/memory.h"
@@ -24,11 +23,5 @@ Status make_positions(CudaBuffer& map, std::int64_t tokens, std::int64_t slots);
 // Those of a row map whose permute has not run, because the operator is launched alone: waits for the stream and reads
 // the map.
 Status find_positions(const Call& call, CudaBuffer& map);
-
-// The same on the host, [tokens * slots], of a map [n] of tokens or -1; slots is set to the most rows of a token.
-std::vector<std::int32_t> positions_of(const std::vector<std::int32_t>& map, std::int64_t& tokens, std::int64_t& slots);
-
-// Where each expert's rows begin [experts + 1], filled up to multiples of `alignment`.
-std::vector<std::int64_t> row_offsets(const std::vector<std::int64_t>& rows_per_expert, std::int64_t alignment);
 
 }  // namespace plumbline::real::cuda
