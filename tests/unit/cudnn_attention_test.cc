@@ -1,5 +1,5 @@
 // The graphs of attention, asked of the installed cuDNN for a GPU that this machine need not have: an engine that takes
-// them is all that can be known without one. A driver library, were it only the toolkit's stub, must be loadable.
+// them is all that can be known without one. cuDNN wants a libcuda that loads, were it only the toolkit's stub.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -22,10 +22,16 @@ constexpr const char* h100 = R"({
   "supportCoopLaunch": 1, "totalGlobalMem": 85028765696, "smClockRateKHz": 1980000, "memClockRateKHz": 2619000,
   "l2CacheSize": 52428800})";
 
+// The stub's name within is that of the driver's library: once loaded, it is what others find under that name.
+bool has_libcuda() {
+  return dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL) != nullptr ||
+         dlopen(PLUMBLINE_LIBCUDA_STUB, RTLD_NOW | RTLD_GLOBAL) != nullptr;
+}
+
 class CudnnAttention : public testing::Test {
  protected:
   void SetUp() override {
-    if (dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL) == nullptr) GTEST_SKIP() << "no libcuda, nor the toolkit's stub";
+    if (!has_libcuda()) GTEST_SKIP() << "there is no libcuda, nor the toolkit's stub";
     std::string error;
     cudnn_ = Cudnn::open(library_folders({}), error);
     if (!cudnn_) GTEST_SKIP() << error;
@@ -37,19 +43,21 @@ class CudnnAttention : public testing::Test {
     const Status finished = graph.finish(nullptr);
     EXPECT_TRUE(finished.ok()) << finished.failure;
     EngineConfigs found;
-    if (finished.ok()) why_ = find_engines(*cudnn_, graph, {nullptr, h100, shape.target_sms}, found);
+    if (finished.ok()) why_ = find_engines(*cudnn_, graph, {nullptr, h100}, found);
     return found.size();
   }
 
   static AttentionShape causal(bool backward, std::int64_t query_key_dim) {
-    return {backward, Format::bf16, 1, 4096, 16, 16, query_key_dim, 128, 0};
+    return {backward, Format::bf16, 1, 4096, 16, 16, query_key_dim, 128};
   }
 
   std::unique_ptr<Cudnn> cudnn_;
   Status why_;
 };
 
-TEST_F(CudnnAttention, ForwardOfLatentAttentionHasAnEngine) { EXPECT_GE(engines(causal(false, 192)), 1u) << why_.failure; }
+TEST_F(CudnnAttention, ForwardOfLatentAttentionHasAnEngine) {
+  EXPECT_GE(engines(causal(false, 192)), 1u) << why_.failure;
+}
 
 TEST_F(CudnnAttention, BackwardOfLatentAttentionHasAnEngineFromVersion919On) {
   if (cudnn_->version() < 91900) GTEST_SKIP() << "cuDNN " << cudnn_->version();
@@ -74,12 +82,6 @@ TEST_F(CudnnAttention, QueryHeadsMayShareKeyValueHeads) {
   shape.key_value_heads = 4;
   EXPECT_GE(engines(shape), 1u) << why_.failure;
   shape.backward = true;
-  EXPECT_GE(engines(shape), 1u) << why_.failure;
-}
-
-TEST_F(CudnnAttention, TakesATargetOfMultiprocessors) {
-  AttentionShape shape = causal(false, 192);
-  shape.target_sms = 112;
   EXPECT_GE(engines(shape), 1u) << why_.failure;
 }
 

@@ -59,9 +59,8 @@ bool library_takes(const AttentionTask& task, bool backward) {
   return true;
 }
 
-AttentionShape shape_of(const AttentionTask& t, bool backward, int target_sms) {
-  return {backward,          t.q.format,      t.sequences, t.length,  t.query_heads,
-          t.key_value_heads, t.query_key_dim, t.value_dim, target_sms};
+AttentionShape shape_of(const AttentionTask& t, bool backward) {
+  return {backward, t.q.format, t.sequences, t.length, t.query_heads, t.key_value_heads, t.query_key_dim, t.value_dim};
 }
 
 AttentionOperands operands_of(const AttentionTask& t) {
@@ -73,7 +72,7 @@ Status run(const Call& call, AttentionTask task, bool backward) {
   void* memory = nullptr;
   Attention* const library = library_takes(task, backward) ? call.machine.attention.get() : nullptr;
   if (library != nullptr) {
-    if (AttentionPlan* plan = library->plan(shape_of(task, backward, call.target_sms))) {
+    if (AttentionPlan* plan = library->plan(shape_of(task, backward))) {
       PLUMBLINE_TRY(call.machine.scratch.take(call.stream, library->workspace_bytes(*plan), memory));
       return library->run(*plan, operands_of(task), memory, call.stream);
     }

@@ -33,7 +33,7 @@ namespace {
 
 auto key_of(const AttentionShape& s) {
   return std::make_tuple(s.backward, s.format, s.sequences, s.length, s.query_heads, s.key_value_heads, s.query_key_dim,
-                         s.value_dim, s.target_sms);
+                         s.value_dim);
 }
 
 class CudnnAttention final : public Attention {
@@ -51,7 +51,7 @@ class CudnnAttention final : public Attention {
     if (!entry) {
       entry = std::make_unique<AttentionPlan>(*cudnn_, shape);
       shape.backward ? describe_backward(entry->plan.graph(), shape) : describe_forward(entry->plan.graph(), shape);
-      entry->why = entry->plan.build({handle_, {}, shape.target_sms});
+      entry->why = entry->plan.build({handle_, {}});
     }
     why_ = entry->why.failure;
     return entry->why.ok() ? entry.get() : nullptr;

@@ -19,7 +19,6 @@ Status ask(const Cudnn& cudnn, const CudnnGraph& graph, const CudnnTarget& targe
   CudnnDescriptor heuristics(cudnn, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   heuristics.set_descriptor(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph.get());
   heuristics.set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, mode);
-  if (target.sms > 0) heuristics.set(CUDNN_ATTR_ENGINEHEUR_SM_COUNT_TARGET, CUDNN_TYPE_INT32, target.sms);
   std::unique_ptr<CudnnDescriptor> device;
   if (target.handle == nullptr) {
     device = described_device(cudnn, target.device);

@@ -16,7 +16,6 @@ namespace plumbline::real::cuda {
 struct CudnnTarget {
   cudnnHandle_t handle = nullptr;
   std::string device;
-  std::int32_t sms = 0;  // 0: all of the device
 };
 
 using EngineConfigs = std::vector<std::unique_ptr<CudnnDescriptor>>;
