@@ -110,16 +110,19 @@ class TcpChannel final : public ControlChannel {
     return tl::unexpected(failed(fmt::format("rank {} has not answered for {:g} s", peer.rank, wait_)));
   }
 
-  // What is known first is what all are told.
+  // What is known first is what all are told: the others before this rank, which may leave as soon as it knows.
   void end_job(const std::string& reason, const Peer* from) {
     {
       const std::scoped_lock lock(mutex_);
-      if (failure_) return;
+      if (std::exchange(ending_, true)) return;
+    }
+    for (const auto& peer : peers_)
+      if (peer.get() != from) peer->socket.send({Frame::Kind::abort, reason});
+    {
+      const std::scoped_lock lock(mutex_);
       failure_ = reason;
     }
     came_.notify_all();
-    for (const auto& peer : peers_)
-      if (peer.get() != from) peer->socket.send({Frame::Kind::abort, reason});
   }
 
   void listen() {
@@ -163,6 +166,7 @@ class TcpChannel final : public ControlChannel {
   int wake_;
   mutable std::mutex mutex_;
   std::condition_variable came_;
+  bool ending_ = false;
   std::optional<std::string> failure_;
   std::thread listener_;
 };
