@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "calibrate/fit/profile_fit.h"
 #include "calibrate/fit/fit_records.h"
+#include "calibrate/fit/profile_fit.h"
 #include "calibrate/measurement.h"
 #include "cli/data.h"
 #include "cli/inputs.h"
@@ -23,9 +23,9 @@
 namespace plumbline::cli {
 namespace {
 
+using calibrate::FitRecords;
 using calibrate::FittedFamily;
 using calibrate::ProfileFit;
-using calibrate::FitRecords;
 using model::Result;
 
 const std::string base_name = "host-datasheet";

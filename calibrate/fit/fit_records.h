@@ -35,7 +35,7 @@ struct FitRecords {
   std::vector<FitRecord> together;  // exchanges and collectives of a plan's operators, of all ranks of a group
   // Of a host products and attention while others copied through memory; of a GPU all operators while an exchange ran.
   std::vector<FitRecord> beside;
-  std::vector<FitRecord> together_beside;  // exchanges while operators ran
+  std::vector<FitRecord> together_beside;                                      // exchanges while operators ran
   std::vector<const Measurement*> launches, messages, exchanges, collectives;  // no operator of a plan
   std::vector<std::string> notes;                                              // what nothing is made of
 };

@@ -180,8 +180,7 @@ void fit_attention(const FitRecords& records, ConstantList& constants, ProfileFi
     const bool host = records.machine == MachineKind::host;
     const double reference = host ? 1 : constants.value("attention.reference_sms");
     for (std::size_t i = 0; i < of_kind.size(); ++i)
-      work[static_cast<Index>(i)] =
-          *of_kind[i].measurement->flops * reference / static_cast<double>(of_kind[i].cores);
+      work[static_cast<Index>(i)] = *of_kind[i].measurement->flops * reference / static_cast<double>(of_kind[i].cores);
     const auto fit = fit_family(
         std::string(to_string(kind)), [&](const VectorXd& x) -> VectorXd { return work * x[0]; }, seconds,
         starting_point(work, seconds), result);
