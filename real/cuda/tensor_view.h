@@ -40,7 +40,7 @@ constexpr std::int64_t scale_count(Format format, std::int64_t rows, std::int64_
   }
 }
 
-// Bytes of that many elements, scales not counted; e5m6 wants an even number.
+// Bytes of that many elements, scales not counted.
 constexpr std::int64_t data_bytes(Format format, std::int64_t elements) {
   switch (format) {
     case Format::fp32:
@@ -52,7 +52,7 @@ constexpr std::int64_t data_bytes(Format format, std::int64_t elements) {
     case Format::fp16:
       return elements * 2;
     case Format::e5m6:
-      return elements / 2 * 3;
+      return (elements + 1) / 2 * 3;
     default:
       return elements;
   }

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "model/data_type.h"
 #include "model/error.h"
 #include "model/graph/graph.h"
 #include "model/timeline.h"
@@ -51,6 +52,11 @@ using Event = std::uint64_t;
 class Device {
  public:
   virtual ~Device() = default;
+
+  // Whether its operators read and write tensors of that format.
+  virtual bool executes(model::DataType type) const {
+    return type == model::DataType::fp32 || type == model::DataType::bf16 || type == model::DataType::fp16;
+  }
 
   // Memory for a tensor of its expected shape, zero; operators whose shape routing decides make it fit.
   virtual BufferPointer allocate(const model::Tensor& tensor) = 0;

@@ -120,7 +120,7 @@ void add_rates(const model::Plan& plan, const model::Architecture& architecture,
   step.mfu_causal = step.model_tflops_per_gpu_causal / peak;
 }
 
-// Rank 0's step by what it does: kernels by class, in proportion to their busy times, then waits.
+// A rank's step by what it does: kernels by class, in proportion to their busy times, then waits.
 void add_breakdown(const RankSlots& rank, const std::vector<std::pair<std::string, double>>& classes,
                    model::StepTimes& step) {
   double all = 0;
@@ -159,7 +159,7 @@ MeasuredStep measured_step(const model::Plan& plan, const model::Architecture& a
     pipeline_end = std::max(pipeline_end, rank.end);
     reduced = std::max(reduced, rank.reduced);
   }
-  const RankSlots& first = slots.front();
+  const RankSlots& first = slots[static_cast<std::size_t>(ranks.front().world_rank / per_stage)];
   step.optimizer_s = std::max(0.0, seconds - pipeline_end);
   step.bubble_s = pipeline_end - total(first.seconds);
   step.exposed_communication_s = total(first.exposed);
@@ -168,7 +168,7 @@ MeasuredStep measured_step(const model::Plan& plan, const model::Architecture& a
   const auto mean = [&](std::array<double, kinds> RankSlots::*values, std::size_t kind) {
     double sum = 0;
     for (const RankSlots& rank : slots) sum += (rank.*values)[kind];
-    return sum / static_cast<double>(slots.size());
+    return sum / static_cast<double>(pipeline.size());
   };
   for (std::size_t kind = 0; kind < kinds; ++kind) {
     step.slots_s[kind] = first.seconds[kind];

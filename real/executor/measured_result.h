@@ -32,7 +32,8 @@ struct MeasuredStep {
   model::Timeline timeline;  // of the pipeline of data rank 0 and tensor rank 0
 };
 
-// `seconds`: of the step, the slowest rank's. Memory is what the model counts for the plan: nobody measures it. Values
+// Of all ranks, or of one that ran alone; times by kind of slot and by class are the first one's. `seconds`: of the
+// step, the slowest rank's. Memory is what the model counts for the plan: nobody measures it. Values
 // that a measurement does not give (bound, interval, provenance) stay empty.
 MeasuredStep measured_step(const model::Plan& plan, const model::Architecture& architecture,
                            const model::Layout& layout, const model::StepProgram& program,

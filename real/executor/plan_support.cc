@@ -1,12 +1,14 @@
 #include "real/executor/plan_support.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cstdint>
 #include <map>
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace plumbline::real {
 
@@ -53,22 +55,43 @@ std::optional<Error> check_memory(const Plan& plan) {
   return std::nullopt;
 }
 
-std::optional<Error> check_formats(const Plan& plan) {
+// Whether a device computes with tensors of that precision: activations and the weights beside them.
+bool computes(const Device& device, model::Precision precision) {
+  return device.executes(activation_type(precision)) && device.executes(weight_type(precision));
+}
+// States of the optimizer have no scales.
+bool accumulates(const Device& device, model::Precision precision) {
+  return !is_fp8(precision) && computes(device, precision);
+}
+
+std::string formats_of(const Device& device, bool (*possible)(const Device&, model::Precision)) {
+  std::vector<std::string> names;
+  for (const model::Precision precision : {model::Precision::fp32, model::Precision::tf32, model::Precision::bf16,
+                                           model::Precision::fp16, model::Precision::fp8, model::Precision::fp8_tensor})
+    if (possible(device, precision)) names.emplace_back(to_string(precision));
+  const std::string last = names.back();
+  names.pop_back();
+  return fmt::format("{} or {}", fmt::join(names, ", "), last);
+}
+
+std::optional<Error> check_formats(const Plan& plan, const Device& device) {
   const auto& p = plan.precision;
-  const auto is_known = [](model::Precision precision) {
-    return precision == model::Precision::fp32 || precision == model::Precision::bf16 ||
-           precision == model::Precision::fp16;
+  struct Use {
+    std::string key;
+    model::Precision precision;
+    bool (*possible)(const Device&, model::Precision);
   };
-  const std::pair<std::string, model::Precision> formats[] = {{"gemm", p.gemm},
-                                                              {"dispatch", p.dispatch},
-                                                              {"combine", p.combine},
-                                                              {"gradients", p.gradients},
-                                                              {"master_weights", p.master_weights},
-                                                              {"optimizer_moments", p.optimizer_moments}};
-  for (const auto& [key, format] : formats)
-    if (!is_known(format))
-      return refuse(plan, "precision." + key, fmt::format("{} is simulated, not executed", to_string(format)),
-                    "set it to fp32, bf16 or fp16");
+  const Use uses[] = {{"gemm", p.gemm, computes},
+                      {"dispatch", p.dispatch, computes},
+                      {"combine", p.combine, computes},
+                      {"gradients", p.gradients, accumulates},
+                      {"master_weights", p.master_weights, accumulates},
+                      {"optimizer_moments", p.optimizer_moments, accumulates}};
+  for (const Use& use : uses)
+    if (!use.possible(device, use.precision))
+      return refuse(plan, "precision." + use.key,
+                    fmt::format("{} is simulated, not executed here", to_string(use.precision)),
+                    fmt::format("set it to {}", formats_of(device, use.possible)));
   return std::nullopt;
 }
 
@@ -130,10 +153,10 @@ std::optional<Error> check_ties(const Plan& plan, const model::StepProgram& prog
 }  // namespace
 
 std::optional<Error> check_executable(const Plan& plan, const model::Architecture& architecture,
-                                      const model::StepProgram& program) {
+                                      const model::StepProgram& program, const Device& device) {
   if (auto error = check_degrees(plan, architecture)) return error;
   if (auto error = check_memory(plan)) return error;
-  if (auto error = check_formats(plan)) return error;
+  if (auto error = check_formats(plan, device)) return error;
   if (auto error = check_model(plan, architecture)) return error;
   return check_ties(plan, program);
 }

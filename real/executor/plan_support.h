@@ -8,11 +8,13 @@
 #include "model/layout.h"
 #include "model/plan.h"
 #include "model/program.h"
+#include "real/executor/device.h"
 
 namespace plumbline::real {
 
-// Infeasible, with the key at fault and what to set instead: a plan that can be simulated but not executed.
+// Infeasible, with the key at fault and what to set instead: a plan that can be simulated but not executed on that
+// device.
 std::optional<model::Error> check_executable(const model::Plan& plan, const model::Architecture& architecture,
-                                             const model::StepProgram& program);
+                                             const model::StepProgram& program, const Device& device);
 
 }  // namespace plumbline::real

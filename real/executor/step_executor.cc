@@ -238,7 +238,7 @@ StepOutcome StepExecutor::outcome() {
 }  // namespace
 
 model::Result<std::unique_ptr<TrainingStep>> make_step(const StepInput& input) {
-  if (const auto error = check_executable(*input.plan, *input.architecture, *input.program))
+  if (const auto error = check_executable(*input.plan, *input.architecture, *input.program, *input.device))
     return tl::unexpected(*error);
   if (input.communicator->ranks() != input.plan->cluster.gpus)
     return tl::unexpected(model::plan_error(

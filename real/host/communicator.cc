@@ -1,10 +1,10 @@
 #include "real/host/communicator.h"
 
-#include <cstring>
 #include <utility>
 
 #include "real/host/buffer.h"
 #include "real/host/collectives.h"
+#include "real/host/control.h"
 #include "real/host/exchange.h"
 #include "real/host/packing.h"
 
@@ -13,11 +13,7 @@ namespace plumbline::real::host {
 namespace {
 
 // Channels of the transport. Streams run at the same time, so each has its own for what groups do together.
-constexpr std::int32_t messages_channel = 0, acknowledgements_channel = 1, control_channel = 2,
-                       first_stream_channel = 3;
-
-// Between steps, from every rank to rank 0 and back.
-constexpr Tag control{control_channel, 0};
+constexpr std::int32_t messages_channel = 0, acknowledgements_channel = 1, first_stream_channel = control_channel + 1;
 
 std::int32_t channel_of(model::Stream stream) { return first_stream_channel + static_cast<std::int32_t>(stream); }
 
@@ -27,7 +23,8 @@ std::span<float> elements(HostBuffer& buffer) { return {buffer.data(), static_ca
 
 class HostCommunicator final : public Communicator {
  public:
-  HostCommunicator(HostDevice& device, Transport& transport) : device_(device), transport_(transport) {
+  HostCommunicator(HostDevice& device, Transport& transport)
+      : device_(device), transport_(transport), control_(make_control_channel(transport)) {
     // Other streams of this rank, and other ranks, may wait for what will not come.
     device.on_failure([&transport](const std::string& reason) { transport.abort(reason); });
   }
@@ -67,12 +64,8 @@ class HostCommunicator final : public Communicator {
     exchange(stream, group, kernel, host::combine_grad);
   }
 
-  model::Result<std::vector<double>> sum(std::vector<double> values) override {
-    return guarded([&] { return sum_at_first(std::move(values)); });
-  }
-  model::Result<std::vector<std::string>> gather(const std::string& text) override {
-    return guarded([&] { return gather_at_first(text); });
-  }
+  model::Result<std::vector<double>> sum(std::vector<double> values) override { return control_->sum(values); }
+  model::Result<std::vector<std::string>> gather(const std::string& text) override { return control_->gather(text); }
   void abort(const std::string& reason) override { transport_.abort(reason); }
 
  private:
@@ -120,57 +113,9 @@ class HostCommunicator final : public Communicator {
     device_.enqueue(stream, std::move(work));
   }
 
-  std::vector<double> sum_at_first(std::vector<double> values) {
-    if (rank() > 0) {
-      transport_.send(0, control, {bytes_of(values), 0});
-      return numbers_of(transport_.receive(0, control).bytes, values.size());
-    }
-    for (std::int32_t from = 1; from < ranks(); ++from) {
-      const std::vector<double> others = numbers_of(transport_.receive(from, control).bytes, values.size());
-      for (std::size_t i = 0; i < values.size(); ++i) values[i] += others[i];
-    }
-    for (std::int32_t to = 1; to < ranks(); ++to) transport_.send(to, control, {bytes_of(values), 0});
-    return values;
-  }
-
-  std::vector<std::string> gather_at_first(const std::string& text) {
-    if (rank() > 0) {
-      const auto* begin = reinterpret_cast<const std::byte*>(text.data());
-      transport_.send(0, control, {{begin, begin + text.size()}, 0});
-      return {};
-    }
-    std::vector<std::string> texts{text};
-    for (std::int32_t from = 1; from < ranks(); ++from) {
-      const std::vector<std::byte> bytes = transport_.receive(from, control).bytes;
-      texts.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    }
-    return texts;
-  }
-
-  static std::vector<std::byte> bytes_of(const std::vector<double>& values) {
-    std::vector<std::byte> bytes(values.size() * sizeof(double));
-    if (!values.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
-    return bytes;
-  }
-
-  static std::vector<double> numbers_of(const std::vector<std::byte>& bytes, std::size_t count) {
-    if (bytes.size() != count * sizeof(double)) throw RankFailure("ranks sum different numbers of values");
-    std::vector<double> values(count);
-    if (count > 0) std::memcpy(values.data(), bytes.data(), bytes.size());
-    return values;
-  }
-
-  template <class Body>
-  static auto guarded(Body body) -> model::Result<decltype(body())> {
-    try {
-      return body();
-    } catch (const RankFailure& failure) {
-      return tl::unexpected(model::Error{model::ErrorKind::infeasible, failure.what(), "", 0, "", ""});
-    }
-  }
-
   HostDevice& device_;
   Transport& transport_;
+  std::unique_ptr<ControlChannel> control_;
 };
 
 }  // namespace

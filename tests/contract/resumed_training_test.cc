@@ -25,8 +25,8 @@ struct Case {
   friend void PrintTo(const Case& value, std::ostream* out) { *out << value.name; }
 };
 
-real::host::RunInput input_of(const Case& value) {
-  real::host::RunInput input{small_plan(), small_moe(), {}};
+real::RunInput input_of(const Case& value) {
+  real::RunInput input{small_plan(), small_moe(), {}};
   input.plan.schedule.kind = value.schedule;
   input.plan.parallelism.pipeline = value.pipeline;
   input.plan.parallelism.expert = value.expert;
@@ -37,14 +37,13 @@ real::host::RunInput input_of(const Case& value) {
   return input;
 }
 
-real::host::RunResult run(const Case& value, std::int64_t steps, const fs::path& folder, bool resume) {
-  real::host::RunOptions options;
-  options.device.clock = real::host::ClockKind::cpu;
+real::RunResult run(const Case& value, std::int64_t steps, const fs::path& folder, bool resume) {
+  real::RunOptions options;
   options.steps = steps;
   options.balance_speed = 0.01;
   options.checkpoint = folder.string();
   options.resume = resume;
-  return real::host::run_in_process(input_of(value), options, {}).value();
+  return real::host::run_in_process(input_of(value), options, {.clock = real::host::ClockKind::cpu}, {}).value();
 }
 
 // The files of a checkpoint by name.
@@ -59,9 +58,9 @@ class ResumedTraining : public testing::TestWithParam<Case> {};
 
 TEST_P(ResumedTraining, IsTheOneThatNeverStopped) {
   const TemporaryDirectory whole, parts;
-  const real::host::RunResult through = run(GetParam(), 6, whole.path(), false);
-  const real::host::RunResult first = run(GetParam(), 3, parts.path(), false);
-  const real::host::RunResult second = run(GetParam(), 6, parts.path(), true);
+  const real::RunResult through = run(GetParam(), 6, whole.path(), false);
+  const real::RunResult first = run(GetParam(), 3, parts.path(), false);
+  const real::RunResult second = run(GetParam(), 6, parts.path(), true);
   EXPECT_EQ(second.training.first_step, 4);
   std::vector<double> losses = first.training.losses;
   losses.insert(losses.end(), second.training.losses.begin(), second.training.losses.end());

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "real/cuda/device/buffer.h"
 #include "real/cuda/device/machine.h"
 #include "real/cuda/status.h"
 #include "real/executor/device.h"
@@ -27,6 +28,10 @@ class CudaDevice final : public Device {
   static model::Result<std::unique_ptr<CudaDevice>> open(const DeviceOptions& options);
   ~CudaDevice() override;
 
+  // One scale for a whole tensor would have to be known before the first element is written.
+  bool executes(model::DataType type) const override {
+    return type != model::DataType::fp8 && format_of(type).has_value();
+  }
   BufferPointer allocate(const model::Tensor& tensor) override;
   BufferPointer view(Buffer& flat, std::int64_t first, const model::Tensor& tensor) override;
   void write(Buffer& buffer, std::span<const float> values) override;

@@ -1,0 +1,126 @@
+#include "real/executor/run.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <utility>
+
+#include "model/layout.h"
+#include "model/program.h"
+#include "real/executor/agreement.h"
+#include "real/executor/rehearsal.h"
+#include "real/executor/remembered_steps.h"
+#include "real/executor/step_executor.h"
+
+namespace plumbline::real {
+
+namespace {
+
+using model::Result;
+
+// Of the steps that were remembered, the one in the middle, the first of all left out.
+std::size_t median_step(const std::vector<double>& seconds, std::size_t first) {
+  if (seconds.size() > 1) first = std::max<std::size_t>(first, 1);
+  std::vector<std::size_t> order;
+  for (std::size_t i = first; i < seconds.size(); ++i) order.push_back(i);
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return seconds[i]; });
+  return order[(order.size() - 1) / 2];
+}
+
+class Rank {
+ public:
+  Rank(const RunInput& input, const RunOptions& options, Device& device, Communicator& communicator)
+      : input_(input), options_(options), device_(device), communicator_(communicator) {}
+
+  Result<RunResult> run(const StepObserver& observer) {
+    auto layout = model::make_layout(input_.plan, input_.architecture);
+    if (!layout) return tl::unexpected(layout.error());
+    auto program = model::compile(input_.plan, input_.architecture, *layout);
+    if (!program) return tl::unexpected(program.error());
+    auto step = make_step({&input_.plan, &input_.architecture, &*layout, &*program, &device_, &communicator_});
+    if (!step) return tl::unexpected(step.error());
+    const auto text = make_text();
+    const auto readable = text ? Result<void>() : tl::unexpected(text.error());
+    if (auto agreed = options_.emulated ? readable : agree(communicator_, readable); !agreed)
+      return tl::unexpected(agreed.error());
+    RememberedSteps remembered(**step);
+    auto training = options_.emulated ? rehearse(remembered, **text, training_options(), observer)
+                                      : train(remembered, communicator_, **text, training_options(), observer);
+    if (!training) return tl::unexpected(training.error());
+    return measure(remembered, std::move(*training), *layout, *program);
+  }
+
+ private:
+  Result<std::unique_ptr<TextSource>> make_text() const {
+    const TextOptions text{input_.architecture.vocabulary, input_.plan.batch.sequence_length};
+    return options_.text.empty() ? synthetic_text(text) : file_text(options_.text, text);
+  }
+
+  TrainingOptions training_options() const {
+    TrainingOptions training;
+    training.steps = options_.steps;
+    training.learning_rate = options_.learning_rate;
+    training.batch = {input_.plan.batch.micro_batch_size, input_.plan.batch.global_batch_size};
+    training.prefetch_thread = options_.prefetch_thread;
+    training.fp16 = input_.plan.precision.gemm == model::Precision::fp16;
+    training.layers = input_.architecture.layers;
+    training.experts = input_.architecture.experts.routed_experts;
+    training.balance_speed = options_.balance_speed;
+    training.checkpoint.folder = options_.checkpoint;
+    training.checkpoint.fingerprint = fingerprint();
+    training.checkpoint_interval = options_.checkpoint_interval;
+    training.resume = options_.resume;
+    return training;
+  }
+
+  // What a checkpoint must have been made by: the plan, which names the model and its changed keys.
+  std::string fingerprint() const { return model::to_toml(input_.plan); }
+
+  // All ranks' texts on the rank that tells.
+  Result<std::vector<std::string>> gathered(const std::string& own) {
+    if (options_.emulated) return std::vector{own};
+    return communicator_.gather(own);
+  }
+
+  Result<RunResult> measure(const RememberedSteps& steps, TrainingResult training, const model::Layout& layout,
+                            const model::StepProgram& program) {
+    RunResult result;
+    if (training.seconds.empty()) {
+      result.training = std::move(training);
+      return result;
+    }
+    const std::size_t chosen = median_step(training.seconds, steps.forgotten());
+    const StepOutcome& outcome = steps.outcome(chosen);
+    const auto texts = gathered(to_text({communicator_.rank(), outcome.timeline, outcome.class_seconds}));
+    if (!texts) return tl::unexpected(texts.error());
+    const std::size_t first = training.seconds.size() > 1 ? 1 : 0;
+    result.measured_seconds.assign(training.seconds.begin() + static_cast<std::ptrdiff_t>(first),
+                                   training.seconds.end());
+    if (!texts->empty()) {
+      std::vector<RankMeasurement> ranks;
+      for (const std::string& text : *texts) {
+        auto rank = rank_measurement(text);
+        if (!rank) return tl::unexpected(rank.error());
+        ranks.push_back(std::move(*rank));
+      }
+      result.step = measured_step(input_.plan, input_.architecture, layout, program, input_.cluster, ranks,
+                                  training.seconds[chosen]);
+    }
+    result.training = std::move(training);
+    return result;
+  }
+
+  const RunInput& input_;
+  const RunOptions& options_;
+  Device& device_;
+  Communicator& communicator_;
+};
+
+}  // namespace
+
+Result<RunResult> run_rank(const RunInput& input, const RunOptions& options, Device& device, Communicator& communicator,
+                           const StepObserver& observer) {
+  return Rank(input, options, device, communicator).run(observer);
+}
+
+}  // namespace plumbline::real
