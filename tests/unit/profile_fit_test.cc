@@ -1,5 +1,5 @@
 // Constants that are known come back from times that the cost functions make of them, with noise and disturbances.
-#include "calibrate/fit/host_fit.h"
+#include "calibrate/fit/profile_fit.h"
 
 #include <gtest/gtest.h>
 
@@ -149,14 +149,14 @@ class HostFits : public testing::Test {
           add_memory(kind, rows, columns);
   }
 
-  HostFit fit() const { return fit_host(host_records(files_).value(), base_, "a CPU, 2026-11-20, a.jsonl"); }
-  static const model::Parameter* find(const HostFit& fit, const std::string& name) {
+  ProfileFit fit() const { return fit_profile(fit_records(files_).value(), base_, "a CPU, 2026-11-20, a.jsonl"); }
+  static const model::Parameter* find(const ProfileFit& fit, const std::string& name) {
     for (const model::Parameter& parameter : fit.parameters)
       if (parameter.name == name) return &parameter;
     return nullptr;
   }
   // Within three standard deviations of what was put in, and these are no excuse.
-  void expect_found(const HostFit& fit, const std::string& name, double at_most = 0.1) const {
+  void expect_found(const ProfileFit& fit, const std::string& name, double at_most = 0.1) const {
     const model::Parameter* found = find(fit, name);
     ASSERT_NE(found, nullptr) << name;
     const model::Parameter& put_in = profile_.parameters()[profile_.find(name).value()];
@@ -166,7 +166,7 @@ class HostFits : public testing::Test {
     EXPECT_NEAR(found->value * scale / put_in.value, 1, 3 * *found->relative_uncertainty) << name;
     EXPECT_NE(found->source.find("a CPU, 2026-11-20, a.jsonl"), std::string::npos);
   }
-  static const FittedFamily& family(const HostFit& fit, const std::string& name) {
+  static const FittedFamily& family(const ProfileFit& fit, const std::string& name) {
     return *std::ranges::find(fit.families, name, &FittedFamily::name);
   }
 };
@@ -174,7 +174,7 @@ class HostFits : public testing::Test {
 TEST_F(HostFits, ProductsAndMemoryBoundOperators) {
   add_all_memory();
   add_products();
-  const HostFit fit = this->fit();
+  const ProfileFit fit = this->fit();
   for (const char* name : {"memory.norm.bandwidth", "memory.permute.bandwidth", "permute.map", "kernel.shortest",
                            "gemm.fp32.k_time", "gemm.fp32_weight_gradient.k_time", "gemm.ramp"})
     expect_found(fit, name);
@@ -202,7 +202,7 @@ TEST_F(HostFits, AttentionRoutersAndLaunches) {
     add("router", {{"rows", tokens}}, 12e-6 * noise_()).phase = "F";
     add("launch", {}, 3e-6 * noise_());
   }
-  const HostFit fit = this->fit();
+  const ProfileFit fit = this->fit();
   for (const char* name : {"attention.forward_rate", "attention.backward_rate", "router.forward", "kernel.launch_gap"})
     expect_found(fit, name);
   EXPECT_EQ(find(fit, "kernel.launch_gap")->kind, model::Evidence::measured);
@@ -223,7 +223,7 @@ TEST_F(HostFits, MessagesAndCollectives) {
         add(std::string(to_string(kind)), {{"ranks", ranks}, {"bytes", bytes}},
             collectives.time(kind, {ranks, ranks}, model::Bytes(static_cast<double>(bytes))) * noise_());
   }
-  const HostFit fit = this->fit();
+  const ProfileFit fit = this->fit();
   for (const char* name : {"network.latency", "network.nvlink_rate", "collective.launch",
                            "collective.nvlink_latency_scale", "collective.ring.simple.efficiency"})
     expect_found(fit, name);
@@ -236,7 +236,7 @@ TEST_F(HostFits, ExchangesHaveConstantsOfTheirOwn) {
     for (const char* op : {"dispatch", "combine"})
       add(op, {{"ranks", 4}, {"bytes", bytes}}, (5e-6 + static_cast<double>(bytes) / 4e9) * noise_());
   }
-  const HostFit fit = this->fit();
+  const ProfileFit fit = this->fit();
   for (const char* name : {"network.latency", "network.nvlink_rate", "exchange.notify", "exchange.nvlink_rate"})
     expect_found(fit, name);  // 5 us and 4 GB/s are those of the base profile
 }
@@ -253,15 +253,15 @@ TEST_F(HostFits, WhatIsBesideACopyTakesLonger) {
   files_[0].values.back().shape[0].second = 17;  // nobody measured that one alone
   files_[0].values.back().case_line.clear();
   ASSERT_EQ(files_[0].values.size(), alone + 6);
-  const HostFit fit = this->fit();
+  const ProfileFit fit = this->fit();
   EXPECT_NEAR(find(fit, "gemm.slowdown_beside_transfer")->value, 1.25, 1e-9);
   ASSERT_EQ(fit.notes.size(), 1U);
-  EXPECT_EQ(fit.notes[0], "1 record beside a copy without one of the same operator alone");
+  EXPECT_EQ(fit.notes[0], "1 record beside a transfer without one of the same operator alone");
 }
 
 TEST_F(HostFits, FormatsWithoutARecordAreComputedAsFp32) {
   add_products();
-  const HostFit fit = this->fit();
+  const ProfileFit fit = this->fit();
   EXPECT_EQ(find(fit, "gemm.bf16.k_time")->value, find(fit, "gemm.fp32.k_time")->value);
   EXPECT_EQ(find(fit, "gemm.bf16.k_time")->kind, model::Evidence::assumed);
   EXPECT_EQ(find(fit, "gemm.fp8.k_time"), nullptr);
@@ -269,7 +269,7 @@ TEST_F(HostFits, FormatsWithoutARecordAreComputedAsFp32) {
 
 TEST_F(HostFits, TooFewRecordsAreSaidAndLeaveTheBase) {
   add_product(64, 64, 64, false);
-  const HostFit fit = this->fit();
+  const ProfileFit fit = this->fit();
   EXPECT_EQ(find(fit, "gemm.fp32.k_time"), nullptr);
   ASSERT_EQ(fit.notes.size(), 1U);
   EXPECT_EQ(fit.notes[0], "products: 1 record, too few for 4 constants");
@@ -280,7 +280,7 @@ TEST_F(HostFits, TooFewRecordsAreSaidAndLeaveTheBase) {
 TEST_F(HostFits, TheProfileGivesBackWhatWasMeasured) {
   add_all_memory();
   add_products();
-  const HostFit fit = this->fit();
+  const ProfileFit fit = this->fit();
   EXPECT_EQ(fit.measured_operators, files_[0].values.size());
   const tests::TemporaryDirectory folder;
   const auto path = folder.write("here.toml", profile_text("here", "a \"test\"", "host-datasheet", fit.parameters));
@@ -290,7 +290,7 @@ TEST_F(HostFits, TheProfileGivesBackWhatWasMeasured) {
   ASSERT_TRUE(model::KernelCost::make(*profile, core()));
   const auto measured = model::MeasuredOperators::read(*profile);
   for (const Measurement& m : files_[0].values)
-    EXPECT_NEAR(measured->find(m.case_line, 1)->value / m.time.p50, 1, 1e-4) << m.case_line;
+    EXPECT_NEAR(measured->find(m.case_line, {1})->value / m.time.p50, 1, 1e-4) << m.case_line;
   EXPECT_FALSE(model::load_profile(path.string()));  // what it extends lies elsewhere
 }
 
@@ -299,7 +299,7 @@ TEST_F(HostFits, TheSpreadOfSamplesIsTheUncertainty) {
   Measurement& m = files_[0].values.back();
   m.time.p10 = 0.9 * m.time.p50;
   m.time.p90 = 1.1 * m.time.p50;
-  const HostFit fit = this->fit();
+  const ProfileFit fit = this->fit();
   EXPECT_NEAR(fit.parameters.back().relative_uncertainty.value(), 0.2 / 2.5631, 1e-3);
   files_[0].values.back().time.mad = 0.02 * files_[0].values.back().time.p50;
   EXPECT_NEAR(this->fit().parameters.back().relative_uncertainty.value(), 1.4826 * 0.02, 1e-3);
@@ -307,7 +307,7 @@ TEST_F(HostFits, TheSpreadOfSamplesIsTheUncertainty) {
 
 TEST_F(HostFits, RecordsThatDoNotBelongTogetherAreRefused) {
   const auto refused = [&](const std::string& text, const std::string& clock = "") {
-    const auto records = host_records(files_, clock);
+    const auto records = fit_records(files_, clock);
     ASSERT_FALSE(records);
     tests::expect_error(records.error(), model::ErrorKind::input, "", 0, "", text);
   };
@@ -319,7 +319,7 @@ TEST_F(HostFits, RecordsThatDoNotBelongTogetherAreRefused) {
   add_product(32, 64, 64, false);
   files_[0].values.back().variant = "wall";
   refused("--clock");
-  EXPECT_TRUE(host_records(files_, "cpu"));
+  EXPECT_TRUE(fit_records(files_, "cpu"));
   files_[0].values.back().variant = "cpu";
   files_[0].values.back().device = "another CPU";
   refused("2 devices: a CPU, another CPU");
@@ -330,7 +330,7 @@ TEST_F(HostFits, WhatNothingIsMadeOfIsSaid) {
   add("slot", {}, 1e-6);
   add("slot", {}, 1e-6);
   add("dispatch", {}, 1e-6);
-  const HostRecords records = host_records(files_).value();
+  const FitRecords records = fit_records(files_).value();
   EXPECT_EQ(records.notes, (std::vector<std::string>{"nothing is made of 1 record of dispatch",
                                                      "nothing is made of 2 records of slot"}));
 }

@@ -7,7 +7,7 @@
 
 #include "model/graph/graph.h"
 
-namespace plumbline::real::host {
+namespace plumbline::real {
 
 class Contents {
  public:
@@ -32,4 +32,4 @@ class Contents {
   const model::Operator* permute_ = nullptr;
 };
 
-}  // namespace plumbline::real::host
+}  // namespace plumbline::real

@@ -1,4 +1,4 @@
-#include "calibrate/fit/host_fit.h"
+#include "calibrate/fit/profile_fit.h"
 
 #include <fmt/format.h>
 
@@ -33,29 +33,42 @@ std::string entry(std::string_view key, const model::Parameter& p) {
 }  // namespace
 
 // An operator that was measured several times takes the median of its times.
-void add_measured_operators(const HostRecords& records, ConstantList& constants, HostFit& result) {
-  std::map<std::pair<std::string, std::int64_t>, std::vector<const HostRecord*>> operators;
+void add_measured_operators(const FitRecords& records, ConstantList& constants, ProfileFit& result) {
+  using model::MeasuredOperators;
+  const bool gpu = records.machine == MachineKind::gpu;
+  std::map<std::pair<std::string, MeasuredOperators::Place>, std::vector<const FitRecord*>> operators;
+  const auto add = [&operators](const std::vector<FitRecord>& of_class, bool beside) {
+    for (const FitRecord& record : of_class)
+      if (!record.key.empty()) operators[{record.key, {record.cores, beside}}].push_back(&record);
+  };
   for (const auto* of_class :
        {&records.products, &records.attention, &records.memory, &records.routers, &records.together})
-    for (const HostRecord& record : *of_class)
-      if (!record.key.empty()) operators[{record.key, record.cores}].push_back(&record);
+    add(*of_class, false);
+  if (gpu) {
+    add(records.beside, true);
+    add(records.together_beside, true);
+  }
   for (auto& [name, found] : operators) {
     const auto middle = found.begin() + static_cast<std::ptrdiff_t>(found.size() / 2);
-    std::ranges::nth_element(found, middle, {}, &HostRecord::seconds);
+    std::ranges::nth_element(found, middle, {}, &FitRecord::seconds);
     const double spread = relative_spread(*(*middle)->measurement);
-    constants.add(model::MeasuredOperators::name(name.first, name.second), (*middle)->seconds,
+    const auto unit = gpu ? MeasuredOperators::Unit::sms : MeasuredOperators::Unit::cores;
+    constants.add(MeasuredOperators::name(name.first, name.second, unit), (*middle)->seconds,
                   spread > 0 ? std::optional(spread) : std::nullopt, model::Evidence::measured, "mean of its samples",
                   "kernel.shortest");
   }
   result.measured_operators = operators.size();
 }
 
-HostFit fit_host(const HostRecords& records, const model::Profile& base, const std::string& source) {
-  HostFit result;
+ProfileFit fit_profile(const FitRecords& records, const model::Profile& base, const std::string& source) {
+  ProfileFit result;
   result.notes = records.notes;
   ConstantList constants(base, source);
   fit_memory(records, constants, result);
-  fit_products(records, constants, result);
+  if (records.machine == MachineKind::gpu)
+    fit_tile_products(records, constants, result);
+  else
+    fit_products(records, constants, result);
   fit_attention(records, constants, result);
   fit_single_times(records, constants, result);
   fit_interference(records, constants, result);

@@ -1,10 +1,10 @@
-#include "real/host/measure/statistics.h"
+#include "real/measure/statistics.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 
-namespace plumbline::real::host {
+namespace plumbline::real {
 namespace {
 
 double quantile(const std::vector<double>& sorted, double share) {
@@ -26,4 +26,4 @@ Spread spread_of(std::vector<double> samples) {
   return spread;
 }
 
-}  // namespace plumbline::real::host
+}  // namespace plumbline::real

@@ -3,15 +3,15 @@
 
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "model/graph/graph.h"
 #include "model/program.h"
-#include "real/host/measure/case_file.h"
 
-namespace plumbline::real::host {
+namespace plumbline::real {
 
 // One thing that is timed: what a record of it says beside its times.
 struct Subject {
@@ -20,14 +20,14 @@ struct Subject {
   std::string phase, format;
   std::string key;  // model::operator_key of an operator, else the op with its sizes
   std::vector<std::pair<std::string, std::int64_t>> shape;
-  int cores = 1;
-  int copy_cores = 0;  // that copy through memory beside it
-  double flops = 0;    // 0: none
+  int cores = 1;        // of a GPU its SMs
+  int copy_cores = 0;   // that copy through memory beside it; of a GPU the SMs that communication holds
+  bool beside = false;  // what the step's other streams do runs at the same time
+  double flops = 0;     // 0: none
   double bytes = 0;
 
-  bool same_case(const Subject& other) const {
-    return key == other.key && cores == other.cores && copy_cores == other.copy_cores;
-  }
+  // What tells cases apart: all that is timed in one place is one case.
+  std::tuple<std::string, int, int, bool> place() const { return {key, cores, copy_cores, beside}; }
 };
 
 // Operators that run one after the other, as a stage of a step runs them, or one alone with its gradients.
@@ -74,10 +74,11 @@ bool has_stand_in(model::OperatorKind kind);
 
 // Each distinct stage of a step as one micro-batch passes it, F of all blocks, then I and W backwards, then the
 // stage's optimizer, on each of the core counts; and what the ranks of its groups do together.
-std::vector<Workload> plan_workloads(const model::StepProgram& program, const std::string& name, const Numbers& cores);
+std::vector<Workload> plan_workloads(const model::StepProgram& program, const std::string& name,
+                                     const std::vector<std::int64_t>& cores);
 
-// The cases of a file but its plans.
-std::vector<Workload> workloads_of(const CaseFile& file);
+// A graph alone: F of all its operators, then I, then W.
+Sequence sequence_of(model::Graph graph, std::int64_t cores);
 
 // What a workload times; of a sequence in the order of its steps, without those that have a stand-in.
 std::vector<Subject> subjects_of(const Workload& workload);
@@ -85,4 +86,4 @@ std::vector<Subject> subjects_of(const Workload& workload);
 // Each case once, in the order in which the workloads bring them.
 std::vector<Subject> distinct_subjects(const std::vector<Workload>& workloads);
 
-}  // namespace plumbline::real::host
+}  // namespace plumbline::real

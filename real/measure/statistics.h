@@ -3,7 +3,7 @@
 
 #include <vector>
 
-namespace plumbline::real::host {
+namespace plumbline::real {
 
 struct Spread {
   double min = 0, p10 = 0, p50 = 0, p90 = 0;
@@ -13,4 +13,4 @@ struct Spread {
 // Quantiles are interpolated linearly between the two nearest samples. Requires at least one sample.
 Spread spread_of(std::vector<double> samples);
 
-}  // namespace plumbline::real::host
+}  // namespace plumbline::real

@@ -1,4 +1,4 @@
-// Records of `plumbline measure --backend host`, sorted by what can be learnt of them.
+// Records of `plumbline measure` by host and GPU, sorted by what can be learnt of them.
 #pragma once
 
 #include <cstdint>
@@ -12,30 +12,37 @@
 
 namespace plumbline::calibrate {
 
-struct HostRecord {
+struct FitRecord {
   const Measurement* measurement = nullptr;
   model::OperatorKind kind = model::OperatorKind::add;
   model::OperatorClass type = model::OperatorClass::gemm;
   std::string format;  // of the first operand, by which the cost functions choose their constants
   std::string key;     // operator_key, or empty
+  // Of a host the cores it ran on. Of a GPU the SMs that a product was launched on; of others, and of all beside
+  // something, those that were free; of an exchange those that it held.
   std::int64_t cores = 1;
   double seconds = 0;  // typical_seconds()
 
   double extent(std::string_view name) const;  // of the shape; 0 where it has none
 };
 
-struct HostRecords {
-  std::string device, clock, date;  // the latest day, "2026-11-21"
-  std::vector<HostRecord> products, attention, memory, routers;
-  std::vector<HostRecord> together;  // exchanges and collectives of a plan's operators, of all ranks of a group
-  std::vector<HostRecord> beside;    // of a copy that others made meanwhile: products and attention
+enum class MachineKind : std::uint8_t { host, gpu };
+
+struct FitRecords {
+  MachineKind machine = MachineKind::host;
+  std::string device, clock, date;  // of a host its clock, else empty; the latest day, "2026-11-21"
+  std::vector<FitRecord> products, attention, memory, routers;
+  std::vector<FitRecord> together;  // exchanges and collectives of a plan's operators, of all ranks of a group
+  // Of a host products and attention while others copied through memory; of a GPU all operators while an exchange ran.
+  std::vector<FitRecord> beside;
+  std::vector<FitRecord> together_beside;                                      // exchanges while operators ran
   std::vector<const Measurement*> launches, messages, exchanges, collectives;  // no operator of a plan
   std::vector<std::string> notes;                                              // what nothing is made of
 };
 
-// Of `clock` ("wall" or "cpu"; empty: the only one there is). Input errors: no record of a host, more than one device,
-// more than one clock. The files must outlive what is returned.
-model::Result<HostRecords> host_records(const std::vector<Measurements>& files, const std::string& clock = "");
+// Of `clock` ("wall" or "cpu"; empty: the only one there is, or those of a GPU). Input errors: no record that a profile
+// can be made of, more than one device, more than one clock. The files must outlive what is returned.
+model::Result<FitRecords> fit_records(const std::vector<Measurements>& files, const std::string& clock = "");
 
 // Of one execution, for sums over many: the mean of the samples but the slowest twentieth, which interruptions made;
 // the median where a record keeps no samples.

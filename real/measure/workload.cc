@@ -1,4 +1,4 @@
-#include "real/host/measure/workload.h"
+#include "real/measure/workload.h"
 
 #include <fmt/format.h>
 
@@ -8,10 +8,9 @@
 #include <tuple>
 #include <utility>
 
-#include "real/host/measure/small_graphs.h"
-#include "real/host/measure/subject.h"
+#include "real/measure/subject.h"
 
-namespace plumbline::real::host {
+namespace plumbline::real {
 namespace {
 
 using model::Graph;
@@ -22,16 +21,6 @@ void add_phase(Sequence& sequence, std::size_t block, Phase phase) {
   const auto& operators = sequence.graphs[sequence.blocks[block].graph].operators;
   for (std::size_t op = 0; op < operators.size(); ++op)
     if (operators[op].phase == phase) sequence.steps.push_back({block, op});
-}
-
-Sequence alone(Graph graph, std::int64_t cores) {
-  Sequence sequence;
-  sequence.graphs.push_back(std::move(graph));
-  sequence.blocks.push_back({0, ""});
-  sequence.chained = 1;
-  sequence.cores = static_cast<int>(cores);
-  for (const Phase phase : {Phase::F, Phase::I, Phase::W}) add_phase(sequence, 0, phase);
-  return sequence;
 }
 
 Sequence stage_sequence(const model::StepProgram& program, std::size_t stage, const std::string& name) {
@@ -50,48 +39,6 @@ Sequence stage_sequence(const model::StepProgram& program, std::size_t stage, co
   sequence.blocks.push_back({sequence.graphs.size() - 1, name + "/optimizer/"});
   add_phase(sequence, sequence.blocks.size() - 1, Phase::W);
   return sequence;
-}
-
-void add_products(const CaseFile& file, std::vector<Workload>& workloads) {
-  for (const ProductCases& cases : file.products)
-    for (const std::int64_t m : cases.m)
-      for (const std::int64_t n : cases.n)
-        for (const std::int64_t k : cases.k)
-          for (const std::int64_t cores : cases.cores)
-            workloads.emplace_back(alone(product_graph(m, n, k, cases.format), cores));
-}
-
-void add_attentions(const CaseFile& file, std::vector<Workload>& workloads) {
-  for (const AttentionCases& cases : file.attentions)
-    for (const std::int64_t sequence : cases.sequence)
-      for (const std::int64_t heads : cases.heads)
-        for (const std::int64_t dim : cases.head_dim)
-          for (const std::int64_t cores : cases.cores)
-            workloads.emplace_back(alone(attention_graph(sequence, heads, dim, cases.format), cores));
-}
-
-void add_memories(const CaseFile& file, std::vector<Workload>& workloads) {
-  for (const MemoryCases& cases : file.memories)
-    for (const std::string& op : cases.operators)
-      for (const std::int64_t rows : cases.rows)
-        for (const std::int64_t columns : cases.columns)
-          for (const std::int64_t cores : cases.cores)
-            workloads.emplace_back(alone(memory_graph(op, rows, columns, cases.format), cores));
-}
-
-// The forward product alone: one sample of a disturbed kernel needs one kernel.
-void add_interferences(const CaseFile& file, std::vector<Workload>& workloads) {
-  for (const InterferenceCases& cases : file.interferences)
-    for (const std::int64_t m : cases.m)
-      for (const std::int64_t n : cases.n)
-        for (const std::int64_t k : cases.k)
-          for (const std::int64_t cores : cases.cores)
-            for (const std::int64_t copy_cores : cases.copy_cores) {
-              Sequence sequence = alone(product_graph(m, n, k, model::Precision::fp32), cores);
-              std::erase_if(sequence.steps, [&](const auto& step) { return sequence.op(step).phase != Phase::F; });
-              sequence.copy_cores = static_cast<int>(copy_cores);
-              workloads.emplace_back(std::move(sequence));
-            }
 }
 
 bool is_exchange(OperatorKind kind) {
@@ -133,6 +80,16 @@ void add_collectives(const Graph& optimizer, const std::string& name, std::vecto
 
 }  // namespace
 
+Sequence sequence_of(Graph graph, std::int64_t cores) {
+  Sequence sequence;
+  sequence.graphs.push_back(std::move(graph));
+  sequence.blocks.push_back({0, ""});
+  sequence.chained = 1;
+  sequence.cores = static_cast<int>(cores);
+  for (const Phase phase : {Phase::F, Phase::I, Phase::W}) add_phase(sequence, 0, phase);
+  return sequence;
+}
+
 bool has_stand_in(OperatorKind kind) {
   switch (kind) {
     case OperatorKind::dispatch:
@@ -150,7 +107,8 @@ bool has_stand_in(OperatorKind kind) {
   }
 }
 
-std::vector<Workload> plan_workloads(const model::StepProgram& program, const std::string& name, const Numbers& cores) {
+std::vector<Workload> plan_workloads(const model::StepProgram& program, const std::string& name,
+                                     const std::vector<std::int64_t>& cores) {
   std::vector<Workload> workloads;
   std::set<std::int32_t> seen;
   for (std::size_t stage = 0; stage < program.stages.size(); ++stage) {
@@ -166,30 +124,14 @@ std::vector<Workload> plan_workloads(const model::StepProgram& program, const st
   return workloads;
 }
 
-std::vector<Workload> workloads_of(const CaseFile& file) {
-  std::vector<Workload> workloads;
-  add_products(file, workloads);
-  add_attentions(file, workloads);
-  add_memories(file, workloads);
-  for (const MessageCases& cases : file.messages)
-    for (const std::int64_t bytes : cases.bytes) workloads.emplace_back(MessageWorkload{bytes});
-  for (const CollectiveCases& cases : file.collectives)
-    for (const OperatorKind op : cases.operators)
-      for (const std::int64_t ranks : cases.ranks)
-        for (const std::int64_t bytes : cases.bytes) workloads.emplace_back(CollectiveWorkload{op, ranks, bytes});
-  add_interferences(file, workloads);
-  if (file.launch) workloads.emplace_back(LaunchWorkload{});
-  return workloads;
-}
-
 std::vector<Subject> distinct_subjects(const std::vector<Workload>& workloads) {
   std::vector<Subject> distinct;
-  std::set<std::tuple<std::string, int, int>> known;
+  std::set<std::tuple<std::string, int, int, bool>> known;
   for (const Workload& workload : workloads) {
     for (Subject& subject : subjects_of(workload))
-      if (known.emplace(subject.key, subject.cores, subject.copy_cores).second) distinct.push_back(std::move(subject));
+      if (known.insert(subject.place()).second) distinct.push_back(std::move(subject));
   }
   return distinct;
 }
 
-}  // namespace plumbline::real::host
+}  // namespace plumbline::real

@@ -1,4 +1,4 @@
-#include "real/host/measure/subject.h"
+#include "real/measure/subject.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 #include "model/cost/operator_key.h"
 #include "model/cost/work.h"
 
-namespace plumbline::real::host {
+namespace plumbline::real {
 namespace {
 
 using model::DataType;
@@ -129,4 +129,4 @@ std::vector<Subject> subjects_of(const Workload& workload) {
   return std::visit([](const auto& one) { return subjects(one); }, workload);
 }
 
-}  // namespace plumbline::real::host
+}  // namespace plumbline::real

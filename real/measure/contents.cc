@@ -1,4 +1,4 @@
-#include "real/host/measure/contents.h"
+#include "real/measure/contents.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,9 +6,9 @@
 #include <limits>
 
 #include "model/random.h"
-#include "real/host/measure/workload.h"
+#include "real/measure/workload.h"
 
-namespace plumbline::real::host {
+namespace plumbline::real {
 namespace {
 
 using model::DataType;
@@ -114,4 +114,4 @@ std::vector<float> Contents::numbers(const Tensor& tensor, TensorId id) const {
   return values;
 }
 
-}  // namespace plumbline::real::host
+}  // namespace plumbline::real

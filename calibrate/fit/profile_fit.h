@@ -1,11 +1,11 @@
-// A profile of the host fitted to its measurements: what the cost functions (model/cost/) ask for, as far as records
-// tell it. Forms: docs/calibration.md.
+// A profile of a host or a GPU fitted to its measurements: what the cost functions (model/cost/) ask for, as far as
+// records tell it. Forms: docs/calibration.md.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "calibrate/fit/host_records.h"
+#include "calibrate/fit/fit_records.h"
 #include "model/error.h"
 #include "model/profile.h"
 
@@ -18,7 +18,7 @@ struct FittedFamily {  // of records that one form stands for
   std::vector<double> left_out;  // of each when fitted to the others; empty where too few records are left
 };
 
-struct HostFit {
+struct ProfileFit {
   std::vector<model::Parameter> parameters;  // fitted and measured constants, in the units of `base`
   std::vector<FittedFamily> families;
   std::size_t measured_operators = 0;  // of the parameters
@@ -27,7 +27,7 @@ struct HostFit {
 
 // `source` says in every constant where its records are from. `base` is the profile that the new one extends; it must
 // have every constant that is fitted.
-HostFit fit_host(const HostRecords& records, const model::Profile& base, const std::string& source);
+ProfileFit fit_profile(const FitRecords& records, const model::Profile& base, const std::string& source);
 
 // A profile's file with these constants, by section.
 std::string profile_text(const std::string& name, const std::string& description, const std::string& extends,
