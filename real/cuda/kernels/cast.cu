@@ -25,17 +25,6 @@ struct FindLargest {
 
 __global__ void scale_of_largest(float* scale) { *scale = block_scale(*scale); }
 
-// The tensor's scale, from its largest value.
-cudaError_t find_scale(const TensorView& x, const TensorView& y, cudaStream_t stream) {
-  const cudaError_t error = cudaMemsetAsync(y.scales, 0, sizeof(float), stream);
-  if (error != cudaSuccess) return error;
-  const TensorView source = flat(x);
-  const FindLargest find{source, reinterpret_cast<std::uint32_t*>(y.scales)};
-  if (const cudaError_t launched = launch_tiles(source, find, stream); launched != cudaSuccess) return launched;
-  scale_of_largest<<<1, 1, 0, stream>>>(y.scales);
-  return cudaGetLastError();
-}
-
 template <Format kFrom, Format kTo>
 bool try_cast(const TensorView& x, const TensorView& y, cudaStream_t stream, cudaError_t& error) {
   if (!is_aligned(x, kFrom) || !is_aligned(y, kTo)) return false;
@@ -56,6 +45,16 @@ cudaError_t cast_rows(const TensorView& x, const TensorView& y, cudaStream_t str
 }
 
 }  // namespace
+
+cudaError_t find_scale(const TensorView& x, const TensorView& y, cudaStream_t stream) {
+  const cudaError_t error = cudaMemsetAsync(y.scales, 0, sizeof(float), stream);
+  if (error != cudaSuccess) return error;
+  const TensorView source = flat(x);
+  const FindLargest find{source, reinterpret_cast<std::uint32_t*>(y.scales)};
+  if (const cudaError_t launched = launch_tiles(source, find, stream); launched != cudaSuccess) return launched;
+  scale_of_largest<<<1, 1, 0, stream>>>(y.scales);
+  return cudaGetLastError();
+}
 
 cudaError_t cast(const TensorView& x, const TensorView& y, cudaStream_t stream) {
   if (y.format == Format::fp8_block) return cudaErrorNotSupported;

@@ -11,4 +11,7 @@ namespace plumbline::real::cuda {
 // cudaErrorNotSupported: weights are cast by the optimizer.
 cudaError_t cast(const TensorView& x, const TensorView& y, cudaStream_t stream);
 
+// Sets the one scale of y, fp8_tensor, by the largest value of x.
+cudaError_t find_scale(const TensorView& x, const TensorView& y, cudaStream_t stream);
+
 }  // namespace plumbline::real::cuda

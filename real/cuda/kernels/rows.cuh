@@ -4,12 +4,12 @@
 
 #include <type_traits>
 
+#include "real/cuda/kernels/limits.h"
 #include "real/cuda/kernels/tile.cuh"
 
 namespace plumbline::real::cuda {
 
 constexpr int warp_lanes = 32;
-constexpr std::int64_t widest_row = 16384;  // elements that 1024 threads hold, two vectors each
 constexpr std::int64_t widest_row_of_warp = 1024;
 
 using Bf16View = Aligned<Format::bf16>;

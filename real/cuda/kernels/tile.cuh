@@ -84,15 +84,13 @@ __device__ inline Eight from_fp8(uint2 raw) {
   return result;
 }
 
-// Eight times 12 bits in three words.
-__device__ inline Eight from_e5m6(const std::uint32_t* words) {
-  const std::uint32_t raw[4] = {words[0], words[1], words[2], 0};
+__device__ inline Eight from_e5m6(const std::uint32_t* from) {
+  const std::uint32_t words[3] = {from[0], from[1], from[2]};
+  std::uint32_t raw[tile_vector];
+  unpack_eight_e5m6(words, raw);
   Eight result;
 #pragma unroll
-  for (int i = 0; i < tile_vector; ++i) {
-    const std::uint32_t bits = __funnelshift_r(raw[i * 12 / 32], raw[i * 12 / 32 + 1], i * 12 % 32);
-    result.v[i] = e5m6_to_float(static_cast<std::uint16_t>(bits & 0xfffu));
-  }
+  for (int i = 0; i < tile_vector; ++i) result.v[i] = e5m6_to_float(static_cast<std::uint16_t>(raw[i]));
   return result;
 }
 
@@ -161,13 +159,13 @@ __device__ inline float new_reciprocal(const TensorView& y, std::int64_t row, st
   return 1.0f / scale;
 }
 
-__device__ inline void store_e5m6(char* to, const Eight& values, int count) {
+__device__ inline void to_e5m6(const Eight& values, std::uint32_t* to) {
+  std::uint32_t raw[tile_vector], words[3];
 #pragma unroll
-  for (int i = 0; i < tile_vector; i += 2) {
-    if (i >= count) continue;
-    pack_e5m6(float_to_e5m6(values.v[i]), float_to_e5m6(values.v[i + 1]),
-              reinterpret_cast<std::uint8_t*>(to) + i / 2 * 3);
-  }
+  for (int i = 0; i < tile_vector; ++i) raw[i] = float_to_e5m6(values.v[i]);
+  pack_eight_e5m6(raw, words);
+#pragma unroll
+  for (int i = 0; i < 3; ++i) to[i] = words[i];
 }
 
 __device__ __noinline__ inline void store_singly(const TensorView& y, std::int64_t row, std::int64_t column,
@@ -175,7 +173,11 @@ __device__ __noinline__ inline void store_singly(const TensorView& y, std::int64
   const std::int64_t left = y.columns - column;
   const int count = static_cast<int>(left < tile_vector ? (left > 0 ? left : 0) : tile_vector);
   if (y.format == Format::e5m6) {
-    return store_e5m6(address(y, row * y.columns + column), scaled(values, reciprocal), count);
+    auto* const to = reinterpret_cast<std::uint8_t*>(address(y, row * y.columns + column));
+    for (int i = 0; i < count; i += 2) {
+      pack_e5m6(float_to_e5m6(values.v[i] * reciprocal), float_to_e5m6(values.v[i + 1] * reciprocal), to + i / 2 * 3);
+    }
+    return;
   }
   for (int i = 0; i < count; ++i) store_one(y, row, column + i, values.v[i], reciprocal);
 }
@@ -207,7 +209,7 @@ __device__ inline void store_vector(const TensorView& y, std::int64_t row, std::
       *reinterpret_cast<uint4*>(to) = to_16_bits(values, y.format == Format::bf16);
       return;
     case Format::e5m6:
-      return store_e5m6(to, scaled(values, reciprocal), tile_vector);
+      return to_e5m6(scaled(values, reciprocal), reinterpret_cast<std::uint32_t*>(to));
     default:
       *reinterpret_cast<uint2*>(to) = to_fp8(scaled(values, reciprocal));
   }

@@ -46,6 +46,8 @@ Status split_columns(const Call& call);
 Status concatenate(const Call& call);
 Status assemble_heads(const Call& call);
 Status assemble_heads_grad(const Call& call);
+
+// rotary.cc
 Status rotary(const Call& call);
 Status rotary_grad(const Call& call);
 
