@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cassert>
 #include <utility>
@@ -25,6 +26,13 @@ bool is_routed(const model::Tensor& tensor) {
   for (const model::Dimension& dimension : tensor.shape)
     if (dimension.extent != model::Extent::fixed && dimension.extent != model::Extent::tokens) return true;
   return false;
+}
+
+// Of whole numbers that may be the offsets of experts: they begin at 0 and do not fall.
+std::vector<std::int64_t> known_offsets(const CudaBuffer& buffer, std::span<const float> values) {
+  if (buffer.format() != Format::int32 || buffer.columns() != 1 || values.empty()) return {};
+  if (values.front() != 0 || !std::ranges::is_sorted(values)) return {};
+  return {values.begin(), values.end()};
 }
 
 model::Error infeasible(std::string message, std::string hint) {
@@ -81,7 +89,7 @@ struct CudaDevice::State {
     PLUMBLINE_TRY(drain());
     PLUMBLINE_TRY(upload(values, buffer.view(), copies()));
     buffer.mark_changed();
-    if (buffer.format() == Format::int32 && buffer.columns() == 1) buffer.known.assign(values.begin(), values.end());
+    buffer.known = known_offsets(buffer, values);
     if (!buffer.source) return {};
     buffer.source->version = buffer.source->flat->version();
     return write(*buffer.source->stored, values);
