@@ -44,7 +44,7 @@ constexpr std::int64_t scale_count(Format format, std::int64_t rows, std::int64_
   }
 }
 
-// Bytes of that many elements, scales not counted; e5m6 wants an even number.
+// Bytes of that many elements, scales not counted.
 PLUMBLINE_HOST_DEVICE constexpr std::int64_t data_bytes(Format format, std::int64_t elements) {
   switch (format) {
     case Format::fp32:
@@ -56,7 +56,7 @@ PLUMBLINE_HOST_DEVICE constexpr std::int64_t data_bytes(Format format, std::int6
     case Format::fp16:
       return elements * 2;
     case Format::e5m6:
-      return elements / 2 * 3;
+      return (elements + 1) / 2 * 3;
     default:
       return elements;
   }

@@ -2,46 +2,55 @@
 
 namespace plumbline::real::cuda {
 
-using Kind = model::OperatorKind;
-
 Function function_of(model::OperatorKind kind) {
+  using enum model::OperatorKind;
   switch (kind) {
-    case Kind::router:
-      return router;
-    case Kind::router_grad:
-      return router_grad;
-    case Kind::permute:
-      return permute;
-    case Kind::permute_grad:
-      return permute_grad;
-    case Kind::permute_transpose:
-      return permute_transpose;
-    case Kind::unpermute:
-      return unpermute;
-    case Kind::gather_rows:
-      return gather_rows;
-    case Kind::gather_columns:
-      return gather_columns;
-    case Kind::embedding:
-      return embedding;
-    case Kind::embedding_grad:
-      return embedding_grad;
-    case Kind::add_positions:
-      return add_positions;
-    case Kind::add_positions_grad:
-      return add_positions_grad;
-    case Kind::cross_entropy:
-      return cross_entropy;
-    case Kind::cross_entropy_grad:
-      return cross_entropy_grad;
-    case Kind::shift_tokens:
-      return shift_tokens;
-    case Kind::sum_of_squares:
-      return sum_of_squares;
-    case Kind::unscale:
-      return unscale;
-    case Kind::adamw:
-      return adamw;
+    case matmul:
+      return &cuda::matmul;
+    case grouped_matmul:
+      return &cuda::grouped_matmul;
+    case batched_matmul:
+      return &cuda::batched_matmul;
+    case attention:
+      return &cuda::attention;
+    case attention_grad:
+      return &cuda::attention_grad;
+    case router:
+      return &cuda::router;
+    case router_grad:
+      return &cuda::router_grad;
+    case permute:
+      return &cuda::permute;
+    case permute_grad:
+      return &cuda::permute_grad;
+    case permute_transpose:
+      return &cuda::permute_transpose;
+    case unpermute:
+      return &cuda::unpermute;
+    case gather_rows:
+      return &cuda::gather_rows;
+    case gather_columns:
+      return &cuda::gather_columns;
+    case embedding:
+      return &cuda::embedding;
+    case embedding_grad:
+      return &cuda::embedding_grad;
+    case add_positions:
+      return &cuda::add_positions;
+    case add_positions_grad:
+      return &cuda::add_positions_grad;
+    case cross_entropy:
+      return &cuda::cross_entropy;
+    case cross_entropy_grad:
+      return &cuda::cross_entropy_grad;
+    case shift_tokens:
+      return &cuda::shift_tokens;
+    case sum_of_squares:
+      return &cuda::sum_of_squares;
+    case unscale:
+      return &cuda::unscale;
+    case adamw:
+      return &cuda::adamw;
     default:
       return nullptr;
   }
