@@ -12,6 +12,13 @@
 #define PLUMBLINE_HOST_DEVICE
 #endif
 
+// Before loops over what a lane holds: registers have no index.
+#ifdef __CUDA_ARCH__
+#define PLUMBLINE_UNROLL _Pragma("unroll")
+#else
+#define PLUMBLINE_UNROLL
+#endif
+
 namespace plumbline::real::cuda {
 
 PLUMBLINE_HOST_DEVICE inline std::uint32_t bits_of(float value) {

@@ -11,13 +11,6 @@
 
 #include "real/cuda/arithmetic.h"
 
-// Before loops over what a lane holds: registers have no index.
-#ifdef __CUDA_ARCH__
-#define PLUMBLINE_UNROLL _Pragma("unroll")
-#else
-#define PLUMBLINE_UNROLL
-#endif
-
 namespace plumbline::real::cuda {
 
 // What a router computes (model::RouterAttributes).

@@ -45,8 +45,10 @@ struct LogSum {
   template <int kCount>
   PLUMBLINE_HOST_DEVICE void add(const float (&values)[kCount]) {
     float most = largest;
+    PLUMBLINE_UNROLL
     for (int i = 0; i < kCount; ++i) most = fmaxf(most, values[i]);
     sum *= expf(largest - most);
+    PLUMBLINE_UNROLL
     for (int i = 0; i < kCount; ++i) sum += expf(values[i] - most);
     largest = most;
   }

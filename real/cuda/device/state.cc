@@ -54,6 +54,7 @@ Status CudaDevice::State::write(CudaBuffer& buffer, std::span<const float> value
   PLUMBLINE_TRY(upload(values, buffer.view(), copies()));
   buffer.mark_changed();
   buffer.known = known_offsets(buffer, values);
+  buffer.positions.reset();
   if (!buffer.source) return {};
   buffer.source->version = buffer.source->flat->version();
   return write(*buffer.source->stored, values);

@@ -87,7 +87,9 @@ constexpr int turn_lanes = turn_columns / tile_vector;
 constexpr int turn_stride = 133;
 __device__ int turn_place(int column, int row) { return column * turn_stride + row + row / 32; }
 
-__global__ void gather_turned_kernel(TensorView x, const std::int32_t* map, TensorView y) {
+template <class View>
+__global__ void gather_turned_kernel(TensorView any_x, const std::int32_t* map, TensorView any_y) {
+  const View x(any_x), y(any_y);
   __shared__ float values[turn_columns * turn_stride];
   const std::int64_t first_row = static_cast<std::int64_t>(blockIdx.x) * turn_rows;
   const std::int64_t first_column = static_cast<std::int64_t>(blockIdx.y) * turn_columns;
@@ -177,8 +179,11 @@ unsigned parts(std::int64_t extent, std::int64_t size) { return static_cast<unsi
 
 bool has_row_scales(Format format) { return format == Format::fp8_tile || format == Format::e5m6; }
 
+bool is_at_vector(const TensorView& x) { return reinterpret_cast<std::uintptr_t>(x.data) % sizeof(uint4) == 0; }
+
 // Rows whose bits can be copied in vectors.
 bool can_copy(const TensorView& x, const TensorView& y) {
+  if (!is_at_vector(x) || !is_at_vector(y)) return false;
   const bool is_whole = x.format != Format::e5m6 || x.columns % 2 == 0;
   return x.format == y.format && x.format != Format::fp8_block && is_whole && data_bytes(x.format, x.columns) % 16 == 0;
 }
@@ -201,7 +206,11 @@ cudaError_t gather_rows(const TensorView& x, const std::int32_t* map, std::int64
 cudaError_t gather_turned(const TensorView& x, const std::int32_t* map, const TensorView& y, cudaStream_t stream) {
   if (y.columns == 0) return cudaSuccess;
   const dim3 blocks(parts(y.columns, turn_rows), parts(y.rows, turn_columns));
-  gather_turned_kernel<<<blocks, turn_threads, 0, stream>>>(x, map, y);
+  if (is_aligned(x, Format::fp8_tile) && is_aligned(y, Format::fp8_tile)) {
+    gather_turned_kernel<Aligned<Format::fp8_tile>><<<blocks, turn_threads, 0, stream>>>(x, map, y);
+  } else {
+    gather_turned_kernel<TensorView><<<blocks, turn_threads, 0, stream>>>(x, map, y);
+  }
   return cudaGetLastError();
 }
 

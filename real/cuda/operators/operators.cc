@@ -2,8 +2,6 @@
 
 namespace plumbline::real::cuda {
 
-using Kind = model::OperatorKind;
-
 Function function_of(model::OperatorKind kind) {
   using Kind = model::OperatorKind;
   switch (kind) {
