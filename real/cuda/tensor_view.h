@@ -44,6 +44,15 @@ constexpr std::int64_t scale_count(Format format, std::int64_t rows, std::int64_
   }
 }
 
+// Where the scale of an element stands among those of its tensor; only of formats that have scales.
+PLUMBLINE_HOST_DEVICE inline std::int64_t scale_index(const TensorView& x, std::int64_t row, std::int64_t column) {
+  if (x.format == Format::fp8_tensor) return 0;
+  const std::int64_t tiles = tiles_of(x.columns), tile = column / scale_tile;
+  if (x.format != Format::fp8_block) return row * tiles + tile;
+  const std::int64_t height = x.matrix_rows > 0 ? x.matrix_rows : x.rows;
+  return (row / height * tiles_of(height) + row % height / scale_tile) * tiles + tile;
+}
+
 // Bytes of that many elements, scales not counted.
 PLUMBLINE_HOST_DEVICE constexpr std::int64_t data_bytes(Format format, std::int64_t elements) {
   switch (format) {

@@ -37,7 +37,7 @@ template <int side>
 __device__ void load(const SharedTile<side>& to, const TensorView& x, std::int64_t from, std::int64_t first,
                      std::int64_t length, std::int64_t column) {
   for_elements<side>(to.columns, [&](int i, int c) {
-    to.row(i)[c] = first + i < length ? load_element(x, from + first + i, column + c) : 0.0f;
+    to.row(i)[c] = first + i < length ? load_one(x, from + first + i, column + c) : 0.0f;
   });
 }
 
@@ -45,7 +45,7 @@ template <int side>
 __device__ void store(const SharedTile<side>& tile, const TensorView& y, std::int64_t from, std::int64_t first,
                       std::int64_t length, std::int64_t column) {
   for_elements<side>(tile.columns, [&](int i, int c) {
-    if (first + i < length) store_element(y, from + first + i, column + c, tile.row(i)[c]);
+    if (first + i < length) store_one(y, from + first + i, column + c, tile.row(i)[c]);
   });
 }
 

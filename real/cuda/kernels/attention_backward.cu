@@ -12,7 +12,7 @@ __global__ void inner_kernel(const AttentionTask task) {
   const std::int64_t row = at / task.query_heads, column = at % task.query_heads * task.value_dim;
   float sum = 0.0f;
   for (std::int64_t c = threadIdx.x % warp_lanes; c < task.value_dim; c += warp_lanes) {
-    sum += load_element(task.d_o, row, column + c) * load_element(task.o, row, column + c);
+    sum += load_one(task.d_o, row, column + c) * load_one(task.o, row, column + c);
   }
   for (int offset = warp_lanes / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, offset);
   if (threadIdx.x % warp_lanes == 0) task.inner[at] = sum;

@@ -57,7 +57,7 @@ cudaError_t find_scale(const TensorView& x, const TensorView& y, cudaStream_t st
 }
 
 cudaError_t cast(const TensorView& x, const TensorView& y, cudaStream_t stream) {
-  if (y.format == Format::fp8_block) return cudaErrorNotSupported;
+  if (y.format == Format::fp8_block) return cast_blocks(x, y, stream);
   if (y.format == Format::fp8_tensor) {
     if (const cudaError_t error = find_scale(x, y, stream); error != cudaSuccess) return error;
   }

@@ -9,7 +9,7 @@ constexpr int tile = 16;  // of C, and of k: a block of 256 threads
 
 __device__ float load(const MatrixPart& x, bool transposed, std::int64_t row, std::int64_t column) {
   const std::int64_t r = transposed ? column : row, c = transposed ? row : column;
-  return r < x.rows && c < x.columns ? load_element(x.tensor, x.row + r, x.column + c) : 0.0f;
+  return r < x.rows && c < x.columns ? load_one(x.tensor, x.row + r, x.column + c) : 0.0f;
 }
 
 __global__ void plain_product_kernel(const PlainProduct p, std::int64_t depth, std::int64_t tiles_across) {
@@ -28,9 +28,9 @@ __global__ void plain_product_kernel(const PlainProduct p, std::int64_t depth, s
   }
   if (row >= p.c.rows || column >= p.c.columns) return;
   sum *= p.factor;
-  if (p.bias.data != nullptr) sum += load_element(p.bias, column, 0);
-  if (p.accumulate) sum += load_element(p.c.tensor, p.c.row + row, p.c.column + column);
-  store_element(p.c.tensor, p.c.row + row, p.c.column + column, sum);
+  if (p.bias.data != nullptr) sum += load_one(p.bias, column, 0);
+  if (p.accumulate) sum += load_one(p.c.tensor, p.c.row + row, p.c.column + column);
+  store_one(p.c.tensor, p.c.row + row, p.c.column + column, sum);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 // more than others and no kernel needs to know formats. Blocks of threads have one dimension, whole warps.
 #pragma once
 
+#include "real/cuda/kernels/element.h"
 #include "real/cuda/kernels/formats.cuh"
 
 namespace plumbline::real::cuda {
@@ -217,7 +218,7 @@ __device__ inline void store_vector(const TensorView& y, std::int64_t row, std::
 
 // All sixteen lanes of a half warp call it together with the columns of one tile; those beyond the tensor's columns
 // call it too, and store nothing. fp8_tensor wants its scale set before; e5m6 an even number of columns; fp8_block
-// cannot be stored by rows (transpose.h).
+// cannot be stored by rows (cast.h).
 __device__ inline void store_eight(const TensorView& y, std::int64_t row, std::int64_t column, const Eight& values) {
   const float reciprocal = new_reciprocal(y, row, column, values);
   if (is_vector(y, row, column)) return store_vector(y, row, column, values, reciprocal);

@@ -22,7 +22,8 @@ struct Transpose {
   // Of row `row` of matrix `matrix`; negative for one that is not there.
   __device__ std::int64_t source(std::int64_t matrix, std::int64_t row) const {
     if (row >= rows) return -1;
-    return row_map != nullptr ? row_map[row] : matrix * rows + row;
+    const std::int64_t at = row_map != nullptr ? row_map[row] : matrix * rows + row;
+    return at < x.rows ? at : -1;
   }
 };
 

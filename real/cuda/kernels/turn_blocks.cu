@@ -86,9 +86,11 @@ __global__ void __launch_bounds__(block_threads) turn_blocks_kernel(TensorView x
 
 cudaError_t turn_blocks(const TensorView& x, const TensorView& y, cudaStream_t stream) {
   if (x.elements() == 0) return cudaSuccess;
-  const dim3 grid(static_cast<unsigned>(tiles_of(x.columns)), static_cast<unsigned>(tiles_of(x.matrix_rows)),
-                  static_cast<unsigned>(x.rows / x.matrix_rows));
-  turn_blocks_kernel<<<grid, block_threads, 0, stream>>>(x, y);
+  TensorView from = x;
+  if (from.matrix_rows == 0) from.matrix_rows = from.rows;
+  const dim3 grid(static_cast<unsigned>(tiles_of(x.columns)), static_cast<unsigned>(tiles_of(from.matrix_rows)),
+                  static_cast<unsigned>(x.rows / from.matrix_rows));
+  turn_blocks_kernel<<<grid, block_threads, 0, stream>>>(from, y);
   return cudaGetLastError();
 }
 
