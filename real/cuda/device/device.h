@@ -47,7 +47,7 @@ class CudaDevice final : public Device {
   void fail(const Status& status);
 
  private:
-  struct State;
+  struct State;  // real/cuda/device/state.h
   explicit CudaDevice(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
