@@ -12,6 +12,14 @@ namespace plumbline::real::cuda {
 // fp8_tensor: one. e5m6: 12 bits, two in three bytes, with a scale per row and 128 columns.
 enum class Format : std::uint8_t { fp32, bf16, fp16, fp8_tile, fp8_block, fp8_tensor, e5m6, int32, int64, uint8 };
 
+// Numbers that stand for themselves, each apart from the others.
+constexpr bool is_float(Format format) {
+  return format == Format::fp32 || format == Format::bf16 || format == Format::fp16;
+}
+constexpr bool is_fp8(Format format) {
+  return format == Format::fp8_tile || format == Format::fp8_block || format == Format::fp8_tensor;
+}
+
 struct TensorView {
   void* data = nullptr;     // 16-byte aligned
   float* scales = nullptr;  // stored value * scale = value; nullptr where the format has none

@@ -162,6 +162,15 @@ TEST(ProductTask, TheLibraryTakesFp8InMultiplesOfSixteenOnly) {
   EXPECT_TRUE(library_takes(task));
 }
 
+TEST(ProductTask, PackedFormatsAreNobodys) {
+  ProductTask task;
+  task.a.tensor.format = Format::e5m6;
+  EXPECT_FALSE(library_takes(task));
+  EXPECT_FALSE(own_kernel_takes(task));
+  task.a.tensor.format = Format::fp8_tensor;
+  EXPECT_TRUE(own_kernel_takes(task));
+}
+
 TEST(ProductShare, RowsAreDividedAtTilesAndCoverAll) {
   for (const std::int64_t rows : {0, 5, 128, 300, 4096, 4100}) {
     std::int64_t next = 0;

@@ -23,6 +23,14 @@ __global__ void grouped_rows_kernel(const float* from, float* to, const RowGroup
   to[grouped_scale_index(groups, groups.offsets[groups.first] + row, block, blocks)] = from[row * blocks + block];
 }
 
+__global__ void squares_kernel(const float* from, float* to, std::int64_t block_rows, std::int64_t blocks,
+                               std::int64_t padded) {
+  const std::int64_t at = static_cast<std::int64_t>(blockIdx.x) * block_threads + threadIdx.x;
+  if (at >= block_rows * padded) return;
+  const std::int64_t row = at / padded, block = at % padded;
+  to[at] = block < blocks ? from[row * blocks + block] : 0.0f;
+}
+
 unsigned grid_of(std::int64_t threads) { return static_cast<unsigned>((threads + block_threads - 1) / block_threads); }
 
 }  // namespace
@@ -42,10 +50,10 @@ cudaError_t lay_out_grouped_rows(const float* from, float* to, const RowGroups& 
 
 cudaError_t lay_out_squares(const float* from, float* to, std::int64_t block_rows, std::int64_t blocks,
                             cudaStream_t stream) {
-  const auto bytes = [](std::int64_t scales) { return static_cast<std::size_t>(scales) * sizeof(float); };
   const std::int64_t padded = padded_block_count(blocks * scale_block);
-  return cudaMemcpy2DAsync(to, bytes(padded), from, bytes(blocks), bytes(blocks), static_cast<std::size_t>(block_rows),
-                           cudaMemcpyDeviceToDevice, stream);
+  if (block_rows * padded == 0) return cudaSuccess;
+  squares_kernel<<<grid_of(block_rows * padded), block_threads, 0, stream>>>(from, to, block_rows, blocks, padded);
+  return cudaGetLastError();
 }
 
 }  // namespace plumbline::real::cuda

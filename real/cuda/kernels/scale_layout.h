@@ -35,8 +35,8 @@ cudaError_t lay_out_rows(const float* from, float* to, std::int64_t rows, std::i
 cudaError_t lay_out_grouped_rows(const float* from, float* to, const RowGroups& groups, std::int64_t rows,
                                  std::int64_t blocks, cudaStream_t stream);
 
-// One per 128 x 128: from [block rows, blocks] to [block rows, blocks padded to a multiple of 4]. The padding is not
-// written: it belongs to no element.
+// One per 128 x 128: from [block rows, blocks] to [block rows, blocks padded to a multiple of 4]; the padding, which
+// belongs to no element, is 0.
 cudaError_t lay_out_squares(const float* from, float* to, std::int64_t block_rows, std::int64_t blocks,
                             cudaStream_t stream);
 

@@ -67,6 +67,14 @@ AttentionOperands operands_of(const AttentionTask& t) {
   return {t.q.data, t.k.data, t.v.data, t.o.data, t.log_sum_exp, t.d_o.data, t.dq.data, t.dk.data, t.dv.data};
 }
 
+bool own_kernels_take(const AttentionTask& t, bool backward) {
+  for (const TensorView& x : {t.q, t.k, t.v, t.o}) {
+    if (!is_float(x.format)) return false;
+  }
+  return !backward ||
+         (is_float(t.d_o.format) && is_float(t.dq.format) && is_float(t.dk.format) && is_float(t.dv.format));
+}
+
 Status run(const Call& call, AttentionTask task, bool backward) {
   if (task.sequences == 0) return {};
   void* memory = nullptr;
@@ -77,6 +85,7 @@ Status run(const Call& call, AttentionTask task, bool backward) {
       return library->run(*plan, operands_of(task), memory, call.stream);
     }
   }
+  if (!own_kernels_take(task, backward)) return {"attention is computed in fp32, bf16 and fp16 alone"};
   if (!backward) return outcome(attention_forward(task, call.stream), "attention");
   const std::int64_t inners = task.sequences * task.length * task.query_heads;
   PLUMBLINE_TRY(call.machine.scratch.take(call.stream, inners * static_cast<std::int64_t>(sizeof(float)), memory));

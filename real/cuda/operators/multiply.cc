@@ -38,7 +38,7 @@ Status multiply(const Call& call, const ProductTask& task, const ProductRoom& ro
       return ProductCache::run(*product, operands, room.workspace, call.stream);
     }
   }
-  if (!is_small(task)) return why;
+  if (!is_small(task) || !own_kernel_takes(task)) return why;
   for (std::int64_t i = 0; i < task.batch; ++i) {
     PLUMBLINE_TRY(outcome(plain_product(plain_of(task, i), call.stream), "a product"));
   }

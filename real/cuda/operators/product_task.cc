@@ -10,12 +10,6 @@ namespace {
 constexpr std::int64_t fp8_depth = 16, fp8_width = 8;  // elements: what the library's FP8 products want multiples of
 constexpr std::int64_t largest_alignment = 256;        // bytes: of an allocation
 
-bool is_fp8(Format format) {
-  return format == Format::fp8_tile || format == Format::fp8_block || format == Format::fp8_tensor;
-}
-
-bool is_float(Format format) { return format == Format::fp32 || format == Format::bf16 || format == Format::fp16; }
-
 cudaDataType_t data_type(Format format) {
   switch (format) {
     case Format::fp32:
@@ -63,6 +57,11 @@ bool library_takes(const ProductTask& t) {
   const Format a = t.a.tensor.format, b = t.b.tensor.format;
   if (is_fp8(a) && is_fp8(b)) return fp8_is_taken(t);
   return a == b && is_float(a);
+}
+
+bool own_kernel_takes(const ProductTask& t) {
+  const auto readable = [](Format format) { return is_float(format) || is_fp8(format); };
+  return readable(t.a.tensor.format) && readable(t.b.tensor.format) && is_float(t.c.tensor.format);
 }
 
 ProductShape shape_of(const ProductTask& t) {

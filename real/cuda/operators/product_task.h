@@ -28,6 +28,8 @@ struct ProductTask {
 // Whether cuBLASLt has such products at all: operands of one format; FP8 with k contiguous in both, in multiples of 16
 // bytes (of 8 elements across), from the beginning of a scale's tile on.
 bool library_takes(const ProductTask& task);
+// Whether the kernel of our own knows the formats.
+bool own_kernel_takes(const ProductTask& task);
 
 ProductShape shape_of(const ProductTask& task);
 ProductOperands operands_of(const ProductTask& task);
