@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "calibrate/fit/host_fit.h"
-#include "calibrate/fit/host_records.h"
+#include "calibrate/fit/fit_records.h"
+#include "calibrate/fit/profile_fit.h"
 #include "calibrate/measurement.h"
 #include "cli/data.h"
 #include "cli/inputs.h"
@@ -23,9 +23,9 @@
 namespace plumbline::cli {
 namespace {
 
+using calibrate::FitRecords;
 using calibrate::FittedFamily;
-using calibrate::HostFit;
-using calibrate::HostRecords;
+using calibrate::ProfileFit;
 using model::Result;
 
 const std::string base_name = "host-datasheet";
@@ -65,7 +65,7 @@ std::pair<std::string, std::string> errors_text(std::vector<double> errors) {
   return {fmt::format("{:.1f} %", 100 * median), fmt::format("{:.1f} %", 100 * errors.back())};
 }
 
-std::string fit_text(const HostFit& fit, const HostRecords& records) {
+std::string fit_text(const ProfileFit& fit, const FitRecords& records) {
   using reports::Align;
   reports::Table table({{"family"},
                         {"records", Align::right},
@@ -89,14 +89,14 @@ std::string fit_text(const HostFit& fit, const HostRecords& records) {
 Result<void> run(const Arguments& arguments) {
   const auto files = load_all(arguments.measurements);
   if (!files) return tl::unexpected(files.error());
-  const auto records = calibrate::host_records(*files, arguments.clock);
+  const auto records = calibrate::fit_records(*files, arguments.clock);
   if (!records) return tl::unexpected(records.error());
   const auto base = find_profile(base_name);
   if (!base) return tl::unexpected(base.error());
   const std::string source =
       fmt::format("{}, {} clock, {}{}", records->device, records->clock,
                   records->date.empty() ? "" : records->date + ", ", file_names(arguments.measurements));
-  const HostFit fit = calibrate::fit_host(*records, *base, source);
+  const ProfileFit fit = calibrate::fit_profile(*records, *base, source);
   for (const std::string& note : fit.notes) fmt::print(stderr, "note: {}\n", note);
   const bool to_stdout = arguments.out == "-";
   const std::string name = to_stdout ? "host" : std::filesystem::path(arguments.out).stem().string();

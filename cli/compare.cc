@@ -30,7 +30,7 @@ using model::ErrorKind;
 struct Arguments {
   std::vector<std::string> subjects;
   std::vector<std::string> overrides;
-  std::optional<std::string> profile;
+  std::optional<std::string> profile, baseline;
   std::vector<std::string> clusters;
   std::vector<std::int64_t> gpus;
   std::string classes, json, svg, trace;
@@ -75,11 +75,16 @@ model::Result<void> compare_plan_and_chunk(const Arguments& arguments, const std
   return arguments.json.empty() ? model::Result<void>() : write_output(arguments.json, comparison_json(output));
 }
 
+// For a trace, and to lay overlapped pairs beside measured ones.
+bool wants_timelines(const Arguments& arguments) {
+  return !arguments.trace.empty() || std::ranges::any_of(arguments.subjects, is_result);
+}
+
 model::Result<PlanComparison> compare_steps(const Arguments& arguments) {
   const auto fidelity = sim::parse_fidelity(arguments.fidelity);
   if (!fidelity) return tl::unexpected(fidelity.error());
   auto subjects = comparison_subjects({arguments.subjects, arguments.clusters, arguments.gpus, arguments.overrides,
-                                       arguments.profile, *fidelity, !arguments.trace.empty()});
+                                       arguments.profile, *fidelity, wants_timelines(arguments), arguments.baseline});
   if (!subjects) return tl::unexpected(subjects.error());
   return compare_plans(std::move(*subjects), arguments.against == "first" ? Against::first : Against::previous,
                        arguments.by_class ? model::WaterfallDetail::classes : model::WaterfallDetail::categories);
@@ -154,6 +159,9 @@ CLI::App* add_compare(CLI::App& root, int& exit_code) {
       ->take_all()
       ->allow_extra_args(false);
   verb->add_option("--profile", arguments->profile, "Cost profile (default: the plan's)");
+  verb->add_option("--baseline", arguments->baseline,
+                   "Beside a measured step: a second profile, whose prediction of overlapped pairs stands beside")
+      ->type_name("PROFILE");
   verb->add_option("--fidelity", arguments->fidelity, "closed-form | step, for plans")->capture_default_str();
   verb->add_option("--against", arguments->against, "first | previous: what each step time is held against")
       ->check(CLI::IsMember({"first", "previous"}))

@@ -87,7 +87,8 @@ std::string measured_pair_text(const PlanComparison::MeasuredPair& pair) {
   } else {
     text += slot_tables(pair.error);
   }
-  return text + "\n" + class_table(pair.error);
+  text += "\n" + class_table(pair.error);
+  return pair.overlapped ? text + "\n" + overlapped_pairs_text(*pair.overlapped) : text;
 }
 
 }  // namespace plumbline::cli

@@ -54,7 +54,7 @@ PlanComparison::MeasuredPair pair_of(const std::vector<ComparisonSubject>& subje
   const std::size_t predicted = subjects[from].measured() ? to : from, measured = from + to - predicted;
   const ComparisonSubject &first = subjects[predicted], &second = subjects[measured];
   return {predicted, measured, model::prediction_error(first.result->step, second.result->step, detail),
-          plan_differences(first.plan, second.plan)};
+          plan_differences(first.plan, second.plan), overlapped_pairs(first, second)};
 }
 
 }  // namespace

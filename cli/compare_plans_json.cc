@@ -59,6 +59,32 @@ Json rows_of(const model::PredictionError& error, const std::vector<model::Predi
   return list;
 }
 
+Json plain_rows(const std::vector<model::PredictionRow>& rows) {
+  Json list = Json::array();
+  for (const model::PredictionRow& row : rows) list.emplace_back(Json{{"name", row.name}}).update(row_of(row));
+  return list;
+}
+
+Json overlapped_of(const OverlappedPairs::Prediction& prediction) {
+  Json json = {{"count", prediction.slots.errors.size()}};
+  json.update(row_of(prediction.slots.each));
+  json["errors"] = prediction.slots.errors;
+  json["median_error"] = prediction.slots.median_error();
+  json["phases"] = plain_rows(prediction.slots.phases);
+  json["classes"] = plain_rows(prediction.classes);
+  json["operators"] = plain_rows(prediction.slots.kernels);
+  return json;
+}
+
+Json overlapped_of(const std::optional<OverlappedPairs>& pairs) {
+  if (!pairs) return nullptr;
+  Json json = overlapped_of(pairs->predicted);
+  json["rank"] = pairs->predicted.slots.rank;
+  json["baseline"] = pairs->by_baseline ? overlapped_of(*pairs->by_baseline) : Json(nullptr);
+  if (pairs->by_baseline) json["baseline"]["profile"] = pairs->baseline;
+  return json;
+}
+
 Json pair_of(const PlanComparison::MeasuredPair& pair) {
   Json slots = Json::array(), plans = Json::array();
   for (const model::SlotPrediction& slot : pair.error.slots) {
@@ -73,6 +99,7 @@ Json pair_of(const PlanComparison::MeasuredPair& pair) {
           {"slots", slots},
           {"parts", rows_of(pair.error, pair.error.parts)},
           {"classes", rows_of(pair.error, pair.error.classes)},
+          {"overlapped", overlapped_of(pair.overlapped)},
           {"differing_keys", plans}};
 }
 

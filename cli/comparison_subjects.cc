@@ -9,7 +9,10 @@
 #include "cli/data.h"
 #include "cli/inputs.h"
 #include "cli/progress.h"
+#include "model/cost/operator_class.h"
+#include "model/layout.h"
 #include "model/memory.h"
+#include "model/program.h"
 #include "model/text_file.h"
 #include "reports/format.h"
 #include "reports/read_json.h"
@@ -21,12 +24,45 @@ using model::Error;
 using model::ErrorKind;
 using model::Result;
 
-Result<sim::Simulation> predict(const model::Plan& plan, const ConstantChanges& changes,
-                                const SubjectRequest& request) {
+Result<sim::Simulation> simulated(const sim::Inputs& inputs, const SubjectRequest& request) {
+  return request.fidelity == sim::Fidelity::step ? sim::simulate_on_network(inputs, request.timelines)
+                                                 : sim::simulate(inputs, request.fidelity, request.timelines);
+}
+
+struct Prediction {
+  sim::Simulation simulation;
+  std::map<std::string, std::string> operator_classes;
+  model::Timeline baseline;
+};
+
+// The rows of the breakdown to which the operators of a step belong.
+std::map<std::string, std::string> operator_classes(const sim::Inputs& inputs) {
+  std::map<std::string, std::string> classes;
+  const auto layout = model::make_layout(inputs.plan, inputs.architecture);
+  if (!layout) return classes;
+  const auto program = model::compile(inputs.plan, inputs.architecture, *layout);
+  if (!program) return classes;
+  for (const model::Graph& block : program->blocks)
+    for (const model::Operator& op : block.operators)
+      classes[op.name] = model::breakdown_name(model::operator_class(block, op));
+  return classes;
+}
+
+Result<Prediction> predict(const model::Plan& plan, const ConstantChanges& changes, const SubjectRequest& request) {
   const auto inputs = inputs_of_plan(plan, request.profile, changes);
   if (!inputs) return tl::unexpected(inputs.error());
-  return request.fidelity == sim::Fidelity::step ? sim::simulate_on_network(*inputs, request.timelines)
-                                                 : sim::simulate(*inputs, request.fidelity, request.timelines);
+  auto simulation = simulated(*inputs, request);
+  if (!simulation) return tl::unexpected(simulation.error());
+  Prediction prediction{std::move(*simulation), {}, {}};
+  if (!request.timelines) return prediction;
+  prediction.operator_classes = operator_classes(*inputs);
+  if (!request.baseline) return prediction;
+  const auto other = inputs_of_plan(plan, request.baseline, changes);
+  if (!other) return tl::unexpected(other.error());
+  auto baseline = simulated(*other, request);
+  if (!baseline) return tl::unexpected(baseline.error());
+  prediction.baseline = std::move(baseline->timeline);
+  return prediction;
 }
 
 struct NamedPlan {
@@ -34,15 +70,18 @@ struct NamedPlan {
   model::Plan plan;
 };
 
-ComparisonSubject predicted_subject(NamedPlan named, Result<sim::Simulation> done) {
+ComparisonSubject predicted_subject(NamedPlan named, Result<Prediction> done, const SubjectRequest& request) {
   ComparisonSubject subject{std::move(named.name), "plan", std::move(named.plan), model::StepResult(), ""};
   if (!done) {
     subject.result = tl::unexpected(std::move(done.error()));
     return subject;
   }
-  subject.result = std::move(done->result);
-  subject.timeline = std::move(done->timeline);
-  subject.rank_names = std::move(done->rank_names);
+  subject.result = std::move(done->simulation.result);
+  subject.timeline = std::move(done->simulation.timeline);
+  subject.rank_names = std::move(done->simulation.rank_names);
+  subject.operator_classes = std::move(done->operator_classes);
+  subject.baseline = request.baseline.value_or("");
+  subject.baseline_timeline = std::move(done->baseline);
   return subject;
 }
 
@@ -167,7 +206,7 @@ Result<std::vector<ComparisonSubject>> comparison_subjects(const SubjectRequest&
     for (NamedPlan& named : *plans) {
       auto done = predict(named.plan, *changes, request);
       if (!done && done.error().kind == ErrorKind::input) return tl::unexpected(done.error());
-      found.push_back(predicted_subject(std::move(named), std::move(done)));
+      found.push_back(predicted_subject(std::move(named), std::move(done), request));
     }
   }
   tell_apart(found, request.subjects);

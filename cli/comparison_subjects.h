@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,6 +23,9 @@ struct ComparisonSubject {
   std::string stored;                       // of a result: the JSON as it was read
   model::Timeline timeline = {};            // of a measured result, and of a plan when asked for; else empty
   std::vector<std::string> rank_names = {};
+  std::map<std::string, std::string> operator_classes = {};  // of a plan with a timeline: rows of the breakdown by name
+  std::string baseline = {};                                 // another profile, by which the plan was predicted too
+  model::Timeline baseline_timeline = {};
   // Of a measured result: its clock, and the steps whose median it is.
   std::string clock = {};
   std::vector<double> measured_seconds = {};
@@ -38,7 +42,8 @@ struct SubjectRequest {
   std::vector<std::string> overrides;  // for all plans
   std::optional<std::string> profile;  // for all plans
   sim::Fidelity fidelity = sim::Fidelity::step;
-  bool timelines = false;  // of plans; the closed form has none
+  bool timelines = false;                    // of plans; the closed form has none
+  std::optional<std::string> baseline = {};  // a profile by which plans with a timeline are predicted as well
 };
 
 // Whether the subject is a stored result: a file that ends in .json or begins with a brace.

@@ -14,6 +14,7 @@
 #include "model/program.h"
 #include "model/text_file.h"
 #include "real/host/measure/case_file.h"
+#include "real/host/measure/case_workloads.h"
 #include "real/host/measure/runner.h"
 #include "reports/format.h"
 #include "reports/table.h"
@@ -24,9 +25,9 @@ namespace {
 namespace fs = std::filesystem;
 using model::Error;
 using model::Result;
+using real::Subject;
+using real::Workload;
 using real::host::PlanCases;
-using real::host::Subject;
-using real::host::Workload;
 
 constexpr double giga = 1e9, mega = 1e6;
 
@@ -59,7 +60,7 @@ Result<std::vector<Workload>> workloads_of_plan(const std::string& file, const P
   if (!layout) return at_case(layout.error(), file, cases);
   const auto program = model::compile(*plan, *architecture, *layout);
   if (!program) return at_case(program.error(), file, cases);
-  return real::host::plan_workloads(*program, fs::path(*path).stem().string(), cases.cores);
+  return real::plan_workloads(*program, fs::path(*path).stem().string(), cases.cores);
 }
 
 Result<std::vector<Workload>> workloads_of_file(const std::string& file) {
@@ -84,7 +85,7 @@ std::string summary(const std::vector<Workload>& workloads, std::size_t cases) {
   std::size_t kernels = 0;
   for (const Workload& workload : workloads) {
     buffers += real::host::buffer_bytes(workload);
-    for (const Subject& subject : real::host::subjects_of(workload)) {
+    for (const Subject& subject : real::subjects_of(workload)) {
       flops += subject.flops;
       ++kernels;
     }
@@ -115,7 +116,7 @@ std::string host_cases_table(const std::vector<Workload>& workloads) {
                         {"MB", Align::right},
                         {"name"}},
                        2, wide);
-  const std::vector<Subject> subjects = real::host::distinct_subjects(workloads);
+  const std::vector<Subject> subjects = real::distinct_subjects(workloads);
   for (const Subject& subject : subjects) {
     calibrate::Subject shape;
     shape.shape = subject.shape;

@@ -5,15 +5,15 @@
 #include <vector>
 
 #include "model/error.h"
-#include "real/host/measure/workload.h"
+#include "real/measure/workload.h"
 
 namespace plumbline::cli {
 
 // The path of a file, the name of a shipped one, or "" for the built-in sweep of a machine with `cores` cores.
 // A plan is looked for beside the file, then as everywhere.
-model::Result<std::vector<real::host::Workload>> host_workloads(const std::string& cases, int cores);
+model::Result<std::vector<real::Workload>> host_workloads(const std::string& cases, int cores);
 
 // Every case with its FLOPs, bytes and cores, and what one round takes of them.
-std::string host_cases_table(const std::vector<real::host::Workload>& workloads);
+std::string host_cases_table(const std::vector<real::Workload>& workloads);
 
 }  // namespace plumbline::cli

@@ -5,14 +5,14 @@
 #include <nlohmann/json.hpp>
 
 #include "model/version.h"
-#include "real/host/measure/statistics.h"
+#include "real/measure/statistics.h"
 
 namespace plumbline::cli {
 namespace {
 
 using calibrate::Measurement;
+using real::Series;
 using real::host::Environment;
-using real::host::Series;
 
 // Where there are few all samples are kept, so that a later look is not bound to the quantiles.
 constexpr std::size_t most_kept = 64;
@@ -34,7 +34,7 @@ std::optional<double> positive(double value) { return value > 0 ? std::optional(
 
 Measurement record_of(const Series& series, const std::string& device, const std::string& clock,
                       const std::string& date) {
-  const real::host::Subject& subject = series.subject;
+  const real::Subject& subject = series.subject;
   Measurement m;
   m.source = program();
   m.device = device;
@@ -53,7 +53,7 @@ Measurement record_of(const Series& series, const std::string& device, const std
   }
   m.variant = clock;
   m.samples = static_cast<std::int64_t>(series.seconds.size());
-  const real::host::Spread spread = real::host::spread_of(series.seconds);
+  const real::Spread spread = real::spread_of(series.seconds);
   m.time = {spread.p50, spread.p10, spread.p90, spread.min, spread.mad, {}};
   if (series.seconds.size() <= most_kept) m.time.samples = series.seconds;
   m.flops = positive(subject.flops);

@@ -11,7 +11,7 @@
 namespace plumbline::cli {
 
 // One record per series that has samples, behind one of the environment. `date`: ISO 8601.
-calibrate::Measurements host_records(const std::vector<real::host::Series>& series,
+calibrate::Measurements host_records(const std::vector<real::Series>& series,
                                      const real::host::Environment& environment, real::host::ClockKind clock,
                                      const std::string& date);
 

@@ -24,8 +24,8 @@ namespace plumbline::cli {
 namespace {
 
 using model::Result;
-using real::host::MeasureProgress;
-using real::host::Series;
+using real::MeasureProgress;
+using real::Series;
 
 // How often the file is written while samples are still being taken.
 constexpr std::chrono::seconds between_writes{10};
@@ -75,12 +75,14 @@ Result<std::vector<topologies::KnownDevice>> known_devices() {
   return topologies::load_devices(*data + "/topologies/devices");
 }
 
-Result<calibrate::Measurements> measured(const std::vector<real::host::Workload>& workloads,
+Result<calibrate::Measurements> measured(const std::vector<real::Workload>& workloads,
                                          const HostMeasureArguments& arguments, const World& world,
                                          real::host::ClockKind clock) {
   const real::host::Environment environment = real::host::host_environment();
-  const real::host::MeasureOptions options{world.device({.clock = clock}), static_cast<std::size_t>(arguments.rounds),
-                                           arguments.budget_s, arguments.seed, world.transport};
+  const real::host::MeasureOptions options{
+      world.device({.clock = clock}),
+      {static_cast<std::size_t>(arguments.rounds), arguments.budget_s, arguments.seed},
+      world.transport};
   Follower follower(world.speaks ? arguments.out : "", environment, options.device.clock);
   const auto observer = [&](const MeasureProgress& progress, const std::vector<Series>& series) {
     return follower.step(progress, series);

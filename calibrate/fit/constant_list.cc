@@ -71,7 +71,7 @@ bool ConstantList::has(const std::string& name) const {
 }
 
 std::optional<RobustFit> fit_family(const std::string& name, const Form& form, const Eigen::VectorXd& seconds,
-                                    const Eigen::VectorXd& start, HostFit& result) {
+                                    const Eigen::VectorXd& start, ProfileFit& result) {
   if (seconds.size() < start.size()) {
     result.notes.push_back(fmt::format("{}: {} record{}, too few for {} constants", name, seconds.size(),
                                        seconds.size() == 1 ? "" : "s", start.size()));

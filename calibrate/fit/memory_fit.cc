@@ -18,7 +18,7 @@ using Eigen::Index;
 using Eigen::VectorXd;
 using model::OperatorKind;
 
-VectorXd seconds_of(const std::vector<HostRecord>& records) {
+VectorXd seconds_of(const std::vector<FitRecord>& records) {
   VectorXd seconds(static_cast<Index>(records.size()));
   for (std::size_t i = 0; i < records.size(); ++i) seconds[static_cast<Index>(i)] = records[i].seconds;
   return seconds;
@@ -28,9 +28,9 @@ VectorXd seconds_of(const std::vector<HostRecord>& records) {
 // saturate the memory (their logarithm follows from that of the parameter, at least 1) and the permutation's map.
 class MemoryForm {
  public:
-  explicit MemoryForm(const std::vector<HostRecord>& records) : records_(records) {
+  explicit MemoryForm(const std::vector<FitRecord>& records) : records_(records) {
     std::set<std::int64_t> counts;
-    for (const HostRecord& record : records) {
+    for (const FitRecord& record : records) {
       counts.insert(record.cores);
       maps_ = maps_ || record.kind == OperatorKind::permute;
       if (std::ranges::find(classes_, record.type) == classes_.end()) classes_.push_back(record.type);
@@ -54,7 +54,7 @@ class MemoryForm {
   VectorXd operator()(const VectorXd& x) const {
     VectorXd seconds(static_cast<Index>(records_.size()));
     for (std::size_t i = 0; i < records_.size(); ++i) {
-      const HostRecord& record = records_[i];
+      const FitRecord& record = records_[i];
       const Index column = 1 + (std::ranges::find(classes_, record.type) - classes_.begin());
       const double cores = saturates_ ? std::min(static_cast<double>(record.cores), saturation(x)) : 1;
       double time = std::max(x[0], *record.measurement->bytes * x[column] / cores);
@@ -70,7 +70,7 @@ class MemoryForm {
     x[0] = seconds.minCoeff();
     for (Index column = 1; column <= classes(); ++column) {
       std::vector<double> paces;
-      for (const HostRecord& record : records_)
+      for (const FitRecord& record : records_)
         if (record.type == type(column)) paces.push_back(record.seconds / *record.measurement->bytes);
       std::ranges::nth_element(paces, paces.begin() + static_cast<std::ptrdiff_t>(paces.size() / 2));
       x[column] = paces[paces.size() / 2];
@@ -81,7 +81,7 @@ class MemoryForm {
   }
 
  private:
-  const std::vector<HostRecord>& records_;
+  const std::vector<FitRecord>& records_;
   std::vector<model::OperatorClass> classes_;
   double most_cores_ = 1;
   bool saturates_ = false, maps_ = false;
@@ -100,9 +100,9 @@ void add_output_bandwidth(const MemoryForm& form, double saturation, const Robus
 }
 
 // A rate of all classes together, of those without a record.
-void fit_default(const HostRecords& records, double saturation, ConstantList& constants, HostFit& result) {
+void fit_default(const FitRecords& records, double saturation, ConstantList& constants, ProfileFit& result) {
   std::vector<double> paces;
-  for (const HostRecord& record : records.memory) {
+  for (const FitRecord& record : records.memory) {
     const double cores = std::min(static_cast<double>(record.cores), saturation) / saturation;
     if (record.seconds > 2 * constants.value("kernel.shortest"))
       paces.push_back(record.seconds * cores / *record.measurement->bytes);
@@ -130,7 +130,7 @@ void add_saturation(const MemoryForm& form, const RobustFit& fit, const std::str
 }
 
 void fit_one_time(const std::string& name, const std::vector<const Measurement*>& found, ConstantList& constants,
-                  HostFit& result) {
+                  ProfileFit& result) {
   if (found.empty()) return;
   std::vector<double> times;
   double spread = 0;
@@ -147,7 +147,7 @@ void fit_one_time(const std::string& name, const std::vector<const Measurement*>
 
 }  // namespace
 
-void fit_memory(const HostRecords& records, ConstantList& constants, HostFit& result) {
+void fit_memory(const FitRecords& records, ConstantList& constants, ProfileFit& result) {
   if (records.memory.empty()) return;
   const MemoryForm form(records.memory);
   const auto fit = fit_family("memory-bound", form, seconds_of(records.memory), form.start(), result);
@@ -155,7 +155,7 @@ void fit_memory(const HostRecords& records, ConstantList& constants, HostFit& re
   const std::string how = fmt::format("least squares over {} records of memory-bound operators", records.memory.size());
   const double saturation = form.saturation(fit->values);
   constants.add_fitted("kernel.shortest", *fit, 0, how);
-  add_saturation(form, *fit, how, constants);
+  if (records.machine == MachineKind::host) add_saturation(form, *fit, how, constants);
   for (Index column = 1; column <= form.classes(); ++column) {
     RobustFit of_all = *fit;  // the profile states the rate of all cores together, the fit that of one
     if (form.saturates()) of_all.values[column] /= saturation;
@@ -167,35 +167,41 @@ void fit_memory(const HostRecords& records, ConstantList& constants, HostFit& re
   add_output_bandwidth(form, saturation, *fit, constants);
 }
 
-void fit_attention(const HostRecords& records, ConstantList& constants, HostFit& result) {
+void fit_attention(const FitRecords& records, ConstantList& constants, ProfileFit& result) {
   bool any = false;
   for (const OperatorKind kind : {OperatorKind::attention, OperatorKind::attention_grad}) {
-    std::vector<HostRecord> of_kind;
+    std::vector<FitRecord> of_kind;
     std::ranges::copy_if(records.attention, std::back_inserter(of_kind),
-                         [&](const HostRecord& record) { return record.kind == kind; });
+                         [&](const FitRecord& record) { return record.kind == kind; });
     if (of_kind.empty()) continue;
     const VectorXd seconds = seconds_of(of_kind);
     VectorXd work(seconds.size());
+    // Of a host the rates are of one core, of a GPU of as many SMs as in the base profile.
+    const bool host = records.machine == MachineKind::host;
+    const double reference = host ? 1 : constants.value("attention.reference_sms");
     for (std::size_t i = 0; i < of_kind.size(); ++i)
-      work[static_cast<Index>(i)] = *of_kind[i].measurement->flops / static_cast<double>(of_kind[i].cores);
+      work[static_cast<Index>(i)] = *of_kind[i].measurement->flops * reference / static_cast<double>(of_kind[i].cores);
     const auto fit = fit_family(
         std::string(to_string(kind)), [&](const VectorXd& x) -> VectorXd { return work * x[0]; }, seconds,
         starting_point(work, seconds), result);
     constants.add_rate(kind == OperatorKind::attention ? "attention.forward_rate" : "attention.backward_rate", *fit, 0,
                        fmt::format("causal FLOPs over time, {} records", of_kind.size()));
-    any = true;
+    any = host;
   }
   if (any)
     constants.add("attention.reference_sms", 1, std::nullopt, model::Evidence::assumed, "the rates are of one core");
 }
 
-void fit_single_times(const HostRecords& records, ConstantList& constants, HostFit& result) {
+void fit_single_times(const FitRecords& records, ConstantList& constants, ProfileFit& result) {
   std::vector<const Measurement*> forward, backward;
-  for (const HostRecord& record : records.routers)
+  for (const FitRecord& record : records.routers)
     (record.kind == OperatorKind::router ? forward : backward).push_back(record.measurement);
   fit_one_time("router.forward", forward, constants, result);
   fit_one_time("router.backward", backward, constants, result);
   fit_one_time("kernel.launch_gap", records.launches, constants, result);
+  if (records.machine == MachineKind::gpu)
+    constants.add("kernel.launch_gap", 0, std::nullopt, model::Evidence::measured,
+                  "the times of operators hold the gaps before them");
 }
 
 }  // namespace plumbline::calibrate

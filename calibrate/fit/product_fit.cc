@@ -18,13 +18,13 @@ namespace {
 using Eigen::Index;
 
 // The entry of the profile by which the cost functions take a product of this format and phase.
-std::string entry_of(const HostRecord& record) {
+std::string entry_of(const FitRecord& record) {
   const bool half = record.format == "bf16" || record.format == "fp16";
   const bool gradient = record.type == model::OperatorClass::weight_gradient_gemm;
   return fmt::format("gemm.{}{}", half ? "bf16" : "fp32", gradient ? "_weight_gradient" : "");
 }
 
-double written_bytes(const HostRecord& record) {
+double written_bytes(const FitRecord& record) {
   constexpr double single = 4, half = 2;
   if (record.type == model::OperatorClass::weight_gradient_gemm) return 2 * single;  // an FP32 sum is read and written
   return record.format == "bf16" || record.format == "fp16" ? half : single;
@@ -39,9 +39,9 @@ struct Problem {
   Eigen::VectorXd seconds, written;
 };
 
-Problem problem_of(const std::vector<HostRecord>& records, double bandwidth) {
+Problem problem_of(const std::vector<FitRecord>& records, double bandwidth) {
   Problem problem;
-  for (const HostRecord& record : records)
+  for (const FitRecord& record : records)
     if (std::ranges::find(problem.entries, entry_of(record)) == problem.entries.end())
       problem.entries.push_back(entry_of(record));
   const auto rows = static_cast<Index>(records.size());
@@ -49,7 +49,7 @@ Problem problem_of(const std::vector<HostRecord>& records, double bandwidth) {
   problem.seconds.resize(rows);
   problem.written.resize(rows);
   for (Index i = 0; i < rows; ++i) {
-    const HostRecord& record = records[static_cast<std::size_t>(i)];
+    const FitRecord& record = records[static_cast<std::size_t>(i)];
     const double groups = std::max(1.0, record.extent("groups"));
     const double elements = groups * record.extent("m") * record.extent("n");
     const bool gradient = record.type == model::OperatorClass::weight_gradient_gemm;
@@ -86,7 +86,7 @@ void fill_up(ConstantList& constants) {
 
 }  // namespace
 
-void fit_products(const HostRecords& records, ConstantList& constants, HostFit& result) {
+void fit_products(const FitRecords& records, ConstantList& constants, ProfileFit& result) {
   if (records.products.empty()) return;
   const double bandwidth =
       constants.value(constants.has("gemm.output_bandwidth") ? "gemm.output_bandwidth" : "memory.default.bandwidth");

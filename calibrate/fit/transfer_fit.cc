@@ -27,7 +27,7 @@ double extent(const Measurement& m, std::string_view name) {
 
 // t = fixed + bytes / rate; nothing where there are no records, or too few.
 std::optional<RobustFit> fit_line(const std::string& name, const std::vector<const Measurement*>& records,
-                                  HostFit& result) {
+                                  ProfileFit& result) {
   if (records.empty()) return std::nullopt;
   const auto rows = static_cast<Index>(records.size());
   Eigen::MatrixXd features = Eigen::MatrixXd::Ones(rows, 2);
@@ -41,7 +41,7 @@ std::optional<RobustFit> fit_line(const std::string& name, const std::vector<con
   return fit_family(name, form, seconds, starting_point(features, seconds), result);
 }
 
-void fit_messages(const HostRecords& records, ConstantList& constants, HostFit& result) {
+void fit_messages(const FitRecords& records, ConstantList& constants, ProfileFit& result) {
   const auto messages = fit_line("messages", records.messages, result);
   if (messages) {
     const std::string how = fmt::format("least squares over {} records of messages", records.messages.size());
@@ -69,7 +69,7 @@ CollectiveTerms terms_of(const Measurement& m) {
 }
 
 // Launch and hop are told apart by records of different hops; of one number of hops the launch is 0.
-void fit_collectives(const HostRecords& records, ConstantList& constants, HostFit& result) {
+void fit_collectives(const FitRecords& records, ConstantList& constants, ProfileFit& result) {
   if (records.collectives.empty()) return;
   const auto rows = static_cast<Index>(records.collectives.size());
   std::set<double> hops;
@@ -100,10 +100,11 @@ void fit_collectives(const HostRecords& records, ConstantList& constants, HostFi
                     model::Evidence::fitted, how + ", their rate over that of messages");
 }
 
-// Of the same operator on as many cores with nothing beside it; nullptr where nobody measured it.
-const HostRecord* alone(const HostRecord& beside, const std::vector<HostRecord>& records) {
-  const auto same = [&](const HostRecord& other) {
-    return other.kind == beside.kind && other.cores == beside.cores && other.format == beside.format &&
+// Of the same operator with nothing beside it, of a host on as many cores; nullptr where nobody measured it.
+const FitRecord* alone(const FitRecord& beside, const std::vector<FitRecord>& records, MachineKind machine) {
+  const auto same = [&](const FitRecord& other) {
+    const bool as_many = machine == MachineKind::gpu || other.cores == beside.cores;
+    return other.kind == beside.kind && as_many && other.format == beside.format &&
            other.measurement->phase == beside.measurement->phase &&
            other.measurement->shape == beside.measurement->shape && other.key == beside.key;
   };
@@ -120,31 +121,35 @@ void add_slowdown(const std::string& name, std::vector<double> ratios, ConstantL
   std::ranges::nth_element(ratios, middle);
   const auto spread = ratios.size() > 2 ? std::optional(*middle / median) : std::nullopt;
   constants.add(name, std::max(1.0, median), spread, model::Evidence::measured,
-                fmt::format("middle of {} ratios beside a copy and alone", ratios.size()));
+                fmt::format("middle of {} ratios beside a transfer and alone", ratios.size()));
 }
 
 }  // namespace
 
-void fit_transfers(const HostRecords& records, ConstantList& constants, HostFit& result) {
+void fit_transfers(const FitRecords& records, ConstantList& constants, ProfileFit& result) {
   fit_messages(records, constants, result);
   fit_collectives(records, constants, result);
 }
 
-void fit_interference(const HostRecords& records, ConstantList& constants, HostFit& result) {
+void fit_interference(const FitRecords& records, ConstantList& constants, ProfileFit& result) {
   std::vector<double> products, attention;
   std::size_t unpaired = 0;
-  for (const HostRecord& beside : records.beside) {
+  for (const FitRecord& beside : records.beside) {
     const bool product = is_product(beside.type);
-    const HostRecord* free = alone(beside, product ? records.products : records.attention);
-    if (free == nullptr)
+    if (!product && beside.type != model::OperatorClass::attention) continue;
+    const FitRecord* free = alone(beside, product ? records.products : records.attention, records.machine);
+    if (free == nullptr) {
       ++unpaired;
-    else
-      (product ? products : attention).push_back(beside.seconds / free->seconds);
+      continue;
+    }
+    // What fewer SMs cost is no slowdown.
+    const double fewer = static_cast<double>(beside.cores) / static_cast<double>(free->cores);
+    (product ? products : attention).push_back(beside.seconds / free->seconds * fewer);
   }
   add_slowdown("gemm.slowdown_beside_transfer", std::move(products), constants);
   add_slowdown("attention.slowdown_beside_transfer", std::move(attention), constants);
   if (unpaired > 0)
-    result.notes.push_back(fmt::format("{} record{} beside a copy without one of the same operator alone", unpaired,
+    result.notes.push_back(fmt::format("{} record{} beside a transfer without one of the same operator alone", unpaired,
                                        unpaired == 1 ? "" : "s"));
 }
 

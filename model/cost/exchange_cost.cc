@@ -87,18 +87,24 @@ const ExchangeCost::Rates& ExchangeCost::rates(OperatorKind kind) const {
   }
 }
 
-// Messages and sums are one core's work.
-std::optional<Constant> ExchangeCost::measured(const Graph& graph, const Operator& op) const {
-  constexpr std::int64_t cores = 1;
-  return measured_.empty() ? std::nullopt : measured_.find(operator_key(graph, op), cores);
+// Where no SMs are needed, messages and sums are one core's work.
+std::optional<Constant> ExchangeCost::measured(const Graph& graph, const Operator& op, bool beside) const {
+  if (measured_.empty()) return std::nullopt;
+  const std::string key = operator_key(graph, op);
+  const std::int64_t cores = needs_sms_ ? kernel_sms_ : 1;
+  const auto alone = measured_.find(key, {cores, false});
+  if (!beside) return alone;
+  const auto found = measured_.find(key, {cores, true});
+  return found ? found : alone;
 }
 
 // With uniform routing a token's nodes include its own with probability 1/nodes, and of the ranks it
 // reaches on a node one in ranks_per_node is the GPU on which it arrives.
 ExchangeTime ExchangeCost::exchange(const Graph& graph, const Operator& op) const {
   ExchangeTime time;
-  if (const auto known = measured(graph, op)) {
-    time.alone = time.beside = known->value;
+  if (const auto known = measured(graph, op, true)) {
+    time.beside = known->value;
+    time.alone = measured(graph, op, false).value_or(*known).value;
     time.share = {known->index, known->value};
     return time;
   }

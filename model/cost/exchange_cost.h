@@ -46,7 +46,8 @@ class ExchangeCost {
 
   // dispatch, dispatch_grad, combine, combine_grad: the two-hop exchange (network to the same-index GPU
   // of each target node, NVLink from there), deduplicated per node. One that the profile holds as measured, among as
-  // many ranks, takes that time, whatever runs beside it.
+  // many ranks and by kernels on as many SMs, takes that time; beside compute kernels the one that was measured beside
+  // some, if there is one.
   ExchangeTime exchange(const Graph& graph, const Operator& op) const;
 
   // The two legs at the highest rates of their kernels, with all the SMs these can use and beside nothing; s. Neither
@@ -93,7 +94,7 @@ class ExchangeCost {
     CollectiveGroup group;
     Bytes bytes;
   };
-  std::optional<Constant> measured(const Graph& graph, const Operator& op) const;
+  std::optional<Constant> measured(const Graph& graph, const Operator& op, bool beside = false) const;
   Call call_of(const Graph& graph, const Operator& op) const;
   const Rates& rates(OperatorKind kind) const;
   CollectiveGroup group_of(std::int64_t ranks, std::int64_t stride) const;

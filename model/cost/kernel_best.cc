@@ -31,9 +31,9 @@ double KernelCost::best(const Graph& graph, const Operator& op) const {
   double best = form_at_best(graph, op);
   if (measured_.empty()) return best;
   const bool product = is_product(operator_class(graph, op));
-  for (const auto& [sms, measured] : measured_.find(operator_key(graph, op))) {
-    const double share = product ? static_cast<double>(sms) / static_cast<double>(device_sms_) : 1;
-    if (sms <= device_sms_) best = std::min(best, measured.value * share);
+  for (const auto& [place, measured] : measured_.find(operator_key(graph, op))) {
+    const double share = product ? static_cast<double>(place.cores) / static_cast<double>(device_sms_) : 1;
+    if (place.cores <= device_sms_) best = std::min(best, measured.value * share);
   }
   return best;
 }

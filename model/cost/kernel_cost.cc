@@ -114,19 +114,24 @@ KernelTime KernelCost::time(const Graph& graph, const Operator& op, const Condit
   return by_form(graph, op, conditions);
 }
 
-// Against the form under the conditions of the measurement: the expected rows, nothing beside it. Memory-bound kernels
-// were measured on as many SMs as a neighbour leaves free.
+// Against the form under the conditions of the measurement: the expected rows; beside a transfer on the SMs that it
+// leaves, or with nothing beside it. Memory-bound kernels were measured on as many SMs as a neighbour leaves free.
 std::optional<KernelTime> KernelCost::as_measured(const Graph& graph, const Operator& op,
                                                   const Conditions& conditions) const {
   const OperatorClass kind = operator_class(graph, op);
-  const std::int64_t sms = is_product(kind) ? conditions.sms : seats(conditions).free;
-  const std::optional<Constant> measured = measured_.find(operator_key(graph, op), sms);
+  const std::string key = operator_key(graph, op);
+  const std::int64_t free = seats(conditions).free;
+  Conditions then_under = conditions;
+  then_under.row_scale = 1;
+  std::optional<Constant> measured;
+  if (conditions.neighbour == Neighbour::transferring) measured = measured_.find(key, {free, true});
+  if (!measured) {
+    measured = measured_.find(key, {is_product(kind) ? conditions.sms : free});
+    if (is_product(kind)) then_under.held = 0;
+    if (is_product(kind) || kind == OperatorClass::attention) then_under.neighbour = Neighbour::none;
+  }
   if (!measured) return std::nullopt;
-  Conditions alone = conditions;
-  alone.row_scale = 1;
-  if (is_product(kind)) alone.held = 0;
-  if (is_product(kind) || kind == OperatorClass::attention) alone.neighbour = Neighbour::none;
-  const KernelTime now = by_form(graph, op, conditions), then = by_form(graph, op, alone);
+  const KernelTime now = by_form(graph, op, conditions), then = by_form(graph, op, then_under);
   const double factor = (now.seconds - now.gaps) / (then.seconds - then.gaps);
   KernelTime result;
   result.shares[0] = {measured->index, measured->value};

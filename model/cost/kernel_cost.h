@@ -29,8 +29,8 @@ class KernelCost {
   static Result<KernelCost> make(const Profile& profile, const Device& device);
 
   // Any operator that runs on one GPU (not exchanges or collectives). One that the profile holds as measured on the SMs
-  // on which its kernels run takes that time and one launch gap; what the conditions change of it (rows, slowdowns)
-  // changes it by the same factor as the form.
+  // on which its kernels run takes that time and one launch gap, beside a transfer the one that was measured beside a
+  // transfer; what else the conditions change of it (rows, slowdowns) changes it by the same factor as the form.
   KernelTime time(const Graph& graph, const Operator& op, const Conditions& conditions) const;
 
   // Seconds of what the operator computes or moves at the highest rate that its class reaches for any shape and under

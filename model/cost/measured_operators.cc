@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <system_error>
 
 #include "model/si_unit.h"
 
@@ -11,7 +13,20 @@ namespace plumbline::model {
 
 namespace {
 
-constexpr std::string_view prefix = "measured.", cores_word = "cores";
+constexpr std::string_view prefix = "measured.", beside_word = "_beside";
+constexpr std::array<std::string_view, 2> unit_words = {"cores", "sms"};  // by Unit
+
+// "cores2", "sms112_beside".
+std::optional<MeasuredOperators::Place> place_of(std::string_view word) {
+  MeasuredOperators::Place place;
+  place.beside = word.ends_with(beside_word);
+  if (place.beside) word.remove_suffix(beside_word.size());
+  const auto* unit = std::ranges::find_if(unit_words, [&](std::string_view one) { return word.starts_with(one); });
+  if (unit == unit_words.end()) return std::nullopt;
+  const char *first = word.data() + unit->size(), *last = word.data() + word.size();
+  const auto read = std::from_chars(first, last, place.cores);
+  return read.ec == std::errc() && read.ptr == last && place.cores > 0 ? std::optional(place) : std::nullopt;
+}
 
 tl::unexpected<Error> wrong(const Parameter& parameter, std::string message, std::string hint) {
   return tl::unexpected(Error{ErrorKind::input, std::move(message), "", 0, parameter.name, std::move(hint)});
@@ -19,8 +34,9 @@ tl::unexpected<Error> wrong(const Parameter& parameter, std::string message, std
 
 }  // namespace
 
-std::string MeasuredOperators::name(std::string_view key, std::int64_t cores) {
-  return fmt::format("{}{}{}.{}", prefix, cores_word, cores, key);
+std::string MeasuredOperators::name(std::string_view key, const Place& place, Unit unit) {
+  return fmt::format("{}{}{}{}.{}", prefix, unit_words[static_cast<std::size_t>(unit)], place.cores,
+                     place.beside ? beside_word : "", key);
 }
 
 Result<MeasuredOperators> MeasuredOperators::read(const Profile& profile) {
@@ -30,16 +46,14 @@ Result<MeasuredOperators> MeasuredOperators::read(const Profile& profile) {
   for (; at != all.end() && at->name.starts_with(prefix); ++at) {
     const std::string_view rest = std::string_view(at->name).substr(prefix.size());
     const std::size_t dot = rest.find('.');
-    std::int64_t cores = 0;
-    const char* last = rest.data() + std::min(dot, rest.size());
-    const bool named = rest.starts_with(cores_word) && dot != std::string_view::npos && dot + 1 < rest.size() &&
-                       std::from_chars(rest.data() + cores_word.size(), last, cores).ptr == last && cores > 0;
-    if (!named) return wrong(*at, "not the name of a measured operator", "measured.cores1.<kind>-<phase>-<format>-...");
+    const bool complete = dot != std::string_view::npos && dot + 1 < rest.size();
+    const auto place = complete ? place_of(rest.substr(0, dot)) : std::nullopt;
+    if (!place) return wrong(*at, "not the name of a measured operator", "measured.cores1.<kind>-<phase>-<format>-...");
     const Result<SiUnit> unit = si_unit(at->unit);
     if (!unit || unit->dimension != UnitDimension::seconds || at->value <= 0)
       return wrong(*at, "a measured operator takes a time above 0", "for example value = 12.5, unit = \"us\"");
     const auto index = static_cast<std::int32_t>(at - all.begin());
-    (*entries)[std::string(rest.substr(dot + 1))].emplace_back(cores, Constant{index, at->value * unit->factor});
+    (*entries)[std::string(rest.substr(dot + 1))].emplace_back(*place, Constant{index, at->value * unit->factor});
   }
   MeasuredOperators measured;
   if (entries->empty()) return measured;
@@ -54,9 +68,9 @@ std::span<const MeasuredOperators::Entry> MeasuredOperators::find(const std::str
   return found == entries_->end() ? std::span<const Entry>() : std::span<const Entry>(found->second);
 }
 
-std::optional<Constant> MeasuredOperators::find(const std::string& key, std::int64_t cores) const {
+std::optional<Constant> MeasuredOperators::find(const std::string& key, const Place& place) const {
   const std::span<const Entry> entries = find(key);
-  const auto found = std::ranges::find(entries, cores, &Entry::first);
+  const auto found = std::ranges::find(entries, place, &Entry::first);
   return found == entries.end() ? std::nullopt : std::optional(found->second);
 }
 

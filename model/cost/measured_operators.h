@@ -1,6 +1,9 @@
-// Operators that were measured one by one: a profile's entries measured.cores<N>.<operator_key>.
+// Operators that were measured one by one: a profile's entries measured.cores<N>.<operator_key>, of a GPU
+// measured.sms<N>.<operator_key>, and measured.<...>_beside.<operator_key> where something ran beside them: a transfer
+// beside a computation, computations beside a transfer.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -21,13 +24,19 @@ class MeasuredOperators {
   static Result<MeasuredOperators> read(const Profile& profile);
 
   bool empty() const { return !entries_; }
-  using Entry = std::pair<std::int64_t, Constant>;  // cores (SMs) it ran on; seconds without a launch gap
+  struct Place {
+    std::int64_t cores = 1;  // cores or SMs: of a product those it was launched on, of others those that were free
+    bool beside = false;
+    auto operator<=>(const Place&) const = default;
+  };
+  using Entry = std::pair<Place, Constant>;  // seconds without a launch gap
   // Of the operator with this key, by rising cores.
   std::span<const Entry> find(const std::string& key) const;
-  std::optional<Constant> find(const std::string& key, std::int64_t cores) const;
+  std::optional<Constant> find(const std::string& key, const Place& place) const;
 
-  // The name of an entry: "measured.cores2.matmul-F-fp32-...".
-  static std::string name(std::string_view key, std::int64_t cores);
+  // The name of an entry: "measured.cores2.matmul-F-fp32-...", "measured.sms112_beside.dispatch-F-...".
+  enum class Unit : std::uint8_t { cores, sms };
+  static std::string name(std::string_view key, const Place& place, Unit unit = Unit::cores);
 
  private:
   std::shared_ptr<const std::unordered_map<std::string, std::vector<Entry>>> entries_;  // copies share it

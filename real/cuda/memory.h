@@ -17,8 +17,12 @@ class DeviceMemory {
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
 
-  // Aligned to 256 bytes. Too little memory is a failure that says how much was asked for and how much there is.
+  // Aligned to 256 bytes. What was held before is freed first, which waits for the device. Too little memory is a
+  // failure that says how much was asked for and how much there is.
   Status allocate(std::int64_t bytes) {
+    cudaFree(data_);
+    data_ = nullptr;
+    bytes_ = 0;
     const cudaError_t error = cudaMalloc(&data_, static_cast<std::size_t>(bytes > 0 ? bytes : 1));
     bytes_ = error == cudaSuccess ? bytes : 0;
     if (error != cudaErrorMemoryAllocation) return outcome(error, "allocating device memory");
@@ -50,7 +54,10 @@ class PinnedMemory {
   PinnedMemory(const PinnedMemory&) = delete;
   PinnedMemory& operator=(const PinnedMemory&) = delete;
 
+  // What was held before is freed first.
   Status allocate(std::int64_t bytes) {
+    cudaFreeHost(data_);
+    data_ = nullptr;
     return outcome(cudaHostAlloc(&data_, static_cast<std::size_t>(bytes), cudaHostAllocMapped), "pinning host memory");
   }
   template <typename Element>

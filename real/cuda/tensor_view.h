@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "real/cuda/arithmetic.h"
+
 namespace plumbline::real::cuda {
 
 // fp8_tile: E4M3 with an FP32 scale per row and 128 columns; fp8_block: one per 128 x 128 block of each matrix;
@@ -17,12 +19,14 @@ struct TensorView {
   std::int64_t rows = 0, columns = 0;
   std::int64_t matrix_rows = 0;  // fp8_block: rows of each of the matrices that stand below each other (experts)
 
-  std::int64_t elements() const { return rows * columns; }
+  PLUMBLINE_HOST_DEVICE std::int64_t elements() const { return rows * columns; }
 };
 
 constexpr std::int64_t scale_tile = 128;
 
-constexpr std::int64_t tiles_of(std::int64_t extent) { return (extent + scale_tile - 1) / scale_tile; }
+PLUMBLINE_HOST_DEVICE constexpr std::int64_t tiles_of(std::int64_t extent) {
+  return (extent + scale_tile - 1) / scale_tile;
+}
 
 // Scales lie as the values do, row by row: [rows, tiles of columns] for tiles, [matrices * tiles of matrix_rows, tiles
 // of columns] for blocks. What a library wants otherwise is made of these right before its call.
@@ -40,8 +44,8 @@ constexpr std::int64_t scale_count(Format format, std::int64_t rows, std::int64_
   }
 }
 
-// Bytes of that many elements, scales not counted; e5m6 wants an even number.
-constexpr std::int64_t data_bytes(Format format, std::int64_t elements) {
+// Bytes of that many elements, scales not counted.
+PLUMBLINE_HOST_DEVICE constexpr std::int64_t data_bytes(Format format, std::int64_t elements) {
   switch (format) {
     case Format::fp32:
     case Format::int32:
@@ -52,7 +56,7 @@ constexpr std::int64_t data_bytes(Format format, std::int64_t elements) {
     case Format::fp16:
       return elements * 2;
     case Format::e5m6:
-      return elements / 2 * 3;
+      return (elements + 1) / 2 * 3;
     default:
       return elements;
   }

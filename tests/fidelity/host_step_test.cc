@@ -81,7 +81,7 @@ TEST(HostStep, RestsOnWhatWasMeasured) {
           measured[operator_key(graph, op)] = 2 * kernels.time(graph, op, {.sms = 1}).seconds;
   for (const auto& [key, seconds] : measured)
     parameters.push_back(
-        {model::MeasuredOperators::name(key, 1), seconds, "s", model::Evidence::measured, "a test", std::nullopt});
+        {model::MeasuredOperators::name(key, {1}), seconds, "s", model::Evidence::measured, "a test", std::nullopt});
   inputs.profile = model::Profile("measured", "", parameters);
   const model::StepResult after = sim::simulate(inputs, sim::Fidelity::step, false).value().result;
   EXPECT_NEAR(after.step.time_s / before, 2, 1e-6);

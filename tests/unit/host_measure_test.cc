@@ -7,19 +7,17 @@
 #include <string>
 #include <vector>
 
-#include "model/architecture.h"
 #include "model/cost/operator_key.h"
-#include "model/layout.h"
-#include "model/plan.h"
 #include "model/program.h"
 #include "real/host/measure/case_file.h"
-#include "real/host/measure/contents.h"
+#include "real/host/measure/case_workloads.h"
 #include "real/host/measure/measure.h"
 #include "real/host/measure/small_graphs.h"
-#include "real/host/measure/statistics.h"
-#include "real/host/measure/workload.h"
+#include "real/measure/contents.h"
+#include "real/measure/statistics.h"
+#include "real/measure/workload.h"
 #include "tests/support/inputs.h"
-#include "tests/support/temporary_directory.h"
+#include "tests/support/tiny_programs.h"
 
 namespace plumbline::real::host {
 namespace {
@@ -96,43 +94,6 @@ TEST(HostStatistics, OrderStatisticsAndMedianDeviation) {
   EXPECT_DOUBLE_EQ(single.mad, 0);
 }
 
-// Latent attention, 8 experts of which a rank holds 4, one dense layer; two stages that each rank holds both of.
-model::StepProgram tiny_program() {
-  const tests::TemporaryDirectory folder;
-  const auto config = folder.write("tiny.json", R"({"model_type": "deepseek_v3", "vocab_size": 64, "hidden_size": 32,
-    "num_hidden_layers": 4, "num_attention_heads": 2, "num_key_value_heads": 2, "q_lora_rank": 16, "kv_lora_rank": 8,
-    "qk_nope_head_dim": 8, "qk_rope_head_dim": 4, "v_head_dim": 8, "intermediate_size": 64,
-    "moe_intermediate_size": 16, "n_routed_experts": 8, "num_experts_per_tok": 2, "n_shared_experts": 1,
-    "first_k_dense_replace": 1, "n_group": 4, "topk_group": 2, "norm_topk_prob": true, "scoring_func": "sigmoid",
-    "num_nextn_predict_layers": 0})");
-  const auto plan = model::read_plan(R"(
-    model.config = "tiny.json"
-    [cluster]
-    topology = "host"
-    gpus = 4
-    [parallelism]
-    pipeline = 2
-    expert = 2
-    [batch]
-    sequence_length = 16
-    micro_batch_size = 1
-    global_batch_size = 8
-    [schedule]
-    kind = "dualpipe"
-    [precision]
-    gemm = "fp32"
-    dispatch = "fp32"
-    combine = "fp32"
-    optimizer_moments = "fp32")",
-                                     "tiny.toml", {});
-  EXPECT_TRUE(plan) << to_string(plan.error());
-  const auto architecture = model::load_architecture(config.string());
-  EXPECT_TRUE(architecture) << to_string(architecture.error());
-  const auto layout = model::make_layout(*plan, *architecture);
-  EXPECT_TRUE(layout) << to_string(layout.error());
-  return model::compile(*plan, *architecture, *layout).value();
-}
-
 std::set<std::string> keys_of(const std::vector<model::Graph>& graphs) {
   std::set<std::string> keys;
   for (const model::Graph& graph : graphs) {
@@ -153,7 +114,7 @@ std::vector<std::string> computed_keys(const std::vector<Workload>& workloads, c
 TEST(HostWorkloads, APlanBringsEachOperatorOnce) {
   const std::set<std::string> between = {"dispatch",   "dispatch_grad",  "combine",   "combine_grad",
                                          "all_reduce", "reduce_scatter", "all_gather"};
-  const model::StepProgram program = tiny_program();
+  const model::StepProgram program = tests::tiny_program();
   std::set<std::string> expected = keys_of(program.blocks);
   expected.merge(keys_of(program.stage_optimizers));
   const std::vector<std::string> keys = computed_keys(plan_workloads(program, "tiny", {1}), between);
@@ -167,7 +128,7 @@ TEST(HostWorkloads, APlanBringsEachOperatorOnce) {
 }
 
 TEST(HostWorkloads, AStageRunsForwardThenBackwardThenItsUpdate) {
-  const model::StepProgram program = tiny_program();
+  const model::StepProgram program = tests::tiny_program();
   const Workload workload = plan_workloads(program, "tiny", {1}).front();
   const auto& stage = std::get<Sequence>(workload);
   std::vector<std::pair<std::size_t, model::Phase>> order;
@@ -206,7 +167,7 @@ TEST(HostWorkloads, AProductHasItsGradients) {
 
 // Every rank sends as many rows as it receives: 16 tokens to 2 experts each, 4 experts of the rank.
 TEST(HostContents, ReceivedTokensNameTheRanksExperts) {
-  const model::StepProgram program = tiny_program();
+  const model::StepProgram program = tests::tiny_program();
   const auto moe = std::ranges::find(program.blocks, "moe_layer", &model::Graph::name);
   ASSERT_NE(moe, program.blocks.end());
   const auto permute = std::ranges::find(moe->operators, model::OperatorKind::permute, &model::Operator::kind);
@@ -238,7 +199,7 @@ std::vector<Workload> small_workloads() {
 class HostMeasure : public testing::TestWithParam<ClockKind> {};
 
 TEST_P(HostMeasure, EveryCaseHasPositiveSamples) {
-  std::vector<Workload> workloads = plan_workloads(tiny_program(), "tiny", {1});
+  std::vector<Workload> workloads = plan_workloads(tests::tiny_program(), "tiny", {1});
   for (Workload& workload : small_workloads()) workloads.push_back(std::move(workload));
   std::size_t steps = 0, rounds = 0;
   const auto series =

@@ -44,7 +44,7 @@ class MeasuredTimes : public testing::Test {
     return KernelCost::make(with_measured(entries), cores(device_cores)).value();
   }
   std::string entry(const std::string& op, std::int64_t on, Phase phase = Phase::F) const {
-    return MeasuredOperators::name(key(find(layer_, op, phase)), on);
+    return MeasuredOperators::name(key(find(layer_, op, phase)), {on});
   }
 };
 

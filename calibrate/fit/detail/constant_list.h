@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "calibrate/fit/detail/robust_fit.h"
-#include "calibrate/fit/host_fit.h"
+#include "calibrate/fit/profile_fit.h"
 #include "model/profile.h"
 
 namespace plumbline::calibrate {
@@ -41,17 +41,18 @@ class ConstantList {
   std::vector<model::Parameter> parameters_;
 };
 
-// The parts of fit_host(), each of which adds what its records tell.
-void fit_memory(const HostRecords& records, ConstantList& constants, HostFit& result);
-void fit_products(const HostRecords& records, ConstantList& constants, HostFit& result);  // after fit_memory
-void fit_attention(const HostRecords& records, ConstantList& constants, HostFit& result);
-void fit_single_times(const HostRecords& records, ConstantList& constants, HostFit& result);
-void fit_interference(const HostRecords& records, ConstantList& constants, HostFit& result);
-void fit_transfers(const HostRecords& records, ConstantList& constants, HostFit& result);
-void add_measured_operators(const HostRecords& records, ConstantList& constants, HostFit& result);
+// The parts of fit_profile(), each of which adds what its records tell.
+void fit_memory(const FitRecords& records, ConstantList& constants, ProfileFit& result);
+void fit_products(const FitRecords& records, ConstantList& constants, ProfileFit& result);       // after fit_memory
+void fit_tile_products(const FitRecords& records, ConstantList& constants, ProfileFit& result);  // of a GPU, likewise
+void fit_attention(const FitRecords& records, ConstantList& constants, ProfileFit& result);
+void fit_single_times(const FitRecords& records, ConstantList& constants, ProfileFit& result);
+void fit_interference(const FitRecords& records, ConstantList& constants, ProfileFit& result);
+void fit_transfers(const FitRecords& records, ConstantList& constants, ProfileFit& result);
+void add_measured_operators(const FitRecords& records, ConstantList& constants, ProfileFit& result);
 
 // Fits the form to records of a family and reports it; nothing and a note where they are fewer than the parameters.
 std::optional<RobustFit> fit_family(const std::string& name, const Form& form, const Eigen::VectorXd& seconds,
-                                    const Eigen::VectorXd& start, HostFit& result);
+                                    const Eigen::VectorXd& start, ProfileFit& result);
 
 }  // namespace plumbline::calibrate

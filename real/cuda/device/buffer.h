@@ -17,21 +17,31 @@ namespace plumbline::real::cuda {
 // The format in which a tensor is held; nothing for one that is not executed on a GPU.
 std::optional<Format> format_of(model::DataType type);
 
+// Rows, columns and matrices of a tensor's expected shape: [e, n, m] is e * n rows of m columns in matrices of n rows,
+// [n] is n rows of one column.
+struct TensorShape {
+  std::int64_t rows = 1, columns = 1, matrix_rows = 1;
+};
+TensorShape shape_of(const model::Tensor& tensor);
+
 // Which tokens went where, and how many came: what a dispatch leaves with the indices that decided it, and combine and
 // the gradients read there. Defined by the exchange (real/cuda/exchange/).
 struct ExchangeMap;
+
+// Of a row map: where the rows of each token lie (real/cuda/operators/row_positions.h).
+struct RowPositions;
 
 // Shapes are known to the host when a kernel is launched: where routing decides them, the launch of the dispatch waits
 // for the counts, as DeepEP's does.
 class CudaBuffer final : public Buffer {
  public:
   CudaBuffer(Format format, std::int64_t rows, std::int64_t columns, std::int64_t matrix_rows);
-  // A view of memory that somebody else owns.
+  // A view of memory that somebody else owns, in a format without scales.
   CudaBuffer(void* data, Format format, std::int64_t rows, std::int64_t columns);
   CudaBuffer(const CudaBuffer&) = delete;
   CudaBuffer& operator=(const CudaBuffer&) = delete;
 
-  // Memory for `capacity_rows` rows, all bytes 0. Scales lie behind the values.
+  // Memory for `capacity_rows` rows, all bytes 0 when it returns. Scales lie behind the values.
   Status allocate(std::int64_t capacity_rows);
 
   Format format() const { return format_; }
@@ -47,13 +57,29 @@ class CudaBuffer final : public Buffer {
   // What the host knows of the contents without asking the device: the offsets of experts [e + 1].
   std::vector<std::int64_t> known;
   std::shared_ptr<const ExchangeMap> exchange;
+  std::shared_ptr<RowPositions> positions;
+
+  // Parameters in FP8 are stored in BF16, where optimizers and gathers write them; what products read is made of it
+  // when it has changed (real/cuda/device/parameters.h).
+  void mark_changed() { ++version_; }
+  struct Source {
+    std::unique_ptr<CudaBuffer> stored;  // the same elements in BF16
+    const CudaBuffer* flat = nullptr;    // whose memory that is
+    std::uint64_t version = 0;           // of the flat, of which the values were made
+  };
+  std::optional<Source> source;
+  std::uint64_t version() const { return version_; }
 
  private:
+  std::int64_t bytes_of(std::int64_t rows, std::int64_t columns) const;
+  std::int64_t matrix_rows_of(std::int64_t rows) const;
+
   Format format_;
-  std::int64_t rows_ = 0, columns_ = 0, matrix_rows_ = 0;
-  std::int64_t capacity_ = 0;  // bytes of values
+  std::int64_t rows_ = 0, columns_ = 0;
+  std::int64_t matrix_rows_ = 0;  // 0: all rows are one matrix
   DeviceMemory memory_;
   void* viewed_ = nullptr;
+  std::uint64_t version_ = 0;
 };
 
 }  // namespace plumbline::real::cuda

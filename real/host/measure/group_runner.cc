@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "real/host/buffer.h"
-#include "real/host/measure/contents.h"
 #include "real/host/measure/runner.h"
+#include "real/measure/contents.h"
 
 namespace plumbline::real::host {
 namespace {

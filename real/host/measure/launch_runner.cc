@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "real/host/measure/runner.h"
-#include "real/host/measure/statistics.h"
+#include "real/measure/statistics.h"
 
 namespace plumbline::real::host {
 namespace {

@@ -1,49 +1,26 @@
-// Takes the times of workloads, interleaved: all once, then all again in another order, so that a disturbance of the
-// machine hits all alike and shows in the spread instead of in single cases.
+// Takes the times of workloads on devices of the host.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <optional>
 #include <vector>
 
 #include "model/error.h"
 #include "real/host/device.h"
-#include "real/host/measure/workload.h"
 #include "real/host/transport.h"
+#include "real/measure/rounds.h"
+#include "real/measure/workload.h"
 
 namespace plumbline::real::host {
 
 struct MeasureOptions {
   DeviceOptions device = {.clock = ClockKind::cpu};  // but its cores
-  std::size_t rounds = 15;                           // behind a first one that counts for nothing
-  std::optional<double> budget_s;                    // ends earlier, but not before one round
-  std::uint64_t seed = 1;                            // of the order
+  RoundOptions rounds;
   // Of this process's rank, where ranks are processes: all of them measure at the same time, what they do together with
   // each other. Only rank 0 has those times, and only without a budget do they end together. nullptr: messages and
   // collectives go between threads.
   Transport* transport = nullptr;
 };
 
-// The samples of one case, in the order in which they were taken; a sequence may bring several a round.
-struct Series {
-  Subject subject;
-  std::vector<double> seconds;
-  double copy_rate = 0;  // bytes per second of what copied beside it, mean of the rounds
-};
-
-struct MeasureProgress {
-  std::size_t round = 0, rounds = 0;  // complete ones that count
-  std::size_t done = 0, total = 0;    // workloads, of all rounds
-  bool round_ended = false;
-};
-
-// Called after each workload; false ends the measurement with what there is.
-using MeasureObserver = std::function<bool(const MeasureProgress&, const std::vector<Series>&)>;
-
-// One series for each case (Subject::same_case), in the order in which the workloads bring them; a time that the clock
-// cannot tell from 0 is no sample. Infeasible: an operator that the host cannot compute, more memory than is free, a
+// What measure_in_rounds() says. Infeasible: an operator that the host cannot compute, more memory than is free, a
 // kernel or message that failed.
 model::Result<std::vector<Series>> measure(const std::vector<Workload>& workloads, const MeasureOptions& options,
                                            const MeasureObserver& observer);

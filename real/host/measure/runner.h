@@ -10,8 +10,9 @@
 #include "model/error.h"
 #include "real/host/communicator.h"
 #include "real/host/device.h"
-#include "real/host/measure/workload.h"
 #include "real/host/transport.h"
+#include "real/measure/runner.h"
+#include "real/measure/workload.h"
 
 namespace plumbline::real::host {
 
@@ -43,20 +44,6 @@ class Machines {
   Transport* transport_;
   std::map<int, std::unique_ptr<HostDevice>> devices_;
   std::map<std::int64_t, std::unique_ptr<Ranks>> ranks_;
-};
-
-struct Sample {
-  std::size_t subject = 0;  // of subjects_of(workload)
-  double seconds = 0;
-  double copy_rate = 0;  // bytes per second of what copied beside it
-};
-
-class Runner {
- public:
-  virtual ~Runner() = default;
-  // Runs the workload once. Rounds take turns with their buffers, so that a round does not find in a cache what the
-  // one before left there.
-  virtual model::Result<std::vector<Sample>> round(std::size_t number) = 0;
 };
 
 inline constexpr std::size_t buffer_sets = 3;

@@ -1,0 +1,191 @@
+#include "calibrate/fit/fit_records.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <utility>
+
+namespace plumbline::calibrate {
+namespace {
+
+using model::OperatorClass;
+using model::OperatorKind;
+
+tl::unexpected<model::Error> wrong(std::string message, std::string hint) {
+  return tl::unexpected(model::Error{model::ErrorKind::input, std::move(message), "", 0, "", std::move(hint)});
+}
+
+// How a GPU's operator of a step was timed: alone, or while the step's other streams were busy.
+constexpr std::string_view in_step = "in_step", in_step_beside = "in_step_beside";
+
+bool of_gpu(const Measurement& m) { return m.variant == in_step || m.variant == in_step_beside; }
+
+bool has_clock(const Measurement& m) { return m.variant == "wall" || m.variant == "cpu" || m.variant == "simulated"; }
+
+// The word that records of one profile have in common.
+std::string clock_of(const Measurement& m) { return of_gpu(m) ? "" : m.variant; }
+
+std::optional<OperatorKind> kind_of(std::string_view op) {
+  if (op == "gemm") return OperatorKind::matmul;
+  for (int i = 0; i <= static_cast<int>(OperatorKind::copy_to_device); ++i)
+    if (to_string(static_cast<OperatorKind>(i)) == op) return static_cast<OperatorKind>(i);
+  return std::nullopt;
+}
+
+// The class follows from kind and phase alone but for casts to formats that no host record has.
+OperatorClass class_of(OperatorKind kind, std::string_view phase) {
+  model::Graph graph;
+  graph.tensors.push_back({.name = "x", .type = model::DataType::fp32});
+  const model::Phase of = phase == "W" ? model::Phase::W : phase == "I" ? model::Phase::I : model::Phase::F;
+  return operator_class(graph, {.kind = kind, .phase = of, .reads = {0}, .writes = {0}});
+}
+
+// The third word of a key, "matmul-F-fp32-...".
+std::string format_in(std::string_view key) {
+  for (int word = 0; word < 2; ++word) key.remove_prefix(std::min(key.size(), key.find('-') + 1));
+  return std::string(key.substr(0, key.find('-')));
+}
+
+std::int64_t cores_of(const Measurement& m, OperatorClass type) {
+  const std::int64_t all = m.sms.value_or(1), held = m.communication_ctas.value_or(0);
+  if (!of_gpu(m)) return all;
+  if (type == OperatorClass::exchange) return held;
+  if (m.variant == in_step_beside) return all - held;
+  const std::int64_t target = m.target_sms.value_or(0);
+  return is_product(type) && target > 0 ? target : all;
+}
+
+FitRecord record_of(const Measurement& m, OperatorKind kind, OperatorClass type) {
+  FitRecord record{.measurement = &m, .kind = kind, .type = type, .format = m.format};
+  if (m.case_line.starts_with(fmt::format("{}-{}-", m.op, m.phase))) {
+    record.key = m.case_line;
+    record.format = format_in(record.key);
+  }
+  record.cores = cores_of(m, type);
+  record.seconds = typical_seconds(m);
+  return record;
+}
+
+class Sorter {
+ public:
+  void add(const Measurement& m) {
+    if (m.op == "launch") return found_.launches.push_back(&m);
+    if (m.op == "message" && extent_of(m, "bytes") > 0) return found_.messages.push_back(&m);
+    const auto kind = kind_of(m.op);
+    if (!kind) return leave(m);
+    const OperatorClass type = class_of(*kind, m.phase);
+    const bool together = type == OperatorClass::exchange || type == OperatorClass::collective;
+    if (FitRecord record = record_of(m, *kind, type); together && !record.key.empty())
+      return (m.variant == in_step_beside ? found_.together_beside : found_.together).push_back(std::move(record));
+    if (type == OperatorClass::exchange && extent_of(m, "bytes") > 0) return found_.exchanges.push_back(&m);
+    if (type == OperatorClass::collective) {
+      if (extent_of(m, "bytes") <= 0 || extent_of(m, "ranks") < 2) return leave(m);
+      return found_.collectives.push_back(&m);
+    }
+    add_kernel(m, record_of(m, *kind, type));
+  }
+
+  FitRecords finish() {
+    for (const auto& [op, count] : left_)
+      found_.notes.push_back(fmt::format("nothing is made of {} record{} of {}", count, count == 1 ? "" : "s", op));
+    return std::move(found_);
+  }
+
+  static double extent_of(const Measurement& m, std::string_view name) {
+    const auto found = std::ranges::find(m.shape, name, &Shape::value_type::first);
+    return found == m.shape.end() ? 0 : static_cast<double>(found->second);
+  }
+
+ private:
+  void leave(const Measurement& m) { ++left_[m.op]; }
+
+  void add_kernel(const Measurement& m, FitRecord record) {
+    const bool product = is_product(record.type);
+    const bool complete = product                                   ? record.extent("k") > 0
+                          : record.type == OperatorClass::attention ? m.flops.has_value()
+                                                                    : m.bytes.has_value();
+    const bool router = record.type == OperatorClass::router;
+    if (record.type >= OperatorClass::exchange || (!complete && !router)) return leave(m);
+    const bool attends = record.type == OperatorClass::attention;
+    if (m.communication_ctas.value_or(0) > 0) {
+      if (!product && !attends && !of_gpu(m)) return leave(m);
+      return found_.beside.push_back(std::move(record));
+    }
+    (product   ? found_.products
+     : attends ? found_.attention
+     : router  ? found_.routers
+               : found_.memory)
+        .push_back(std::move(record));
+  }
+
+  FitRecords found_;
+  std::map<std::string, int> left_;  // records of each op that nothing is made of
+};
+
+}  // namespace
+
+double FitRecord::extent(std::string_view name) const { return Sorter::extent_of(*measurement, name); }
+
+double typical_seconds(const Measurement& m) {
+  std::vector<double> samples = m.time.samples;
+  if (samples.empty()) return m.time.p50;
+  std::ranges::sort(samples);
+  constexpr std::size_t twentieth = 20;
+  samples.resize(samples.size() - samples.size() / twentieth);
+  return std::accumulate(samples.begin(), samples.end(), 0.0) / static_cast<double>(samples.size());
+}
+
+double relative_spread(const Measurement& m) {
+  // Of a normal distribution, in standard deviations.
+  constexpr double to_deviation = 1.4826, tenth_to_ninetieth = 2.5631;
+  if (m.time.mad) return to_deviation * *m.time.mad / m.time.p50;
+  if (!m.time.p10 || !m.time.p90) return 0;
+  return (*m.time.p90 - *m.time.p10) / tenth_to_ninetieth / m.time.p50;
+}
+
+model::Result<FitRecords> fit_records(const std::vector<Measurements>& files, const std::string& clock) {
+  std::vector<const Measurement*> chosen;
+  std::set<std::string> devices, clocks;
+  std::size_t others = 0;
+  std::string date;
+  for (const Measurements& file : files) {
+    for (const Measurement& m : file.values) {
+      const bool known = has_clock(m) || of_gpu(m);
+      if (known) clocks.insert(clock_of(m));
+      if (!known || (!clock.empty() && m.variant != clock)) {
+        ++others;
+        continue;
+      }
+      chosen.push_back(&m);
+      devices.insert(m.device);
+      constexpr std::size_t day = 10;
+      date = std::max(date, m.date.substr(0, day));
+    }
+  }
+  if (chosen.empty())
+    return wrong(clock.empty() ? "no record of a host or of a GPU's step: none says by which clock it was timed"
+                               : fmt::format("no record of a host that was timed by the clock '{}'", clock),
+                 "plumbline measure --backend host -o FILE, or --backend cuda --plan PLAN -o FILE");
+  if (devices.size() > 1)
+    return wrong(fmt::format("records of {} devices: {}", devices.size(), fmt::join(devices, ", ")),
+                 "a profile is of one device: give the files of one");
+  if (clock.empty() && clocks.size() > 1)
+    return wrong(fmt::format("records of {} clocks: {}", clocks.size(), fmt::join(clocks, ", ")), "choose by --clock");
+  Sorter sorter;
+  for (const Measurement* m : chosen) sorter.add(*m);
+  FitRecords found = sorter.finish();
+  found.device = *devices.begin();
+  found.machine = of_gpu(*chosen.front()) ? MachineKind::gpu : MachineKind::host;
+  found.clock = clock_of(*chosen.front());
+  found.date = date;
+  if (others > 0)
+    found.notes.push_back(
+        fmt::format("nothing is made of {} record{} of another clock, or of none", others, others == 1 ? "" : "s"));
+  return found;
+}
+
+}  // namespace plumbline::calibrate

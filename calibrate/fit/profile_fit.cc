@@ -1,0 +1,97 @@
+#include "calibrate/fit/profile_fit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <utility>
+
+#include "calibrate/fit/detail/constant_list.h"
+#include "model/cost/measured_operators.h"
+
+namespace plumbline::calibrate {
+namespace {
+
+// A basic string of TOML.
+std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+  }
+  return out + '"';
+}
+
+std::string entry(std::string_view key, const model::Parameter& p) {
+  const std::string uncertainty =
+      p.relative_uncertainty ? fmt::format(", uncertainty = {}", *p.relative_uncertainty) : "";
+  return fmt::format("{} = {{ value = {}, unit = {}, kind = {}, source = {}{} }}\n", key, p.value, quoted(p.unit),
+                     quoted(to_string(p.kind)), quoted(p.source), uncertainty);
+}
+
+}  // namespace
+
+// An operator that was measured several times takes the median of its times.
+void add_measured_operators(const FitRecords& records, ConstantList& constants, ProfileFit& result) {
+  using model::MeasuredOperators;
+  const bool gpu = records.machine == MachineKind::gpu;
+  std::map<std::pair<std::string, MeasuredOperators::Place>, std::vector<const FitRecord*>> operators;
+  const auto add = [&operators](const std::vector<FitRecord>& of_class, bool beside) {
+    for (const FitRecord& record : of_class)
+      if (!record.key.empty()) operators[{record.key, {record.cores, beside}}].push_back(&record);
+  };
+  for (const auto* of_class :
+       {&records.products, &records.attention, &records.memory, &records.routers, &records.together})
+    add(*of_class, false);
+  if (gpu) {
+    add(records.beside, true);
+    add(records.together_beside, true);
+  }
+  for (auto& [name, found] : operators) {
+    const auto middle = found.begin() + static_cast<std::ptrdiff_t>(found.size() / 2);
+    std::ranges::nth_element(found, middle, {}, &FitRecord::seconds);
+    const double spread = relative_spread(*(*middle)->measurement);
+    const auto unit = gpu ? MeasuredOperators::Unit::sms : MeasuredOperators::Unit::cores;
+    constants.add(MeasuredOperators::name(name.first, name.second, unit), (*middle)->seconds,
+                  spread > 0 ? std::optional(spread) : std::nullopt, model::Evidence::measured, "mean of its samples",
+                  "kernel.shortest");
+  }
+  result.measured_operators = operators.size();
+}
+
+ProfileFit fit_profile(const FitRecords& records, const model::Profile& base, const std::string& source) {
+  ProfileFit result;
+  result.notes = records.notes;
+  ConstantList constants(base, source);
+  fit_memory(records, constants, result);
+  if (records.machine == MachineKind::gpu)
+    fit_tile_products(records, constants, result);
+  else
+    fit_products(records, constants, result);
+  fit_attention(records, constants, result);
+  fit_single_times(records, constants, result);
+  fit_interference(records, constants, result);
+  fit_transfers(records, constants, result);
+  add_measured_operators(records, constants, result);
+  result.parameters = constants.take();
+  return result;
+}
+
+std::string profile_text(const std::string& name, const std::string& description, const std::string& extends,
+                         std::vector<model::Parameter> parameters) {
+  const auto section_of = [](const std::string& of) { return of.substr(0, of.rfind('.')); };
+  std::ranges::sort(parameters, {}, [&](const model::Parameter& p) { return std::pair(section_of(p.name), p.name); });
+  std::string text =
+      fmt::format("name = {}\ndescription = {}\nextends = {}\n", quoted(name), quoted(description), quoted(extends));
+  std::string section;
+  for (const model::Parameter& parameter : parameters) {
+    const std::string own = section_of(parameter.name);
+    if (own != section) text += fmt::format("\n[{}]\n", own);
+    section = own;
+    text += entry(std::string_view(parameter.name).substr(own.size() + 1), parameter);
+  }
+  return text;
+}
+
+}  // namespace plumbline::calibrate

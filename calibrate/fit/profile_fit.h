@@ -1,0 +1,36 @@
+// A profile of a host or a GPU fitted to its measurements: what the cost functions (model/cost/) ask for, as far as
+// records tell it. Forms: docs/calibration.md.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "calibrate/fit/fit_records.h"
+#include "model/error.h"
+#include "model/profile.h"
+
+namespace plumbline::calibrate {
+
+struct FittedFamily {  // of records that one form stands for
+  std::string name;
+  std::size_t records = 0;
+  std::vector<double> errors;    // predicted / measured - 1 of each, in sample
+  std::vector<double> left_out;  // of each when fitted to the others; empty where too few records are left
+};
+
+struct ProfileFit {
+  std::vector<model::Parameter> parameters;  // fitted and measured constants, in the units of `base`
+  std::vector<FittedFamily> families;
+  std::size_t measured_operators = 0;  // of the parameters
+  std::vector<std::string> notes;
+};
+
+// `source` says in every constant where its records are from. `base` is the profile that the new one extends; it must
+// have every constant that is fitted.
+ProfileFit fit_profile(const FitRecords& records, const model::Profile& base, const std::string& source);
+
+// A profile's file with these constants, by section.
+std::string profile_text(const std::string& name, const std::string& description, const std::string& extends,
+                         std::vector<model::Parameter> parameters);
+
+}  // namespace plumbline::calibrate

@@ -1,0 +1,143 @@
+#include "real/cuda/device/device.h"
+
+#include <fmt/format.h>
+
+#include <cassert>
+#include <utility>
+
+#include "real/cuda/device/parameters.h"
+#include "real/cuda/device/state.h"
+#include "real/cuda/device_state.h"
+#include "real/cuda/operators/operators.h"
+
+namespace plumbline::real::cuda {
+
+namespace {
+
+// Where routing decides the rows there is room for twice the expected ones: a step in which an expert is chosen more
+// often shall not wait for memory.
+constexpr std::int64_t routed_room = 2;
+
+bool is_routed(const model::Tensor& tensor) {
+  for (const model::Dimension& dimension : tensor.shape)
+    if (dimension.extent != model::Extent::fixed && dimension.extent != model::Extent::tokens) return true;
+  return false;
+}
+
+model::Error infeasible(std::string message, std::string hint) {
+  return {model::ErrorKind::infeasible, std::move(message), "", 0, "", std::move(hint)};
+}
+
+}  // namespace
+
+CudaDevice::CudaDevice(std::unique_ptr<State> state) : state_(std::move(state)) {}
+CudaDevice::~CudaDevice() = default;
+
+model::Result<std::unique_ptr<CudaDevice>> CudaDevice::open(const DeviceOptions& options) {
+  const DeviceReport report = look_for_device(options.ordinal);
+  if (report.state != DeviceState::ok) return tl::unexpected(infeasible(report.message, ""));
+  auto state = std::make_unique<State>();
+  if (Status opened = state->open(options); !opened.ok()) return tl::unexpected(infeasible(opened.failure, ""));
+  return std::unique_ptr<CudaDevice>(new CudaDevice(std::move(state)));
+}
+
+BufferPointer CudaDevice::allocate(const model::Tensor& tensor) {
+  const TensorShape shape = shape_of(tensor);
+  const std::optional<Format> format = held_format(tensor);
+  auto buffer =
+      std::make_unique<CudaBuffer>(format.value_or(Format::fp32), shape.rows, shape.columns, shape.matrix_rows);
+  Status status;
+  if (!format) status = {"a GPU does not hold " + std::string(to_string(tensor.type))};
+  if (state_->failure.ok() && status.ok())
+    status = buffer->allocate(is_routed(tensor) ? routed_room * shape.rows : shape.rows);
+  if (!status.ok()) fail({tensor.name + ": " + status.failure});
+  return buffer;
+}
+
+BufferPointer CudaDevice::view(Buffer& flat, std::int64_t first, const model::Tensor& tensor) {
+  std::unique_ptr<CudaBuffer> view;
+  if (state_->failure.ok()) state_->fail_if_not(make_view(static_cast<CudaBuffer&>(flat), first, tensor, view));
+  if (view != nullptr) return view;
+  const TensorShape shape = shape_of(tensor);  // nothing is launched on it any more
+  return std::make_unique<CudaBuffer>(nullptr, Format::fp32, shape.rows, shape.columns);
+}
+
+void CudaDevice::write(Buffer& buffer, std::span<const float> values) {
+  auto& target = static_cast<CudaBuffer&>(buffer);
+  assert(static_cast<std::size_t>(target.elements()) == values.size());
+  if (state_->failure.ok()) state_->fail_if_not(state_->write(target, values));
+}
+
+std::vector<float> CudaDevice::read(const Buffer& buffer) {
+  const auto& any = static_cast<const CudaBuffer&>(buffer);
+  const CudaBuffer& source = any.source ? *any.source->stored : any;
+  std::vector<float> values(static_cast<std::size_t>(source.elements()));
+  if (state_->failure.ok()) state_->fail_if_not(state_->read(source, values));
+  return values;
+}
+
+void CudaDevice::clear(model::Stream stream, Buffer& buffer, std::uint32_t label) {
+  auto& target = static_cast<CudaBuffer&>(buffer);
+  target.mark_changed();
+  enqueue(stream, label, [view = target.view()](cudaStream_t on) -> Status {
+    const auto bytes = static_cast<std::size_t>(data_bytes(view.format, view.elements()));
+    return outcome(cudaMemsetAsync(view.data, 0, bytes, on), "clearing memory");
+  });
+}
+
+void CudaDevice::launch(model::Stream stream, const Kernel& kernel) {
+  state_->refresh(stream, kernel);
+  const auto run = [&](cudaStream_t on) -> Status {
+    const Function function = function_of(kernel.op->kind);
+    if (function == nullptr) return {"a GPU does not compute it"};
+    return function({kernel, state_->machine, on, lane_of(stream) == LaneKind::compute ? state_->target_sms : 0});
+  };
+  enqueue(stream, kernel.label, [&](cudaStream_t on) -> Status {
+    Status status = run(on);
+    if (!status.ok())
+      status.failure = fmt::format("{} ({}): {}", kernel.op->name, to_string(kernel.op->kind), status.failure);
+    return status;
+  });
+  for (Buffer* written : kernel.writes) static_cast<CudaBuffer*>(written)->mark_changed();
+}
+
+void CudaDevice::enqueue(model::Stream stream, std::uint32_t label, const std::function<Status(cudaStream_t)>& launch) {
+  if (state_->failure.ok()) state_->fail_if_not(state_->lane(stream).run(stream, label, launch));
+}
+
+void CudaDevice::fail(const Status& status) { state_->fail_if_not(status); }
+
+Event CudaDevice::record(model::Stream stream) {
+  cudaEvent_t event = nullptr;
+  if (state_->failure.ok()) state_->fail_if_not(state_->lane(stream).mark(event));
+  state_->events.push_back(event);
+  return state_->first_event + state_->events.size() - 1;
+}
+
+void CudaDevice::wait(model::Stream stream, Event event) {
+  if (!state_->failure.ok() || event < state_->first_event) return;
+  state_->fail_if_not(state_->lane(stream).wait(state_->events[event - state_->first_event]));
+}
+
+model::Result<void> CudaDevice::synchronise() {
+  const bool launched = state_->failure.ok();
+  // Drained in any case, so that no kernel is at work on memory that is freed next.
+  state_->fail_if_not(launched ? state_->settle() : state_->drain());
+  if (state_->failure.ok()) return {};
+  return tl::unexpected(infeasible(
+      state_->failure.failure, launched ? "with CUDA_LAUNCH_BLOCKING=1 in the environment it names the operator" : ""));
+}
+
+double CudaDevice::now() {
+  double seconds = state_->clock.restarted_at();
+  if (!state_->failure.ok()) return seconds;
+  state_->fail_if_not(state_->drain());
+  state_->fail_if_not(state_->clock.now(seconds));
+  return seconds;
+}
+
+std::vector<KernelRecord> CudaDevice::take_records() { return std::exchange(state_->records, {}); }
+
+Machine& CudaDevice::machine() { return state_->machine; }
+
+}  // namespace plumbline::real::cuda

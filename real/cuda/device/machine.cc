@@ -1,0 +1,24 @@
+#include "real/cuda/device/machine.h"
+
+#include "real/cuda/operators/cudnn_attention.h"
+#include "real/cuda/operators/product_cache.h"
+
+namespace plumbline::real::cuda {
+
+Machine::Machine() = default;
+Machine::~Machine() = default;
+
+Status Machine::open(int device, const std::vector<std::string>& library_folders) {
+  ordinal = device;
+  folders = library_folders;
+  PLUMBLINE_TRY(outcome(cudaSetDevice(ordinal), "taking the device"));
+  PLUMBLINE_TRY(outcome(cudaGetDeviceProperties(&properties, ordinal), "reading the device's properties"));
+  std::string error;
+  cublaslt = CublasLt::open(folders, error);
+  if (cublaslt == nullptr) return {error};
+  products = make_product_cache(*cublaslt);
+  attention = open_attention(folders, attention_error);
+  return {};
+}
+
+}  // namespace plumbline::real::cuda

@@ -1,0 +1,117 @@
+#include "real/measure/contents.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+
+#include "model/random.h"
+#include "real/measure/workload.h"
+
+namespace plumbline::real {
+namespace {
+
+using model::DataType;
+using model::Graph;
+using model::Operator;
+using model::OperatorKind;
+using model::Role;
+using model::Tensor;
+using model::TensorId;
+
+// The smallest vocabulary that token ids or labels of the graph index.
+std::int64_t vocabulary_of(const Graph& graph) {
+  std::int64_t size = std::numeric_limits<std::int64_t>::max();
+  for (const Operator& op : graph.operators) {
+    if (op.kind == OperatorKind::embedding) size = std::min(size, graph.tensor(op.reads[1]).shape[0].size);
+    if (op.kind == OperatorKind::cross_entropy) size = std::min(size, graph.tensor(op.reads[0]).shape.back().size);
+  }
+  return size == std::numeric_limits<std::int64_t>::max() ? 1 : size;
+}
+
+std::size_t count_of(const Tensor& tensor) { return static_cast<std::size_t>(tensor.elements()); }
+
+// Normal numbers; a table of them serves all tensors, begun at another place for each.
+const std::vector<float>& normal_numbers() {
+  static const std::vector<float> table = [] {
+    constexpr std::size_t size = 1 << 20;
+    constexpr std::uint64_t seed = 20'25;
+    model::Random random(seed);
+    std::vector<float> values(size);
+    std::ranges::generate(values, [&] { return static_cast<float>(random.normal()); });
+    return values;
+  }();
+  return table;
+}
+
+}  // namespace
+
+Contents::Contents(const Graph& graph, std::uint64_t seed)
+    : graph_(graph),
+      seed_(seed),
+      computed_(graph.tensors.size()),
+      positive_(graph.tensors.size()),
+      from_standin_(graph.tensors.size()),
+      vocabulary_(vocabulary_of(graph)) {
+  for (const Operator& op : graph.operators) {
+    for (const TensorId id : op.writes) (has_stand_in(op.kind) ? from_standin_ : computed_)[id] = true;
+    if (op.kind == OperatorKind::permute && permute_ == nullptr) permute_ = &op;
+    if (op.kind == OperatorKind::adamw) positive_[op.writes.back()] = true;  // the second moment
+  }
+}
+
+bool Contents::needed(TensorId id) const { return graph_.tensor(id).role != Role::activation || !computed_[id]; }
+
+std::vector<float> Contents::values(TensorId id) const {
+  const Tensor& tensor = graph_.tensor(id);
+  const bool index = tensor.type == DataType::int32 || tensor.type == DataType::int64;
+  if (!index) return numbers(tensor, id);
+  const bool received = from_standin_[id] && permute_ != nullptr && tensor.shape.size() == 2;
+  return received ? received_indices(tensor) : token_ids(count_of(tensor));
+}
+
+std::vector<float> Contents::token_ids(std::size_t count) const {
+  model::Random random(seed_);
+  std::vector<float> ids(count);
+  const auto vocabulary = static_cast<std::uint64_t>(vocabulary_);
+  std::ranges::generate(ids, [&] { return static_cast<float>(random.next() % vocabulary); });
+  return ids;
+}
+
+// Each token goes to at least one of the rank's experts, which take turns.
+std::vector<float> Contents::received_indices(const Tensor& tensor) const {
+  const auto& attributes = std::get<model::DispatchAttributes>(permute_->attributes);
+  const std::int64_t tokens = tensor.shape[0].size, width = tensor.shape[1].size;
+  const std::int64_t permuted = std::max<std::int64_t>(1, graph_.tensor(permute_->reads[1]).shape[0].size);
+  const std::int64_t rows = graph_.tensor(permute_->writes[0]).shape[0].size * tokens / permuted;
+  const std::int64_t experts = attributes.experts_per_rank;
+  std::vector<float> indices(static_cast<std::size_t>(tokens * width), -1.0F);
+  std::int64_t expert = 0;
+  for (std::int64_t token = 0; token < tokens; ++token) {
+    const std::int64_t share = rows * (token + 1) / tokens - rows * token / tokens;
+    const std::int64_t chosen = std::clamp<std::int64_t>(share, 1, std::min(width, experts));
+    for (std::int64_t i = 0; i < chosen; ++i, expert = (expert + 1) % experts)
+      indices[static_cast<std::size_t>(token * width + i)] = static_cast<float>(expert);
+  }
+  return indices;
+}
+
+// Parameters keep what passes through them at its size; sums and weights are above 0.
+std::vector<float> Contents::numbers(const Tensor& tensor, TensorId id) const {
+  const std::size_t count = count_of(tensor);
+  const bool vector = tensor.role == Role::parameter && tensor.shape.size() == 1;
+  if (count == 1 || vector) return std::vector<float>(count, 1.0F);
+  const bool matrix = tensor.role == Role::parameter;
+  const float scale = matrix ? 1.0F / std::sqrt(static_cast<float>(tensor.shape.back().size)) : 1.0F;
+  const bool positive = positive_[id] || (from_standin_[id] && tensor.type == DataType::fp32);
+  const std::vector<float>& table = normal_numbers();
+  std::size_t next = static_cast<std::size_t>(model::Random(seed_ + id).next()) % table.size();
+  std::vector<float> values(count);
+  for (float& value : values) {
+    value = scale * (positive ? std::abs(table[next]) : table[next]);
+    if (++next == table.size()) next = 0;
+  }
+  return values;
+}
+
+}  // namespace plumbline::real

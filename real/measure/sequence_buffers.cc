@@ -1,0 +1,80 @@
+#include "real/measure/sequence_buffers.h"
+
+#include <algorithm>
+
+namespace plumbline::real {
+namespace {
+
+using model::Graph;
+using model::Role;
+using model::Tensor;
+using model::TensorId;
+
+bool persists(const Tensor& tensor) { return tensor.role != Role::activation && tensor.role != Role::input; }
+
+bool fits(const Tensor& a, const Tensor& b) {
+  return a.type == b.type && a.shape.size() == b.shape.size() &&
+         std::ranges::equal(a.shape, b.shape, {}, &model::Dimension::size, &model::Dimension::size);
+}
+
+}  // namespace
+
+SequenceBuffers::SequenceBuffers(const Sequence& sequence, Device& device, std::size_t sets)
+    : sequence_(sequence), device_(device) {
+  for (std::size_t block = 0; block < sequence.blocks.size(); ++block) contents_.emplace_back(graph(block), block);
+  for (std::size_t set = 0; set < sets; ++set) add_set(set);
+}
+
+Kernel SequenceBuffers::kernel(std::size_t set, const Sequence::Step& step, std::uint32_t label) const {
+  const model::Operator& op = sequence_.op(step);
+  Kernel kernel{.graph = &sequence_.graph(step), .op = &op, .label = label};
+  for (const TensorId id : op.reads) kernel.reads.push_back(at(set, step.block, id));
+  for (const TensorId id : op.writes) kernel.writes.push_back(at(set, step.block, id));
+  return kernel;
+}
+
+const std::vector<float>& SequenceBuffers::left_in(std::size_t block, TensorId tensor) {
+  auto& values = left_[{block, tensor}];
+  if (values.empty()) values = contents_[block].values(tensor);
+  return values;
+}
+
+Buffer* SequenceBuffers::allocate(std::size_t block, TensorId id) {
+  const Tensor& tensor = graph(block).tensor(id);
+  owned_.push_back(device_.allocate(tensor));
+  if (contents_[block].needed(id)) device_.write(*owned_.back(), contents_[block].values(id));
+  return owned_.back().get();
+}
+
+bool SequenceBuffers::passes_on(std::size_t block) const {
+  if (block + 1 >= sequence_.chained) return false;
+  const Graph &from = graph(block), &to = graph(block + 1);
+  return fits(from.tensor(from.output), to.tensor(to.input));
+}
+
+bool SequenceBuffers::takes_back(std::size_t block) const {
+  if (block + 1 >= sequence_.chained) return false;
+  const Graph &from = graph(block), &to = graph(block + 1);
+  const bool crosses = from.output_gradient != from.input && to.input_gradient != to.input;
+  return crosses && fits(from.tensor(from.output_gradient), to.tensor(to.input_gradient));
+}
+
+void SequenceBuffers::add_set(std::size_t set) {
+  Table& table = sets_.emplace_back(sequence_.blocks.size());
+  for (std::size_t block = 0; block < table.size(); ++block) {
+    const Graph& g = graph(block);
+    table[block].resize(g.tensors.size());
+    if (block > 0 && passes_on(block - 1)) table[block][g.input] = table[block - 1][graph(block - 1).output];
+    for (TensorId id = 0; id < g.tensors.size(); ++id) {
+      const bool comes_later = takes_back(block) && id == g.output_gradient;
+      if (table[block][id] != nullptr || comes_later) continue;
+      table[block][id] = set > 0 && persists(g.tensor(id)) ? sets_[0][block][id] : allocate(block, id);
+    }
+  }
+  for (std::size_t block = table.size(); block-- > 0;) {
+    if (takes_back(block))
+      table[block][graph(block).output_gradient] = table[block + 1][graph(block + 1).input_gradient];
+  }
+}
+
+}  // namespace plumbline::real

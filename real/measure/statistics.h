@@ -1,0 +1,16 @@
+// What samples of a time say: order statistics, which single disturbed samples do not move.
+#pragma once
+
+#include <vector>
+
+namespace plumbline::real {
+
+struct Spread {
+  double min = 0, p10 = 0, p50 = 0, p90 = 0;
+  double mad = 0;  // median of the absolute deviations from p50
+};
+
+// Quantiles are interpolated linearly between the two nearest samples. Requires at least one sample.
+Spread spread_of(std::vector<double> samples);
+
+}  // namespace plumbline::real

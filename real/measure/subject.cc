@@ -1,0 +1,132 @@
+#include "real/measure/subject.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+
+#include "model/cost/operator_key.h"
+#include "model/cost/work.h"
+
+namespace plumbline::real {
+namespace {
+
+using model::DataType;
+using model::Graph;
+using model::Operator;
+using model::OperatorKind;
+using model::Tensor;
+using model::TensorId;
+
+bool is_product(OperatorKind kind) {
+  return kind == OperatorKind::matmul || kind == OperatorKind::grouped_matmul || kind == OperatorKind::batched_matmul;
+}
+
+bool is_number(DataType type) { return type != DataType::int32 && type != DataType::int64 && type != DataType::uint8; }
+
+// Of a product the wider operand's; else that of the first written tensor that holds no indices.
+std::string format_of(const Graph& graph, const Operator& op) {
+  if (is_product(op.kind)) {
+    const DataType a = graph.tensor(op.reads[0]).type, b = graph.tensor(op.reads[1]).type;
+    return std::string(to_string(bytes_per_element(a) >= bytes_per_element(b) ? a : b));
+  }
+  for (const auto* ids : {&op.writes, &op.reads})
+    for (const TensorId id : *ids)
+      if (is_number(graph.tensor(id).type)) return std::string(to_string(graph.tensor(id).type));
+  return "";
+}
+
+// What is worked through row by row: what is written, but of operators that sum up, what they read.
+const Tensor& rows_of(const Graph& graph, const Operator& op) {
+  switch (op.kind) {
+    case OperatorKind::cross_entropy:
+    case OperatorKind::router:
+    case OperatorKind::sum_of_squares:
+    case OperatorKind::column_sum:
+    case OperatorKind::embedding_grad:
+    case OperatorKind::add_positions_grad:
+      return graph.tensor(op.reads[0]);
+    default:
+      return graph.tensor(op.writes[0]);
+  }
+}
+
+std::int64_t whole(double value) { return static_cast<std::int64_t>(std::ceil(value)); }
+
+std::vector<std::pair<std::string, std::int64_t>> shape_of(const Graph& graph, const Operator& op) {
+  if (is_product(op.kind)) {
+    const model::ProductShape p = product_shape(graph, op, 1);
+    return {{"m", whole(p.m)}, {"n", whole(p.n)}, {"k", whole(p.k)}, {"groups", whole(p.groups)}};
+  }
+  const Tensor& tensor = rows_of(graph, op);
+  const std::int64_t columns = tensor.shape.size() > 1 ? tensor.shape.back().size : 1;
+  std::vector<std::pair<std::string, std::int64_t>> shape = {
+      {"rows", whole(tensor.elements()) / std::max<std::int64_t>(1, columns)}, {"columns", columns}};
+  if (const auto* attention = std::get_if<model::AttentionAttributes>(&op.attributes)) {
+    shape.emplace_back("sequence", attention->sequence_length);
+    shape.emplace_back("heads", attention->query_heads);
+  }
+  return shape;
+}
+
+std::vector<Subject> subjects(const Sequence& sequence) {
+  std::vector<Subject> found;
+  for (const Sequence::Step& step : sequence.steps) {
+    const Operator& op = sequence.op(step);
+    if (has_stand_in(op.kind)) continue;
+    found.push_back(subject_of(sequence.graph(step), op, sequence.blocks[step.block].name, sequence.cores));
+    found.back().copy_cores = sequence.copy_cores;
+  }
+  return found;
+}
+
+std::vector<Subject> subjects(const MessageWorkload& message) {
+  Subject subject{.op = "message", .name = "message", .key = fmt::format("message-{}", message.bytes)};
+  subject.shape = {{"bytes", message.bytes}};
+  subject.bytes = static_cast<double>(message.bytes);
+  return {subject};
+}
+
+std::vector<Subject> subjects(const CollectiveWorkload& collective) {
+  Subject subject{.op = std::string(to_string(collective.op)), .format = "fp32"};
+  subject.name = subject.op;
+  subject.key = fmt::format("{}-{}-{}", subject.op, collective.ranks, collective.bytes);
+  subject.shape = {{"ranks", collective.ranks}, {"bytes", collective.bytes}};
+  subject.bytes = static_cast<double>(collective.bytes);
+  return {subject};
+}
+
+std::vector<Subject> subjects(const GroupWorkload& group) {
+  std::vector<Subject> found;
+  for (const std::size_t op : group.timed) {
+    found.push_back(subject_of(group.graph, group.graph.operators[op], group.name, 1));
+    found.back().shape.emplace_back("ranks", group.ranks);
+  }
+  return found;
+}
+
+std::vector<Subject> subjects(const LaunchWorkload&) {
+  return {Subject{.op = "launch", .name = "between two kernels", .key = "launch"}};
+}
+
+}  // namespace
+
+Subject subject_of(const Graph& graph, const Operator& op, const std::string& name, int cores) {
+  Subject subject{.op = std::string(to_string(op.kind)),
+                  .name = name + op.name,
+                  .phase = std::string(to_string(op.phase)),
+                  .format = format_of(graph, op),
+                  .key = operator_key(graph, op),
+                  .shape = shape_of(graph, op)};
+  subject.cores = cores;
+  subject.flops = model::flops(graph, op, 1, true).value();
+  subject.bytes = model::bytes_moved(graph, op, 1).value();
+  return subject;
+}
+
+std::vector<Subject> subjects_of(const Workload& workload) {
+  return std::visit([](const auto& one) { return subjects(one); }, workload);
+}
+
+}  // namespace plumbline::real
