@@ -124,6 +124,12 @@ GpuReport describe_gpu(int ordinal) {
   return {report.state == DeviceState::ok ? GpuPresence::ready : GpuPresence::missing, report.message};
 }
 
+int usual_gpu(int local_rank) {
+  int devices = 0;
+  if (cudaGetDeviceCount(&devices) != cudaSuccess) cudaGetLastError();
+  return devices == 1 ? 0 : local_rank;
+}
+
 Result<GpuRunResult> run_on_gpu(const RunInput& input, const RunOptions& options, const GpuOptions& gpu,
                                 ControlChannel& channel, const GpuObserver& observer) {
   // Errors before the communicator is made are one rank's own: the others would wait for it.

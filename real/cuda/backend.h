@@ -22,6 +22,9 @@ struct GpuReport {
 // Device `ordinal` of those that CUDA shows this process.
 GpuReport describe_gpu(int ordinal);
 
+// The device of a process that is the so manieth of its node: the one of that number, or the only one it is shown.
+int usual_gpu(int local_rank);
+
 struct GpuOptions {
   int device = 0;                            // CUDA's number of it
   std::vector<std::string> library_folders;  // looked into before the usual places
