@@ -33,7 +33,9 @@ JsonLine shape(const Case& what) {
   if (what.rows > 0) line.integer("rows", what.rows).integer("columns", what.columns);
   if (what.top_k > 0) line.integer("top_k", what.top_k);
   if (what.elements > 0) line.integer("elements", what.elements);
+  if (is_collective(what)) line.integer("ranks", what.ranks);
   if (what.bytes > 0) line.integer("bytes", what.bytes);
+  if (what.nodes > 0) line.integer("nodes", what.nodes);
   return line;
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstdio>
 
 #include "real/cuda/arithmetic.h"
 
@@ -30,13 +29,6 @@ Work gemm_work(const Case& value) {
   const double result = value.phase == "W" ? 8 * m * n : 2 * m * n;
   const auto groups = static_cast<double>(value.groups);
   return {2 * m * n * k * groups, (operands + result) * groups};
-}
-
-std::string quantity(double value) {
-  if (value <= 0) return "-";
-  char text[32];
-  std::snprintf(text, sizeof text, "%.4g", value);
-  return text;
 }
 
 }  // namespace
@@ -86,31 +78,6 @@ double floor_us(const Case& value, const DevicePeak& peak) {
   const double gbps = value.op == "host_to_device" ? peak.host_gbps : peak.memory_gbps;
   const double compute = work.flops > 0 ? work.flops / (tflops * 1e6) : 0;
   return std::max(compute, work.bytes / (gbps * 1e3));
-}
-
-std::string dry_run_table(const std::vector<Case>& cases, const DevicePeak& peak) {
-  char line[512];
-  std::snprintf(line, sizeof line, "%10s %10s %10s  %-7s %s\n", "GFLOP", "MB", "floor us", "bound", "case");
-  std::string table = line;
-  double total = 0;
-  for (const Case& value : cases) {
-    const Work work = work_of(value);
-    const double floor = floor_us(value, peak);
-    const double memory = work.bytes / (peak.memory_gbps * 1e3);
-    const char* bound = "-";
-    if (floor < 0) {
-      bound = "cannot";
-    } else if (floor > 0) {
-      bound = value.op == "host_to_device" ? "link" : floor > memory ? "compute" : "memory";
-    }
-    std::snprintf(line, sizeof line, "%10s %10s %10s  %-7s %s\n", quantity(work.flops * 1e-9).c_str(),
-                  quantity(work.bytes * 1e-6).c_str(), quantity(floor).c_str(), bound, to_line(value).c_str());
-    table += line;
-    total += std::max(floor, 0.0);
-  }
-  std::snprintf(line, sizeof line, "%zu cases; the sum of the floors is %.3g ms on %s (datasheet rates)\n",
-                cases.size(), total * 1e-3, peak.name.c_str());
-  return table + line;
 }
 
 }  // namespace plumbline::real::cuda
