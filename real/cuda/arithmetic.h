@@ -1,4 +1,4 @@
-// The arithmetic of the probe's kernels, as inline functions that both compilers take: the device runs them, and
+// The arithmetic of the kernels, as inline functions that both compilers take: the device runs them, and
 // tests compare them with double precision on a machine without one. Formats are held as raw bits.
 #pragma once
 
@@ -38,6 +38,72 @@ PLUMBLINE_HOST_DEVICE inline std::uint16_t float_to_bf16(float value) {
   return static_cast<std::uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
 
+// --- FP16: bias 15, denormals of 2^-24; beyond the largest value lies infinity ---
+
+PLUMBLINE_HOST_DEVICE inline float fp16_to_float(std::uint16_t value) {
+  const std::uint32_t sign = static_cast<std::uint32_t>(value & 0x8000u) << 16;
+  const std::uint32_t exponent = (value >> 10) & 0x1fu;
+  const std::uint32_t mantissa = value & 0x3ffu;
+  if (exponent == 31u) return float_of(sign | 0x7f800000u | (mantissa << 13));
+  if (exponent == 0u) {
+    const float magnitude = static_cast<float>(mantissa) * 5.9604644775390625e-8f;  // 2^-24
+    return float_of(bits_of(magnitude) | sign);
+  }
+  return float_of(sign | ((exponent + 112u) << 23) | (mantissa << 13));
+}
+
+// To nearest, ties to even.
+PLUMBLINE_HOST_DEVICE inline std::uint16_t float_to_fp16(float value) {
+  const std::uint32_t bits = bits_of(value);
+  const std::uint32_t sign = (bits >> 16) & 0x8000u;
+  const std::uint32_t magnitude = bits & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) return static_cast<std::uint16_t>(sign | 0x7e00u);
+  if (magnitude < 0x38800000u) {  // below 2^-14: a multiple of 2^-24; adding 2^-1 leaves it in the last bits, rounded
+    const std::uint32_t steps = bits_of(float_of(magnitude) + 0.5f) - bits_of(0.5f);
+    return static_cast<std::uint16_t>(sign | steps);
+  }
+  const std::uint32_t rounded = magnitude + 0xfffu + ((magnitude >> 13) & 1u);
+  if (rounded >= 0x47800000u) return static_cast<std::uint16_t>(sign | 0x7c00u);  // 2^16
+  return static_cast<std::uint16_t>(sign | ((rounded >> 13) - (112u << 10)));
+}
+
+// --- E5M6: FP16 with 6 bits of mantissa, in the lower 12 bits; two values take three bytes ---
+
+constexpr float e5m6_largest = 65024.0f;
+
+PLUMBLINE_HOST_DEVICE inline float e5m6_to_float(std::uint16_t value) {
+  return fp16_to_float(static_cast<std::uint16_t>(value << 4));
+}
+
+// To nearest, ties to even; what lies beyond the largest value becomes it (saturation), NaN stays NaN.
+PLUMBLINE_HOST_DEVICE inline std::uint16_t float_to_e5m6(float value) {
+  const std::uint32_t bits = bits_of(value);
+  const std::uint32_t sign = (bits >> 20) & 0x800u;
+  const std::uint32_t magnitude = bits & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) return static_cast<std::uint16_t>(sign | 0x7e0u);
+  if (magnitude >= bits_of(e5m6_largest)) return static_cast<std::uint16_t>(sign | 0x7bfu);
+  if (magnitude < 0x38800000u) {  // below 2^-14: a multiple of 2^-20; adding 2^3 leaves it in the last bits, rounded
+    const std::uint32_t steps = bits_of(float_of(magnitude) + 8.0f) - bits_of(8.0f);
+    return static_cast<std::uint16_t>(sign | steps);
+  }
+  const std::uint32_t rounded = magnitude + 0xffffu + ((magnitude >> 17) & 1u);
+  return static_cast<std::uint16_t>(sign | ((rounded >> 17) - (112u << 6)));
+}
+
+// The first value lies in the lower bits of the first bytes.
+PLUMBLINE_HOST_DEVICE inline void pack_e5m6(std::uint16_t first, std::uint16_t second, std::uint8_t* three_bytes) {
+  const std::uint32_t both = first | static_cast<std::uint32_t>(second) << 12;
+  three_bytes[0] = static_cast<std::uint8_t>(both);
+  three_bytes[1] = static_cast<std::uint8_t>(both >> 8);
+  three_bytes[2] = static_cast<std::uint8_t>(both >> 16);
+}
+
+PLUMBLINE_HOST_DEVICE inline std::uint16_t unpack_e5m6(const std::uint8_t* three_bytes, int which) {
+  const std::uint8_t* at = three_bytes + which;
+  const std::uint32_t two = at[0] | static_cast<std::uint32_t>(at[1]) << 8;
+  return static_cast<std::uint16_t>(which == 0 ? two & 0xfffu : two >> 4);
+}
+
 // --- FP8 E4M3: bias 7, denormals of 2^-9, largest 448, no infinity; 0x7f and 0xff are NaN ---
 
 constexpr float fp8_largest = 448.0f;
@@ -75,6 +141,9 @@ constexpr std::int64_t scale_block = 128;
 
 // The scale of a block whose largest magnitude is `largest`; 1 for a block of zeros.
 PLUMBLINE_HOST_DEVICE inline float block_scale(float largest) { return largest > 0.0f ? largest / fp8_largest : 1.0f; }
+
+// The same for E5M6.
+PLUMBLINE_HOST_DEVICE inline float e5m6_scale(float largest) { return largest > 0.0f ? largest / e5m6_largest : 1.0f; }
 
 PLUMBLINE_HOST_DEVICE inline std::int64_t block_count(std::int64_t elements) {
   return (elements + scale_block - 1) / scale_block;

@@ -89,6 +89,10 @@ TEST(ProbeCases, MistakesAreNamedWithTheirLine) {
       {"gemm phase=W format=bf16 m=8 n=8 k=8 groups=2 way=grouped", "way=grouped is for bf16 in phases F and I"},
       {"gemm phase=F format=fp8_block m=16 n=16 k=16 way=grouped", "way=grouped is for bf16 in phases F and I"},
       {"graph", "graph needs nodes="},
+      {"attention phase=W format=bf16 length=8 heads=1 qk_dim=8 v_dim=8", "'W' is no phase"},
+      {"attention phase=F format=fp8_block length=8 heads=1 qk_dim=8 v_dim=8", "'fp8_block' is no format"},
+      {"attention phase=F format=bf16 length=8 heads=6 kv_heads=4 qk_dim=8 v_dim=8", "a multiple of kv_heads"},
+      {"attention phase=F format=bf16 length=8 heads=6 qk_dim=8 v_dim=12", "must be multiples of 8"},
       {"graph nodes=0", "nodes = 0 is outside 1 to"},
       {"all_reduce bytes=48 ranks=8", "whole FP32 numbers for each of the ranks"},
   };
@@ -122,8 +126,8 @@ TEST(ProbeSweep, HasEachCaseOnceAndEveryKindOfThem) {
     if (value.op == "gemm") ++formats[value.phase + value.format];
   }
   for (const char* kind :
-       {"gemm", "rmsnorm", "swiglu", "quantise", "permute", "adamw", "copy", "host_to_device", "launch", "graph",
-        "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "partition"}) {
+       {"gemm", "attention", "rmsnorm", "swiglu", "quantise", "permute", "adamw", "copy", "host_to_device", "launch",
+        "graph", "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "partition"}) {
     EXPECT_GT(kinds[kind], 0) << kind;
   }
   EXPECT_EQ(formats.size(), 9u);  // three phases in three formats
@@ -207,6 +211,18 @@ TEST(ProbeWork, BytesOfMemoryBoundKernels) {
   EXPECT_DOUBLE_EQ(work_of(parsed("permute rows=10 columns=128 top_k=8")).bytes, 90 * 128 * 2 + 80 * 4);
   EXPECT_DOUBLE_EQ(work_of(parsed("adamw elements=1000")).bytes, 22000);
   EXPECT_DOUBLE_EQ(work_of(parsed("copy bytes=1024")).bytes, 2048);  // read and written
+}
+
+TEST(ProbeWork, AttentionSeesHalfOfAllPairs) {
+  const std::string line = " format=bf16 sequences=2 length=100 heads=4 kv_heads=2 qk_dim=24 v_dim=16";
+  const Work forward = work_of(parsed("attention phase=F" + line));
+  const Work backward = work_of(parsed("attention phase=B" + line));
+  // 2 sequences, 4 heads, 5000 pairs each; a multiply-add is two.
+  EXPECT_DOUBLE_EQ(forward.flops, 2 * 4 * 5000 * 2.0 * (24 + 16));
+  EXPECT_DOUBLE_EQ(backward.flops, 2 * 4 * 5000 * 2.0 * (3 * 24 + 2 * 16));
+  const double queries = 200 * 4 * 24, keys = 200 * 2 * 24, values = 200 * 2 * 16, outputs = 200 * 4 * 16;
+  EXPECT_DOUBLE_EQ(forward.bytes, 2 * (queries + keys + values + outputs) + 4 * 200 * 4);
+  EXPECT_DOUBLE_EQ(backward.bytes, 2 * (2 * queries + 2 * keys + 2 * values + 2 * outputs) + 4 * 200 * 4);
 }
 
 TEST(ProbeWork, TheFloorIsTheLargerOfTwoTimes) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "real/cuda/cublaslt.h"
+#include "real/cuda/device/scratch.h"
 #include "real/cuda/memory.h"
 #include "real/cuda/status.h"
 
@@ -25,6 +26,7 @@ struct Machine {
   std::unique_ptr<ProductCache> products;
   std::unique_ptr<Attention> attention;  // null where cuDNN is not there: own kernels compute it
   std::string attention_error;
+  Scratch scratch;
 
   Machine();
   ~Machine();

@@ -9,7 +9,7 @@ namespace plumbline::real::cuda {
 // nullptr for a kind that the GPU cannot compute.
 Function function_of(model::OperatorKind kind);
 
-// matrix_products.cc
+// matrix_products.cc, grouped_products.cc, stored_scores.cc
 Status matmul(const Call& call);
 Status grouped_matmul(const Call& call);
 Status batched_matmul(const Call& call);

@@ -50,6 +50,16 @@ std::vector<Operation> operations() {
             {"soak", &Case::soak, false, 0, 60, {}},
             target_key},
            true},
+          {"attention",
+           {{"phase", &Case::phase, true, 0, 0, {"F", "B"}},
+            {"format", &Case::format, true, 0, 0, {"bf16"}},
+            {"sequences", &Case::sequences, false, 1, extent, {}},
+            {"length", &Case::length, true, 1, extent, {}},
+            {"heads", &Case::heads, true, 1, 1024, {}},
+            {"kv_heads", &Case::kv_heads, false, 1, 1024, {}},
+            {"qk_dim", &Case::qk_dim, true, 8, 1024, {}},
+            {"v_dim", &Case::v_dim, true, 8, 1024, {}}},
+           true},
           {"rmsnorm", {rows, columns}, true},
           {"swiglu", {rows, columns}, true},
           {"quantise", {rows, columns}, true},
@@ -140,6 +150,8 @@ std::string check(const Case& value) {
   if (operation == "gemm" && (value.m % 8 != 0 || value.n % 8 != 0 || value.k % 8 != 0)) {
     return "products need m, n and k that are multiples of 8";
   }
+  if (value.kv_heads > 0 && value.heads % value.kv_heads != 0) return "heads must be a multiple of kv_heads";
+  if (value.qk_dim % 8 != 0 || value.v_dim % 8 != 0) return "qk_dim and v_dim must be multiples of 8";
   if (operation == "quantise" && value.columns % 128 != 0) return "columns must be a multiple of 128";
   if (value.columns % 8 != 0) return "columns must be a multiple of 8";
   if (operation == "rmsnorm" && value.columns > 32768) return "rmsnorm takes at most 32768 columns";

@@ -19,7 +19,7 @@ namespace plumbline::real::cuda {
 struct Case {
   std::string op;                      // gemm, rmsnorm, swiglu, quantise, permute, adamw, copy, ...
   std::string name;                    // for people and for the simulator; may be empty
-  std::string phase;                   // gemm: F, I or W
+  std::string phase;                   // gemm: F, I or W; attention: F or B
   std::string format;                  // gemm: bf16, fp8_tensor or fp8_block
   std::int64_t m = 0, n = 0, k = 0;    // gemm
   std::int64_t groups = 1;             // gemm: products of this shape
@@ -29,6 +29,11 @@ struct Case {
   std::int64_t soak = 0;               // gemm: seconds of back-to-back running before the samples
   std::int64_t rows = 0, columns = 0;  // rmsnorm, swiglu (columns of its output), quantise, permute
   std::int64_t top_k = 0;              // permute: output rows per input row
+  std::int64_t sequences = 1;          // attention
+  std::int64_t length = 0;             // attention: tokens of a sequence
+  std::int64_t heads = 0;              // attention: of queries
+  std::int64_t kv_heads = 0;           // attention: of keys and values; 0: as many
+  std::int64_t qk_dim = 0, v_dim = 0;  // attention: of a head
   std::int64_t elements = 0;           // adamw
   std::int64_t bytes = 0;              // copy, host_to_device, collectives: payload
   std::int64_t ranks = 1;              // collectives: processes, one GPU each

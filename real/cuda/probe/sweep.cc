@@ -195,6 +195,10 @@ std::vector<Case> built_in_sweep(int sms, int ranks) {
   Sweep sweep;
   add_device_rates(sweep);
   add_products(sweep, deepseek_v3_linears(), 95);
+  for (const Case& kernel : deepseek_v3_attention()) {
+    sweep.push_back({94, kernel});
+    for (const std::int64_t ctas : {0, 8, 20, 24}) sweep.push_back({84, beside_copy(kernel, ctas)});
+  }
   for (const Case& kernel : deepseek_v3_memory_bound()) sweep.push_back({90, kernel});
   add_partition(sweep, sms);
   add_variations(sweep);
@@ -204,6 +208,7 @@ std::vector<Case> built_in_sweep(int sms, int ranks) {
   double value = 80;
   for (const Llama& model : llama_3_models()) {
     add_products(sweep, llama_3_linears(model), value);
+    for (const Case& kernel : llama_3_attention(model)) sweep.push_back({value - 1, kernel});
     for (const Case& kernel : llama_3_memory_bound(model)) sweep.push_back({value - 1, kernel});
     value -= 4;
   }

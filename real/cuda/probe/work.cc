@@ -31,6 +31,21 @@ Work gemm_work(const Case& value) {
   return {2 * m * n * k * groups, (operands + result) * groups};
 }
 
+// Half of all pairs of positions see each other. Forward: scores and weighted values. Backward: scores again, and two
+// products each for the gradients of what stood in either.
+Work attention_work(const Case& value) {
+  const auto tokens = static_cast<double>(value.sequences * value.length);
+  const auto heads = static_cast<double>(value.heads);
+  const double kv_heads = value.kv_heads > 0 ? static_cast<double>(value.kv_heads) : heads;
+  const auto qk = static_cast<double>(value.qk_dim), v = static_cast<double>(value.v_dim);
+  const double pairs = tokens * static_cast<double>(value.length) / 2 * heads;
+  const double elements = tokens * (heads + kv_heads) * (qk + v);  // queries, keys, values and outputs
+  const double sums = 4 * tokens * heads;
+  if (value.phase == "F") return {2 * pairs * (qk + v), 2 * elements + sums};
+  // The output and its gradient are read; the gradients of the other three are written.
+  return {2 * pairs * (3 * qk + 2 * v), 4 * elements + sums};
+}
+
 }  // namespace
 
 Work work_of(const Case& value) {
@@ -38,6 +53,7 @@ Work work_of(const Case& value) {
   const auto columns = static_cast<double>(value.columns);
   const std::string& op = value.operation();
   if (op == "gemm") return gemm_work(value);
+  if (op == "attention") return attention_work(value);
   if (op == "rmsnorm") return {0, 4 * rows * columns + 2 * columns};  // BF16 in and out, weights
   if (op == "swiglu") return {0, 6 * rows * columns};                 // BF16: gate and up in, one out
   if (op == "quantise") return {0, 3 * rows * columns + 4 * rows * blocks(value.columns)};

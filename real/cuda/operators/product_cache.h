@@ -1,0 +1,36 @@
+// Prepared products of cuBLASLt by shape: describing one and asking for its algorithm takes longer than a small product
+// runs, so it is done once, and a launch costs a lookup. Not for several threads at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "real/cuda/cublaslt.h"
+
+namespace plumbline::real::cuda {
+
+// Of every product, at the end of its stream's scratch memory: what NVIDIA recommends for Hopper is 32 MiB; twice that
+// lets products that split k find their algorithms too (assumed).
+constexpr std::int64_t product_workspace_bytes = std::int64_t{64} << 20;
+
+class ProductCache {
+ public:
+  explicit ProductCache(const CublasLt& library);
+  ~ProductCache();
+  ProductCache(const ProductCache&) = delete;
+  ProductCache& operator=(const ProductCache&) = delete;
+
+  // The product of that shape; `operands` only tell where scales lie. nullptr: the library has none, `why` is its word.
+  Product* find(const ProductShape& shape, const ProductOperands& operands, Status& why);
+  // Enqueues it. An algorithm that refuses to run is replaced by the library's next proposal, for good.
+  static Status run(Product& product, const ProductOperands& operands, void* workspace, cudaStream_t stream);
+
+ private:
+  struct Entries;
+  const CublasLt& library_;
+  std::unique_ptr<Entries> entries_;
+};
+
+std::unique_ptr<ProductCache> make_product_cache(const CublasLt& library);
+
+}  // namespace plumbline::real::cuda
