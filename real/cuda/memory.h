@@ -54,7 +54,10 @@ class PinnedMemory {
   PinnedMemory(const PinnedMemory&) = delete;
   PinnedMemory& operator=(const PinnedMemory&) = delete;
 
+  // What was held before is freed first.
   Status allocate(std::int64_t bytes) {
+    cudaFreeHost(data_);
+    data_ = nullptr;
     return outcome(cudaHostAlloc(&data_, static_cast<std::size_t>(bytes), cudaHostAllocMapped), "pinning host memory");
   }
   template <typename Element>

@@ -64,7 +64,8 @@ struct Departures {
   std::int64_t hole = 0, hole_rows = 0;
   std::int64_t ring_first = 0, ring_rows = 1;
   std::int64_t picoseconds_per_row = 0;  // 0: as fast as it goes
-  Plane planes[largest_planes];          // `to`: the ring's begin and the plane's offset in a record
+  int planes_count = 0;
+  Plane planes[largest_planes];  // `to`: the ring's begin and the plane's offset in a record
 };
 
 struct RowCopy {
@@ -72,7 +73,7 @@ struct RowCopy {
   std::int64_t rows = 0;
   int planes_count = 0;
   Plane planes[largest_planes];
-  Departures departures;  // the same number of planes
+  Departures departures;
 };
 cudaError_t copy_rows(const RowCopy& copy, const Blocks& blocks, cudaStream_t stream);
 

@@ -22,7 +22,7 @@ __global__ void copy_rows_kernel(RowCopy copy) {
         copy_planes(copy.planes, copy.planes_count, from, row, lane);
       },
       [&](std::int64_t index, int lane) {
-        copy_planes(d.planes, copy.planes_count, d.tokens[listed(d, index)], record_of(d, index), lane);
+        copy_planes(d.planes, d.planes_count, d.tokens[listed(d, index)], record_of(d, index), lane);
       });
 }
 

@@ -1,0 +1,163 @@
+#include "real/cuda/exchange/map.h"
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <thread>
+
+namespace plumbline::real::cuda {
+
+namespace {
+
+// Integers of a map in one region, counts first: those are what the host reads.
+struct MapLayout {
+  std::int64_t members, nodes, experts, entries;
+
+  std::int64_t counts() const { return members + nodes + experts + 1; }
+  std::int64_t integers() const { return counts() + members + 1 + nodes + 1 + 4 * entries; }
+};
+
+MapLayout layout_of(const ExchangeMap& map) {
+  return {bucket_count(map.members.buckets), bucket_count(map.nodes.buckets), map.homes.experts,
+          map.tokens * map.choices};
+}
+
+Status fit(ExchangeMap& map, const MapLayout& layout) {
+  const std::int64_t bytes = layout.integers() * static_cast<std::int64_t>(sizeof(std::int32_t));
+  if (map.memory.bytes() >= bytes) return {};
+  // Freeing waits for the device, so that nothing reads the old region any more.
+  PLUMBLINE_TRY(map.memory.allocate(bytes));
+  return map.counts.allocate(layout.counts() * static_cast<std::int64_t>(sizeof(std::int32_t)));
+}
+
+void place(ExchangeMap& map, const MapLayout& layout) {
+  auto* at = map.memory.as<std::int32_t>() + layout.counts();
+  const auto take = [&at](std::int64_t count) {
+    std::int32_t* taken = at;
+    at += count;
+    return taken;
+  };
+  map.members.list = {take(layout.members + 1), take(layout.entries), take(layout.entries)};
+  map.nodes.list = {take(layout.nodes + 1), take(layout.entries), take(layout.entries)};
+}
+
+Status check_fit(const ExpertHomes& homes) {
+  const std::int64_t places = static_cast<std::int64_t>(homes.members) * homes.per_rank;
+  if (homes.per_rank > 0 && homes.experts > 0 && places >= homes.experts && places % homes.experts == 0) return {};
+  return {std::to_string(homes.experts) + " experts do not lie evenly on " + std::to_string(homes.members) +
+          " ranks of " + std::to_string(homes.per_rank)};
+}
+
+RouteTask task_of(const RouteTask& task, const Route& route) {
+  RouteTask of_route = task;
+  of_route.buckets = route.buckets;
+  return of_route;
+}
+
+Status count(const ExchangeMap& map, const RouteTask& task, const MapLayout& layout, cudaStream_t stream) {
+  auto* counts = map.memory.as<std::int32_t>();
+  const auto bytes = static_cast<std::size_t>(layout.counts()) * sizeof(std::int32_t);
+  PLUMBLINE_TRY(outcome(cudaMemsetAsync(counts, 0, bytes, stream), "clearing counts"));
+  PLUMBLINE_TRY(outcome(count_sends(task_of(task, map.members), counts, stream), "counting tokens"));
+  PLUMBLINE_TRY(outcome(count_sends(task_of(task, map.nodes), counts + layout.members, stream), "counting tokens"));
+  PLUMBLINE_TRY(outcome(count_choices(task, counts + layout.members + layout.nodes, stream), "counting choices"));
+  return outcome(cudaMemcpyAsync(map.counts.as<std::int32_t>(), counts, bytes, cudaMemcpyDeviceToHost, stream),
+                 "copying counts");
+}
+
+Status list(const ExchangeMap& map, const RouteTask& task, const MapLayout& layout, cudaStream_t stream) {
+  const auto* counts = map.memory.as<std::int32_t>();
+  PLUMBLINE_TRY(outcome(list_sends(task_of(task, map.members), counts, map.members.list, stream), "listing tokens"));
+  return outcome(list_sends(task_of(task, map.nodes), counts + layout.members, map.nodes.list, stream),
+                 "listing tokens");
+}
+
+std::vector<std::int64_t> starts(const std::int32_t* counts, std::int64_t buckets) {
+  std::vector<std::int64_t> first(static_cast<std::size_t>(buckets) + 1);
+  std::partial_sum(counts, counts + buckets, first.begin() + 1,
+                   [](std::int64_t sum, std::int64_t n) { return sum + n; });
+  return first;
+}
+
+Status read_counts(ExchangeMap& map, const MapLayout& layout) {
+  const auto* counts = map.counts.as<std::int32_t>();
+  map.members.first = starts(counts, layout.members);
+  map.nodes.first = starts(counts + layout.members, layout.nodes);
+  const std::int32_t* choices = counts + layout.members + layout.nodes;
+  map.choices_of.assign(choices, choices + layout.experts);
+  if (const std::int32_t strays = choices[layout.experts]; strays > 0)
+    return {std::to_string(strays) + " choices of tokens are experts that do not exist"};
+  return {};
+}
+
+}  // namespace
+
+std::int32_t members_per_node(std::span<const std::int32_t> ranks, std::int32_t ranks_per_node) {
+  std::vector<std::int32_t> sizes;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const bool same_node = i > 0 && ranks[i] / ranks_per_node == ranks[i - 1] / ranks_per_node;
+    if (same_node)
+      ++sizes.back();
+    else
+      sizes.push_back(1);
+  }
+  const bool even = std::all_of(sizes.begin(), sizes.end(), [&](std::int32_t size) { return size == sizes.front(); });
+  return even && !sizes.empty() ? sizes.front() : 1;
+}
+
+std::vector<std::int64_t> folded_rows_per_expert(const ExpertHomes& homes,
+                                                 const std::vector<std::int64_t>& choices_of) {
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(homes.per_rank));
+  for (std::size_t expert = 0; expert < choices_of.size(); ++expert) rows[expert % rows.size()] += choices_of[expert];
+  return rows;
+}
+
+Status wait_for(cudaEvent_t event, const Watch& watch) {
+  for (;;) {
+    const cudaError_t state = cudaEventQuery(event);
+    if (state != cudaErrorNotReady) return outcome(state, "waiting for the counts of an exchange");
+    if (watch) PLUMBLINE_TRY(watch());
+    std::this_thread::yield();
+  }
+}
+
+Router::~Router() {
+  if (counted_ != nullptr) cudaEventDestroy(counted_);
+}
+
+std::shared_ptr<ExchangeMap> Router::take() {
+  auto map = std::make_unique<ExchangeMap>();
+  if (!idle_->maps.empty()) {
+    map = std::move(idle_->maps.back());
+    idle_->maps.pop_back();
+  }
+  // Buffers hold maps, and may outlive the router.
+  return {map.release(), [idle = idle_](ExchangeMap* done) { idle->maps.emplace_back(done); }};
+}
+
+Status Router::route(const CudaBuffer& indices, const ExpertHomes& homes, std::int32_t node_members, const Watch& watch,
+                     cudaStream_t stream, std::shared_ptr<ExchangeMap>& map) {
+  PLUMBLINE_TRY(check_fit(homes));
+  map = take();
+  map->tokens = indices.rows();
+  map->choices = static_cast<std::int32_t>(indices.columns());
+  map->homes = homes;
+  map->received.clear();
+  map->members.buckets = {homes, Leg::to_members, node_members};
+  map->nodes.buckets = {homes, Leg::to_nodes, node_members};
+  const MapLayout layout = layout_of(*map);
+  PLUMBLINE_TRY(fit(*map, layout));
+  place(*map, layout);
+  if (counted_ == nullptr)
+    PLUMBLINE_TRY(outcome(cudaEventCreateWithFlags(&counted_, cudaEventDisableTiming), "making an event"));
+
+  const RouteTask task{static_cast<const std::int32_t*>(indices.view().data), map->tokens, map->choices,
+                       map->members.buckets};
+  PLUMBLINE_TRY(count(*map, task, layout, stream));
+  PLUMBLINE_TRY(outcome(cudaEventRecord(counted_, stream), "recording an event"));
+  PLUMBLINE_TRY(list(*map, task, layout, stream));  // while the host waits for the counts
+  PLUMBLINE_TRY(wait_for(counted_, watch));
+  return read_counts(*map, layout);
+}
+
+}  // namespace plumbline::real::cuda

@@ -1,0 +1,78 @@
+// Which tokens an exchange sends where: found on the GPU from the router's indices, of which the host waits for the
+// counts alone.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "real/cuda/device/buffer.h"
+#include "real/cuda/kernels/exchange.h"
+#include "real/cuda/memory.h"
+#include "real/cuda/status.h"
+
+namespace plumbline::real::cuda {
+
+// Sends by destination, then by token.
+struct Route {
+  Buckets buckets;
+  SendList list;
+  std::vector<std::int64_t> first;  // [buckets + 1] as list.first
+
+  std::int64_t rows() const { return first.back(); }
+  std::int64_t rows_of(std::size_t bucket) const { return first[bucket + 1] - first[bucket]; }
+};
+
+struct ExchangeMap {
+  std::int64_t tokens = 0;
+  std::int32_t choices = 0;
+  ExpertHomes homes;
+  Route members, nodes;                  // a send per token and member, and per token and node
+  std::vector<std::int64_t> choices_of;  // [expert] how many of this rank's tokens chose it
+  std::vector<std::int64_t> received;    // [member] rows that came from there, in this order in the received tensors
+  std::int64_t received_rows = 0;
+  DeviceMemory memory;
+  PinnedMemory counts;
+};
+
+// Members of the group on each node where all nodes hold equally many, neighbours in the group's order; 1 elsewhere:
+// every member then counts as a node.
+std::int32_t members_per_node(std::span<const std::int32_t> ranks, std::int32_t ranks_per_node);
+
+// Who received as this rank sent, each token with its experts' numbers taken within their rank: rows per expert there.
+std::vector<std::int64_t> folded_rows_per_expert(const ExpertHomes& homes, const std::vector<std::int64_t>& choices_of);
+
+// Looked at while the host waits for the GPU: what may have happened that the GPU does not notice.
+using Watch = std::function<Status()>;
+// Returns when the event has happened, or with what `watch` said.
+Status wait_for(cudaEvent_t event, const Watch& watch);
+
+// Makes maps. Memory of maps that nobody holds any more is used again, in the order of the stream on which all
+// exchanges run.
+class Router {
+ public:
+  Router() = default;
+  ~Router();
+  Router(const Router&) = delete;
+  Router& operator=(const Router&) = delete;
+
+  // The map of `indices` ([tokens, choices], int32). `received` is left to the caller. Fails by name where a token
+  // chooses an expert that does not exist, or experts do not fit the group.
+  Status route(const CudaBuffer& indices, const ExpertHomes& homes, std::int32_t node_members, const Watch& watch,
+               cudaStream_t stream, std::shared_ptr<ExchangeMap>& map);
+
+ private:
+  struct Idle {
+    std::vector<std::unique_ptr<ExchangeMap>> maps;
+  };
+  std::shared_ptr<ExchangeMap> take();
+
+  std::shared_ptr<Idle> idle_ = std::make_shared<Idle>();
+  cudaEvent_t counted_ = nullptr;
+};
+
+}  // namespace plumbline::real::cuda
