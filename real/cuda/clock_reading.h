@@ -10,6 +10,7 @@ namespace plumbline::real::cuda {
 struct ClockReading {
   std::optional<int> sm_mhz, memory_mhz;
   std::optional<double> power_w, temperature_c;
+  std::optional<double> busy;           // share of the last period, up to a second, in which any kernel ran
   std::optional<std::string> throttle;  // "none" or reasons joined by '|'
 };
 

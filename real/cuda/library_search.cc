@@ -54,6 +54,7 @@ const std::vector<LibraryName>& known_libraries() {
       {"cuDNN", {"libcudnn.so.9", "libcudnn.so"}},
       {"NCCL", {"libnccl.so.2", "libnccl.so"}},
       {"NVML", {"libnvidia-ml.so.1"}},
+      {"CUPTI", {"libcupti.so.13", "libcupti.so.12", "libcupti.so"}},
   };
   return libraries;
 }
@@ -75,6 +76,7 @@ std::vector<std::string> library_folders(const std::vector<std::string>& given) 
   folders.emplace_back();
   add_matches(folders, "/usr/local/cuda*/lib64");
   add_matches(folders, "/usr/local/cuda*/targets/*-linux/lib");
+  add_matches(folders, "/usr/local/cuda*/extras/CUPTI/lib64");
   add_python_folders(folders);
   return folders;
 }

@@ -12,7 +12,7 @@ struct LibraryName {
   std::string name;                  // for people: cuBLASLt
   std::vector<std::string> sonames;  // newest first
 };
-// cuBLASLt, cuDNN, NCCL, NVML.
+// cuBLASLt, cuDNN, NCCL, NVML, CUPTI.
 const std::vector<LibraryName>& known_libraries();
 const LibraryName& known_library(const std::string& name);
 

@@ -4,6 +4,11 @@
 
 namespace plumbline::real::cuda {
 
+// Percent of a period of the device's own choice.
+struct Utilisation {
+  unsigned gpu = 0, memory = 0;
+};
+
 // The toolkit may come without nvml.h, so the few prototypes in use are written here. Every function returns 0 for
 // success; devices are opaque pointers.
 struct Nvml::Functions {
@@ -16,6 +21,7 @@ struct Nvml::Functions {
   int (*power_limit)(void*, unsigned*) = nullptr;       // milliwatts
   int (*temperature)(void*, int, unsigned*) = nullptr;  // degrees Celsius
   int (*throttle)(void*, unsigned long long*) = nullptr;
+  int (*utilisation)(void*, Utilisation*) = nullptr;
   int (*driver_version)(char*, unsigned) = nullptr;
 };
 
@@ -60,6 +66,7 @@ std::unique_ptr<Nvml> Nvml::open(const std::vector<std::string>& folders, const 
   library.load(functions->power_limit, "nvmlDeviceGetEnforcedPowerLimit");
   library.load(functions->temperature, "nvmlDeviceGetTemperature");
   library.load(functions->throttle, "nvmlDeviceGetCurrentClocksThrottleReasons");
+  library.load(functions->utilisation, "nvmlDeviceGetUtilizationRates");
   library.load(functions->driver_version, "nvmlSystemGetDriverVersion");
   std::unique_ptr<Nvml> nvml(new Nvml(std::move(functions)));
   if (nvml->functions_->device_by_bus_id(bus_id.c_str(), &nvml->device_) != 0) {
@@ -79,6 +86,9 @@ ClockReading Nvml::read() const {
   if (f.power != nullptr && f.power(device_, &value) == 0) reading.power_w = value * 1e-3;
   if (f.temperature != nullptr && f.temperature(device_, sensor_gpu, &value) == 0) reading.temperature_c = value;
   if (f.throttle != nullptr && f.throttle(device_, &reasons) == 0) reading.throttle = throttle_words(reasons);
+  Utilisation used;
+  constexpr double percent = 0.01;
+  if (f.utilisation != nullptr && f.utilisation(device_, &used) == 0) reading.busy = used.gpu * percent;
   return reading;
 }
 

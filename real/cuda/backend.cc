@@ -1,0 +1,143 @@
+#include "real/cuda/backend.h"
+
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <chrono>
+#include <memory>
+#include <utility>
+
+#include "real/cuda/clock_sampler.h"
+#include "real/cuda/device/cupti.h"
+#include "real/cuda/device/device.h"
+#include "real/cuda/device_state.h"
+#include "real/cuda/exchange/communicator.h"
+#include "real/cuda/library_search.h"
+#include "real/cuda/nvml.h"
+
+namespace plumbline::real::cuda {
+
+namespace {
+
+using model::Result;
+
+// Often enough for a step of half a second; a reading takes some milliseconds of one core.
+constexpr auto reading_pause = std::chrono::milliseconds(100);
+// Of dispatch and combine where the plan sets no SMs aside: what DeepSeek-V3 gave them.
+constexpr int usual_exchange_ctas = 20;
+constexpr double usual_nic_gbps = 50;  // a NIC of 400 Gbit/s
+
+int exchange_ctas(const model::Plan& plan) {
+  return plan.overlap.communication_sms > 0 ? static_cast<int>(plan.overlap.communication_sms) : usual_exchange_ctas;
+}
+
+EmulationOptions emulation(const RunInput& input, std::int32_t pipeline_rank) {
+  const model::Plan& plan = input.plan;
+  EmulationOptions options;
+  options.ranks = static_cast<std::int32_t>(plan.cluster.gpus);
+  options.rank = pipeline_rank * static_cast<std::int32_t>(plan.cluster.gpus / plan.parallelism.pipeline);
+  if (input.cluster.gpus_per_node > 0) options.ranks_per_node = static_cast<std::int32_t>(input.cluster.gpus_per_node);
+  const double nic = input.cluster.gpus_per_node > 0 ? input.cluster.inter_node_bandwidth().value() * 1e-9 : 0;
+  options.nic_gbps = nic > 0 ? nic : usual_nic_gbps;
+  options.exchange_ctas = exchange_ctas(plan);
+  options.collective_ctas = static_cast<int>(plan.overlap.collective_sms.value_or(0));
+  return options;
+}
+
+Result<std::unique_ptr<Communicator>> communicator_of(const RunInput& input, const GpuOptions& gpu, CudaDevice& device,
+                                                      ControlChannel& channel) {
+  if (gpu.emulated) return make_emulated_communicator(device, emulation(input, *gpu.emulated));
+  return make_communicator(
+      device, channel, {exchange_ctas(input.plan), static_cast<int>(input.plan.overlap.collective_sms.value_or(0))});
+}
+
+// nullptr where the management library does not tell: people do without.
+std::unique_ptr<ClockSampler> sampler_of(const Machine& machine) {
+  std::array<char, 32> bus{};  // "00000000:00:00.0"
+  if (cudaDeviceGetPCIBusId(bus.data(), static_cast<int>(bus.size()), machine.ordinal) != cudaSuccess) return nullptr;
+  std::string error;
+  const std::shared_ptr<Nvml> nvml = Nvml::open(machine.folders, bus.data(), error);
+  if (!nvml) return nullptr;
+  return std::make_unique<ClockSampler>([nvml] { return nvml->read(); }, reading_pause);
+}
+
+// Records the kernels of the last step.
+class LastStep {
+ public:
+  LastStep(const RunOptions& options, const GpuOptions& gpu, const std::vector<std::string>& folders)
+      : last_(options.steps) {
+    if (!gpu.kernels) return;
+    recorder_ = KernelRecorder::open(folders, missing_);
+    if (recorder_ && last_ == 1) start();
+  }
+
+  void after(std::int64_t step) {
+    if (!recorder_) return;
+    if (step == last_ - 1) start();
+    if (step != last_ || !started_) return;
+    std::vector<KernelActivity> activities;
+    const Status stopped = recorder_->stop(activities);
+    missing_ = stopped.failure;
+    if (!stopped.ok()) return;
+    if (activities.empty()) missing_ = "no kernel was recorded: may this process use the driver's profiling interface?";
+    if (!activities.empty()) trace_ = kernel_trace(std::move(activities));
+  }
+
+  void tell(GpuRunResult& result) const {
+    result.kernels = trace_;
+    result.kernels_missing = recorder_ && !started_ ? "the checkpoint left no step before the last one" : missing_;
+  }
+
+ private:
+  void start() {
+    const Status status = recorder_->start();
+    started_ = status.ok();
+    missing_ = status.failure;
+  }
+
+  std::int64_t last_;
+  std::unique_ptr<KernelRecorder> recorder_;
+  bool started_ = false;
+  std::string trace_, missing_;
+};
+
+Result<GpuRunResult> run_on(const RunInput& input, const RunOptions& options, const GpuOptions& gpu, CudaDevice& device,
+                            Communicator& communicator, const GpuObserver& observer) {
+  const auto sampler = observer ? sampler_of(device.machine()) : nullptr;
+  LastStep last(options, gpu, device.machine().folders);
+  RunOptions own = options;
+  own.emulated = gpu.emulated.has_value();
+  auto run = run_rank(input, own, device, communicator, [&](const StepFigures& figures) {
+    last.after(figures.step);
+    if (observer) observer(figures, sampler ? sampler->take() : ClockReading{});
+  });
+  if (!run) return tl::unexpected(run.error());
+  GpuRunResult result{std::move(*run), "", ""};
+  if (gpu.kernels) last.tell(result);
+  return result;
+}
+
+}  // namespace
+
+GpuReport describe_gpu(int ordinal) {
+  const DeviceReport report = look_for_device(ordinal);
+  return {report.state == DeviceState::ok ? GpuPresence::ready : GpuPresence::missing, report.message};
+}
+
+Result<GpuRunResult> run_on_gpu(const RunInput& input, const RunOptions& options, const GpuOptions& gpu,
+                                ControlChannel& channel, const GpuObserver& observer) {
+  // Errors before the communicator is made are one rank's own: the others would wait for it.
+  const auto failed = [&](const model::Error& error) -> Result<GpuRunResult> {
+    channel.abort(to_string(error));
+    return tl::unexpected(error);
+  };
+  const auto device = CudaDevice::open({gpu.device, gpu.library_folders, gpu.target_sms});
+  if (!device) return failed(device.error());
+  const auto communicator = communicator_of(input, gpu, **device, channel);
+  if (!communicator) return failed(communicator.error());
+  auto result = run_on(input, options, gpu, **device, **communicator, observer);
+  if (!result) return failed(result.error());
+  return result;
+}
+
+}  // namespace plumbline::real::cuda
