@@ -5,7 +5,9 @@
 #include <optional>
 #include <string>
 
+#include "cli/inputs.h"
 #include "model/error.h"
+#include "real/cuda/clock_reading.h"
 #include "real/executor/trainer.h"
 #include "reports/tensorboard.h"
 
@@ -19,13 +21,14 @@ class RunMonitor {
 
   // Event files of TensorBoard go to the folder; empty: none are written.
   model::Result<void> open(const std::string& folder);
-  void step(const real::StepFigures& figures);
+  // With what the device read while the step ran, where it has something to read.
+  void step(const real::StepFigures& figures, const real::cuda::ClockReading& reading = {});
 
   // Why the board was given up.
   const std::optional<model::Error>& failed() const { return failed_; }
 
  private:
-  void show(const real::StepFigures& figures);
+  void show(const real::StepFigures& figures, const real::cuda::ClockReading& reading);
 
   std::int64_t steps_;
   double peak_flops_, flops_per_token_;
@@ -33,5 +36,8 @@ class RunMonitor {
   std::optional<reports::TensorBoard> board_;
   std::optional<model::Error> failed_;
 };
+
+// Of a run of the plan.
+RunMonitor monitor_of(const sim::Inputs& inputs, std::int64_t steps);
 
 }  // namespace plumbline::cli

@@ -17,7 +17,7 @@ struct StoredResult {
   model::Plan plan;
   // Of a step that was executed; else empty.
   model::Timeline timeline;
-  std::string clock;                     // wall | cpu | simulated
+  std::string clock;                     // wall | cpu | simulated | gpu
   std::vector<double> measured_seconds;  // of the steps that its time is the median of
 };
 

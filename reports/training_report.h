@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,9 @@ struct TrainingReport {
     double variation = 0;      // standard deviation over the mean
     std::vector<double> rows;  // [expert]
   };
-  std::string clock;                                    // wall | cpu | simulated
+  std::string clock;                                    // wall | cpu | simulated | gpu
+  std::optional<std::int64_t> emulated_rank;            // the pipeline rank that ran while the others were stood in for
+  std::vector<std::string> notes;                       // what a reader must know to read the figures right
   std::int64_t first_step = 1;                          // the others follow
   std::vector<double> losses, gradient_norms, seconds;  // [step]
   std::vector<double> measured_seconds;                 // of the steps that count: without the first

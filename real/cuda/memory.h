@@ -17,8 +17,8 @@ class DeviceMemory {
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
 
-  // Aligned to 256 bytes. What was held before is freed first, which waits for the device. Too little memory is a failure
-  // that says how much was asked for and how much there is.
+  // Aligned to 256 bytes. What was held before is freed first, which waits for the device. Too little memory is a
+  // failure that says how much was asked for and how much there is.
   Status allocate(std::int64_t bytes) {
     cudaFree(data_);
     data_ = nullptr;

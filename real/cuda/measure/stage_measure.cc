@@ -5,15 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <memory>
-#include <optional>
 #include <utility>
 #include <variant>
 
-#include "model/cost/sm_partition.h"
 #include "real/cuda/device/device.h"
-#include "real/cuda/device_state.h"
 #include "real/cuda/exchange/communicator.h"
 #include "real/cuda/nvml.h"
+#include "real/cuda/plan_conditions.h"
 #include "real/measure/stage_runner.h"
 
 namespace plumbline::real::cuda {
@@ -21,31 +19,6 @@ namespace plumbline::real::cuda {
 namespace {
 
 using model::Result;
-
-// Of an exchange where the plan sets no SMs aside: what DeepSeek-V3 gave it.
-constexpr int usual_communication_sms = 20;
-constexpr double usual_nic_gbps = 50;  // a NIC of 400 Gbit/s
-
-// What libraries reckon with under the plan's policy; 0: the whole device.
-int target_sms_of(const model::Plan& plan, int device_sms) {
-  const bool set_aside = plan.overlap.communication_sms > 0;
-  const model::SmPartition partition{set_aside ? model::sm_policy(plan.overlap.sm_policy) : model::SmPolicy::none,
-                                     device_sms, plan.overlap.communication_sms};
-  const auto width = static_cast<int>(partition.launch_width(model::Neighbour::none));
-  return width == device_sms ? 0 : width;
-}
-
-EmulationOptions peers_of(const model::Plan& plan, const model::ClusterShape& cluster) {
-  EmulationOptions peers;
-  peers.ranks = static_cast<std::int32_t>(plan.cluster.gpus);
-  peers.exchange_ctas =
-      plan.overlap.communication_sms > 0 ? static_cast<int>(plan.overlap.communication_sms) : usual_communication_sms;
-  if (cluster.gpus_per_node == 0) return peers;
-  peers.ranks_per_node = static_cast<std::int32_t>(cluster.gpus_per_node);
-  const double nic = cluster.inter_node_bandwidth().value() * 1e-9;
-  peers.nic_gbps = nic > 0 ? nic : usual_nic_gbps;
-  return peers;
-}
 
 // Clock and power after each round; without NVML nothing is known.
 class Readings {
@@ -94,31 +67,17 @@ std::vector<Sequence> stages_of(const model::StepProgram& program, const std::st
   return stages;
 }
 
-// The device's SMs decide how it is opened.
-Result<int> sms_of(int device) {
-  int sms = 0;
-  const Status status =
-      outcome(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device), "reading the number of SMs");
-  if (!status.ok()) return tl::unexpected(model::Error{model::ErrorKind::infeasible, status.failure, "", 0, "", ""});
-  return sms;
-}
-
 }  // namespace
-
-std::string missing_gpu(int device) {
-  const DeviceReport report = look_for_device(device);
-  return report.state == DeviceState::ok ? "" : report.message;
-}
 
 Result<StageMeasurement> measure_stages(const model::Plan& plan, const model::ClusterShape& cluster,
                                         const model::StepProgram& program, const std::string& name,
                                         const StageMeasureOptions& options, const MeasureObserver& observer) {
-  const auto sms = sms_of(options.device);
+  const auto sms = device_sms(options.device);
   if (!sms) return tl::unexpected(sms.error());
-  const EmulationOptions emulation = peers_of(plan, cluster);
+  const EmulationOptions emulation = emulation_options(plan, cluster, 0);
   StageMeasurement measured{.sms = *sms,
                             .communication_sms = emulation.exchange_ctas,
-                            .target_sms = target_sms_of(plan, *sms),
+                            .target_sms = target_sms(plan, *sms),
                             .nic_gbps = emulation.nic_gbps};
   const auto device = CudaDevice::open({options.device, options.library_folders, measured.target_sms});
   if (!device) return tl::unexpected(device.error());

@@ -30,9 +30,6 @@ struct StageMeasurement {
   ClockReading clock;         // medians over the rounds, read right after each; not known without NVML
 };
 
-// Why no GPU can be measured: no driver, no device, or a build without a GPU backend. "" where one can.
-std::string missing_gpu(int device);
-
 // `name` stands before those of operators. Libraries reckon with the SMs that the plan's overlap.sm_policy launches
 // on, exchanges hold overlap.communication_sms, and NICs have the rate of the cluster's. Errors of a CudaDevice, and
 // what fails on the way: an operator that the GPU cannot compute, too little memory.
