@@ -103,7 +103,7 @@ Result<std::vector<Workload>> host_workloads(const std::string& cases, int cores
   return workloads_of_file(*file);
 }
 
-std::string host_cases_table(const std::vector<Workload>& workloads) {
+std::string cases_table(const std::vector<Subject>& subjects) {
   using reports::Align;
   constexpr std::size_t wide = 160;
   reports::Table table({{"op"},
@@ -116,7 +116,6 @@ std::string host_cases_table(const std::vector<Workload>& workloads) {
                         {"MB", Align::right},
                         {"name"}},
                        2, wide);
-  const std::vector<Subject> subjects = real::distinct_subjects(workloads);
   for (const Subject& subject : subjects) {
     calibrate::Subject shape;
     shape.shape = subject.shape;
@@ -125,7 +124,12 @@ std::string host_cases_table(const std::vector<Workload>& workloads) {
                subject.flops > 0 ? fmt::format("{:.4g}", subject.flops / giga) : "",
                subject.bytes > 0 ? fmt::format("{:.4g}", subject.bytes / mega) : "", subject.name});
   }
-  return table.to_string() + summary(workloads, subjects.size());
+  return table.to_string();
+}
+
+std::string host_cases_table(const std::vector<Workload>& workloads) {
+  const std::vector<Subject> subjects = real::distinct_subjects(workloads);
+  return cases_table(subjects) + summary(workloads, subjects.size());
 }
 
 }  // namespace plumbline::cli

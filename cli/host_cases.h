@@ -14,6 +14,8 @@ namespace plumbline::cli {
 model::Result<std::vector<real::Workload>> host_workloads(const std::string& cases, int cores);
 
 // Every case with its FLOPs, bytes and cores, and what one round takes of them.
+// The same without the buffers: one line a case.
+std::string cases_table(const std::vector<real::Subject>& subjects);
 std::string host_cases_table(const std::vector<real::Workload>& workloads);
 
 }  // namespace plumbline::cli

@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/series_record.h"
 #include "model/version.h"
-#include "real/measure/statistics.h"
 
 namespace plumbline::cli {
 namespace {
@@ -13,9 +13,6 @@ namespace {
 using calibrate::Measurement;
 using real::Series;
 using real::host::Environment;
-
-// Where there are few all samples are kept, so that a later look is not bound to the quantiles.
-constexpr std::size_t most_kept = 64;
 
 std::string program() { return fmt::format("plumbline {} measure --backend host", model::version); }
 
@@ -30,34 +27,20 @@ calibrate::Environment environment_record(const Environment& environment, real::
   return {program(), environment.cpu, date, environment.cores, properties.dump()};
 }
 
-std::optional<double> positive(double value) { return value > 0 ? std::optional(value) : std::nullopt; }
-
 Measurement record_of(const Series& series, const std::string& device, const std::string& clock,
                       const std::string& date) {
   const real::Subject& subject = series.subject;
-  Measurement m;
+  Measurement m = series_record(series);
   m.source = program();
   m.device = device;
   m.date = date;
-  m.op = subject.op;
-  m.name = subject.name;
-  m.phase = subject.phase;
-  m.format = subject.format;
-  m.case_line = subject.key;
-  m.shape = subject.shape;
   m.sms = subject.cores;
   if (subject.copy_cores > 0) {
     m.communication_ctas = subject.copy_cores;
     m.copy_to = "memory";
-    m.copy_rate = positive(series.copy_rate);
+    if (series.copy_rate > 0) m.copy_rate = series.copy_rate;
   }
   m.variant = clock;
-  m.samples = static_cast<std::int64_t>(series.seconds.size());
-  const real::Spread spread = real::spread_of(series.seconds);
-  m.time = {spread.p50, spread.p10, spread.p90, spread.min, spread.mad, {}};
-  if (series.seconds.size() <= most_kept) m.time.samples = series.seconds;
-  m.flops = positive(subject.flops);
-  m.bytes = positive(subject.bytes);
   return m;
 }
 

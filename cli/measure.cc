@@ -13,6 +13,7 @@
 #include "cli/case_file.h"
 #include "cli/data.h"
 #include "cli/measure_host.h"
+#include "cli/measure_stages.h"
 #include "cli/output.h"
 #include "cli/process.h"
 #include "cli/verb.h"
@@ -32,7 +33,8 @@ using model::ErrorKind;
 using model::Result;
 
 struct Arguments {
-  std::string backend = "cuda", cases, out, budget, device = "h200", clock = "cpu";
+  std::string backend = "cuda", cases, out, budget, device = "h200", clock = "cpu", plan;
+  std::vector<std::string> overrides, library_folders;
   std::int64_t rounds = 15;
   std::uint64_t seed = 1;
   bool dry_run = false;
@@ -49,6 +51,12 @@ tl::unexpected<Error> infeasible(std::string message, std::string hint) {
 Result<void> check(const Arguments& arguments) {
   if (arguments.backend != "cuda" && arguments.backend != "host")
     return wrong("--backend", fmt::format("unknown backend '{}'", arguments.backend), "known: cuda, host");
+  if (!arguments.plan.empty() && !arguments.cases.empty())
+    return wrong("--plan", "a plan and a file of cases are measured one by one", "give one of them");
+  if (!arguments.plan.empty() && arguments.backend == "host")
+    return wrong("--plan", "measures a plan on a GPU", "of the host: a file with [[plan]] (docs/host.md)");
+  if (arguments.plan.empty() && !arguments.overrides.empty())
+    return wrong("--set", "there is no plan to change", "--plan PLAN");
   if (!arguments.budget.empty() && !real::cuda::parse_duration(arguments.budget))
     return wrong("--budget", fmt::format("'{}' is not a time", arguments.budget), "write 90s, 8m or 1h");
   if (real::cuda::find_peak(arguments.device) == nullptr) {
@@ -142,6 +150,10 @@ Result<int> run(const Arguments& arguments, const World& world) {
                world)
         .map([] { return 0; });
   }
+  if (!arguments.plan.empty())
+    return measure_stages({arguments.plan, arguments.overrides, arguments.out, arguments.library_folders,
+                           real::cuda::parse_duration(arguments.budget), arguments.rounds, arguments.seed,
+                           arguments.dry_run});
   std::string cases;
   if (!arguments.cases.empty()) {
     auto lines = resolve_probe_cases(arguments.cases).and_then(read_case_file);
@@ -161,6 +173,14 @@ CLI::App* add_measure(CLI::App& root, int& exit_code, const World& world) {
   const auto arguments = std::make_shared<Arguments>();
   verb->add_option("CASES", arguments->cases,
                    "A .toml file (of a GPU also .cases), or the name of a shipped one (default: the built-in sweep)");
+  verb->add_option("--plan", arguments->plan,
+                   "On a GPU: every operator and exchange of a plan's step as one rank runs it, alone and beside each\n"
+                   "other; other ranks are stood in for");
+  verb->add_option("--set", arguments->overrides, "Override a key of the plan (repeatable)")
+      ->take_all()
+      ->allow_extra_args(false);
+  verb->add_option("--lib-dir", arguments->library_folders, "With --plan: where to look for libraries first")
+      ->allow_extra_args(false);
   verb->add_option("--backend", arguments->backend, "cuda | host")->capture_default_str();
   verb->add_option("-o,--output", arguments->out,
                    "The measurements, .jsonl or .csv; of a GPU, what is there already is not measured again");
@@ -173,15 +193,16 @@ CLI::App* add_measure(CLI::App& root, int& exit_code, const World& world) {
   verb->add_option("--clock", arguments->clock,
                    "Host: cpu, the time that a thread was running, or wall; a loaded machine shows in wall alone")
       ->capture_default_str();
-  verb->add_option("--rounds", arguments->rounds, "Host: how often every case is measured, in turns")
+  verb->add_option("--rounds", arguments->rounds, "Host and --plan: how often every case is measured, in turns")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  verb->add_option("--seed", arguments->seed, "Host: of the order within a round")->capture_default_str();
+  verb->add_option("--seed", arguments->seed, "Host and --plan: of the order within a round")->capture_default_str();
   verb->footer(
       "Exit code 77 means that there is no GPU to measure; the reason is on stderr.\n\n"
       "Examples:\n"
       "  plumbline measure -o h200-2026-11-21.jsonl --budget 8m\n"
       "  plumbline measure deepseek-v3 -o deepseek.jsonl\n"
+      "  plumbline measure --plan h100-chunk -o chunk.jsonl\n"
       "  plumbline measure --backend host quick -o host.jsonl\n"
       "  plumbline show model deepseek-v3-2048xh800 --shapes > mine.cases; plumbline measure mine.cases --dry-run");
   verb->callback([arguments, &exit_code, world] {

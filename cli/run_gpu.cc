@@ -108,8 +108,8 @@ int train(const RunArguments& arguments, const sim::Inputs& inputs, const Bootst
   const auto watch = [&](const real::StepFigures& figures, const real::cuda::ClockReading& reading) {
     monitor.step(figures, reading);
   };
-  const real::cuda::GpuOptions gpu{device, arguments.library_folders, arguments.target_sms.value_or(0),
-                                   arguments.emulated, speaks && !arguments.kernels.empty()};
+  const real::cuda::GpuOptions gpu{device, arguments.library_folders, arguments.target_sms, arguments.emulated,
+                                   speaks && !arguments.kernels.empty()};
   const auto result =
       real::cuda::run_on_gpu({inputs.plan, inputs.architecture, inputs.cluster}, arguments.options, gpu, channel,
                              speaks ? real::cuda::GpuObserver(watch) : real::cuda::GpuObserver());

@@ -167,7 +167,7 @@ model::Result<FitRecords> fit_records(const std::vector<Measurements>& files, co
     }
   }
   if (chosen.empty())
-    return wrong(clock.empty() ? "no record of a host or of a GPU's step: none says by which clock it was timed"
+    return wrong(clock.empty() ? "no record of a host or of a GPU's step: none says how it was timed"
                                : fmt::format("no record of a host that was timed by the clock '{}'", clock),
                  "plumbline measure --backend host -o FILE, or --backend cuda --plan PLAN -o FILE");
   if (devices.size() > 1)

@@ -14,6 +14,7 @@
 #include "real/cuda/exchange/communicator.h"
 #include "real/cuda/library_search.h"
 #include "real/cuda/nvml.h"
+#include "real/cuda/plan_conditions.h"
 
 namespace plumbline::real::cuda {
 
@@ -23,30 +24,11 @@ using model::Result;
 
 // Often enough for a step of half a second; a reading takes some milliseconds of one core.
 constexpr auto reading_pause = std::chrono::milliseconds(100);
-// Of dispatch and combine where the plan sets no SMs aside: what DeepSeek-V3 gave them.
-constexpr int usual_exchange_ctas = 20;
-constexpr double usual_nic_gbps = 50;  // a NIC of 400 Gbit/s
-
-int exchange_ctas(const model::Plan& plan) {
-  return plan.overlap.communication_sms > 0 ? static_cast<int>(plan.overlap.communication_sms) : usual_exchange_ctas;
-}
-
-EmulationOptions emulation(const RunInput& input, std::int32_t pipeline_rank) {
-  const model::Plan& plan = input.plan;
-  EmulationOptions options;
-  options.ranks = static_cast<std::int32_t>(plan.cluster.gpus);
-  options.rank = pipeline_rank * static_cast<std::int32_t>(plan.cluster.gpus / plan.parallelism.pipeline);
-  if (input.cluster.gpus_per_node > 0) options.ranks_per_node = static_cast<std::int32_t>(input.cluster.gpus_per_node);
-  const double nic = input.cluster.gpus_per_node > 0 ? input.cluster.inter_node_bandwidth().value() * 1e-9 : 0;
-  options.nic_gbps = nic > 0 ? nic : usual_nic_gbps;
-  options.exchange_ctas = exchange_ctas(plan);
-  options.collective_ctas = static_cast<int>(plan.overlap.collective_sms.value_or(0));
-  return options;
-}
 
 Result<std::unique_ptr<Communicator>> communicator_of(const RunInput& input, const GpuOptions& gpu, CudaDevice& device,
                                                       ControlChannel& channel) {
-  if (gpu.emulated) return make_emulated_communicator(device, emulation(input, *gpu.emulated));
+  if (gpu.emulated)
+    return make_emulated_communicator(device, emulation_options(input.plan, input.cluster, *gpu.emulated));
   return make_communicator(
       device, channel, {exchange_ctas(input.plan), static_cast<int>(input.plan.overlap.collective_sms.value_or(0))});
 }
@@ -137,7 +119,10 @@ Result<GpuRunResult> run_on_gpu(const RunInput& input, const RunOptions& options
     channel.abort(to_string(error));
     return tl::unexpected(error);
   };
-  const auto device = CudaDevice::open({gpu.device, gpu.library_folders, gpu.target_sms});
+  const auto sms = device_sms(gpu.device);
+  if (!sms) return failed(sms.error());
+  const int launched_on = gpu.target_sms.value_or(target_sms(input.plan, *sms));
+  const auto device = CudaDevice::open({gpu.device, gpu.library_folders, launched_on});
   if (!device) return failed(device.error());
   const auto communicator = communicator_of(input, gpu, **device, channel);
   if (!communicator) return failed(communicator.error());

@@ -28,7 +28,7 @@ int usual_gpu(int local_rank);
 struct GpuOptions {
   int device = 0;                            // CUDA's number of it
   std::vector<std::string> library_folders;  // looked into before the usual places
-  int target_sms = 0;                        // that libraries reckon with; 0: all
+  std::optional<int> target_sms;             // that libraries reckon with, 0: all; none: as the plan's policy says
   std::optional<std::int32_t> emulated;      // this pipeline rank alone; peers are stood in for
   bool kernels = false;                      // record every kernel of the last step
 };

@@ -20,7 +20,8 @@ using model::Result;
 using model::Stream;
 
 constexpr std::uint32_t unlabelled = std::numeric_limits<std::uint32_t>::max();
-constexpr double enough = 0.9;  // of a kernel's time, for "beside"
+constexpr double enough = 0.9;          // of a kernel's time, for "beside"
+constexpr double longest_gap_s = 5e-6;  // between two kernels that are both launched; above, one was not yet
 // Buffers of the operators, and of the exchanges that run beside them.
 constexpr std::size_t own_set = 0, exchange_set = 1, sets = 2;
 constexpr std::size_t passes_beside = 2;
@@ -157,8 +158,10 @@ class StageRunner final : public Runner {
     double before = -1;  // end of the operator before; below 0: none, and no gap to hold
     double pass = 0, exchange = 0;
     for (const KernelRecord& record : computing) {
-      const double start = std::exchange(before, record.end);
-      if (record.label == unlabelled || start < 0) continue;
+      const bool in_turn = before >= 0 && record.start - before <= longest_gap_s;
+      const double start = in_turn ? before : record.start;
+      const bool first = std::exchange(before, record.end) < 0;
+      if (record.label == unlabelled || first) continue;
       pass += record.end - start;
       if (!beside || covered_share(start, record.end, moving) >= enough)
         samples_.push_back({record.label + (beside ? operators : 0), record.end - start, 0});

@@ -20,9 +20,9 @@ struct StageConditions {
 };
 
 // Times of operators count from the end of the one before, so that they hold the gaps between kernels and add up to the
-// time of the stream. Operators count as beside an exchange where one ran nine tenths of their time, and exchanges
-// likewise. Exchanges decide at the beginning who received how many tokens; collectives and copies to a host are not
-// run. Sequence, device and communicator must outlive it.
+// time of the stream; waits for the host to launch are left out. Operators count as beside an exchange where one ran
+// nine tenths of their time, and exchanges likewise. Exchanges decide at the beginning who received how many tokens;
+// collectives and copies to a host are not run. Sequence, device and communicator must outlive it.
 RunnableWorkload stage_workload(const Sequence& sequence, Device& device, Communicator& communicator,
                                 const StageConditions& conditions);
 

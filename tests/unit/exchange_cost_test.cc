@@ -8,7 +8,9 @@
 #include <variant>
 #include <vector>
 
+#include "model/cost/measured_operators.h"
 #include "model/cost/operator_class.h"
+#include "model/cost/operator_key.h"
 #include "model/layers/blocks.h"
 #include "tests/support/costs.h"
 #include "topologies/topology.h"
@@ -203,6 +205,26 @@ TEST_F(Exchanges, Collectives) {
   EXPECT_EQ(seconds(OperatorKind::all_reduce, 4, 64), by.time(Collective::all_reduce, {4, 1}, bytes));
   EXPECT_EQ(seconds(OperatorKind::all_gather, 128, 1), by.time(Collective::all_gather, {128, 8}, bytes));
   EXPECT_EQ(seconds(OperatorKind::all_reduce, 1, 1), 0);
+}
+
+// As many SMs as hold the exchange; beside compute kernels the time that was measured so.
+TEST_F(Exchanges, MeasuredOnesAreThoseOfTheirSms) {
+  std::vector<Parameter> parameters = round_.parameters();
+  const Operator& op = find(layer_, "dispatch");
+  const auto add = [&](const MeasuredOperators::Place& place, double us) {
+    const std::string name = MeasuredOperators::name(operator_key(layer_, op), place, MeasuredOperators::Unit::sms);
+    parameters.push_back({name, us, "us", Evidence::measured, "a test"});
+  };
+  add({20, false}, 1500);
+  add({20, true}, 1800);
+  const Profile measured("measured", "", parameters);
+  const auto time = [&](std::int64_t sms) {
+    return ExchangeCost::make(measured, cluster(), {round_spread, 64}, {.sms = sms})->exchange(layer_, op);
+  };
+  EXPECT_DOUBLE_EQ(time(20).alone, 1500e-6);
+  EXPECT_DOUBLE_EQ(time(20).beside, 1800e-6);
+  EXPECT_EQ(time(20).notify, 0);
+  EXPECT_DOUBLE_EQ(time(16).notify, 100e-6);  // nobody measured those
 }
 
 }  // namespace

@@ -95,6 +95,23 @@ TEST_F(MeasuredTimes, SlowDownBesideTransfersAsTheFormDoes) {
   EXPECT_NEAR(slowed.time(layer_, find(layer_, "q_a"), beside).seconds, 1200 * micro + gap_, 1e-12);
 }
 
+// Beside a transfer the time that was measured so counts, on the SMs that were free, whatever it was launched on.
+TEST_F(MeasuredTimes, BesideATransferAreThoseMeasuredBesideOne) {
+  const auto beside = [&](const char* name) {
+    return MeasuredOperators::name(key(find(layer_, name)), {1, true}, MeasuredOperators::Unit::sms);
+  };
+  const KernelCost with = cost({{entry("q_a", 2), 700}, {beside("q_a"), 900}, {beside("attention_norm"), 80}}, 2);
+  const Conditions transfer{.sms = 2, .held = 1, .neighbour = Neighbour::transferring};
+  const Operator &product = find(layer_, "q_a"), &norm = find(layer_, "attention_norm");
+  EXPECT_DOUBLE_EQ(with.time(layer_, product, transfer).seconds, 900 * micro + gap_);
+  EXPECT_DOUBLE_EQ(with.time(layer_, product, {.sms = 2}).seconds, 700 * micro + gap_);
+  EXPECT_DOUBLE_EQ(with.time(layer_, norm, transfer).seconds, 80 * micro + gap_);
+  // A rank that waits moves nothing.
+  const Conditions waiting{.sms = 2, .held = 1, .neighbour = Neighbour::waiting};
+  EXPECT_DOUBLE_EQ(with.time(layer_, product, {.sms = 2, .neighbour = Neighbour::waiting}).seconds, 700 * micro + gap_);
+  EXPECT_EQ(with.time(layer_, norm, waiting).seconds, cost({}, 2).time(layer_, norm, waiting).seconds);
+}
+
 // On any number of cores, at most as slow as the measurement and never above what the form calls best.
 TEST_F(MeasuredTimes, AreNeverBelowTheBest) {
   for (const double us : {0.001, 1e9}) {
@@ -117,8 +134,10 @@ TEST(MeasuredOperators, RefusesWhatIsNoTime) {
     return MeasuredOperators::read(Profile("p", "", {{name, value, unit, Evidence::measured, "a test"}}));
   };
   EXPECT_TRUE(read("measured.cores1.matmul-F-fp32-1-to-1", 1, "us"));
+  EXPECT_TRUE(read("measured.sms112_beside.matmul-F-fp32-1-to-1", 1, "us"));
   for (const char* name : {"measured.matmul-F", "measured.cores0.matmul-F", "measured.coresx.matmul-F",
-                           "measured.cores1.", "measured.cores1"}) {
+                           "measured.cores1.", "measured.cores1", "measured.sms_beside.matmul-F",
+                           "measured.beside.matmul-F", "measured.sms1_besides.matmul-F"}) {
     const auto wrong = read(name, 1, "us");
     ASSERT_FALSE(wrong) << name;
     tests::expect_error(wrong.error(), ErrorKind::input, "", 0, name, "measured.cores1.");

@@ -1,0 +1,12 @@
+// The samples of a case as a measurement, without what depends on the machine.
+#pragma once
+
+#include "calibrate/measurement.h"
+#include "real/measure/rounds.h"
+
+namespace plumbline::cli {
+
+// Requires at least one sample.
+calibrate::Measurement series_record(const real::Series& series);
+
+}  // namespace plumbline::cli

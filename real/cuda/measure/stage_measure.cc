@@ -1,0 +1,101 @@
+#include "real/cuda/measure/stage_measure.h"
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <utility>
+#include <variant>
+
+#include "real/cuda/device/device.h"
+#include "real/cuda/exchange/communicator.h"
+#include "real/cuda/nvml.h"
+#include "real/cuda/plan_conditions.h"
+#include "real/measure/stage_runner.h"
+
+namespace plumbline::real::cuda {
+
+namespace {
+
+using model::Result;
+
+// Clock and power after each round; without NVML nothing is known.
+class Readings {
+ public:
+  explicit Readings(const Machine& machine) {
+    std::array<char, 32> bus{};  // "00000000:00:00.0"
+    std::string ignored;
+    if (cudaDeviceGetPCIBusId(bus.data(), static_cast<int>(bus.size()), machine.ordinal) == cudaSuccess)
+      nvml_ = Nvml::open(machine.folders, bus.data(), ignored);
+  }
+
+  void take() {
+    if (nvml_) readings_.push_back(nvml_->read());
+  }
+
+  ClockReading median() const {
+    ClockReading median;
+    if (readings_.empty()) return median;
+    median = readings_.back();
+    median.sm_mhz = middle(&ClockReading::sm_mhz);
+    median.memory_mhz = middle(&ClockReading::memory_mhz);
+    median.power_w = middle(&ClockReading::power_w);
+    median.temperature_c = middle(&ClockReading::temperature_c);
+    return median;
+  }
+
+ private:
+  template <class Field>
+  Field middle(Field ClockReading::*field) const {
+    std::vector<Field> values;
+    for (const ClockReading& reading : readings_) values.push_back(reading.*field);
+    const auto at = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+    std::nth_element(values.begin(), at, values.end());
+    return *at;
+  }
+
+  std::unique_ptr<Nvml> nvml_;
+  std::vector<ClockReading> readings_;
+};
+
+// Stages as one rank has them, without what the ranks of a group do outside of slots.
+std::vector<Sequence> stages_of(const model::StepProgram& program, const std::string& name, int sms) {
+  std::vector<Sequence> stages;
+  for (Workload& workload : plan_workloads(program, name, {sms}))
+    if (auto* sequence = std::get_if<Sequence>(&workload)) stages.push_back(std::move(*sequence));
+  return stages;
+}
+
+}  // namespace
+
+Result<StageMeasurement> measure_stages(const model::Plan& plan, const model::ClusterShape& cluster,
+                                        const model::StepProgram& program, const std::string& name,
+                                        const StageMeasureOptions& options, const MeasureObserver& observer) {
+  const auto sms = device_sms(options.device);
+  if (!sms) return tl::unexpected(sms.error());
+  const EmulationOptions emulation = emulation_options(plan, cluster, 0);
+  StageMeasurement measured{.sms = *sms,
+                            .communication_sms = emulation.exchange_ctas,
+                            .target_sms = target_sms(plan, *sms),
+                            .nic_gbps = emulation.nic_gbps};
+  const auto device = CudaDevice::open({options.device, options.library_folders, measured.target_sms});
+  if (!device) return tl::unexpected(device.error());
+  measured.device = (*device)->machine().properties.name;
+  const std::unique_ptr<Communicator> peers = make_emulated_communicator(**device, emulation);
+  const std::vector<Sequence> stages = stages_of(program, name, *sms);
+  std::vector<RunnableWorkload> workloads;
+  for (const Sequence& stage : stages)
+    workloads.push_back(stage_workload(stage, **device, *peers, {*sms, emulation.exchange_ctas}));
+  Readings readings((*device)->machine());
+  auto series = measure_in_rounds(workloads, options.rounds, [&](const MeasureProgress& progress, const auto& so_far) {
+    readings.take();
+    return !observer || observer(progress, so_far);
+  });
+  if (!series) return tl::unexpected(series.error());
+  measured.series = std::move(*series);
+  measured.clock = readings.median();
+  return measured;
+}
+
+}  // namespace plumbline::real::cuda
