@@ -1,4 +1,4 @@
-#include "real/cuda/kernels/formats.cuh"
+#include "real/cuda/kernels/element.h"
 #include "real/cuda/kernels/router.h"
 #include "real/cuda/kernels/vector.cuh"
 
