@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "real/cuda/arithmetic.h"
-#include "real/cuda/device/host_copy.h"
+#include "real/cuda/device/buffer.h"
 #include "real/cuda/kernels/cast.h"
 #include "real/cuda/kernels/column_sums.h"
 #include "real/cuda/kernels/norms.h"
