@@ -18,6 +18,7 @@
 #include "cli/stage_records.h"
 #include "model/layout.h"
 #include "model/program.h"
+#include "real/cuda/backend.h"
 #include "real/measure/workload.h"
 #include "topologies/device.h"
 
@@ -27,6 +28,7 @@ namespace {
 using model::Result;
 
 constexpr int no_gpu_exit = 77;
+constexpr int device = 0;  // of those that CUDA shows this process
 
 Result<model::StepProgram> program_of(const sim::Inputs& inputs) {
   const auto layout = model::make_layout(inputs.plan, inputs.architecture);
@@ -51,7 +53,9 @@ Result<real::cuda::StageMeasurement> measured(const sim::Inputs& inputs, const m
     return !interrupt.requested();
   };
   const real::cuda::StageMeasureOptions options{
-      0, arguments.library_folders, {static_cast<std::size_t>(arguments.rounds), arguments.budget_s, arguments.seed}};
+      device,
+      arguments.library_folders,
+      {static_cast<std::size_t>(arguments.rounds), arguments.budget_s, arguments.seed}};
   return real::cuda::measure_stages(inputs.plan, inputs.cluster, program, name, options, observer);
 }
 
@@ -75,8 +79,8 @@ Result<int> measure_stages(const StageMeasureArguments& arguments) {
   const std::string name = std::filesystem::path(arguments.plan).stem().string();
   if (arguments.dry_run)
     return write_output("-", cases_of(*program, name, inputs->cluster.device.sms)).map([] { return 0; });
-  if (const std::string missing = real::cuda::missing_gpu(0); !missing.empty()) {
-    fmt::print(stderr, "plumbline: no GPU to measure: {}\n", missing);
+  if (const auto gpu = real::cuda::describe_gpu(device); gpu.presence != real::cuda::GpuPresence::ready) {
+    fmt::print(stderr, "plumbline: no GPU to measure: {}\n", gpu.message);
     return no_gpu_exit;
   }
   const auto found = measured(*inputs, *program, name, arguments);

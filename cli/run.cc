@@ -53,7 +53,7 @@ void add_gpu_options(CLI::App& verb, RunArguments& arguments) {
   verb.add_option("--lib-dir", arguments.library_folders, "Where to look first for cuBLASLt, cuDNN, NCCL, NVML, CUPTI")
       ->group(group);
   verb.add_option("--sm-target", arguments.target_sms,
-                  "SMs that libraries reckon with on the compute stream (default: all)")
+                  "SMs that libraries reckon with on the compute stream (default: as overlap.sm_policy says)")
       ->group(group);
   verb.add_option("--kernels", arguments.kernels, "Write a trace of every kernel of the last step for Perfetto")
       ->group(group);
