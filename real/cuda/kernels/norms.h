@@ -12,8 +12,8 @@ struct NormForm {
   bool centred = false;  // a layer norm: the mean is subtracted first
 };
 
-// Rows of at most widest_row columns (limits.h), else cudaErrorInvalidValue. gamma, and beta where it has data, hold as many elements
-// as x has columns.
+// Rows of at most widest_row columns (limits.h), else cudaErrorInvalidValue. gamma, and beta where it has data, hold as
+// many elements as x has columns.
 cudaError_t norm(const TensorView& x, const TensorView& gamma, const TensorView& beta, const TensorView& y,
                  const NormForm& form, cudaStream_t stream);
 

@@ -14,7 +14,8 @@ struct SoftmaxForm {
   bool alibi = false;
 };
 
-// Formats without scales, sequences of at most widest_row tokens (limits.h), else cudaErrorInvalidValue. 0 for keys that are not seen.
+// Formats without scales, sequences of at most widest_row tokens (limits.h), else cudaErrorInvalidValue. 0 for keys
+// that are not seen.
 cudaError_t softmax(const TensorView& scores, const TensorView& probabilities, const SoftmaxForm& form,
                     cudaStream_t stream);
 cudaError_t softmax_grad(const TensorView& d_probabilities, const TensorView& probabilities, const TensorView& d_scores,
