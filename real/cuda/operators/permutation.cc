@@ -47,12 +47,13 @@ Status learn_rows(const Call& call, const RowOrder& order, CudaBuffer& indices) 
 
 // Those that permute left, or found again from the same choice.
 Status positions_for(const Call& call, CudaBuffer& indices, CudaBuffer& map) {
-  if (map.positions != nullptr && map.positions->tokens == indices.rows() && map.positions->slots == indices.columns())
+  if (map.positions != nullptr && map.positions->of_choice && map.positions->tokens == indices.rows() &&
+      map.positions->slots == indices.columns())
     return {};
   RowOrder order;
   PLUMBLINE_TRY(start_order(call, indices, order));
   PLUMBLINE_TRY(learn_rows(call, order, indices));
-  PLUMBLINE_TRY(make_positions(map, indices.rows(), indices.columns()));
+  PLUMBLINE_TRY(make_positions(map, indices.rows(), indices.columns(), true));
   // As many rows as were filled up to, if they were.
   order.alignment = row_offsets(indices.known, 1).back() == map.rows() ? 1 : row_alignment_fp8;
   PlacedRows placed;
@@ -78,7 +79,7 @@ Status permute(const Call& call) {
   offsets.known = row_offsets(indices.known, order.alignment);
   const std::int64_t count = offsets.known.back();
   for (CudaBuffer* const out : {&rows, &map, &row_weights}) PLUMBLINE_TRY(out->resize(count));
-  PLUMBLINE_TRY(make_positions(map, indices.rows(), indices.columns()));
+  PLUMBLINE_TRY(make_positions(map, indices.rows(), indices.columns(), true));
   PlacedRows placed;
   placed.rows = count;
   placed.weights = data<float>(call.in(2));

@@ -6,7 +6,7 @@
 
 namespace plumbline::real::cuda {
 
-Status make_positions(CudaBuffer& map, std::int64_t tokens, std::int64_t slots) {
+Status make_positions(CudaBuffer& map, std::int64_t tokens, std::int64_t slots, bool of_choice) {
   const std::int64_t bytes = tokens * slots * static_cast<std::int64_t>(sizeof(std::int32_t));
   if (map.positions == nullptr || map.positions->memory.bytes() < bytes) {
     auto positions = std::make_shared<RowPositions>();
@@ -16,6 +16,7 @@ Status make_positions(CudaBuffer& map, std::int64_t tokens, std::int64_t slots) 
   }
   map.positions->tokens = tokens;
   map.positions->slots = slots;
+  map.positions->of_choice = of_choice;
   return {};
 }
 
@@ -27,7 +28,7 @@ Status find_positions(const Call& call, CudaBuffer& map) {
               "reading a row map"));
   PLUMBLINE_TRY(outcome(cudaStreamSynchronize(call.stream), "reading a row map"));
   const RowLists lists = lists_of(tokens_of_rows);
-  PLUMBLINE_TRY(make_positions(map, lists.tokens, lists.slots));
+  PLUMBLINE_TRY(make_positions(map, lists.tokens, lists.slots, false));
   PLUMBLINE_TRY(outcome(cudaMemcpyAsync(map.positions->data(), lists.rows.data(),
                                         lists.rows.size() * sizeof(std::int32_t), cudaMemcpyHostToDevice, call.stream),
                         "writing the positions of rows"));
