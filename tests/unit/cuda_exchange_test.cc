@@ -2,9 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <numeric>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model/random.h"
@@ -199,6 +201,21 @@ TEST(CudaExchangeMap, RingIsFilledBeforeARecordIsOverwritten) {
   EXPECT_EQ(*places.begin(), 0);
   EXPECT_EQ(*places.rbegin(), capacity - 1);
   EXPECT_EQ(ring_place(9, 0, capacity), 9);
+}
+
+TEST(CudaExchangeMap, RowsThatLeaveAreMixedEvenlyWithThoseThatStay) {
+  for (const auto& [staying, leaving] :
+       std::vector<std::pair<std::int64_t, std::int64_t>>{{7, 3}, {3, 7}, {5, 5}, {0, 4}, {4, 0}, {1, 9}, {90, 45}}) {
+    std::int64_t left = 0, turn = 0;
+    for (; turn < staying || left < leaving; ++turn) {
+      ASSERT_LE(turn, staying) << "a turn in which nothing moves";
+      while (leaves_now(turn, staying, left, leaving)) ++left;
+      // Never more than a row ahead of or behind its share.
+      if (turn < staying) EXPECT_LE(std::abs(left * staying - (turn + 1) * leaving), staying);
+    }
+    EXPECT_EQ(left, leaving);
+    EXPECT_EQ(turn, std::max<std::int64_t>(staying, staying == 0 && leaving > 0 ? 1 : 0));
+  }
 }
 
 // 14,336 rows of 7,392 B at 50 GB/s: 2.1194 ms.

@@ -23,12 +23,16 @@ MapLayout layout_of(const ExchangeMap& map, bool shares) {
           map.tokens * map.choices, shares ? map.homes.members : 1};
 }
 
+// Growing waits for the device, so that nothing uses the old memory any more.
 Status fit(ExchangeMap& map, const MapLayout& layout) {
-  const std::int64_t bytes = layout.integers() * static_cast<std::int64_t>(sizeof(std::int32_t));
-  if (map.memory.bytes() >= bytes) return {};
-  // Freeing waits for the device, so that nothing reads the old region any more.
-  PLUMBLINE_TRY(map.memory.allocate(bytes));
-  return map.counts.allocate(layout.copies * layout.counts() * static_cast<std::int64_t>(sizeof(std::int32_t)));
+  constexpr auto integer = static_cast<std::int64_t>(sizeof(std::int32_t));
+  if (map.memory.bytes() < layout.integers() * integer) PLUMBLINE_TRY(map.memory.allocate(layout.integers() * integer));
+  const std::int64_t counts_bytes = layout.copies * layout.counts() * integer;
+  if (map.counts_bytes >= counts_bytes) return {};
+  map.counts_bytes = 0;
+  PLUMBLINE_TRY(map.counts.allocate(counts_bytes));
+  map.counts_bytes = counts_bytes;
+  return {};
 }
 
 void place(ExchangeMap& map, const MapLayout& layout) {

@@ -37,6 +37,7 @@ struct ExchangeMap {
   std::int64_t received_rows = 0;
   DeviceMemory memory;
   PinnedMemory counts;
+  std::int64_t counts_bytes = 0;  // that it has room for
 };
 
 // Members of the group on each node where all nodes hold equally many, neighbours in the group's order; 1 elsewhere:
