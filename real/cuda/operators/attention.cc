@@ -1,6 +1,7 @@
 // Fused attention: cuDNN's where it has a plan, else our own kernels.
 #include "real/cuda/kernels/attention.h"
 
+#include "real/cuda/kernels/cast.h"
 #include "real/cuda/operators/cudnn_attention.h"
 #include "real/cuda/operators/operators.h"
 
@@ -49,10 +50,9 @@ bool library_takes(const AttentionTask& task, bool backward) {
   const Format format = task.q.format;
   if (format != Format::bf16 && format != Format::fp16) return false;
   if (task.alibi || (task.window > 0 && task.window < task.length)) return false;
-  for (const TensorView& x : {task.k, task.v, task.o}) {
-    if (x.format != format) return false;
-  }
-  if (!backward) return true;
+  if (task.k.format != format || task.v.format != format) return false;
+  if (!backward) return task.o.format == format;
+  if (is_float(task.o.format) && task.o.format != format) return false;
   for (const TensorView& x : {task.d_o, task.dq, task.dk, task.dv}) {
     if (x.format != format) return false;
   }
@@ -68,11 +68,40 @@ AttentionOperands operands_of(const AttentionTask& t) {
 }
 
 bool own_kernels_take(const AttentionTask& t, bool backward) {
-  for (const TensorView& x : {t.q, t.k, t.v, t.o}) {
+  for (const TensorView& x : {t.q, t.k, t.v}) {
     if (!is_float(x.format)) return false;
   }
-  return !backward ||
+  return (!backward && is_float(t.o.format)) ||
          (is_float(t.d_o.format) && is_float(t.dq.format) && is_float(t.dk.format) && is_float(t.dv.format));
+}
+
+constexpr std::int64_t alignment = 256;  // of scratch memory
+
+// Outputs may have been kept in a narrow format until the gradient needs them: then they are widened first.
+std::int64_t widened_bytes(const AttentionTask& t) {
+  if (is_float(t.o.format)) return 0;
+  const std::int64_t bytes = data_bytes(t.q.format, t.o.elements());
+  return (bytes + alignment - 1) / alignment * alignment;
+}
+
+Status widen(AttentionTask& task, void* memory, cudaStream_t stream) {
+  TensorView wide = task.o;
+  wide.data = memory;
+  wide.scales = nullptr;
+  wide.format = task.q.format;
+  PLUMBLINE_TRY(outcome(cast(task.o, wide, stream), "widening the output of attention"));
+  task.o = wide;
+  return {};
+}
+
+// Scratch memory for `bytes` behind the widened outputs, which the task then has.
+Status prepare(const Call& call, AttentionTask& task, std::int64_t bytes, void*& memory) {
+  const std::int64_t wide = widened_bytes(task);
+  PLUMBLINE_TRY(call.machine.scratch.take(call.stream, wide + bytes, memory));
+  if (wide == 0) return {};
+  PLUMBLINE_TRY(widen(task, memory, call.stream));
+  memory = static_cast<std::byte*>(memory) + wide;
+  return {};
 }
 
 Status run(const Call& call, AttentionTask task, bool backward) {
@@ -81,14 +110,14 @@ Status run(const Call& call, AttentionTask task, bool backward) {
   Attention* const library = library_takes(task, backward) ? call.machine.attention.get() : nullptr;
   if (library != nullptr) {
     if (AttentionPlan* plan = library->plan(shape_of(task, backward))) {
-      PLUMBLINE_TRY(call.machine.scratch.take(call.stream, library->workspace_bytes(*plan), memory));
+      PLUMBLINE_TRY(prepare(call, task, library->workspace_bytes(*plan), memory));
       return library->run(*plan, operands_of(task), memory, call.stream);
     }
   }
   if (!own_kernels_take(task, backward)) return {"attention is computed in fp32, bf16 and fp16 alone"};
   if (!backward) return outcome(attention_forward(task, call.stream), "attention");
   const std::int64_t inners = task.sequences * task.length * task.query_heads;
-  PLUMBLINE_TRY(call.machine.scratch.take(call.stream, inners * static_cast<std::int64_t>(sizeof(float)), memory));
+  PLUMBLINE_TRY(prepare(call, task, inners * static_cast<std::int64_t>(sizeof(float)), memory));
   task.inner = static_cast<float*>(memory);
   return outcome(attention_backward(task, call.stream), "the gradient of attention");
 }
