@@ -18,6 +18,13 @@ int started_ranks() {
   return 1;
 }
 
+// Ranks on GPUs find each other without MPI.
+bool on_gpus(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i)
+    if (const std::string_view word = argv[i]; word == "cuda" || word == "--backend=cuda") return true;
+  return false;
+}
+
 }  // namespace
 
 // Under mpirun the ranks of a run are its processes: the program that is linked with MPI takes over.
@@ -28,6 +35,7 @@ int main(int argc, char** argv) {
       argv[0] = const_cast<char*>(program->c_str());
       ::execv(program->c_str(), argv);
     }
+    if (on_gpus(argc, argv)) return cli::command(argc, argv, {});
     fmt::print(stderr, "plumbline: this build has no MPI, although mpirun started it\n");
     constexpr int infeasible = 2;
     return infeasible;

@@ -19,6 +19,7 @@
 #include "cli/verb.h"
 #include "real/cuda/probe/budget.h"
 #include "real/cuda/probe/case.h"
+#include "real/cuda/probe/dry_run.h"
 #include "real/cuda/probe/sweep.h"
 #include "real/cuda/probe/work.h"
 #include "topologies/device.h"

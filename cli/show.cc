@@ -20,7 +20,7 @@ namespace plumbline::cli {
 namespace {
 
 struct Arguments {
-  std::string kind, name, svg;
+  std::string kind, name, svg, partition;
   std::vector<std::string> overrides;
   bool shapes = false;
   std::int64_t sequence_length = 4096;
@@ -59,6 +59,8 @@ model::Result<void> check(const Arguments& arguments) {
   };
   const bool drawn = arguments.kind == "measurements" || arguments.kind == "topology";
   if (!arguments.svg.empty() && !drawn) return only_for("--svg", "show measurements' and 'show topology");
+  if (!arguments.partition.empty() && arguments.kind != "measurements")
+    return only_for("--partition", "show measurements");
   if (arguments.gpus > 0 && arguments.kind != "topology") return only_for("--gpus", "show topology");
   if (const char* option = arguments.collectives.misplaced(arguments.kind))
     return only_for(option, "show topology --collectives");
@@ -70,7 +72,7 @@ model::Result<void> check(const Arguments& arguments) {
 int run(const Arguments& arguments) {
   if (const auto valid = check(arguments); !valid) return report(valid.error());
   if (arguments.kind == "measurements") {
-    const auto shown = show_measurements(arguments.name, arguments.svg);
+    const auto shown = show_measurements(arguments.name, arguments.svg, arguments.partition);
     return shown ? 0 : report(shown.error());
   }
   const auto text = show(arguments);
@@ -98,6 +100,8 @@ CLI::App* add_show(CLI::App& root, int& exit_code) {
       ->allow_extra_args(false);
   verb->add_option("--svg", arguments->svg,
                    "Of measurements a roofline, of a topology a drawing: write it to a file, or - for stdout");
+  verb->add_option("--partition", arguments->partition,
+                   "Of measurements: draw what it costs to leave SMs to a copy, to a file, or - for stdout");
   verb->add_option("--gpus", arguments->gpus, "Of a topology: GPUs to draw (default: 2048, or all that it connects)")
       ->check(CLI::PositiveNumber);
   add_collectives_options(*verb, arguments->collectives);
@@ -105,7 +109,7 @@ CLI::App* add_show(CLI::App& root, int& exit_code) {
       "Examples:\n"
       "  plumbline show model deepseek-v3 --sequence-length 8192\n"
       "  plumbline show model deepseek-v3 --shapes --set precision.gemm=fp8 > deepseek.cases\n"
-      "  plumbline show measurements h200.jsonl --svg roofline.svg\n"
+      "  plumbline show measurements h200.jsonl --svg roofline.svg --partition partition.svg\n"
       "  plumbline show topology h800-rail-fat-tree --gpus 16384 --svg fabric.svg\n"
       "  plumbline show topology h100-dgx --gpus 16 --collectives --collective all_gather\n"
       "  plumbline show profile h800");

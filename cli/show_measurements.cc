@@ -3,14 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "cli/busiest_device.h"
 #include "cli/data.h"
 #include "cli/measurement_text.h"
 #include "cli/output.h"
+#include "cli/partition_chart.h"
 #include "reports/format.h"
+#include "reports/line_chart.h"
 #include "reports/roofline.h"
 #include "reports/table.h"
 
@@ -141,16 +143,6 @@ std::string failures_text(const Measurements& all) {
   return any ? "\n" + table.to_string() : "";
 }
 
-const std::string* busiest_device(const Measurements& all) {
-  std::map<std::string, std::size_t> counts;
-  for (const Measurement& m : all.values) ++counts[m.device];
-  const Measurement* chosen = nullptr;
-  for (const Measurement& m : all.values) {
-    if (chosen == nullptr || counts[m.device] > counts[chosen->device]) chosen = &m;
-  }
-  return chosen == nullptr ? nullptr : &chosen->device;
-}
-
 }  // namespace
 
 std::string measurements_text(const Measurements& all, const std::vector<topologies::KnownDevice>& devices) {
@@ -192,7 +184,7 @@ std::string measurements_roofline(const Measurements& all, const std::vector<top
   return reports::roofline_svg(roofline);
 }
 
-model::Result<void> show_measurements(const std::string& path, const std::string& svg) {
+model::Result<void> show_measurements(const std::string& path, const std::string& svg, const std::string& partition) {
   const auto data = data_folder();
   if (!data) return tl::unexpected(data.error());
   const auto devices = topologies::load_devices(*data + "/topologies/devices");
@@ -203,7 +195,12 @@ model::Result<void> show_measurements(const std::string& path, const std::string
   if (!svg.empty()) {
     if (auto written = write_output(svg, measurements_roofline(*measurements, *devices)); !written) return written;
   }
-  return svg == "-" ? model::Result<void>() : write_output("-", measurements_text(*measurements, *devices));
+  if (!partition.empty()) {
+    const std::string picture = reports::line_chart_svg(partition_chart(*measurements));
+    if (auto written = write_output(partition, picture); !written) return written;
+  }
+  return svg == "-" || partition == "-" ? model::Result<void>()
+                                        : write_output("-", measurements_text(*measurements, *devices));
 }
 
 }  // namespace plumbline::cli

@@ -12,8 +12,8 @@
 namespace plumbline::cli {
 
 // The file's measurements against the shipped datasheets. Notes go to stderr, the table to stdout, a roofline
-// to `svg` unless that is empty.
-model::Result<void> show_measurements(const std::string& path, const std::string& svg);
+// to `svg` and a partition_chart to `partition` unless these are empty.
+model::Result<void> show_measurements(const std::string& path, const std::string& svg, const std::string& partition);
 
 // The environment in the heading, a table per operation, the failures that were not made good later.
 std::string measurements_text(const calibrate::Measurements& measurements,

@@ -12,6 +12,13 @@
 #define PLUMBLINE_HOST_DEVICE
 #endif
 
+// Before loops over what a lane holds: registers have no index.
+#ifdef __CUDA_ARCH__
+#define PLUMBLINE_UNROLL _Pragma("unroll")
+#else
+#define PLUMBLINE_UNROLL
+#endif
+
 namespace plumbline::real::cuda {
 
 PLUMBLINE_HOST_DEVICE inline std::uint32_t bits_of(float value) {
@@ -104,6 +111,23 @@ PLUMBLINE_HOST_DEVICE inline std::uint16_t unpack_e5m6(const std::uint8_t* three
   return static_cast<std::uint16_t>(which == 0 ? two & 0xfffu : two >> 4);
 }
 
+// Eight values in three words, as four pairs behind each other.
+PLUMBLINE_HOST_DEVICE inline void pack_eight_e5m6(const std::uint32_t (&values)[8], std::uint32_t (&words)[3]) {
+  words[0] = values[0] | values[1] << 12 | values[2] << 24;
+  words[1] = values[2] >> 8 | values[3] << 4 | values[4] << 16 | values[5] << 28;
+  words[2] = values[5] >> 4 | values[6] << 8 | values[7] << 20;
+}
+PLUMBLINE_HOST_DEVICE inline void unpack_eight_e5m6(const std::uint32_t (&words)[3], std::uint32_t (&values)[8]) {
+  values[0] = words[0] & 0xfffu;
+  values[1] = words[0] >> 12 & 0xfffu;
+  values[2] = words[0] >> 24 | (words[1] & 0xfu) << 8;
+  values[3] = words[1] >> 4 & 0xfffu;
+  values[4] = words[1] >> 16 & 0xfffu;
+  values[5] = words[1] >> 28 | (words[2] & 0xffu) << 4;
+  values[6] = words[2] >> 8 & 0xfffu;
+  values[7] = words[2] >> 20;
+}
+
 // --- FP8 E4M3: bias 7, denormals of 2^-9, largest 448, no infinity; 0x7f and 0xff are NaN ---
 
 constexpr float fp8_largest = 448.0f;
@@ -139,11 +163,18 @@ PLUMBLINE_HOST_DEVICE inline std::uint8_t float_to_fp8(float value) {
 
 constexpr std::int64_t scale_block = 128;
 
+// 2^-100: a block of smaller values becomes zeros, because the reciprocal of its scale could overflow.
+constexpr float smallest_scaled = 7.888609052210118e-31f;
+
 // The scale of a block whose largest magnitude is `largest`; 1 for a block of zeros.
-PLUMBLINE_HOST_DEVICE inline float block_scale(float largest) { return largest > 0.0f ? largest / fp8_largest : 1.0f; }
+PLUMBLINE_HOST_DEVICE inline float block_scale(float largest) {
+  return largest >= smallest_scaled ? largest / fp8_largest : 1.0f;
+}
 
 // The same for E5M6.
-PLUMBLINE_HOST_DEVICE inline float e5m6_scale(float largest) { return largest > 0.0f ? largest / e5m6_largest : 1.0f; }
+PLUMBLINE_HOST_DEVICE inline float e5m6_scale(float largest) {
+  return largest >= smallest_scaled ? largest / e5m6_largest : 1.0f;
+}
 
 PLUMBLINE_HOST_DEVICE inline std::int64_t block_count(std::int64_t elements) {
   return (elements + scale_block - 1) / scale_block;

@@ -107,4 +107,11 @@ PLUMBLINE_HOST_DEVICE inline std::int64_t due_nanoseconds(std::int64_t index, st
   return index * picoseconds_per_row / 1000;
 }
 
+// Of a warp that has `staying` and `leaving` rows to move and mixes them evenly: whether, after its turn-th row that
+// stays, the left-th row that leaves is next.
+PLUMBLINE_HOST_DEVICE inline bool leaves_now(std::int64_t turn, std::int64_t staying, std::int64_t left,
+                                             std::int64_t leaving) {
+  return left < leaving && (turn >= staying || left * staying < (turn + 1) * leaving);
+}
+
 }  // namespace plumbline::real::cuda

@@ -126,9 +126,7 @@ Result<GpuRunResult> run_on_gpu(const RunInput& input, const RunOptions& options
   if (!device) return failed(device.error());
   const auto communicator = communicator_of(input, gpu, **device, channel);
   if (!communicator) return failed(communicator.error());
-  auto result = run_on(input, options, gpu, **device, **communicator, observer);
-  if (!result) return failed(result.error());
-  return result;
+  return run_on(input, options, gpu, **device, **communicator, observer);
 }
 
 }  // namespace plumbline::real::cuda

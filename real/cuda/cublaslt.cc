@@ -27,6 +27,7 @@ std::unique_ptr<CublasLt> CublasLt::open(const std::vector<std::string>& folders
   load(lt->operation_set, "cublasLtMatmulDescSetAttribute");
   load(lt->layout_create, "cublasLtMatrixLayoutCreate");
   load(lt->layout_destroy, "cublasLtMatrixLayoutDestroy");
+  load(lt->layout_set, "cublasLtMatrixLayoutSetAttribute");
   load(lt->preference_create, "cublasLtMatmulPreferenceCreate");
   load(lt->preference_destroy, "cublasLtMatmulPreferenceDestroy");
   load(lt->preference_set, "cublasLtMatmulPreferenceSetAttribute");

@@ -1,8 +1,4 @@
-// Matrix products through cuBLASLt, opened at run time.
-//
-// All matrices of a Product are row-major: D[m,n] = sum over k of X[.,.] W[.,.] (+ D when accumulating). cuBLASLt
-// thinks in columns, and a row-major [r,c] matrix is a column-major c x r one; so W becomes its A, X its B and D is
-// n x m there. FP8 wants k contiguous in both (its "TN" form).
+// Matrix products through cuBLASLt, opened at run time. FP8 wants k contiguous in both operands (its "TN" form).
 #pragma once
 
 #include <cublasLt.h>
@@ -12,6 +8,7 @@
 
 #include "real/cuda/json_line.h"
 #include "real/cuda/library_search.h"
+#include "real/cuda/product_shape.h"
 #include "real/cuda/status.h"
 
 namespace plumbline::real::cuda {
@@ -29,6 +26,7 @@ struct CublasLt {
   decltype(&::cublasLtMatmulDescSetAttribute) operation_set = nullptr;
   decltype(&::cublasLtMatrixLayoutCreate) layout_create = nullptr;
   decltype(&::cublasLtMatrixLayoutDestroy) layout_destroy = nullptr;
+  decltype(&::cublasLtMatrixLayoutSetAttribute) layout_set = nullptr;
   decltype(&::cublasLtMatmulPreferenceCreate) preference_create = nullptr;
   decltype(&::cublasLtMatmulPreferenceDestroy) preference_destroy = nullptr;
   decltype(&::cublasLtMatmulPreferenceSetAttribute) preference_set = nullptr;
@@ -46,26 +44,14 @@ struct CublasLt {
   Status outcome(cublasStatus_t status, const char* doing) const;
 };
 
-enum class ScaleMode { none, tensor, row_blocks, square_blocks };  // the last two: 1 x 128 and 128 x 128
-
-struct ProductShape {
-  std::int64_t m = 0, n = 0, k = 0;
-  cudaDataType_t operand = CUDA_R_16BF, result = CUDA_R_16BF;
-  bool x_k_contiguous = true;  // X is [m,k]; else [k,m]
-  bool w_k_contiguous = true;  // W is [n,k]; else [k,n]
-  bool accumulate = false;     // D += product
-  bool fast_accumulation = false;
-  int target_sms = 0;   // 0: all of the device
-  int alignment = 256;  // bytes, of every operand that will be given to run
-  ScaleMode x_scale = ScaleMode::none, w_scale = ScaleMode::none;
-};
-
 struct ProductOperands {
   const void* x = nullptr;
   const void* w = nullptr;
   void* d = nullptr;
   const float* x_scales = nullptr;
   const float* w_scales = nullptr;
+  const void* bias = nullptr;  // where the shape says so
+  float factor = 1;            // of the product
 };
 
 class Product {
@@ -88,7 +74,10 @@ class Product {
  private:
   Status describe_operation(const ProductShape& shape);
   Status set_scales(const ProductOperands& operands);
+  Status set_bias(const ProductOperands& operands);
   Status create_layouts(const ProductShape& shape);
+  Status create_layout(cublasLtMatrixLayout_t& layout, cudaDataType_t type, const ColumnMajor& matrix,
+                       std::int64_t batch);
   Status choose_algorithm(std::int64_t workspace_bytes, int alignment);
 
   static constexpr int candidates = 4;
@@ -96,6 +85,7 @@ class Product {
   bool accumulate_ = false;
   const float* x_scales_ = nullptr;
   const float* w_scales_ = nullptr;
+  const void* bias_ = nullptr;
   cublasLtMatmulDesc_t operation_ = nullptr;
   cublasLtMatrixLayout_t a_ = nullptr, b_ = nullptr, d_ = nullptr;
   cublasLtMatmulHeuristicResult_t found_[candidates] = {};

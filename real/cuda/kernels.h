@@ -42,6 +42,8 @@ cudaError_t copy(const void* from, void* to, std::int64_t bytes, cudaStream_t st
 cudaError_t empty(cudaStream_t stream);
 // Keeps one SM busy for that long, so that the host can enqueue work behind it.
 cudaError_t spin(std::int64_t nanoseconds, cudaStream_t stream);
+// Counts the cycles of one SM for that long: report[0] cycles in report[1] nanoseconds.
+cudaError_t count_cycles(std::int64_t nanoseconds, std::int64_t* report, cudaStream_t stream);
 // Reads all of `buffer`; afterwards the L2 cache holds nothing else. `sink` is one word that is never written.
 cudaError_t flush_cache(const void* buffer, std::int64_t bytes, std::uint32_t* sink, cudaStream_t stream);
 

@@ -51,6 +51,7 @@ std::string loaded_path(void* handle, const std::string& fallback) {
 const std::vector<LibraryName>& known_libraries() {
   static const std::vector<LibraryName> libraries = {
       {"cuBLASLt", {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"}},
+      {"cuBLAS", {"libcublas.so.13", "libcublas.so.12", "libcublas.so"}},
       {"cuDNN", {"libcudnn.so.9", "libcudnn.so"}},
       {"NCCL", {"libnccl.so.2", "libnccl.so"}},
       {"NVML", {"libnvidia-ml.so.1"}},

@@ -2,6 +2,7 @@
 // toolkit's folders, or the wheels of a Python environment.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,6 +20,14 @@ const LibraryName& known_library(const std::string& name);
 // The folders to look into, in order; an empty string stands for the loader's own path. `given` are those of the
 // command line; then PLUMBLINE_LIBDIR (separated by ':'), the loader, the toolkit, Python environments.
 std::vector<std::string> library_folders(const std::vector<std::string>& given);
+
+// The header beside a library whose macros <prefix>_MAJOR, _MINOR and _PATCHLEVEL say its version.
+struct VersionHeader {
+  std::string file, prefix;
+};
+// 9.19.0 of a library file: from its real name (libx.so.9.19.0), else from that header in ../include. Nothing is
+// loaded; {0, 0, 0}: neither tells.
+std::array<int, 3> version_beside(const std::string& path, const VersionHeader& header);
 
 class Library {
  public:
@@ -45,5 +54,10 @@ class Library {
   void* handle_;
   std::string path_;
 };
+
+// Of all folders that have the library, the newest one's; where versions are equal, the first. Others are not asked
+// themselves: they would load parts that the chosen one then took for its own.
+std::shared_ptr<Library> open_newest(const LibraryName& name, const VersionHeader& header,
+                                     const std::vector<std::string>& folders, std::string& error);
 
 }  // namespace plumbline::real::cuda

@@ -33,11 +33,11 @@ Status Product::describe_operation(const ProductShape& shape) {
   const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const auto& value, const char* doing) {
     return lt_.outcome(lt_.operation_set(operation_, attribute, &value, sizeof value), doing);
   };
-  PLUMBLINE_TRY(
-      lt_.outcome(lt_.operation_create(&operation_, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate"));
-  // A is W: [n,k] row-major is k x n by columns, which the product wants transposed.
-  const cublasOperation_t a = shape.w_k_contiguous ? CUBLAS_OP_T : CUBLAS_OP_N;
-  const cublasOperation_t b = shape.x_k_contiguous ? CUBLAS_OP_N : CUBLAS_OP_T;
+  const cublasComputeType_t compute = shape.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  PLUMBLINE_TRY(lt_.outcome(lt_.operation_create(&operation_, compute, CUDA_R_32F), "cublasLtMatmulDescCreate"));
+  const ColumnMajorProduct turned = column_major(shape);
+  const cublasOperation_t a = turned.a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+  const cublasOperation_t b = turned.b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
   PLUMBLINE_TRY(set(CUBLASLT_MATMUL_DESC_TRANSA, a, "setting the form of W"));
   PLUMBLINE_TRY(set(CUBLASLT_MATMUL_DESC_TRANSB, b, "setting the form of X"));
   if (shape.target_sms > 0) {
@@ -47,6 +47,12 @@ Status Product::describe_operation(const ProductShape& shape) {
   if (shape.fast_accumulation) {
     const std::int8_t on = 1;
     PLUMBLINE_TRY(set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, on, "setting fast accumulation"));
+  }
+  if (shape.bias) {
+    const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;  // one number per row of the library's D: our column
+    PLUMBLINE_TRY(set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue, "asking for a bias"));
+    const cudaDataType_t type = shape.result;
+    PLUMBLINE_TRY(set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type, "setting the format of the bias"));
   }
   // Set only where needed: a library without these modes does not know the attribute either.
   if (by_block(shape.w_scale) || by_block(shape.x_scale)) {
@@ -72,18 +78,32 @@ Status Product::set_scales(const ProductOperands& operands) {
   return {};
 }
 
+Status Product::set_bias(const ProductOperands& operands) {
+  if (operands.bias == bias_) return {};
+  bias_ = operands.bias;
+  return lt_.outcome(lt_.operation_set(operation_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias_, sizeof bias_),
+                     "setting the bias");
+}
+
+Status Product::create_layout(cublasLtMatrixLayout_t& layout, cudaDataType_t type, const ColumnMajor& matrix,
+                              std::int64_t batch) {
+  PLUMBLINE_TRY(lt_.outcome(lt_.layout_create(&layout, type, static_cast<std::uint64_t>(matrix.rows),
+                                              static_cast<std::uint64_t>(matrix.columns), matrix.leading),
+                            "cublasLtMatrixLayoutCreate"));
+  if (batch == 1) return {};
+  const auto count = static_cast<std::int32_t>(batch);
+  const std::int64_t distance = matrix.batch_stride;
+  PLUMBLINE_TRY(lt_.outcome(lt_.layout_set(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count),
+                            "setting the number of products"));
+  return lt_.outcome(lt_.layout_set(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &distance, sizeof distance),
+                     "setting the distance of products");
+}
+
 Status Product::create_layouts(const ProductShape& shape) {
-  const auto m = static_cast<std::uint64_t>(shape.m);
-  const auto n = static_cast<std::uint64_t>(shape.n);
-  const auto k = static_cast<std::uint64_t>(shape.k);
-  const auto create = [&](cublasLtMatrixLayout_t& layout, cudaDataType_t type, std::uint64_t rows,
-                          std::uint64_t columns) {
-    return lt_.outcome(lt_.layout_create(&layout, type, rows, columns, static_cast<std::int64_t>(rows)),
-                       "cublasLtMatrixLayoutCreate");
-  };
-  PLUMBLINE_TRY(create(a_, shape.operand, shape.w_k_contiguous ? k : n, shape.w_k_contiguous ? n : k));
-  PLUMBLINE_TRY(create(b_, shape.operand, shape.x_k_contiguous ? k : m, shape.x_k_contiguous ? m : k));
-  return create(d_, shape.result, n, m);
+  const ColumnMajorProduct turned = column_major(shape);
+  PLUMBLINE_TRY(create_layout(a_, shape.operand, turned.a, shape.batch));
+  PLUMBLINE_TRY(create_layout(b_, shape.operand, turned.b, shape.batch));
+  return create_layout(d_, shape.result, turned.d, shape.batch);
 }
 
 Status Product::choose_algorithm(std::int64_t workspace_bytes, int alignment) {
@@ -113,13 +133,15 @@ Status Product::prepare(const ProductShape& shape, const ProductOperands& operan
   accumulate_ = shape.accumulate;
   PLUMBLINE_TRY(describe_operation(shape));
   PLUMBLINE_TRY(set_scales(operands));
+  PLUMBLINE_TRY(set_bias(operands));
   PLUMBLINE_TRY(create_layouts(shape));
   return choose_algorithm(workspace_bytes, shape.alignment);
 }
 
 Status Product::run(const ProductOperands& operands, void* workspace, cudaStream_t stream) {
   PLUMBLINE_TRY(set_scales(operands));
-  const float alpha = 1.0f, beta = accumulate_ ? 1.0f : 0.0f;
+  PLUMBLINE_TRY(set_bias(operands));
+  const float alpha = operands.factor, beta = accumulate_ ? 1.0f : 0.0f;
   const cublasLtMatmulHeuristicResult_t& chosen = found_[chosen_];
   return lt_.outcome(lt_.matmul(lt_.handle, operation_, &alpha, operands.w, a_, operands.x, b_, &beta, operands.d, d_,
                                 operands.d, d_, &chosen.algo, workspace, chosen.workspaceSize, stream),

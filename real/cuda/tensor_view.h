@@ -4,11 +4,21 @@
 
 #include <cstdint>
 
+#include "real/cuda/arithmetic.h"
+
 namespace plumbline::real::cuda {
 
 // fp8_tile: E4M3 with an FP32 scale per row and 128 columns; fp8_block: one per 128 x 128 block of each matrix;
 // fp8_tensor: one. e5m6: 12 bits, two in three bytes, with a scale per row and 128 columns.
 enum class Format : std::uint8_t { fp32, bf16, fp16, fp8_tile, fp8_block, fp8_tensor, e5m6, int32, int64, uint8 };
+
+// Numbers that stand for themselves, each apart from the others.
+constexpr bool is_float(Format format) {
+  return format == Format::fp32 || format == Format::bf16 || format == Format::fp16;
+}
+constexpr bool is_fp8(Format format) {
+  return format == Format::fp8_tile || format == Format::fp8_block || format == Format::fp8_tensor;
+}
 
 struct TensorView {
   void* data = nullptr;     // 16-byte aligned
@@ -17,12 +27,14 @@ struct TensorView {
   std::int64_t rows = 0, columns = 0;
   std::int64_t matrix_rows = 0;  // fp8_block: rows of each of the matrices that stand below each other (experts)
 
-  std::int64_t elements() const { return rows * columns; }
+  PLUMBLINE_HOST_DEVICE std::int64_t elements() const { return rows * columns; }
 };
 
 constexpr std::int64_t scale_tile = 128;
 
-constexpr std::int64_t tiles_of(std::int64_t extent) { return (extent + scale_tile - 1) / scale_tile; }
+PLUMBLINE_HOST_DEVICE constexpr std::int64_t tiles_of(std::int64_t extent) {
+  return (extent + scale_tile - 1) / scale_tile;
+}
 
 // Scales lie as the values do, row by row: [rows, tiles of columns] for tiles, [matrices * tiles of matrix_rows, tiles
 // of columns] for blocks. What a library wants otherwise is made of these right before its call.
@@ -40,8 +52,17 @@ constexpr std::int64_t scale_count(Format format, std::int64_t rows, std::int64_
   }
 }
 
+// Where the scale of an element stands among those of its tensor; only of formats that have scales.
+PLUMBLINE_HOST_DEVICE inline std::int64_t scale_index(const TensorView& x, std::int64_t row, std::int64_t column) {
+  if (x.format == Format::fp8_tensor) return 0;
+  const std::int64_t tiles = tiles_of(x.columns), tile = column / scale_tile;
+  if (x.format != Format::fp8_block) return row * tiles + tile;
+  const std::int64_t height = x.matrix_rows > 0 ? x.matrix_rows : x.rows;
+  return (row / height * tiles_of(height) + row % height / scale_tile) * tiles + tile;
+}
+
 // Bytes of that many elements, scales not counted.
-constexpr std::int64_t data_bytes(Format format, std::int64_t elements) {
+PLUMBLINE_HOST_DEVICE constexpr std::int64_t data_bytes(Format format, std::int64_t elements) {
   switch (format) {
     case Format::fp32:
     case Format::int32:

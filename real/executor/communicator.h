@@ -23,7 +23,10 @@ struct Message {
   std::int32_t peer = 0;
   std::int32_t tag = 0;  // messages between two ranks with equal tags arrive in order
   Buffer* buffer = nullptr;
+  // Kind of message, below message_lanes: between two ranks, those of one lane are received as they are sent.
+  std::int32_t lane = 0;
 };
+constexpr std::int32_t message_lanes = 4;  // activations and gradients, in up to two directions
 
 class Communicator {
  public:

@@ -19,9 +19,12 @@ using model::TensorId;
 namespace {
 
 // Of the messages of one kind between two ranks.
+std::int32_t lane_of(const Hop& hop, const model::Schedule& schedule) {
+  return (hop.forward ? 0 : 1) * schedule.directions + hop.direction;
+}
+
 std::int32_t tag_of(const Hop& hop, const model::Schedule& schedule) {
-  const std::int32_t kind = (hop.forward ? 0 : 1) * schedule.directions + hop.direction;
-  return (kind * schedule.stages + hop.stage) * schedule.shape.micro_batches + hop.micro_batch;
+  return (lane_of(hop, schedule) * schedule.stages + hop.stage) * schedule.shape.micro_batches + hop.micro_batch;
 }
 
 bool has_backward(OpType type) { return type == OpType::B || type == OpType::FB; }
@@ -82,7 +85,8 @@ void SlotLauncher::exchange_messages(std::int32_t slot) {
   std::vector<Message> messages;
   for (const Hop& hop : batch)
     messages.push_back({hop.send, hop.peer * rank_.place.per_stage + rank_.place.index,
-                        tag_of(hop, rank_.program().schedule), message_buffer(hop)});
+                        tag_of(hop, rank_.program().schedule), message_buffer(hop),
+                        lane_of(hop, rank_.program().schedule)});
   Device& device = rank_.device();
   if (previous_) device.wait(Stream::pipeline, *previous_);
   const bool rendezvous = rank_.program().schedule.point_to_point == model::PointToPoint::batched;

@@ -6,12 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "model/stage_optimizer.h"
 #include "real/host/operators/operators.h"
 #include "real/host/pool.h"
 #include "tests/support/host_operator.h"
 #include "tests/support/interpreter/interpreter.h"
-#include "tests/support/tiny_models.h"
+#include "tests/support/operator_blocks.h"
 
 namespace plumbline::tests {
 namespace {
@@ -25,59 +24,13 @@ using real::host::HostBuffer;
 
 constexpr double tolerance = 1e-4;  // of the largest entry: FP32 beside double precision
 
-// Formats narrower than FP32 are not what is compared here.
-Graph widened(Graph graph) {
-  for (Tensor& tensor : graph.tensors)
-    if (tensor.type != model::DataType::int32) tensor.type = model::DataType::fp32;
-  return graph;
-}
-
-// All blocks of the tiny models, in the layers' FP32 and FP8 forms; one divided over tensor-parallel ranks, which adds
-// biases apart. Random numbers of dropout are nobody's to compare.
+// In the layers' FP32 and FP8 forms; formats narrower than FP32 are not what is compared here.
 std::vector<Graph> blocks() {
   std::vector<Graph> graphs;
-  for (TinyModel tiny : tiny_models()) {
-    tiny.architecture.dropout = {};
-    for (const model::Precision precision : {model::Precision::fp32, model::Precision::fp8})
-      for (const model::BlockKind kind : tiny.blocks)
-        graphs.push_back(widened(make_block(kind, tiny_context(tiny, {.precision = precision}))));
-    if (tiny.name != "gpt2") continue;
-    model::LayerContext divided = tiny_context(tiny, {});
-    divided.tensor = 2;
-    graphs.push_back(widened(make_block(model::BlockKind::dense_layer, divided)));
-  }
+  for (const model::Precision precision : {model::Precision::fp32, model::Precision::fp8})
+    for (const Graph& graph : operator_blocks(tiny_models(), precision, tiny_operator_context))
+      graphs.push_back(widened(graph));
   return graphs;
-}
-
-// Clipped, in FP16 with a loss scale: every operator of an optimizer.
-Graph optimizer() {
-  constexpr std::int64_t elements = 3000;
-  model::Plan plan;
-  plan.precision.gemm = model::Precision::fp16;
-  plan.optimizer.gradient_clipping = true;
-  Graph block;
-  block.tensors.push_back({.name = "w", .shape = {{elements}}, .role = Role::parameter});
-  return widened(model::make_stage_optimizer(plan, {}, {block}, {{0}}).graph);
-}
-
-constexpr std::int64_t smallest_vocabulary = 11;  // of the tiny models
-
-Matrix start_value(const Tensor& tensor, model::Random& random) {
-  Matrix value = zeros(tensor);
-  const bool whole = tensor.type == model::DataType::int32;
-  const bool scale = tensor.role == Role::parameter && tensor.shape.size() == 1;
-  Index t = 0;
-  for (double& entry : value.reshaped<Eigen::RowMajor>()) {
-    const bool unlabelled = tensor.name == "mtp_labels" && ++t % tiny_sequence_length == 0;
-    if (whole)
-      entry = unlabelled ? -1 : static_cast<double>(random.next() % smallest_vocabulary);
-    else
-      entry = (scale ? 1 : 0) + 0.4 * random.normal();
-  }
-  // Second moments and the scale of a loss are positive.
-  if (tensor.role == Role::gradient && !tensor.name.starts_with("d_")) value = value.cwiseAbs();
-  if (tensor.name == "loss_scale") value.setConstant(1024);
-  return value;
 }
 
 // One graph, run by both. The host reads what the interpreter has written, so that errors do not pile up, but adds to
@@ -89,7 +42,7 @@ class Comparison {
     for (TensorId id = 0; id < graph.tensors.size(); ++id) {
       const Tensor& tensor = graph.tensor(id);
       if (tensor.role == Role::activation || tensor.role == Role::host) continue;
-      const Matrix value = start_value(tensor, random);
+      const Matrix value = start_value(tensor, tiny_sequence_length, random);
       interpreter_.set(0, id, value);
       if (tensor.role == Role::gradient) accumulated_[id] = make_buffer(pool_, tensor.type, value.cast<float>());
     }
@@ -144,7 +97,7 @@ class Comparison {
 std::set<OperatorKind> compare_all(int cores) {
   std::set<OperatorKind> covered;
   for (const Graph& graph : blocks()) Comparison(graph, cores).run(covered);
-  const Graph last = optimizer();
+  const Graph last = widened(optimizer_block());
   Comparison(last, cores).run(covered);
   return covered;
 }

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "real/cuda/probe/case.h"
+#include "real/cuda/probe/dry_run.h"
 #include "real/cuda/probe/options.h"
 #include "real/cuda/probe/sweep.h"
 #include "real/cuda/probe/work.h"
@@ -80,6 +82,19 @@ TEST(ProbeCases, MistakesAreNamedWithTheirLine) {
       {"gemm phase=F format=bf16 m=8 n=8 k=8 fast_accumulation=1", "fast_accumulation is a choice of fp8_tensor"},
       {"partition kernel=copy ctas=4 bytes=16", "partition needs a kernel="},
       {"partition ctas=4", "partition needs a kernel="},
+      {"partition kernel=rmsnorm ctas=0 by=green rows=8 columns=8", "by=green needs ctas of at least 1"},
+      {"partition kernel=rmsnorm ctas=8 by=hand rows=8 columns=8", "'hand' is no by"},
+      {"gemm phase=F format=bf16 m=128 n=8 k=8 rows_by=zipf", "rows_by=zipf needs several groups"},
+      {"gemm phase=W format=bf16 m=128 n=8 k=8 groups=2 rows_by=zipf", "rows that are a multiple of 128"},
+      {"gemm phase=W format=bf16 m=8 n=8 k=8 groups=2 way=grouped", "way=grouped is for bf16 in phases F and I"},
+      {"gemm phase=F format=fp8_block m=16 n=16 k=16 way=grouped", "way=grouped is for bf16 in phases F and I"},
+      {"graph", "graph needs nodes="},
+      {"attention phase=W format=bf16 length=8 heads=1 qk_dim=8 v_dim=8", "'W' is no phase"},
+      {"attention phase=F format=fp8_block length=8 heads=1 qk_dim=8 v_dim=8", "'fp8_block' is no format"},
+      {"attention phase=F format=bf16 length=8 heads=6 kv_heads=4 qk_dim=8 v_dim=8", "a multiple of kv_heads"},
+      {"attention phase=F format=bf16 length=8 heads=6 qk_dim=8 v_dim=12", "must be multiples of 8"},
+      {"graph nodes=0", "nodes = 0 is outside 1 to"},
+      {"all_reduce bytes=48 ranks=8", "whole FP32 numbers for each of the ranks"},
   };
   for (const auto& [line, expected] : mistakes) {
     const ParsedCases result = parse_cases("# first line\n" + line + "\n", "a.cases");
@@ -111,7 +126,8 @@ TEST(ProbeSweep, HasEachCaseOnceAndEveryKindOfThem) {
     if (value.op == "gemm") ++formats[value.phase + value.format];
   }
   for (const char* kind :
-       {"gemm", "rmsnorm", "swiglu", "quantise", "permute", "adamw", "copy", "host_to_device", "launch", "partition"}) {
+       {"gemm", "attention", "rmsnorm", "swiglu", "quantise", "permute", "adamw", "copy", "host_to_device", "launch",
+        "graph", "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "partition"}) {
     EXPECT_GT(kinds[kind], 0) << kind;
   }
   EXPECT_EQ(formats.size(), 9u);  // three phases in three formats
@@ -121,12 +137,42 @@ TEST(ProbeSweep, ThePartitionRunsFrom0To48WithAndWithoutATarget) {
   std::set<std::int64_t> with, without;
   for (const Case& value : built_in_sweep(132)) {
     if (value.op != "partition" || value.kernel != "gemm" || value.copy_gbps >= 0 || value.copy_to == "host") continue;
+    if (value.by == "green") continue;
     (value.target_sms > 0 ? with : without).insert(value.ctas);
     EXPECT_EQ(value.target_sms, value.target_sms > 0 ? 132 - value.ctas : 0);
   }
   EXPECT_EQ(without, std::set<std::int64_t>({0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48}));
   without.erase(0);  // nothing is taken away: no target
   EXPECT_EQ(with, without);
+}
+
+TEST(ProbeSweep, SeveralRanksMeasureTheirCollectives) {
+  ProbeOptions options;
+  const ParsedCases cases = chosen_cases(options, 132, 6);
+  ASSERT_EQ(cases.values.size(), 12u);  // four operations in three sizes
+  for (const Case& value : cases.values) {
+    EXPECT_EQ(value.ranks, 6);
+    EXPECT_EQ(parse_case(to_line(value)).error, "");
+  }
+}
+
+TEST(ProbeCases, RowsOfGroups) {
+  EXPECT_EQ(group_rows(parsed("gemm phase=F format=bf16 m=64 n=8 k=8 groups=3")),
+            std::vector<std::int64_t>({64, 64, 64}));
+  // 32 blocks of 128, four of them one each; of the other 28 by 12 : 6 : 4 : 3 the groups get 13.44, 6.72, 4.48 and
+  // 3.36, rounded down, and the two that are left go to the largest.
+  EXPECT_EQ(group_rows(parsed("gemm phase=W format=bf16 m=8 n=8 k=1024 groups=4 rows_by=zipf")),
+            std::vector<std::int64_t>({15 * 128, 8 * 128, 5 * 128, 4 * 128}));
+  for (const std::int64_t groups : {2, 5, 32, 256}) {
+    Case value = parsed("gemm phase=F format=fp8_block m=128 n=16 k=16 groups=2 rows_by=zipf");
+    value.groups = groups;
+    for (value.m = 128; value.m <= 1024; value.m += 128) {
+      const std::vector<std::int64_t> rows = group_rows(value);
+      EXPECT_EQ(std::accumulate(rows.begin(), rows.end(), std::int64_t{0}), value.m * groups);
+      EXPECT_TRUE(std::is_sorted(rows.rbegin(), rows.rend()));
+      EXPECT_GE(rows.back(), 128);
+    }
+  }
 }
 
 TEST(ProbeSweep, TheMostValuableComeFirst) {
@@ -167,6 +213,18 @@ TEST(ProbeWork, BytesOfMemoryBoundKernels) {
   EXPECT_DOUBLE_EQ(work_of(parsed("copy bytes=1024")).bytes, 2048);  // read and written
 }
 
+TEST(ProbeWork, AttentionSeesHalfOfAllPairs) {
+  const std::string line = " format=bf16 sequences=2 length=100 heads=4 kv_heads=2 qk_dim=24 v_dim=16";
+  const Work forward = work_of(parsed("attention phase=F" + line));
+  const Work backward = work_of(parsed("attention phase=B" + line));
+  // 2 sequences, 4 heads, 5000 pairs each; a multiply-add is two.
+  EXPECT_DOUBLE_EQ(forward.flops, 2 * 4 * 5000 * 2.0 * (24 + 16));
+  EXPECT_DOUBLE_EQ(backward.flops, 2 * 4 * 5000 * 2.0 * (3 * 24 + 2 * 16));
+  const double queries = 200 * 4 * 24, keys = 200 * 2 * 24, values = 200 * 2 * 16, outputs = 200 * 4 * 16;
+  EXPECT_DOUBLE_EQ(forward.bytes, 2 * (queries + keys + values + outputs) + 4 * 200 * 4);
+  EXPECT_DOUBLE_EQ(backward.bytes, 2 * (2 * queries + 2 * keys + 2 * values + 2 * outputs) + 4 * 200 * 4);
+}
+
 TEST(ProbeWork, TheFloorIsTheLargerOfTwoTimes) {
   const DevicePeak peak = {"test", 100, 200, 1000, 50};  // TFLOP/s, TFLOP/s, GB/s, GB/s
   // 2 * 1024^3 FLOP / 100e12 per second = 21.47 us; 6 MiB / 1e12 = 6.29 us.
@@ -192,7 +250,9 @@ TEST(ProbeOptionsTest, DryRunListsEveryCaseWithItsFloor) {
   // 2^31 bytes / 4.8 TB/s = 447.4 us; 2^40 FLOP / 989 TFLOP/s = 1112 us.
   EXPECT_THAT(table, HasSubstr("2147      447.4  memory  copy bytes=1073741824\n"));
   EXPECT_THAT(table, HasSubstr("1100      402.7       1112  compute gemm phase=F"));
-  EXPECT_THAT(table, HasSubstr("2 cases; the sum of the floors is 1.56 ms on h200"));
+  EXPECT_THAT(
+      table,
+      HasSubstr("2 cases; the sum of the floors is 1.56 ms on h200 (datasheet rates); measuring takes about 0:01 min"));
 }
 
 TEST(ProbeOptionsTest, ReadsTheCommandLine) {
@@ -205,6 +265,8 @@ TEST(ProbeOptionsTest, ReadsTheCommandLine) {
   EXPECT_TRUE(parsed_options.value.strict);
   const ParsedCases only = chosen_cases(parsed_options.value, 132);
   EXPECT_TRUE(std::all_of(only.values.begin(), only.values.end(), [](const Case& c) { return c.op == "gemm"; }));
+  EXPECT_FALSE(parsed_options.value.device.has_value());
+  EXPECT_EQ(parse_options({"--dry-run", "--device", "3", "--rendezvous", "/x"}).value.device, 3);
   EXPECT_THAT(parse_options({}).error, HasSubstr("--out FILE is needed"));
   EXPECT_THAT(parse_options({"--budget", "soon", "--out", "a"}).error, HasSubstr("--budget does not take 'soon'"));
   EXPECT_THAT(parse_options({"--samples", "5", "--out", "a"}).error, HasSubstr("--samples does not take '5'"));

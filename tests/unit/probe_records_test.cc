@@ -91,6 +91,19 @@ TEST(ProbeRecords, APartitionNamesItsKernelAndTheCopy) {
   EXPECT_FALSE(held.contains("copy_gbps"));
 }
 
+TEST(ProbeRecords, ACollectiveNamesItsRanks) {
+  Measurement measurement = measured(parse_case("all_gather bytes=1024 ranks=8").value, {"hot", "burst"});
+  measurement.work.bytes = 896;  // what the link of one rank carries: 7 of 8 parts
+  const json record = json::parse(measurement_line(measurement, kContext));
+  EXPECT_EQ(record["op"], "all_gather");
+  EXPECT_EQ(record["shape"], (json{{"ranks", 8}, {"bytes", 1024}}));
+  EXPECT_EQ(record["bytes"], 896);
+  const json alone =
+      json::parse(measurement_line(measured(parse_case("all_gather bytes=1024").value, {"hot", "burst"}), kContext));
+  EXPECT_EQ(alone["shape"]["ranks"], 1);
+  EXPECT_FALSE(alone.contains("gbps"));  // there is no link whose bandwidth it could be
+}
+
 TEST(ProbeRecords, FailuresAndEnvironmentsAreJsonToo) {
   const json failure = json::parse(failure_line(product(), "tab\t \"quote\" back\\slash\n", kContext));
   EXPECT_EQ(failure["kind"], "failure");

@@ -28,6 +28,9 @@ TensorShape shape_of(const model::Tensor& tensor);
 // the gradients read there. Defined by the exchange (real/cuda/exchange/).
 struct ExchangeMap;
 
+// Of a row map: where the rows of each token lie (real/cuda/operators/row_positions.h).
+struct RowPositions;
+
 // Shapes are known to the host when a kernel is launched: where routing decides them, the launch of the dispatch waits
 // for the counts, as DeepEP's does.
 class CudaBuffer final : public Buffer {
@@ -54,6 +57,7 @@ class CudaBuffer final : public Buffer {
   // What the host knows of the contents without asking the device: the offsets of experts [e + 1].
   std::vector<std::int64_t> known;
   std::shared_ptr<const ExchangeMap> exchange;
+  std::shared_ptr<RowPositions> positions;
 
   // Parameters in FP8 are stored in BF16, where optimizers and gathers write them; what products read is made of it
   // when it has changed (real/cuda/device/parameters.h).

@@ -65,14 +65,6 @@ void encode_e5m6(std::span<const float> values, const TensorView& tensor) {
 
 }  // namespace
 
-std::int64_t scale_index(const TensorView& tensor, std::int64_t row, std::int64_t column) {
-  if (tensor.format == Format::fp8_tensor) return 0;
-  const std::int64_t across = tiles_of(tensor.columns), tile = column / scale_tile;
-  if (tensor.format != Format::fp8_block) return row * across + tile;
-  const std::int64_t matrix = row / tensor.matrix_rows, within = row % tensor.matrix_rows;
-  return (matrix * tiles_of(tensor.matrix_rows) + within / scale_tile) * across + tile;
-}
-
 void encode(std::span<const float> values, const TensorView& tensor) {
   if (scale_count(tensor.format, tensor.rows, tensor.columns, tensor.matrix_rows) > 0) choose_scales(values, tensor);
   switch (tensor.format) {

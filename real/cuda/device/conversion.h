@@ -8,9 +8,6 @@
 
 namespace plumbline::real::cuda {
 
-// Index of the scale of an element among a tensor's scales; only of formats that have scales.
-std::int64_t scale_index(const TensorView& tensor, std::int64_t row, std::int64_t column);
-
 // `tensor` lies in the host's memory, laid out as on the device; `values` are its elements, row by row. Scales are the
 // smallest that let no element of their tile, block or tensor overflow; whole numbers are rounded.
 void encode(std::span<const float> values, const TensorView& tensor);

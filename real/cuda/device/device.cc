@@ -2,15 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <cassert>
 #include <utility>
 
-#include "real/cuda/device/host_copy.h"
-#include "real/cuda/device/lane.h"
 #include "real/cuda/device/parameters.h"
+#include "real/cuda/device/state.h"
 #include "real/cuda/device_state.h"
-#include "real/cuda/library_search.h"
 #include "real/cuda/operators/operators.h"
 
 namespace plumbline::real::cuda {
@@ -32,65 +29,6 @@ model::Error infeasible(std::string message, std::string hint) {
 }
 
 }  // namespace
-
-// Members are destroyed in reverse: streams before the events on them, and all before the machine's memory.
-struct CudaDevice::State {
-  Machine machine;
-  int target_sms = 0;
-  EventPool pool;
-  EventClock clock;
-  std::array<Lane, lane_kinds> lanes;
-  Event first_event = 0;            // of those below; earlier ones happened before the last synchronise()
-  std::vector<cudaEvent_t> events;  // given out by record()
-  std::vector<KernelRecord> records;
-  Status failure;
-
-  Lane& lane(model::Stream stream) { return lanes[static_cast<std::size_t>(lane_of(stream))]; }
-  cudaStream_t copies() { return lanes[static_cast<std::size_t>(LaneKind::compute)].stream(); }
-
-  void fail(Status status) {
-    if (failure.ok()) failure = std::move(status);
-  }
-  void fail_if_not(Status status) {
-    if (!status.ok()) fail(std::move(status));
-  }
-  Status open(const DeviceOptions& options) {
-    PLUMBLINE_TRY(machine.open(options.ordinal, library_folders(options.library_folders)));
-    target_sms = options.target_sms;
-    for (std::size_t kind = 0; kind < lane_kinds; ++kind) {
-      const bool computes =
-          kind == static_cast<std::size_t>(LaneKind::compute) || kind == static_cast<std::size_t>(LaneKind::optimizer);
-      PLUMBLINE_TRY(lanes[kind].open(pool, !computes));
-    }
-    return clock.open(copies());
-  }
-  Status drain() {
-    for (Lane& lane : lanes) PLUMBLINE_TRY(lane.drain());
-    return {};
-  }
-  // Times become records and events are free again, while the clock's last start is near.
-  Status settle() {
-    PLUMBLINE_TRY(drain());
-    for (Lane& lane : lanes) PLUMBLINE_TRY(lane.take_records(clock, records));
-    first_event += events.size();
-    events.clear();
-    pool.take_back();
-    return clock.restart();
-  }
-  Status write(CudaBuffer& buffer, std::span<const float> values) {
-    PLUMBLINE_TRY(drain());
-    PLUMBLINE_TRY(upload(values, buffer.view(), copies()));
-    buffer.mark_changed();
-    if (buffer.format() == Format::int32 && buffer.columns() == 1) buffer.known.assign(values.begin(), values.end());
-    if (!buffer.source) return {};
-    buffer.source->version = buffer.source->flat->version();
-    return write(*buffer.source->stored, values);
-  }
-  Status read(const CudaBuffer& buffer, std::span<float> values) {
-    PLUMBLINE_TRY(drain());
-    return download(buffer.view(), values, copies());
-  }
-};
 
 CudaDevice::CudaDevice(std::unique_ptr<State> state) : state_(std::move(state)) {}
 CudaDevice::~CudaDevice() = default;
@@ -148,10 +86,10 @@ void CudaDevice::clear(model::Stream stream, Buffer& buffer, std::uint32_t label
 }
 
 void CudaDevice::launch(model::Stream stream, const Kernel& kernel) {
+  state_->refresh(stream, kernel);
   const auto run = [&](cudaStream_t on) -> Status {
     const Function function = function_of(kernel.op->kind);
     if (function == nullptr) return {"a GPU does not compute it"};
-    for (Buffer* read : kernel.reads) PLUMBLINE_TRY(refresh(static_cast<CudaBuffer&>(*read), state_->machine, on));
     return function({kernel, state_->machine, on, lane_of(stream) == LaneKind::compute ? state_->target_sms : 0});
   };
   enqueue(stream, kernel.label, [&](cudaStream_t on) -> Status {

@@ -47,12 +47,13 @@ class CudaDevice final : public Device {
 
   Machine& machine();
   // What a communicator launches: `launch` enqueues on the stream it is given, between two events that become the
-  // label's record. A failure stops all that follows, and synchronise() tells it.
+  // label's record. A failure stops all that follows, and synchronise() tells it. What is written is to be marked as
+  // changed (real/cuda/device/buffer.h).
   void enqueue(model::Stream stream, std::uint32_t label, const std::function<Status(cudaStream_t)>& launch);
   void fail(const Status& status);
 
  private:
-  struct State;
+  struct State;  // real/cuda/device/state.h
   explicit CudaDevice(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };

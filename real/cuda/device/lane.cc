@@ -50,6 +50,11 @@ Status Lane::run(model::Stream name, std::uint32_t label, const std::function<St
   return {};
 }
 
+Status Lane::run(const std::function<Status(cudaStream_t)>& launch) {
+  last_ = nullptr;
+  return launch(stream_);
+}
+
 Status Lane::mark(cudaEvent_t& event) {
   if (last_ == nullptr) PLUMBLINE_TRY(events_->record(stream_, last_));
   event = last_;

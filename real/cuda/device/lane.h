@@ -33,6 +33,8 @@ class Lane {
 
   // Between two events, which become the label's record. Back to back launches share the event between them.
   Status run(model::Stream name, std::uint32_t label, const std::function<Status(cudaStream_t)>& launch);
+  // Without a record.
+  Status run(const std::function<Status(cudaStream_t)>& launch);
   // The event that stands behind all that was launched so far.
   Status mark(cudaEvent_t& event);
   Status wait(cudaEvent_t event);

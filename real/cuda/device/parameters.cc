@@ -4,25 +4,14 @@
 #include <string>
 #include <utility>
 
-#include "real/cuda/operators/operators.h"
+#include "real/cuda/kernels/quantise_blocks.h"
 
 namespace plumbline::real::cuda {
 
 namespace {
 
 constexpr std::uintptr_t vector_bytes = 16;  // of one access of a kernel
-
-// The one operator behind refresh(); its kernel has no tensors but the buffers.
-const model::Operator& cast_operator() {
-  static const model::Operator op = [] {
-    model::Operator cast;
-    cast.kind = model::OperatorKind::cast;
-    cast.name = "stored_to_fp8";
-    cast.attributes = model::CastAttributes{};
-    return cast;
-  }();
-  return op;
-}
+constexpr std::int64_t vector_elements = 8;  // of them in BF16
 
 Status refuse(const model::Tensor& tensor, const char* why) { return {"parameter " + tensor.name + " " + why}; }
 
@@ -47,21 +36,19 @@ Status make_view(CudaBuffer& flat, std::int64_t first, const model::Tensor& tens
   }
   if (format != Format::fp8_block || flat.format() != Format::bf16)
     return refuse(tensor, "has another format than its unit's memory");
+  if (shape.columns % vector_elements != 0) return refuse(tensor, "has columns that are no multiple of 8");
   view = std::make_unique<CudaBuffer>(format, shape.rows, shape.columns, shape.matrix_rows);
   PLUMBLINE_TRY(view->allocate(shape.rows));
   view->source = {std::move(stored), &flat, flat.version()};
   return {};
 }
 
-Status refresh(CudaBuffer& buffer, Machine& machine, cudaStream_t stream) {
-  if (!buffer.source || buffer.source->version == buffer.source->flat->version()) return {};
-  Kernel kernel;
-  kernel.op = &cast_operator();
-  kernel.reads = {buffer.source->stored.get()};
-  kernel.writes = {&buffer};
-  const Function cast = function_of(model::OperatorKind::cast);
-  if (cast == nullptr) return {"FP8 parameters need the cast"};
-  PLUMBLINE_TRY(cast({kernel, machine, stream}));
+bool is_behind(const CudaBuffer& buffer) {
+  return buffer.source && buffer.source->version != buffer.source->flat->version();
+}
+
+Status refresh(CudaBuffer& buffer, cudaStream_t stream) {
+  PLUMBLINE_TRY(outcome(quantise_blocks(buffer.source->stored->view(), buffer.view(), stream), "casting a parameter"));
   buffer.source->version = buffer.source->flat->version();
   return {};
 }

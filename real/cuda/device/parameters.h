@@ -8,7 +8,6 @@
 
 #include "model/graph/graph.h"
 #include "real/cuda/device/buffer.h"
-#include "real/cuda/device/machine.h"
 #include "real/cuda/status.h"
 
 namespace plumbline::real::cuda {
@@ -20,7 +19,9 @@ std::optional<Format> held_format(const model::Tensor& tensor);
 // bytes, or formats do not fit.
 Status make_view(CudaBuffer& flat, std::int64_t first, const model::Tensor& tensor, std::unique_ptr<CudaBuffer>& view);
 
-// Brings the FP8 values of a parameter up to date; nothing to do for any other buffer.
-Status refresh(CudaBuffer& buffer, Machine& machine, cudaStream_t stream);
+// Whether a buffer is a parameter in FP8 whose vector has changed.
+bool is_behind(const CudaBuffer& buffer);
+// Brings the values of such a parameter up to date.
+Status refresh(CudaBuffer& buffer, cudaStream_t stream);
 
 }  // namespace plumbline::real::cuda

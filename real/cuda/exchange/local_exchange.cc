@@ -18,7 +18,7 @@ Status LocalExchange::dispatch(const Group& group, const Kernel& kernel, cudaStr
   std::shared_ptr<ExchangeMap> map;
   const CudaBuffer &x = in(kernel, 0), &indices = in(kernel, 1), &weights = in(kernel, 2);
   const std::int32_t node_members = members_per_node(group.ranks, options_.ranks_per_node);
-  PLUMBLINE_TRY(router_.route(indices, homes_of(group, kernel), node_members, {}, stream, map));
+  PLUMBLINE_TRY(router_.route({indices, homes_of(group, kernel), node_members, {}, {}}, stream, map));
   map->received_rows = map->members.rows();
   for (std::size_t member = 0; member + 1 < map->members.first.size(); ++member)
     map->received.push_back(map->members.rows_of(member));

@@ -12,26 +12,31 @@ namespace {
 // Integers of a map in one region, counts first: those are what the host reads.
 struct MapLayout {
   std::int64_t members, nodes, experts, entries;
+  std::int64_t copies = 1;  // of the counts: this rank's own, or those of all members behind it
 
   std::int64_t counts() const { return members + nodes + experts + 1; }
-  std::int64_t integers() const { return counts() + members + 1 + nodes + 1 + 4 * entries; }
+  std::int64_t integers() const { return (1 + copies) * counts() + members + 1 + nodes + 1 + 4 * entries; }
 };
 
-MapLayout layout_of(const ExchangeMap& map) {
+MapLayout layout_of(const ExchangeMap& map, bool shares) {
   return {bucket_count(map.members.buckets), bucket_count(map.nodes.buckets), map.homes.experts,
-          map.tokens * map.choices};
+          map.tokens * map.choices, shares ? map.homes.members : 1};
 }
 
+// Growing waits for the device, so that nothing uses the old memory any more.
 Status fit(ExchangeMap& map, const MapLayout& layout) {
-  const std::int64_t bytes = layout.integers() * static_cast<std::int64_t>(sizeof(std::int32_t));
-  if (map.memory.bytes() >= bytes) return {};
-  // Freeing waits for the device, so that nothing reads the old region any more.
-  PLUMBLINE_TRY(map.memory.allocate(bytes));
-  return map.counts.allocate(layout.counts() * static_cast<std::int64_t>(sizeof(std::int32_t)));
+  constexpr auto integer = static_cast<std::int64_t>(sizeof(std::int32_t));
+  if (map.memory.bytes() < layout.integers() * integer) PLUMBLINE_TRY(map.memory.allocate(layout.integers() * integer));
+  const std::int64_t counts_bytes = layout.copies * layout.counts() * integer;
+  if (map.counts_bytes >= counts_bytes) return {};
+  map.counts_bytes = 0;
+  PLUMBLINE_TRY(map.counts.allocate(counts_bytes));
+  map.counts_bytes = counts_bytes;
+  return {};
 }
 
 void place(ExchangeMap& map, const MapLayout& layout) {
-  auto* at = map.memory.as<std::int32_t>() + layout.counts();
+  auto* at = map.memory.as<std::int32_t>() + (1 + layout.copies) * layout.counts();
   const auto take = [&at](std::int64_t count) {
     std::int32_t* taken = at;
     at += count;
@@ -60,7 +65,17 @@ Status count(const ExchangeMap& map, const RouteTask& task, const MapLayout& lay
   PLUMBLINE_TRY(outcome(cudaMemsetAsync(counts, 0, bytes, stream), "clearing counts"));
   PLUMBLINE_TRY(outcome(count_sends(task_of(task, map.members), counts, stream), "counting tokens"));
   PLUMBLINE_TRY(outcome(count_sends(task_of(task, map.nodes), counts + layout.members, stream), "counting tokens"));
-  PLUMBLINE_TRY(outcome(count_choices(task, counts + layout.members + layout.nodes, stream), "counting choices"));
+  return outcome(count_choices(task, counts + layout.members + layout.nodes, stream), "counting choices");
+}
+
+// This rank's counts, or those of all members, to the host.
+Status fetch_counts(const ExchangeMap& map, const MapLayout& layout, const Router::Share& share, cudaStream_t stream) {
+  auto* counts = map.memory.as<std::int32_t>();
+  if (share) {
+    PLUMBLINE_TRY(share(counts, counts + layout.counts(), layout.counts()));
+    counts += layout.counts();
+  }
+  const auto bytes = static_cast<std::size_t>(layout.copies * layout.counts()) * sizeof(std::int32_t);
   return outcome(cudaMemcpyAsync(map.counts.as<std::int32_t>(), counts, bytes, cudaMemcpyDeviceToHost, stream),
                  "copying counts");
 }
@@ -80,7 +95,8 @@ std::vector<std::int64_t> starts(const std::int32_t* counts, std::int64_t bucket
 }
 
 Status read_counts(ExchangeMap& map, const MapLayout& layout) {
-  const auto* counts = map.counts.as<std::int32_t>();
+  const std::int64_t place_of_own = layout.copies > 1 ? map.homes.position : 0;
+  const std::int32_t* counts = map.counts.as<std::int32_t>() + place_of_own * layout.counts();
   map.members.first = starts(counts, layout.members);
   map.nodes.first = starts(counts + layout.members, layout.nodes);
   const std::int32_t* choices = counts + layout.members + layout.nodes;
@@ -112,6 +128,22 @@ std::vector<std::int64_t> folded_rows_per_expert(const ExpertHomes& homes,
   return rows;
 }
 
+Arriving arriving(const ExpertHomes& homes, std::int32_t nodes, const std::int32_t* counts, std::int64_t stride) {
+  Arriving result;
+  result.rows_per_expert.resize(static_cast<std::size_t>(homes.per_rank));
+  for (std::int32_t member = 0; member < homes.members; ++member) {
+    const std::int32_t* of_member = counts + member * stride;
+    ExpertHomes as_member = homes;
+    as_member.position = member;
+    result.rows.push_back(of_member[homes.position]);
+    for (std::int32_t expert = 0; expert < homes.experts; ++expert)
+      if (home_of(as_member, expert) == homes.position)
+        result.rows_per_expert[static_cast<std::size_t>(expert % homes.per_rank)] +=
+            of_member[homes.members + nodes + expert];
+  }
+  return result;
+}
+
 Status wait_for(cudaEvent_t event, const Watch& watch) {
   for (;;) {
     const cudaError_t state = cudaEventQuery(event);
@@ -135,17 +167,18 @@ std::shared_ptr<ExchangeMap> Router::take() {
   return {map.release(), [idle = idle_](ExchangeMap* done) { idle->maps.emplace_back(done); }};
 }
 
-Status Router::route(const CudaBuffer& indices, const ExpertHomes& homes, std::int32_t node_members, const Watch& watch,
-                     cudaStream_t stream, std::shared_ptr<ExchangeMap>& map) {
-  PLUMBLINE_TRY(check_fit(homes));
+Status Router::route(const Request& request, cudaStream_t stream, std::shared_ptr<ExchangeMap>& map,
+                     Arriving* arriving_rows) {
+  const CudaBuffer& indices = request.indices;
+  PLUMBLINE_TRY(check_fit(request.homes));
   map = take();
   map->tokens = indices.rows();
   map->choices = static_cast<std::int32_t>(indices.columns());
-  map->homes = homes;
+  map->homes = request.homes;
   map->received.clear();
-  map->members.buckets = {homes, Leg::to_members, node_members};
-  map->nodes.buckets = {homes, Leg::to_nodes, node_members};
-  const MapLayout layout = layout_of(*map);
+  map->members.buckets = {request.homes, Leg::to_members, request.node_members};
+  map->nodes.buckets = {request.homes, Leg::to_nodes, request.node_members};
+  const MapLayout layout = layout_of(*map, request.share != nullptr);
   PLUMBLINE_TRY(fit(*map, layout));
   place(*map, layout);
   if (counted_ == nullptr)
@@ -154,9 +187,13 @@ Status Router::route(const CudaBuffer& indices, const ExpertHomes& homes, std::i
   const RouteTask task{static_cast<const std::int32_t*>(indices.view().data), map->tokens, map->choices,
                        map->members.buckets};
   PLUMBLINE_TRY(count(*map, task, layout, stream));
+  PLUMBLINE_TRY(fetch_counts(*map, layout, request.share, stream));
   PLUMBLINE_TRY(outcome(cudaEventRecord(counted_, stream), "recording an event"));
   PLUMBLINE_TRY(list(*map, task, layout, stream));  // while the host waits for the counts
-  PLUMBLINE_TRY(wait_for(counted_, watch));
+  PLUMBLINE_TRY(wait_for(counted_, request.watch));
+  if (arriving_rows != nullptr && request.share)
+    *arriving_rows =
+        arriving(map->homes, static_cast<std::int32_t>(layout.nodes), map->counts.as<std::int32_t>(), layout.counts());
   return read_counts(*map, layout);
 }
 

@@ -37,6 +37,7 @@ struct ExchangeMap {
   std::int64_t received_rows = 0;
   DeviceMemory memory;
   PinnedMemory counts;
+  std::int64_t counts_bytes = 0;  // that it has room for
 };
 
 // Members of the group on each node where all nodes hold equally many, neighbours in the group's order; 1 elsewhere:
@@ -45,6 +46,14 @@ std::int32_t members_per_node(std::span<const std::int32_t> ranks, std::int32_t 
 
 // Who received as this rank sent, each token with its experts' numbers taken within their rank: rows per expert there.
 std::vector<std::int64_t> folded_rows_per_expert(const ExpertHomes& homes, const std::vector<std::int64_t>& choices_of);
+
+// What this rank receives, by the counts of all members: the sends of each to members and to nodes, then its choices of
+// each expert, `stride` integers from one member to the next.
+struct Arriving {
+  std::vector<std::int64_t> rows;             // [member]
+  std::vector<std::int64_t> rows_per_expert;  // [local expert]
+};
+Arriving arriving(const ExpertHomes& homes, std::int32_t nodes, const std::int32_t* counts, std::int64_t stride);
 
 // Looked at while the host waits for the GPU: what may have happened that the GPU does not notice.
 using Watch = std::function<Status()>;
@@ -60,10 +69,19 @@ class Router {
   Router(const Router&) = delete;
   Router& operator=(const Router&) = delete;
 
-  // The map of `indices` ([tokens, choices], int32). `received` is left to the caller. Fails by name where a token
-  // chooses an expert that does not exist, or experts do not fit the group.
-  Status route(const CudaBuffer& indices, const ExpertHomes& homes, std::int32_t node_members, const Watch& watch,
-               cudaStream_t stream, std::shared_ptr<ExchangeMap>& map);
+  // The map of `indices` ([tokens, choices], int32). Fails by name where a token chooses an expert that does not exist,
+  // or experts do not fit the group. With `share`, which gives each member the counts of all, `arriving` is what this
+  // rank receives; else that is left to the caller.
+  using Share = std::function<Status(const std::int32_t* own, std::int32_t* all, std::int64_t count)>;
+  struct Request {
+    const CudaBuffer& indices;
+    ExpertHomes homes;
+    std::int32_t node_members = 1;
+    Watch watch;
+    Share share;
+  };
+  Status route(const Request& request, cudaStream_t stream, std::shared_ptr<ExchangeMap>& map,
+               Arriving* arriving = nullptr);
 
  private:
   struct Idle {

@@ -15,7 +15,7 @@ __device__ Visit visit_of(const RouteTask& task, std::int64_t token, std::int32_
   return visit(task.buckets, task.indices + token * task.choices, task.choices, bucket);
 }
 
-__global__ void count_sends_kernel(RouteTask task, std::int32_t* counts) {
+__global__ void __launch_bounds__(list_threads) count_sends_kernel(RouteTask task, std::int32_t* counts) {
   const auto bucket = static_cast<std::int32_t>(blockIdx.x);
   std::int32_t count = 0;
   for (std::int64_t first = 0; first < task.tokens; first += list_threads)
@@ -48,7 +48,8 @@ __device__ std::int32_t place_in_block(bool yes, std::int32_t* of_warps, std::in
   return before + __popc(ballot & ((1u << lane) - 1u));
 }
 
-__global__ void list_sends_kernel(RouteTask task, const std::int32_t* counts, SendList list) {
+__global__ void __launch_bounds__(list_threads)
+    list_sends_kernel(RouteTask task, const std::int32_t* counts, SendList list) {
   __shared__ std::int32_t of_warps[list_warps];
   const auto bucket = static_cast<std::int32_t>(blockIdx.x);
   std::int32_t at = 0;

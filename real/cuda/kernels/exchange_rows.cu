@@ -13,7 +13,7 @@ __device__ void copy_planes(const Plane* planes, int count, std::int64_t from, s
   }
 }
 
-__global__ void copy_rows_kernel(RowCopy copy) {
+__global__ void __launch_bounds__(owned_threads) copy_rows_kernel(RowCopy copy) {
   const Departures& d = copy.departures;
   take_turns(
       copy.rows, d,
@@ -33,9 +33,9 @@ struct Repeated {
   std::int64_t bytes;
 };
 
-// In slices of which each warp takes one at a time.
-__global__ void copy_repeated_kernel(Repeated copy) {
-  constexpr std::int64_t slice = 8192;
+constexpr std::int64_t slice = 8192;  // that a warp takes at a time
+
+__global__ void __launch_bounds__(owned_threads) copy_repeated_kernel(Repeated copy) {
   const Warp warp = this_warp();
   for (std::int64_t at = warp.number * slice; at < copy.bytes; at += warp.count * slice) {
     const std::int64_t end = at + slice < copy.bytes ? at + slice : copy.bytes;
@@ -61,7 +61,10 @@ cudaError_t copy_repeated(const void* from, std::int64_t from_bytes, void* to, s
                           cudaStream_t stream) {
   if (bytes == 0) return cudaSuccess;
   const Repeated copy{static_cast<const char*>(from), from_bytes, static_cast<char*>(to), bytes};
-  return launch_owning(copy_repeated_kernel, copy, blocks, stream);
+  constexpr std::int64_t of_block = slice * (owned_threads / warp_size);
+  const std::int64_t useful = (bytes + of_block - 1) / of_block;
+  const Blocks used{useful < blocks.ctas ? static_cast<int>(useful) : blocks.ctas, blocks.shared_bytes};
+  return launch_owning(copy_repeated_kernel, copy, used, stream);
 }
 
 }  // namespace plumbline::real::cuda

@@ -134,7 +134,7 @@ __device__ void send_part(const RowSum& s, std::int64_t index, int lane) {
 }
 
 template <Format format>
-__global__ void sum_rows_kernel(RowSum s) {
+__global__ void __launch_bounds__(owned_threads) sum_rows_kernel(RowSum s) {
   take_turns(
       s.out.rows, s.departures, [&](std::int64_t token, int lane) { sum_token<format>(s, token, lane); },
       [&](std::int64_t index, int lane) { send_part<format>(s, index, lane); });

@@ -1,4 +1,5 @@
-// Kernels that hold the device rather than compute: the persistent copy, spinning, nothing at all, cache flushing.
+// Kernels that hold the device rather than compute: the persistent copy, spinning, counting cycles, nothing at all,
+// cache flushing.
 #include "real/cuda/kernels/vector.cuh"
 
 namespace plumbline::real::cuda {
@@ -91,6 +92,14 @@ __global__ void spin_kernel(std::int64_t duration) {
   while (nanoseconds() - start < duration) __nanosleep(200);
 }
 
+__global__ void count_cycles_kernel(std::int64_t duration, std::int64_t* report) {
+  const std::int64_t start = nanoseconds(), first = clock64();
+  std::int64_t passed = 0;
+  while (passed < duration) passed = nanoseconds() - start;
+  report[0] = clock64() - first;
+  report[1] = passed;
+}
+
 __global__ void flush_kernel(const uint4* buffer, std::int64_t vectors, std::uint32_t* sink) {
   std::uint32_t mixed = 0;
   for (std::int64_t i = thread_index(); i < vectors; i += thread_count()) {
@@ -119,6 +128,11 @@ cudaError_t empty(cudaStream_t stream) {
 
 cudaError_t spin(std::int64_t duration, cudaStream_t stream) {
   spin_kernel<<<1, 1, 0, stream>>>(duration);
+  return cudaGetLastError();
+}
+
+cudaError_t count_cycles(std::int64_t duration, std::int64_t* report, cudaStream_t stream) {
+  count_cycles_kernel<<<1, 1, 0, stream>>>(duration, report);
   return cudaGetLastError();
 }
 

@@ -34,7 +34,7 @@ __device__ void take_turns(std::int64_t rows, const Departures& departures, Stay
   std::int64_t left = 0;
   for (std::int64_t turn = 0; turn < staying || left < leaving; ++turn) {
     if (turn < staying) stay(warp.number + turn * warp.count, warp.lane);
-    for (; left < leaving && (turn >= staying || left * staying < (turn + 1) * leaving); ++left) {
+    for (; leaves_now(turn, staying, left, leaving); ++left) {
       const std::int64_t index = warp.number + left * warp.count;
       const std::int64_t due = start + due_nanoseconds(index, departures.picoseconds_per_row);
       while (nanoseconds() < due) __nanosleep(200);

@@ -28,6 +28,9 @@ struct Call {
   }
 };
 
+// What an operator writes, with as many rows as routing made what it reads.
+inline Status fit(CudaBuffer& out, std::int64_t rows) { return out.rows() == rows ? Status{} : out.resize(rows); }
+
 // Enqueues the operator on the call's stream; returns what the launch said. Outputs whose rows routing decides are
 // made to fit before.
 using Function = Status (*)(const Call&);

@@ -14,13 +14,14 @@
 
 namespace plumbline::real::cuda {
 
+// Always for the whole GPU: asked to reckon with fewer SMs, cuDNN (9.19) has no engine for attention.
+//
 // Queries, keys, values and outputs lie as [sequences * length, heads * dim], log-sum-exp as [sequences * length,
 // query heads]; query head h reads key-value head h / (query_heads / key_value_heads).
 struct AttentionShape {
   bool backward = false;
   Format format = Format::bf16;  // or fp16
   std::int64_t sequences = 0, length = 0, query_heads = 0, key_value_heads = 0, query_key_dim = 0, value_dim = 0;
-  int target_sms = 0;  // that the plan is to reckon with; 0: all
 };
 
 // Pointers on the device; those below are for gradients alone.

@@ -9,7 +9,7 @@ namespace plumbline::real::cuda {
 // nullptr for a kind that the GPU cannot compute.
 Function function_of(model::OperatorKind kind);
 
-// matrix_products.cc
+// matrix_products.cc, grouped_products.cc, stored_scores.cc
 Status matmul(const Call& call);
 Status grouped_matmul(const Call& call);
 Status batched_matmul(const Call& call);
@@ -46,6 +46,8 @@ Status split_columns(const Call& call);
 Status concatenate(const Call& call);
 Status assemble_heads(const Call& call);
 Status assemble_heads_grad(const Call& call);
+
+// rotary.cc
 Status rotary(const Call& call);
 Status rotary_grad(const Call& call);
 

@@ -20,8 +20,8 @@ class ProductCache {
   ProductCache(const ProductCache&) = delete;
   ProductCache& operator=(const ProductCache&) = delete;
 
-  // The product of that shape; `operands` only tell where scales lie. nullptr: the library has no algorithm for it.
-  Product* find(const ProductShape& shape, const ProductOperands& operands);
+  // The product of that shape; `operands` only tell where scales lie. nullptr: the library has none, `why` is its word.
+  Product* find(const ProductShape& shape, const ProductOperands& operands, Status& why);
   // Enqueues it. An algorithm that refuses to run is replaced by the library's next proposal, for good.
   static Status run(Product& product, const ProductOperands& operands, void* workspace, cudaStream_t stream);
 

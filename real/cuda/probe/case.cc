@@ -7,6 +7,8 @@
 #include <utility>
 #include <variant>
 
+#include "real/cuda/arithmetic.h"
+
 namespace plumbline::real::cuda {
 
 namespace {
@@ -33,6 +35,7 @@ std::vector<Operation> operations() {
   const Key rows = {"rows", &Case::rows, true, 1, std::int64_t{1} << 30, {}};
   const Key columns = {"columns", &Case::columns, true, 1, std::int64_t{1} << 30, {}};
   const Key bytes = {"bytes", &Case::bytes, true, 16, std::int64_t{1} << 40, {}};
+  const Key ranks = {"ranks", &Case::ranks, false, 1, 1 << 20, {}};
   const std::int64_t extent = 1 << 24;
   return {{"gemm",
            {{"phase", &Case::phase, true, 0, 0, {"F", "I", "W"}},
@@ -41,9 +44,21 @@ std::vector<Operation> operations() {
             {"n", &Case::n, true, 1, extent, {}},
             {"k", &Case::k, true, 1, extent, {}},
             {"groups", &Case::groups, false, 1, 1024, {}},
+            {"rows_by", &Case::rows_by, false, 0, 0, {"uniform", "zipf"}},
+            {"way", &Case::way, false, 0, 0, {"loop", "grouped"}},
             {"fast_accumulation", &Case::fast_accumulation, false, 0, 1, {}},
             {"soak", &Case::soak, false, 0, 60, {}},
             target_key},
+           true},
+          {"attention",
+           {{"phase", &Case::phase, true, 0, 0, {"F", "B"}},
+            {"format", &Case::format, true, 0, 0, {"bf16"}},
+            {"sequences", &Case::sequences, false, 1, extent, {}},
+            {"length", &Case::length, true, 1, extent, {}},
+            {"heads", &Case::heads, true, 1, 1024, {}},
+            {"kv_heads", &Case::kv_heads, false, 1, 1024, {}},
+            {"qk_dim", &Case::qk_dim, true, 8, 1024, {}},
+            {"v_dim", &Case::v_dim, true, 8, 1024, {}}},
            true},
           {"rmsnorm", {rows, columns}, true},
           {"swiglu", {rows, columns}, true},
@@ -52,12 +67,18 @@ std::vector<Operation> operations() {
           {"adamw", {{"elements", &Case::elements, true, 1, std::int64_t{1} << 40, {}}}, true},
           {"copy", {bytes}, false},
           {"host_to_device", {bytes}, false},
-          {"launch", {}, false}};
+          {"launch", {}, false},
+          {"graph", {{"nodes", &Case::nodes, true, 1, 100000, {}}}, false},
+          {"all_reduce", {bytes, ranks}, false},
+          {"all_gather", {bytes, ranks}, false},
+          {"reduce_scatter", {bytes, ranks}, false},
+          {"all_to_all", {bytes, ranks}, false}};
 }
 
 const std::vector<Key>& partition_keys() {
   static const std::vector<Key> keys = {
       {"ctas", &Case::ctas, true, 0, 1024, {}},
+      {"by", &Case::by, false, 0, 0, {"claim", "green"}},
       {"copy_gbps", &Case::copy_gbps, false, Case::unlimited, 1 << 20, {}},
       {"copy_to", &Case::copy_to, false, 0, 0, {"device", "host"}},
   };
@@ -102,9 +123,24 @@ std::string set(Case& value, const Key& key, const std::string& text) {
   return "";
 }
 
+std::int64_t rows_of_product(const Case& value) { return value.phase == "W" ? value.k : value.m; }
+
+std::string check_groups(const Case& value) {
+  if (value.rows_by == "zipf" && value.groups == 1) return "rows_by=zipf needs several groups";
+  if (value.rows_by == "zipf" && rows_of_product(value) % scale_block != 0) {
+    return "rows_by=zipf needs rows that are a multiple of 128";
+  }
+  if (value.way == "grouped" && (value.format != "bf16" || value.phase == "W")) {
+    return "way=grouped is for bf16 in phases F and I: the library's grouped product writes what it reads";
+  }
+  return "";
+}
+
 // What a line's values must satisfy together: the kernels move 16 bytes per thread and access.
 std::string check(const Case& value) {
   const std::string& operation = value.operation();
+  if (const std::string problem = check_groups(value); !problem.empty()) return problem;
+  if (value.by == "green" && value.ctas == 0) return "by=green needs ctas of at least 1";
   if (operation == "gemm" && value.fast_accumulation != 0 && value.format != "fp8_tensor") {
     return "fast_accumulation is a choice of fp8_tensor only";
   }
@@ -114,11 +150,14 @@ std::string check(const Case& value) {
   if (operation == "gemm" && (value.m % 8 != 0 || value.n % 8 != 0 || value.k % 8 != 0)) {
     return "products need m, n and k that are multiples of 8";
   }
+  if (value.kv_heads > 0 && value.heads % value.kv_heads != 0) return "heads must be a multiple of kv_heads";
+  if (value.qk_dim % 8 != 0 || value.v_dim % 8 != 0) return "qk_dim and v_dim must be multiples of 8";
   if (operation == "quantise" && value.columns % 128 != 0) return "columns must be a multiple of 128";
   if (value.columns % 8 != 0) return "columns must be a multiple of 8";
   if (operation == "rmsnorm" && value.columns > 32768) return "rmsnorm takes at most 32768 columns";
   if (value.elements % 8 != 0) return "elements must be a multiple of 8";
   if (value.bytes % 16 != 0) return "bytes must be a multiple of 16";
+  if (value.bytes % (4 * value.ranks) != 0) return "bytes must be whole FP32 numbers for each of the ranks";
   return "";
 }
 
@@ -211,8 +250,33 @@ ParsedCases load_cases(const std::string& path) {
   return parse_cases(text.str(), path);
 }
 
+bool is_collective(const Case& value) {
+  const std::string& op = value.op;
+  return op == "all_reduce" || op == "all_gather" || op == "reduce_scatter" || op == "all_to_all";
+}
+
+std::vector<std::int64_t> group_rows(const Case& value) {
+  const std::int64_t mean = rows_of_product(value);
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(value.groups), mean);
+  if (value.rows_by != "zipf") return rows;
+  double sum = 0;
+  for (std::int64_t rank = 1; rank <= value.groups; ++rank) sum += 1.0 / static_cast<double>(rank);
+  // One block each; of the others the share, rounded down. What that leaves goes to the largest groups.
+  std::int64_t left = mean / scale_block * value.groups - value.groups;
+  const auto shared = static_cast<double>(left);
+  for (std::size_t group = 0; group < rows.size(); ++group) {
+    const auto share = static_cast<std::int64_t>(shared / sum / static_cast<double>(group + 1));
+    rows[group] = (1 + share) * scale_block;
+    left -= share;
+  }
+  for (std::size_t group = 0; left > 0; ++group, --left) rows[group % rows.size()] += scale_block;
+  return rows;
+}
+
 std::vector<VariantKey> variants_of(const Case& value) {
   if (value.op == "launch") return {{"", "host_call"}, {"", "stream_gap"}, {"", "graph_node"}, {"", "round_trip"}};
+  if (value.op == "graph") return {{"", "host_call"}, {"", "replay"}, {"", "round_trip"}};
+  if (is_collective(value)) return {{"hot", "burst"}};
   if (value.op == "host_to_device") return {{"", "pinned_to_device"}, {"", "device_to_pinned"}};
   if (value.op == "copy") return {{"cold", "kernel"}, {"cold", "driver"}};
   if (value.op == "partition") {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "real/cuda/device_state.h"
+#include "real/cuda/probe/dry_run.h"
 #include "real/cuda/probe/environment.h"
 #include "real/cuda/probe/options.h"
 #include "real/cuda/probe/restart.h"
@@ -31,10 +32,10 @@ const DevicePeak& chosen_peak(const ProbeOptions& options, const std::string& de
 }
 
 int dry_run(const ProbeOptions& options) {
-  const DeviceReport device = look_for_device(options.device);
+  const DeviceReport device = look_for_device(options.device.value_or(0));
   const ParsedCases cases = chosen_cases(options, 132);
   if (!cases.error.empty()) return fail(cases.error);
-  std::printf("%s", dry_run_table(cases.values, chosen_peak(options, device.name)).c_str());
+  std::printf("%s", dry_run_table(cases.values, chosen_peak(options, device.name), options.samples).c_str());
   return fine;
 }
 
@@ -60,27 +61,33 @@ int finish(const ProbeOptions& options, const std::vector<std::string>& argument
 }
 
 int measure_device(const ProbeOptions& options, const std::vector<std::string>& arguments) {
-  const DeviceReport device = look_for_device(options.device);
+  std::string error;
+  World world = world_from_environment(error);
+  if (!error.empty()) return fail(error);
+  world.rendezvous = options.rendezvous;
+  const int ordinal = options.device.value_or(world.local_rank);
+  const DeviceReport device = look_for_device(ordinal);
   if (device.state != DeviceState::ok) {
     say(device.message);
     return no_device;
   }
   Budget budget(options.budget_seconds, now);
   Toolbox tools;
-  if (const Status opened = tools.open(options.device, library_folders(options.given_folders)); !opened.ok()) {
+  if (const Status opened = tools.open(ordinal, library_folders(options.given_folders)); !opened.ok()) {
     return fail(device.name + ": " + opened.failure);
   }
   RunPlan plan;
   const int sms = tools.properties.multiProcessorCount;
-  ParsedCases cases = chosen_cases(options, sms);
+  ParsedCases cases = chosen_cases(options, sms, world.size);
   if (!cases.error.empty()) return fail(cases.error);
   plan.cases = std::move(cases.values);
   plan.peak = chosen_peak(options, device.name);
   plan.measure.samples = options.samples;
   plan.retry = options.retry;
   plan.context = {device.name, sms, utc_date()};
-  std::string error;
-  const auto journal = Journal::open(options.out, device.name, error);
+  plan.world = world;
+  // Only rank 0 writes.
+  const auto journal = Journal::open(world.rank == 0 ? options.out : "/dev/null", device.name, error);
   if (!journal) return fail(error);
   if (journal->found() > 0) say(std::to_string(journal->found()) + " records of this device are there already");
   JsonLine environment;

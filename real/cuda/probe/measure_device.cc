@@ -1,5 +1,4 @@
-// Rates of the device itself: copies within it and to the host, and what launching costs.
-#include <chrono>
+// Rates of the device itself: copies within it and to the host.
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -15,12 +14,6 @@ namespace plumbline::real::cuda {
 namespace {
 
 constexpr std::uint64_t seed = 41, seed_words = 42;
-constexpr int launches = 100;
-constexpr std::int64_t head_start_ns = 2000000;  // in which the host enqueues all launches of a sample
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 // Sampled words of a copy equal those of its source.
 Status check_copy(const float* from, const float* to, std::int64_t bytes, CheckOutcome& result) {
@@ -66,7 +59,9 @@ Status measure_copy(const Case& what, const MeasureOptions& options, Toolbox& to
     }
   }
   for (Measurement& each : measured) {
-    read_clock(tools, each.clock);
+    read_clock(tools, tools.stream, each.clock);
+    PLUMBLINE_TRY(outcome(cudaStreamSynchronize(tools.stream), "counting cycles"));
+    finish_clock(tools, each.clock);
     each.note = "clocks read right after the samples";
     results.push_back(std::move(each));
   }
@@ -101,42 +96,6 @@ Status measure_host_to_device(const Case& what, const MeasureOptions& options, T
     if (way == 0) measured[way].check = check;
     results.push_back(std::move(measured[way]));
   }
-  return {};
-}
-
-Status measure_launch(const Case& what, const MeasureOptions& options, Toolbox& tools,
-                      std::vector<Measurement>& results) {
-  const Enqueue once = [](cudaStream_t on) { return outcome(empty(on), "launching"); };
-  const Enqueue many = [&](cudaStream_t on) {
-    for (int i = 0; i < launches; ++i) PLUMBLINE_TRY(once(on));
-    return Status{};
-  };
-  Graph graph;
-  PLUMBLINE_TRY(many(tools.stream));
-  PLUMBLINE_TRY(graph.capture(once, launches, tools.stream));
-  PLUMBLINE_TRY(outcome(cudaStreamSynchronize(tools.stream), "warming up"));
-  std::vector<Measurement> measured = blank_measurements(what);
-  const Event start, end;
-  for (int sample = 0; sample < options.samples; ++sample) {
-    double gap = 0;
-    PLUMBLINE_TRY(outcome(spin(head_start_ns, tools.stream), "spinning"));
-    PLUMBLINE_TRY(outcome(cudaEventRecord(start.get(), tools.stream), "recording an event"));
-    const auto host_start = std::chrono::steady_clock::now();
-    PLUMBLINE_TRY(many(tools.stream));
-    measured[0].samples_us.push_back(seconds_since(host_start) * 1e6 / launches);
-    PLUMBLINE_TRY(outcome(cudaEventRecord(end.get(), tools.stream), "recording an event"));
-    PLUMBLINE_TRY(outcome(cudaStreamSynchronize(tools.stream), "launching"));
-    PLUMBLINE_TRY(elapsed_us(start, end, gap));
-    measured[1].samples_us.push_back(gap / launches);
-    const auto trip_start = std::chrono::steady_clock::now();
-    PLUMBLINE_TRY(once(tools.stream));
-    PLUMBLINE_TRY(outcome(cudaStreamSynchronize(tools.stream), "launching"));
-    measured[3].samples_us.push_back(seconds_since(trip_start) * 1e6);
-  }
-  PLUMBLINE_TRY(sample_hot([&](cudaStream_t on) { return graph.launch(on); }, options.samples, tools.stream,
-                           measured[2].samples_us));
-  for (double& replay : measured[2].samples_us) replay /= launches;
-  for (Measurement& each : measured) results.push_back(std::move(each));
   return {};
 }
 

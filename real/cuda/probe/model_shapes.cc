@@ -24,6 +24,15 @@ Case optimizer(const std::string& name, std::int64_t elements) {
   return value;
 }
 
+std::vector<Case> both_ways(Case attention) {
+  attention.op = "attention";
+  attention.format = "bf16";
+  attention.phase = "F";
+  Case backward = attention;
+  backward.phase = "B";
+  return {attention, backward};
+}
+
 }  // namespace
 
 std::vector<Linear> deepseek_v3_linears() {
@@ -97,6 +106,26 @@ std::vector<Case> deepseek_v3_memory_bound() {
 std::vector<Case> llama_3_memory_bound(const Llama& model) {
   return {row_kernel("rmsnorm", model.name + "/norm", llama_tokens, model.hidden),
           row_kernel("swiglu", model.name + "/swiglu", llama_tokens, model.intermediate)};
+}
+
+std::vector<Case> deepseek_v3_attention() {
+  Case attention;
+  attention.name = "deepseek-v3/attention";
+  attention.length = deepseek_tokens;
+  attention.heads = 128;
+  attention.qk_dim = 128 + 64;
+  attention.v_dim = 128;
+  return both_ways(attention);
+}
+
+std::vector<Case> llama_3_attention(const Llama& model) {
+  Case attention;
+  attention.name = model.name + "/attention";
+  attention.length = llama_tokens;
+  attention.qk_dim = attention.v_dim = 128;
+  attention.heads = model.hidden / attention.qk_dim;
+  attention.kv_heads = 8;
+  return both_ways(attention);
 }
 
 }  // namespace plumbline::real::cuda

@@ -32,6 +32,10 @@ std::vector<Linear> llama_3_linears(const Llama& model);
 // The product of one phase of a layer; see case.h for what m, n and k are in it.
 Case gemm_case(const Linear& layer, const std::string& phase, const std::string& format);
 
+// One sequence forward and backward: DeepSeek-V3's at 4096 tokens, Llama's at 8192.
+std::vector<Case> deepseek_v3_attention();
+std::vector<Case> llama_3_attention(const Llama& model);
+
 // RMSNorm, SwiGLU, quantisation, permutation and a slice of the optimizer of DeepSeek-V3.
 std::vector<Case> deepseek_v3_memory_bound();
 std::vector<Case> llama_3_memory_bound(const Llama& model);

@@ -71,7 +71,7 @@ Status OccupiedSms::start(double deadline_seconds) {
   occupation.stop = stop_.as<int>();
   occupation.started = started_.as<int>();
   occupation.report = report_.as<std::int64_t>();
-  PLUMBLINE_TRY(outcome(occupy(occupation, ctas_, tools_.largest_claim, tools_.beside), "starting the copy kernel"));
+  PLUMBLINE_TRY(outcome(occupy(occupation, ctas_, tools_.largest_claim, stream_), "starting the copy kernel"));
   running_ = true;
   const auto* started = started_.as<volatile int>();
   const auto begin = std::chrono::steady_clock::now();
@@ -85,7 +85,7 @@ Status OccupiedSms::start(double deadline_seconds) {
 Status OccupiedSms::stop(OccupationReport& report) {
   running_ = false;
   PLUMBLINE_TRY(signal_stop(1));
-  PLUMBLINE_TRY(outcome(cudaStreamSynchronize(tools_.beside), "stopping the copy kernel"));
+  PLUMBLINE_TRY(outcome(cudaStreamSynchronize(stream_), "stopping the copy kernel"));
   std::vector<std::int64_t> entries;
   PLUMBLINE_TRY(fetch(report_.as<std::int64_t>(), std::int64_t{ctas_} * occupation_report_entries, entries));
   std::set<std::int64_t> sms;

@@ -17,7 +17,8 @@ struct OccupationReport {
 
 class OccupiedSms {
  public:
-  explicit OccupiedSms(Toolbox& tools) : tools_(tools) {}
+  // The kernel runs on `stream`, which nothing else may use.
+  OccupiedSms(Toolbox& tools, cudaStream_t stream) : tools_(tools), stream_(stream) {}
   // Stops the kernel if it still runs.
   ~OccupiedSms();
   OccupiedSms(const OccupiedSms&) = delete;
@@ -34,6 +35,7 @@ class OccupiedSms {
   Status signal_stop(int value);
 
   Toolbox& tools_;
+  cudaStream_t stream_;
   int ctas_ = 0;
   std::int64_t bytes_ = 0, nanoseconds_per_mib_ = 0, deadline_ns_ = 0;
   bool running_ = false;

@@ -31,7 +31,9 @@ class Operation {
 std::unique_ptr<Operation> make_operation(const Case& what);
 
 // The constructors behind it.
+std::unique_ptr<Operation> make_attention(const Case& what);
 std::unique_ptr<Operation> make_gemm(const Case& what);
+std::unique_ptr<Operation> make_grouped_gemm(const Case& what);
 std::unique_ptr<Operation> make_rmsnorm(const Case& what);
 std::unique_ptr<Operation> make_swiglu(const Case& what);
 std::unique_ptr<Operation> make_quantise(const Case& what);

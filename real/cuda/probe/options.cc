@@ -27,6 +27,8 @@ std::string set(ProbeOptions& options, const std::string& name, const std::strin
     options.cases_file = value;
   } else if (name == "--only") {
     options.only = value;
+  } else if (name == "--rendezvous") {
+    options.rendezvous = value;
   } else if (name == "--lib-dir") {
     options.given_folders.push_back(value);
   } else if (name == "--device-peak") {
@@ -38,7 +40,11 @@ std::string set(ProbeOptions& options, const std::string& name, const std::strin
   } else if (name == "--device" || name == "--samples") {
     const auto number = name == "--device" ? small_number(value, 0, 1023) : small_number(value, 20, 10000);
     if (!number) return wrong();
-    (name == "--device" ? options.device : options.samples) = *number;
+    if (name == "--device") {
+      options.device = *number;
+    } else {
+      options.samples = *number;
+    }
   } else {
     return "unknown option " + name;
   }
@@ -89,9 +95,11 @@ std::string usage() {
          "  --out FILE          the records, JSON Lines\n"
          "  --budget TIME       stop in time: 90s, 8m, 1h; the most valuable cases come first\n"
          "  --cases FILE        the cases of this file, in its order, instead of the built-in sweep\n"
-         "  --only OP           only cases of this operation (gemm, rmsnorm, ..., copy, partition)\n"
+         "  --only OP           only cases of this operation (gemm, rmsnorm, ..., copy, all_reduce, partition)\n"
          "  --samples N         samples per variant, at least 20 (30)\n"
-         "  --device N          the N-th GPU that CUDA lists (0)\n"
+         "  --device N          the N-th GPU that CUDA lists (LOCAL_RANK, else 0)\n"
+         "  --rendezvous FILE   where several ranks (RANK, WORLD_SIZE) find each other: a path that does not exist "
+         "yet\n"
          "  --lib-dir DIR       look for libraries here first; may be repeated, as may PLUMBLINE_LIBDIR=A:B\n"
          "  --device-peak NAME  datasheet rates for floor times: h100, h200, h800, h20, a100, a800\n"
          "  --retry             measure again what failed before\n"
@@ -102,14 +110,14 @@ std::string usage() {
          "exit codes: 0 fine, 1 wrong input, 77 no GPU to measure (the reason is on stderr)\n";
 }
 
-ParsedCases chosen_cases(const ProbeOptions& options, int sms) {
+ParsedCases chosen_cases(const ProbeOptions& options, int sms, int ranks) {
   ParsedCases cases =
-      options.cases_file.empty() ? ParsedCases{built_in_sweep(sms), ""} : load_cases(options.cases_file);
-  if (!options.only.empty() && cases.error.empty()) {
-    auto& values = cases.values;
-    values.erase(std::remove_if(values.begin(), values.end(), [&](const Case& c) { return c.op != options.only; }),
-                 values.end());
-  }
+      options.cases_file.empty() ? ParsedCases{built_in_sweep(sms, ranks), ""} : load_cases(options.cases_file);
+  const auto unwanted = [&](const Case& value) {
+    return (!options.only.empty() && value.op != options.only) || (ranks > 1 && !is_collective(value));
+  };
+  auto& values = cases.values;
+  values.erase(std::remove_if(values.begin(), values.end(), unwanted), values.end());
   if (cases.error.empty() && cases.values.empty())
     cases.error = "no cases" + (options.only.empty() ? "" : " of operation " + options.only);
   return cases;

@@ -30,10 +30,17 @@ JsonLine shape(const Case& what) {
   if (op == "gemm") {
     line.integer("m", what.m).integer("n", what.n).integer("k", what.k).integer("groups", what.groups);
   }
+  if (op == "attention") {
+    line.integer("sequences", what.sequences).integer("length", what.length).integer("heads", what.heads);
+    line.integer("kv_heads", what.kv_heads > 0 ? what.kv_heads : what.heads);
+    line.integer("qk_dim", what.qk_dim).integer("v_dim", what.v_dim);
+  }
   if (what.rows > 0) line.integer("rows", what.rows).integer("columns", what.columns);
   if (what.top_k > 0) line.integer("top_k", what.top_k);
   if (what.elements > 0) line.integer("elements", what.elements);
+  if (is_collective(what)) line.integer("ranks", what.ranks);
   if (what.bytes > 0) line.integer("bytes", what.bytes);
+  if (what.nodes > 0) line.integer("nodes", what.nodes);
   return line;
 }
 

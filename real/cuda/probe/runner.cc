@@ -2,6 +2,8 @@
 
 #include <cstdio>
 
+#include "real/cuda/probe/measure_collective.h"
+
 namespace plumbline::real::cuda {
 
 namespace {
@@ -30,26 +32,36 @@ bool write(const std::vector<Measurement>& results, const RecordContext& context
   return true;
 }
 
+// What a run goes through with.
+struct Session {
+  const RunPlan& plan;
+  Toolbox& tools;
+  Journal& journal;
+  Collectives collectives;
+  const std::function<void(const std::string&)>& say;
+
+  bool writes() const { return plan.world.rank == 0; }
+};
+
 // What came of one case, beside its records.
 enum class CaseEnd { measured, failed, device_lost, cannot_write };
 
-CaseEnd run_case(const Case& what, const RunPlan& plan, Toolbox& tools, Journal& journal,
-                 const std::function<void(const std::string&)>& say) {
-  RecordContext context = plan.context;
+CaseEnd run_case(const Case& what, Session& session) {
+  RecordContext context = session.plan.context;
   context.date = utc_date();
   std::vector<Measurement> results;
-  const Status status = measure(what, plan.measure, tools, results);
+  const Status status = measure(what, session.plan.measure, session.tools, session.collectives, results);
   if (!status.ok()) {
     const bool lost = context_is_lost();
     const std::string reason = status.failure + (lost ? " (the device context is lost)" : "");
-    say(to_line(what) + ": " + reason);
-    if (!journal.append(failure_line(what, reason, context))) return CaseEnd::cannot_write;
+    session.say(to_line(what) + ": " + reason);
+    if (session.writes() && !session.journal.append(failure_line(what, reason, context))) return CaseEnd::cannot_write;
     return lost ? CaseEnd::device_lost : CaseEnd::failed;
   }
-  if (!write(results, context, journal)) return CaseEnd::cannot_write;
+  if (session.writes() && !write(results, context, session.journal)) return CaseEnd::cannot_write;
   std::string line = to_line(what) + ":";
   for (const Measurement& result : results) line += (&result == results.data() ? " " : "; ") + short_line(result);
-  say(line);
+  session.say(line);
   return CaseEnd::measured;
 }
 
@@ -58,18 +70,20 @@ CaseEnd run_case(const Case& what, const RunPlan& plan, Toolbox& tools, Journal&
 RunSummary run_cases(const RunPlan& plan, Toolbox& tools, Journal& journal, Budget& budget,
                      const std::function<void(const std::string&)>& say) {
   RunSummary summary;
+  Session session = {plan, tools, journal, Collectives(plan.world), say};
+  const bool alone = plan.world.size == 1;
   for (const Case& what : plan.cases) {
-    if (journal.complete(what) || (journal.failed(what) && !plan.retry)) {
+    if (alone && (journal.complete(what) || (journal.failed(what) && !plan.retry))) {
       ++summary.skipped;
       continue;
     }
     const double estimate = estimated_seconds(what, plan.peak, plan.measure.samples);
-    if (!budget.fits(estimate)) {
+    if (alone && !budget.fits(estimate)) {
       ++summary.postponed;
       continue;
     }
     const double start = budget.elapsed();
-    const CaseEnd end = run_case(what, plan, tools, journal, say);
+    const CaseEnd end = run_case(what, session);
     budget.spent(estimate, budget.elapsed() - start);
     ++(end == CaseEnd::measured ? summary.measured : summary.failed);
     if (end == CaseEnd::cannot_write || end == CaseEnd::device_lost) {

@@ -7,6 +7,7 @@
 #include "real/cuda/probe/budget.h"
 #include "real/cuda/probe/journal.h"
 #include "real/cuda/probe/measure.h"
+#include "real/cuda/probe/world.h"
 
 namespace plumbline::real::cuda {
 
@@ -23,10 +24,12 @@ struct RunPlan {
   MeasureOptions measure;
   RecordContext context;
   bool retry = false;
+  World world;
 };
 
-// `say` gets one line per case, for people. After device_lost the process must be replaced: the failing case is in
-// the journal as a failure, so the next run passes over it.
+// Several ranks measure the same cases, whatever the file holds and however long it takes: each waits for the others.
+// Only rank 0 writes. `say` gets one line per case, for people. After device_lost the process must be replaced: the
+// failing case is in the journal as a failure, so the next run passes over it.
 RunSummary run_cases(const RunPlan& plan, Toolbox& tools, Journal& journal, Budget& budget,
                      const std::function<void(const std::string&)>& say);
 

@@ -22,6 +22,7 @@ struct Toolbox {
   cudaStream_t control = nullptr;  // for what must pass while both are busy
   DeviceMemory flush;              // larger than the L2 cache, zeros
   DeviceMemory sink;               // one word
+  PinnedMemory cycles;             // what count_cycles reports
   DeviceMemory workspace;          // of the matrix library
   std::unique_ptr<CublasLt> cublaslt;
   std::string cublaslt_error;  // why it is not there

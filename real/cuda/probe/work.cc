@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstdio>
 
 #include "real/cuda/arithmetic.h"
 
@@ -32,11 +31,19 @@ Work gemm_work(const Case& value) {
   return {2 * m * n * k * groups, (operands + result) * groups};
 }
 
-std::string quantity(double value) {
-  if (value <= 0) return "-";
-  char text[32];
-  std::snprintf(text, sizeof text, "%.4g", value);
-  return text;
+// Half of all pairs of positions see each other. Forward: scores and weighted values. Backward: scores again, and two
+// products each for the gradients of what stood in either.
+Work attention_work(const Case& value) {
+  const auto tokens = static_cast<double>(value.sequences * value.length);
+  const auto heads = static_cast<double>(value.heads);
+  const double kv_heads = value.kv_heads > 0 ? static_cast<double>(value.kv_heads) : heads;
+  const auto qk = static_cast<double>(value.qk_dim), v = static_cast<double>(value.v_dim);
+  const double pairs = tokens * static_cast<double>(value.length) / 2 * heads;
+  const double elements = tokens * (heads + kv_heads) * (qk + v);  // queries, keys, values and outputs
+  const double sums = 4 * tokens * heads;
+  if (value.phase == "F") return {2 * pairs * (qk + v), 2 * elements + sums};
+  // The output and its gradient are read; the gradients of the other three are written.
+  return {2 * pairs * (3 * qk + 2 * v), 4 * elements + sums};
 }
 
 }  // namespace
@@ -46,6 +53,7 @@ Work work_of(const Case& value) {
   const auto columns = static_cast<double>(value.columns);
   const std::string& op = value.operation();
   if (op == "gemm") return gemm_work(value);
+  if (op == "attention") return attention_work(value);
   if (op == "rmsnorm") return {0, 4 * rows * columns + 2 * columns};  // BF16 in and out, weights
   if (op == "swiglu") return {0, 6 * rows * columns};                 // BF16: gate and up in, one out
   if (op == "quantise") return {0, 3 * rows * columns + 4 * rows * blocks(value.columns)};
@@ -86,31 +94,6 @@ double floor_us(const Case& value, const DevicePeak& peak) {
   const double gbps = value.op == "host_to_device" ? peak.host_gbps : peak.memory_gbps;
   const double compute = work.flops > 0 ? work.flops / (tflops * 1e6) : 0;
   return std::max(compute, work.bytes / (gbps * 1e3));
-}
-
-std::string dry_run_table(const std::vector<Case>& cases, const DevicePeak& peak) {
-  char line[512];
-  std::snprintf(line, sizeof line, "%10s %10s %10s  %-7s %s\n", "GFLOP", "MB", "floor us", "bound", "case");
-  std::string table = line;
-  double total = 0;
-  for (const Case& value : cases) {
-    const Work work = work_of(value);
-    const double floor = floor_us(value, peak);
-    const double memory = work.bytes / (peak.memory_gbps * 1e3);
-    const char* bound = "-";
-    if (floor < 0) {
-      bound = "cannot";
-    } else if (floor > 0) {
-      bound = value.op == "host_to_device" ? "link" : floor > memory ? "compute" : "memory";
-    }
-    std::snprintf(line, sizeof line, "%10s %10s %10s  %-7s %s\n", quantity(work.flops * 1e-9).c_str(),
-                  quantity(work.bytes * 1e-6).c_str(), quantity(floor).c_str(), bound, to_line(value).c_str());
-    table += line;
-    total += std::max(floor, 0.0);
-  }
-  std::snprintf(line, sizeof line, "%zu cases; the sum of the floors is %.3g ms on %s (datasheet rates)\n",
-                cases.size(), total * 1e-3, peak.name.c_str());
-  return table + line;
 }
 
 }  // namespace plumbline::real::cuda

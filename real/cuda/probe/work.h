@@ -29,7 +29,4 @@ const DevicePeak* find_peak(const std::string& device);
 // Microseconds; negative when the device cannot run the case (FP8 without such units), 0 when nothing bounds it.
 double floor_us(const Case& value, const DevicePeak& peak);
 
-// One line per case: FLOPs, bytes, floor time and what bounds it; a line with totals at the end.
-std::string dry_run_table(const std::vector<Case>& cases, const DevicePeak& peak);
-
 }  // namespace plumbline::real::cuda

@@ -71,12 +71,13 @@ class Interpreter {
   // Throws std::logic_error naming the operator that cannot be run or whose result has another shape
   // than the graph states.
   void run(model::Phase phase);
+  // One operator of the graph, for callers that set its operands before.
+  void run(const model::Operator& op);
 
   // Multiply-adds of the matrix products executed so far on all ranks, by phase and name of the operator.
   const std::map<std::string, double>& multiply_adds() const { return multiply_adds_; }
 
  private:
-  void run(const model::Operator& op);
   void check_shape(const model::Tensor& tensor, RankState& state, const Matrix& value) const;
 
   const model::Graph& graph_;

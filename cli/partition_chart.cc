@@ -1,0 +1,93 @@
+#include "cli/partition_chart.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <string_view>
+
+#include "cli/busiest_device.h"
+#include "cli/measurement_text.h"
+
+namespace plumbline::cli {
+namespace {
+
+using calibrate::Measurement;
+using reports::LineChart;
+
+bool same_kernel(const Measurement& a, const Measurement& b) {
+  return a.device == b.device && a.op == b.op && a.name == b.name && a.phase == b.phase && a.format == b.format &&
+         a.shape == b.shape;
+}
+
+bool says(const Measurement& m, std::string_view key) { return m.case_line.find(key) != std::string::npos; }
+
+bool alone_on_all(const Measurement& m) {
+  return m.communication_ctas.value_or(0) == 0 && m.target_sms.value_or(0) == 0 && m.cache == "hot" &&
+         !says(m, "by=green") && !says(m, "way=") && !says(m, "rows_by=");
+}
+
+bool beside_free_copy(const Measurement& m) {
+  return m.communication_ctas.value_or(0) > 0 && m.copy_to != "host" && !says(m, "copy_gbps=");
+}
+
+std::optional<double> nearest_alone(const std::vector<Measurement>& all, std::size_t index) {
+  std::optional<std::size_t> nearest;
+  const auto distance = [&](std::size_t i) { return i > index ? i - index : index - i; };
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (!alone_on_all(all[i]) || !same_kernel(all[i], all[index])) continue;
+    if (!nearest || distance(i) < distance(*nearest)) nearest = i;
+  }
+  return nearest ? std::optional(all[*nearest].time.p50) : std::nullopt;
+}
+
+enum PanelOf : std::size_t { all_sms, sms_left, memory_bound, green, panel_count };
+
+constexpr std::array<const char*, panel_count> titles = {"products for all SMs", "products for the SMs left",
+                                                         "memory-bound", "green contexts"};
+
+// Nothing: it is in none of the panels.
+std::optional<PanelOf> panel_of(const Measurement& m) {
+  const bool targeted = m.target_sms.value_or(0) > 0;
+  if (says(m, "by=green")) return m.op == "gemm" && !targeted ? std::nullopt : std::optional(green);
+  if (m.op != "gemm") return memory_bound;
+  return targeted ? sms_left : all_sms;
+}
+
+void add(LineChart::Panel& panel, const std::string& name, LineChart::Point point) {
+  auto series = std::ranges::find(panel.series, name, &LineChart::Series::name);
+  if (series == panel.series.end()) series = panel.series.insert(series, {name, {}});
+  series->points.push_back(point);
+}
+
+}  // namespace
+
+LineChart partition_chart(const calibrate::Measurements& measurements) {
+  LineChart chart;
+  chart.x_title = "SMs that the copy owns";
+  const std::string* device = busiest_device(measurements);
+  chart.title = device == nullptr ? "No measurements" : *device + ": a kernel beside a copy that owns SMs";
+  chart.subtitle = "time beside the copy over time alone on all SMs";
+  std::array<LineChart::Panel, panel_count> panels;
+  const std::vector<Measurement>& all = measurements.values;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Measurement& m = all[i];
+    if (m.device != *device || !beside_free_copy(m)) continue;
+    const auto panel = panel_of(m);
+    const auto alone = nearest_alone(all, i);
+    if (!panel || !alone) continue;
+    add(panels[*panel], joined({m.name, m.format}, " "),
+        {static_cast<double>(*m.communication_ctas), m.time.p50 / *alone});
+  }
+  for (std::size_t i = 0; i < panels.size(); ++i) {
+    if (panels[i].series.empty()) continue;
+    for (LineChart::Series& series : panels[i].series) std::ranges::sort(series.points, {}, &LineChart::Point::x);
+    panels[i].y_title = titles[i];
+    chart.panels.push_back(std::move(panels[i]));
+  }
+  return chart;
+}
+
+}  // namespace plumbline::cli

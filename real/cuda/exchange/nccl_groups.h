@@ -1,0 +1,67 @@
+// NCCL's communicators of the groups that a rank belongs to, and what watches over them: a rank that ends, or an error
+// of the network, ends all of them with a reason instead of leaving the GPU to wait.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "real/cuda/exchange/nccl.h"
+#include "real/cuda/memory.h"
+#include "real/cuda/status.h"
+#include "real/executor/control_channel.h"
+
+namespace plumbline::real::cuda {
+
+class NcclGroups {
+ public:
+  // Every rank calls it: communicators of all ranks are made, one to found others, and one for each of `lanes`.
+  static Status open(const std::vector<std::string>& folders, ControlChannel& channel, int lanes,
+                     std::unique_ptr<NcclGroups>& groups);
+  ~NcclGroups();
+  NcclGroups(const NcclGroups&) = delete;
+  NcclGroups& operator=(const NcclGroups&) = delete;
+
+  const Nccl& library() const { return *nccl_; }
+  ncclComm_t lane(int number) const { return lanes_[static_cast<std::size_t>(number)]; }
+  // The communicator of these ranks for calls on `stream`, with at most `ctas` blocks (0: NCCL chooses). The first call
+  // of all of them makes it: they wait for each other.
+  Status find(const std::vector<std::int32_t>& ranks, cudaStream_t stream, int ctas, ncclComm_t& communicator);
+  // Calls of NCCL that belong together, on one communicator; returns when they are enqueued.
+  Status together(ncclComm_t communicator, const char* doing, const std::function<ncclResult_t(const Nccl&)>& calls);
+  // Why nothing may be waited for any more.
+  Status alive();
+
+ private:
+  NcclGroups(std::unique_ptr<Nccl> nccl, ControlChannel& channel) : nccl_(std::move(nccl)), channel_(channel) {}
+  Status make(const ncclUniqueId& id, std::int32_t ranks, std::int32_t position, int ctas, ncclComm_t& communicator);
+  Status make_world(ncclComm_t& communicator);
+  Status share_id(const std::vector<std::int32_t>& ranks, ncclUniqueId& id);
+  Status settle(ncclComm_t communicator, ncclResult_t result, const char* doing);
+  void watch();
+  void end(const std::string& reason);
+
+  std::unique_ptr<Nccl> nccl_;
+  ControlChannel& channel_;
+  std::mutex mutex_;   // of NCCL's calls, none of which waits
+  std::string ended_;  // why; empty: it has not
+  std::vector<ncclComm_t> all_;
+  ncclComm_t founder_ = nullptr;
+  std::vector<ncclComm_t> lanes_;
+  std::map<std::pair<std::vector<std::int32_t>, cudaStream_t>, ncclComm_t> found_;
+  cudaStream_t stream_ = nullptr;
+  DeviceMemory id_;
+  std::atomic<bool> done_ = false;
+  std::thread watcher_;
+};
+
+}  // namespace plumbline::real::cuda

@@ -1,0 +1,29 @@
+// Causal attention of our own, for what cuDNN is not asked: FP32, windows, ALiBi, and machines without it. Tiles of
+// scores are made in shared memory and never stored; the gradient makes them again. Sums have one order.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "real/cuda/tensor_view.h"
+
+namespace plumbline::real::cuda {
+
+// Tensors are fp32, bf16 or fp16 and lie as [sequences * length, heads * dim].
+struct AttentionTask {
+  TensorView q, k, v, o;
+  float* log_sum_exp = nullptr;  // [sequences * length, query heads]
+  TensorView d_o, dq, dk, dv;    // gradients alone
+  float* inner = nullptr;        // scratch of the gradient, as many as log_sum_exp
+  std::int64_t sequences = 0, length = 0, query_heads = 0, key_value_heads = 0, query_key_dim = 0, value_dim = 0;
+  std::int64_t window = 0;  // latest tokens that a query sees, itself included; 0: all
+  bool alibi = false;
+};
+
+// Writes o and log_sum_exp. Heads that do not fit in the device's shared memory (beyond about 256 wide) are
+// cudaErrorInvalidValue.
+cudaError_t attention_forward(const AttentionTask& task, cudaStream_t stream);
+
+// Reads d_o, q, k, v, o and log_sum_exp; writes dq, dk, dv.
+cudaError_t attention_backward(const AttentionTask& task, cudaStream_t stream);
+
+}  // namespace plumbline::real::cuda

@@ -1,0 +1,19 @@
+// Between formats.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "real/cuda/tensor_view.h"
+
+namespace plumbline::real::cuda {
+
+// The same values in another format, new scales included. To fp8_tensor the largest value is found first.
+cudaError_t cast(const TensorView& x, const TensorView& y, cudaStream_t stream);
+
+// y: fp8_block. A scale for each block of 128 x 128 of each matrix.
+cudaError_t cast_blocks(const TensorView& x, const TensorView& y, cudaStream_t stream);
+
+// Sets the one scale of y, fp8_tensor, by the largest value of x.
+cudaError_t find_scale(const TensorView& x, const TensorView& y, cudaStream_t stream);
+
+}  // namespace plumbline::real::cuda

@@ -1,0 +1,34 @@
+// Rows through which a team passes once, and whose sum decides one number.
+#pragma once
+
+#include "real/cuda/kernels/rows.cuh"
+
+namespace plumbline::real::cuda {
+
+// body.vector(row, column) for every vector of the row, which returns its part of the sum, then body.finish(row, sum).
+template <class Body, bool kWarp>
+__global__ void row_sum_kernel(const Body body, std::int64_t rows, std::int64_t columns) {
+  Team<kWarp> team;
+  for (std::int64_t row = team.first(); row < rows; row += team.step()) {
+    float sum = 0.0f;
+    for (int v = 0; team.column(v) / scale_tile * scale_tile < columns; ++v) sum += body.vector(row, team.column(v));
+    sum = team.sum(sum);
+    if (team.leads()) body.finish(row, sum);
+  }
+}
+
+template <class Body>
+cudaError_t launch_row_sums(std::int64_t rows, std::int64_t columns, const Body& body, cudaStream_t stream) {
+  if (rows * columns == 0) return cudaSuccess;
+  constexpr int block_threads = 256;
+  constexpr int warps = block_threads / warp_lanes;
+  if (columns <= widest_row_of_warp) {
+    const auto blocks = static_cast<unsigned>((rows + warps - 1) / warps);
+    row_sum_kernel<Body, true><<<blocks, block_threads, 0, stream>>>(body, rows, columns);
+  } else {
+    row_sum_kernel<Body, false><<<static_cast<unsigned>(rows), block_threads, 0, stream>>>(body, rows, columns);
+  }
+  return cudaGetLastError();
+}
+
+}  // namespace plumbline::real::cuda

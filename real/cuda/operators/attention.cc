@@ -1,0 +1,111 @@
+// Fused attention: cuDNN's where it has a plan, else our own kernels.
+#include "real/cuda/kernels/attention.h"
+
+#include "real/cuda/operators/cudnn_attention.h"
+#include "real/cuda/operators/operators.h"
+
+namespace plumbline::real::cuda {
+
+namespace {
+
+using Attributes = model::AttentionAttributes;
+
+Status check(const Attributes& a, std::int64_t tokens) {
+  if (a.dropout > 0) return {"dropout inside fused attention is not executed"};
+  if (a.ring_ranks > 1) return {"sequences divided over ranks are not executed"};
+  if (tokens % a.sequence_length != 0) return {"the tokens are no whole number of sequences"};
+  return {};
+}
+
+// Where each of the operator's tensors is among what it reads and writes.
+AttentionTask task_of(const Call& call, bool backward) {
+  const auto& a = call.attributes<Attributes>();
+  const std::size_t first = backward ? 1 : 0;
+  AttentionTask task;
+  task.q = call.in(first).view();
+  task.k = call.in(first + 1).view();
+  task.v = call.in(first + 2).view();
+  task.o = backward ? call.in(4).view() : call.out(0).view();
+  task.log_sum_exp = static_cast<float*>((backward ? call.in(5) : call.out(1)).view().data);
+  if (backward) {
+    task.d_o = call.in(0).view();
+    task.dq = call.out(0).view();
+    task.dk = call.out(1).view();
+    task.dv = call.out(2).view();
+  }
+  task.sequences = task.q.rows / a.sequence_length;
+  task.length = a.sequence_length;
+  task.query_heads = a.query_heads;
+  task.key_value_heads = a.key_value_heads;
+  task.query_key_dim = a.query_key_dim;
+  task.value_dim = a.value_dim;
+  task.window = a.window;
+  task.alibi = a.alibi;
+  return task;
+}
+
+// Whether cuDNN's graphs say the same: one 16-bit format for all, every query sees all that came before.
+bool library_takes(const AttentionTask& task, bool backward) {
+  const Format format = task.q.format;
+  if (format != Format::bf16 && format != Format::fp16) return false;
+  if (task.alibi || (task.window > 0 && task.window < task.length)) return false;
+  for (const TensorView& x : {task.k, task.v, task.o}) {
+    if (x.format != format) return false;
+  }
+  if (!backward) return true;
+  for (const TensorView& x : {task.d_o, task.dq, task.dk, task.dv}) {
+    if (x.format != format) return false;
+  }
+  return true;
+}
+
+AttentionShape shape_of(const AttentionTask& t, bool backward) {
+  return {backward, t.q.format, t.sequences, t.length, t.query_heads, t.key_value_heads, t.query_key_dim, t.value_dim};
+}
+
+AttentionOperands operands_of(const AttentionTask& t) {
+  return {t.q.data, t.k.data, t.v.data, t.o.data, t.log_sum_exp, t.d_o.data, t.dq.data, t.dk.data, t.dv.data};
+}
+
+bool own_kernels_take(const AttentionTask& t, bool backward) {
+  for (const TensorView& x : {t.q, t.k, t.v, t.o}) {
+    if (!is_float(x.format)) return false;
+  }
+  return !backward ||
+         (is_float(t.d_o.format) && is_float(t.dq.format) && is_float(t.dk.format) && is_float(t.dv.format));
+}
+
+Status run(const Call& call, AttentionTask task, bool backward) {
+  if (task.sequences == 0) return {};
+  void* memory = nullptr;
+  Attention* const library = library_takes(task, backward) ? call.machine.attention.get() : nullptr;
+  if (library != nullptr) {
+    if (AttentionPlan* plan = library->plan(shape_of(task, backward))) {
+      PLUMBLINE_TRY(call.machine.scratch.take(call.stream, library->workspace_bytes(*plan), memory));
+      return library->run(*plan, operands_of(task), memory, call.stream);
+    }
+  }
+  if (!own_kernels_take(task, backward)) return {"attention is computed in fp32, bf16 and fp16 alone"};
+  if (!backward) return outcome(attention_forward(task, call.stream), "attention");
+  const std::int64_t inners = task.sequences * task.length * task.query_heads;
+  PLUMBLINE_TRY(call.machine.scratch.take(call.stream, inners * static_cast<std::int64_t>(sizeof(float)), memory));
+  task.inner = static_cast<float*>(memory);
+  return outcome(attention_backward(task, call.stream), "the gradient of attention");
+}
+
+}  // namespace
+
+Status attention(const Call& call) {
+  PLUMBLINE_TRY(check(call.attributes<Attributes>(), call.in(0).rows()));
+  for (std::size_t i = 0; i < call.outs(); ++i) {
+    if (call.out(i).rows() != call.in(0).rows()) PLUMBLINE_TRY(call.out(i).resize(call.in(0).rows()));
+  }
+  return run(call, task_of(call, false), false);
+}
+
+Status attention_grad(const Call& call) {
+  PLUMBLINE_TRY(check(call.attributes<Attributes>(), call.in(1).rows()));
+  return run(call, task_of(call, true), true);
+}
+
+}  // namespace plumbline::real::cuda

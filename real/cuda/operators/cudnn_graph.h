@@ -1,0 +1,88 @@
+// A graph of cuDNN's backend, operation by operation. A failure is kept: what follows it does nothing, and status()
+// tells it, so that graphs read as what they compute.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "real/cuda/cudnn_library.h"
+
+namespace plumbline::real::cuda {
+
+class CudnnDescriptor {
+ public:
+  CudnnDescriptor(const Cudnn& cudnn, cudnnBackendDescriptorType_t type);
+  ~CudnnDescriptor();
+  CudnnDescriptor(const CudnnDescriptor&) = delete;
+  CudnnDescriptor& operator=(const CudnnDescriptor&) = delete;
+
+  template <typename Value>
+  void set(cudnnBackendAttributeName_t attribute, cudnnBackendAttributeType_t type, const Value& value) {
+    set_array(attribute, type, 1, &value);
+  }
+  void set_array(cudnnBackendAttributeName_t attribute, cudnnBackendAttributeType_t type, std::int64_t count,
+                 const void* values);
+  void set_descriptor(cudnnBackendAttributeName_t attribute, cudnnBackendDescriptor_t descriptor) {
+    set(attribute, CUDNN_TYPE_BACKEND_DESCRIPTOR, descriptor);
+  }
+  Status finalize();  // the first failure of all that was asked of it
+  cudnnBackendDescriptor_t get() const { return descriptor_; }
+
+ private:
+  const Cudnn& cudnn_;
+  cudnnBackendDescriptor_t descriptor_ = nullptr;
+  Status status_;
+};
+
+using Extents = std::array<std::int64_t, 4>;  // sequences, heads, rows, columns
+
+struct CudnnTensor {
+  Extents shape{}, strides{};  // of elements
+  cudnnDataType_t type = CUDNN_DATA_FLOAT;
+  std::int64_t id = 0;  // given to those in memory; 0: it exists within the graph alone
+  bool by_value = false;
+  bool reordered = false;  // in the order in which cuDNN accumulates gradients of queries (F16x16)
+};
+Extents dense_strides(const Extents& shape);
+
+class CudnnGraph {
+ public:
+  using Tensor = cudnnBackendDescriptor_t;
+
+  explicit CudnnGraph(const Cudnn& cudnn) : cudnn_(cudnn) {}
+
+  Tensor tensor(const CudnnTensor& description);
+  // Within the graph, dense, FP32 unless said otherwise.
+  Tensor inner(const Extents& shape, cudnnDataType_t type = CUDNN_DATA_FLOAT);
+  // A number that whoever runs the graph gives by value.
+  Tensor number(std::int64_t id);
+
+  void pointwise(cudnnPointwiseMode_t mode, Tensor x, Tensor b, Tensor y);  // b: nullptr for functions of x
+  void index(Tensor x, std::int64_t axis, Tensor y);
+  void at_least(Tensor x, Tensor b, Tensor y);                   // y: x >= b, boolean
+  void select(Tensor x, Tensor other, Tensor chosen, Tensor y);  // x where chosen
+  void matmul(Tensor a, Tensor b, Tensor c);
+  void reduce(cudnnReduceTensorOp_t mode, Tensor x, Tensor y);
+  void reshape(Tensor x, Tensor y);
+
+  // The whole; `handle` may be null where no device is asked.
+  Status finish(cudnnHandle_t handle);
+  cudnnBackendDescriptor_t get() const { return graph_ ? graph_->get() : nullptr; }
+
+ private:
+  CudnnDescriptor& add(cudnnBackendDescriptorType_t type);
+  Tensor finalize(CudnnDescriptor& descriptor);
+  void operation(CudnnDescriptor& descriptor);
+  void pointwise(cudnnPointwiseMode_t mode, cudnnDataType_t precision, std::int64_t axis,
+                 const std::array<Tensor, 4>& x_b_t_y);
+
+  const Cudnn& cudnn_;
+  Status status_;
+  std::vector<std::unique_ptr<CudnnDescriptor>> held_;
+  std::vector<cudnnBackendDescriptor_t> operations_;
+  std::unique_ptr<CudnnDescriptor> graph_;
+};
+
+}  // namespace plumbline::real::cuda

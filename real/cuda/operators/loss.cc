@@ -1,0 +1,74 @@
+#include "real/cuda/kernels/loss.h"
+
+#include "real/cuda/operators/operators.h"
+
+namespace plumbline::real::cuda {
+
+namespace {
+
+using Attributes = model::LossAttributes;
+constexpr std::int64_t figures = 3;  // of a token, where ranks divide the vocabulary (model/graph/attributes.h)
+
+template <class Element>
+Element* data(const CudaBuffer& buffer) {
+  return static_cast<Element*>(buffer.view().data);
+}
+
+Labels labels_of(const Call& call) {
+  const auto& a = call.attributes<Attributes>();
+  Labels labels;
+  labels.ids = data<std::int32_t>(call.in(1));
+  labels.ignored = a.ignored;
+  labels.sequence_length = a.sequence_length;
+  labels.first = call.kernel.tensor_rank * call.in(0).columns();
+  return labels;
+}
+
+// The loss follows from the ranks' sums, later.
+Status write_figures(const Call& call) {
+  PLUMBLINE_TRY(outcome(cudaMemsetAsync(call.out(0).view().data, 0, sizeof(float), call.stream), "clearing a loss"));
+  return outcome(loss_figures(call.in(0).view(), labels_of(call), data<float>(call.out(1)), call.stream),
+                 "the parts of the loss");
+}
+
+}  // namespace
+
+Status cross_entropy(const Call& call) {
+  if (call.out(1).columns() == figures) {
+    if (call.outs() > 2) return {"the logarithms of probabilities need the whole vocabulary on one rank"};
+    return write_figures(call);
+  }
+  const CudaBuffer& logits = call.in(0);
+  const Labels labels = labels_of(call);
+  void* losses = nullptr;
+  PLUMBLINE_TRY(
+      call.machine.scratch.take(call.stream, logits.rows() * static_cast<std::int64_t>(sizeof(float)), losses));
+  const TensorView logarithms = call.outs() > 2 ? call.out(2).view() : TensorView{};
+  PLUMBLINE_TRY(outcome(token_losses(logits.view(), labels, data<float>(call.out(1)), static_cast<float*>(losses),
+                                     logarithms, call.stream),
+                        "the losses of tokens"));
+  return outcome(mean_loss(static_cast<const float*>(losses), labels, logits.rows(),
+                           call.attributes<Attributes>().weight, data<float>(call.out(0)), call.stream),
+                 "the mean loss");
+}
+
+Status cross_entropy_grad(const Call& call) {
+  const CudaBuffer& logits = call.in(0);
+  const Labels labels = labels_of(call);
+  void* count = nullptr;
+  PLUMBLINE_TRY(call.machine.scratch.take(call.stream, sizeof(std::int64_t), count));
+  PLUMBLINE_TRY(outcome(count_labelled(labels, logits.rows(), static_cast<std::int64_t*>(count), call.stream),
+                        "counting labels"));
+  LossGradient gradient;
+  gradient.weight = call.kernel.numbers.loss_scale * call.attributes<Attributes>().weight;
+  gradient.count = static_cast<const std::int64_t*>(count);
+  if (call.ins() > 2) {
+    gradient.sums = data<float>(call.in(2));
+    gradient.stride = call.in(2).columns();
+    gradient.are_logarithms = call.in(2).columns() != figures;
+  }
+  return outcome(loss_gradient(logits.view(), labels, gradient, call.out(0).view(), call.stream),
+                 "the gradient of the loss");
+}
+
+}  // namespace plumbline::real::cuda

@@ -1,0 +1,60 @@
+#include "real/cuda/kernels/optimizer.h"
+
+#include "real/cuda/operators/operators.h"
+
+namespace plumbline::real::cuda {
+
+namespace {
+
+float* number(const CudaBuffer& buffer) { return static_cast<float*>(buffer.view().data); }
+
+bool is_plain(const CudaBuffer& buffer) {
+  return buffer.format() == Format::fp32 || buffer.format() == Format::bf16 || buffer.format() == Format::fp16;
+}
+
+}  // namespace
+
+Status sum_of_squares(const Call& call) {
+  std::int64_t blocks = 0;
+  for (std::size_t i = 0; i < call.ins(); ++i) blocks += sum_blocks(call.in(i).elements());
+  void* memory = nullptr;
+  PLUMBLINE_TRY(call.machine.scratch.take(call.stream, blocks * static_cast<std::int64_t>(sizeof(double)), memory));
+  auto* const partial = static_cast<double*>(memory);
+  std::int64_t next = 0;
+  for (std::size_t i = 0; i < call.ins(); ++i) {
+    const double weight = call.kernel.weights.empty() ? 1 : call.kernel.weights[i];
+    PLUMBLINE_TRY(outcome(squares(call.in(i).view(), weight, partial + next, call.stream), "squaring gradients"));
+    next += sum_blocks(call.in(i).elements());
+  }
+  return outcome(add_partial(partial, blocks, number(call.out(0)), call.stream), "adding squares");
+}
+
+Status unscale(const Call& call) {
+  const float* const scale = number(call.in(call.ins() - 1));
+  float* const found = number(call.out(call.outs() - 1));
+  PLUMBLINE_TRY(outcome(cudaMemsetAsync(found, 0, sizeof(float), call.stream), "clearing a number"));
+  for (std::size_t i = 0; i + 1 < call.ins(); ++i)
+    PLUMBLINE_TRY(outcome(divide(call.in(i).view(), scale, call.out(i).view(), found, call.stream),
+                          "dividing gradients by the scale of the loss"));
+  return {};
+}
+
+Status adamw(const Call& call) {
+  const auto& a = call.attributes<model::AdamwAttributes>();
+  const StepNumbers& numbers = call.kernel.numbers;
+  const double rate = numbers.learning_rate >= 0 ? numbers.learning_rate : a.learning_rate;
+  const bool has_master = call.outs() == 4;
+  for (std::size_t i = 0; i < call.outs(); ++i)
+    if (!is_plain(call.out(i))) return {"optimizers hold parameters in FP32, BF16 or FP16"};
+  UpdateViews views;
+  views.gradient = call.in(0).view();
+  views.master = call.out(has_master ? 1 : 0).view();
+  views.first = call.out(call.outs() - 2).view();
+  views.second = call.out(call.outs() - 1).view();
+  if (has_master) views.weight = call.out(0).view();
+  const UpdateRule rule = update_rule({rate, a.beta1, a.beta2, a.epsilon, a.weight_decay, numbers.step});
+  const float* const squares_of_all = call.ins() > 1 ? number(call.in(1)) : nullptr;
+  return outcome(update(rule, views, squares_of_all, a.largest_norm, call.stream), "the update of parameters");
+}
+
+}  // namespace plumbline::real::cuda

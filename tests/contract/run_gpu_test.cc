@@ -1,0 +1,66 @@
+// `plumbline run --backend cuda` and `plumbline measure` where there is no GPU that they may use: the reason by name
+// and the exit code by which scripts skip. A machine with a GPU hides it here.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "real/cuda/backend.h"
+#include "tests/support/command.h"
+
+namespace plumbline::tests {
+namespace {
+
+using testing::AnyOf;
+using testing::HasSubstr;
+
+const std::string plan = std::string(PLUMBLINE_SOURCE_DIR) + "/tests/golden/inputs/small-training.toml";
+const std::string hidden = "CUDA_VISIBLE_DEVICES= ";
+const auto names_the_reason = AnyOf(HasSubstr("no driver: "), HasSubstr("driver too old: "),
+                                    HasSubstr("stub library: "), HasSubstr("no device: "));
+
+bool built() { return real::cuda::describe_gpu(0).presence != real::cuda::GpuPresence::not_built; }
+
+TEST(RunGpu, SaysWhatIsMissing) {
+  const CommandResult result = plumbline("run " + plan + " --backend cuda --emulate 0", hidden);
+  EXPECT_EQ(result.output, "");
+  if (built()) {
+    EXPECT_EQ(result.exit_code, 77);
+    EXPECT_THAT(result.errors, names_the_reason);
+  } else {
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_THAT(result.errors, HasSubstr("this build has no GPU backend"));
+    EXPECT_THAT(result.errors, HasSubstr("PLUMBLINE_CUDA=ON"));
+  }
+}
+
+// Two processes find each other, and both end when neither has a GPU; one of them says so for both.
+TEST(RunGpu, SaysWhatEachRankLacks) {
+  const TemporaryDirectory folder;
+  const std::string errors = (folder.path() / "second").string();
+  Background second({"env", "CUDA_VISIBLE_DEVICES=", "PLUMBLINE_PORT=29477", "MASTER_ADDR=127.0.0.1", "WORLD_SIZE=2",
+                     "RANK=1", plumbline_program(), "run", plan, "--backend", "cuda"},
+                    errors);
+  const CommandResult first = plumbline("run " + plan + " --backend cuda",
+                                        hidden + "PLUMBLINE_PORT=29477 MASTER_ADDR=127.0.0.1 WORLD_SIZE=2 RANK=0 ");
+  EXPECT_EQ(first.exit_code, built() ? 77 : 2);
+  EXPECT_THAT(first.errors, HasSubstr("rank 0: "));
+  EXPECT_THAT(first.errors, HasSubstr("rank 1: "));
+  EXPECT_EQ(WEXITSTATUS(second.wait()), first.exit_code);
+  EXPECT_EQ(model::read_text_file(errors).value(), "");
+}
+
+TEST(MeasureGpu, SaysWhatIsMissing) {
+  if (!std::filesystem::exists(std::string(PLUMBLINE_BINARY_DIR) + "/plumbline-probe"))
+    GTEST_SKIP() << "this build has no probe";
+  const TemporaryDirectory folder;
+  const std::string out = (folder.path() / "records.jsonl").string();
+  const CommandResult result = plumbline("measure --backend cuda -o " + out, hidden);
+  EXPECT_EQ(result.exit_code, 77);
+  EXPECT_THAT(result.errors, names_the_reason);
+  EXPECT_FALSE(std::filesystem::exists(out));
+}
+
+}  // namespace
+}  // namespace plumbline::tests

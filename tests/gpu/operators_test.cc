@@ -1,0 +1,83 @@
+// Every operator of a GPU against the interpreter's, on the blocks of models in the formats of plans.
+#include <gtest/gtest.h>
+
+#include <set>
+#include <vector>
+
+#include "tests/gpu/gpu.h"
+#include "tests/gpu/operator_comparison.h"
+#include "tests/support/aligned_models.h"
+#include "tests/support/operator_blocks.h"
+
+namespace plumbline::tests {
+namespace {
+
+using model::Graph;
+using model::OperatorKind;
+using model::Precision;
+
+// Sums of a few hundred products in FP32; operands of 8 significant bits, with intermediate ones rounded alike; and
+// tensors of 4 significant bits, which are off by 2^-4 / sqrt(3) at most where roundings are evenly spread.
+constexpr double fp32_tolerance = 1e-5, bf16_tolerance = 1e-2, fp8_tolerance = 5e-2;
+
+std::vector<Graph> widened_all(std::vector<Graph> graphs) {
+  for (Graph& graph : graphs) graph = widened(graph);
+  return graphs;
+}
+
+class GpuOperators : public GpuTest {
+ protected:
+  void compare(const std::vector<Graph>& graphs, const ComparisonOptions& options) {
+    for (const Graph& graph : graphs)
+      if (!OperatorComparison(graph, device(), options).run()) return;
+  }
+};
+
+TEST_F(GpuOperators, Fp32) {
+  compare(widened_all(operator_blocks(aligned_models(), Precision::fp32, aligned_context)),
+          {"fp32", aligned_sequence_length, false, fp32_tolerance, fp8_tolerance});
+}
+
+TEST_F(GpuOperators, Bf16) {
+  compare(operator_blocks(aligned_models(), Precision::bf16, aligned_context),
+          {"bf16", aligned_sequence_length, false, bf16_tolerance, fp8_tolerance});
+}
+
+TEST_F(GpuOperators, Fp8) {
+  compare(operator_blocks(aligned_models(), Precision::fp8, aligned_context),
+          {"fp8", aligned_sequence_length, false, bf16_tolerance, fp8_tolerance});
+}
+
+// Sizes that are no multiples of anything: right, or refused by name.
+TEST_F(GpuOperators, OddSizesInFp32) {
+  compare(widened_all(operator_blocks(tiny_models(), Precision::fp32, tiny_operator_context)),
+          {"fp32, odd", tiny_sequence_length, true, fp32_tolerance, fp8_tolerance});
+}
+
+TEST_F(GpuOperators, OddSizesInBf16) {
+  compare(operator_blocks(tiny_models(), Precision::bf16, tiny_operator_context),
+          {"bf16, odd", tiny_sequence_length, true, bf16_tolerance, fp8_tolerance});
+}
+
+TEST_F(GpuOperators, OfAnOptimizer) {
+  compare({widened(optimizer_block())}, {"fp32", 1, false, fp32_tolerance, fp8_tolerance});
+  compare({optimizer_block()}, {"fp16", 1, false, bf16_tolerance, fp8_tolerance});
+}
+
+// Needs no GPU: the blocks above have every kind that one computes.
+TEST(GpuOperatorKinds, AllStandInTheComparedBlocks) {
+  std::vector<Graph> graphs = {optimizer_block()};
+  for (const Precision precision : {Precision::fp32, Precision::bf16, Precision::fp8})
+    for (Graph& graph : operator_blocks(aligned_models(), precision, aligned_context))
+      graphs.push_back(std::move(graph));
+  std::set<OperatorKind> compared;
+  for (const Graph& graph : graphs)
+    for (const model::Operator& op : graph.operators) compared.insert(op.kind);
+  for (int kind = 0; kind <= static_cast<int>(OperatorKind::copy_to_device); ++kind) {
+    const auto known = static_cast<OperatorKind>(kind);
+    EXPECT_TRUE(real::cuda::function_of(known) == nullptr || compared.contains(known)) << to_string(known);
+  }
+}
+
+}  // namespace
+}  // namespace plumbline::tests

@@ -1,0 +1,76 @@
+#include "tests/support/operator_blocks.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "model/stage_optimizer.h"
+
+namespace plumbline::tests {
+
+using model::Graph;
+using model::Role;
+using model::Tensor;
+
+namespace {
+
+constexpr std::int64_t smallest_vocabulary = 11;  // of the models
+
+// The wider a matrix, the smaller its entries: activations stay of one size, and softmax does not saturate.
+double deviation(const Matrix& value) { return std::min(0.4, 1.6 / std::sqrt(static_cast<double>(value.cols()))); }
+
+}  // namespace
+
+Graph widened(Graph graph) {
+  for (Tensor& tensor : graph.tensors)
+    if (tensor.type != model::DataType::int32) tensor.type = model::DataType::fp32;
+  return graph;
+}
+
+model::LayerContext tiny_operator_context(const TinyModel& model, model::Precision precision) {
+  return tiny_context(model, {.precision = precision});
+}
+
+std::vector<Graph> operator_blocks(const std::vector<TinyModel>& models, model::Precision precision,
+                                   MakeContext make_context) {
+  std::vector<Graph> graphs;
+  for (TinyModel model : models) {
+    model.architecture.dropout = {};
+    for (const model::BlockKind kind : model.blocks) graphs.push_back(make_block(kind, make_context(model, precision)));
+    if (model.name != "gpt2") continue;
+    model::LayerContext divided = make_context(model, precision);
+    divided.tensor = 2;
+    graphs.push_back(make_block(model::BlockKind::dense_layer, divided));
+  }
+  return graphs;
+}
+
+Graph optimizer_block() {
+  constexpr std::int64_t elements = 3000;
+  model::Plan plan;
+  plan.precision.gemm = model::Precision::fp16;
+  plan.optimizer.gradient_clipping = true;
+  Graph block;
+  block.tensors.push_back({.name = "w", .shape = {{elements}}, .role = Role::parameter});
+  return model::make_stage_optimizer(plan, {}, {block}, {{0}}).graph;
+}
+
+Matrix start_value(const Tensor& tensor, std::int64_t sequence_length, model::Random& random) {
+  Matrix value = zeros(tensor);
+  const bool whole = tensor.type == model::DataType::int32;
+  const bool scale = tensor.role == Role::parameter && tensor.shape.size() == 1;
+  const double size = deviation(value);
+  Index t = 0;
+  for (double& entry : value.reshaped<Eigen::RowMajor>()) {
+    const bool unlabelled = tensor.name == "mtp_labels" && ++t % sequence_length == 0;
+    if (whole)
+      entry = unlabelled ? -1 : static_cast<double>(random.next() % smallest_vocabulary);
+    else
+      entry = (scale ? 1 : 0) + size * random.normal();
+  }
+  // Second moments and the scale of a loss are positive.
+  if (tensor.role == Role::gradient && !tensor.name.starts_with("d_")) value = value.cwiseAbs();
+  if (tensor.name == "loss_scale") value.setConstant(1024);
+  return value;
+}
+
+}  // namespace plumbline::tests

@@ -1,0 +1,89 @@
+// The arithmetic of our own attention, on the CPU.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "real/cuda/attention_arithmetic.h"
+
+namespace plumbline::real::cuda {
+namespace {
+
+TEST(AttentionArithmetic, AQuerySeesItselfAndWhatCameBefore) {
+  EXPECT_TRUE(sees(4, 4, 0));
+  EXPECT_TRUE(sees(4, 0, 0));
+  EXPECT_FALSE(sees(4, 5, 0));
+  EXPECT_TRUE(sees(4, 3, 2));
+  EXPECT_FALSE(sees(4, 2, 2));
+}
+
+TEST(AttentionArithmetic, SlopesOfAlibiArePowersOfTwo) {
+  for (std::int64_t head = 0; head < 12; ++head) {
+    EXPECT_NEAR(alibi_slope(head, 12), std::exp2(-8.0 * static_cast<double>(head + 1) / 12), 1e-7);
+  }
+}
+
+// Keys come tile by tile, with scores far apart: the sum is that of all at once.
+TEST(AttentionArithmetic, ASoftmaxInPartsIsThatOfAllKeys) {
+  for (const float spread : {1.0F, 30.0F}) {
+    std::vector<float> scores;
+    for (std::uint64_t i = 0; i < 100; ++i) scores.push_back(spread * random_normal(7, i));
+    RunningSoftmax softmax;
+    double weighted = 0;  // of values 0, 1, 2 ..., as outputs are summed
+    for (std::size_t first = 0; first < scores.size(); first += 16) {
+      const std::size_t end = std::min(first + 16, scores.size());
+      float largest = -INFINITY, sum = 0;
+      for (std::size_t i = first; i < end; ++i) largest = std::fmax(largest, scores[i]);
+      const float merged = merged_largest(softmax, largest);
+      double part = 0;
+      for (std::size_t i = first; i < end; ++i) {
+        sum += std::exp(scores[i] - merged);
+        part += static_cast<double>(i) * std::exp(scores[i] - merged);
+      }
+      weighted = weighted * take_up(softmax, largest, sum) + part;
+    }
+    double sum = 0, wanted = 0;
+    for (std::size_t i = 0; i < scores.size(); ++i) {
+      sum += std::exp(static_cast<double>(scores[i]));
+      wanted += static_cast<double>(i) * std::exp(static_cast<double>(scores[i]));
+    }
+    EXPECT_NEAR(log_sum_exp(softmax), std::log(sum), 1e-5 * spread);
+    EXPECT_NEAR(weighted / softmax.sum, wanted / sum, 1e-4);
+  }
+}
+
+TEST(AttentionArithmetic, KeysThatNoneSeesChangeNothing) {
+  RunningSoftmax softmax;
+  EXPECT_EQ(take_up(softmax, -INFINITY, 0.0F), 0.0F);
+  EXPECT_EQ(take_up(softmax, 2.0F, 1.0F), 0.0F);
+  EXPECT_EQ(take_up(softmax, -INFINITY, 0.0F), 1.0F);
+  EXPECT_FLOAT_EQ(log_sum_exp(softmax), 2.0F);
+}
+
+// The gradient of sum(g * softmax(s)) by differences.
+TEST(AttentionArithmetic, ScoreGradientsAreThoseOfSoftmax) {
+  const std::vector<double> scores = {0.3, -1.2, 0.9}, gradients = {0.5, 2.0, -1.0};
+  const double scale = 0.25, step = 1e-6;
+  const auto loss = [&](std::vector<double> products) {
+    double sum = 0, result = 0;
+    for (const double s : products) sum += std::exp(scale * s);
+    for (std::size_t i = 0; i < products.size(); ++i) result += gradients[i] * std::exp(scale * products[i]) / sum;
+    return result;
+  };
+  double sum = 0, inner = 0;
+  for (const double s : scores) sum += std::exp(scale * s);
+  for (std::size_t i = 0; i < 3; ++i) inner += gradients[i] * std::exp(scale * scores[i]) / sum;
+  for (std::size_t i = 0; i < 3; ++i) {
+    std::vector<double> up = scores, down = scores;
+    up[i] += step;
+    down[i] -= step;
+    const float found =
+        score_gradient(static_cast<float>(std::exp(scale * scores[i]) / sum), static_cast<float>(gradients[i]),
+                       static_cast<float>(inner), static_cast<float>(scale));
+    EXPECT_NEAR(found, (loss(up) - loss(down)) / (2 * step), 1e-6);
+  }
+}
+
+}  // namespace
+}  // namespace plumbline::real::cuda
