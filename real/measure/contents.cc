@@ -64,11 +64,17 @@ Contents::Contents(const Graph& graph, std::uint64_t seed)
 bool Contents::needed(TensorId id) const { return graph_.tensor(id).role != Role::activation || !computed_[id]; }
 
 std::vector<float> Contents::values(TensorId id) const {
+  std::vector<float> found;
+  values(id, found);
+  return found;
+}
+
+void Contents::values(TensorId id, std::vector<float>& into) const {
   const Tensor& tensor = graph_.tensor(id);
   const bool index = tensor.type == DataType::int32 || tensor.type == DataType::int64;
-  if (!index) return numbers(tensor, id);
+  if (!index) return numbers(tensor, id, into);
   const bool received = from_standin_[id] && permute_ != nullptr && tensor.shape.size() == 2;
-  return received ? received_indices(tensor) : token_ids(count_of(tensor));
+  into = received ? received_indices(tensor) : token_ids(count_of(tensor));
 }
 
 std::vector<float> Contents::token_ids(std::size_t count) const {
@@ -98,24 +104,23 @@ std::vector<float> Contents::received_indices(const Tensor& tensor) const {
 }
 
 // Parameters keep what passes through them at its size; sums and weights are above 0.
-std::vector<float> Contents::numbers(const Tensor& tensor, TensorId id) const {
+void Contents::numbers(const Tensor& tensor, TensorId id, std::vector<float>& into) const {
   const std::size_t count = count_of(tensor);
   const bool vector = tensor.role == Role::parameter && tensor.shape.size() == 1;
-  if (count == 1 || vector) return std::vector<float>(count, 1.0F);
+  if (count == 1 || vector) return into.assign(count, 1.0F);
   const bool matrix = tensor.role == Role::parameter;
   const float scale = matrix ? 1.0F / std::sqrt(static_cast<float>(tensor.shape.back().size)) : 1.0F;
   const bool positive = positive_[id] || (from_standin_[id] && tensor.type == DataType::fp32);
   const std::vector<float>& table = normal_numbers();
   const std::size_t first = static_cast<std::size_t>(model::Random(seed_ + id).next()) % table.size();
-  std::vector<float> values(count);
+  into.resize(count);
   in_parallel(static_cast<std::int64_t>(count), static_cast<std::int64_t>(table.size()), [&](auto begin, auto end) {
     std::size_t next = (first + static_cast<std::size_t>(begin)) % table.size();
     for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
-      values[i] = scale * (positive ? std::abs(table[next]) : table[next]);
+      into[i] = scale * (positive ? std::abs(table[next]) : table[next]);
       if (++next == table.size()) next = 0;
     }
   });
-  return values;
 }
 
 }  // namespace plumbline::real

@@ -18,11 +18,13 @@ class Contents {
   // All its elements, at its expected shape. Token ids and labels lie within the vocabulary, received indices name an
   // expert of the rank as often as the expected rows say.
   std::vector<float> values(model::TensorId id) const;
+  // The same into memory that is used again: for gigabytes, fresh pages cost more than the numbers.
+  void values(model::TensorId id, std::vector<float>& into) const;
 
  private:
   std::vector<float> token_ids(std::size_t count) const;
   std::vector<float> received_indices(const model::Tensor& tensor) const;
-  std::vector<float> numbers(const model::Tensor& tensor, model::TensorId id) const;
+  void numbers(const model::Tensor& tensor, model::TensorId id, std::vector<float>& into) const;
 
   const model::Graph& graph_;
   std::uint64_t seed_;

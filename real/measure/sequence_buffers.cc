@@ -37,6 +37,7 @@ SequenceBuffers::SequenceBuffers(const Sequence& sequence, Device& device, std::
     exchanged_.push_back(exchanged_tensors(graph(block)));
   for (std::size_t block = 0; block < sequence.blocks.size(); ++block) contents_.emplace_back(graph(block), block);
   for (std::size_t set = 0; set < sets; ++set) add_set(set);
+  written_ = {};
 }
 
 Kernel SequenceBuffers::kernel(std::size_t set, const Sequence::Step& step, std::uint32_t label) const {
@@ -56,7 +57,10 @@ const std::vector<float>& SequenceBuffers::left_in(std::size_t block, TensorId t
 Buffer* SequenceBuffers::allocate(std::size_t block, TensorId id) {
   const Tensor& tensor = graph(block).tensor(id);
   owned_.push_back(device_.allocate(tensor));
-  if (contents_[block].needed(id)) device_.write(*owned_.back(), contents_[block].values(id));
+  if (contents_[block].needed(id)) {
+    contents_[block].values(id, written_);
+    device_.write(*owned_.back(), written_);
+  }
   return owned_.back().get();
 }
 

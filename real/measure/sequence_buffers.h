@@ -50,6 +50,7 @@ class SequenceBuffers {
   std::vector<Contents> contents_;            // by block
   std::vector<BufferPointer> owned_;
   std::vector<Table> sets_;
+  std::vector<float> written_;  // while buffers are filled
   std::map<std::pair<std::size_t, model::TensorId>, std::vector<float>> left_;
 };
 

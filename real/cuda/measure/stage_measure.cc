@@ -67,8 +67,21 @@ std::vector<Sequence> stages_of(const model::StepProgram& program, const std::st
   return stages;
 }
 
+// What two stages have in common is one case.
+void add(std::vector<Series> more, std::vector<Series>& all) {
+  for (Series& series : more) {
+    const auto known =
+        std::ranges::find(all, series.subject.place(), [](const Series& s) { return s.subject.place(); });
+    if (known == all.end())
+      all.push_back(std::move(series));
+    else
+      known->seconds.insert(known->seconds.end(), series.seconds.begin(), series.seconds.end());
+  }
+}
+
 }  // namespace
 
+// Stage by stage: each takes the memory of a rank, or nearly.
 Result<StageMeasurement> measure_stages(const model::Plan& plan, const model::ClusterShape& cluster,
                                         const model::StepProgram& program, const std::string& name,
                                         const StageMeasureOptions& options, const MeasureObserver& observer) {
@@ -84,16 +97,19 @@ Result<StageMeasurement> measure_stages(const model::Plan& plan, const model::Cl
   measured.device = (*device)->machine().properties.name;
   const std::unique_ptr<Communicator> peers = make_emulated_communicator(**device, emulation);
   const std::vector<Sequence> stages = stages_of(program, name, *sms);
-  std::vector<RunnableWorkload> workloads;
-  for (const Sequence& stage : stages)
-    workloads.push_back(stage_workload(stage, **device, *peers, {*sms, emulation.exchange_ctas}));
   Readings readings((*device)->machine());
-  auto series = measure_in_rounds(workloads, options.rounds, [&](const MeasureProgress& progress, const auto& so_far) {
-    readings.take();
-    return !observer || observer(progress, so_far);
-  });
-  if (!series) return tl::unexpected(series.error());
-  measured.series = std::move(*series);
+  for (std::size_t stage = 0; stage < stages.size(); ++stage) {
+    std::vector<RunnableWorkload> alone;
+    alone.push_back(stage_workload(stages[stage], **device, *peers, {*sms, emulation.exchange_ctas}));
+    auto series = measure_in_rounds(alone, options.rounds, [&](MeasureProgress progress, const auto& so_far) {
+      readings.take();
+      progress.done += stage * progress.total;
+      progress.total *= stages.size();
+      return !observer || observer(progress, so_far);
+    });
+    if (!series) return tl::unexpected(series.error());
+    add(std::move(*series), measured.series);
+  }
   measured.clock = readings.median();
   return measured;
 }
