@@ -11,6 +11,7 @@
 
 #include "real/cuda/probe/case.h"
 #include "real/cuda/probe/dry_run.h"
+#include "real/cuda/probe/group_rows.h"
 #include "real/cuda/probe/options.h"
 #include "real/cuda/probe/sweep.h"
 #include "real/cuda/probe/work.h"

@@ -31,9 +31,8 @@ class AttentionOperation : public Operation {
   explicit AttentionOperation(const Case& what) : shape_(shape_of(what, what.phase == "B")) {}
 
   Status prepare(Toolbox& tools) override {
-    std::string error;
-    library_ = open_attention(tools.folders, error);
-    if (!library_) return {"missing library: " + error};
+    PLUMBLINE_TRY(tools.open_attention());
+    library_ = tools.attention.get();
     PLUMBLINE_TRY(allocate_and_fill(tools.stream));
     AttentionShape forward = shape_;
     forward.backward = false;
@@ -117,7 +116,7 @@ class AttentionOperation : public Operation {
   }
 
   AttentionShape shape_;
-  std::unique_ptr<Attention> library_;
+  Attention* library_ = nullptr;
   AttentionPlan* plan_ = nullptr;
   std::unique_ptr<DeviceMemory> workspace_;
   DeviceMemory q_, k_, v_, o_, log_sum_exp_, d_o_, dq_, dk_, dv_;

@@ -12,6 +12,7 @@ namespace {
 constexpr double weight = 0.25, least_correction = 0.2, most_correction = 10;
 // What allocating, filling and checking costs, plus the speed of the host check per multiplication.
 constexpr double overhead_seconds = 0.1, setup_seconds_per_byte = 1.0 / 200e9;
+constexpr double attention_seconds = 1.5;  // the library compiles a plan, for gradients two, when a shape is new
 
 }  // namespace
 
@@ -28,7 +29,8 @@ std::optional<double> parse_duration(const std::string& text) {
 double estimated_seconds(const Case& value, const DevicePeak& peak, int samples) {
   const double floor = std::max(floor_us(value, peak), 0.0) * 1e-6;
   const double runs = static_cast<double>(variants_of(value).size()) * (samples + 5);
-  return overhead_seconds + static_cast<double>(value.soak) + 2 * floor * runs +
+  const double plans = value.operation() == "attention" ? attention_seconds : 0;
+  return overhead_seconds + plans + static_cast<double>(value.soak) + 2 * floor * runs +
          setup_seconds_per_byte * work_of(value).bytes;
 }
 

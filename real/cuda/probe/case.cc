@@ -8,103 +8,14 @@
 #include <variant>
 
 #include "real/cuda/arithmetic.h"
+#include "real/cuda/probe/case_keys.h"
+#include "real/cuda/probe/group_rows.h"
 
 namespace plumbline::real::cuda {
 
 namespace {
 
-// A key of the line: the member it sets, and for words the ones allowed (none: any).
-struct Key {
-  std::string name;
-  std::variant<std::string Case::*, std::int64_t Case::*> member;
-  bool required = false;
-  std::int64_t least = 1, most = std::int64_t{1} << 50;
-  std::vector<std::string> words;
-};
-
-struct Operation {
-  std::string name;
-  std::vector<Key> keys;
-  bool partitionable = false;  // may run beside the copy kernel
-};
-
-const Key name_key = {"name", &Case::name, false, 0, 0, {}};
-const Key target_key = {"target_sms", &Case::target_sms, false, 0, 1024, {}};
-
-std::vector<Operation> operations() {
-  const Key rows = {"rows", &Case::rows, true, 1, std::int64_t{1} << 30, {}};
-  const Key columns = {"columns", &Case::columns, true, 1, std::int64_t{1} << 30, {}};
-  const Key bytes = {"bytes", &Case::bytes, true, 16, std::int64_t{1} << 40, {}};
-  const Key ranks = {"ranks", &Case::ranks, false, 1, 1 << 20, {}};
-  const std::int64_t extent = 1 << 24;
-  return {{"gemm",
-           {{"phase", &Case::phase, true, 0, 0, {"F", "I", "W"}},
-            {"format", &Case::format, true, 0, 0, {"bf16", "fp8_tensor", "fp8_block"}},
-            {"m", &Case::m, true, 1, extent, {}},
-            {"n", &Case::n, true, 1, extent, {}},
-            {"k", &Case::k, true, 1, extent, {}},
-            {"groups", &Case::groups, false, 1, 1024, {}},
-            {"rows_by", &Case::rows_by, false, 0, 0, {"uniform", "zipf"}},
-            {"way", &Case::way, false, 0, 0, {"loop", "grouped"}},
-            {"fast_accumulation", &Case::fast_accumulation, false, 0, 1, {}},
-            {"soak", &Case::soak, false, 0, 60, {}},
-            target_key},
-           true},
-          {"attention",
-           {{"phase", &Case::phase, true, 0, 0, {"F", "B"}},
-            {"format", &Case::format, true, 0, 0, {"bf16"}},
-            {"sequences", &Case::sequences, false, 1, extent, {}},
-            {"length", &Case::length, true, 1, extent, {}},
-            {"heads", &Case::heads, true, 1, 1024, {}},
-            {"kv_heads", &Case::kv_heads, false, 1, 1024, {}},
-            {"qk_dim", &Case::qk_dim, true, 8, 1024, {}},
-            {"v_dim", &Case::v_dim, true, 8, 1024, {}}},
-           true},
-          {"rmsnorm", {rows, columns}, true},
-          {"swiglu", {rows, columns}, true},
-          {"quantise", {rows, columns}, true},
-          {"permute", {rows, columns, {"top_k", &Case::top_k, true, 1, 64, {}}}, true},
-          {"adamw", {{"elements", &Case::elements, true, 1, std::int64_t{1} << 40, {}}}, true},
-          {"copy", {bytes}, false},
-          {"host_to_device", {bytes}, false},
-          {"launch", {}, false},
-          {"graph", {{"nodes", &Case::nodes, true, 1, 100000, {}}}, false},
-          {"all_reduce", {bytes, ranks}, false},
-          {"all_gather", {bytes, ranks}, false},
-          {"reduce_scatter", {bytes, ranks}, false},
-          {"all_to_all", {bytes, ranks}, false}};
-}
-
-const std::vector<Key>& partition_keys() {
-  static const std::vector<Key> keys = {
-      {"ctas", &Case::ctas, true, 0, 1024, {}},
-      {"by", &Case::by, false, 0, 0, {"claim", "green"}},
-      {"copy_gbps", &Case::copy_gbps, false, Case::unlimited, 1 << 20, {}},
-      {"copy_to", &Case::copy_to, false, 0, 0, {"device", "host"}},
-  };
-  return keys;
-}
-
-// The keys that `op` (in a partition: `kernel` beside the copy) takes; empty when there is no such operation.
-std::vector<Key> keys_of(const std::string& op, const std::string& kernel) {
-  static const std::vector<Operation> all = operations();
-  const std::string& wanted = op == "partition" ? kernel : op;
-  const auto found =
-      std::find_if(all.begin(), all.end(), [&](const Operation& operation) { return operation.name == wanted; });
-  if (found == all.end() || (op == "partition" && !found->partitionable)) return {};
-  std::vector<Key> keys = {name_key};
-  if (op == "partition") {
-    keys.push_back({"kernel", &Case::kernel, true, 0, 0, {}});
-    keys.insert(keys.end(), partition_keys().begin(), partition_keys().end());
-  }
-  for (const Key& key : found->keys) {
-    // The copy beside it would not last as long as a soak.
-    if (op != "partition" || key.name != "soak") keys.push_back(key);
-  }
-  return keys;
-}
-
-std::string set(Case& value, const Key& key, const std::string& text) {
+std::string set(Case& value, const CaseKey& key, const std::string& text) {
   if (const auto* word = std::get_if<std::string Case::*>(&key.member)) {
     const bool known = key.words.empty() || std::find(key.words.begin(), key.words.end(), text) != key.words.end();
     if (!known) return "'" + text + "' is no " + key.name;
@@ -123,11 +34,9 @@ std::string set(Case& value, const Key& key, const std::string& text) {
   return "";
 }
 
-std::int64_t rows_of_product(const Case& value) { return value.phase == "W" ? value.k : value.m; }
-
 std::string check_groups(const Case& value) {
   if (value.rows_by == "zipf" && value.groups == 1) return "rows_by=zipf needs several groups";
-  if (value.rows_by == "zipf" && rows_of_product(value) % scale_block != 0) {
+  if (value.rows_by == "zipf" && rows_of_group(value) % scale_block != 0) {
     return "rows_by=zipf needs rows that are a multiple of 128";
   }
   if (value.way == "grouped" && (value.format != "bf16" || value.phase == "W")) {
@@ -183,7 +92,7 @@ ParsedCase parse_case(const std::string& line) {
   const auto pairs = split(words, parsed.error);
   if (!parsed.error.empty()) return parsed;
   const auto kernel = std::find_if(pairs.begin(), pairs.end(), [](const auto& pair) { return pair.first == "kernel"; });
-  const std::vector<Key> keys = keys_of(parsed.value.op, kernel == pairs.end() ? "" : kernel->second);
+  const std::vector<CaseKey> keys = keys_of(parsed.value.op, kernel == pairs.end() ? "" : kernel->second);
   if (keys.empty()) {
     parsed.error = parsed.value.op == "partition" ? "partition needs a kernel= that can run beside a copy"
                                                   : "'" + parsed.value.op + "' is no operation";
@@ -192,14 +101,14 @@ ParsedCase parse_case(const std::string& line) {
   std::vector<std::string> given;
   for (const auto& [name, text] : pairs) {
     const auto key =
-        std::find_if(keys.begin(), keys.end(), [&, &wanted = name](const Key& k) { return k.name == wanted; });
+        std::find_if(keys.begin(), keys.end(), [&, &wanted = name](const CaseKey& k) { return k.name == wanted; });
     if (key == keys.end()) parsed.error = parsed.value.op + " has no key '" + name + "'";
     if (std::find(given.begin(), given.end(), name) != given.end()) parsed.error = "'" + name + "' is given twice";
     if (parsed.error.empty()) parsed.error = set(parsed.value, *key, text);
     if (!parsed.error.empty()) return parsed;
     given.push_back(name);
   }
-  for (const Key& key : keys) {
+  for (const CaseKey& key : keys) {
     if (key.required && std::find(given.begin(), given.end(), key.name) == given.end()) {
       parsed.error = parsed.value.op + " needs " + key.name + "=";
       return parsed;
@@ -212,7 +121,7 @@ ParsedCase parse_case(const std::string& line) {
 std::string to_line(const Case& value) {
   static const Case defaults;
   std::string line = value.op;
-  for (const Key& key : keys_of(value.op, value.kernel)) {
+  for (const CaseKey& key : keys_of(value.op, value.kernel)) {
     if (const auto* word = std::get_if<std::string Case::*>(&key.member)) {
       if (value.*(*word) != defaults.*(*word)) line += " " + key.name + "=" + value.*(*word);
     } else {
@@ -253,24 +162,6 @@ ParsedCases load_cases(const std::string& path) {
 bool is_collective(const Case& value) {
   const std::string& op = value.op;
   return op == "all_reduce" || op == "all_gather" || op == "reduce_scatter" || op == "all_to_all";
-}
-
-std::vector<std::int64_t> group_rows(const Case& value) {
-  const std::int64_t mean = rows_of_product(value);
-  std::vector<std::int64_t> rows(static_cast<std::size_t>(value.groups), mean);
-  if (value.rows_by != "zipf") return rows;
-  double sum = 0;
-  for (std::int64_t rank = 1; rank <= value.groups; ++rank) sum += 1.0 / static_cast<double>(rank);
-  // One block each; of the others the share, rounded down. What that leaves goes to the largest groups.
-  std::int64_t left = mean / scale_block * value.groups - value.groups;
-  const auto shared = static_cast<double>(left);
-  for (std::size_t group = 0; group < rows.size(); ++group) {
-    const auto share = static_cast<std::int64_t>(shared / sum / static_cast<double>(group + 1));
-    rows[group] = (1 + share) * scale_block;
-    left -= share;
-  }
-  for (std::size_t group = 0; left > 0; ++group, --left) rows[group % rows.size()] += scale_block;
-  return rows;
 }
 
 std::vector<VariantKey> variants_of(const Case& value) {

@@ -7,7 +7,7 @@
 // m, n, k are those of the product itself, D[m,n] = sum over k, in every phase: F y = x w^T, I dx = dy w,
 // W dw += dy^T x with an FP32 result that is accumulated into. With groups > 1, m (F, I) or k (W) counts the
 // rows of one group (with rows_by=zipf: their mean). All counts are elements, rows or bytes; the operations and their
-// keys are in case.cc.
+// keys are in case_keys.cc.
 #pragma once
 
 #include <cstdint>
@@ -53,10 +53,6 @@ struct Case {
 
 // Whether it is an exchange between ranks: all_reduce, all_gather, reduce_scatter, all_to_all.
 bool is_collective(const Case& value);
-
-// Rows of each group of a product, the largest first: `m` of them (in phase W: `k`) or, by Zipf's law, shares in
-// proportion to 1, 1/2, 1/3, ... of as many in all, in whole blocks of 128 and at least one.
-std::vector<std::int64_t> group_rows(const Case& value);
 
 // The canonical line of a case: the keys of its operation in a fixed order, defaults left out. It identifies a case
 // in an output file; parse_case reads it back.

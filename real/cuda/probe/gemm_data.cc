@@ -6,6 +6,7 @@
 
 #include "real/cuda/kernels.h"
 #include "real/cuda/probe/gemm_check.h"
+#include "real/cuda/probe/group_rows.h"
 
 namespace plumbline::real::cuda {
 

@@ -48,6 +48,13 @@ Status Toolbox::open(int ordinal, const std::vector<std::string>& library_folder
   return {};
 }
 
+Status Toolbox::open_attention() {
+  if (attention) return {};
+  std::string error;
+  attention = cuda::open_attention(folders, error);
+  return attention ? Status{} : Status{"missing library: " + error};
+}
+
 Status Toolbox::flush_cache(cudaStream_t on) const {
   return outcome(cuda::flush_cache(flush.as<void>(), flush.bytes(), sink.as<std::uint32_t>(), on),
                  "flushing the cache");

@@ -10,6 +10,7 @@
 #include "real/cuda/cublaslt.h"
 #include "real/cuda/memory.h"
 #include "real/cuda/nvml.h"
+#include "real/cuda/operators/cudnn_attention.h"
 
 namespace plumbline::real::cuda {
 
@@ -25,7 +26,8 @@ struct Toolbox {
   PinnedMemory cycles;             // what count_cycles reports
   DeviceMemory workspace;          // of the matrix library
   std::unique_ptr<CublasLt> cublaslt;
-  std::string cublaslt_error;  // why it is not there
+  std::string cublaslt_error;            // why it is not there
+  std::unique_ptr<Attention> attention;  // of cuDNN, once it was asked for; its plans serve all cases
   std::unique_ptr<Nvml> nvml;
   std::string nvml_error;
   std::vector<std::string> folders;  // where libraries are looked for
@@ -38,6 +40,7 @@ struct Toolbox {
   // Takes device `ordinal` and runs one kernel on it. Missing libraries are no failure.
   Status open(int ordinal, const std::vector<std::string>& library_folders);
   Status flush_cache(cudaStream_t on) const;
+  Status open_attention();
 };
 
 }  // namespace plumbline::real::cuda
