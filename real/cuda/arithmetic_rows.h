@@ -7,6 +7,10 @@ namespace plumbline::real::cuda {
 
 // --- Norms: y = gamma * scale * (x - mean), scale = 1 / deviation ---
 
+PLUMBLINE_HOST_DEVICE inline float rms_inverse(float sum_of_squares, std::int64_t columns, float epsilon) {
+  return 1.0f / sqrtf(sum_of_squares / static_cast<float>(columns) + epsilon);
+}
+
 // dx of one element. `d`: dy * gamma; mean_d: the row's mean of d (0 where the mean is not subtracted); along: the
 // row's mean of d * (x - mean), times scale^2.
 PLUMBLINE_HOST_DEVICE inline float norm_input_gradient(float d, float centred, float scale, float mean_d, float along) {
@@ -16,6 +20,8 @@ PLUMBLINE_HOST_DEVICE inline float norm_input_gradient(float d, float centred, f
 // --- Activations ---
 
 PLUMBLINE_HOST_DEVICE inline float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
+
+PLUMBLINE_HOST_DEVICE inline float swiglu(float gate, float up) { return gate / (1.0f + expf(-gate)) * up; }
 
 struct SwigluGradient {
   float gate, up;  // of a row weight of 1

@@ -4,11 +4,11 @@
 #include "real/cuda/attention_arithmetic.h"
 #include "real/cuda/kernels/attention.h"
 #include "real/cuda/kernels/element.h"
+#include "real/cuda/kernels/threads.cuh"
 
 namespace plumbline::real::cuda {
 
 constexpr int attention_threads = 256;
-constexpr int warp_lanes = 32;
 
 // `side` rows; one float more than is used keeps rows on different banks.
 template <int side>

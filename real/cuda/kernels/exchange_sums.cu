@@ -58,11 +58,13 @@ __device__ void store(void* base, Format format, std::int64_t element, const flo
     *reinterpret_cast<float4*>(to + 4) = make_float4(sum[4], sum[5], sum[6], sum[7]);
     return;
   }
-  Bf16x8 packed;
+  std::uint16_t packed[eight];
 #pragma unroll
   for (int i = 0; i < eight; ++i)
-    packed.values[i] = format == Format::bf16 ? float_to_bf16(sum[i]) : __half_as_ushort(__float2half_rn(sum[i]));
-  store(static_cast<Bf16*>(base) + element, packed);
+    packed[i] = format == Format::bf16 ? float_to_bf16(sum[i]) : __half_as_ushort(__float2half_rn(sum[i]));
+  uint4 raw;
+  memcpy(&raw, packed, sizeof raw);
+  *reinterpret_cast<uint4*>(static_cast<std::uint16_t*>(base) + element) = raw;
 }
 
 // Slots of a token that lie in [begin, end).

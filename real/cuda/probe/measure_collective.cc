@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "real/cuda/kernels.h"
+#include "real/cuda/kernels/fill.h"
 #include "real/cuda/probe/collective.h"
 #include "real/cuda/probe/comparison.h"
 #include "real/cuda/probe/timing.h"

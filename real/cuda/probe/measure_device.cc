@@ -3,7 +3,8 @@
 #include <memory>
 #include <utility>
 
-#include "real/cuda/kernels.h"
+#include "real/cuda/kernels/fill.h"
+#include "real/cuda/kernels/measuring.h"
 #include "real/cuda/probe/comparison.h"
 #include "real/cuda/probe/measure.h"
 #include "real/cuda/probe/timing.h"

@@ -6,7 +6,8 @@
 #include <set>
 #include <vector>
 
-#include "real/cuda/kernels.h"
+#include "real/cuda/kernels/fill.h"
+#include "real/cuda/kernels/occupy.h"
 #include "real/cuda/transfer.h"
 
 namespace plumbline::real::cuda {

@@ -46,6 +46,13 @@ inline bool is_aligned(const TensorView& x, Format format) {
          reinterpret_cast<std::uintptr_t>(x.data) % vector_alignment(format) == 0;
 }
 
+// All elements as one row: vectors, which lie as n rows of one column, and operands whose shape does not matter.
+inline TensorView as_row(TensorView x) {
+  x.columns = x.elements();
+  x.rows = 1;
+  return x;
+}
+
 // Address of element `at`; of an even one in e5m6.
 __device__ inline char* address(const TensorView& x, std::int64_t at) {
   return static_cast<char*>(x.data) + data_bytes(x.format, at);

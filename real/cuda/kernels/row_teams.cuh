@@ -4,12 +4,12 @@
 
 #include <type_traits>
 
+#include "real/cuda/kernels/eight.cuh"
 #include "real/cuda/kernels/limits.h"
-#include "real/cuda/kernels/tile.cuh"
+#include "real/cuda/kernels/threads.cuh"
 
 namespace plumbline::real::cuda {
 
-constexpr int warp_lanes = 32;
 constexpr std::int64_t widest_row_of_warp = 1024;
 
 using Bf16View = Aligned<Format::bf16>;
@@ -18,15 +18,15 @@ template <bool kWarp>
 class Team {
  public:
   __device__ Team()
-      : lane_(static_cast<int>(kWarp ? threadIdx.x % warp_lanes : threadIdx.x)),
-        lanes_(static_cast<int>(kWarp ? warp_lanes : blockDim.x)) {}
+      : lane_(static_cast<int>(kWarp ? threadIdx.x % warp_size : threadIdx.x)),
+        lanes_(static_cast<int>(kWarp ? warp_size : blockDim.x)) {}
 
   // Every team takes the rows first(), first() + step() ...
   __device__ std::int64_t first() const {
-    return kWarp ? (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / warp_lanes : blockIdx.x;
+    return kWarp ? (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / warp_size : blockIdx.x;
   }
   __device__ std::int64_t step() const {
-    return kWarp ? static_cast<std::int64_t>(gridDim.x) * blockDim.x / warp_lanes : gridDim.x;
+    return kWarp ? static_cast<std::int64_t>(gridDim.x) * blockDim.x / warp_size : gridDim.x;
   }
   // Of the lane's vector number v.
   __device__ std::int64_t column(int v) const { return (static_cast<std::int64_t>(v) * lanes_ + lane_) * tile_vector; }
@@ -46,7 +46,7 @@ class Team {
   template <class Operation>
   __device__ static float of_warp(float value, Operation operation) {
 #pragma unroll
-    for (int offset = warp_lanes / 2; offset > 0; offset /= 2) {
+    for (int offset = warp_size / 2; offset > 0; offset /= 2) {
       value = operation(value, __shfl_xor_sync(0xffffffffu, value, offset));
     }
     return value;
@@ -56,13 +56,13 @@ class Team {
     value = of_warp(value, operation);
     if (kWarp) return value;
     // Two places in turn: what is read of one is read before anybody comes to write it again.
-    __shared__ float of_warps[2][warp_lanes];
+    __shared__ float of_warps[2][warp_size];
     float* const place = of_warps[turn_];
     turn_ = 1 - turn_;
-    if (threadIdx.x % warp_lanes == 0) place[threadIdx.x / warp_lanes] = value;
+    if (threadIdx.x % warp_size == 0) place[threadIdx.x / warp_size] = value;
     __syncthreads();
-    const int lane = static_cast<int>(threadIdx.x) % warp_lanes;
-    const int warps = static_cast<int>(blockDim.x) / warp_lanes;
+    const int lane = static_cast<int>(threadIdx.x) % warp_size;
+    const int warps = static_cast<int>(blockDim.x) / warp_size;
     return of_warp(lane < warps ? place[lane] : neutral, operation);
   }
 
@@ -79,7 +79,7 @@ struct RowShape {
   bool warp = false;
   int vectors = 1;  // of a lane
   int threads = most_threads<true>;
-  std::int64_t teams_per_block() const { return warp ? threads / warp_lanes : 1; }
+  std::int64_t teams_per_block() const { return warp ? threads / warp_size : 1; }
   std::int64_t blocks(std::int64_t rows) const { return (rows + teams_per_block() - 1) / teams_per_block(); }
 };
 
@@ -90,12 +90,12 @@ inline RowShape row_shape(std::int64_t columns, int threads_of_one) {
   const std::int64_t vectors = (columns + tile_vector - 1) / tile_vector;
   shape.warp = columns <= widest_row_of_warp;
   if (shape.warp) {
-    shape.vectors = vectors <= warp_lanes ? 1 : 4;
+    shape.vectors = vectors <= warp_size ? 1 : 4;
     return shape;
   }
   shape.vectors = vectors <= threads_of_one ? 1 : 2;
   const std::int64_t lanes = (vectors + shape.vectors - 1) / shape.vectors;
-  shape.threads = static_cast<int>((lanes + warp_lanes - 1) / warp_lanes * warp_lanes);
+  shape.threads = static_cast<int>((lanes + warp_size - 1) / warp_size * warp_size);
   return shape;
 }
 
@@ -117,13 +117,6 @@ cudaError_t launch_rows(const RowShape& shape, const Launch& launch) {
 template <class... Views>
 bool all_bf16(const Views&... views) {
   return ((views.data == nullptr || is_aligned(views, Format::bf16)) && ...);
-}
-
-// A parameter [n], which lies as n rows of one column, as one row.
-inline TensorView as_row(TensorView x) {
-  x.columns = x.elements();
-  x.rows = 1;
-  return x;
 }
 
 }  // namespace plumbline::real::cuda

@@ -2,7 +2,7 @@
 // columns, neighbouring ones for neighbouring tiles.
 #pragma once
 
-#include "real/cuda/kernels/rows.cuh"
+#include "real/cuda/kernels/row_teams.cuh"
 
 namespace plumbline::real::cuda {
 
