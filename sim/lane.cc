@@ -140,8 +140,9 @@ double Lane::stage_seconds(std::size_t stream) const {
 // Persistent kernels that run keep their SMs to the end. Before the meeting they were launched without a
 // communication kernel beside them, before the transfer with one.
 bool Lane::seats_taken(Stage wanted) const {
-  const std::int64_t held = (*work_.times)[active_[communication].segment].held;
-  if (held == 0) return false;
+  const SegmentTime& time = (*work_.times)[active_[communication].segment];
+  const std::int64_t held = time.held;
+  if (held == 0 || time.seat_measured) return false;
   const auto state = static_cast<std::size_t>(wanted == Stage::meet ? Neighbour::none : Neighbour::waiting);
   std::int64_t taken = 0;
   for (const std::size_t stream : {compute, weight_gradient})

@@ -75,6 +75,7 @@ SegmentTime communication_segment(const model::Graph& graph, const model::Segmen
       continue;
     }
     const model::ExchangeTime exchange = costs.exchanges.exchange(graph, op);
+    time.seat_measured = exchange.measured;
     time.prepare += exchange.prepare;
     time.prepare_beside += exchange.prepare;
     time.notify += exchange.notify;

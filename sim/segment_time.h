@@ -29,7 +29,8 @@ struct SegmentTime {  // seconds
   // The legs of the transfer: seconds at the rates of the kernels, and the bytes that the GPU sends.
   double network = 0, network_beside = 0, node = 0;
   double network_bytes = 0, node_bytes = 0;
-  std::int64_t held = 0;  // SMs that notify and transfer hold
+  std::int64_t held = 0;       // SMs that notify and transfer hold
+  bool seat_measured = false;  // the transfer's time holds the wait for them
 
   std::vector<double> kernels;  // seconds of each operator alone, for the trace
 };

@@ -106,6 +106,7 @@ ExchangeTime ExchangeCost::exchange(const Graph& graph, const Operator& op) cons
     time.beside = known->value;
     time.alone = measured(graph, op, false).value_or(*known).value;
     time.share = {known->index, known->value};
+    time.measured = true;
     return time;
   }
   if (expert_parallel_ == 1) return time;

@@ -19,11 +19,12 @@
 namespace plumbline::model {
 
 struct ExchangeTime {
-  double prepare = 0;  // before the ranks meet: layout of the sends, host round trip
-  double notify = 0;   // meeting of the ranks, without waiting for stragglers
-  double alone = 0;    // transfer, when no kernel computes beside it
-  double beside = 0;   // transfer beside compute kernels
-  Share share;         // of the transfer, on the rate that limits it
+  double prepare = 0;     // before the ranks meet: layout of the sends, host round trip
+  double notify = 0;      // meeting of the ranks, without waiting for stragglers
+  double alone = 0;       // transfer, when no kernel computes beside it
+  double beside = 0;      // transfer beside compute kernels
+  Share share;            // of the transfer, on the rate that limits it
+  bool measured = false;  // as it ran in a step: waits for its SMs, meeting and preparation are part of the transfer
   // Its two legs, at the rates that the kernels reach; they run together, so the longer one is the transfer.
   double network = 0, network_beside = 0, node = 0;
   double network_bytes = 0, node_bytes = 0;  // that one GPU sends

@@ -175,9 +175,12 @@ PLUMBLINE_HOST_DEVICE inline float block_scale(float largest) {
   return largest >= smallest_scaled ? largest / fp8_largest : 1.0f;
 }
 
-// The same for E5M6.
+// The same for E5M6, rounded up to a power of two (DeepSeek-V3 report, arXiv 2412.19437, section 3.3.3): values then
+// pass to BF16 without another rounding.
 PLUMBLINE_HOST_DEVICE inline float e5m6_scale(float largest) {
-  return largest >= smallest_scaled ? largest / e5m6_largest : 1.0f;
+  if (!(largest >= smallest_scaled)) return 1.0f;
+  const std::uint32_t bits = bits_of(largest / e5m6_largest);
+  return float_of((bits + 0x7fffffu) & 0x7f800000u);
 }
 
 PLUMBLINE_HOST_DEVICE constexpr std::int64_t tiles_of(std::int64_t elements) {

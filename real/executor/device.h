@@ -65,6 +65,11 @@ class Device {
   // Wait until all streams are idle. write() sets all elements, rounded to the buffer's format.
   virtual void write(Buffer& buffer, std::span<const float> values) = 0;
   virtual std::vector<float> read(const Buffer& buffer) = 0;
+  // Writes to `to` its `elements` from `first` on in `flat`. Devices whose memory is their own do it there.
+  virtual void copy(const Buffer& flat, std::int64_t first, std::int64_t elements, Buffer& to) {
+    const std::vector<float> all = read(flat);
+    write(to, std::span(all).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(elements)));
+  }
 
   // Sets all elements to 0, as a kernel of that label.
   virtual void clear(model::Stream stream, Buffer& buffer, std::uint32_t label) = 0;

@@ -23,6 +23,7 @@ void write_initial_parameters(RankState& rank) {
   model::LayerContext undivided = model::plan_context(*input.plan, *input.architecture, *input.layout, {1, 1});
   undivided.tensor = undivided.expert_parallel = undivided.expert_tensor = 1;
   undivided.sequence = false;
+  std::vector<float> values;
   for (const auto& [stage, local] : rank.stages) {
     const auto blocks = model::stage_blocks(*input.plan, *input.architecture, *input.layout, stage);
     for (std::uint16_t position = 0; position < local.state->positions(); ++position) {
@@ -34,9 +35,9 @@ void write_initial_parameters(RankState& rank) {
         const auto of_whole = std::ranges::find_if(whole.tensors, [&](const model::Tensor& candidate) {
           return candidate.role == Role::parameter && candidate.name == part.name;
         });
-        const std::vector<float> values = initial_values(*of_whole, place_name(*local.state, position) + part.name);
-        rank.device().write(*local.state->find(position, id),
-                            part_of(*input.architecture, *of_whole, part, division, values));
+        initial_part(*input.architecture, *of_whole, part, division, place_name(*local.state, position) + part.name,
+                     values);
+        rank.device().write(*local.state->find(position, id), values);
       }
     }
     std::vector<std::int32_t> shards;

@@ -8,8 +8,8 @@
 
 namespace plumbline::real {
 
-// Makes the tensors of the undivided model and keeps the rank's part of each (parameter_part.h): training begins with
-// the same model however it is divided. Device idle.
+// Makes the rank's part of each tensor of the undivided model (parameter_part.h): training begins with the same model
+// however it is divided. Device idle.
 void write_initial_parameters(RankState& rank);
 
 // "layer 3 moe_layer/": before the names of a block's parameters, the same in every division.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "model/random.h"
+#include "real/executor/parallel.h"
 
 namespace plumbline::real {
 
@@ -52,6 +53,11 @@ std::vector<Rows> divided_rows(const std::vector<std::int64_t>& heights, Rows al
   return result;
 }
 
+std::int64_t rows_worth_a_thread(std::int64_t columns) {
+  constexpr std::int64_t numbers = 1 << 16;  // 2 ms of them; a thread starts in some 20 us
+  return std::max<std::int64_t>(1, numbers / columns);
+}
+
 // FNV-1a.
 std::uint64_t seed_of(const std::string& name) {
   std::uint64_t hash = 0xcbf29ce484222325ULL;
@@ -59,10 +65,18 @@ std::uint64_t seed_of(const std::string& name) {
   return hash;
 }
 
-}  // namespace
+// Where a part lies in its whole.
+struct PartPlace {
+  std::vector<std::int64_t> rows;  // of the whole, for each row of the part
+  std::int64_t first_column = 0, columns = 0, columns_of_whole = 0;
 
-std::vector<float> part_of(const model::Architecture& architecture, const Tensor& whole, const Tensor& held,
-                           const Division& division, std::span<const float> values) {
+  std::int64_t first_element(std::int64_t row) const {
+    return rows[static_cast<std::size_t>(row)] * columns_of_whole + first_column;
+  }
+};
+
+PartPlace place_of(const model::Architecture& architecture, const Tensor& whole, const Tensor& held,
+                   const Division& division) {
   const Extents all = extents(whole), own = extents(held);
   Rows dealt{0, all.rows};
   std::int64_t experts = 1;
@@ -72,32 +86,49 @@ std::vector<float> part_of(const model::Architecture& architecture, const Tensor
   }
   const std::int64_t parts = held.expert ? division.expert_tensor : division.tensor;
   const std::int64_t part = held.expert ? division.expert_tensor_rank : division.tensor_rank;
-  std::vector<Rows> rows = {dealt};
+  std::vector<Rows> ranges = {dealt};
   if (own.rows < dealt.count)
-    rows = divided_rows(things(architecture, held, dealt.count / experts), dealt, parts, part);
-  const std::int64_t first_column = own.columns < all.columns ? part * own.columns : 0;
+    ranges = divided_rows(things(architecture, held, dealt.count / experts), dealt, parts, part);
+  PartPlace place{{}, own.columns < all.columns ? part * own.columns : 0, own.columns, all.columns};
+  for (const Rows& range : ranges)
+    for (std::int64_t row = range.first; row < range.first + range.count; ++row) place.rows.push_back(row);
+  return place;
+}
+
+}  // namespace
+
+std::vector<float> part_of(const model::Architecture& architecture, const Tensor& whole, const Tensor& held,
+                           const Division& division, std::span<const float> values) {
+  const PartPlace place = place_of(architecture, whole, held, division);
   std::vector<float> result;
-  result.reserve(static_cast<std::size_t>(own.rows * own.columns));
-  for (const Rows& range : rows)
-    for (std::int64_t row = range.first; row < range.first + range.count; ++row) {
-      const auto* begin = values.data() + row * all.columns + first_column;
-      result.insert(result.end(), begin, begin + own.columns);
-    }
+  result.reserve(place.rows.size() * static_cast<std::size_t>(place.columns));
+  for (std::size_t row = 0; row < place.rows.size(); ++row) {
+    const auto* begin = values.data() + place.first_element(static_cast<std::int64_t>(row));
+    result.insert(result.end(), begin, begin + place.columns);
+  }
   return result;
 }
 
-std::vector<float> initial_values(const Tensor& whole, const std::string& name) {
-  const Extents shape = extents(whole);
-  std::vector<float> values(static_cast<std::size_t>(shape.rows * shape.columns));
+void initial_part(const model::Architecture& architecture, const Tensor& whole, const Tensor& held,
+                  const Division& division, const std::string& name, std::vector<float>& values) {
+  const PartPlace place = place_of(architecture, whole, held, division);
+  values.resize(place.rows.size() * static_cast<std::size_t>(place.columns));
   if (whole.shape.size() == 1) {
-    const bool is_bias = whole.name.ends_with("_bias");
-    std::ranges::fill(values, is_bias ? 0.0F : 1.0F);
-    return values;
+    std::ranges::fill(values, whole.name.ends_with("_bias") ? 0.0F : 1.0F);
+    return;
   }
-  model::Random random(seed_of(name));
-  const double deviation = 1 / std::sqrt(static_cast<double>(shape.columns));
-  for (float& value : values) value = static_cast<float>(deviation * random.normal());
-  return values;
+  const std::uint64_t seed = seed_of(name);
+  const double deviation = 1 / std::sqrt(static_cast<double>(place.columns_of_whole));
+  constexpr std::uint64_t draws = 2;  // of a normal number
+  const auto fill_rows = [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      model::Random random(seed, draws * static_cast<std::uint64_t>(place.first_element(row)));
+      float* const to = values.data() + row * place.columns;
+      for (std::int64_t column = 0; column < place.columns; ++column)
+        to[column] = static_cast<float>(deviation * random.normal());
+    }
+  };
+  in_parallel(static_cast<std::int64_t>(place.rows.size()), rows_worth_a_thread(place.columns), fill_rows);
 }
 
 }  // namespace plumbline::real

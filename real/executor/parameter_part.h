@@ -1,5 +1,5 @@
-// Which part of a parameter a rank holds, and what parameters begin with. Every rank makes the whole tensor of the
-// undivided model and keeps its part, so that training begins with the same model however it is divided.
+// Which part of a parameter a rank holds, and what parameters begin with: numbers that depend on their place in the
+// undivided model alone, so that training begins with the same model however it is divided.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,10 @@ struct Division {
 std::vector<float> part_of(const model::Architecture& architecture, const model::Tensor& whole,
                            const model::Tensor& held, const Division& division, std::span<const float> values);
 
-// Scales of norms 1, biases 0, matrices normal with variance 1 / columns, drawn from a seed of the name.
-std::vector<float> initial_values(const model::Tensor& whole, const std::string& name);
+// What the part of `held`'s shape begins with: scales of norms 1, biases 0, matrices normal with variance 1 / columns
+// of the whole, drawn from a seed of the name. Made on all cores, without the rest of the whole; `values` is resized,
+// and its memory used again from call to call.
+void initial_part(const model::Architecture& architecture, const model::Tensor& whole, const model::Tensor& held,
+                  const Division& division, const std::string& name, std::vector<float>& values);
 
 }  // namespace plumbline::real

@@ -172,15 +172,15 @@ void StageState::bind_optimizer(std::size_t index, const model::Plan& plan) {
 void StageState::copy_parameters_to_shards(const std::vector<std::int32_t>& shard_of_unit) {
   for (std::size_t index = 0; index < units_.size(); ++index) {
     Unit& unit = units_[index];
-    const std::vector<float> all = device_.read(*unit.parameters);
-    const std::size_t shard = all.size() / static_cast<std::size_t>(unit.group.shards);
-    const std::span<const float> own =
-        std::span(all).subspan(static_cast<std::size_t>(shard_of_unit[index]) * shard, shard);
+    const std::int64_t shard = (unit.elements + unit.group.shards - 1) / unit.group.shards;
+    const auto take_own = [&, first = shard_of_unit[index] * shard](TensorId id) {
+      device_.copy(*unit.parameters, first, shard, *optimizer_tensor(id));
+    };
     for (const std::uint16_t i : this->unit(index).update) {
       const Operator& op = optimizer().operators[i];
       constexpr std::size_t with_master = 4;
-      if (op.writes.size() == with_master) device_.write(*optimizer_tensor(op.writes[1]), own);
-      if (optimizer_tensor(op.writes[0]) != unit.parameters.get()) device_.write(*optimizer_tensor(op.writes[0]), own);
+      if (op.writes.size() == with_master) take_own(op.writes[1]);
+      if (optimizer_tensor(op.writes[0]) != unit.parameters.get()) take_own(op.writes[0]);
     }
   }
 }

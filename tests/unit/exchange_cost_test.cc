@@ -224,6 +224,7 @@ TEST_F(Exchanges, MeasuredOnesAreThoseOfTheirSms) {
   EXPECT_DOUBLE_EQ(time(20).alone, 1500e-6);
   EXPECT_DOUBLE_EQ(time(20).beside, 1800e-6);
   EXPECT_EQ(time(20).notify, 0);
+  EXPECT_TRUE(time(20).measured);
   EXPECT_DOUBLE_EQ(time(16).notify, 100e-6);  // nobody measured those
 }
 

@@ -49,6 +49,17 @@ TEST(LaneSms, ATransferOfNoSmsNeedsNoSeat) {
   EXPECT_DOUBLE_EQ(lane.end(1), 1);
 }
 
+// A transfer that was measured in a step has waited for its SMs in the time that it takes.
+TEST(LaneSms, AMeasuredTransferDoesNotWaitAgain) {
+  SegmentTime measured = transfer_time(1, 3, {}, held);
+  measured.seat_measured = true;
+  LaneRun lane({{segment(Stream::compute), product_time(4, 132)}, {segment(Stream::communication), measured}},
+               device_sms, kernel_by_kernel);
+  lane.run();
+  EXPECT_DOUBLE_EQ(lane.arrival(1), 0);
+  EXPECT_DOUBLE_EQ(lane.end(1), 3);
+}
+
 TEST(LaneSms, BetweenMeetingAndTransferAKernelMayTakeTheSeats) {
   // The kernel of the meeting ends before that of the transfer begins. A product that began in between, on as many
   // SMs as beside a waiting kernel, keeps them to its end.

@@ -7,21 +7,28 @@
 #include <vector>
 
 #include "real/cuda/arithmetic.h"
+#include "real/executor/parallel.h"
 
 namespace plumbline::real::cuda {
 
 namespace {
 
+constexpr std::int64_t worth_a_thread = 1 << 20;  // elements: some hundred us, a thread starts in some 20
+
 template <class Element, class Convert>
 void encode_all(std::span<const float> values, const TensorView& tensor, Convert convert) {
   auto* const to = static_cast<Element*>(tensor.data);
-  for (std::size_t i = 0; i < values.size(); ++i) to[i] = convert(values[i]);
+  in_parallel(std::ssize(values), worth_a_thread, [&](std::int64_t begin, std::int64_t end) {
+    std::transform(values.begin() + begin, values.begin() + end, to + begin, convert);
+  });
 }
 
 template <class Element, class Convert>
 void decode_all(const TensorView& tensor, std::span<float> values, Convert convert) {
   const auto* const from = static_cast<const Element*>(tensor.data);
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = convert(from[i]);
+  in_parallel(std::ssize(values), worth_a_thread, [&](std::int64_t begin, std::int64_t end) {
+    std::transform(from + begin, from + end, values.begin() + begin, convert);
+  });
 }
 
 template <class Whole>

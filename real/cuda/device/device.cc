@@ -76,6 +76,13 @@ std::vector<float> CudaDevice::read(const Buffer& buffer) {
   return values;
 }
 
+void CudaDevice::copy(const Buffer& flat, std::int64_t first, std::int64_t elements, Buffer& to) {
+  auto& target = static_cast<CudaBuffer&>(to);
+  assert(target.elements() == elements);
+  if (state_->failure.ok())
+    state_->fail_if_not(state_->copy(static_cast<const CudaBuffer&>(flat), first, elements, target));
+}
+
 void CudaDevice::clear(model::Stream stream, Buffer& buffer, std::uint32_t label) {
   auto& target = static_cast<CudaBuffer&>(buffer);
   target.mark_changed();

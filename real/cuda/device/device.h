@@ -36,6 +36,7 @@ class CudaDevice final : public Device {
   BufferPointer view(Buffer& flat, std::int64_t first, const model::Tensor& tensor) override;
   void write(Buffer& buffer, std::span<const float> values) override;
   std::vector<float> read(const Buffer& buffer) override;
+  void copy(const Buffer& flat, std::int64_t first, std::int64_t elements, Buffer& to) override;
   void clear(model::Stream stream, Buffer& buffer, std::uint32_t label) override;
   bool concurrent() const override { return true; }
   void launch(model::Stream stream, const Kernel& kernel) override;

@@ -1,10 +1,12 @@
 #include "real/cuda/device/state.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <utility>
 
 #include "real/cuda/device/host_copy.h"
 #include "real/cuda/device/parameters.h"
+#include "real/cuda/kernels/cast.h"
 #include "real/cuda/library_search.h"
 
 namespace plumbline::real::cuda {
@@ -50,14 +52,28 @@ Status CudaDevice::State::settle() {
 }
 
 Status CudaDevice::State::write(CudaBuffer& buffer, std::span<const float> values) {
+  if (buffer.source) {
+    PLUMBLINE_TRY(write(*buffer.source->stored, values));
+    PLUMBLINE_TRY(cuda::refresh(buffer, copies()));
+    return outcome(cudaStreamSynchronize(copies()), "casting a parameter");
+  }
   PLUMBLINE_TRY(drain());
   PLUMBLINE_TRY(upload(values, buffer.view(), copies()));
   buffer.mark_changed();
   buffer.known = known_offsets(buffer, values);
   buffer.positions.reset();
-  if (!buffer.source) return {};
-  buffer.source->version = buffer.source->flat->version();
-  return write(*buffer.source->stored, values);
+  return {};
+}
+
+// The stream's end is waited for: other streams read what is written without an event.
+Status CudaDevice::State::copy(const CudaBuffer& flat, std::int64_t first, std::int64_t elements, CudaBuffer& to) {
+  PLUMBLINE_TRY(drain());
+  TensorView from = flat.view();
+  from.data = static_cast<std::byte*>(from.data) + data_bytes(from.format, first);
+  from.rows = elements;
+  PLUMBLINE_TRY(outcome(cast(from, to.view(), copies()), "copying a tensor"));
+  to.mark_changed();
+  return outcome(cudaStreamSynchronize(copies()), "copying a tensor");
 }
 
 Status CudaDevice::State::read(const CudaBuffer& buffer, std::span<float> values) {

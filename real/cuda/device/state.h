@@ -34,6 +34,7 @@ struct CudaDevice::State {
   Status settle();
   Status write(CudaBuffer& buffer, std::span<const float> values);
   Status read(const CudaBuffer& buffer, std::span<float> values);
+  Status copy(const CudaBuffer& flat, std::int64_t first, std::int64_t elements, CudaBuffer& to);
   // Of the kernel's parameters in FP8. The optimizer's work by right, so no part of the kernel's time.
   void refresh(model::Stream stream, const Kernel& kernel);
 
