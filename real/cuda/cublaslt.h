@@ -64,6 +64,8 @@ class Product {
   // Describes the product and asks for an algorithm; the operands only tell where scales lie.
   // Fails when the library has none for the shape, the formats or the device.
   Status prepare(const ProductShape& shape, const ProductOperands& operands, std::int64_t workspace_bytes);
+  // Another m, n or k, or other strides, for the same algorithm, which may refuse them when run.
+  Status resize(const ProductShape& shape);
   // Enqueues the product. Pointers keep the shape's alignment (at least 16), the workspace 256.
   Status run(const ProductOperands& operands, void* workspace, cudaStream_t stream);
   // Takes the next algorithm that the library proposed; false when there is none left.
@@ -78,6 +80,7 @@ class Product {
   Status create_layouts(const ProductShape& shape);
   Status create_layout(cublasLtMatrixLayout_t& layout, cudaDataType_t type, const ColumnMajor& matrix,
                        std::int64_t batch);
+  Status resize_layout(cublasLtMatrixLayout_t layout, const ColumnMajor& matrix);
   Status choose_algorithm(std::int64_t workspace_bytes, int alignment);
 
   static constexpr int candidates = 4;

@@ -138,6 +138,22 @@ Status Product::prepare(const ProductShape& shape, const ProductOperands& operan
   return choose_algorithm(workspace_bytes, shape.alignment);
 }
 
+Status Product::resize_layout(cublasLtMatrixLayout_t layout, const ColumnMajor& matrix) {
+  const auto set = [&](cublasLtMatrixLayoutAttribute_t attribute, const auto& value) {
+    return lt_.outcome(lt_.layout_set(layout, attribute, &value, sizeof value), "setting the extents of a matrix");
+  };
+  PLUMBLINE_TRY(set(CUBLASLT_MATRIX_LAYOUT_ROWS, static_cast<std::uint64_t>(matrix.rows)));
+  PLUMBLINE_TRY(set(CUBLASLT_MATRIX_LAYOUT_COLS, static_cast<std::uint64_t>(matrix.columns)));
+  return set(CUBLASLT_MATRIX_LAYOUT_LD, matrix.leading);
+}
+
+Status Product::resize(const ProductShape& shape) {
+  const ColumnMajorProduct turned = column_major(shape);
+  PLUMBLINE_TRY(resize_layout(a_, turned.a));
+  PLUMBLINE_TRY(resize_layout(b_, turned.b));
+  return resize_layout(d_, turned.d);
+}
+
 Status Product::run(const ProductOperands& operands, void* workspace, cudaStream_t stream) {
   PLUMBLINE_TRY(set_scales(operands));
   PLUMBLINE_TRY(set_bias(operands));

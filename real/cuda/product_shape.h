@@ -12,6 +12,9 @@ namespace plumbline::real::cuda {
 
 enum class ScaleMode { none, tensor, row_blocks, square_blocks };  // the last two: 1 x 128 and 128 x 128
 
+// The extent that routing decides, anew for every micro-batch.
+enum class Routed { none, rows, depth };
+
 struct ProductShape {
   std::int64_t m = 0, n = 0, k = 0;
   cudaDataType_t operand = CUDA_R_16BF, result = CUDA_R_16BF;
@@ -28,7 +31,30 @@ struct ProductShape {
   std::int64_t x_stride = 0, w_stride = 0, d_stride = 0;
   // So many products of the same shape, and the elements from the matrices of one to those of the next.
   std::int64_t batch = 1, x_batch_stride = 0, w_batch_stride = 0, d_batch_stride = 0;
+  Routed routed = Routed::none;
 };
+
+// Rows of the tiles that libraries cut products into: between two multiples the best algorithm hardly changes.
+constexpr std::int64_t routed_step = 128;
+
+// The product whose algorithm serves all that differ by routing alone: the routed extent is rounded up, so that no
+// workspace is too small, and where matrices have as many columns as rows were routed, theirs is rounded up too. Those
+// that are aligned otherwise stand for themselves.
+inline ProductShape usual_shape(ProductShape s) {
+  const auto rounded = [](std::int64_t extent) { return (extent + routed_step - 1) / routed_step * routed_step; };
+  const auto packed = [](std::int64_t stride) { return stride % routed_step == 0 ? 0 : stride; };
+  if (s.routed == Routed::rows) s.m = rounded(s.m);
+  if (s.routed != Routed::depth) return s;
+  s.k = rounded(s.k);
+  if (s.x_k_contiguous) s.x_stride = packed(s.x_stride);
+  if (s.w_k_contiguous) s.w_stride = packed(s.w_stride);
+  return s;
+}
+
+inline ProductShape exact_shape(ProductShape s) {
+  s.routed = Routed::none;
+  return s;
+}
 
 struct ColumnMajor {
   std::int64_t rows = 0, columns = 0, leading = 0;  // elements from one column to the next

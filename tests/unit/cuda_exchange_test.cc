@@ -13,7 +13,7 @@
 #include "real/cuda/arithmetic_exchange.h"
 #include "real/cuda/exchange/map.h"
 #if __has_include(<nccl.h>)
-#include "real/cuda/exchange/nccl.h"
+#include "real/cuda/nccl.h"
 #endif
 
 namespace plumbline::tests {

@@ -1,4 +1,4 @@
-#include "real/cuda/exchange/nccl.h"
+#include "real/cuda/nccl.h"
 
 namespace plumbline::real::cuda {
 
@@ -9,8 +9,8 @@ std::unique_ptr<Nccl> Nccl::open(const std::vector<std::string>& folders, std::s
   const Library& library = *nccl->library;
   const bool complete =
       library.load(nccl->version, "ncclGetVersion") && library.load(nccl->unique_id, "ncclGetUniqueId") &&
-      library.load(nccl->init, "ncclCommInitRankConfig") && library.load(nccl->abort, "ncclCommAbort") &&
-      library.load(nccl->async_error, "ncclCommGetAsyncError") &&
+      library.load(nccl->init, "ncclCommInitRankConfig") && library.load(nccl->destroy, "ncclCommDestroy") &&
+      library.load(nccl->abort, "ncclCommAbort") && library.load(nccl->async_error, "ncclCommGetAsyncError") &&
       library.load(nccl->error_string, "ncclGetErrorString") && library.load(nccl->last_error, "ncclGetLastError") &&
       library.load(nccl->all_reduce, "ncclAllReduce") && library.load(nccl->reduce_scatter, "ncclReduceScatter") &&
       library.load(nccl->all_gather, "ncclAllGather") && library.load(nccl->send, "ncclSend") &&
@@ -19,6 +19,10 @@ std::unique_ptr<Nccl> Nccl::open(const std::vector<std::string>& folders, std::s
   if (complete) return nccl;
   error = "NCCL (" + library.path() + ") is too old: 2.18 or newer is needed";
   return nullptr;
+}
+
+Status Nccl::outcome(ncclResult_t result, const char* doing, ncclComm_t communicator) const {
+  return nccl_outcome(result, doing, error_string(result), last_error(communicator));
 }
 
 Status nccl_outcome(ncclResult_t result, const char* doing, const char* meaning, const char* last_words) {

@@ -17,6 +17,7 @@ struct Nccl {
   decltype(&::ncclGetVersion) version = nullptr;
   decltype(&::ncclGetUniqueId) unique_id = nullptr;
   decltype(&::ncclCommInitRankConfig) init = nullptr;
+  decltype(&::ncclCommDestroy) destroy = nullptr;
   decltype(&::ncclCommAbort) abort = nullptr;
   decltype(&::ncclCommGetAsyncError) async_error = nullptr;
   decltype(&::ncclGetErrorString) error_string = nullptr;
@@ -31,6 +32,8 @@ struct Nccl {
 
   // nullptr: `error` says what is missing.
   static std::unique_ptr<Nccl> open(const std::vector<std::string>& folders, std::string& error);
+  // What a call came to, in the library's words. A call that is still under way has not failed.
+  Status outcome(ncclResult_t result, const char* doing, ncclComm_t communicator = nullptr) const;
 };
 
 // "doing failed: unhandled system error, ...": what the code means, and the library's last words where it left some.
