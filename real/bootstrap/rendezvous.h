@@ -1,13 +1,12 @@
-// The control channel as a star of TCP connections. A thread of every rank listens, so that the end of one rank reaches
-// all others while they wait for a GPU.
+// How the ranks of a job connect: all come to rank 0, which knows how many they are.
 #pragma once
 
 #include <functional>
 #include <memory>
 
-#include "real/cuda/bootstrap.h"
+#include "real/bootstrap/bootstrap.h"
 
-namespace plumbline::real::cuda {
+namespace plumbline::real {
 
 // Rank 0's end; `listening` is told the port before anybody is waited for (Bootstrap::port 0 takes a free one).
 model::Result<std::unique_ptr<ControlChannel>> listen_as_first(const Bootstrap& bootstrap, const ChannelTimes& times,
@@ -15,4 +14,4 @@ model::Result<std::unique_ptr<ControlChannel>> listen_as_first(const Bootstrap& 
 // Another rank's.
 model::Result<std::unique_ptr<ControlChannel>> connect_to_first(const Bootstrap& bootstrap, const ChannelTimes& times);
 
-}  // namespace plumbline::real::cuda
+}  // namespace plumbline::real

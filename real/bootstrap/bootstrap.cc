@@ -1,4 +1,4 @@
-#include "real/cuda/bootstrap.h"
+#include "real/bootstrap/bootstrap.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <limits>
 #include <utility>
 
-namespace plumbline::real::cuda {
+namespace plumbline::real {
 
 namespace {
 
@@ -118,4 +118,4 @@ Result<Bootstrap> read_bootstrap(const Environment& environment) {
   return Bootstrap{};
 }
 
-}  // namespace plumbline::real::cuda
+}  // namespace plumbline::real

@@ -11,7 +11,7 @@
 #include "model/error.h"
 #include "real/executor/control_channel.h"
 
-namespace plumbline::real::cuda {
+namespace plumbline::real {
 
 struct Bootstrap {
   std::int32_t rank = 0, ranks = 1;
@@ -38,4 +38,4 @@ struct ChannelTimes {
 // Every rank calls it. Infeasible: who did not come, or why rank 0 cannot be reached.
 model::Result<std::unique_ptr<ControlChannel>> connect(const Bootstrap& bootstrap, const ChannelTimes& times = {});
 
-}  // namespace plumbline::real::cuda
+}  // namespace plumbline::real

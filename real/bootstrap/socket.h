@@ -10,7 +10,7 @@
 
 #include "model/error.h"
 
-namespace plumbline::real::cuda {
+namespace plumbline::real {
 
 struct Frame {
   enum class Kind : std::uint32_t { hello, welcome, data, abort, leave };
@@ -62,4 +62,4 @@ class Listener {
 // Tries until somebody listens there or the time is up. The error says what the last try met.
 model::Result<int> connect_to(const std::string& host, int port, Deadline deadline);
 
-}  // namespace plumbline::real::cuda
+}  // namespace plumbline::real

@@ -1,4 +1,4 @@
-#include "real/cuda/socket.h"
+#include "real/bootstrap/socket.h"
 
 #include <fmt/format.h>
 #include <netdb.h>
@@ -17,7 +17,7 @@
 #include <memory>
 #include <thread>
 
-namespace plumbline::real::cuda {
+namespace plumbline::real {
 
 namespace {
 
@@ -174,4 +174,4 @@ Result<int> connect_to(const std::string& host, int port, Deadline deadline) {
                                 "the place"));
 }
 
-}  // namespace plumbline::real::cuda
+}  // namespace plumbline::real
