@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "real/cuda/arithmetic.h"
-#include "real/cuda/arithmetic_rows.h"
+#include "real/cuda/arithmetic/rows.h"
 #include "real/cuda/probe/balanced_rows.h"
 #include "real/cuda/probe/comparison.h"
 #include "real/cuda/probe/statistics.h"

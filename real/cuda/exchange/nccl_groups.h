@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "real/cuda/libraries/nccl.h"
 #include "real/cuda/memory.h"
-#include "real/cuda/nccl.h"
 #include "real/cuda/status.h"
 #include "real/executor/control_channel.h"
 

@@ -1,4 +1,4 @@
-#include "real/cuda/arithmetic_rows.h"
+#include "real/cuda/arithmetic/rows.h"
 #include "real/cuda/kernels/activations.h"
 #include "real/cuda/kernels/elementwise.cuh"
 #include "real/cuda/kernels/row_sums.cuh"

@@ -1,4 +1,4 @@
-#include "real/cuda/arithmetic_routing.h"
+#include "real/cuda/arithmetic/row_order.h"
 #include "real/cuda/kernels/eight.cuh"
 #include "real/cuda/kernels/gather.h"
 #include "real/cuda/kernels/threads.cuh"

@@ -1,4 +1,4 @@
-#include "real/cuda/arithmetic_rows.h"
+#include "real/cuda/arithmetic/rows.h"
 #include "real/cuda/kernels/column_sums.h"
 #include "real/cuda/kernels/norms.h"
 #include "real/cuda/kernels/row_teams.cuh"

@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "real/cuda/arithmetic_rows.h"
+#include "real/cuda/arithmetic/rows.h"
 #include "real/cuda/kernels/elementwise.cuh"
 #include "real/cuda/kernels/rotary.h"
 

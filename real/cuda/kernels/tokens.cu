@@ -1,4 +1,4 @@
-#include "real/cuda/arithmetic_tokens.h"
+#include "real/cuda/arithmetic/tokens.h"
 #include "real/cuda/kernels/eight.cuh"
 #include "real/cuda/kernels/threads.cuh"
 #include "real/cuda/kernels/tokens.h"

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "real/cuda/cublaslt.h"
+#include "real/cuda/libraries/cublaslt.h"
 
 namespace plumbline::real::cuda {
 

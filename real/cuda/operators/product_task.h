@@ -2,8 +2,8 @@
 // describe one.
 #pragma once
 
-#include "real/cuda/cublaslt.h"
 #include "real/cuda/kernels/plain_product.h"
+#include "real/cuda/libraries/cublaslt.h"
 #include "real/cuda/matrix_part.h"
 
 namespace plumbline::real::cuda {

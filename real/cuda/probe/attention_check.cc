@@ -5,7 +5,7 @@
 
 #include "real/cuda/arithmetic.h"
 #include "real/cuda/probe/attention_reference.h"
-#include "real/cuda/transfer.h"
+#include "real/cuda/probe/transfer.h"
 
 namespace plumbline::real::cuda {
 

@@ -3,7 +3,7 @@
 #include <numeric>
 
 #include "real/cuda/arithmetic.h"
-#include "real/cuda/transfer.h"
+#include "real/cuda/probe/transfer.h"
 
 namespace plumbline::real::cuda {
 

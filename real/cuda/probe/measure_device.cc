@@ -8,7 +8,7 @@
 #include "real/cuda/probe/comparison.h"
 #include "real/cuda/probe/measure.h"
 #include "real/cuda/probe/timing.h"
-#include "real/cuda/transfer.h"
+#include "real/cuda/probe/transfer.h"
 
 namespace plumbline::real::cuda {
 

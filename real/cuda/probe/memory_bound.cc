@@ -15,7 +15,7 @@
 #include "real/cuda/probe/balanced_rows.h"
 #include "real/cuda/probe/comparison.h"
 #include "real/cuda/probe/operation.h"
-#include "real/cuda/transfer.h"
+#include "real/cuda/probe/transfer.h"
 
 namespace plumbline::real::cuda {
 

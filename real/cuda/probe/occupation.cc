@@ -8,7 +8,7 @@
 
 #include "real/cuda/kernels/fill.h"
 #include "real/cuda/kernels/occupy.h"
-#include "real/cuda/transfer.h"
+#include "real/cuda/probe/transfer.h"
 
 namespace plumbline::real::cuda {
 

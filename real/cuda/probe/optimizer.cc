@@ -8,7 +8,7 @@
 #include "real/cuda/kernels/fill.h"
 #include "real/cuda/probe/comparison.h"
 #include "real/cuda/probe/operation.h"
-#include "real/cuda/transfer.h"
+#include "real/cuda/probe/transfer.h"
 
 namespace plumbline::real::cuda {
 

@@ -1,4 +1,4 @@
-#include "real/cuda/cublaslt.h"
+#include "real/cuda/libraries/cublaslt.h"
 
 namespace plumbline::real::cuda {
 

@@ -1,4 +1,4 @@
-#include "real/cuda/nvml.h"
+#include "real/cuda/libraries/nvml.h"
 
 #include <utility>
 

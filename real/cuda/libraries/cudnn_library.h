@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "real/cuda/library_search.h"
+#include "real/cuda/libraries/library_search.h"
 #include "real/cuda/status.h"
 
 namespace plumbline::real::cuda {

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "real/cuda/json_line.h"
-#include "real/cuda/library_search.h"
-#include "real/cuda/product_shape.h"
+#include "real/cuda/libraries/library_search.h"
+#include "real/cuda/libraries/product_shape.h"
 #include "real/cuda/status.h"
 
 namespace plumbline::real::cuda {

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "real/cuda/library_search.h"
+#include "real/cuda/libraries/library_search.h"
 
 namespace plumbline::real::cuda {
 

@@ -1,4 +1,4 @@
-#include "real/cuda/green_context.h"
+#include "real/cuda/probe/green_context.h"
 
 #include <cuda.h>
 

@@ -1,4 +1,4 @@
-#include "real/cuda/library_search.h"
+#include "real/cuda/libraries/library_search.h"
 
 #include <dlfcn.h>
 #include <glob.h>

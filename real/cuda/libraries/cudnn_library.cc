@@ -1,4 +1,4 @@
-#include "real/cuda/cudnn_library.h"
+#include "real/cuda/libraries/cudnn_library.h"
 
 #include <type_traits>
 

@@ -1,4 +1,4 @@
-#include "real/cuda/clock_sampler.h"
+#include "real/cuda/device/clock_sampler.h"
 
 #include <cmath>
 #include <optional>

@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
-#include "real/cuda/clock_reading.h"
-#include "real/cuda/library_search.h"
+#include "real/cuda/device/clock_reading.h"
+#include "real/cuda/libraries/library_search.h"
 
 namespace plumbline::real::cuda {
 

@@ -1,4 +1,4 @@
-#include "real/cuda/nccl.h"
+#include "real/cuda/libraries/nccl.h"
 
 namespace plumbline::real::cuda {
 
