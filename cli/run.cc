@@ -89,6 +89,7 @@ CLI::App* add_run(CLI::App& root, int& exit_code, const World& world) {
       "  plumbline run host-dualpipe --clock cpu --steps 10\n"
       "  mpirun -n 2 plumbline run host-dualpipe\n"
       "  plumbline run host-train --steps 300 --learning-rate 1e-3 --tensorboard runs --checkpoint saved\n"
+      "  plumbline run gpu-train --backend cuda --steps 1000 --learning-rate 1e-3\n"
       "  torchrun --nproc-per-node 8 --no-python plumbline run PLAN --backend cuda\n"
       "  plumbline run h100-chunk --backend cuda --emulate 0 --json measured.json");
   verb->callback([arguments, &exit_code, world] { exit_code = run(*arguments, world); });

@@ -8,8 +8,8 @@ using model::Kept;
 using model::OperatorKind;
 using model::TensorId;
 
-Activations::Activations(Device& device, const model::StepProgram& program, std::int32_t stage_kind)
-    : device_(device),
+Activations::Activations(BufferPool& pool, const model::StepProgram& program, std::int32_t stage_kind)
+    : pool_(pool),
       program_(program),
       blocks_(program.stage_kinds[static_cast<std::size_t>(stage_kind)].blocks),
       tensors_(program, stage_kind) {
@@ -31,27 +31,27 @@ bool Activations::per_micro_batch(std::uint32_t index) const {
          index == tensors_.output() || index == tensors_.input_gradient() || retained_.contains(index);
 }
 
-BufferPointer Activations::take(std::uint32_t index, const model::Tensor& tensor) {
-  std::vector<Free>& free = free_[index];
-  if (free.empty()) return device_.allocate(tensor);
-  Free last = std::move(free.back());
-  free.pop_back();
-  if (last.busy_until) device_.wait(model::Stream::compute, *last.busy_until);
-  return std::move(last.buffer);
+Buffer* Activations::find(std::uint16_t position, TensorId id, std::int64_t key, bool forward, model::Stream stream) {
+  const std::uint32_t index = tensors_.index(position, id);
+  Held& held = per_micro_batch(index) ? in_flight_[{index, key}] : temporary_[{index, forward}];
+  if (held.buffer == nullptr) {
+    held.tensor = &graph(position).tensor(id);
+    held.buffer = pool_.take(*held.tensor, stream);
+  }
+  return held.buffer.get();
 }
 
-Buffer* Activations::find(std::uint16_t position, TensorId id, std::int64_t key, bool forward) {
-  const std::uint32_t index = tensors_.index(position, id);
-  const model::Tensor& tensor = graph(position).tensor(id);
-  BufferPointer& buffer = per_micro_batch(index) ? in_flight_[{index, key}] : temporary_[{index, forward}];
-  if (buffer == nullptr) buffer = take(index, tensor);
-  return buffer.get();
+void Activations::end_temporary(std::uint32_t index, bool forward, std::optional<model::Stream> only_user) {
+  const auto found = temporary_.find({index, forward});
+  if (found == temporary_.end()) return;
+  pool_.give_back(*found->second.tensor, std::move(found->second.buffer), only_user);
+  temporary_.erase(found);
 }
 
 void Activations::release(std::uint32_t index, std::int64_t key, std::optional<Event> busy_until) {
   const auto found = in_flight_.find({index, key});
-  if (found == in_flight_.end() || found->second == nullptr) return;
-  free_[index].push_back({std::move(found->second), busy_until});
+  if (found == in_flight_.end()) return;
+  pool_.give_back(*found->second.tensor, std::move(found->second.buffer), std::nullopt, busy_until);
   in_flight_.erase(found);
 }
 

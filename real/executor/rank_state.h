@@ -12,6 +12,7 @@
 #include "model/plan.h"
 #include "model/program.h"
 #include "real/executor/activations.h"
+#include "real/executor/buffer_pool.h"
 #include "real/executor/communicator.h"
 #include "real/executor/device.h"
 #include "real/executor/label_book.h"
@@ -40,6 +41,7 @@ struct LocalStage {
 struct RankState {
   StepInput input;
   RankPlace place;
+  std::unique_ptr<BufferPool> pool;           // of all stages' activations
   std::map<std::int32_t, LocalStage> stages;  // by stage
   LabelBook labels;
   StepNumbers numbers;

@@ -74,8 +74,9 @@ Buffer* SlotLauncher::message_buffer(const Hop& hop) {
   const std::int64_t key = rank_.key(hop.direction, hop.micro_batch);
   const std::int32_t stage = hop.send ? hop.stage : hop.forward ? hop.stage + 1 : hop.stage - 1;
   Activations& activations = *rank_.stages.at(stage).activations;
-  if (hop.forward) return hop.send ? activations.output(key) : activations.input(key);
-  return hop.send ? activations.input_gradient(key) : activations.output_gradient(key);
+  constexpr Stream stream = Stream::pipeline;
+  if (hop.forward) return hop.send ? activations.output(key, stream) : activations.input(key, stream);
+  return hop.send ? activations.input_gradient(key, stream) : activations.output_gradient(key, stream);
 }
 
 void SlotLauncher::exchange_messages(std::int32_t slot) {
@@ -134,6 +135,48 @@ void SlotLauncher::launch(std::int32_t slot, const Beside& beside) {
   beside.after(slot, -1);
   hand_over(slot);
   end_phases(rank_.ops()[static_cast<std::size_t>(slot)]);
+  rank_.pool->end_slot();
+}
+
+const SlotLauncher::LastUses& SlotLauncher::last_uses(std::int32_t slot, std::uint16_t index) {
+  const model::ScheduleOp& o = rank_.ops()[static_cast<std::size_t>(slot)];
+  const auto [entry, fresh] = last_uses_.try_emplace({index, o.f_stage, o.b_stage});
+  if (!fresh) return entry->second;
+  struct Uses {
+    std::pair<std::int32_t, std::size_t> last;
+    std::optional<Stream> only_user;
+  };
+  std::map<std::pair<bool, std::uint32_t>, Uses> uses;
+  const std::vector<Segment>& segments = rank_.program().templates[index].segments;
+  for (std::int32_t i = 0; i < static_cast<std::int32_t>(segments.size()); ++i) {
+    const Segment& s = segments[static_cast<std::size_t>(i)];
+    const Activations& activations = *rank_.stages.at(s.forward_side ? o.f_stage : o.b_stage).activations;
+    const model::Graph& graph = rank_.program().blocks[s.block];
+    for (std::size_t place = 0; place < s.operators.size(); ++place)
+      for (const auto* ids : {&graph.operators[s.operators[place]].reads, &graph.operators[s.operators[place]].writes})
+        for (const TensorId id : *ids) {
+          const std::uint32_t tensor = activations.index(s.block_of_stage, id);
+          if (!activations.is_temporary(tensor)) continue;
+          const auto [use, first] = uses.try_emplace({s.forward_side, tensor}, Uses{{}, s.stream});
+          if (use->second.only_user != s.stream) use->second.only_user.reset();
+          use->second.last = {i, place};
+        }
+  }
+  for (const auto& [tensor, use] : uses)
+    entry->second[use.last].push_back({tensor.first, tensor.second, use.only_user});
+  return entry->second;
+}
+
+void SlotLauncher::end_temporaries(std::int32_t slot, std::int32_t index, std::size_t place) {
+  const auto template_index =
+      rank_.program().slot_templates[static_cast<std::size_t>(rank_.place.pipeline)][static_cast<std::size_t>(slot)];
+  const LastUses& all = last_uses(slot, template_index);
+  const auto here = all.find({index, place});
+  if (here == all.end()) return;
+  const model::ScheduleOp& o = rank_.ops()[static_cast<std::size_t>(slot)];
+  for (const LastUse& use : here->second)
+    rank_.stages.at(use.forward ? o.f_stage : o.b_stage)
+        .activations->end_temporary(use.index, use.forward, use.only_user);
 }
 
 void SlotLauncher::launch_segment(std::int32_t slot, std::int32_t index, const Step& step, const Beside& beside) {
@@ -143,7 +186,10 @@ void SlotLauncher::launch_segment(std::int32_t slot, std::int32_t index, const S
   for (const std::uint16_t waited : segment.waits) rank_.device().wait(segment.stream, *ended_[waited]);
   beside.before(slot, index, segment.stream);
   const model::Graph& graph = rank_.program().blocks[segment.block];
-  for (const std::uint16_t op : segment.operators) launch_operator(slot, index, step, graph.operators[op]);
+  for (std::size_t i = 0; i < segment.operators.size(); ++i) {
+    launch_operator(slot, index, step, graph.operators[segment.operators[i]]);
+    end_temporaries(slot, index, i);
+  }
   if (step.records) ended_[static_cast<std::size_t>(index)] = rank_.device().record(segment.stream);
   beside.after(slot, index);
 }
@@ -164,7 +210,7 @@ Buffer* SlotLauncher::bind(std::int32_t stage, const Segment& segment, TensorId 
       if (Buffer* bias = local.state->find(position, id)) return bias;
       return data(stage, position, id, key);
     default:
-      return local.activations->find(position, id, key, segment.forward_side);
+      return local.activations->find(position, id, key, segment.forward_side, segment.stream);
   }
 }
 
@@ -202,13 +248,15 @@ void SlotLauncher::hand_over(std::int32_t slot) {
   if (op.f_stage >= 0 && here(op.f_dir, op.f_stage + 1)) {
     const std::int64_t key = rank_.key(op.f_dir, op.f_mb);
     Activations& from = *rank_.stages.at(op.f_stage).activations;
-    copy(from.output(key), rank_.stages.at(op.f_stage + 1).activations->input(key), slot);
+    Activations& to = *rank_.stages.at(op.f_stage + 1).activations;
+    copy(from.output(key, Stream::compute), to.input(key, Stream::compute), slot);
     from.sent_output(key, rank_.device().record(Stream::compute));
   }
   if (op.b_stage >= 0 && op.type != OpType::W && here(op.b_dir, op.b_stage - 1)) {
     const std::int64_t key = rank_.key(op.b_dir, op.b_mb);
     Activations& from = *rank_.stages.at(op.b_stage).activations;
-    copy(from.input_gradient(key), rank_.stages.at(op.b_stage - 1).activations->output_gradient(key), slot);
+    Activations& to = *rank_.stages.at(op.b_stage - 1).activations;
+    copy(from.input_gradient(key, Stream::compute), to.output_gradient(key, Stream::compute), slot);
     from.sent_input_gradient(key, rank_.device().record(Stream::compute));
   }
 }

@@ -6,6 +6,8 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "real/executor/rank_state.h"
@@ -36,11 +38,21 @@ class SlotLauncher {
     std::int32_t part = 0, parts = 1;
     bool records = false;  // another stream waits for its end
   };
+  // A temporary activation that no later kernel of the slot uses.
+  struct LastUse {
+    bool forward = false;
+    std::uint32_t index = 0;                 // of the stage's activations
+    std::optional<model::Stream> only_user;  // the stream of all its kernels
+  };
+  // By the segment and the place of the operator in it.
+  using LastUses = std::map<std::pair<std::int32_t, std::size_t>, std::vector<LastUse>>;
   const std::vector<Step>& steps(std::uint16_t index);
+  const LastUses& last_uses(std::int32_t slot, std::uint16_t index);
   void exchange_messages(std::int32_t slot);
   Buffer* message_buffer(const model::Hop& hop);
   void launch_segment(std::int32_t slot, std::int32_t index, const Step& step, const Beside& beside);
   void launch_operator(std::int32_t slot, std::int32_t index, const Step& step, const model::Operator& op);
+  void end_temporaries(std::int32_t slot, std::int32_t index, std::size_t place);
   Buffer* bind(std::int32_t stage, const model::Segment& segment, model::TensorId id, std::int64_t key);
   void start_streams(const model::SlotTemplate& slot);
   void join_streams();
@@ -50,6 +62,7 @@ class SlotLauncher {
 
   RankState& rank_;
   std::map<std::uint16_t, std::vector<Step>> steps_;
+  std::map<std::tuple<std::uint16_t, std::int32_t, std::int32_t>, LastUses> last_uses_;  // of a template on two stages
   std::map<std::pair<std::int32_t, std::uint16_t>, BufferPointer> loads_;
   std::map<std::tuple<std::int32_t, std::uint16_t, model::TensorId, std::int64_t>, BufferPointer> data_;
   std::vector<std::optional<Event>> ended_;  // of the running slot's segments

@@ -32,6 +32,7 @@ class StepExecutor final : public TrainingStep {
   explicit StepExecutor(const StepInput& input) {
     rank_.input = input;
     rank_.place = rank_place(*input.plan, input.communicator->rank());
+    rank_.pool = std::make_unique<BufferPool>(*input.device);
     const model::Schedule& schedule = input.program->schedule;
     for (std::int32_t direction = 0; direction < schedule.directions; ++direction)
       for (std::int32_t stage = 0; stage < schedule.stages; ++stage)
@@ -82,7 +83,7 @@ class StepExecutor final : public TrainingStep {
     const StepInput& input = rank_.input;
     LocalStage local;
     local.state = std::make_unique<StageState>(*input.device, *input.plan, *input.layout, *input.program, stage);
-    local.activations = std::make_unique<Activations>(*input.device, *input.program,
+    local.activations = std::make_unique<Activations>(*rank_.pool, *input.program,
                                                       input.program->stages[static_cast<std::size_t>(stage)].kind);
     local.holders = holders(input.program->schedule, stage);
     rank_.stages.emplace(stage, std::move(local));

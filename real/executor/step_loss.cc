@@ -15,12 +15,13 @@ double loss_of(const RankState& rank, const LocalStage& stage, std::uint16_t pos
                std::int64_t key) {
   Activations& activations = *stage.activations;
   if (rank.input.plan->parallelism.tensor == 1)
-    return rank.device().read(*activations.find(position, op.writes[0], key, true))[0];
+    return rank.device().read(*activations.find(position, op.writes[0], key, true, model::Stream::compute))[0];
   const model::Graph& graph = stage.state->block(position);
   const auto reduction = std::ranges::find_if(graph.operators, [&](const Operator& candidate) {
     return candidate.kind == OperatorKind::all_reduce && candidate.reads[0] == op.writes[1];
   });
-  const std::vector<float> figures = rank.device().read(*activations.find(position, reduction->writes[0], key, true));
+  const std::vector<float> figures =
+      rank.device().read(*activations.find(position, reduction->writes[0], key, true, model::Stream::compute));
   double sum = 0, labelled = 0;
   for (std::size_t t = 0; t + 2 < figures.size(); t += 3) {
     if (figures[t + 2] == 0) continue;

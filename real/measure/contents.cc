@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "model/random.h"
+#include "real/executor/parallel.h"
 #include "real/measure/workload.h"
 
 namespace plumbline::real {
@@ -105,12 +106,15 @@ std::vector<float> Contents::numbers(const Tensor& tensor, TensorId id) const {
   const float scale = matrix ? 1.0F / std::sqrt(static_cast<float>(tensor.shape.back().size)) : 1.0F;
   const bool positive = positive_[id] || (from_standin_[id] && tensor.type == DataType::fp32);
   const std::vector<float>& table = normal_numbers();
-  std::size_t next = static_cast<std::size_t>(model::Random(seed_ + id).next()) % table.size();
+  const std::size_t first = static_cast<std::size_t>(model::Random(seed_ + id).next()) % table.size();
   std::vector<float> values(count);
-  for (float& value : values) {
-    value = scale * (positive ? std::abs(table[next]) : table[next]);
-    if (++next == table.size()) next = 0;
-  }
+  in_parallel(static_cast<std::int64_t>(count), static_cast<std::int64_t>(table.size()), [&](auto begin, auto end) {
+    std::size_t next = (first + static_cast<std::size_t>(begin)) % table.size();
+    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
+      values[i] = scale * (positive ? std::abs(table[next]) : table[next]);
+      if (++next == table.size()) next = 0;
+    }
+  });
   return values;
 }
 

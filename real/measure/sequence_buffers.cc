@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "real/executor/rank_state.h"
+
 namespace plumbline::real {
 namespace {
 
@@ -17,10 +19,22 @@ bool fits(const Tensor& a, const Tensor& b) {
          std::ranges::equal(a.shape, b.shape, {}, &model::Dimension::size, &model::Dimension::size);
 }
 
+std::vector<bool> exchanged_tensors(const Graph& graph) {
+  std::vector<bool> exchanged(graph.tensors.size());
+  for (const model::Operator& op : graph.operators) {
+    if (!is_exchange(op.kind)) continue;
+    for (const TensorId id : op.reads) exchanged[id] = true;
+    for (const TensorId id : op.writes) exchanged[id] = true;
+  }
+  return exchanged;
+}
+
 }  // namespace
 
-SequenceBuffers::SequenceBuffers(const Sequence& sequence, Device& device, std::size_t sets)
-    : sequence_(sequence), device_(device) {
+SequenceBuffers::SequenceBuffers(const Sequence& sequence, Device& device, std::size_t sets, Apart apart)
+    : sequence_(sequence), device_(device), apart_(apart) {
+  for (std::size_t block = 0; block < sequence.blocks.size(); ++block)
+    exchanged_.push_back(exchanged_tensors(graph(block)));
   for (std::size_t block = 0; block < sequence.blocks.size(); ++block) contents_.emplace_back(graph(block), block);
   for (std::size_t set = 0; set < sets; ++set) add_set(set);
 }
@@ -59,6 +73,11 @@ bool SequenceBuffers::takes_back(std::size_t block) const {
   return crosses && fits(from.tensor(from.output_gradient), to.tensor(to.input_gradient));
 }
 
+bool SequenceBuffers::is_apart(std::size_t block, TensorId id) const {
+  if (persists(graph(block).tensor(id))) return false;
+  return apart_ == Apart::activations || exchanged_[block][id];
+}
+
 void SequenceBuffers::add_set(std::size_t set) {
   Table& table = sets_.emplace_back(sequence_.blocks.size());
   for (std::size_t block = 0; block < table.size(); ++block) {
@@ -68,7 +87,7 @@ void SequenceBuffers::add_set(std::size_t set) {
     for (TensorId id = 0; id < g.tensors.size(); ++id) {
       const bool comes_later = takes_back(block) && id == g.output_gradient;
       if (table[block][id] != nullptr || comes_later) continue;
-      table[block][id] = set > 0 && persists(g.tensor(id)) ? sets_[0][block][id] : allocate(block, id);
+      table[block][id] = set > 0 && !is_apart(block, id) ? sets_[0][block][id] : allocate(block, id);
     }
   }
   for (std::size_t block = table.size(); block-- > 0;) {

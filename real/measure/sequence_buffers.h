@@ -12,10 +12,16 @@
 
 namespace plumbline::real {
 
+// What sets of buffers have apart from each other.
+enum class Apart {
+  activations,     // all that passes through
+  what_exchanges,  // only what exchanges read and write, so that they can run beside the operators of another set
+};
+
 class SequenceBuffers {
  public:
   // Sequence and device must outlive it. Written before anything is computed: what Contents calls needed.
-  SequenceBuffers(const Sequence& sequence, Device& device, std::size_t sets);
+  SequenceBuffers(const Sequence& sequence, Device& device, std::size_t sets, Apart apart = Apart::activations);
 
   Buffer* at(std::size_t set, std::size_t block, model::TensorId tensor) const { return sets_[set][block][tensor]; }
 
@@ -34,10 +40,14 @@ class SequenceBuffers {
   bool passes_on(std::size_t block) const;
   bool takes_back(std::size_t block) const;
   void add_set(std::size_t set);
+  // Whether each set has a buffer of its own for the tensor.
+  bool is_apart(std::size_t block, model::TensorId id) const;
 
   const Sequence& sequence_;
   Device& device_;
-  std::vector<Contents> contents_;  // by block
+  Apart apart_;
+  std::vector<std::vector<bool>> exchanged_;  // [block][tensor]
+  std::vector<Contents> contents_;            // by block
   std::vector<BufferPointer> owned_;
   std::vector<Table> sets_;
   std::map<std::pair<std::size_t, model::TensorId>, std::vector<float>> left_;

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "real/executor/rank_state.h"
 #include "real/measure/overlap.h"
 #include "real/measure/sequence_buffers.h"
 #include "real/measure/subject.h"
@@ -26,11 +27,6 @@ constexpr double longest_gap_s = 5e-6;  // between two kernels that are both lau
 constexpr std::size_t own_set = 0, exchange_set = 1, sets = 2;
 constexpr std::size_t passes_beside = 2;
 
-bool is_exchange(OperatorKind kind) {
-  return kind == OperatorKind::dispatch || kind == OperatorKind::dispatch_grad || kind == OperatorKind::combine ||
-         kind == OperatorKind::combine_grad;
-}
-
 class StageRunner final : public Runner {
  public:
   StageRunner(const Sequence& sequence, Device& device, Communicator& communicator, const StageConditions& conditions)
@@ -38,7 +34,7 @@ class StageRunner final : public Runner {
         device_(device),
         communicator_(communicator),
         conditions_(conditions),
-        buffers_(sequence, device, sets) {
+        buffers_(sequence, device, sets, Apart::what_exchanges) {
     for (const Sequence::Step& step : sequence.steps) {
       const OperatorKind kind = sequence.op(step).kind;
       if (is_exchange(kind)) exchanges_.push_back(step);

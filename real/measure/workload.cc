@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "real/executor/rank_state.h"
 #include "real/measure/subject.h"
 
 namespace plumbline::real {
@@ -39,11 +40,6 @@ Sequence stage_sequence(const model::StepProgram& program, std::size_t stage, co
   sequence.blocks.push_back({sequence.graphs.size() - 1, name + "/optimizer/"});
   add_phase(sequence, sequence.blocks.size() - 1, Phase::W);
   return sequence;
-}
-
-bool is_exchange(OperatorKind kind) {
-  return kind == OperatorKind::dispatch || kind == OperatorKind::dispatch_grad || kind == OperatorKind::combine ||
-         kind == OperatorKind::combine_grad;
 }
 
 // Tokens go out, come back, and their gradients likewise.

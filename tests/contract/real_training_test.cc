@@ -61,17 +61,6 @@ TEST(RealTraining, LearnsWhatFollowsWhat) {
   EXPECT_LT(reached, entropy - 0.3) << "unigram entropy " << entropy;
 }
 
-// Largest difference between two curves of losses, each mean of five steps.
-double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
-  double largest = 0;
-  for (std::size_t i = 0; i + 5 <= a.size(); ++i) {
-    double sum = 0;
-    for (std::size_t k = i; k < i + 5; ++k) sum += a[k] - b[k];
-    largest = std::max(largest, std::abs(sum) / 5);
-  }
-  return largest;
-}
-
 // Rounding to 8 or 11 bits is noise on every gradient: curves part, but no further than steps of one curve differ.
 TEST(RealTraining, SixteenBitsLearnAsWellAs32) {
   const real::TrainingResult fp32 = trained({}, 50);
@@ -81,19 +70,6 @@ TEST(RealTraining, SixteenBitsLearnAsWellAs32) {
     EXPECT_EQ(result.skipped, 0) << to_string(format);
     EXPECT_LT(largest_difference(result.losses, fp32.losses), 0.1) << to_string(format);
   }
-}
-
-// Root of the mean square of the gradients' differences, in units of the gradients' own.
-double gradient_error(const TrainedRank& exact, const TrainedRank& rounded) {
-  double squares = 0, differences = 0;
-  for (const auto& [name, piece] : exact.gradients)
-    for (std::size_t i = 0; i < piece.values.size(); ++i) {
-      const double value = static_cast<double>(piece.values[i]);
-      const double difference = static_cast<double>(rounded.gradients.at(name).values[i]) - value;
-      squares += value * value;
-      differences += difference * difference;
-    }
-  return std::sqrt(differences / squares);
 }
 
 // A value that is stored is rounded once, a sum of n products n times, each time by up to half a unit in its last

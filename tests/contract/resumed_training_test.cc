@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "model/text_file.h"
 #include "real/host/run.h"
+#include "tests/support/folder_contents.h"
 #include "tests/support/real_training.h"
 #include "tests/support/temporary_directory.h"
 
@@ -46,14 +46,6 @@ real::RunResult run(const Case& value, std::int64_t steps, const fs::path& folde
   return real::host::run_in_process(input_of(value), options, {.clock = real::host::ClockKind::cpu}, {}).value();
 }
 
-// The files of a checkpoint by name.
-std::map<std::string, std::string> contents(const fs::path& checkpoint) {
-  std::map<std::string, std::string> files;
-  for (const auto& entry : fs::directory_iterator(checkpoint))
-    files[entry.path().filename().string()] = model::read_text_file(entry.path().string()).value();
-  return files;
-}
-
 class ResumedTraining : public testing::TestWithParam<Case> {};
 
 TEST_P(ResumedTraining, IsTheOneThatNeverStopped) {
@@ -66,11 +58,12 @@ TEST_P(ResumedTraining, IsTheOneThatNeverStopped) {
   losses.insert(losses.end(), second.training.losses.begin(), second.training.losses.end());
   EXPECT_EQ(losses, through.training.losses);
   EXPECT_LT(losses.back(), losses.front());
-  const auto expected = contents(whole.path() / "step-00000006"), found = contents(parts.path() / "step-00000006");
+  const auto expected = folder_contents(whole.path() / "step-00000006"),
+             found = folder_contents(parts.path() / "step-00000006");
   EXPECT_EQ(expected.size(), static_cast<std::size_t>(GetParam().pipeline * GetParam().data + 1));
   for (const auto& [name, bytes] : expected) EXPECT_TRUE(found.at(name) == bytes) << name;
   // Three steps more did change something.
-  EXPECT_NE(contents(parts.path() / "step-00000003").at("rank-00000.bin"), expected.at("rank-00000.bin"));
+  EXPECT_NE(folder_contents(parts.path() / "step-00000003").at("rank-00000.bin"), expected.at("rank-00000.bin"));
   // Only FP16 counts the steps that its loss scale has lasted.
   EXPECT_EQ(second.training.progress.loss_scale.good_steps, GetParam().format == model::Precision::fp16 ? 6 : 0);
 }

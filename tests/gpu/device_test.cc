@@ -81,6 +81,19 @@ TEST_F(GpuDevice, ViewsAreParts) {
   EXPECT_EQ(device().read(*flat)[32], all[32]);
 }
 
+// Shards begin anywhere, also within a vector of 16 bytes.
+TEST_F(GpuDevice, PartsAreCopiedBetweenFormats) {
+  const auto flat = device().allocate(vector(DataType::bf16, 1000));
+  const std::vector<float> all = exact_numbers(1000);
+  device().write(*flat, all);
+  for (const DataType type : {DataType::fp32, DataType::bf16, DataType::fp16}) {
+    const auto part = device().allocate(vector(type, 333));
+    device().copy(*flat, 333, 333, *part);
+    EXPECT_EQ(device().read(*part), std::vector<float>(all.begin() + 333, all.begin() + 666)) << to_string(type);
+  }
+  EXPECT_TRUE(device().synchronise());
+}
+
 TEST_F(GpuDevice, AViewThatKernelsCannotReadIsRefused) {
   const auto flat = device().allocate(vector(DataType::bf16, 64));
   device().view(*flat, 3, matrix(DataType::bf16, 2, 8));

@@ -1,6 +1,7 @@
 // A small model really trained, on ranks that are threads: what the tests of execution compare.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -87,21 +88,19 @@ inline std::map<std::string, TrainedRank::Piece> pieces(real::Device& device,
   return result;
 }
 
-// One rank of a request; the error's text in `error`.
-inline TrainedRank train_rank(const TrainingRequest& request, real::host::Transport& transport, std::string& error) {
+// One rank of a request, on any device; the error's text in `error`.
+inline TrainedRank train_on(const TrainingRequest& request, real::Device& device, real::Communicator& communicator,
+                            std::string& error) {
   TrainedRank result;
   const auto failed = [&](const model::Error& what) {
     error = to_string(what);
-    transport.abort(error);
     return result;
   };
-  real::host::HostDevice device(request.device);
-  const auto communicator = real::host::make_communicator(device, transport);
   const auto layout = model::make_layout(request.plan, request.architecture);
   if (!layout) return failed(layout.error());
   const auto program = model::compile(request.plan, request.architecture, *layout);
   if (!program) return failed(program.error());
-  auto step = real::make_step({&request.plan, &request.architecture, &*layout, &*program, &device, communicator.get()});
+  auto step = real::make_step({&request.plan, &request.architecture, &*layout, &*program, &device, &communicator});
   if (!step) return failed(step.error());
   const auto text = real::synthetic_text({request.architecture.vocabulary, request.plan.batch.sequence_length});
   const double parts = static_cast<double>(layout->micro_batches * layout->data);
@@ -123,6 +122,28 @@ inline TrainedRank train_rank(const TrainingRequest& request, real::host::Transp
   result.gradients = pieces(device, real::gradients_of(**step));
   result.parameters = pieces(device, real::parameters_of(**step));
   return result;
+}
+
+// The same on the host.
+inline TrainedRank train_rank(const TrainingRequest& request, real::host::Transport& transport, std::string& error) {
+  real::host::HostDevice device(request.device);
+  const auto communicator = real::host::make_communicator(device, transport);
+  TrainedRank result = train_on(request, device, *communicator, error);
+  if (!error.empty()) transport.abort(error);
+  return result;
+}
+
+// Root of the mean square of the gradients' differences, in units of the gradients' own.
+inline double gradient_error(const TrainedRank& exact, const TrainedRank& rounded) {
+  double squares = 0, differences = 0;
+  for (const auto& [name, piece] : exact.gradients)
+    for (std::size_t i = 0; i < piece.values.size(); ++i) {
+      const double value = static_cast<double>(piece.values[i]);
+      const double difference = static_cast<double>(rounded.gradients.at(name).values[i]) - value;
+      squares += value * value;
+      differences += difference * difference;
+    }
+  return std::sqrt(differences / squares);
 }
 
 struct Trained {

@@ -2,6 +2,8 @@
 // threads.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <string>
@@ -37,9 +39,8 @@ inline real::TrainingOptions options_of(const TrainingCourse& course) {
   return options;
 }
 
-// One rank of a course.
-inline CourseOnRank follow(const TrainingCourse& course, real::host::HostDevice& device,
-                           real::Communicator& communicator) {
+// One rank of a course, on any device.
+inline CourseOnRank follow(const TrainingCourse& course, real::Device& device, real::Communicator& communicator) {
   CourseOnRank done;
   const auto layout = model::make_layout(course.plan, course.architecture).value();
   const auto program = model::compile(course.plan, course.architecture, layout).value();
@@ -63,6 +64,17 @@ inline std::vector<CourseOnRank> follow(const TrainingCourse& course) {
               ranks[static_cast<std::size_t>(communicator.rank())] = follow(course, device, communicator);
             });
   return ranks;
+}
+
+// Largest difference between two curves of as many losses, each mean of five steps; in nats.
+inline double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
+  double largest = 0;
+  for (std::size_t i = 0; i + 5 <= a.size(); ++i) {
+    double sum = 0;
+    for (std::size_t k = i; k < i + 5; ++k) sum += a[k] - b[k];
+    largest = std::max(largest, std::abs(sum) / 5);
+  }
+  return largest;
 }
 
 }  // namespace plumbline::tests

@@ -1,0 +1,20 @@
+// The files of a folder, to compare two of them.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "model/text_file.h"
+
+namespace plumbline::tests {
+
+// By name.
+inline std::map<std::string, std::string> folder_contents(const std::filesystem::path& folder) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    files[entry.path().filename().string()] = model::read_text_file(entry.path().string()).value();
+  return files;
+}
+
+}  // namespace plumbline::tests
