@@ -142,14 +142,10 @@ __global__ void __launch_bounds__(owned_threads) sum_rows_kernel(RowSum s) {
       [&](std::int64_t index, int lane) { send_part<format>(s, index, lane); });
 }
 
-bool has_floats(const TensorView& x) {
-  return x.format == Format::fp32 || x.format == Format::bf16 || x.format == Format::fp16;
-}
-
 bool is_supported(const RowSum& s) {
   if (s.addends_count > largest_addends || s.out.columns % eight != 0) return false;
-  bool known = has_floats(s.rows) && has_floats(s.out);
-  for (int i = 0; i < s.addends_count; ++i) known = known && has_floats(s.addends[i]);
+  bool known = is_float(s.rows.format) && is_float(s.out.format);
+  for (int i = 0; i < s.addends_count; ++i) known = known && is_float(s.addends[i].format);
   return known;
 }
 
