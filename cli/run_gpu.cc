@@ -9,8 +9,8 @@
 #include "cli/run_backends.h"
 #include "cli/run_monitor.h"
 #include "cli/run_output.h"
+#include "real/bootstrap/bootstrap.h"
 #include "real/cuda/backend.h"
-#include "real/cuda/bootstrap.h"
 #include "real/host/control.h"
 
 namespace plumbline::cli {
@@ -20,14 +20,14 @@ namespace {
 using model::Error;
 using model::ErrorKind;
 using model::Result;
-using real::cuda::Bootstrap;
+using real::Bootstrap;
 using real::cuda::GpuPresence;
 
 constexpr int no_device = 77;
 
 // The job: who this process is in it. mpirun's own channel is used where it started the ranks.
 Result<Bootstrap> job_of(const World& world) {
-  auto job = real::cuda::read_bootstrap();
+  auto job = real::read_bootstrap();
   if (!job || world.transport == nullptr) return job;
   job->rank = world.transport->rank();
   job->ranks = world.transport->ranks();
@@ -130,7 +130,7 @@ int run_on_gpu(const RunArguments& arguments, const sim::Inputs& inputs, const W
   // Who does not find the others tells it itself: rank 0 may not be there to do it.
   auto channel = world.transport != nullptr
                      ? Result<std::unique_ptr<real::ControlChannel>>(real::host::make_control_channel(*world.transport))
-                     : real::cuda::connect(*job);
+                     : real::connect(*job);
   if (!channel) return report(channel.error());
   const int device = arguments.device.value_or(real::cuda::usual_gpu(job->local_rank));
   const auto code = look_for_gpus(**channel, device);

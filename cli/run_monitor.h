@@ -7,7 +7,7 @@
 
 #include "cli/inputs.h"
 #include "model/error.h"
-#include "real/cuda/clock_reading.h"
+#include "real/cuda/device/clock_reading.h"
 #include "real/executor/trainer.h"
 #include "reports/tensorboard.h"
 

@@ -21,6 +21,10 @@
 
 namespace plumbline::real::cuda {
 
+// Raw bits of E4M3 and BF16.
+using Fp8 = std::uint8_t;
+using Bf16 = std::uint16_t;
+
 PLUMBLINE_HOST_DEVICE inline std::uint32_t bits_of(float value) {
   std::uint32_t bits;
   memcpy(&bits, &value, sizeof bits);
@@ -161,7 +165,7 @@ PLUMBLINE_HOST_DEVICE inline std::uint8_t float_to_fp8(float value) {
 
 // --- Scales of 128 elements: stored value * scale = true value ---
 
-constexpr std::int64_t scale_block = 128;
+constexpr std::int64_t scale_tile = 128;
 
 // 2^-100: a block of smaller values becomes zeros, because the reciprocal of its scale could overflow.
 constexpr float smallest_scaled = 7.888609052210118e-31f;
@@ -179,8 +183,8 @@ PLUMBLINE_HOST_DEVICE inline float e5m6_scale(float largest) {
   return float_of((bits + 0x7fffffu) & 0x7f800000u);
 }
 
-PLUMBLINE_HOST_DEVICE inline std::int64_t block_count(std::int64_t elements) {
-  return (elements + scale_block - 1) / scale_block;
+PLUMBLINE_HOST_DEVICE constexpr std::int64_t tiles_of(std::int64_t elements) {
+  return (elements + scale_tile - 1) / scale_tile;
 }
 
 // Where cuBLASLt wants the scale of block `block` along k in row `row` of a [rows, k] operand (1 x 128 scales): rows
@@ -189,46 +193,16 @@ PLUMBLINE_HOST_DEVICE inline std::int64_t row_scale_index(std::int64_t row, std:
   return block * rows + row;
 }
 PLUMBLINE_HOST_DEVICE inline std::int64_t row_scale_count(std::int64_t rows, std::int64_t k) {
-  return rows * block_count(k);
+  return rows * tiles_of(k);
 }
 
 // The same for 128 x 128 scales: blocks along k are contiguous, and their number is padded to a multiple of 4.
-PLUMBLINE_HOST_DEVICE inline std::int64_t padded_block_count(std::int64_t k) { return (block_count(k) + 3) / 4 * 4; }
+PLUMBLINE_HOST_DEVICE inline std::int64_t padded_block_count(std::int64_t k) { return (tiles_of(k) + 3) / 4 * 4; }
 PLUMBLINE_HOST_DEVICE inline std::int64_t square_scale_index(std::int64_t row, std::int64_t block, std::int64_t k) {
-  return row / scale_block * padded_block_count(k) + block;
+  return row / scale_tile * padded_block_count(k) + block;
 }
 PLUMBLINE_HOST_DEVICE inline std::int64_t square_scale_count(std::int64_t rows, std::int64_t k) {
-  return block_count(rows) * padded_block_count(k);
-}
-
-// --- Kernels ---
-
-PLUMBLINE_HOST_DEVICE inline float rms_inverse(float sum_of_squares, std::int64_t columns, float epsilon) {
-  return 1.0f / sqrtf(sum_of_squares / static_cast<float>(columns) + epsilon);
-}
-
-PLUMBLINE_HOST_DEVICE inline float swiglu(float gate, float up) { return gate / (1.0f + expf(-gate)) * up; }
-
-struct AdamW {
-  float learning_rate = 0, beta1 = 0, beta2 = 0, epsilon = 0, weight_decay = 0;
-  float correction1 = 1, correction2 = 1;  // 1 - beta^step
-};
-
-// One element; the moments are updated in place. Returns the new weight.
-PLUMBLINE_HOST_DEVICE inline float adamw(const AdamW& o, float weight, float gradient, float& first, float& second) {
-  first = o.beta1 * first + (1.0f - o.beta1) * gradient;
-  second = o.beta2 * second + (1.0f - o.beta2) * gradient * gradient;
-  const float direction = first / o.correction1 / (sqrtf(second / o.correction2) + o.epsilon);
-  return weight - o.learning_rate * (direction + o.weight_decay * weight);
-}
-
-// Balanced routing without randomness: rows ordered by expert, `top_k * spread` experts, every token with exactly
-// top_k of them, tokens ascending within an expert. The token behind output row `row`; spread divides `tokens`.
-PLUMBLINE_HOST_DEVICE inline std::int64_t permuted_source(std::int64_t row, std::int64_t tokens, std::int64_t spread) {
-  const std::int64_t rows_per_expert = tokens / spread;
-  const std::int64_t expert = row / rows_per_expert;
-  const std::int64_t within = row % rows_per_expert;
-  return within * spread + (expert % spread + within + expert / spread) % spread;
+  return tiles_of(rows) * padded_block_count(k);
 }
 
 // --- Random data: a number that depends on seed and index only ---

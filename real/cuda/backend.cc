@@ -7,13 +7,13 @@
 #include <memory>
 #include <utility>
 
-#include "real/cuda/clock_sampler.h"
+#include "real/cuda/device/clock_sampler.h"
 #include "real/cuda/device/cupti.h"
 #include "real/cuda/device/device.h"
 #include "real/cuda/device_state.h"
 #include "real/cuda/exchange/communicator.h"
-#include "real/cuda/library_search.h"
-#include "real/cuda/nvml.h"
+#include "real/cuda/libraries/library_search.h"
+#include "real/cuda/libraries/nvml.h"
 #include "real/cuda/plan_conditions.h"
 
 namespace plumbline::real::cuda {

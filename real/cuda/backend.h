@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "model/error.h"
-#include "real/cuda/clock_reading.h"
+#include "real/cuda/device/clock_reading.h"
 #include "real/executor/control_channel.h"
 #include "real/executor/run.h"
 

@@ -30,12 +30,6 @@ struct TensorView {
   PLUMBLINE_HOST_DEVICE std::int64_t elements() const { return rows * columns; }
 };
 
-constexpr std::int64_t scale_tile = 128;
-
-PLUMBLINE_HOST_DEVICE constexpr std::int64_t tiles_of(std::int64_t extent) {
-  return (extent + scale_tile - 1) / scale_tile;
-}
-
 // Scales lie as the values do, row by row: [rows, tiles of columns] for tiles, [matrices * tiles of matrix_rows, tiles
 // of columns] for blocks. What a library wants otherwise is made of these right before its call.
 constexpr std::int64_t scale_count(Format format, std::int64_t rows, std::int64_t columns, std::int64_t matrix_rows) {

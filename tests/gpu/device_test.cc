@@ -5,7 +5,7 @@
 
 #include "real/cuda/device/host_copy.h"
 #include "real/cuda/device/parameters.h"
-#include "real/cuda/kernels.h"
+#include "real/cuda/kernels/measuring.h"
 #include "tests/gpu/gpu.h"
 
 namespace plumbline::tests {

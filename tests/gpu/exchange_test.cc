@@ -1,5 +1,7 @@
 // Dispatch and combine on a GPU: of a group of one rank, and of a rank whose peers are stood in for, which receives
 // what it sends.
+#include "real/cuda/arithmetic/exchange.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -11,7 +13,6 @@
 #include <vector>
 
 #include "model/random.h"
-#include "real/cuda/arithmetic_exchange.h"
 #include "real/cuda/device/buffer.h"
 #include "real/cuda/exchange/communicator.h"
 #include "tests/gpu/gpu.h"

@@ -13,10 +13,9 @@
 #include <thread>
 #include <vector>
 
-#include "real/cuda/bootstrap.h"
-#include "real/cuda/tcp_channel.h"
+#include "real/bootstrap/rendezvous.h"
 
-namespace plumbline::real::cuda {
+namespace plumbline::real {
 namespace {
 
 using testing::ElementsAre;
@@ -236,4 +235,4 @@ TEST(ControlChannel, NamesAProcessThatDied) {
 }
 
 }  // namespace
-}  // namespace plumbline::real::cuda
+}  // namespace plumbline::real

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "real/cuda/attention_arithmetic.h"
+#include "real/cuda/arithmetic/attention.h"
 
 namespace plumbline::real::cuda {
 namespace {

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "model/random.h"
-#include "real/cuda/arithmetic_exchange.h"
+#include "real/cuda/arithmetic/exchange.h"
 #include "real/cuda/exchange/map.h"
 #if __has_include(<nccl.h>)
-#include "real/cuda/exchange/nccl.h"
+#include "real/cuda/libraries/nccl.h"
 #endif
 
 namespace plumbline::tests {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "model/random.h"
-#include "real/cuda/arithmetic_optimizer.h"
+#include "real/cuda/arithmetic/optimizer.h"
 
 namespace plumbline::real::cuda {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "model/random.h"
-#include "real/cuda/arithmetic_routing.h"
+#include "real/cuda/arithmetic/row_order.h"
 #include "real/cuda/operators/row_lists.h"
 
 namespace plumbline::real::cuda {

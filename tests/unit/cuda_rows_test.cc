@@ -6,9 +6,9 @@
 #include <numbers>
 #include <vector>
 
-#include "real/cuda/arithmetic_rows.h"
-#include "real/cuda/byte_transpose.h"
-#include "real/cuda/column_map.h"
+#include "real/cuda/arithmetic/byte_transpose.h"
+#include "real/cuda/arithmetic/column_map.h"
+#include "real/cuda/arithmetic/rows.h"
 
 namespace plumbline::real::cuda {
 namespace {

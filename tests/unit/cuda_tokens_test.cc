@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "model/random.h"
-#include "real/cuda/arithmetic_tokens.h"
+#include "real/cuda/arithmetic/tokens.h"
 
 namespace plumbline::real::cuda {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "real/cuda/library_search.h"
+#include "real/cuda/libraries/library_search.h"
 #include "real/cuda/operators/attention_graph.h"
 #include "real/cuda/operators/cudnn_plan.h"
 

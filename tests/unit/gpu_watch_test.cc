@@ -8,7 +8,7 @@
 #include <string>
 #include <thread>
 
-#include "real/cuda/clock_sampler.h"
+#include "real/cuda/device/clock_sampler.h"
 #include "real/cuda/device/kernel_trace.h"
 
 namespace plumbline::real::cuda {

@@ -76,7 +76,7 @@ TEST(ProbeCases, MistakesAreNamedWithTheirLine) {
       {"copy bytes=24", "bytes must be a multiple of 16"},
       {"copy bytes=16 rows=4", "copy has no key 'rows'"},
       {"rmsnorm rows=1 columns=12", "columns must be a multiple of 8"},
-      {"rmsnorm rows=1 columns=32776", "at most 32768 columns"},
+      {"rmsnorm rows=1 columns=32776", "at most 16384 columns"},
       {"quantise rows=1 columns=64", "columns must be a multiple of 128"},
       {"gemm phase=X format=bf16 m=8 n=8 k=8", "'X' is no phase"},
       {"gemm phase=F format=fp8_block m=8 n=16 k=16", "multiples of 16"},

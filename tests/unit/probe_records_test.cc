@@ -12,7 +12,7 @@
 #include <sstream>
 #include <string>
 
-#include "real/cuda/library_search.h"
+#include "real/cuda/libraries/library_search.h"
 #include "real/cuda/probe/journal.h"
 #include "real/cuda/probe/record.h"
 #include "tests/support/temporary_directory.h"

@@ -60,11 +60,14 @@ void choose_scales(std::span<const float> values, const TensorView& tensor) {
         tensor.format == Format::e5m6 ? e5m6_scale(tensor.scales[scale]) : block_scale(tensor.scales[scale]);
 }
 
+// What is stored of a value: times the reciprocal of its scale, as kernels reckon it, so that both give the same bits.
+float scaled(float value, float scale) { return value * (1.0F / scale); }
+
 void encode_e5m6(std::span<const float> values, const TensorView& tensor) {
   auto* const to = static_cast<std::uint8_t*>(tensor.data);
   std::uint16_t first = 0;
   for_scaled(tensor, [&](std::size_t i, std::int64_t scale) {
-    const std::uint16_t code = float_to_e5m6(values[i] / tensor.scales[scale]);
+    const std::uint16_t code = float_to_e5m6(scaled(values[i], tensor.scales[scale]));
     if (i % 2 == 0) first = code;
     pack_e5m6(first, i % 2 == 0 ? 0 : code, to + i / 2 * 3);
   });
@@ -95,7 +98,7 @@ void encode(std::span<const float> values, const TensorView& tensor) {
   }
   auto* const to = static_cast<std::uint8_t*>(tensor.data);
   for_scaled(tensor,
-             [&](std::size_t i, std::int64_t scale) { to[i] = float_to_fp8(values[i] / tensor.scales[scale]); });
+             [&](std::size_t i, std::int64_t scale) { to[i] = float_to_fp8(scaled(values[i], tensor.scales[scale])); });
 }
 
 void decode(const TensorView& tensor, std::span<float> values) {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "real/cuda/cublaslt.h"
 #include "real/cuda/device/scratch.h"
+#include "real/cuda/libraries/cublaslt.h"
 #include "real/cuda/memory.h"
 #include "real/cuda/status.h"
 

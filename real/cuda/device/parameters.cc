@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "real/cuda/kernels/quantise_blocks.h"
+#include "real/cuda/kernels/cast.h"
 
 namespace plumbline::real::cuda {
 
@@ -48,7 +48,7 @@ bool is_behind(const CudaBuffer& buffer) {
 }
 
 Status refresh(CudaBuffer& buffer, cudaStream_t stream) {
-  PLUMBLINE_TRY(outcome(quantise_blocks(buffer.source->stored->view(), buffer.view(), stream), "casting a parameter"));
+  PLUMBLINE_TRY(outcome(cast_blocks(buffer.source->stored->view(), buffer.view(), stream), "casting a parameter"));
   buffer.source->version = buffer.source->flat->version();
   return {};
 }

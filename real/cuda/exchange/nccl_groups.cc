@@ -40,8 +40,7 @@ Status NcclGroups::make_world(ncclComm_t& communicator) {
   ncclUniqueId id{};
   std::string bytes(sizeof id, '\0');
   if (channel_.rank() == 0) {
-    const ncclResult_t result = nccl_->unique_id(&id);
-    PLUMBLINE_TRY(nccl_outcome(result, "making an id", nccl_->error_string(result), nccl_->last_error(nullptr)));
+    PLUMBLINE_TRY(nccl_->outcome(nccl_->unique_id(&id), "making an id"));
     std::memcpy(bytes.data(), &id, sizeof id);
   }
   const auto told = channel_.broadcast(bytes);
@@ -76,8 +75,7 @@ Status NcclGroups::settle(ncclComm_t communicator, ncclResult_t result, const ch
         ncclResult_t asked = nccl_->async_error(communicator, &result);
         if (asked != ncclSuccess) result = asked;
       }
-      if (result != ncclInProgress)
-        return nccl_outcome(result, doing, nccl_->error_string(result), nccl_->last_error(communicator));
+      if (result != ncclInProgress) return nccl_->outcome(result, doing, communicator);
     }
     if (const std::optional<std::string> failure = channel_.failure()) return {*failure};
     if (std::chrono::steady_clock::now() > deadline)
@@ -89,8 +87,7 @@ Status NcclGroups::settle(ncclComm_t communicator, ncclResult_t result, const ch
 Status NcclGroups::share_id(const std::vector<std::int32_t>& ranks, ncclUniqueId& id) {
   const bool first = ranks.front() == channel_.rank();
   if (first) {
-    const ncclResult_t result = nccl_->unique_id(&id);
-    PLUMBLINE_TRY(nccl_outcome(result, "making an id", nccl_->error_string(result), nccl_->last_error(nullptr)));
+    PLUMBLINE_TRY(nccl_->outcome(nccl_->unique_id(&id), "making an id"));
     PLUMBLINE_TRY(
         outcome(cudaMemcpyAsync(id_.as<char>(), &id, sizeof id, cudaMemcpyHostToDevice, stream_), "copying an id"));
   }
@@ -156,8 +153,7 @@ void NcclGroups::watch() {
       for (const ncclComm_t communicator : all_) {
         ncclResult_t result = ncclSuccess;
         nccl_->async_error(communicator, &result);
-        if (status.ok())
-          status = nccl_outcome(result, "communication", nccl_->error_string(result), nccl_->last_error(communicator));
+        if (status.ok()) status = nccl_->outcome(result, "communication", communicator);
       }
     }
     if (status.ok()) continue;

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "real/cuda/exchange/nccl.h"
+#include "real/cuda/libraries/nccl.h"
 #include "real/cuda/memory.h"
 #include "real/cuda/status.h"
 #include "real/executor/control_channel.h"
@@ -45,6 +45,7 @@ class NcclGroups {
   NcclGroups(std::unique_ptr<Nccl> nccl, ControlChannel& channel) : nccl_(std::move(nccl)), channel_(channel) {}
   Status make(const ncclUniqueId& id, std::int32_t ranks, std::int32_t position, int ctas, ncclComm_t& communicator);
   Status make_world(ncclComm_t& communicator);
+  // A group's id goes from its first rank to its others alone: ranks outside of it do not know that it is made.
   Status share_id(const std::vector<std::int32_t>& ranks, ncclUniqueId& id);
   Status settle(ncclComm_t communicator, ncclResult_t result, const char* doing);
   void watch();

@@ -1,6 +1,6 @@
 #include "real/cuda/exchange/stand_ins.h"
 
-#include "real/cuda/kernels.h"
+#include "real/cuda/kernels/fill.h"
 
 namespace plumbline::real::cuda {
 

@@ -1,5 +1,5 @@
 #include "real/cuda/kernels/arrangement.h"
-#include "real/cuda/kernels/tiles.cuh"
+#include "real/cuda/kernels/elementwise.cuh"
 
 namespace plumbline::real::cuda {
 

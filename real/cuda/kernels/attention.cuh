@@ -1,14 +1,14 @@
 // Tiles of attention in shared memory, as its kernels use them.
 #pragma once
 
-#include "real/cuda/attention_arithmetic.h"
+#include "real/cuda/arithmetic/attention.h"
 #include "real/cuda/kernels/attention.h"
 #include "real/cuda/kernels/element.h"
+#include "real/cuda/kernels/threads.cuh"
 
 namespace plumbline::real::cuda {
 
 constexpr int attention_threads = 256;
-constexpr int warp_lanes = 32;
 
 // `side` rows; one float more than is used keeps rows on different banks.
 template <int side>

@@ -7,15 +7,15 @@ namespace {
 
 // do . o of every query and head; a warp each.
 __global__ void inner_kernel(const AttentionTask task) {
-  const std::int64_t at = (static_cast<std::int64_t>(blockIdx.x) * attention_threads + threadIdx.x) / warp_lanes;
+  const std::int64_t at = (static_cast<std::int64_t>(blockIdx.x) * attention_threads + threadIdx.x) / warp_size;
   if (at >= task.sequences * task.length * task.query_heads) return;
   const std::int64_t row = at / task.query_heads, column = at % task.query_heads * task.value_dim;
   float sum = 0.0f;
-  for (std::int64_t c = threadIdx.x % warp_lanes; c < task.value_dim; c += warp_lanes) {
+  for (std::int64_t c = threadIdx.x % warp_size; c < task.value_dim; c += warp_size) {
     sum += load_one(task.d_o, row, column + c) * load_one(task.o, row, column + c);
   }
-  for (int offset = warp_lanes / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, offset);
-  if (threadIdx.x % warp_lanes == 0) task.inner[at] = sum;
+  sum = warp_sum(sum);
+  if (threadIdx.x % warp_size == 0) task.inner[at] = sum;
 }
 
 template <int side>
@@ -113,7 +113,7 @@ std::int64_t tiles_of_sequences(const AttentionTask& task, std::int64_t side) {
 }  // namespace
 
 cudaError_t attention_backward(const AttentionTask& task, cudaStream_t stream) {
-  constexpr std::int64_t inners_per_block = attention_threads / warp_lanes;
+  constexpr std::int64_t inners_per_block = attention_threads / warp_size;
   const std::int64_t inners = task.sequences * task.length * task.query_heads;
   if (inners == 0) return cudaSuccess;
   const auto blocks = static_cast<unsigned>((inners + inners_per_block - 1) / inners_per_block);

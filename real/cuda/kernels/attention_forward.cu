@@ -5,23 +5,11 @@ namespace plumbline::real::cuda {
 
 namespace {
 
-__device__ float warp_max(float value) {
-  for (int offset = warp_lanes / 2; offset > 0; offset /= 2) {
-    value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, offset));
-  }
-  return value;
-}
-
-__device__ float warp_sum(float value) {
-  for (int offset = warp_lanes / 2; offset > 0; offset /= 2) value += __shfl_xor_sync(0xffffffffu, value, offset);
-  return value;
-}
-
 // A warp per query: scores become exponentials relative to the largest so far; `shrink` is for what was summed before.
 template <int side>
 __device__ void exponentiate(const SharedTile<side>& scores, RunningSoftmax* softmax, float* shrink) {
-  const int lane = static_cast<int>(threadIdx.x) % warp_lanes;
-  for (int i = static_cast<int>(threadIdx.x) / warp_lanes; i < side; i += attention_threads / warp_lanes) {
+  const int lane = static_cast<int>(threadIdx.x) % warp_size;
+  for (int i = static_cast<int>(threadIdx.x) / warp_size; i < side; i += attention_threads / warp_size) {
     const float score = lane < side ? scores.row(i)[lane] : -INFINITY;
     const float largest = warp_max(score);
     RunningSoftmax next = softmax[i];

@@ -1,19 +1,19 @@
 #include "real/cuda/kernels/column_sums.h"
-#include "real/cuda/kernels/rows.cuh"
+#include "real/cuda/kernels/row_teams.cuh"
 
 namespace plumbline::real::cuda {
 
 namespace {
 
 constexpr int block_warps = 8;
-constexpr int block_threads = block_warps * warp_lanes;
-constexpr std::int64_t block_columns = warp_lanes * tile_vector;
+constexpr int block_threads = block_warps * warp_size;
+constexpr std::int64_t block_columns = warp_size * tile_vector;
 
 // A lane per column; the warps of a block take parts in turn.
 __global__ void add_partial_sums_kernel(const float* partial, std::int64_t parts, std::int64_t stride, TensorView to) {
-  __shared__ float of_warps[block_warps][warp_lanes];
-  const unsigned lane = threadIdx.x % warp_lanes, warp = threadIdx.x / warp_lanes;
-  const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * warp_lanes + lane;
+  __shared__ float of_warps[block_warps][warp_size];
+  const unsigned lane = threadIdx.x % warp_size, warp = threadIdx.x / warp_size;
+  const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * warp_size + lane;
   float sum = 0.0f;
   if (column < to.columns) {
 #pragma unroll 8
@@ -31,7 +31,7 @@ template <class View>
 __global__ void column_sum_kernel(TensorView x_, float* partial) {
   __shared__ float of_warps[block_warps][block_columns];
   const View x(x_);
-  const unsigned lane = threadIdx.x % warp_lanes, warp = threadIdx.x / warp_lanes;
+  const unsigned lane = threadIdx.x % warp_size, warp = threadIdx.x / warp_size;
   const std::int64_t first = blockIdx.x * block_columns, column = first + lane * tile_vector;
   Eight sums{};
 #pragma unroll 4
@@ -63,7 +63,7 @@ unsigned row_blocks(const TensorView& x, int sms) {
 cudaError_t add_partial_sums(const float* partial, std::int64_t parts, std::int64_t stride, const TensorView& to,
                              cudaStream_t stream) {
   const TensorView row = as_row(to);
-  const auto blocks = static_cast<unsigned>((row.columns + warp_lanes - 1) / warp_lanes);
+  const auto blocks = static_cast<unsigned>((row.columns + warp_size - 1) / warp_size);
   if (blocks == 0) return cudaSuccess;
   add_partial_sums_kernel<<<blocks, block_threads, 0, stream>>>(partial, parts, stride, row);
   return cudaGetLastError();

@@ -1,6 +1,6 @@
 // Lists of sends: a block per bucket looks at all tokens in order, so that no atomics decide who comes first.
 #include "real/cuda/kernels/exchange.h"
-#include "real/cuda/kernels/vector.cuh"
+#include "real/cuda/kernels/threads.cuh"
 
 namespace plumbline::real::cuda {
 

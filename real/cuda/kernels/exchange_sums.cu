@@ -58,11 +58,13 @@ __device__ void store(void* base, Format format, std::int64_t element, const flo
     *reinterpret_cast<float4*>(to + 4) = make_float4(sum[4], sum[5], sum[6], sum[7]);
     return;
   }
-  Bf16x8 packed;
+  std::uint16_t packed[eight];
 #pragma unroll
   for (int i = 0; i < eight; ++i)
-    packed.values[i] = format == Format::bf16 ? float_to_bf16(sum[i]) : __half_as_ushort(__float2half_rn(sum[i]));
-  store(static_cast<Bf16*>(base) + element, packed);
+    packed[i] = format == Format::bf16 ? float_to_bf16(sum[i]) : __half_as_ushort(__float2half_rn(sum[i]));
+  uint4 raw;
+  memcpy(&raw, packed, sizeof raw);
+  *reinterpret_cast<uint4*>(static_cast<std::uint16_t*>(base) + element) = raw;
 }
 
 // Slots of a token that lie in [begin, end).
@@ -140,14 +142,10 @@ __global__ void __launch_bounds__(owned_threads) sum_rows_kernel(RowSum s) {
       [&](std::int64_t index, int lane) { send_part<format>(s, index, lane); });
 }
 
-bool has_floats(const TensorView& x) {
-  return x.format == Format::fp32 || x.format == Format::bf16 || x.format == Format::fp16;
-}
-
 bool is_supported(const RowSum& s) {
   if (s.addends_count > largest_addends || s.out.columns % eight != 0) return false;
-  bool known = has_floats(s.rows) && has_floats(s.out);
-  for (int i = 0; i < s.addends_count; ++i) known = known && has_floats(s.addends[i]);
+  bool known = is_float(s.rows.format) && is_float(s.out.format);
+  for (int i = 0; i < s.addends_count; ++i) known = known && is_float(s.addends[i].format);
   return known;
 }
 

@@ -1,5 +1,5 @@
-// Random data, and the count of what is not a number.
-#include "real/cuda/kernels/vector.cuh"
+#include "real/cuda/kernels/fill.h"
+#include "real/cuda/kernels/threads.cuh"
 
 namespace plumbline::real::cuda {
 

@@ -1,7 +1,7 @@
-#include "real/cuda/arithmetic_routing.h"
+#include "real/cuda/arithmetic/row_order.h"
+#include "real/cuda/kernels/eight.cuh"
 #include "real/cuda/kernels/gather.h"
-#include "real/cuda/kernels/tile.cuh"
-#include "real/cuda/kernels/vector.cuh"
+#include "real/cuda/kernels/threads.cuh"
 
 namespace plumbline::real::cuda {
 
@@ -77,105 +77,10 @@ __global__ void sum_rows_kernel(TensorView any_x, const std::int32_t* positions,
   }
 }
 
-// --- Turned: 128 rows times 64 columns of x pass through shared memory ---
-
-constexpr int turn_threads = 256;
-constexpr int turn_columns = 64;
-constexpr int turn_rows = 128;  // a tile of y
-constexpr int turn_lanes = turn_columns / tile_vector;
-// Both ways of access touch most banks: rows are moved on by one for each 32 of them.
-constexpr int turn_stride = 133;
-__device__ int turn_place(int column, int row) { return column * turn_stride + row + row / 32; }
-
-template <class View>
-__global__ void gather_turned_kernel(TensorView any_x, const std::int32_t* map, TensorView any_y) {
-  const View x(any_x), y(any_y);
-  __shared__ float values[turn_columns * turn_stride];
-  const std::int64_t first_row = static_cast<std::int64_t>(blockIdx.x) * turn_rows;
-  const std::int64_t first_column = static_cast<std::int64_t>(blockIdx.y) * turn_columns;
-  const int lane = static_cast<int>(threadIdx.x) % turn_lanes * tile_vector;
-  for (int row = static_cast<int>(threadIdx.x) / turn_lanes; row < turn_rows; row += turn_threads / turn_lanes) {
-    const std::int64_t source = first_row + row < y.columns ? map[first_row + row] : -1;
-    const Eight held = is_row(x, source) ? load_eight(x, source, first_column + lane) : Eight{};
-#pragma unroll
-    for (int i = 0; i < tile_vector; ++i) values[turn_place(lane + i, row)] = held.v[i];
-  }
-  __syncthreads();
-  for (int column = half_warp_index(); column < turn_columns; column += turn_threads / tile_lanes) {
-    if (first_column + column >= y.rows) break;
-    Eight held;
-#pragma unroll
-    for (int i = 0; i < tile_vector; ++i) held.v[i] = values[turn_place(column, half_warp_column() + i)];
-    store_eight(y, first_column + column, first_row + half_warp_column(), held);
-  }
-}
-
-// --- Columns: a warp keeps the map of 128 of them for several rows ---
-
-constexpr int column_warps = 4;
-constexpr int column_rows = 16;  // of a warp
-constexpr int held_columns = static_cast<int>(scale_tile) / warp_size;
-
-template <bool kFp8>
-__device__ float load_column(const TensorView& x, std::int64_t row, std::int64_t column) {
-  if (!kFp8) return load_one(x, row, column);
-  const std::uint8_t raw = static_cast<const std::uint8_t*>(x.data)[row * x.columns + column];
-  return from_two_fp8(raw).x * x.scales[row * tiles_of(x.columns) + column / scale_tile];
-}
-
-template <bool kFp8>
-__device__ void gather_row(const TensorView& x, const std::int64_t (&source)[held_columns], const TensorView& y,
-                           std::int64_t row, std::int64_t first) {
-  float values[held_columns], largest = 0.0f;
-#pragma unroll
-  for (int i = 0; i < held_columns; ++i) {
-    values[i] = source[i] >= 0 ? load_column<kFp8>(x, row, source[i]) : 0.0f;
-    largest = fmaxf(largest, fabsf(values[i]));
-  }
-  float reciprocal = 1.0f;
-  if (kFp8) {
-#pragma unroll
-    for (int offset = warp_size / 2; offset > 0; offset /= 2)
-      largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, offset));
-    const float scale = block_scale(largest);
-    reciprocal = 1.0f / scale;
-    if (threadIdx.x % warp_size == 0) y.scales[row * tiles_of(y.columns) + first / scale_tile] = scale;
-  }
-#pragma unroll
-  for (int i = 0; i < held_columns; ++i) {
-    const std::int64_t column = first + threadIdx.x % warp_size + i * warp_size;
-    if (column >= y.columns) continue;
-    if (kFp8) {
-      static_cast<std::uint8_t*>(y.data)[row * y.columns + column] =
-          static_cast<std::uint8_t>(to_two_fp8(values[i] * reciprocal, 0.0f));
-    } else {
-      store_one(y, row, column, values[i]);
-    }
-  }
-}
-
-template <bool kFp8>
-__global__ void gather_columns_kernel(TensorView x, const std::int32_t* map, TensorView y) {
-  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * scale_tile;
-  std::int64_t source[held_columns];
-#pragma unroll
-  for (int i = 0; i < held_columns; ++i) {
-    const std::int64_t column = first + threadIdx.x % warp_size + i * warp_size;
-    source[i] = column < y.columns ? map[column] : -1;
-    if (source[i] >= x.columns) source[i] = -1;
-  }
-  const std::int64_t from =
-      (static_cast<std::int64_t>(blockIdx.y) * column_warps + threadIdx.x / warp_size) * column_rows;
-  for (std::int64_t row = from; row < from + column_rows && row < y.rows; ++row)
-    gather_row<kFp8>(x, source, y, row, first);
-}
-
 __global__ void gather_numbers_kernel(const float* x, const std::int32_t* positions, float* y, std::int64_t count) {
   for (std::int64_t i = thread_index(); i < count; i += thread_count())
     y[i] = positions[i] >= 0 ? x[positions[i]] : 0.0f;
 }
-
-unsigned parts(std::int64_t extent, std::int64_t size) { return static_cast<unsigned>((extent + size - 1) / size); }
 
 bool has_row_scales(Format format) { return format == Format::fp8_tile || format == Format::e5m6; }
 
@@ -199,31 +104,6 @@ cudaError_t gather_rows(const TensorView& x, const std::int32_t* map, std::int64
     copy_rows_kernel<<<blocks, row_threads, 0, stream>>>(x, map, first, y, data_bytes(x.format, x.columns), row_scales);
   } else {
     gather_rows_kernel<<<blocks, row_threads, 0, stream>>>(x, map, first, y);
-  }
-  return cudaGetLastError();
-}
-
-cudaError_t gather_turned(const TensorView& x, const std::int32_t* map, const TensorView& y, cudaStream_t stream) {
-  if (y.columns == 0) return cudaSuccess;
-  const dim3 blocks(parts(y.columns, turn_rows), parts(y.rows, turn_columns));
-  if (is_aligned(x, Format::fp8_tile) && is_aligned(y, Format::fp8_tile)) {
-    gather_turned_kernel<Aligned<Format::fp8_tile>><<<blocks, turn_threads, 0, stream>>>(x, map, y);
-  } else {
-    gather_turned_kernel<TensorView><<<blocks, turn_threads, 0, stream>>>(x, map, y);
-  }
-  return cudaGetLastError();
-}
-
-cudaError_t gather_columns(const TensorView& x, const std::int32_t* map, const TensorView& y, cudaStream_t stream) {
-  if (y.columns == 0) return cudaSuccess;
-  const dim3 blocks(parts(y.columns, scale_tile), parts(y.rows, column_warps * column_rows));
-  const unsigned threads = column_warps * warp_size;
-  if (x.format == Format::fp8_tile && y.format == Format::fp8_tile) {
-    gather_columns_kernel<true><<<blocks, threads, 0, stream>>>(x, map, y);
-  } else if (!has_row_scales(y.format)) {
-    gather_columns_kernel<false><<<blocks, threads, 0, stream>>>(x, map, y);
-  } else {
-    return cudaErrorInvalidValue;
   }
   return cudaGetLastError();
 }

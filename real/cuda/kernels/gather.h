@@ -14,9 +14,6 @@ namespace plumbline::real::cuda {
 cudaError_t gather_rows(const TensorView& x, const std::int32_t* map, std::int64_t first, const TensorView& y,
                         cudaStream_t stream);
 
-// y[:, n] = x[map[n]], turned: y has as many rows as x has columns, and its tiles lie along n.
-cudaError_t gather_turned(const TensorView& x, const std::int32_t* map, const TensorView& y, cudaStream_t stream);
-
 // y[:, n] = x[:, map[n]]; FP8 gets new scales.
 cudaError_t gather_columns(const TensorView& x, const std::int32_t* map, const TensorView& y, cudaStream_t stream);
 

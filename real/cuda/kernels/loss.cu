@@ -1,6 +1,6 @@
+#include "real/cuda/kernels/eight.cuh"
 #include "real/cuda/kernels/loss.h"
-#include "real/cuda/kernels/tile.cuh"
-#include "real/cuda/kernels/vector.cuh"
+#include "real/cuda/kernels/threads.cuh"
 
 namespace plumbline::real::cuda {
 

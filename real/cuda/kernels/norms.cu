@@ -1,7 +1,7 @@
-#include "real/cuda/arithmetic_rows.h"
+#include "real/cuda/arithmetic/rows.h"
 #include "real/cuda/kernels/column_sums.h"
 #include "real/cuda/kernels/norms.h"
-#include "real/cuda/kernels/rows.cuh"
+#include "real/cuda/kernels/row_teams.cuh"
 
 namespace plumbline::real::cuda {
 
@@ -85,8 +85,8 @@ template <int kVectors, bool kWarp>
 __device__ void write_sums(const Held<kVectors>& sums, std::int64_t columns, const Team<kWarp>& team, float* to) {
   if constexpr (kWarp) {
     __shared__ float of_block[widest_row_of_warp];
-    for (unsigned warp = 0; warp < blockDim.x / warp_lanes; ++warp) {
-      if (threadIdx.x / warp_lanes == warp) {
+    for (unsigned warp = 0; warp < blockDim.x / warp_size; ++warp) {
+      if (threadIdx.x / warp_size == warp) {
         for_each<kVectors>(columns, team, [&](int v, int i) {
           float& sum = of_block[team.column(v) + i];
           sum = (warp > 0 ? sum : 0.0f) + sums.vector[v].v[i];

@@ -1,12 +1,10 @@
-// Kernels that hold the device rather than compute: the persistent copy, spinning, counting cycles, nothing at all,
-// cache flushing.
-#include "real/cuda/kernels/vector.cuh"
+#include "real/cuda/kernels/occupy.h"
+#include "real/cuda/kernels/threads.cuh"
 
 namespace plumbline::real::cuda {
 
 namespace {
 
-constexpr int block_threads = 256;
 constexpr int occupy_threads = 512;
 constexpr std::int64_t slice_bytes = 1 << 17;  // copied between two looks at the clock and the stop flag
 
@@ -85,31 +83,6 @@ __global__ void occupy_kernel(Occupation o) {
   }
 }
 
-__global__ void empty_kernel() {}
-
-__global__ void spin_kernel(std::int64_t duration) {
-  const std::int64_t start = nanoseconds();
-  while (nanoseconds() - start < duration) __nanosleep(200);
-}
-
-__global__ void count_cycles_kernel(std::int64_t duration, std::int64_t* report) {
-  const std::int64_t start = nanoseconds(), first = clock64();
-  std::int64_t passed = 0;
-  while (passed < duration) passed = nanoseconds() - start;
-  report[0] = clock64() - first;
-  report[1] = passed;
-}
-
-__global__ void flush_kernel(const uint4* buffer, std::int64_t vectors, std::uint32_t* sink) {
-  std::uint32_t mixed = 0;
-  for (std::int64_t i = thread_index(); i < vectors; i += thread_count()) {
-    const uint4 value = buffer[i];
-    mixed |= value.x ^ value.y ^ value.z ^ value.w;
-  }
-  // The buffer holds zeros, which the compiler does not know.
-  if (mixed != 0) *sink = mixed;
-}
-
 }  // namespace
 
 cudaError_t occupy(const Occupation& occupation, int ctas, int shared_bytes, cudaStream_t stream) {
@@ -118,28 +91,6 @@ cudaError_t occupy(const Occupation& occupation, int ctas, int shared_bytes, cud
   if (error != cudaSuccess) return error;
   const auto claimed = static_cast<std::size_t>(shared_bytes);
   occupy_kernel<<<static_cast<unsigned>(ctas), occupy_threads, claimed, stream>>>(occupation);
-  return cudaGetLastError();
-}
-
-cudaError_t empty(cudaStream_t stream) {
-  empty_kernel<<<1, 32, 0, stream>>>();
-  return cudaGetLastError();
-}
-
-cudaError_t spin(std::int64_t duration, cudaStream_t stream) {
-  spin_kernel<<<1, 1, 0, stream>>>(duration);
-  return cudaGetLastError();
-}
-
-cudaError_t count_cycles(std::int64_t duration, std::int64_t* report, cudaStream_t stream) {
-  count_cycles_kernel<<<1, 1, 0, stream>>>(duration, report);
-  return cudaGetLastError();
-}
-
-cudaError_t flush_cache(const void* buffer, std::int64_t bytes, std::uint32_t* sink, cudaStream_t stream) {
-  const std::int64_t vectors = bytes / 16;
-  flush_kernel<<<grid_for(vectors, block_threads, 2048), block_threads, 0, stream>>>(static_cast<const uint4*>(buffer),
-                                                                                     vectors, sink);
   return cudaGetLastError();
 }
 

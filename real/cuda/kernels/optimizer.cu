@@ -1,6 +1,6 @@
+#include "real/cuda/kernels/eight.cuh"
 #include "real/cuda/kernels/optimizer.h"
-#include "real/cuda/kernels/tile.cuh"
-#include "real/cuda/kernels/vector.cuh"
+#include "real/cuda/kernels/threads.cuh"
 
 namespace plumbline::real::cuda {
 
@@ -8,14 +8,8 @@ namespace {
 
 constexpr int block_threads = 256;
 
-// A vector as one row. Vectors of eight that all operands can access at once come first, the rest (all of them where
-// one is not aligned, else fewer than eight elements) after them.
-TensorView as_row(TensorView x) {
-  x.columns = x.elements();
-  x.rows = 1;
-  return x;
-}
-
+// Vectors of eight that all operands can access at once come first, the rest (all of them where one is not aligned,
+// else fewer than eight elements) after them.
 bool is_aligned_row(const TensorView& x) {
   return x.data == nullptr || reinterpret_cast<std::uintptr_t>(x.data) % vector_alignment(x.format) == 0;
 }

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "real/cuda/kernels/exchange.h"
-#include "real/cuda/kernels/vector.cuh"
+#include "real/cuda/kernels/threads.cuh"
 
 namespace plumbline::real::cuda {
 

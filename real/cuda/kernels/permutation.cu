@@ -1,5 +1,5 @@
 #include "real/cuda/kernels/permutation.h"
-#include "real/cuda/kernels/vector.cuh"
+#include "real/cuda/kernels/threads.cuh"
 
 namespace plumbline::real::cuda {
 

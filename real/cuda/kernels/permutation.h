@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "real/cuda/arithmetic_routing.h"
+#include "real/cuda/arithmetic/row_order.h"
 
 namespace plumbline::real::cuda {
 

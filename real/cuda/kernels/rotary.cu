@@ -1,8 +1,8 @@
 #include <cmath>
 
-#include "real/cuda/arithmetic_rows.h"
+#include "real/cuda/arithmetic/rows.h"
+#include "real/cuda/kernels/elementwise.cuh"
 #include "real/cuda/kernels/rotary.h"
-#include "real/cuda/kernels/tiles.cuh"
 
 namespace plumbline::real::cuda {
 
@@ -80,7 +80,7 @@ __global__ void rotary_kernel(TensorView x_, TensorView y_, RotaryForm form, dou
 unsigned threads_for(std::int64_t columns) {
   constexpr std::int64_t most = 256;
   const std::int64_t wanted = (columns + tile_vector - 1) / tile_vector;
-  const std::int64_t whole_warps = (wanted + warp_lanes - 1) / warp_lanes * warp_lanes;
+  const std::int64_t whole_warps = (wanted + warp_size - 1) / warp_size * warp_size;
   return static_cast<unsigned>(whole_warps < most ? whole_warps : most);
 }
 

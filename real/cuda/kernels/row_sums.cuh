@@ -1,7 +1,7 @@
 // Rows through which a team passes once, and whose sum decides one number.
 #pragma once
 
-#include "real/cuda/kernels/rows.cuh"
+#include "real/cuda/kernels/row_teams.cuh"
 
 namespace plumbline::real::cuda {
 
@@ -21,7 +21,7 @@ template <class Body>
 cudaError_t launch_row_sums(std::int64_t rows, std::int64_t columns, const Body& body, cudaStream_t stream) {
   if (rows * columns == 0) return cudaSuccess;
   constexpr int block_threads = 256;
-  constexpr int warps = block_threads / warp_lanes;
+  constexpr int warps = block_threads / warp_size;
   if (columns <= widest_row_of_warp) {
     const auto blocks = static_cast<unsigned>((rows + warps - 1) / warps);
     row_sum_kernel<Body, true><<<blocks, block_threads, 0, stream>>>(body, rows, columns);

@@ -50,7 +50,7 @@ cudaError_t lay_out_grouped_rows(const float* from, float* to, const RowGroups& 
 
 cudaError_t lay_out_squares(const float* from, float* to, std::int64_t block_rows, std::int64_t blocks,
                             cudaStream_t stream) {
-  const std::int64_t padded = padded_block_count(blocks * scale_block);
+  const std::int64_t padded = padded_block_count(blocks * scale_tile);
   if (block_rows * padded == 0) return cudaSuccess;
   squares_kernel<<<grid_of(block_rows * padded), block_threads, 0, stream>>>(from, to, block_rows, blocks, padded);
   return cudaGetLastError();

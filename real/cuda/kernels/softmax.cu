@@ -1,5 +1,5 @@
-#include "real/cuda/arithmetic_rows.h"
-#include "real/cuda/kernels/rows.cuh"
+#include "real/cuda/arithmetic/rows.h"
+#include "real/cuda/kernels/row_teams.cuh"
 #include "real/cuda/kernels/softmax.h"
 
 namespace plumbline::real::cuda {

@@ -1,7 +1,7 @@
-#include "real/cuda/arithmetic_rows.h"
+#include "real/cuda/arithmetic/rows.h"
+#include "real/cuda/kernels/elementwise.cuh"
 #include "real/cuda/kernels/row_sums.cuh"
 #include "real/cuda/kernels/sums.h"
-#include "real/cuda/kernels/tiles.cuh"
 
 namespace plumbline::real::cuda {
 

@@ -1,7 +1,7 @@
-#include "real/cuda/arithmetic_tokens.h"
-#include "real/cuda/kernels/tile.cuh"
+#include "real/cuda/arithmetic/tokens.h"
+#include "real/cuda/kernels/eight.cuh"
+#include "real/cuda/kernels/threads.cuh"
 #include "real/cuda/kernels/tokens.h"
-#include "real/cuda/kernels/vector.cuh"
 
 namespace plumbline::real::cuda {
 

@@ -1,5 +1,5 @@
 #include "real/cuda/kernels/cast.h"
-#include "real/cuda/kernels/rows.cuh"
+#include "real/cuda/kernels/row_teams.cuh"
 #include "real/cuda/kernels/transpose.h"
 
 namespace plumbline::real::cuda {

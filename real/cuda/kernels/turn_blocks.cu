@@ -1,5 +1,5 @@
-#include "real/cuda/byte_transpose.h"
-#include "real/cuda/kernels/tile.cuh"
+#include "real/cuda/arithmetic/byte_transpose.h"
+#include "real/cuda/kernels/eight.cuh"
 #include "real/cuda/kernels/transpose.h"
 
 namespace plumbline::real::cuda {

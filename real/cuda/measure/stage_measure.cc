@@ -10,7 +10,7 @@
 
 #include "real/cuda/device/device.h"
 #include "real/cuda/exchange/communicator.h"
-#include "real/cuda/nvml.h"
+#include "real/cuda/libraries/nvml.h"
 #include "real/cuda/plan_conditions.h"
 #include "real/measure/stage_runner.h"
 

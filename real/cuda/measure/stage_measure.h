@@ -9,7 +9,7 @@
 #include "model/error.h"
 #include "model/plan.h"
 #include "model/program.h"
-#include "real/cuda/clock_reading.h"
+#include "real/cuda/device/clock_reading.h"
 #include "real/measure/rounds.h"
 
 namespace plumbline::real::cuda {

@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "real/cuda/cudnn_library.h"
+#include "real/cuda/libraries/cudnn_library.h"
 
 namespace plumbline::real::cuda {
 

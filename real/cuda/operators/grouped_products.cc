@@ -30,6 +30,7 @@ ProductTask forward_task(const Call& call, const Experts& experts, std::int64_t 
   const std::int64_t height = b.rows / experts.count(), rows = rows_of_expert(experts, e);
   ProductTask task = task_of(call);
   task.transpose_b = attributes.transpose_b;
+  task.routed = Routed::rows;
   task.a = rows_of(call.in(0).view(), experts.row(e), rows);
   task.b = rows_of(b, e * height, height);
   task.c = rows_of(call.out(0).view(), experts.row(e), rows);
@@ -45,6 +46,7 @@ ProductTask gradient_task(const Call& call, const Experts& experts, std::int64_t
   task.transpose_a = attributes.transpose_a;
   task.transpose_b = attributes.transpose_b;
   task.accumulate = true;
+  task.routed = Routed::depth;
   task.a = attributes.transpose_a ? rows_of(a, first, rows) : columns_of(a, first, rows);
   task.b = attributes.transpose_b ? columns_of(b, first, rows) : rows_of(b, first, rows);
   task.c = rows_of(c, e * height, height);

@@ -33,10 +33,10 @@ Status multiply(const Call& call, const ProductTask& task, const ProductRoom& ro
   if (task.c.rows == 0 || task.c.columns == 0) return {};
   Status why{"no library has products of these formats or widths"};
   if (library_takes(task)) {
+    const ProductShape shape = shape_of(task);
     const ProductOperands operands = operands_of(task);
-    if (Product* product = call.machine.products->find(shape_of(task), operands, why)) {
-      return ProductCache::run(*product, operands, room.workspace, call.stream);
-    }
+    ProductCache& products = *call.machine.products;
+    if (products.has(shape, operands, why)) return products.run(shape, operands, room.workspace, call.stream);
   }
   if (!is_small(task) || !own_kernel_takes(task)) return why;
   for (std::int64_t i = 0; i < task.batch; ++i) {

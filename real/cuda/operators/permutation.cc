@@ -1,6 +1,7 @@
 #include "real/cuda/kernels/permutation.h"
 
 #include "real/cuda/kernels/gather.h"
+#include "real/cuda/kernels/transpose.h"
 #include "real/cuda/operators/operators.h"
 #include "real/cuda/operators/row_lists.h"
 #include "real/cuda/operators/row_positions.h"
@@ -104,7 +105,7 @@ Status permute_grad(const Call& call) {
 Status permute_transpose(const Call& call) {
   CudaBuffer &x = call.in(0), &map = call.in(1), &turned = call.out(0);
   PLUMBLINE_TRY(turned.resize(x.columns(), map.rows()));
-  return outcome(gather_turned(x.view(), data<std::int32_t>(map), turned.view(), call.stream), "gathering turned rows");
+  return outcome(transpose(x.view(), data<std::int32_t>(map), turned.view(), call.stream), "gathering turned rows");
 }
 
 Status unpermute(const Call& call) {

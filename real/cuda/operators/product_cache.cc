@@ -12,10 +12,10 @@ auto key_of(const ProductShape& s) {
   return std::make_tuple(s.m, s.n, s.k, s.operand, s.result, s.x_k_contiguous, s.w_k_contiguous, s.accumulate,
                          s.fast_accumulation, s.tf32, s.bias, s.target_sms, s.alignment, s.x_scale, s.w_scale,
                          s.x_stride, s.w_stride, s.d_stride, s.batch, s.x_batch_stride, s.w_batch_stride,
-                         s.d_batch_stride);
+                         s.d_batch_stride, s.routed);
 }
 
-// Shapes that routing decides never end: with so many the cache begins anew.
+// Shapes that routing decides may not end: with so many the cache begins anew.
 constexpr std::size_t most_products = 4096;
 
 }  // namespace
@@ -44,9 +44,24 @@ Product* ProductCache::find(const ProductShape& shape, const ProductOperands& op
   return why.ok() ? at->second.product.get() : nullptr;
 }
 
-Status ProductCache::run(Product& product, const ProductOperands& operands, void* workspace, cudaStream_t stream) {
-  Status attempt = product.run(operands, workspace, stream);
-  while (!attempt.ok() && product.try_next()) attempt = product.run(operands, workspace, stream);
+bool ProductCache::has(const ProductShape& shape, const ProductOperands& operands, Status& why) {
+  if (find(usual_shape(shape), operands, why) != nullptr) return true;
+  return shape.routed != Routed::none && find(exact_shape(shape), operands, why) != nullptr;
+}
+
+Status ProductCache::run(const ProductShape& shape, const ProductOperands& operands, void* workspace,
+                         cudaStream_t stream) {
+  Status attempt;
+  if (shape.routed != Routed::none) {
+    if (Product* const usual = find(usual_shape(shape), operands, attempt)) {
+      PLUMBLINE_TRY(usual->resize(shape));
+      if ((attempt = usual->run(operands, workspace, stream)).ok()) return attempt;
+    }
+  }
+  Product* const product = find(exact_shape(shape), operands, attempt);
+  if (product == nullptr) return attempt;
+  attempt = product->run(operands, workspace, stream);
+  while (!attempt.ok() && product->try_next()) attempt = product->run(operands, workspace, stream);
   return attempt;
 }
 

@@ -1,11 +1,12 @@
 // Prepared products of cuBLASLt by shape: describing one and asking for its algorithm takes longer than a small product
-// runs, so it is done once, and a launch costs a lookup. Not for several threads at a time.
+// runs, so it is done once, and a launch costs a lookup. Products of rows that routing decides share the algorithm of
+// their usual shape. Not for several threads at a time.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 
-#include "real/cuda/cublaslt.h"
+#include "real/cuda/libraries/cublaslt.h"
 
 namespace plumbline::real::cuda {
 
@@ -20,13 +21,15 @@ class ProductCache {
   ProductCache(const ProductCache&) = delete;
   ProductCache& operator=(const ProductCache&) = delete;
 
-  // The product of that shape; `operands` only tell where scales lie. nullptr: the library has none, `why` is its word.
-  Product* find(const ProductShape& shape, const ProductOperands& operands, Status& why);
-  // Enqueues it. An algorithm that refuses to run is replaced by the library's next proposal, for good.
-  static Status run(Product& product, const ProductOperands& operands, void* workspace, cudaStream_t stream);
+  // Whether the library has a product of that shape; `operands` only tell where scales lie. If not, `why` is its word.
+  bool has(const ProductShape& shape, const ProductOperands& operands, Status& why);
+  // Enqueues one that it has. An algorithm that refuses to run is replaced by the library's next proposal, for good.
+  Status run(const ProductShape& shape, const ProductOperands& operands, void* workspace, cudaStream_t stream);
 
  private:
   struct Entries;
+  // nullptr: the library has none.
+  Product* find(const ProductShape& shape, const ProductOperands& operands, Status& why);
   const CublasLt& library_;
   std::unique_ptr<Entries> entries_;
 };

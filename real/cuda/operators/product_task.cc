@@ -88,6 +88,7 @@ ProductShape shape_of(const ProductTask& t) {
   s.x_batch_stride = t.a_next;
   s.w_batch_stride = t.b_next;
   s.d_batch_stride = t.c_next;
+  s.routed = t.routed;
   return s;
 }
 

@@ -2,8 +2,8 @@
 // describe one.
 #pragma once
 
-#include "real/cuda/cublaslt.h"
 #include "real/cuda/kernels/plain_product.h"
+#include "real/cuda/libraries/cublaslt.h"
 #include "real/cuda/matrix_part.h"
 
 namespace plumbline::real::cuda {
@@ -21,6 +21,7 @@ struct ProductTask {
   // So many products, each so many columns further to the right in its tensors.
   std::int64_t batch = 1, a_next = 0, b_next = 0, c_next = 0;
   int target_sms = 0;
+  Routed routed = Routed::none;
 
   std::int64_t depth() const { return transpose_a ? a.rows : a.columns; }
 };

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "real/cuda/arithmetic_routing.h"
+#include "real/cuda/arithmetic/row_order.h"
 
 namespace plumbline::real::cuda {
 

@@ -1,7 +1,7 @@
 // Causal attention through cuDNN in BF16, forward or backward; the forward runs once before a backward is timed.
 #include <memory>
 
-#include "real/cuda/kernels.h"
+#include "real/cuda/kernels/fill.h"
 #include "real/cuda/operators/cudnn_attention.h"
 #include "real/cuda/probe/attention_check.h"
 #include "real/cuda/probe/operation.h"

@@ -3,9 +3,9 @@
 #include <numeric>
 #include <vector>
 
-#include "real/cuda/kernels.h"
+#include "real/cuda/arithmetic.h"
 #include "real/cuda/probe/attention_reference.h"
-#include "real/cuda/transfer.h"
+#include "real/cuda/probe/transfer.h"
 
 namespace plumbline::real::cuda {
 

@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "real/cuda/arithmetic.h"
+#include "real/cuda/kernels/limits.h"
 #include "real/cuda/probe/case_keys.h"
 #include "real/cuda/probe/group_rows.h"
 
@@ -36,7 +37,7 @@ std::string set(Case& value, const CaseKey& key, const std::string& text) {
 
 std::string check_groups(const Case& value) {
   if (value.rows_by == "zipf" && value.groups == 1) return "rows_by=zipf needs several groups";
-  if (value.rows_by == "zipf" && rows_of_group(value) % scale_block != 0) {
+  if (value.rows_by == "zipf" && rows_of_group(value) % scale_tile != 0) {
     return "rows_by=zipf needs rows that are a multiple of 128";
   }
   if (value.way == "grouped" && (value.format != "bf16" || value.phase == "W")) {
@@ -63,7 +64,8 @@ std::string check(const Case& value) {
   if (value.qk_dim % 8 != 0 || value.v_dim % 8 != 0) return "qk_dim and v_dim must be multiples of 8";
   if (operation == "quantise" && value.columns % 128 != 0) return "columns must be a multiple of 128";
   if (value.columns % 8 != 0) return "columns must be a multiple of 8";
-  if (operation == "rmsnorm" && value.columns > 32768) return "rmsnorm takes at most 32768 columns";
+  if (operation == "rmsnorm" && value.columns > widest_row)
+    return "rmsnorm takes at most " + std::to_string(widest_row) + " columns";
   if (value.elements % 8 != 0) return "elements must be a multiple of 8";
   if (value.bytes % 16 != 0) return "bytes must be a multiple of 16";
   if (value.bytes % (4 * value.ranks) != 0) return "bytes must be whole FP32 numbers for each of the ranks";

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "real/cuda/cublaslt.h"
+#include "real/cuda/libraries/cublaslt.h"
 #include "real/cuda/probe/gemm_data.h"
 #include "real/cuda/probe/operation.h"
 

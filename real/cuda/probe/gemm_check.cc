@@ -3,8 +3,7 @@
 #include <numeric>
 
 #include "real/cuda/arithmetic.h"
-#include "real/cuda/kernels.h"
-#include "real/cuda/transfer.h"
+#include "real/cuda/probe/transfer.h"
 
 namespace plumbline::real::cuda {
 
@@ -26,7 +25,7 @@ Status GemmSample::apply_scales(bool of_x, std::int64_t index, std::vector<doubl
   const float* scales = of_x ? operands_.x_scales : operands_.w_scales;
   const std::int64_t extent = of_x ? shape_.m : shape_.n;
   if (mode == ScaleMode::none) return {};
-  const std::int64_t blocks = mode == ScaleMode::tensor ? 1 : block_count(shape_.k);
+  const std::int64_t blocks = mode == ScaleMode::tensor ? 1 : tiles_of(shape_.k);
   std::int64_t first = 0, stride = 1;
   if (mode == ScaleMode::row_blocks) {
     first = row_scale_index(index, 0, extent);
@@ -37,7 +36,7 @@ Status GemmSample::apply_scales(bool of_x, std::int64_t index, std::vector<doubl
   std::vector<float> fetched;
   PLUMBLINE_TRY(fetch_strided(scales + first, blocks, stride, fetched));
   for (std::size_t i = 0; i < values.size(); ++i) {
-    values[i] *= fetched[mode == ScaleMode::tensor ? 0 : i / static_cast<std::size_t>(scale_block)];
+    values[i] *= fetched[mode == ScaleMode::tensor ? 0 : i / static_cast<std::size_t>(scale_tile)];
   }
   return {};
 }

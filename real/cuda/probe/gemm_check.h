@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "real/cuda/cublaslt.h"
+#include "real/cuda/libraries/cublaslt.h"
 #include "real/cuda/probe/comparison.h"
 
 namespace plumbline::real::cuda {

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <memory>
 
-#include "real/cuda/kernels.h"
+#include "real/cuda/kernels/fill.h"
 #include "real/cuda/probe/gemm_check.h"
 #include "real/cuda/probe/group_rows.h"
 

@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "real/cuda/cublaslt.h"
+#include "real/cuda/libraries/cublaslt.h"
 #include "real/cuda/memory.h"
 #include "real/cuda/probe/case.h"
 #include "real/cuda/probe/record.h"

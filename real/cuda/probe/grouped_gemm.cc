@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "real/cuda/library_search.h"
+#include "real/cuda/libraries/library_search.h"
 #include "real/cuda/probe/gemm_data.h"
 #include "real/cuda/probe/operation.h"
 

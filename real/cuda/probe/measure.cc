@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <utility>
 
-#include "real/cuda/kernels.h"
+#include "real/cuda/kernels/measuring.h"
 #include "real/cuda/probe/measure_collective.h"
 #include "real/cuda/probe/operation.h"
 #include "real/cuda/probe/timing.h"

@@ -6,26 +6,21 @@
 #include <string>
 #include <utility>
 
-#include "real/cuda/kernels.h"
+#include "real/cuda/kernels/fill.h"
+#include "real/cuda/libraries/nccl.h"
 #include "real/cuda/probe/collective.h"
 #include "real/cuda/probe/comparison.h"
 #include "real/cuda/probe/timing.h"
-#include "real/cuda/transfer.h"
-
-#ifdef PLUMBLINE_HAVE_NCCL
-#include "real/cuda/probe/nccl_functions.h"
-#endif
+#include "real/cuda/probe/transfer.h"
 
 namespace plumbline::real::cuda {
 
-#ifdef PLUMBLINE_HAVE_NCCL
-
 struct Collectives::State {
-  NcclFunctions nccl;
+  std::unique_ptr<Nccl> nccl;
   ncclComm_t communicator = nullptr;
 
   ~State() {
-    if (communicator != nullptr) nccl.destroy(communicator);
+    if (communicator != nullptr) nccl->destroy(communicator);
   }
 };
 
@@ -35,8 +30,8 @@ constexpr std::uint64_t seed_input = 61, seed_elements = 71;  // the input of ra
 constexpr int sampled = 64, warm_ups = 5;
 constexpr double rendezvous_seconds = 60;
 
-Status all_to_all(const NcclFunctions& nccl, ncclComm_t communicator, const CollectivePlace& place, const float* from,
-                  float* to, cudaStream_t stream) {
+Status all_to_all(const Nccl& nccl, ncclComm_t communicator, const CollectivePlace& place, const float* from, float* to,
+                  cudaStream_t stream) {
   const auto part = static_cast<std::size_t>(place.elements / place.ranks);
   PLUMBLINE_TRY(nccl.outcome(nccl.group_start(), "ncclGroupStart"));
   for (int peer = 0; peer < place.ranks; ++peer) {
@@ -47,8 +42,8 @@ Status all_to_all(const NcclFunctions& nccl, ncclComm_t communicator, const Coll
   return nccl.outcome(nccl.group_end(), "ncclGroupEnd");
 }
 
-Status enqueue(const NcclFunctions& nccl, ncclComm_t communicator, const CollectivePlace& place, const float* from,
-               float* to, cudaStream_t stream) {
+Status enqueue(const Nccl& nccl, ncclComm_t communicator, const CollectivePlace& place, const float* from, float* to,
+               cudaStream_t stream) {
   const auto all = static_cast<std::size_t>(place.elements);
   const auto part = static_cast<std::size_t>(place.elements / place.ranks);
   if (place.op == "all_to_all") return all_to_all(nccl, communicator, place, from, to, stream);
@@ -86,15 +81,18 @@ Collectives::~Collectives() = default;
 Status Collectives::open(const std::vector<std::string>& folders) {
   if (state_) return {};
   auto state = std::make_unique<State>();
-  PLUMBLINE_TRY(state->nccl.open(folders));
+  std::string missing;
+  state->nccl = Nccl::open(folders, missing);
+  if (!state->nccl) return {"missing library: " + missing};
   ncclUniqueId id{};
-  if (world_.rank == 0) PLUMBLINE_TRY(state->nccl.outcome(state->nccl.unique_id(&id), "ncclGetUniqueId"));
+  if (world_.rank == 0) PLUMBLINE_TRY(state->nccl->outcome(state->nccl->unique_id(&id), "ncclGetUniqueId"));
   std::string bytes(id.internal, sizeof id.internal);
   if (const std::string problem = share_bytes(world_, rendezvous_seconds, bytes); !problem.empty()) return {problem};
   if (bytes.size() != sizeof id.internal) return {world_.rendezvous + " holds no id of NCCL"};
   std::copy(bytes.begin(), bytes.end(), id.internal);
-  PLUMBLINE_TRY(state->nccl.outcome(state->nccl.init_rank(&state->communicator, world_.size, id, world_.rank),
-                                    "ncclCommInitRank"));
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  PLUMBLINE_TRY(state->nccl->outcome(state->nccl->init(&state->communicator, world_.size, id, world_.rank, &config),
+                                     "ncclCommInitRankConfig"));
   // Every rank has joined, so every rank has read the file.
   if (world_.rank == 0 && world_.size > 1) std::remove(world_.rendezvous.c_str());
   state_ = std::move(state);
@@ -115,7 +113,7 @@ Status Collectives::measure(const Case& what, const MeasureOptions& options, Too
   const std::uint64_t seed = seed_input + static_cast<std::uint64_t>(world_.rank);
   PLUMBLINE_TRY(outcome(fill_float(from.as<float>(), elements_given(place), seed, 1.0f, tools.stream), "filling"));
   const Enqueue once = [&](cudaStream_t on) {
-    return enqueue(state_->nccl, state_->communicator, place, from.as<float>(), to.as<float>(), on);
+    return enqueue(*state_->nccl, state_->communicator, place, from.as<float>(), to.as<float>(), on);
   };
   // As often on every rank: nothing here may depend on what one of them saw.
   for (int i = 0; i < warm_ups; ++i) PLUMBLINE_TRY(once(tools.stream));
@@ -129,28 +127,12 @@ Status Collectives::measure(const Case& what, const MeasureOptions& options, Too
   PLUMBLINE_TRY(compare(place, to.as<float>(), check));
   hot.check = check;
   int version = 0;
-  state_->nccl.version(&version);
+  state_->nccl->version(&version);
   hot.algorithm.text("library", "nccl").integer("version", version);
   hot.work.bytes = bus_bytes(what.op, static_cast<double>(what.bytes), world_.size);
   hot.note = world_.size == 1 ? "one rank: no link was used" : "bytes are those that the link of one rank carries";
   results.push_back(std::move(hot));
   return {};
 }
-
-#else
-
-struct Collectives::State {};
-
-Collectives::Collectives(World world) : world_(std::move(world)) {}
-
-Collectives::~Collectives() = default;
-
-Status Collectives::open(const std::vector<std::string>&) { return {"this probe was built where there was no nccl.h"}; }
-
-Status Collectives::measure(const Case&, const MeasureOptions&, Toolbox& tools, std::vector<Measurement>&) {
-  return open(tools.folders);
-}
-
-#endif
 
 }  // namespace plumbline::real::cuda

@@ -3,11 +3,12 @@
 #include <memory>
 #include <utility>
 
-#include "real/cuda/kernels.h"
+#include "real/cuda/kernels/fill.h"
+#include "real/cuda/kernels/measuring.h"
 #include "real/cuda/probe/comparison.h"
 #include "real/cuda/probe/measure.h"
 #include "real/cuda/probe/timing.h"
-#include "real/cuda/transfer.h"
+#include "real/cuda/probe/transfer.h"
 
 namespace plumbline::real::cuda {
 

@@ -2,7 +2,7 @@
 #include <chrono>
 #include <utility>
 
-#include "real/cuda/kernels.h"
+#include "real/cuda/kernels/measuring.h"
 #include "real/cuda/probe/measure.h"
 #include "real/cuda/probe/timing.h"
 

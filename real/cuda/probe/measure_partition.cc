@@ -3,7 +3,7 @@
 #include <memory>
 #include <utility>
 
-#include "real/cuda/green_context.h"
+#include "real/cuda/probe/green_context.h"
 #include "real/cuda/probe/measure.h"
 #include "real/cuda/probe/occupation.h"
 #include "real/cuda/probe/operation.h"

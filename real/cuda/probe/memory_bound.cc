@@ -1,4 +1,5 @@
-// RMSNorm, SwiGLU, quantisation and permutation as operations: rows of BF16 in, rows out.
+// RMSNorm, SwiGLU, quantisation and permutation as operations: rows of BF16 in, rows out, by the kernels that steps
+// execute.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -6,10 +7,15 @@
 #include <numeric>
 #include <vector>
 
-#include "real/cuda/kernels.h"
+#include "real/cuda/kernels/activations.h"
+#include "real/cuda/kernels/cast.h"
+#include "real/cuda/kernels/fill.h"
+#include "real/cuda/kernels/gather.h"
+#include "real/cuda/kernels/norms.h"
+#include "real/cuda/probe/balanced_rows.h"
 #include "real/cuda/probe/comparison.h"
 #include "real/cuda/probe/operation.h"
-#include "real/cuda/transfer.h"
+#include "real/cuda/probe/transfer.h"
 
 namespace plumbline::real::cuda {
 
@@ -64,6 +70,12 @@ class RowKernel : public Operation {
     return {};
   }
 
+  static TensorView bf16(const DeviceMemory& memory, std::int64_t rows, std::int64_t columns) {
+    return {memory.as<void>(), nullptr, Format::bf16, rows, columns, 0};
+  }
+  TensorView input() const { return bf16(x_, what_.rows, input_columns()); }
+  TensorView output() const { return bf16(y_, output_rows(), what_.columns); }
+
   Case what_;
   DeviceMemory x_, y_;
 };
@@ -72,8 +84,7 @@ class RmsNorm : public RowKernel {
  public:
   using RowKernel::RowKernel;
   Status run(cudaStream_t stream) override {
-    return outcome(rmsnorm(x_.as<Bf16>(), gamma_.as<Bf16>(), y_.as<Bf16>(), what_.rows, what_.columns, epsilon, stream),
-                   "rmsnorm");
+    return outcome(norm(input(), bf16(gamma_, what_.columns, 1), {}, output(), {epsilon, false}, stream), "rmsnorm");
   }
 
  protected:
@@ -99,9 +110,7 @@ class RmsNorm : public RowKernel {
 class SwiGlu : public RowKernel {
  public:
   using RowKernel::RowKernel;
-  Status run(cudaStream_t stream) override {
-    return outcome(swiglu(x_.as<Bf16>(), y_.as<Bf16>(), what_.rows, what_.columns, stream), "swiglu");
-  }
+  Status run(cudaStream_t stream) override { return outcome(swiglu(input(), {}, output(), stream), "swiglu"); }
 
  protected:
   std::int64_t input_columns() const override { return 2 * what_.columns; }
@@ -118,14 +127,14 @@ class Quantise : public RowKernel {
  public:
   using RowKernel::RowKernel;
   Status run(cudaStream_t stream) override {
-    return outcome(quantise(x_.as<Bf16>(), y_.as<Fp8>(), scales_.as<float>(), what_.rows, what_.columns, stream),
-                   "quantise");
+    const TensorView y = {y_.as<void>(), scales_.as<float>(), Format::fp8_tile, what_.rows, what_.columns, 0};
+    return outcome(cast(input(), y, stream), "quantise");
   }
 
  protected:
   std::int64_t output_bytes() const override { return 1; }
   Status prepare_more(Toolbox& tools) override {
-    PLUMBLINE_TRY(scales_.allocate(row_scale_count(what_.rows, what_.columns) * 4));
+    PLUMBLINE_TRY(scales_.allocate(what_.rows * tiles() * 4));
     const auto bytes = static_cast<std::size_t>(scales_.bytes());
     return outcome(cudaMemsetAsync(scales_.as<void>(), 0xff, bytes, tools.stream), "poisoning the scales");
   }
@@ -136,17 +145,19 @@ class Quantise : public RowKernel {
     std::vector<float> scales;
     PLUMBLINE_TRY(input_row(row, x));
     PLUMBLINE_TRY(fetch(y_.as<Fp8>() + row * what_.columns, what_.columns, stored));
-    PLUMBLINE_TRY(fetch_strided(scales_.as<float>() + row, block_count(what_.columns), what_.rows, scales));
+    PLUMBLINE_TRY(fetch(scales_.as<float>() + row * tiles(), tiles(), scales));
     for (std::size_t i = 0; i < x.size(); ++i) {
-      const float scale = scales[i / static_cast<std::size_t>(scale_block)];
+      const float scale = scales[i / static_cast<std::size_t>(scale_tile)];
       const auto value = static_cast<float>(x[i]);
-      const bool same = fp8_to_float(stored[i]) == fp8_to_float(float_to_fp8(value / scale));
+      const bool same = fp8_to_float(stored[i]) == fp8_to_float(float_to_fp8(value * (1.0f / scale)));
       comparison.add(same ? static_cast<double>(fp8_to_float(stored[i])) * scale : std::nan(""), x[i]);
     }
     return {};
   }
 
  private:
+  std::int64_t tiles() const { return tiles_of(what_.columns); }
+
   DeviceMemory scales_;
 };
 
@@ -154,9 +165,7 @@ class Permute : public RowKernel {
  public:
   using RowKernel::RowKernel;
   Status run(cudaStream_t stream) override {
-    return outcome(
-        permute(x_.as<Bf16>(), source_.as<std::int32_t>(), y_.as<Bf16>(), output_rows(), what_.columns, stream),
-        "permute");
+    return outcome(gather_rows(input(), source_.as<std::int32_t>(), 0, output(), stream), "permute");
   }
 
  protected:

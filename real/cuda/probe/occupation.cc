@@ -6,8 +6,9 @@
 #include <set>
 #include <vector>
 
-#include "real/cuda/kernels.h"
-#include "real/cuda/transfer.h"
+#include "real/cuda/kernels/fill.h"
+#include "real/cuda/kernels/occupy.h"
+#include "real/cuda/probe/transfer.h"
 
 namespace plumbline::real::cuda {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "real/cuda/clock_reading.h"
+#include "real/cuda/device/clock_reading.h"
 #include "real/cuda/json_line.h"
 #include "real/cuda/probe/case.h"
 #include "real/cuda/probe/statistics.h"

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "real/cuda/cublaslt.h"
+#include "real/cuda/libraries/cublaslt.h"
+#include "real/cuda/libraries/nvml.h"
 #include "real/cuda/memory.h"
-#include "real/cuda/nvml.h"
 #include "real/cuda/operators/cudnn_attention.h"
 
 namespace plumbline::real::cuda {

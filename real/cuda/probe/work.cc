@@ -9,7 +9,7 @@ namespace plumbline::real::cuda {
 
 namespace {
 
-double blocks(std::int64_t elements) { return static_cast<double>(block_count(elements)); }
+double blocks(std::int64_t elements) { return static_cast<double>(tiles_of(elements)); }
 
 Work gemm_work(const Case& value) {
   const auto m = static_cast<double>(value.m);

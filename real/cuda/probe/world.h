@@ -1,4 +1,5 @@
-// The ranks of a run of several processes, one GPU each, and how they find each other: a file that all of them see.
+// The ranks of a run of several processes, one GPU each, and how they find each other: a file that all of them see,
+// because the probe is built from the toolkit alone, without what the connections of a job (real/bootstrap) need.
 #pragma once
 
 #include <string>

@@ -1,0 +1,112 @@
+#include "real/bootstrap/rendezvous.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "real/bootstrap/tcp_channel.h"
+
+namespace plumbline::real {
+
+namespace {
+
+using model::Result;
+
+// Somebody who connects and says nothing shall not keep the others waiting.
+constexpr double hello_s = 5;
+
+Deadline deadline_of(const ChannelTimes& times) {
+  return std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                                                std::chrono::duration<double>(times.connect_s));
+}
+
+std::string hello(const Bootstrap& bootstrap) { return fmt::format("{} {}", bootstrap.rank, bootstrap.ranks); }
+
+// The rank that a connection says it is; 0: it is none of this job.
+std::int32_t named_rank(const std::optional<Frame>& frame, std::int32_t ranks) {
+  if (!frame || frame->kind != Frame::Kind::hello) return 0;
+  for (std::int32_t rank = 1; rank < ranks; ++rank)
+    if (frame->bytes == fmt::format("{} {}", rank, ranks)) return rank;
+  return 0;
+}
+
+std::vector<std::int32_t> missing(const Sockets& sockets) {
+  std::vector<std::int32_t> ranks;
+  for (std::size_t i = 0; i < sockets.size(); ++i)
+    if (!sockets[i]) ranks.push_back(static_cast<std::int32_t>(i) + 1);
+  return ranks;
+}
+
+// "rank 3", "ranks 1, 2, 3 and 9 more".
+std::string names_of(std::vector<std::int32_t> ranks) {
+  constexpr std::size_t shown = 8;
+  const std::size_t more = ranks.size() > shown ? ranks.size() - shown : 0;
+  const char* plural = ranks.size() == 1 ? "" : "s";
+  ranks.resize(ranks.size() - more);
+  return fmt::format("rank{} {}{}", plural, fmt::join(ranks, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ControlChannel>> listen_as_first(const Bootstrap& bootstrap, const ChannelTimes& times,
+                                                        const std::function<void(int)>& listening) {
+  auto listener = Listener::open(bootstrap.port);
+  if (!listener) return tl::unexpected(listener.error());
+  if (listening) listening(listener->port());
+  const Deadline deadline = deadline_of(times);
+  Sockets sockets(static_cast<std::size_t>(bootstrap.ranks) - 1);
+  for (std::size_t come = 0; come < sockets.size();) {
+    const auto file = listener->accept(deadline);
+    if (!file) {
+      const std::string reason = fmt::format("{} did not come to port {} within {:g} s", names_of(missing(sockets)),
+                                             listener->port(), times.connect_s);
+      for (const auto& socket : sockets)
+        if (socket) socket->send({Frame::Kind::abort, reason});
+      return tl::unexpected(job_error(reason, "start all ranks of the job; MASTER_ADDR is where rank 0 runs"));
+    }
+    auto socket = std::make_unique<Socket>(*file);
+    socket->limit(hello_s);
+    const std::int32_t rank = named_rank(socket->receive(), bootstrap.ranks);
+    socket->limit(0);
+    auto* place = rank == 0 ? nullptr : &sockets[static_cast<std::size_t>(rank) - 1];
+    if (place == nullptr || *place) {
+      socket->send({Frame::Kind::abort,
+                    fmt::format("rank 0 of {} does not expect this rank, or it came twice", bootstrap.ranks)});
+      continue;
+    }
+    *place = std::move(socket);
+    ++come;
+  }
+  for (const auto& socket : sockets) socket->send({Frame::Kind::welcome, ""});
+  return make_tcp_channel(bootstrap.rank, bootstrap.ranks, times.wait_s, std::move(sockets));
+}
+
+Result<std::unique_ptr<ControlChannel>> connect_to_first(const Bootstrap& bootstrap, const ChannelTimes& times) {
+  const auto file = connect_to(bootstrap.host, bootstrap.port, deadline_of(times));
+  if (!file) return tl::unexpected(file.error());
+  Sockets sockets;
+  sockets.push_back(std::make_unique<Socket>(*file));
+  Socket& socket = *sockets[0];
+  socket.limit(times.connect_s + hello_s);  // rank 0 tells who did not come when its own time is up
+  const auto answer = socket.send({Frame::Kind::hello, hello(bootstrap)}) ? socket.receive() : std::nullopt;
+  socket.limit(0);
+  if (answer && answer->kind == Frame::Kind::welcome)
+    return make_tcp_channel(bootstrap.rank, bootstrap.ranks, times.wait_s, std::move(sockets));
+  if (answer && answer->kind == Frame::Kind::abort) return tl::unexpected(job_error(answer->bytes));
+  return tl::unexpected(job_error(
+      fmt::format("what answers at {}:{} is not rank 0 of this job, or has ended", bootstrap.host, bootstrap.port),
+      "set MASTER_ADDR and MASTER_PORT"));
+}
+
+Result<std::unique_ptr<ControlChannel>> connect(const Bootstrap& bootstrap, const ChannelTimes& times) {
+  if (bootstrap.ranks == 1) return lone_channel();
+  if (bootstrap.host.empty())
+    return tl::unexpected(job_error(fmt::format("{} does not tell where rank 0 is", bootstrap.starter),
+                                    "set MASTER_ADDR to the node of rank 0, on all ranks"));
+  return bootstrap.rank == 0 ? listen_as_first(bootstrap, times) : connect_to_first(bootstrap, times);
+}
+
+}  // namespace plumbline::real

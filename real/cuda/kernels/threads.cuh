@@ -1,0 +1,42 @@
+// Threads of a kernel: how many there are, which one this is, what time it is.
+#pragma once
+
+#include <cstdint>
+
+namespace plumbline::real::cuda {
+
+constexpr int warp_size = 32;
+
+// Of all lanes of a warp, in each of them.
+__device__ inline float warp_sum(float value) {
+#pragma unroll
+  for (int offset = warp_size / 2; offset > 0; offset /= 2) value += __shfl_xor_sync(0xffffffffu, value, offset);
+  return value;
+}
+
+__device__ inline float warp_max(float value) {
+#pragma unroll
+  for (int offset = warp_size / 2; offset > 0; offset /= 2) {
+    value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, offset));
+  }
+  return value;
+}
+
+// Blocks of `threads` that cover `items`, at most `most` of them (kernels then stride).
+inline unsigned grid_for(std::int64_t items, int threads, std::int64_t most = 1 << 16) {
+  const std::int64_t blocks = (items + threads - 1) / threads;
+  return static_cast<unsigned>(blocks < most ? (blocks > 0 ? blocks : 1) : most);
+}
+
+__device__ inline std::int64_t thread_index() {
+  return static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+}
+__device__ inline std::int64_t thread_count() { return static_cast<std::int64_t>(gridDim.x) * blockDim.x; }
+
+__device__ inline std::int64_t nanoseconds() {
+  std::int64_t now;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+  return now;
+}
+
+}  // namespace plumbline::real::cuda
