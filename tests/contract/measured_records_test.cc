@@ -82,6 +82,7 @@ TEST(KeptRecords, AreReadAndNameClockAndEnvironment) {
   const auto devices = topologies::load_devices(shipped("topologies/devices")).value();
   std::size_t files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(shipped("calibrate/measured"))) {
+    if (entry.path().extension() == ".json") continue;  // a step, no records
     const auto read = calibrate::load_measurements(entry.path().string(), devices);
     ASSERT_TRUE(read) << to_string(read.error());
     EXPECT_FALSE(read->values.empty()) << entry.path();
