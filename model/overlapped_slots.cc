@@ -13,14 +13,28 @@ namespace plumbline::model {
 namespace {
 
 constexpr std::uint8_t slot_depth = 0, phase_depth = 1, kernel_depth = 2;
-using Seconds = std::map<std::string, double>;
+struct Interval {
+  std::int64_t start_ps = 0, end_ps = 0;
+};
+using Intervals = std::map<std::string, std::vector<Interval>>;
 
 struct Pair {
   std::int64_t start_ps = 0, end_ps = 0;
-  Seconds phases, kernels;
+  Intervals phases, kernels;
 
   double seconds() const { return static_cast<double>(end_ps - start_ps) * 1e-12; }
 };
+
+// In which any of them runs: streams may share one operator, and its halves then run at the same time.
+double covered_seconds(std::vector<Interval> intervals) {
+  std::ranges::sort(intervals, {}, &Interval::start_ps);
+  std::int64_t covered_ps = 0, end_ps = std::numeric_limits<std::int64_t>::min();
+  for (const Interval& interval : intervals) {
+    covered_ps += std::max<std::int64_t>(0, interval.end_ps - std::max(interval.start_ps, end_ps));
+    end_ps = std::max(end_ps, interval.end_ps);
+  }
+  return static_cast<double>(covered_ps) * 1e-12;
+}
 
 // The pairs of a rank in order of time, with what began in them.
 std::vector<Pair> pairs_of(const Timeline& timeline, std::int32_t rank) {
@@ -35,8 +49,8 @@ std::vector<Pair> pairs_of(const Timeline& timeline, std::int32_t rank) {
     const auto after = std::ranges::upper_bound(pairs, span.start_ps, {}, &Pair::start_ps);
     if (after == pairs.begin() || span.start_ps >= std::prev(after)->end_ps) continue;
     Pair& pair = *std::prev(after);
-    Seconds& sums = span.depth == phase_depth ? pair.phases : pair.kernels;
-    sums[timeline.names[span.name]] += static_cast<double>(span.duration_ps) * 1e-12;
+    Intervals& parts = span.depth == phase_depth ? pair.phases : pair.kernels;
+    parts[timeline.names[span.name]].push_back({span.start_ps, span.start_ps + span.duration_ps});
   }
   return pairs;
 }
@@ -49,12 +63,13 @@ std::int32_t lowest_rank(const Timeline& timeline) {
 
 // Means of what both timelines have; what one alone has (meetings of ranks, say) is no row.
 std::vector<PredictionRow> rows_of(const std::vector<const Pair*>& predicted, const std::vector<const Pair*>& measured,
-                                   Seconds Pair::*part) {
+                                   Intervals Pair::*part) {
   std::map<std::string, PredictionRow> rows;
   const auto add = [&](const std::vector<const Pair*>& pairs, double PredictionRow::*seconds) {
     for (const Pair* pair : pairs)
-      for (const auto& [name, value] : pair->*part)
-        rows.try_emplace(name, PredictionRow{name}).first->second.*seconds += value / static_cast<double>(pairs.size());
+      for (const auto& [name, intervals] : pair->*part)
+        rows.try_emplace(name, PredictionRow{name}).first->second.*seconds +=
+            covered_seconds(intervals) / static_cast<double>(pairs.size());
   };
   add(predicted, &PredictionRow::predicted_s);
   add(measured, &PredictionRow::measured_s);
