@@ -138,32 +138,10 @@ void SlotLauncher::launch(std::int32_t slot, const Beside& beside) {
   rank_.pool->end_slot();
 }
 
-const SlotLauncher::LastUses& SlotLauncher::last_uses(std::int32_t slot, std::uint16_t index) {
-  const model::ScheduleOp& o = rank_.ops()[static_cast<std::size_t>(slot)];
-  const auto [entry, fresh] = last_uses_.try_emplace({index, o.f_stage, o.b_stage});
-  if (!fresh) return entry->second;
-  struct Uses {
-    std::pair<std::int32_t, std::size_t> last;
-    std::optional<Stream> only_user;
-  };
-  std::map<std::pair<bool, std::uint32_t>, Uses> uses;
-  const std::vector<Segment>& segments = rank_.program().templates[index].segments;
-  for (std::int32_t i = 0; i < static_cast<std::int32_t>(segments.size()); ++i) {
-    const Segment& s = segments[static_cast<std::size_t>(i)];
-    const Activations& activations = *rank_.stages.at(s.forward_side ? o.f_stage : o.b_stage).activations;
-    const model::Graph& graph = rank_.program().blocks[s.block];
-    for (std::size_t place = 0; place < s.operators.size(); ++place)
-      for (const auto* ids : {&graph.operators[s.operators[place]].reads, &graph.operators[s.operators[place]].writes})
-        for (const TensorId id : *ids) {
-          const std::uint32_t tensor = activations.index(s.block_of_stage, id);
-          if (!activations.is_temporary(tensor)) continue;
-          const auto [use, first] = uses.try_emplace({s.forward_side, tensor}, Uses{{}, s.stream});
-          if (use->second.only_user != s.stream) use->second.only_user.reset();
-          use->second.last = {i, place};
-        }
-  }
-  for (const auto& [tensor, use] : uses)
-    entry->second[use.last].push_back({tensor.first, tensor.second, use.only_user});
+const LastUses& SlotLauncher::last_uses(std::int32_t slot, std::uint16_t index) {
+  const model::ScheduleOp& op = rank_.ops()[static_cast<std::size_t>(slot)];
+  const auto [entry, fresh] = last_uses_.try_emplace({index, op.f_stage, op.b_stage});
+  if (fresh) entry->second = find_last_uses(rank_, index, op);
   return entry->second;
 }
 

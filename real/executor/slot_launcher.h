@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "real/executor/last_uses.h"
 #include "real/executor/rank_state.h"
 
 namespace plumbline::real {
@@ -38,14 +39,6 @@ class SlotLauncher {
     std::int32_t part = 0, parts = 1;
     bool records = false;  // another stream waits for its end
   };
-  // A temporary activation that no later kernel of the slot uses.
-  struct LastUse {
-    bool forward = false;
-    std::uint32_t index = 0;                 // of the stage's activations
-    std::optional<model::Stream> only_user;  // the stream of all its kernels
-  };
-  // By the segment and the place of the operator in it.
-  using LastUses = std::map<std::pair<std::int32_t, std::size_t>, std::vector<LastUse>>;
   const std::vector<Step>& steps(std::uint16_t index);
   const LastUses& last_uses(std::int32_t slot, std::uint16_t index);
   void exchange_messages(std::int32_t slot);
