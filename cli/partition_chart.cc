@@ -43,16 +43,16 @@ std::optional<double> nearest_alone(const std::vector<Measurement>& all, std::si
   return nearest ? std::optional(all[*nearest].time.p50) : std::nullopt;
 }
 
-enum PanelOf : std::size_t { all_sms, sms_left, memory_bound, green, panel_count };
+enum PanelOf : std::size_t { all_sms, sms_left, others, green, panel_count };
 
 constexpr std::array<const char*, panel_count> titles = {"products for all SMs", "products for the SMs left",
-                                                         "memory-bound", "green contexts"};
+                                                         "attention, memory-bound", "green contexts"};
 
 // Nothing: it is in none of the panels.
 std::optional<PanelOf> panel_of(const Measurement& m) {
   const bool targeted = m.target_sms.value_or(0) > 0;
   if (says(m, "by=green")) return m.op == "gemm" && !targeted ? std::nullopt : std::optional(green);
-  if (m.op != "gemm") return memory_bound;
+  if (m.op != "gemm") return others;
   return targeted ? sms_left : all_sms;
 }
 
@@ -78,7 +78,7 @@ LineChart partition_chart(const calibrate::Measurements& measurements) {
     const auto panel = panel_of(m);
     const auto alone = nearest_alone(all, i);
     if (!panel || !alone) continue;
-    add(panels[*panel], joined({m.name, m.format}, " "),
+    add(panels[*panel], joined({m.name, m.phase == "F" ? "" : m.phase, m.format}, " "),
         {static_cast<double>(*m.communication_ctas), m.time.p50 / *alone});
   }
   for (std::size_t i = 0; i < panels.size(); ++i) {

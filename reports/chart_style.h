@@ -1,4 +1,4 @@
-// The look that charts share, light or dark as the viewer is: classes s0 to s7 colour series, strong and outline what
+// The look that charts share, light or dark as the viewer is: classes s0 to s9 colour series, strong and outline what
 // stands before them.
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace plumbline::reports {
 
-inline constexpr std::size_t chart_colours = 8;
+inline constexpr std::size_t chart_colours = 10;
 
 // Colours stand in each rule: viewers other than browsers know no variables.
 inline constexpr std::string_view chart_style = R"css(<style>
@@ -23,6 +23,8 @@ text { fill: #5b6676; } .title, .strong { fill: #1c2330; } .page { fill: #fff; }
 .s5 { fill: #6b7686; stroke: #6b7686; }
 .s6 { fill: #c23b6e; stroke: #c23b6e; }
 .s7 { fill: #1f8fa3; stroke: #1f8fa3; }
+.s8 { fill: #8a5a3c; stroke: #8a5a3c; }
+.s9 { fill: #4d7d1f; stroke: #4d7d1f; }
 @media (prefers-color-scheme: dark) {
 text { fill: #9aa6b8; } .title, .strong { fill: #e6eaf1; } .page { fill: #12161d; }
 .grid { stroke: #2b3340; } .frame { stroke: #9aa6b8; } .outline { stroke: #e6eaf1; }
@@ -34,6 +36,8 @@ text { fill: #9aa6b8; } .title, .strong { fill: #e6eaf1; } .page { fill: #12161d
 .s5 { fill: #a3adba; stroke: #a3adba; }
 .s6 { fill: #f07fa9; stroke: #f07fa9; }
 .s7 { fill: #5cc6d8; stroke: #5cc6d8; }
+.s8 { fill: #c99a7c; stroke: #c99a7c; }
+.s9 { fill: #9fce6e; stroke: #9fce6e; }
 }
 </style>
 )css";

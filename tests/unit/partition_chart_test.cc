@@ -35,7 +35,7 @@ TEST(PartitionChart, DividesByTheNearestTimeAloneOnAllSms) {
   EXPECT_DOUBLE_EQ(*chart.panels[0].series[0].points[0].y, 1.1);
   EXPECT_DOUBLE_EQ(*chart.panels[0].series[0].points[1].y, 1.5);
   EXPECT_DOUBLE_EQ(*chart.panels[1].series.at(0).points.at(0).y, 1.3);
-  EXPECT_EQ(chart.panels[2].y_title, "memory-bound");
+  EXPECT_EQ(chart.panels[2].y_title, "attention, memory-bound");
   EXPECT_DOUBLE_EQ(*chart.panels[2].series.at(0).points.at(0).y, 1.2);
 }
 
