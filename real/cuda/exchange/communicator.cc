@@ -103,7 +103,9 @@ model::Result<std::unique_ptr<Communicator>> make_communicator(CudaDevice& devic
                                                                const CommunicatorOptions& options) {
   std::unique_ptr<OtherRanks> others;
   if (channel.ranks() > 1) {
-    auto met = meet_other_ranks(device.machine(), channel, options);
+    Machine& machine = device.machine();
+    const OwnDevice own{machine.scratch, static_cast<int>(machine.properties.sharedMemPerBlockOptin), machine.folders};
+    auto met = meet_other_ranks(own, channel, options);
     if (!met) return tl::unexpected(met.error());
     others = std::move(*met);
   }

@@ -3,7 +3,7 @@
 
 namespace plumbline::real::cuda {
 
-model::Result<std::unique_ptr<OtherRanks>> meet_other_ranks(Machine& /*machine*/, ControlChannel& /*channel*/,
+model::Result<std::unique_ptr<OtherRanks>> meet_other_ranks(const OwnDevice& /*device*/, ControlChannel& /*channel*/,
                                                             const CommunicatorOptions& /*options*/) {
   return tl::unexpected(model::Error{model::ErrorKind::infeasible,
                                      "this build does not know NCCL: nccl.h was not found", "", 0, "",

@@ -26,7 +26,7 @@ Status NcclExchange::stage(std::vector<void*>& places, const std::vector<std::in
   std::int64_t bytes = 0;
   for (const std::int64_t row : row_bytes) bytes += size_on_stage(row, rows);
   void* data = nullptr;
-  PLUMBLINE_TRY(machine_.scratch.take(stream, bytes, data));
+  PLUMBLINE_TRY(scratch_.take(stream, bytes, data));
   auto* at = static_cast<char*>(data);
   for (const std::int64_t row : row_bytes) {
     places.push_back(at);

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "real/cuda/device/machine.h"
+#include "real/cuda/device/scratch.h"
 #include "real/cuda/exchange/map.h"
 #include "real/cuda/exchange/nccl_groups.h"
 #include "real/executor/communicator.h"
@@ -15,10 +15,8 @@ namespace plumbline::real::cuda {
 
 class NcclExchange {
  public:
-  NcclExchange(Machine& machine, NcclGroups& groups, int ctas)
-      : machine_(machine),
-        groups_(groups),
-        blocks_{ctas, static_cast<int>(machine.properties.sharedMemPerBlockOptin)} {}
+  NcclExchange(Scratch& scratch, NcclGroups& groups, const Blocks& blocks)
+      : scratch_(scratch), groups_(groups), blocks_(blocks) {}
 
   // model/graph/attributes.h says what each reads and writes. A token goes to a rank once.
   Status dispatch(const Group& group, const Kernel& kernel, cudaStream_t stream);
@@ -41,7 +39,7 @@ class NcclExchange {
   Status sum_back(const Group& group, const Kernel& kernel, const ExchangeMap& map, const CudaBuffer* small,
                   cudaStream_t stream);
 
-  Machine& machine_;
+  Scratch& scratch_;
   NcclGroups& groups_;
   Blocks blocks_;
   Router router_;

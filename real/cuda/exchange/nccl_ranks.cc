@@ -37,10 +37,10 @@ Status elements_of(const CudaBuffer& in, const CudaBuffer& out, Elements& elemen
 
 class NcclRanks final : public OtherRanks {
  public:
-  NcclRanks(Machine& machine, std::unique_ptr<NcclGroups> groups, const CommunicatorOptions& options)
+  NcclRanks(const OwnDevice& device, std::unique_ptr<NcclGroups> groups, const CommunicatorOptions& options)
       : groups_(std::move(groups)),
         ctas_(options.collective_ctas),
-        exchange_(machine, *groups_, options.exchange_ctas),
+        exchange_(device.scratch, *groups_, {options.exchange_ctas, device.shared_bytes}),
         messages_(*groups_) {}
 
   Status all_reduce(const Group& group, const CudaBuffer& in, CudaBuffer& out, cudaStream_t stream) override {
@@ -103,12 +103,12 @@ class NcclRanks final : public OtherRanks {
 
 }  // namespace
 
-model::Result<std::unique_ptr<OtherRanks>> meet_other_ranks(Machine& machine, ControlChannel& channel,
+model::Result<std::unique_ptr<OtherRanks>> meet_other_ranks(const OwnDevice& device, ControlChannel& channel,
                                                             const CommunicatorOptions& options) {
   std::unique_ptr<NcclGroups> groups;
-  if (const Status opened = NcclGroups::open(machine.folders, channel, message_lanes, groups); !opened.ok())
+  if (const Status opened = NcclGroups::open(device.folders, channel, message_lanes, groups); !opened.ok())
     return tl::unexpected(model::Error{model::ErrorKind::infeasible, opened.failure, "", 0, "", ""});
-  return std::make_unique<NcclRanks>(machine, std::move(groups), options);
+  return std::make_unique<NcclRanks>(device, std::move(groups), options);
 }
 
 }  // namespace plumbline::real::cuda

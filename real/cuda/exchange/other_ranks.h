@@ -5,10 +5,12 @@
 
 #include <memory>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "model/error.h"
 #include "real/cuda/device/buffer.h"
-#include "real/cuda/device/machine.h"
+#include "real/cuda/device/scratch.h"
 #include "real/cuda/exchange/communicator.h"
 #include "real/cuda/status.h"
 #include "real/executor/communicator.h"
@@ -34,9 +36,16 @@ class OtherRanks {
   virtual Status send_receive(std::span<const Message> messages, bool rendezvous, cudaStream_t stream) = 0;
 };
 
-// Every rank of the channel calls it; machine and channel must outlive it. Infeasible: NCCL is missing or does not
+// What of a rank's own device others meet.
+struct OwnDevice {
+  Scratch& scratch;
+  int shared_bytes = 0;              // the most that a block may claim (cudaDevAttrMaxSharedMemoryPerBlockOptin)
+  std::vector<std::string> folders;  // where NCCL is looked for
+};
+
+// Every rank of the channel calls it; scratch and channel must outlive it. Infeasible: NCCL is missing or does not
 // start, or this build does not know it.
-model::Result<std::unique_ptr<OtherRanks>> meet_other_ranks(Machine& machine, ControlChannel& channel,
+model::Result<std::unique_ptr<OtherRanks>> meet_other_ranks(const OwnDevice& device, ControlChannel& channel,
                                                             const CommunicatorOptions& options);
 
 }  // namespace plumbline::real::cuda

@@ -1,5 +1,6 @@
 // Lists of sends: a block per bucket looks at all tokens in order, so that no atomics decide who comes first.
 #include "real/cuda/kernels/exchange.h"
+#include "real/cuda/kernels/launch.cuh"
 #include "real/cuda/kernels/threads.cuh"
 
 namespace plumbline::real::cuda {
@@ -90,15 +91,13 @@ unsigned bucket_blocks(const RouteTask& task) { return static_cast<unsigned>(buc
 }  // namespace
 
 cudaError_t count_sends(const RouteTask& task, std::int32_t* counts, cudaStream_t stream) {
-  count_sends_kernel<<<bucket_blocks(task), list_threads, 0, stream>>>(task, counts);
-  return cudaGetLastError();
+  return launch(count_sends_kernel, {bucket_blocks(task), list_threads}, stream, task, counts);
 }
 
 cudaError_t count_choices(const RouteTask& task, std::int32_t* counts, cudaStream_t stream) {
   constexpr std::int64_t most_blocks = 64;  // the additions meet in one cache anyway
   const unsigned blocks = grid_for(task.tokens * task.choices, block_threads, most_blocks);
-  count_choices_kernel<<<blocks, block_threads, 0, stream>>>(task, counts);
-  return cudaGetLastError();
+  return launch(count_choices_kernel, {blocks, block_threads}, stream, task, counts);
 }
 
 cudaError_t list_sends(const RouteTask& task, const std::int32_t* counts, const SendList& list, cudaStream_t stream) {
@@ -106,22 +105,20 @@ cudaError_t list_sends(const RouteTask& task, const std::int32_t* counts, const 
   // All bits set: -1, no send.
   const cudaError_t error = cudaMemsetAsync(list.slots, 0xff, static_cast<std::size_t>(slot_bytes), stream);
   if (error != cudaSuccess) return error;
-  list_sends_kernel<<<bucket_blocks(task), list_threads, 0, stream>>>(task, counts, list);
-  return cudaGetLastError();
+  return launch(list_sends_kernel, {bucket_blocks(task), list_threads}, stream, task, counts, list);
 }
 
 cudaError_t number_locally(const RouteTask& task, const SendList& list, std::int64_t sends, std::int32_t* received,
                            cudaStream_t stream) {
   const std::int64_t entries = sends * task.choices;
   if (entries == 0) return cudaSuccess;
-  number_sends_kernel<<<grid_for(entries, block_threads), block_threads, 0, stream>>>(task, list, entries, received);
-  return cudaGetLastError();
+  return launch(number_sends_kernel, {grid_for(entries, block_threads), block_threads}, stream, task, list, entries,
+                received);
 }
 
 cudaError_t number_locally(const ExpertHomes& homes, std::int32_t* indices, std::int64_t count, cudaStream_t stream) {
   if (count == 0) return cudaSuccess;
-  number_arrivals_kernel<<<grid_for(count, block_threads), block_threads, 0, stream>>>(homes, indices, count);
-  return cudaGetLastError();
+  return launch(number_arrivals_kernel, {grid_for(count, block_threads), block_threads}, stream, homes, indices, count);
 }
 
 }  // namespace plumbline::real::cuda

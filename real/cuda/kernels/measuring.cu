@@ -1,3 +1,4 @@
+#include "real/cuda/kernels/clock.cuh"
 #include "real/cuda/kernels/measuring.h"
 #include "real/cuda/kernels/threads.cuh"
 
@@ -28,7 +29,7 @@ __global__ void empty_kernel() {}
 
 __global__ void spin_kernel(std::int64_t duration) {
   const std::int64_t start = nanoseconds();
-  while (nanoseconds() - start < duration) __nanosleep(200);
+  while (nanoseconds() - start < duration) rest(200);
 }
 
 __global__ void count_cycles_kernel(std::int64_t duration, std::int64_t* report) {

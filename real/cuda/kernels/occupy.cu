@@ -1,3 +1,4 @@
+#include "real/cuda/kernels/clock.cuh"
 #include "real/cuda/kernels/occupy.h"
 #include "real/cuda/kernels/threads.cuh"
 
@@ -42,7 +43,7 @@ __device__ bool go_on(const Occupation& o, std::int64_t start, std::int64_t due,
       const std::int64_t now = nanoseconds();
       going = *o.stop == 0 && now - start < o.deadline;
       waiting = going && now < due;
-      if (waiting) __nanosleep(200);
+      if (waiting) rest(200);
     }
     *decision = going ? 1 : 0;
   }

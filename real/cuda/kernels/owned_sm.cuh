@@ -2,7 +2,9 @@
 // leaves the node.
 #pragma once
 
+#include "real/cuda/kernels/clock.cuh"
 #include "real/cuda/kernels/exchange.h"
+#include "real/cuda/kernels/launch.cuh"
 #include "real/cuda/kernels/threads.cuh"
 
 namespace plumbline::real::cuda {
@@ -37,7 +39,7 @@ __device__ void take_turns(std::int64_t rows, const Departures& departures, Stay
     for (; leaves_now(turn, staying, left, leaving); ++left) {
       const std::int64_t index = warp.number + left * warp.count;
       const std::int64_t due = start + due_nanoseconds(index, departures.picoseconds_per_row);
-      while (nanoseconds() < due) __nanosleep(200);
+      while (nanoseconds() < due) rest(200);
       leave(index, warp.lane);
     }
   }
@@ -78,12 +80,11 @@ __device__ inline void copy_row(const char* from, char* to, std::int64_t bytes, 
 template <typename Argument>
 cudaError_t launch_owning(void (*kernel)(Argument), const Argument& argument, const Blocks& blocks,
                           cudaStream_t stream) {
-  const cudaError_t error =
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, blocks.shared_bytes);
+  const cudaError_t error = allow_shared(kernel, blocks.shared_bytes);
   if (error != cudaSuccess) return error;
-  kernel<<<static_cast<unsigned>(blocks.ctas > 0 ? blocks.ctas : 1), owned_threads,
-           static_cast<std::size_t>(blocks.shared_bytes), stream>>>(argument);
-  return cudaGetLastError();
+  const Grid grid{static_cast<unsigned>(blocks.ctas > 0 ? blocks.ctas : 1), owned_threads,
+                  static_cast<std::size_t>(blocks.shared_bytes)};
+  return launch(kernel, grid, stream, argument);
 }
 
 }  // namespace plumbline::real::cuda

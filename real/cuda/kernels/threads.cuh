@@ -1,4 +1,4 @@
-// Threads of a kernel: how many there are, which one this is, what time it is.
+// Threads of a kernel: how many there are, which one this is.
 #pragma once
 
 #include <cstdint>
@@ -32,11 +32,5 @@ __device__ inline std::int64_t thread_index() {
   return static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
 }
 __device__ inline std::int64_t thread_count() { return static_cast<std::int64_t>(gridDim.x) * blockDim.x; }
-
-__device__ inline std::int64_t nanoseconds() {
-  std::int64_t now;
-  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-  return now;
-}
 
 }  // namespace plumbline::real::cuda
