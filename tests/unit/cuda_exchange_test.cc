@@ -92,35 +92,64 @@ TEST_P(CudaExchange, TokenGoesOnceToEachOfItsBuckets) {
 }
 
 // What each member counts for itself, taken together.
-TEST_P(CudaExchange, CountsOfAllMembersSayWhatArrives) {
+TEST_P(CudaExchange, CountsOfAllMembersSayWhatTravels) {
   const Setting& s = GetParam();
-  const std::int32_t nodes = s.members / s.node_members;
+  const std::int32_t nodes = s.members / s.node_members, node = s.position / s.node_members,
+                     place = s.position % s.node_members;
   const std::int64_t stride = s.members + nodes + s.experts + 1;
   std::vector<std::int32_t> counts(static_cast<std::size_t>(stride * s.members));
-  std::vector<std::int64_t> rows(static_cast<std::size_t>(s.members));
   std::vector<std::int64_t> rows_per_expert(static_cast<std::size_t>(s.per_rank));
+  Traffic members(s.members, s.position), between(nodes, node), inside(s.node_members, place);
   for (std::int32_t member = 0; member < s.members; ++member) {
     ExpertHomes homes = homes_;
     homes.position = member;
+    const std::int32_t place_of_member = member % s.node_members;
+    std::int32_t* own = counts.data() + member * stride;
     // Members differ: each leaves out the tokens before its own position.
     for (std::int32_t t = std::min(member, tokens); t < tokens; ++t) {
-      std::int32_t* own = counts.data() + member * stride;
-      bool arrives = false;
-      for (std::int32_t m = 0; m < s.members; ++m)
-        own[m] += visit({homes, Leg::to_members, s.node_members}, experts_of(t), choices, m).goes ? 1 : 0;
+      std::set<std::int32_t> to, to_nodes;
       for (std::int32_t i = 0; i < choices; ++i) {
-        const std::int32_t expert = experts_of(t)[i];
+        const std::int32_t expert = experts_of(t)[i], home = home_of(homes, expert);
+        to.insert(home);
+        to_nodes.insert(home / s.node_members);
         ++own[s.members + nodes + expert];
-        if (home_of(homes, expert) != s.position) continue;
-        arrives = true;
-        ++rows_per_expert[static_cast<std::size_t>(expert % s.per_rank)];
+        if (home == s.position) ++rows_per_expert[static_cast<std::size_t>(expert % s.per_rank)];
       }
-      rows[static_cast<std::size_t>(member)] += arrives ? 1 : 0;
+      for (const std::int32_t m : to) {
+        ++own[m];
+        ++members.rows(member, m);
+        if (m / s.node_members == node) ++inside.rows(place_of_member, m % s.node_members);
+      }
+      for (const std::int32_t n : to_nodes) {
+        ++own[s.members + n];
+        if (place_of_member == place) ++between.rows(member / s.node_members, n);
+      }
     }
   }
-  const Arriving got = arriving(homes_, nodes, counts.data(), stride);
-  EXPECT_EQ(got.rows, rows);
-  EXPECT_EQ(got.rows_per_expert, rows_per_expert);
+  const SharedCounts shared{counts.data(), stride, homes_, s.node_members};
+  EXPECT_EQ(arriving_per_expert(shared), rows_per_expert);
+  const auto expect_equal = [](const Traffic& got, const Traffic& want, const char* name) {
+    ASSERT_EQ(got.peers(), want.peers()) << name;
+    EXPECT_EQ(got.own(), want.own()) << name;
+    for (std::int32_t peer = 0; peer < want.peers(); ++peer) EXPECT_EQ(got.sent_by(peer), want.sent_by(peer)) << name;
+  };
+  expect_equal(between_members(shared), members, "members");
+  expect_equal(between_nodes(shared), between, "nodes");
+  expect_equal(inside_node(shared), inside, "inside");
+  // As many rows arrive in two hops as in one.
+  EXPECT_EQ(inside.received_by(place).back(), members.received_by(s.position).back());
+}
+
+TEST(CudaTraffic, RowsLieByPeerAndGoBackAsTheyCame) {
+  Traffic traffic(3, 1);
+  for (std::int32_t from = 0; from < 3; ++from)
+    for (std::int32_t to = 0; to < 3; ++to) traffic.rows(from, to) = 10 * from + to;
+  EXPECT_EQ(traffic.sent_by(1), (std::vector<std::int64_t>{0, 10, 21, 33}));
+  EXPECT_EQ(traffic.received_by(1), (std::vector<std::int64_t>{0, 1, 12, 33}));
+  EXPECT_EQ(traffic.most_sent(), 63);
+  EXPECT_EQ(traffic.back().sent_by(1), traffic.received_by(1));
+  EXPECT_EQ(traffic.back().received_by(2), traffic.sent_by(2));
+  EXPECT_EQ(traffic.back().most_sent(), 36);
 }
 
 // The folded exchange: rows that this rank sends are those that it receives, experts in their receiver's numbers.
@@ -177,13 +206,17 @@ TEST(CudaExchangeMap, ExpertsThatDoNotExistHaveNoHome) {
 }
 
 TEST(CudaExchangeMap, NodesHoldEquallyManyMembersOrOneEach) {
-  const auto per_node = [](const std::vector<std::int32_t>& ranks) { return members_per_node(ranks, 8); };
+  const auto per_node = [](std::vector<std::int32_t> ranks) {
+    for (std::int32_t& rank : ranks) rank /= 8;
+    return members_per_node(ranks);
+  };
   EXPECT_EQ(per_node({0}), 1);
   EXPECT_EQ(per_node({0, 1, 2, 3}), 4);
   EXPECT_EQ(per_node({0, 2, 4, 6, 8, 10, 12, 14}), 4);
   EXPECT_EQ(per_node({0, 8, 16}), 1);
-  EXPECT_EQ(per_node({0, 1, 2, 8}), 1);  // uneven
-  EXPECT_EQ(per_node({6, 7, 8, 9}), 2);  // across a border
+  EXPECT_EQ(per_node({0, 1, 2, 8}), 1);        // uneven
+  EXPECT_EQ(per_node({6, 7, 8, 9}), 2);        // across a border
+  EXPECT_EQ(per_node({0, 1, 8, 9, 2, 3}), 1);  // no neighbours
 }
 
 TEST(CudaExchangeMap, WhatLeavesTheNodeSkipsItsOwn) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "model/error.h"
 #include "real/cuda/device/device.h"
@@ -14,6 +15,7 @@ namespace plumbline::real::cuda {
 struct CommunicatorOptions {
   int exchange_ctas = 20;   // of dispatch and combine: each owns an SM
   int collective_ctas = 0;  // that NCCL may take; 0: as many as it likes
+  std::string machine;      // ranks of one machine see each other's memory; empty: as the system names it
 };
 
 // Ranks that the channel connects, one device each. Device and channel must outlive it. Infeasible: NCCL is missing or

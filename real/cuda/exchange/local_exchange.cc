@@ -17,11 +17,11 @@ Wire LocalExchange::wire_of(const Kernel& kernel) const { return {options_.nic_g
 Status LocalExchange::dispatch(const Group& group, const Kernel& kernel, cudaStream_t stream) {
   std::shared_ptr<ExchangeMap> map;
   const CudaBuffer &x = in(kernel, 0), &indices = in(kernel, 1), &weights = in(kernel, 2);
-  const std::int32_t node_members = members_per_node(group.ranks, options_.ranks_per_node);
+  std::vector<std::int32_t> nodes;
+  for (const std::int32_t rank : group.ranks) nodes.push_back(rank / options_.ranks_per_node);
+  const std::int32_t node_members = members_per_node(nodes);
   PLUMBLINE_TRY(router_.route({indices, homes_of(group, kernel), node_members, {}, {}}, stream, map));
   map->received_rows = map->members.rows();
-  for (std::size_t member = 0; member + 1 < map->members.first.size(); ++member)
-    map->received.push_back(map->members.rows_of(member));
   PLUMBLINE_TRY(receive(kernel, map, folded_rows_per_expert(map->homes, map->choices_of)));
 
   RowCopy copy;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 #include <string>
 #include <thread>
 
@@ -108,14 +109,16 @@ Status read_counts(ExchangeMap& map, const MapLayout& layout) {
 
 }  // namespace
 
-std::int32_t members_per_node(std::span<const std::int32_t> ranks, std::int32_t ranks_per_node) {
+std::int32_t members_per_node(std::span<const std::int32_t> nodes) {
   std::vector<std::int32_t> sizes;
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    const bool same_node = i > 0 && ranks[i] / ranks_per_node == ranks[i - 1] / ranks_per_node;
-    if (same_node)
+  std::set<std::int32_t> met;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (i > 0 && nodes[i] == nodes[i - 1]) {
       ++sizes.back();
-    else
-      sizes.push_back(1);
+      continue;
+    }
+    if (!met.insert(nodes[i]).second) return 1;  // members of a node that are no neighbours
+    sizes.push_back(1);
   }
   const bool even = std::all_of(sizes.begin(), sizes.end(), [&](std::int32_t size) { return size == sizes.front(); });
   return even && !sizes.empty() ? sizes.front() : 1;
@@ -128,20 +131,20 @@ std::vector<std::int64_t> folded_rows_per_expert(const ExpertHomes& homes,
   return rows;
 }
 
-Arriving arriving(const ExpertHomes& homes, std::int32_t nodes, const std::int32_t* counts, std::int64_t stride) {
-  Arriving result;
-  result.rows_per_expert.resize(static_cast<std::size_t>(homes.per_rank));
-  for (std::int32_t member = 0; member < homes.members; ++member) {
-    const std::int32_t* of_member = counts + member * stride;
-    ExpertHomes as_member = homes;
-    as_member.position = member;
-    result.rows.push_back(of_member[homes.position]);
-    for (std::int32_t expert = 0; expert < homes.experts; ++expert)
-      if (home_of(as_member, expert) == homes.position)
-        result.rows_per_expert[static_cast<std::size_t>(expert % homes.per_rank)] +=
-            of_member[homes.members + nodes + expert];
-  }
-  return result;
+Status list_passing(ExchangeMap& map, const std::int32_t* indices, std::int64_t rows, SendList& list,
+                    cudaStream_t stream) {
+  RouteTask task{indices, rows, map.choices, map.members.buckets};
+  task.buckets.leg = Leg::inside_node;
+  const std::int64_t places = bucket_count(task.buckets), entries = rows * map.choices;
+  const std::int64_t bytes = (2 * places + 1 + 2 * entries) * static_cast<std::int64_t>(sizeof(std::int32_t));
+  // Rows differ from layer to layer: room for half as many again spares waits for the device.
+  if (map.passing.bytes() < bytes) PLUMBLINE_TRY(map.passing.allocate(bytes + bytes / 2));
+  auto* counts = map.passing.as<std::int32_t>();
+  list.first = counts + places;
+  list.tokens = list.first + places + 1;
+  list.slots = list.tokens + entries;
+  PLUMBLINE_TRY(outcome(count_sends(task, counts, stream), "counting tokens"));
+  return outcome(list_sends(task, counts, list, stream), "listing tokens");
 }
 
 Status wait_for(cudaEvent_t event, const Watch& watch) {
@@ -168,14 +171,14 @@ std::shared_ptr<ExchangeMap> Router::take() {
 }
 
 Status Router::route(const Request& request, cudaStream_t stream, std::shared_ptr<ExchangeMap>& map,
-                     Arriving* arriving_rows) {
+                     SharedCounts* counts) {
   const CudaBuffer& indices = request.indices;
   PLUMBLINE_TRY(check_fit(request.homes));
   map = take();
   map->tokens = indices.rows();
   map->choices = static_cast<std::int32_t>(indices.columns());
   map->homes = request.homes;
-  map->received.clear();
+  map->hops.clear();
   map->members.buckets = {request.homes, Leg::to_members, request.node_members};
   map->nodes.buckets = {request.homes, Leg::to_nodes, request.node_members};
   const MapLayout layout = layout_of(*map, request.share != nullptr);
@@ -191,9 +194,7 @@ Status Router::route(const Request& request, cudaStream_t stream, std::shared_pt
   PLUMBLINE_TRY(outcome(cudaEventRecord(counted_, stream), "recording an event"));
   PLUMBLINE_TRY(list(*map, task, layout, stream));  // while the host waits for the counts
   PLUMBLINE_TRY(wait_for(counted_, request.watch));
-  if (arriving_rows != nullptr && request.share)
-    *arriving_rows =
-        arriving(map->homes, static_cast<std::int32_t>(layout.nodes), map->counts.as<std::int32_t>(), layout.counts());
+  if (counts != nullptr) *counts = {map->counts.as<std::int32_t>(), layout.counts(), map->homes, request.node_members};
   return read_counts(*map, layout);
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "real/cuda/device/buffer.h"
+#include "real/cuda/exchange/traffic.h"
 #include "real/cuda/kernels/exchange.h"
 #include "real/cuda/memory.h"
 #include "real/cuda/status.h"
@@ -27,33 +28,38 @@ struct Route {
   std::int64_t rows_of(std::size_t bucket) const { return first[bucket + 1] - first[bucket]; }
 };
 
+// One leg of the way to other ranks: what this rank sends on it, by peer.
+struct Hop {
+  Traffic traffic;
+  SendList list;
+  bool inside_node = false;
+};
+
 struct ExchangeMap {
   std::int64_t tokens = 0;
   std::int32_t choices = 0;
   ExpertHomes homes;
   Route members, nodes;                  // a send per token and member, and per token and node
   std::vector<std::int64_t> choices_of;  // [expert] how many of this rank's tokens chose it
-  std::vector<std::int64_t> received;    // [member] rows that came from there, in this order in the received tensors
+  std::vector<Hop> hops;                 // none where no other rank is met
   std::int64_t received_rows = 0;
   DeviceMemory memory;
   PinnedMemory counts;
   std::int64_t counts_bytes = 0;  // that it has room for
+  DeviceMemory passing;           // the list of what is passed on within the node
 };
 
-// Members of the group on each node where all nodes hold equally many, neighbours in the group's order; 1 elsewhere:
-// every member then counts as a node.
-std::int32_t members_per_node(std::span<const std::int32_t> ranks, std::int32_t ranks_per_node);
+// Members of a group on each node, by the node of each member, where all nodes hold equally many, neighbours in the
+// group's order; 1 elsewhere: every member then counts as a node.
+std::int32_t members_per_node(std::span<const std::int32_t> nodes);
 
 // Who received as this rank sent, each token with its experts' numbers taken within their rank: rows per expert there.
 std::vector<std::int64_t> folded_rows_per_expert(const ExpertHomes& homes, const std::vector<std::int64_t>& choices_of);
 
-// What this rank receives, by the counts of all members: the sends of each to members and to nodes, then its choices of
-// each expert, `stride` integers from one member to the next.
-struct Arriving {
-  std::vector<std::int64_t> rows;             // [member]
-  std::vector<std::int64_t> rows_per_expert;  // [local expert]
-};
-Arriving arriving(const ExpertHomes& homes, std::int32_t nodes, const std::int32_t* counts, std::int64_t stride);
+// Lists tokens that reached this rank from its place on other nodes by the place within the node that each goes to:
+// `indices` ([rows, choices], int32) came with them.
+Status list_passing(ExchangeMap& map, const std::int32_t* indices, std::int64_t rows, SendList& list,
+                    cudaStream_t stream);
 
 // Looked at while the host waits for the GPU: what may have happened that the GPU does not notice.
 using Watch = std::function<Status()>;
@@ -70,8 +76,8 @@ class Router {
   Router& operator=(const Router&) = delete;
 
   // The map of `indices` ([tokens, choices], int32). Fails by name where a token chooses an expert that does not exist,
-  // or experts do not fit the group. With `share`, which gives each member the counts of all, `arriving` is what this
-  // rank receives; else that is left to the caller.
+  // or experts do not fit the group. With `share`, which gives each member the counts of all, `counts` are these, as
+  // long as the map lasts.
   using Share = std::function<Status(const std::int32_t* own, std::int32_t* all, std::int64_t count)>;
   struct Request {
     const CudaBuffer& indices;
@@ -81,7 +87,7 @@ class Router {
     Share share;
   };
   Status route(const Request& request, cudaStream_t stream, std::shared_ptr<ExchangeMap>& map,
-               Arriving* arriving = nullptr);
+               SharedCounts* counts = nullptr);
 
  private:
   struct Idle {

@@ -22,6 +22,8 @@ Status NcclGroups::open(const std::vector<std::string>& folders, ControlChannel&
   groups.reset(new NcclGroups(std::move(nccl), channel));
   PLUMBLINE_TRY(outcome(cudaStreamCreateWithFlags(&groups->stream_, cudaStreamNonBlocking), "making a stream"));
   PLUMBLINE_TRY(groups->id_.allocate(sizeof(ncclUniqueId)));
+  PLUMBLINE_TRY(groups->ended_flag_.allocate(sizeof(std::int32_t)));
+  *groups->ended_flag_.as<std::int32_t>() = 0;
   PLUMBLINE_TRY(groups->make_world(groups->founder_));
   for (int lane = 0; lane < lanes; ++lane) PLUMBLINE_TRY(groups->make_world(groups->lanes_.emplace_back()));
   groups->watcher_ = std::thread([self = groups.get()] { self->watch(); });
@@ -102,12 +104,35 @@ Status NcclGroups::share_id(const std::vector<std::int32_t>& ranks, ncclUniqueId
   if (!first)
     PLUMBLINE_TRY(
         outcome(cudaMemcpyAsync(&id, id_.as<char>(), sizeof id, cudaMemcpyDeviceToHost, stream_), "copying an id"));
+  return finish("founding a group");
+}
+
+Status NcclGroups::finish(const char* doing) {
   for (;;) {
     const cudaError_t state = cudaStreamQuery(stream_);
-    if (state != cudaErrorNotReady) return outcome(state, "founding a group");
+    if (state != cudaErrorNotReady) return outcome(state, doing);
     PLUMBLINE_TRY(alive());
     std::this_thread::yield();
   }
+}
+
+Status NcclGroups::tell(const std::vector<std::int32_t>& ranks, const void* own, std::int64_t bytes, void* all) {
+  const auto size = static_cast<std::size_t>(bytes), count = ranks.size();
+  ncclComm_t communicator = nullptr;
+  PLUMBLINE_TRY(find(ranks, stream_, 0, communicator));
+  const auto needed = static_cast<std::int64_t>(size * (count + 1));
+  if (told_.bytes() < needed) PLUMBLINE_TRY(told_.allocate(needed));
+  auto* mine = told_.as<char>();
+  char* theirs = mine + size;
+  PLUMBLINE_TRY(outcome(cudaMemcpyAsync(mine, own, size, cudaMemcpyHostToDevice, stream_), "telling other ranks"));
+  PLUMBLINE_TRY(together(communicator, "telling other ranks", [&](const Nccl& nccl) {
+    return nccl.all_gather(mine, theirs, size, ncclUint8, communicator, stream_);
+  }));
+  // Copies into pageable memory may wait for the stream: not before it is known that there is nothing to wait for.
+  PLUMBLINE_TRY(finish("telling other ranks"));
+  PLUMBLINE_TRY(
+      outcome(cudaMemcpyAsync(all, theirs, size * count, cudaMemcpyDeviceToHost, stream_), "hearing other ranks"));
+  return finish("hearing other ranks");
 }
 
 Status NcclGroups::find(const std::vector<std::int32_t>& ranks, cudaStream_t stream, int ctas,
@@ -167,6 +192,7 @@ void NcclGroups::end(const std::string& reason) {
   const std::lock_guard lock(mutex_);
   if (!ended_.empty()) return;
   ended_ = reason;
+  if (auto* flag = ended_flag_.as<std::int32_t>()) *static_cast<volatile std::int32_t*>(flag) = 1;
   for (const ncclComm_t communicator : all_) nccl_->abort(communicator);
   all_.clear();
 }

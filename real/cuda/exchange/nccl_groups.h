@@ -38,8 +38,12 @@ class NcclGroups {
   Status find(const std::vector<std::int32_t>& ranks, cudaStream_t stream, int ctas, ncclComm_t& communicator);
   // Calls of NCCL that belong together, on one communicator; returns when they are enqueued.
   Status together(ncclComm_t communicator, const char* doing, const std::function<ncclResult_t(const Nccl&)>& calls);
+  // Tells these ranks, of which this is one, `bytes` of each: all[ranks, bytes]. The host waits for all of them.
+  Status tell(const std::vector<std::int32_t>& ranks, const void* own, std::int64_t bytes, void* all);
   // Why nothing may be waited for any more.
   Status alive();
+  // In host memory that kernels read: nonzero from when nothing may be waited for any more.
+  const std::int32_t* ended_flag() const { return ended_flag_.as<std::int32_t>(); }
 
  private:
   NcclGroups(std::unique_ptr<Nccl> nccl, ControlChannel& channel) : nccl_(std::move(nccl)), channel_(channel) {}
@@ -47,6 +51,8 @@ class NcclGroups {
   Status make_world(ncclComm_t& communicator);
   // A group's id goes from its first rank to its others alone: ranks outside of it do not know that it is made.
   Status share_id(const std::vector<std::int32_t>& ranks, ncclUniqueId& id);
+  // Returns when what stands on the own stream has happened.
+  Status finish(const char* doing);
   Status settle(ncclComm_t communicator, ncclResult_t result, const char* doing);
   void watch();
   void end(const std::string& reason);
@@ -60,7 +66,8 @@ class NcclGroups {
   std::vector<ncclComm_t> lanes_;
   std::map<std::pair<std::vector<std::int32_t>, cudaStream_t>, ncclComm_t> found_;
   cudaStream_t stream_ = nullptr;
-  DeviceMemory id_;
+  DeviceMemory id_, told_;
+  PinnedMemory ended_flag_;
   std::atomic<bool> done_ = false;
   std::thread watcher_;
 };

@@ -1,9 +1,9 @@
 #include <utility>
 
-#include "real/cuda/exchange/nccl_exchange.h"
 #include "real/cuda/exchange/nccl_groups.h"
 #include "real/cuda/exchange/nccl_messages.h"
 #include "real/cuda/exchange/other_ranks.h"
+#include "real/cuda/exchange/rank_exchange.h"
 
 namespace plumbline::real::cuda {
 
@@ -37,10 +37,11 @@ Status elements_of(const CudaBuffer& in, const CudaBuffer& out, Elements& elemen
 
 class NcclRanks final : public OtherRanks {
  public:
-  NcclRanks(const OwnDevice& device, std::unique_ptr<NcclGroups> groups, const CommunicatorOptions& options)
+  NcclRanks(const OwnDevice& device, std::unique_ptr<NcclGroups> groups, Neighbours neighbours,
+            const CommunicatorOptions& options)
       : groups_(std::move(groups)),
         ctas_(options.collective_ctas),
-        exchange_(device.scratch, *groups_, {options.exchange_ctas, device.shared_bytes}),
+        exchange_(device.scratch, *groups_, std::move(neighbours), {options.exchange_ctas, device.shared_bytes}),
         messages_(*groups_) {}
 
   Status all_reduce(const Group& group, const CudaBuffer& in, CudaBuffer& out, cudaStream_t stream) override {
@@ -97,7 +98,7 @@ class NcclRanks final : public OtherRanks {
 
   std::unique_ptr<NcclGroups> groups_;
   int ctas_;
-  NcclExchange exchange_;
+  RankExchange exchange_;
   NcclMessages messages_;
 };
 
@@ -108,7 +109,10 @@ model::Result<std::unique_ptr<OtherRanks>> meet_other_ranks(const OwnDevice& dev
   std::unique_ptr<NcclGroups> groups;
   if (const Status opened = NcclGroups::open(device.folders, channel, message_lanes, groups); !opened.ok())
     return tl::unexpected(model::Error{model::ErrorKind::infeasible, opened.failure, "", 0, "", ""});
-  return std::make_unique<NcclRanks>(device, std::move(groups), options);
+  Neighbours neighbours;
+  if (const Status found = find_neighbours(channel, options.machine, neighbours); !found.ok())
+    return tl::unexpected(model::Error{model::ErrorKind::infeasible, found.failure, "", 0, "", ""});
+  return std::make_unique<NcclRanks>(device, std::move(groups), std::move(neighbours), options);
 }
 
 }  // namespace plumbline::real::cuda

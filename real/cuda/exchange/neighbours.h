@@ -1,0 +1,22 @@
+// Which ranks of a job stand on one machine and see each other's memory.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "real/cuda/status.h"
+#include "real/executor/control_channel.h"
+
+namespace plumbline::real::cuda {
+
+struct Neighbours {
+  std::vector<std::int32_t> node_of;  // [rank] its node's number: the first rank there
+  std::string apart;  // why ranks of a machine do not see each other's memory: each is its own node then
+};
+
+// Every rank of the channel calls it. `machine`: the name of this rank's; empty: as the system tells it. Fails only
+// where the channel does.
+Status find_neighbours(ControlChannel& channel, const std::string& machine, Neighbours& neighbours);
+
+}  // namespace plumbline::real::cuda
