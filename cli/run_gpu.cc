@@ -85,7 +85,8 @@ RunDescription description_of(const RunArguments& arguments, const Bootstrap& jo
 }
 
 int finish(const RunArguments& arguments, const sim::Inputs& inputs, const real::cuda::GpuRunResult& result,
-           const RunDescription& description) {
+           RunDescription description) {
+  if (!result.ways.empty()) description.notes.push_back(result.ways);
   if (!result.kernels_missing.empty())
     fmt::print(stderr, "plumbline: --kernels: no kernels were recorded: {}\n", result.kernels_missing);
   if (!result.kernels.empty())

@@ -94,7 +94,7 @@ Result<GpuRunResult> run_on(const RunInput& input, const RunOptions& options, co
     if (observer) observer(figures, sampler ? sampler->take() : ClockReading{});
   });
   if (!run) return tl::unexpected(run.error());
-  GpuRunResult result{std::move(*run), "", ""};
+  GpuRunResult result{std::move(*run), "", "", communicator.ways()};
   if (gpu.kernels) last.tell(result);
   return result;
 }

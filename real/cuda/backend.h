@@ -37,6 +37,7 @@ struct GpuRunResult {
   RunResult run;
   std::string kernels;          // a Chrome trace of the last step's kernels; empty where none was asked for
   std::string kernels_missing;  // why there is none
+  std::string ways;             // by which tokens went between ranks; empty: there was one
 };
 
 // Figures of a step, and what the device read on the average while it ran.

@@ -34,6 +34,8 @@ class Communicator {
 
   virtual std::int32_t rank() const = 0;
   virtual std::int32_t ranks() const = 0;
+  // By which ways data goes, for people; empty: there is nothing to tell.
+  virtual std::string ways() const { return ""; }
 
   // Posts all messages together and ends when all received ones are there. Sends never wait for their receiver,
   // but with `rendezvous` the whole ends only when the receiver of each send has posted its receive.

@@ -23,6 +23,7 @@ class CudaCommunicator final : public Communicator {
 
   std::int32_t rank() const override { return channel_.rank(); }
   std::int32_t ranks() const override { return channel_.ranks(); }
+  std::string ways() const override { return others_ == nullptr ? "" : others_->ways(); }
 
   void send_receive(model::Stream stream, std::span<const Message> messages, bool rendezvous,
                     std::uint32_t label) override {

@@ -40,9 +40,12 @@ class NcclRanks final : public OtherRanks {
   NcclRanks(const OwnDevice& device, std::unique_ptr<NcclGroups> groups, Neighbours neighbours,
             const CommunicatorOptions& options)
       : groups_(std::move(groups)),
+        ways_(ways_of(neighbours)),
         ctas_(options.collective_ctas),
         exchange_(device.scratch, *groups_, std::move(neighbours), {options.exchange_ctas, device.shared_bytes}),
         messages_(*groups_) {}
+
+  std::string ways() const override { return ways_; }
 
   Status all_reduce(const Group& group, const CudaBuffer& in, CudaBuffer& out, cudaStream_t stream) override {
     if (in.elements() != out.elements()) return {"an all-reduce between tensors of two sizes"};
@@ -97,6 +100,7 @@ class NcclRanks final : public OtherRanks {
   }
 
   std::unique_ptr<NcclGroups> groups_;
+  std::string ways_;
   int ctas_;
   RankExchange exchange_;
   NcclMessages messages_;

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fstream>
 #include <memory>
+#include <set>
 
 #include "real/cuda/exchange/peer_memory.h"
 
@@ -74,6 +75,17 @@ Status try_all(const std::vector<Card>& cards, const std::vector<std::int32_t>& 
 }
 
 }  // namespace
+
+std::string ways_of(const Neighbours& neighbours) {
+  const std::size_t ranks = neighbours.node_of.size(),
+                    nodes = std::set(neighbours.node_of.begin(), neighbours.node_of.end()).size();
+  if (!neighbours.apart.empty())
+    return "tokens go over NCCL alone: ranks of a machine do not see each other's memory (" + neighbours.apart + ")";
+  if (nodes == ranks) return "tokens go over NCCL alone: every rank is on a machine of its own";
+  const std::string inside = "tokens go through the memory that ranks of a machine see of each other";
+  if (nodes == 1) return inside;
+  return inside + ", and once to each of " + std::to_string(nodes) + " machines over NCCL";
+}
 
 Status find_neighbours(ControlChannel& channel, const std::string& machine, Neighbours& neighbours) {
   Card own;

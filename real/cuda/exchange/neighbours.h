@@ -15,6 +15,9 @@ struct Neighbours {
   std::string apart;  // why ranks of a machine do not see each other's memory: each is its own node then
 };
 
+// By which ways tokens go then, for people.
+std::string ways_of(const Neighbours& neighbours);
+
 // Every rank of the channel calls it. `machine`: the name of this rank's; empty: as the system tells it. Fails only
 // where the channel does.
 Status find_neighbours(ControlChannel& channel, const std::string& machine, Neighbours& neighbours);

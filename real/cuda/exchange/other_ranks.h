@@ -23,6 +23,9 @@ class OtherRanks {
  public:
   virtual ~OtherRanks() = default;
 
+  // By which ways tokens go, for people.
+  virtual std::string ways() const = 0;
+
   // Tensors of one format without scales; sums in FP32, BF16 or FP16, as NCCL adds them: the same bits everywhere.
   virtual Status all_reduce(const Group& group, const CudaBuffer& in, CudaBuffer& out, cudaStream_t stream) = 0;
   virtual Status reduce_scatter(const Group& group, const CudaBuffer& in, CudaBuffer& out, cudaStream_t stream) = 0;
