@@ -86,6 +86,7 @@ RunDescription description_of(const RunArguments& arguments, const Bootstrap& jo
 
 int finish(const RunArguments& arguments, const sim::Inputs& inputs, const real::cuda::GpuRunResult& result,
            RunDescription description) {
+  description.device_memory_bytes = result.memory_bytes;
   if (!result.ways.empty()) description.notes.push_back(result.ways);
   if (!result.kernels_missing.empty())
     fmt::print(stderr, "plumbline: --kernels: no kernels were recorded: {}\n", result.kernels_missing);

@@ -78,6 +78,7 @@ reports::TrainingReport training_report(const real::RunResult& result, const Run
   reports::TrainingReport report;
   report.clock = description.clock;
   if (description.emulated) report.emulated_rank = description.rank;
+  report.device_memory_bytes = description.device_memory_bytes;
   report.notes = description.notes;
   report.first_step = training.first_step;
   report.losses = training.losses;
@@ -97,6 +98,9 @@ std::string run_summary(const real::RunResult& result, const model::Plan& plan, 
   text += fmt::format("measured step ({} clock): {}{}, median of {}", description.clock, reports::duration(step.time_s),
                       spread(result.measured_seconds), result.measured_seconds.size());
   text += description.emulated ? "\n" : fmt::format("; {} tokens/s\n", reports::grouped(step.tokens_per_s));
+  if (description.device_memory_bytes)
+    text += fmt::format("device memory in use: {} GB\n",
+                        reports::gigabytes(static_cast<double>(*description.device_memory_bytes)));
   for (const std::string& note : description.notes) text += note + "\n";
   text += "\n" + slot_table(step, description.rank) + "\n" + class_table(step, description.rank);
   return description.emulated ? text : text + "\n" + training_lines(result.training);

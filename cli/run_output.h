@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,10 +15,11 @@
 namespace plumbline::cli {
 
 struct RunDescription {
-  std::string clock;               // wall | cpu | simulated | gpu
-  std::int32_t rank = 0;           // the pipeline rank whose slots and classes are shown
-  bool emulated = false;           // that rank ran alone
-  std::vector<std::string> notes;  // what a reader must know to read the figures right, a line each
+  std::string clock;                                // wall | cpu | simulated | gpu
+  std::int32_t rank = 0;                            // the pipeline rank whose slots and classes are shown
+  bool emulated = false;                            // that rank ran alone
+  std::optional<std::int64_t> device_memory_bytes;  // the most in use after a step
+  std::vector<std::string> notes;                   // what a reader must know to read the figures right, a line each
 };
 
 reports::TrainingReport training_report(const real::RunResult& result, const RunDescription& description);

@@ -246,11 +246,17 @@ Json training_of(const TrainingReport& training) {
                      {"max_violation", load.max_violation},
                      {"variation", load.variation},
                      {"rows", load.rows}});
-  return {{"clock", training.clock},     {"emulated_rank", value_of(training.emulated_rank)},
-          {"notes", training.notes},     {"first_step", training.first_step},
-          {"loss", training.losses},     {"gradient_norm", training.gradient_norms},
-          {"seconds", training.seconds}, {"measured_seconds", training.measured_seconds},
-          {"skipped", training.skipped}, {"expert_load", loads}};
+  return {{"clock", training.clock},
+          {"emulated_rank", value_of(training.emulated_rank)},
+          {"notes", training.notes},
+          {"first_step", training.first_step},
+          {"loss", training.losses},
+          {"gradient_norm", training.gradient_norms},
+          {"seconds", training.seconds},
+          {"measured_seconds", training.measured_seconds},
+          {"skipped", training.skipped},
+          {"expert_load", loads},
+          {"device_memory_bytes", value_of(training.device_memory_bytes)}};
 }
 
 Json result_of(const model::StepResult& result, const model::Plan& plan) {

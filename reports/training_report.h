@@ -17,6 +17,7 @@ struct TrainingReport {
   };
   std::string clock;                                    // wall | cpu | simulated | gpu
   std::optional<std::int64_t> emulated_rank;            // the pipeline rank that ran while the others were stood in for
+  std::optional<std::int64_t> device_memory_bytes;      // the most in use after a step, libraries counted
   std::vector<std::string> notes;                       // what a reader must know to read the figures right
   std::int64_t first_step = 1;                          // the others follow
   std::vector<double> losses, gradient_norms, seconds;  // [step]

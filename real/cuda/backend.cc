@@ -2,6 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <memory>
@@ -83,18 +84,26 @@ class LastStep {
   std::string trace_, missing_;
 };
 
+std::int64_t memory_in_use() {
+  std::size_t free = 0, total = 0;
+  if (cudaMemGetInfo(&free, &total) != cudaSuccess) cudaGetLastError();
+  return static_cast<std::int64_t>(total - free);
+}
+
 Result<GpuRunResult> run_on(const RunInput& input, const RunOptions& options, const GpuOptions& gpu, CudaDevice& device,
                             Communicator& communicator, const GpuObserver& observer) {
   const auto sampler = observer ? sampler_of(device.machine()) : nullptr;
   LastStep last(options, gpu, device.machine().folders);
   RunOptions own = options;
   own.emulated = gpu.emulated.has_value();
+  std::int64_t memory = 0;
   auto run = run_rank(input, own, device, communicator, [&](const StepFigures& figures) {
     last.after(figures.step);
+    memory = std::max(memory, memory_in_use());
     if (observer) observer(figures, sampler ? sampler->take() : ClockReading{});
   });
   if (!run) return tl::unexpected(run.error());
-  GpuRunResult result{std::move(*run), "", "", communicator.ways()};
+  GpuRunResult result{std::move(*run), "", "", memory, communicator.ways()};
   if (gpu.kernels) last.tell(result);
   return result;
 }
