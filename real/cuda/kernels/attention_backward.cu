@@ -1,5 +1,6 @@
 #include "real/cuda/kernels/attention.cuh"
 #include "real/cuda/kernels/attention_launch.cuh"
+#include "real/cuda/kernels/launch.cuh"
 
 namespace plumbline::real::cuda {
 
@@ -43,7 +44,7 @@ __device__ void score_gradients(const AttentionTask& task, const Operands<side>&
 // A block per key tile of a key-value head of a sequence, over all query heads that read it.
 template <int side>
 __global__ void keys_kernel(const AttentionTask task) {
-  extern __shared__ float memory[];
+  auto* const memory = claimed_shared<float>();
   const std::int64_t tiles = (task.length + side - 1) / side;
   const std::int64_t key_tile = blockIdx.x % tiles, shared_head = blockIdx.x / tiles % task.key_value_heads;
   const std::int64_t from = blockIdx.x / tiles / task.key_value_heads * task.length, key = key_tile * side;
@@ -75,7 +76,7 @@ __global__ void keys_kernel(const AttentionTask task) {
 // A block per query tile of a query head of a sequence.
 template <int side>
 __global__ void queries_kernel(const AttentionTask task) {
-  extern __shared__ float memory[];
+  auto* const memory = claimed_shared<float>();
   const std::int64_t tiles = (task.length + side - 1) / side;
   const std::int64_t query_tile = blockIdx.x % tiles, head = blockIdx.x / tiles % task.query_heads;
   const std::int64_t from = blockIdx.x / tiles / task.query_heads * task.length, query = query_tile * side;
@@ -117,16 +118,15 @@ cudaError_t attention_backward(const AttentionTask& task, cudaStream_t stream) {
   const std::int64_t inners = task.sequences * task.length * task.query_heads;
   if (inners == 0) return cudaSuccess;
   const auto blocks = static_cast<unsigned>((inners + inners_per_block - 1) / inners_per_block);
-  inner_kernel<<<blocks, attention_threads, 0, stream>>>(task);
-  cudaError_t error = cudaGetLastError();
-  const auto launch = [&](auto* large, auto* small, std::int64_t heads, std::size_t keys, std::size_t values) {
+  cudaError_t error = launch(inner_kernel, {blocks, attention_threads}, stream, task);
+  const auto go_on = [&](auto* large, auto* small, std::int64_t heads, std::size_t keys, std::size_t values) {
     if (error != cudaSuccess) return;
     error =
         launch_tiled({large, tiles_of_sequences(task, 32) * heads, shared_bytes<32>(task, keys, values)},
                      {small, tiles_of_sequences(task, 16) * heads, shared_bytes<16>(task, keys, values)}, task, stream);
   };
-  launch(keys_kernel<32>, keys_kernel<16>, task.key_value_heads, 3, 3);
-  launch(queries_kernel<32>, queries_kernel<16>, task.query_heads, 3, 2);
+  go_on(keys_kernel<32>, keys_kernel<16>, task.key_value_heads, 3, 3);
+  go_on(queries_kernel<32>, queries_kernel<16>, task.query_heads, 3, 2);
   return error;
 }
 

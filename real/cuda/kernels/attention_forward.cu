@@ -27,7 +27,7 @@ __device__ void exponentiate(const SharedTile<side>& scores, RunningSoftmax* sof
 // A block per query tile of a query head of a sequence.
 template <int side>
 __global__ void forward_kernel(const AttentionTask task) {
-  extern __shared__ float memory[];
+  auto* const memory = claimed_shared<float>();
   __shared__ RunningSoftmax softmax[side];
   __shared__ float shrink[side];
   const std::int64_t tiles = (task.length + side - 1) / side;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "real/cuda/kernels/attention.cuh"
+#include "real/cuda/kernels/launch.cuh"
 
 namespace plumbline::real::cuda {
 
@@ -26,11 +27,10 @@ inline cudaError_t launch_tiled(const TiledKernel& large, const TiledKernel& sma
   const TiledKernel& chosen = fits(large) ? large : small;
   if (!fits(chosen)) return cudaErrorInvalidValue;
   if (chosen.blocks == 0) return cudaSuccess;
-  error = cudaFuncSetAttribute(reinterpret_cast<const void*>(chosen.kernel),
-                               cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(chosen.shared_bytes));
+  error = allow_shared(chosen.kernel, static_cast<int>(chosen.shared_bytes));
   if (error != cudaSuccess) return error;
-  chosen.kernel<<<static_cast<unsigned>(chosen.blocks), attention_threads, chosen.shared_bytes, stream>>>(task);
-  return cudaGetLastError();
+  const Grid grid{static_cast<unsigned>(chosen.blocks), attention_threads, chosen.shared_bytes};
+  return launch(chosen.kernel, grid, stream, task);
 }
 
 }  // namespace plumbline::real::cuda

@@ -1,5 +1,6 @@
 #include "real/cuda/kernels/cast.h"
 #include "real/cuda/kernels/elementwise.cuh"
+#include "real/cuda/kernels/launch.cuh"
 
 namespace plumbline::real::cuda {
 
@@ -52,8 +53,7 @@ cudaError_t find_scale(const TensorView& x, const TensorView& y, cudaStream_t st
   const TensorView source = flat(x);
   const FindLargest find{source, reinterpret_cast<std::uint32_t*>(y.scales)};
   if (const cudaError_t launched = launch_tiles(source, find, stream); launched != cudaSuccess) return launched;
-  scale_of_largest<<<1, 1, 0, stream>>>(y.scales);
-  return cudaGetLastError();
+  return launch(scale_of_largest, {1, 1}, stream, y.scales);
 }
 
 cudaError_t cast(const TensorView& x, const TensorView& y, cudaStream_t stream) {

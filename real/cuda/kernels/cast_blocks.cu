@@ -1,4 +1,5 @@
 #include "real/cuda/kernels/cast.h"
+#include "real/cuda/kernels/launch.cuh"
 #include "real/cuda/kernels/row_teams.cuh"
 
 namespace plumbline::real::cuda {
@@ -59,8 +60,7 @@ cudaError_t cast_blocks(const TensorView& x, const TensorView& y, cudaStream_t s
                   static_cast<unsigned>(to.rows / to.matrix_rows));
   const bool aligned = is_aligned(x, Format::bf16) && is_aligned(y, Format::fp8_block);
   const auto kernel = aligned ? cast_blocks_kernel<Bf16View, Fp8View> : cast_blocks_kernel<TensorView, TensorView>;
-  kernel<<<grid, block_threads, 0, stream>>>(x, to);
-  return cudaGetLastError();
+  return launch(kernel, {grid, block_threads}, stream, x, to);
 }
 
 }  // namespace plumbline::real::cuda

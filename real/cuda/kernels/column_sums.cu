@@ -1,4 +1,5 @@
 #include "real/cuda/kernels/column_sums.h"
+#include "real/cuda/kernels/launch.cuh"
 #include "real/cuda/kernels/row_teams.cuh"
 
 namespace plumbline::real::cuda {
@@ -65,16 +66,15 @@ cudaError_t add_partial_sums(const float* partial, std::int64_t parts, std::int6
   const TensorView row = as_row(to);
   const auto blocks = static_cast<unsigned>((row.columns + warp_size - 1) / warp_size);
   if (blocks == 0) return cudaSuccess;
-  add_partial_sums_kernel<<<blocks, block_threads, 0, stream>>>(partial, parts, stride, row);
-  return cudaGetLastError();
+  return launch(add_partial_sums_kernel, {blocks, block_threads}, stream, partial, parts, stride, row);
 }
 
 cudaError_t column_sum(const TensorView& x, const TensorView& to, float* scratch, int sms, cudaStream_t stream) {
   if (x.elements() == 0) return cudaSuccess;
   const dim3 grid(static_cast<unsigned>((x.columns + block_columns - 1) / block_columns), row_blocks(x, sms));
   const auto kernel = all_bf16(x) ? column_sum_kernel<Bf16View> : column_sum_kernel<TensorView>;
-  kernel<<<grid, block_threads, 0, stream>>>(x, scratch);
-  if (const cudaError_t error = cudaGetLastError(); error != cudaSuccess) return error;
+  const cudaError_t error = launch(kernel, {grid, block_threads}, stream, x, scratch);
+  if (error != cudaSuccess) return error;
   return add_partial_sums(scratch, grid.y, x.columns, to, stream);
 }
 

@@ -2,6 +2,7 @@
 // columns, neighbouring ones for neighbouring tiles.
 #pragma once
 
+#include "real/cuda/kernels/launch.cuh"
 #include "real/cuda/kernels/row_teams.cuh"
 
 namespace plumbline::real::cuda {
@@ -30,9 +31,8 @@ cudaError_t launch_tiles(const TensorView& y, const Body& body, cudaStream_t str
   if (tiles > 0x7fffffff) return cudaErrorInvalidValue;
   constexpr std::int64_t per_block = tiles_threads / tile_lanes;
   const auto blocks = static_cast<unsigned>((tiles + per_block - 1) / per_block);
-  tiles_kernel<<<blocks, tiles_threads, 0, stream>>>(body, static_cast<std::uint32_t>(tiles_of(y.columns)),
-                                                     static_cast<std::uint32_t>(tiles));
-  return cudaGetLastError();
+  return launch(tiles_kernel<Body>, {blocks, tiles_threads}, stream, body,
+                static_cast<std::uint32_t>(tiles_of(y.columns)), static_cast<std::uint32_t>(tiles));
 }
 
 // All elements as one row, where the format has no scales.

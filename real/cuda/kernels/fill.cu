@@ -1,4 +1,5 @@
 #include "real/cuda/kernels/fill.h"
+#include "real/cuda/kernels/launch.cuh"
 #include "real/cuda/kernels/threads.cuh"
 
 namespace plumbline::real::cuda {
@@ -45,8 +46,8 @@ __global__ void fill_kernel(Element* to, std::int64_t elements, Draw draw) {
 
 template <typename Element, typename Draw>
 cudaError_t fill(Element* to, std::int64_t elements, Draw draw, cudaStream_t stream) {
-  fill_kernel<<<grid_for(elements, block_threads), block_threads, 0, stream>>>(to, elements, draw);
-  return cudaGetLastError();
+  return launch(fill_kernel<Element, Draw>, {grid_for(elements, block_threads), block_threads}, stream, to, elements,
+                draw);
 }
 
 __device__ inline bool not_finite(Bf16 value) { return (value & 0x7f80u) == 0x7f80u; }
@@ -61,8 +62,8 @@ __global__ void count_kernel(const Element* values, std::int64_t elements, unsig
 
 template <typename Element>
 cudaError_t count(const Element* values, std::int64_t elements, unsigned long long* result, cudaStream_t stream) {
-  count_kernel<<<grid_for(elements, block_threads), block_threads, 0, stream>>>(values, elements, result);
-  return cudaGetLastError();
+  return launch(count_kernel<Element>, {grid_for(elements, block_threads), block_threads}, stream, values, elements,
+                result);
 }
 
 }  // namespace

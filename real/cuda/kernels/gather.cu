@@ -1,6 +1,7 @@
 #include "real/cuda/arithmetic/row_order.h"
 #include "real/cuda/kernels/eight.cuh"
 #include "real/cuda/kernels/gather.h"
+#include "real/cuda/kernels/launch.cuh"
 #include "real/cuda/kernels/threads.cuh"
 
 namespace plumbline::real::cuda {
@@ -101,11 +102,10 @@ cudaError_t gather_rows(const TensorView& x, const std::int32_t* map, std::int64
   const auto blocks = static_cast<unsigned>(y.rows);
   if (can_copy(x, y)) {
     const std::int64_t row_scales = has_row_scales(x.format) ? tiles_of(x.columns) : 0;
-    copy_rows_kernel<<<blocks, row_threads, 0, stream>>>(x, map, first, y, data_bytes(x.format, x.columns), row_scales);
-  } else {
-    gather_rows_kernel<<<blocks, row_threads, 0, stream>>>(x, map, first, y);
+    return launch(copy_rows_kernel, {blocks, row_threads}, stream, x, map, first, y, data_bytes(x.format, x.columns),
+                  row_scales);
   }
-  return cudaGetLastError();
+  return launch(gather_rows_kernel, {blocks, row_threads}, stream, x, map, first, y);
 }
 
 cudaError_t sum_rows(const TensorView& x, const std::int32_t* positions, std::int64_t slots, const TensorView& y,
@@ -114,19 +114,16 @@ cudaError_t sum_rows(const TensorView& x, const std::int32_t* positions, std::in
   if (slots > most_summed_rows) return cudaErrorInvalidValue;
   const auto blocks = static_cast<unsigned>(y.rows);
   if (is_aligned(x, Format::bf16) && is_aligned(y, Format::bf16)) {
-    sum_rows_kernel<Aligned<Format::bf16>>
-        <<<blocks, row_threads, 0, stream>>>(x, positions, static_cast<int>(slots), y);
-  } else {
-    sum_rows_kernel<TensorView><<<blocks, row_threads, 0, stream>>>(x, positions, static_cast<int>(slots), y);
+    return launch(sum_rows_kernel<Aligned<Format::bf16>>, {blocks, row_threads}, stream, x, positions,
+                  static_cast<int>(slots), y);
   }
-  return cudaGetLastError();
+  return launch(sum_rows_kernel<TensorView>, {blocks, row_threads}, stream, x, positions, static_cast<int>(slots), y);
 }
 
 cudaError_t gather_numbers(const float* x, const std::int32_t* positions, float* y, std::int64_t count,
                            cudaStream_t stream) {
   if (count == 0) return cudaSuccess;
-  gather_numbers_kernel<<<grid_for(count, row_threads), row_threads, 0, stream>>>(x, positions, y, count);
-  return cudaGetLastError();
+  return launch(gather_numbers_kernel, {grid_for(count, row_threads), row_threads}, stream, x, positions, y, count);
 }
 
 }  // namespace plumbline::real::cuda

@@ -1,5 +1,6 @@
 #include "real/cuda/kernels/eight.cuh"
 #include "real/cuda/kernels/gather.h"
+#include "real/cuda/kernels/launch.cuh"
 #include "real/cuda/kernels/threads.cuh"
 
 namespace plumbline::real::cuda {
@@ -72,13 +73,10 @@ cudaError_t gather_columns(const TensorView& x, const std::int32_t* map, const T
   const dim3 blocks(parts(y.columns, scale_tile), parts(y.rows, column_warps * column_rows));
   const unsigned threads = column_warps * warp_size;
   if (x.format == Format::fp8_tile && y.format == Format::fp8_tile) {
-    gather_columns_kernel<true><<<blocks, threads, 0, stream>>>(x, map, y);
-  } else if (y.scales == nullptr) {
-    gather_columns_kernel<false><<<blocks, threads, 0, stream>>>(x, map, y);
-  } else {
-    return cudaErrorInvalidValue;
+    return launch(gather_columns_kernel<true>, {blocks, threads}, stream, x, map, y);
   }
-  return cudaGetLastError();
+  if (y.scales != nullptr) return cudaErrorInvalidValue;
+  return launch(gather_columns_kernel<false>, {blocks, threads}, stream, x, map, y);
 }
 
 }  // namespace plumbline::real::cuda

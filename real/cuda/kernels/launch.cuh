@@ -1,5 +1,4 @@
-// How kernels of the exchange are launched, in one place: these run on the host as well, where tests have no GPU
-// (tests/support/host_gpu/).
+// How kernels are launched, in one place: tests without a GPU launch them on the host (tests/support/host_gpu/).
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,15 +8,14 @@
 namespace plumbline::real::cuda {
 
 struct Grid {
-  unsigned blocks = 1;
-  int threads = 1;               // of a block
+  dim3 blocks, threads;
   std::size_t shared_bytes = 0;  // that a block claims beside what the kernel declares
 };
 
 template <typename... Parameters, typename... Arguments>
 cudaError_t launch(void (*kernel)(Parameters...), const Grid& grid, cudaStream_t stream,
                    const Arguments&... arguments) {
-  kernel<<<grid.blocks, static_cast<unsigned>(grid.threads), grid.shared_bytes, stream>>>(arguments...);
+  kernel<<<grid.blocks, grid.threads, grid.shared_bytes, stream>>>(arguments...);
   return cudaGetLastError();
 }
 
@@ -25,6 +23,13 @@ cudaError_t launch(void (*kernel)(Parameters...), const Grid& grid, cudaStream_t
 template <typename... Parameters>
 cudaError_t allow_shared(void (*kernel)(Parameters...), int bytes) {
   return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+}
+
+// What the block claims.
+template <typename Element>
+__device__ Element* claimed_shared() {
+  extern __shared__ __align__(16) unsigned char claimed[];
+  return reinterpret_cast<Element*>(claimed);
 }
 
 }  // namespace plumbline::real::cuda

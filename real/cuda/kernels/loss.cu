@@ -1,4 +1,5 @@
 #include "real/cuda/kernels/eight.cuh"
+#include "real/cuda/kernels/launch.cuh"
 #include "real/cuda/kernels/loss.h"
 #include "real/cuda/kernels/threads.cuh"
 
@@ -136,16 +137,12 @@ template <class View>
 struct Known {
   using type = View;
 };
-template <class Launch>
-cudaError_t with_view(const TensorView& x, const TensorView& y, const Launch& launch) {
+template <class With>
+cudaError_t with_view(const TensorView& x, const TensorView& y, const With& with) {
   if (x.rows == 0) return cudaSuccess;
-  if (is_aligned(x, Format::bf16) && is_aligned(y, Format::bf16))
-    launch(Known<Aligned<Format::bf16>>());
-  else if (is_aligned(x, Format::fp32) && is_aligned(y, Format::fp32))
-    launch(Known<Aligned<Format::fp32>>());
-  else
-    launch(Known<TensorView>());
-  return cudaGetLastError();
+  if (is_aligned(x, Format::bf16) && is_aligned(y, Format::bf16)) return with(Known<Aligned<Format::bf16>>());
+  if (is_aligned(x, Format::fp32) && is_aligned(y, Format::fp32)) return with(Known<Aligned<Format::fp32>>());
+  return with(Known<TensorView>());
 }
 
 }  // namespace
@@ -153,34 +150,32 @@ cudaError_t with_view(const TensorView& x, const TensorView& y, const Launch& la
 cudaError_t token_losses(const TensorView& logits, const Labels& labels, float* log_sum_exp, float* losses,
                          const TensorView& logarithms, cudaStream_t stream) {
   return with_view(logits, logits, [&](auto view) {
-    token_losses_kernel<typename decltype(view)::type><<<static_cast<unsigned>(logits.rows), row_threads, 0, stream>>>(
-        logits, labels, log_sum_exp, losses, logarithms);
+    return launch(token_losses_kernel<typename decltype(view)::type>, {static_cast<unsigned>(logits.rows), row_threads},
+                  stream, logits, labels, log_sum_exp, losses, logarithms);
   });
 }
 
 cudaError_t loss_figures(const TensorView& logits, const Labels& labels, float* figures, cudaStream_t stream) {
   return with_view(logits, logits, [&](auto view) {
-    loss_figures_kernel<typename decltype(view)::type>
-        <<<static_cast<unsigned>(logits.rows), row_threads, 0, stream>>>(logits, labels, figures);
+    return launch(loss_figures_kernel<typename decltype(view)::type>, {static_cast<unsigned>(logits.rows), row_threads},
+                  stream, logits, labels, figures);
   });
 }
 
 cudaError_t mean_loss(const float* losses, const Labels& labels, std::int64_t tokens, double weight, float* loss,
                       cudaStream_t stream) {
-  mean_loss_kernel<<<1, sum_threads, 0, stream>>>(losses, labels, tokens, weight, loss);
-  return cudaGetLastError();
+  return launch(mean_loss_kernel, {1, sum_threads}, stream, losses, labels, tokens, weight, loss);
 }
 
 cudaError_t count_labelled(const Labels& labels, std::int64_t tokens, std::int64_t* count, cudaStream_t stream) {
-  count_kernel<<<1, sum_threads, 0, stream>>>(labels, tokens, count);
-  return cudaGetLastError();
+  return launch(count_kernel, {1, sum_threads}, stream, labels, tokens, count);
 }
 
 cudaError_t loss_gradient(const TensorView& logits, const Labels& labels, const LossGradient& gradient,
                           const TensorView& d_logits, cudaStream_t stream) {
   return with_view(logits, d_logits, [&](auto view) {
-    loss_gradient_kernel<typename decltype(view)::type>
-        <<<static_cast<unsigned>(logits.rows), row_threads, 0, stream>>>(logits, labels, gradient, d_logits);
+    return launch(loss_gradient_kernel<typename decltype(view)::type>,
+                  {static_cast<unsigned>(logits.rows), row_threads}, stream, logits, labels, gradient, d_logits);
   });
 }
 

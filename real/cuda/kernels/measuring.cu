@@ -1,4 +1,5 @@
 #include "real/cuda/kernels/clock.cuh"
+#include "real/cuda/kernels/launch.cuh"
 #include "real/cuda/kernels/measuring.h"
 #include "real/cuda/kernels/threads.cuh"
 
@@ -55,30 +56,22 @@ __global__ void flush_kernel(const uint4* buffer, std::int64_t vectors, std::uin
 cudaError_t copy(const void* from, void* to, std::int64_t bytes, cudaStream_t stream) {
   const std::int64_t vectors = bytes / 16;
   const unsigned blocks = grid_for((vectors + 3) / 4, block_threads);
-  copy_kernel<<<blocks, block_threads, 0, stream>>>(static_cast<const uint4*>(from), static_cast<uint4*>(to), vectors);
-  return cudaGetLastError();
+  return launch(copy_kernel, {blocks, block_threads}, stream, static_cast<const uint4*>(from), static_cast<uint4*>(to),
+                vectors);
 }
 
-cudaError_t empty(cudaStream_t stream) {
-  empty_kernel<<<1, 32, 0, stream>>>();
-  return cudaGetLastError();
-}
+cudaError_t empty(cudaStream_t stream) { return launch(empty_kernel, {1, 32}, stream); }
 
-cudaError_t spin(std::int64_t duration, cudaStream_t stream) {
-  spin_kernel<<<1, 1, 0, stream>>>(duration);
-  return cudaGetLastError();
-}
+cudaError_t spin(std::int64_t duration, cudaStream_t stream) { return launch(spin_kernel, {1, 1}, stream, duration); }
 
 cudaError_t count_cycles(std::int64_t duration, std::int64_t* report, cudaStream_t stream) {
-  count_cycles_kernel<<<1, 1, 0, stream>>>(duration, report);
-  return cudaGetLastError();
+  return launch(count_cycles_kernel, {1, 1}, stream, duration, report);
 }
 
 cudaError_t flush_cache(const void* buffer, std::int64_t bytes, std::uint32_t* sink, cudaStream_t stream) {
   const std::int64_t vectors = bytes / 16;
-  flush_kernel<<<grid_for(vectors, block_threads, 2048), block_threads, 0, stream>>>(static_cast<const uint4*>(buffer),
-                                                                                     vectors, sink);
-  return cudaGetLastError();
+  return launch(flush_kernel, {grid_for(vectors, block_threads, 2048), block_threads}, stream,
+                static_cast<const uint4*>(buffer), vectors, sink);
 }
 
 }  // namespace plumbline::real::cuda

@@ -1,5 +1,6 @@
 #include "real/cuda/arithmetic/rows.h"
 #include "real/cuda/kernels/column_sums.h"
+#include "real/cuda/kernels/launch.cuh"
 #include "real/cuda/kernels/norms.h"
 #include "real/cuda/kernels/row_teams.cuh"
 
@@ -148,9 +149,8 @@ cudaError_t launch_norm(const TensorView& x, const TensorView& gamma, const Tens
   const RowShape shape = row_shape(x.columns, forward_threads);
   const auto blocks = static_cast<unsigned>(shape.blocks(x.rows));
   return launch_rows<View>(shape, [&](auto vectors, auto warp) {
-    norm_kernel<View, kCentred, vectors(), warp()>
-        <<<blocks, shape.threads, 0, stream>>>(x, as_row(gamma), as_row(beta), y, epsilon);
-    return cudaGetLastError();
+    return launch(norm_kernel<View, kCentred, vectors(), warp()>, {blocks, shape.threads}, stream, x, as_row(gamma),
+                  as_row(beta), y, epsilon);
   });
 }
 
@@ -168,9 +168,8 @@ cudaError_t launch_norm_grad(const TensorView& dy, const TensorView& x, const Te
   const auto blocks = static_cast<unsigned>(grad_blocks(x, sms));
   const RowShape shape = row_shape(x.columns, most_threads<false>);
   return launch_rows<View>(shape, [&](auto vectors, auto warp) {
-    norm_grad_kernel<View, kCentred, vectors(), warp()>
-        <<<blocks, shape.threads, 0, stream>>>(dy, x, as_row(gamma), dx, epsilon, partial);
-    return cudaGetLastError();
+    return launch(norm_grad_kernel<View, kCentred, vectors(), warp()>, {blocks, shape.threads}, stream, dy, x,
+                  as_row(gamma), dx, epsilon, partial);
   });
 }
 

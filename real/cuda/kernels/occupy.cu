@@ -1,4 +1,5 @@
 #include "real/cuda/kernels/clock.cuh"
+#include "real/cuda/kernels/launch.cuh"
 #include "real/cuda/kernels/occupy.h"
 #include "real/cuda/kernels/threads.cuh"
 
@@ -53,7 +54,7 @@ __device__ bool go_on(const Occupation& o, std::int64_t start, std::int64_t due,
 
 __global__ void occupy_kernel(Occupation o) {
   // All dynamic: with any static shared memory, the largest claim would not fit. Only the first word is used.
-  extern __shared__ int claim[];
+  auto* const claim = claimed_shared<int>();
   const std::int64_t start = nanoseconds();
   const std::int64_t share = o.bytes / 16 / gridDim.x;
   const std::int64_t first = share * blockIdx.x;
@@ -87,12 +88,10 @@ __global__ void occupy_kernel(Occupation o) {
 }  // namespace
 
 cudaError_t occupy(const Occupation& occupation, int ctas, int shared_bytes, cudaStream_t stream) {
-  const cudaError_t error =
-      cudaFuncSetAttribute(occupy_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+  const cudaError_t error = allow_shared(occupy_kernel, shared_bytes);
   if (error != cudaSuccess) return error;
   const auto claimed = static_cast<std::size_t>(shared_bytes);
-  occupy_kernel<<<static_cast<unsigned>(ctas), occupy_threads, claimed, stream>>>(occupation);
-  return cudaGetLastError();
+  return launch(occupy_kernel, {static_cast<unsigned>(ctas), occupy_threads, claimed}, stream, occupation);
 }
 
 }  // namespace plumbline::real::cuda

@@ -1,4 +1,5 @@
 #include "real/cuda/kernels/eight.cuh"
+#include "real/cuda/kernels/launch.cuh"
 #include "real/cuda/kernels/optimizer.h"
 #include "real/cuda/kernels/threads.cuh"
 
@@ -19,12 +20,13 @@ struct Span {
 };
 
 // launch(span, is_aligned) for both parts.
-template <class Launch>
-cudaError_t in_two_parts(std::int64_t elements, bool aligned, const Launch& launch) {
+template <class Part>
+cudaError_t in_two_parts(std::int64_t elements, bool aligned, const Part& part) {
   const std::int64_t whole = aligned ? elements / tile_vector : 0;
-  if (whole > 0) launch(Span{0, whole}, true);
-  if (whole * tile_vector < elements) launch(Span{whole, (elements + tile_vector - 1) / tile_vector}, false);
-  return cudaGetLastError();
+  cudaError_t error = cudaSuccess;
+  if (whole > 0) error = part(Span{0, whole}, true);
+  if (error != cudaSuccess || whole * tile_vector >= elements) return error;
+  return part(Span{whole, (elements + tile_vector - 1) / tile_vector}, false);
 }
 
 template <class Body>
@@ -134,20 +136,18 @@ Update update_for(const UpdateViews& v, bool aligned) {
 
 cudaError_t squares(const TensorView& x, double weight, double* partial, cudaStream_t stream) {
   const auto blocks = static_cast<unsigned>(sum_blocks(x.elements()));
-  if (blocks > 0) squares_kernel<<<blocks, block_threads, 0, stream>>>(as_row(x), weight, partial);
-  return cudaGetLastError();
+  if (blocks == 0) return cudaSuccess;
+  return launch(squares_kernel, {blocks, block_threads}, stream, as_row(x), weight, partial);
 }
 
 cudaError_t add_partial(const double* partial, std::int64_t count, float* total, cudaStream_t stream) {
-  add_partial_kernel<<<1, block_threads, 0, stream>>>(partial, count, total);
-  return cudaGetLastError();
+  return launch(add_partial_kernel, {1, block_threads}, stream, partial, count, total);
 }
 
 cudaError_t divide(const TensorView& x, const float* divisor, const TensorView& y, float* found, cudaStream_t stream) {
   const Span all{0, (x.elements() + tile_vector - 1) / tile_vector};
   if (all.to == 0) return cudaSuccess;
-  divide_kernel<<<blocks_for(all), block_threads, 0, stream>>>(all, as_row(x), divisor, as_row(y), found);
-  return cudaGetLastError();
+  return launch(divide_kernel, {blocks_for(all), block_threads}, stream, all, as_row(x), divisor, as_row(y), found);
 }
 
 cudaError_t update(const UpdateRule& rule, const UpdateViews& views, const float* sum_of_squares, double largest_norm,
@@ -162,8 +162,8 @@ cudaError_t update(const UpdateRule& rule, const UpdateViews& views, const float
   for (const TensorView& row : {rows.gradient, rows.master, rows.first, rows.second, rows.weight})
     aligned = aligned && is_aligned_row(row);
   return in_two_parts(rows.master.columns, aligned, [&](const Span& span, bool whole) {
-    update_for(rows, whole)<<<blocks_for(span), block_threads, 0, stream>>>(span, rule, rows, sum_of_squares,
-                                                                            largest_norm);
+    return launch(update_for(rows, whole), {blocks_for(span), block_threads}, stream, span, rule, rows, sum_of_squares,
+                  largest_norm);
   });
 }
 

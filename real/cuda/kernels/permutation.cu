@@ -1,3 +1,4 @@
+#include "real/cuda/kernels/launch.cuh"
 #include "real/cuda/kernels/permutation.h"
 #include "real/cuda/kernels/threads.cuh"
 
@@ -35,8 +36,7 @@ __device__ void for_chunk(const RowOrder& order, std::int64_t chunk, const Body&
 }
 
 __global__ void count_kernel(RowOrder order, std::int64_t chunks) {
-  extern __shared__ int counts[];
-  int* const own = counts + warp_index() * order.experts;
+  int* const own = claimed_shared<int>() + warp_index() * order.experts;
   for (int expert = lane_index(); expert < order.experts; expert += warp_size) own[expert] = 0;
   __syncwarp();
   const std::int64_t chunk = chunk_index();
@@ -88,7 +88,7 @@ __device__ void place(const RowOrder& order, const PlacedRows& placed, std::int6
 }
 
 __global__ void place_kernel(RowOrder order, PlacedRows placed, std::int64_t chunks) {
-  extern __shared__ int memory[];
+  auto* const memory = claimed_shared<int>();
   int* const starts = memory;
   int* const next = memory + order.experts + 1 + warp_index() * order.experts;
   if (warp_index() == 0) find_starts(order, starts);
@@ -132,9 +132,10 @@ cudaError_t count_rows(const RowOrder& order, cudaStream_t stream) {
   if (order.experts > most_local_experts) return cudaErrorInvalidValue;
   const std::int64_t chunks = chunk_count(order.entries());
   const auto shared = static_cast<std::size_t>(block_warps * order.experts) * sizeof(int);
-  if (chunks > 0) count_kernel<<<chunk_blocks(chunks), block_threads, shared, stream>>>(order, chunks);
-  scan_kernel<<<static_cast<unsigned>(order.experts), most_chunks, 0, stream>>>(order, chunks);
-  return cudaGetLastError();
+  cudaError_t error = cudaSuccess;
+  if (chunks > 0) error = launch(count_kernel, {chunk_blocks(chunks), block_threads, shared}, stream, order, chunks);
+  if (error != cudaSuccess) return error;
+  return launch(scan_kernel, {static_cast<unsigned>(order.experts), most_chunks}, stream, order, chunks);
 }
 
 cudaError_t place_rows(const RowOrder& order, const PlacedRows& placed, cudaStream_t stream) {
@@ -143,8 +144,7 @@ cudaError_t place_rows(const RowOrder& order, const PlacedRows& placed, cudaStre
     if (const cudaError_t error = fill_up(placed, stream); error != cudaSuccess) return error;
   const auto shared = static_cast<std::size_t>((block_warps + 1) * order.experts + 1) * sizeof(int);
   const unsigned blocks = chunks > 0 ? chunk_blocks(chunks) : 1;  // offsets of no rows are written, too
-  place_kernel<<<blocks, block_threads, shared, stream>>>(order, placed, chunks);
-  return cudaGetLastError();
+  return launch(place_kernel, {blocks, block_threads, shared}, stream, order, placed, chunks);
 }
 
 }  // namespace plumbline::real::cuda

@@ -1,4 +1,5 @@
 #include "real/cuda/kernels/element.h"
+#include "real/cuda/kernels/launch.cuh"
 #include "real/cuda/kernels/plain_product.h"
 
 namespace plumbline::real::cuda {
@@ -39,8 +40,8 @@ cudaError_t plain_product(const PlainProduct& product, cudaStream_t stream) {
   const std::int64_t down = (product.c.rows + tile - 1) / tile, across = (product.c.columns + tile - 1) / tile;
   if (down * across == 0) return cudaSuccess;
   const std::int64_t depth = product.transpose_a ? product.a.rows : product.a.columns;
-  plain_product_kernel<<<static_cast<unsigned>(down * across), dim3(tile, tile), 0, stream>>>(product, depth, across);
-  return cudaGetLastError();
+  return launch(plain_product_kernel, {static_cast<unsigned>(down * across), dim3(tile, tile)}, stream, product, depth,
+                across);
 }
 
 }  // namespace plumbline::real::cuda

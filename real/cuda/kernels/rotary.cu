@@ -2,6 +2,7 @@
 
 #include "real/cuda/arithmetic/rows.h"
 #include "real/cuda/kernels/elementwise.cuh"
+#include "real/cuda/kernels/launch.cuh"
 #include "real/cuda/kernels/rotary.h"
 
 namespace plumbline::real::cuda {
@@ -92,8 +93,7 @@ cudaError_t rotary(const TensorView& x, const TensorView& y, const RotaryForm& f
   const auto blocks = static_cast<unsigned>(x.rows);
   const bool whole = form.head_dim % tile_vector == 0 && form.rope_dim / 2 % tile_vector == 0;
   const auto kernel = whole && all_bf16(x, y) ? rotary_kernel<Bf16View> : rotary_kernel<TensorView>;
-  kernel<<<blocks, threads_for(x.columns), 0, stream>>>(x, y, form, std::log2(form.theta));
-  return cudaGetLastError();
+  return launch(kernel, {blocks, threads_for(x.columns)}, stream, x, y, form, std::log2(form.theta));
 }
 
 }  // namespace plumbline::real::cuda

@@ -1,4 +1,5 @@
 #include "real/cuda/kernels/element.h"
+#include "real/cuda/kernels/launch.cuh"
 #include "real/cuda/kernels/router.h"
 #include "real/cuda/kernels/threads.cuh"
 
@@ -123,9 +124,8 @@ cudaError_t route(const RouterRule& rule, const TensorView& logits, const float*
                   float* weights, float* loads, cudaStream_t stream) {
   return with_held(rule, [&](auto held) {
     const unsigned blocks = grid_for(logits.rows, block_warps, most_blocks);
-    route_kernel<decltype(held)::value>
-        <<<blocks, block_threads, 0, stream>>>(rule, logits, bias, indices, weights, loads);
-    return cudaGetLastError();
+    return launch(route_kernel<decltype(held)::value>, {blocks, block_threads}, stream, rule, logits, bias, indices,
+                  weights, loads);
   });
 }
 
@@ -133,9 +133,8 @@ cudaError_t route_gradient(const RouterRule& rule, const float* d_weights, const
                            const std::int32_t* indices, const TensorView& d_logits, cudaStream_t stream) {
   return with_held(rule, [&](auto held) {
     const unsigned blocks = grid_for(logits.rows, block_warps, most_blocks);
-    route_gradient_kernel<decltype(held)::value>
-        <<<blocks, block_threads, 0, stream>>>(rule, d_weights, logits, indices, d_logits);
-    return cudaGetLastError();
+    return launch(route_gradient_kernel<decltype(held)::value>, {blocks, block_threads}, stream, rule, d_weights,
+                  logits, indices, d_logits);
   });
 }
 

@@ -1,6 +1,7 @@
 // Rows through which a team passes once, and whose sum decides one number.
 #pragma once
 
+#include "real/cuda/kernels/launch.cuh"
 #include "real/cuda/kernels/row_teams.cuh"
 
 namespace plumbline::real::cuda {
@@ -24,11 +25,9 @@ cudaError_t launch_row_sums(std::int64_t rows, std::int64_t columns, const Body&
   constexpr int warps = block_threads / warp_size;
   if (columns <= widest_row_of_warp) {
     const auto blocks = static_cast<unsigned>((rows + warps - 1) / warps);
-    row_sum_kernel<Body, true><<<blocks, block_threads, 0, stream>>>(body, rows, columns);
-  } else {
-    row_sum_kernel<Body, false><<<static_cast<unsigned>(rows), block_threads, 0, stream>>>(body, rows, columns);
+    return launch(row_sum_kernel<Body, true>, {blocks, block_threads}, stream, body, rows, columns);
   }
-  return cudaGetLastError();
+  return launch(row_sum_kernel<Body, false>, {static_cast<unsigned>(rows), block_threads}, stream, body, rows, columns);
 }
 
 }  // namespace plumbline::real::cuda

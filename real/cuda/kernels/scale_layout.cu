@@ -1,3 +1,4 @@
+#include "real/cuda/kernels/launch.cuh"
 #include "real/cuda/kernels/scale_layout.h"
 
 namespace plumbline::real::cuda {
@@ -37,23 +38,21 @@ unsigned grid_of(std::int64_t threads) { return static_cast<unsigned>((threads +
 
 cudaError_t lay_out_rows(const float* from, float* to, std::int64_t rows, std::int64_t blocks, cudaStream_t stream) {
   if (rows * blocks == 0) return cudaSuccess;
-  rows_kernel<<<grid_of(rows * blocks), block_threads, 0, stream>>>(from, to, rows, blocks);
-  return cudaGetLastError();
+  return launch(rows_kernel, {grid_of(rows * blocks), block_threads}, stream, from, to, rows, blocks);
 }
 
 cudaError_t lay_out_grouped_rows(const float* from, float* to, const RowGroups& groups, std::int64_t rows,
                                  std::int64_t blocks, cudaStream_t stream) {
   if (rows * blocks == 0) return cudaSuccess;
-  grouped_rows_kernel<<<grid_of(rows * blocks), block_threads, 0, stream>>>(from, to, groups, rows, blocks);
-  return cudaGetLastError();
+  return launch(grouped_rows_kernel, {grid_of(rows * blocks), block_threads}, stream, from, to, groups, rows, blocks);
 }
 
 cudaError_t lay_out_squares(const float* from, float* to, std::int64_t block_rows, std::int64_t blocks,
                             cudaStream_t stream) {
   const std::int64_t padded = padded_block_count(blocks * scale_tile);
   if (block_rows * padded == 0) return cudaSuccess;
-  squares_kernel<<<grid_of(block_rows * padded), block_threads, 0, stream>>>(from, to, block_rows, blocks, padded);
-  return cudaGetLastError();
+  return launch(squares_kernel, {grid_of(block_rows * padded), block_threads}, stream, from, to, block_rows, blocks,
+                padded);
 }
 
 }  // namespace plumbline::real::cuda

@@ -1,4 +1,5 @@
 #include "real/cuda/arithmetic/rows.h"
+#include "real/cuda/kernels/launch.cuh"
 #include "real/cuda/kernels/row_teams.cuh"
 #include "real/cuda/kernels/softmax.h"
 
@@ -92,8 +93,8 @@ cudaError_t launch_softmax(const TensorView& scores, const TensorView& probabili
   const RowShape shape = row_shape(scores.columns, threads_of_one_vector);
   const auto blocks = static_cast<unsigned>(shape.blocks(scores.rows));
   return launch_rows<View>(shape, [&](auto vectors, auto warp) {
-    softmax_kernel<View, vectors(), warp()><<<blocks, shape.threads, 0, stream>>>(scores, probabilities, form);
-    return cudaGetLastError();
+    return launch(softmax_kernel<View, vectors(), warp()>, {blocks, shape.threads}, stream, scores, probabilities,
+                  form);
   });
 }
 
@@ -102,8 +103,7 @@ cudaError_t launch_grad(const TensorView& d, const TensorView& p, const TensorVi
   const RowShape shape = row_shape(p.columns, threads_of_one_vector);
   const auto blocks = static_cast<unsigned>(shape.blocks(p.rows));
   return launch_rows<View>(shape, [&](auto vectors, auto warp) {
-    softmax_grad_kernel<View, vectors(), warp()><<<blocks, shape.threads, 0, stream>>>(d, p, d_scores);
-    return cudaGetLastError();
+    return launch(softmax_grad_kernel<View, vectors(), warp()>, {blocks, shape.threads}, stream, d, p, d_scores);
   });
 }
 

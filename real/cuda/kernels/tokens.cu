@@ -1,5 +1,6 @@
 #include "real/cuda/arithmetic/tokens.h"
 #include "real/cuda/kernels/eight.cuh"
+#include "real/cuda/kernels/launch.cuh"
 #include "real/cuda/kernels/threads.cuh"
 #include "real/cuda/kernels/tokens.h"
 
@@ -76,37 +77,35 @@ __global__ void shift_kernel(const std::int32_t* ids, std::int64_t tokens, std::
 cudaError_t order_by_id(const std::int32_t* ids, std::int64_t tokens, std::int32_t* order, cudaStream_t stream) {
   if (tokens == 0) return cudaSuccess;
   const auto blocks = static_cast<unsigned>((tokens + block_warps - 1) / block_warps);
-  order_kernel<<<blocks, block_threads, 0, stream>>>(ids, tokens, order);
-  return cudaGetLastError();
+  return launch(order_kernel, {blocks, block_threads}, stream, ids, tokens, order);
 }
 
 cudaError_t add_rows_by_id(const TensorView& dx, const std::int32_t* ids, const std::int32_t* order, std::int64_t first,
                            const TensorView& table, cudaStream_t stream) {
   if (dx.rows == 0) return cudaSuccess;
-  add_by_id_kernel<<<rows_and_columns(dx.rows, dx.columns), block_threads, 0, stream>>>(dx, ids, order, first, table);
-  return cudaGetLastError();
+  return launch(add_by_id_kernel, {rows_and_columns(dx.rows, dx.columns), block_threads}, stream, dx, ids, order, first,
+                table);
 }
 
 cudaError_t add_positions(const TensorView& x, const TensorView& table, std::int64_t length, const TensorView& y,
                           cudaStream_t stream) {
   if (x.rows == 0) return cudaSuccess;
-  add_positions_kernel<<<rows_and_columns(x.rows, x.columns), block_threads, 0, stream>>>(x, table, length, y);
-  return cudaGetLastError();
+  return launch(add_positions_kernel, {rows_and_columns(x.rows, x.columns), block_threads}, stream, x, table, length,
+                y);
 }
 
 cudaError_t add_rows_by_position(const TensorView& dx, std::int64_t length, const TensorView& table,
                                  cudaStream_t stream) {
   if (dx.rows == 0) return cudaSuccess;
   const std::int64_t rows = length < dx.rows ? length : dx.rows;
-  add_by_position_kernel<<<rows_and_columns(rows, dx.columns), block_threads, 0, stream>>>(dx, length, table);
-  return cudaGetLastError();
+  return launch(add_by_position_kernel, {rows_and_columns(rows, dx.columns), block_threads}, stream, dx, length, table);
 }
 
 cudaError_t shift_ids(const std::int32_t* ids, std::int64_t tokens, std::int64_t distance, std::int64_t length,
                       std::int32_t* to, cudaStream_t stream) {
   if (tokens == 0) return cudaSuccess;
-  shift_kernel<<<grid_for(tokens, block_threads), block_threads, 0, stream>>>(ids, tokens, distance, length, to);
-  return cudaGetLastError();
+  return launch(shift_kernel, {grid_for(tokens, block_threads), block_threads}, stream, ids, tokens, distance, length,
+                to);
 }
 
 }  // namespace plumbline::real::cuda

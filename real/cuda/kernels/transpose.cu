@@ -1,4 +1,5 @@
 #include "real/cuda/kernels/cast.h"
+#include "real/cuda/kernels/launch.cuh"
 #include "real/cuda/kernels/row_teams.cuh"
 #include "real/cuda/kernels/transpose.h"
 
@@ -69,8 +70,7 @@ cudaError_t launch(const Transpose& t, cudaStream_t stream) {
   const auto count = [](std::int64_t extent, int tile) { return static_cast<unsigned>((extent + tile - 1) / tile); };
   const dim3 grid(count(t.columns, tile_columns), count(t.rows, tile_rows),
                   static_cast<unsigned>(t.y.rows / t.columns));
-  transpose_kernel<From, To><<<grid, block_threads, 0, stream>>>(t);
-  return cudaGetLastError();
+  return launch(transpose_kernel<From, To>, {grid, block_threads}, stream, t);
 }
 
 template <Format kFrom, Format kTo>

@@ -1,5 +1,6 @@
 #include "real/cuda/arithmetic/byte_transpose.h"
 #include "real/cuda/kernels/eight.cuh"
+#include "real/cuda/kernels/launch.cuh"
 #include "real/cuda/kernels/transpose.h"
 
 namespace plumbline::real::cuda {
@@ -90,8 +91,7 @@ cudaError_t turn_blocks(const TensorView& x, const TensorView& y, cudaStream_t s
   if (from.matrix_rows == 0) from.matrix_rows = from.rows;
   const dim3 grid(static_cast<unsigned>(tiles_of(x.columns)), static_cast<unsigned>(tiles_of(from.matrix_rows)),
                   static_cast<unsigned>(x.rows / from.matrix_rows));
-  turn_blocks_kernel<<<grid, block_threads, 0, stream>>>(from, y);
-  return cudaGetLastError();
+  return launch(turn_blocks_kernel, {grid, block_threads}, stream, from, y);
 }
 
 }  // namespace plumbline::real::cuda
