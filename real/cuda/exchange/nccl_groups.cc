@@ -79,7 +79,10 @@ Status NcclGroups::settle(ncclComm_t communicator, ncclResult_t result, const ch
       }
       if (result != ncclInProgress) return nccl_->outcome(result, doing, communicator);
     }
-    if (const std::optional<std::string> failure = channel_.failure()) return {*failure};
+    if (const std::optional<std::string> failure = channel_.failure()) {
+      end(*failure);  // before the next call finds a communicator that is not made
+      return {*failure};
+    }
     if (std::chrono::steady_clock::now() > deadline)
       return {std::string(doing) + " failed: another rank did not come within ten minutes"};
     std::this_thread::yield();
