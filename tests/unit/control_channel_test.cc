@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <functional>
 #include <future>
 #include <map>
 #include <memory>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "real/bootstrap/rendezvous.h"
+#include "tests/support/channel_ranks.h"
 
 namespace plumbline::real {
 namespace {
@@ -21,6 +21,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using tests::on_ranks;
 using Variables = std::map<std::string, std::string>;
 
 model::Result<Bootstrap> read(const Variables& variables) {
@@ -97,31 +98,6 @@ TEST(Bootstrap, NamesWhatIsNoNumber) {
             "RANK: there is no rank 4 among 4 (who starts the ranks sets it)");
   EXPECT_THAT(to_string(read({{"RANK", "0"}, {"WORLD_SIZE", "4"}, {"MASTER_PORT", "70000"}}).error()),
               HasSubstr("MASTER_PORT: 70000 is no port"));
-}
-
-using Channel = model::Result<std::unique_ptr<ControlChannel>>;
-
-// Calls body(channel) on a thread for every rank that comes, and returns what each says.
-std::vector<std::string> on_ranks(std::int32_t ranks, const std::vector<std::int32_t>& come, const ChannelTimes& times,
-                                  const std::function<std::string(ControlChannel&)>& body) {
-  std::promise<int> promised;
-  std::shared_future<int> port = promised.get_future().share();
-  std::vector<std::string> said(static_cast<std::size_t>(ranks));
-  std::vector<std::jthread> threads;
-  for (const std::int32_t rank : come)
-    threads.emplace_back([&, rank] {
-      Bootstrap own{.rank = rank, .ranks = ranks, .host = "127.0.0.1"};
-      Channel channel = tl::unexpected(model::Error{});
-      if (rank == 0) {
-        channel = listen_as_first(own, times, [&](int free) { promised.set_value(free); });
-      } else {
-        own.port = port.get();
-        channel = connect_to_first(own, times);
-      }
-      said[static_cast<std::size_t>(rank)] = channel ? body(**channel) : to_string(channel.error());
-    });
-  threads.clear();
-  return said;
 }
 
 TEST(ControlChannel, SumsGathersAndBroadcastsInTheOrderOfRanks) {

@@ -1,0 +1,41 @@
+// Ranks as threads of a test that a control channel connects.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "real/bootstrap/rendezvous.h"
+
+namespace plumbline::tests {
+
+// Calls body(channel) on a thread for every rank that comes, and returns what each says.
+inline std::vector<std::string> on_ranks(std::int32_t ranks, const std::vector<std::int32_t>& come,
+                                         const real::ChannelTimes& times,
+                                         const std::function<std::string(real::ControlChannel&)>& body) {
+  std::promise<int> promised;
+  std::shared_future<int> port = promised.get_future().share();
+  std::vector<std::string> said(static_cast<std::size_t>(ranks));
+  std::vector<std::jthread> threads;
+  for (const std::int32_t rank : come)
+    threads.emplace_back([&, rank] {
+      real::Bootstrap own{.rank = rank, .ranks = ranks, .host = "127.0.0.1"};
+      model::Result<std::unique_ptr<real::ControlChannel>> channel = tl::unexpected(model::Error{});
+      if (rank == 0) {
+        channel = listen_as_first(own, times, [&](int free) { promised.set_value(free); });
+      } else {
+        own.port = port.get();
+        channel = connect_to_first(own, times);
+      }
+      said[static_cast<std::size_t>(rank)] = channel ? body(**channel) : to_string(channel.error());
+    });
+  threads.clear();
+  return said;
+}
+
+}  // namespace plumbline::tests
