@@ -1,0 +1,71 @@
+// What a compiler for the host lacks to read kernels: included before all else of a .cu file.
+#pragma once
+
+#include <cuda_runtime_api.h>
+#include <vector_functions.h>
+
+#include <atomic>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include "tests/support/host_gpu/grid.h"
+
+#undef __host__
+#undef __device__
+#undef __global__
+#undef __launch_bounds__
+#undef __shared__
+#undef __constant__
+#undef __forceinline__
+#define __host__
+#define __device__
+#define __global__
+#define __launch_bounds__(...)
+#define __shared__ static thread_local  // blocks of a stream follow each other on its thread
+#define __constant__ static
+#define __forceinline__ inline
+
+inline void __syncthreads() { plumbline::tests::host_gpu::meet_block(false); }
+inline int __syncthreads_count(int yes) { return plumbline::tests::host_gpu::meet_block(yes != 0); }
+inline void __syncwarp(unsigned = 0xffffffffu) { plumbline::tests::host_gpu::meet_warp(0); }
+
+// Votes and shuffles are of whole warps.
+inline unsigned __ballot_sync(unsigned, int yes) {
+  const std::uint64_t* said = plumbline::tests::host_gpu::meet_warp(yes != 0 ? 1 : 0);
+  unsigned ballot = 0;
+  for (unsigned lane = 0; lane < 32 && lane < blockDim.x; ++lane) ballot |= static_cast<unsigned>(said[lane]) << lane;
+  return ballot;
+}
+
+template <typename Value>
+Value __shfl_sync(unsigned, Value value, int lane) {
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof value);
+  const std::uint64_t* shown = plumbline::tests::host_gpu::meet_warp(bits);
+  std::memcpy(&value, shown + lane % 32, sizeof value);
+  return value;
+}
+template <typename Value>
+Value __shfl_xor_sync(unsigned mask, Value value, int offset) {
+  return __shfl_sync(mask, value, static_cast<int>(threadIdx.x % 32) ^ offset);
+}
+
+inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
+
+template <typename Number>
+Number atomicAdd(Number* to, Number addend) {
+  return __atomic_fetch_add(to, addend, __ATOMIC_RELAXED);
+}
+
+template <typename Value>
+Value __ldcs(const Value* from) {
+  return *from;
+}
+template <typename Value>
+void __stcs(Value* to, const Value& value) {
+  *to = value;
+}
+
+inline void __threadfence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
+inline void __threadfence_system() { std::atomic_thread_fence(std::memory_order_seq_cst); }

@@ -1,0 +1,171 @@
+#include "tests/support/host_gpu/grid.h"
+
+#include <ucontext.h>
+
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tests/support/host_gpu/runtime.h"
+#include "tests/support/host_gpu/stream.h"
+
+namespace plumbline::tests::host_gpu {
+
+namespace {
+
+constexpr std::size_t stack_bytes = 64 << 10;
+constexpr unsigned warp_size = 32;
+
+struct Fiber {
+  ucontext_t context{};
+  std::unique_ptr<char[]> stack;
+  unsigned thread = 0;
+};
+
+// Where threads wait for each other. All of them read what came of it before the last one can come again.
+struct Meeting {
+  unsigned expected = 0, come = 0, times = 0;
+  bool left = false;  // somebody has, for good
+  int yes = 0, result = 0;
+  std::array<std::uint64_t, warp_size> brought{}, shown{};
+
+  bool complete() {
+    if (come < expected || come == 0) return false;
+    result = std::exchange(yes, 0);
+    shown = brought;
+    come = 0;
+    ++times;
+    return true;
+  }
+};
+
+// The threads of a block. A fiber whose thread has ended goes on with the next one: most kernels need a single fiber.
+class Block {
+ public:
+  void run(unsigned threads, const std::function<void()>& thread) {
+    thread_ = &thread;
+    threads_ = threads;
+    begun_ = 0;
+    whole_.expected = threads;
+    warps_.assign((threads + warp_size - 1) / warp_size, {});
+    for (unsigned warp = 0; warp < warps_.size(); ++warp)
+      warps_[warp].expected = std::min(warp_size, threads - warp * warp_size);
+    while (begun_ < threads_ || !waiting_.empty()) {
+      current_ = next_fiber();
+      threadIdx.x = current_->thread;
+      swapcontext(&scheduler_, &current_->context);
+    }
+  }
+
+  int meet(bool yes) {
+    whole_.yes += yes ? 1 : 0;
+    wait_in(whole_);
+    return whole_.result;
+  }
+  const std::uint64_t* meet_warp(std::uint64_t value) {
+    Meeting& warp = warps_[current_->thread / warp_size];
+    if (warp.left) give_up("a warp votes that has lost a lane");
+    warp.brought[current_->thread % warp_size] = value;
+    wait_in(warp);
+    return warp.shown.data();
+  }
+  void yield() {
+    Fiber& self = *current_;
+    waiting_.push_back(&self);
+    swapcontext(&self.context, &scheduler_);
+  }
+
+  static Block& of_this_thread() {
+    thread_local Block block;
+    return block;
+  }
+
+ private:
+  void wait_in(Meeting& meeting) {
+    ++meeting.come;
+    const unsigned times = meeting.times;
+    if (meeting.complete()) return;
+    while (meeting.times == times) yield();
+  }
+
+  // Threads that have not begun go before those that wait for them.
+  Fiber* next_fiber() {
+    std::deque<Fiber*>& queue = begun_ < threads_ ? idle_ : waiting_;
+    if (queue.empty()) queue.push_back(new_fiber());
+    Fiber* fiber = queue.front();
+    queue.pop_front();
+    return fiber;
+  }
+
+  Fiber* new_fiber() {
+    Fiber& fiber = *fibers_.emplace_back(std::make_unique<Fiber>());
+    fiber.stack = std::make_unique_for_overwrite<char[]>(stack_bytes);
+    getcontext(&fiber.context);
+    fiber.context.uc_stack.ss_sp = fiber.stack.get();
+    fiber.context.uc_stack.ss_size = stack_bytes;
+    makecontext(
+        &fiber.context, [] { of_this_thread().work(); }, 0);
+    return &fiber;
+  }
+
+  // What a fiber does.
+  void work() {
+    for (;;) {
+      Fiber& self = *current_;
+      while (begun_ < threads_) {
+        threadIdx.x = self.thread = begun_++;
+        (*thread_)();
+        leave(self.thread);
+      }
+      idle_.push_back(&self);
+      swapcontext(&self.context, &scheduler_);
+    }
+  }
+
+  // A barrier is for those that are left; a warp that votes must be whole.
+  void leave(unsigned thread) {
+    --whole_.expected;
+    whole_.complete();
+    Meeting& warp = warps_[thread / warp_size];
+    warp.left = true;
+    if (warp.come > 0) give_up("a lane ends while its warp waits for it");
+  }
+
+  const std::function<void()>* thread_ = nullptr;
+  unsigned threads_ = 0, begun_ = 0;
+  Meeting whole_;
+  std::vector<Meeting> warps_;
+  std::vector<std::unique_ptr<Fiber>> fibers_;
+  std::deque<Fiber*> idle_, waiting_;
+  Fiber* current_ = nullptr;
+  ucontext_t scheduler_{};
+};
+
+void run_grid(unsigned blocks, unsigned threads, const std::function<void()>& thread) {
+  gridDim = dim3(blocks);
+  blockDim = dim3(threads);
+  for (unsigned block = 0; block < blocks; ++block) {
+    blockIdx.x = block;
+    Block::of_this_thread().run(threads, thread);
+  }
+}
+
+}  // namespace
+
+void enqueue_grid(cudaStream_t stream, unsigned blocks, unsigned threads, std::function<void()> thread) {
+  enqueue(stream, [=, thread = std::move(thread)] { run_grid(blocks, threads, thread); });
+}
+
+int meet_block(bool yes) { return Block::of_this_thread().meet(yes); }
+const std::uint64_t* meet_warp(std::uint64_t value) { return Block::of_this_thread().meet_warp(value); }
+
+void rest() {
+  std::this_thread::yield();  // to other ranks
+  Block::of_this_thread().yield();
+}
+
+}  // namespace plumbline::tests::host_gpu

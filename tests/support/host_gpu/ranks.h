@@ -1,0 +1,96 @@
+// Ranks with a GPU each, all of them stood in for: threads of a test, a control channel between them, and what
+// real/cuda does with other ranks over it.
+#pragma once
+
+#include <cuda_runtime_api.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "real/cuda/device/buffer.h"
+#include "real/cuda/device/conversion.h"
+#include "real/cuda/device/scratch.h"
+#include "real/cuda/exchange/other_ranks.h"
+#include "tests/support/channel_ranks.h"
+
+namespace plumbline::tests::host_gpu {
+
+struct Rank {
+  real::ControlChannel& channel;
+  real::cuda::OtherRanks& others;
+  cudaStream_t stream = nullptr;
+
+  std::int32_t number() const { return channel.rank(); }
+  // The call went well; else the test has failed, and all ranks end.
+  void expect(const real::cuda::Status& status) const {
+    if (status.ok()) return;
+    ADD_FAILURE() << "rank " << number() << ": " << status.failure;
+    channel.abort(status.failure);
+  }
+  // Returns when all ranks have come.
+  void meet() const { expect({channel.sum({}).has_value() ? "" : "another rank did not come"}); }
+  void synchronise() const { ASSERT_EQ(cudaStreamSynchronize(stream), cudaSuccess); }
+};
+
+// Ranks 0 .. n-1 as `rank` of them sees them.
+inline real::Group all_of(std::int32_t n, std::int32_t rank) {
+  real::Group group{std::vector<std::int32_t>(static_cast<std::size_t>(n)), rank};
+  std::iota(group.ranks.begin(), group.ranks.end(), 0);
+  return group;
+}
+
+// Calls body(rank) on a thread for every rank, and waits for all.
+inline void on_gpus(std::int32_t ranks, const std::function<void(const Rank&)>& body) {
+  std::vector<std::int32_t> all = all_of(ranks, 0).ranks;
+  on_ranks(ranks, all, {}, [&](real::ControlChannel& channel) -> std::string {
+    cudaSetDevice(channel.rank());
+    cudaStream_t stream = nullptr;
+    cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+    {
+      real::cuda::Scratch scratch;
+      const real::cuda::OwnDevice device{scratch, 0, {PLUMBLINE_HOST_NCCL_DIR}};
+      const auto others = meet_other_ranks(device, channel, {.exchange_ctas = 2});
+      if (others)
+        body({channel, **others, stream});
+      else
+        ADD_FAILURE() << to_string(others.error());
+      if (testing::Test::HasFailure()) channel.abort("a check has failed");
+    }
+    cudaStreamDestroy(stream);
+    return "";
+  });
+}
+
+// Device memory of such a GPU is the test's own: numbers are written into it and read from it where no stream uses it.
+inline void put(const std::vector<float>& values, real::cuda::CudaBuffer& buffer) {
+  ASSERT_EQ(static_cast<std::size_t>(buffer.elements()), values.size());
+  real::cuda::encode(values, buffer.view());
+}
+inline std::vector<float> numbers_of(const real::cuda::CudaBuffer& buffer) {
+  std::vector<float> values(static_cast<std::size_t>(buffer.elements()));
+  real::cuda::decode(buffer.view(), values);
+  return values;
+}
+
+// A tensor of one matrix.
+inline std::unique_ptr<real::cuda::CudaBuffer> make_buffer(real::cuda::Format format, std::int64_t rows,
+                                                           std::int64_t columns) {
+  auto buffer = std::make_unique<real::cuda::CudaBuffer>(format, rows, columns, rows);
+  const real::cuda::Status status = buffer->allocate(rows);
+  EXPECT_EQ(status.failure, "");
+  return buffer;
+}
+inline std::unique_ptr<real::cuda::CudaBuffer> make_buffer(real::cuda::Format format, std::int64_t columns,
+                                                           const std::vector<float>& values) {
+  auto buffer = make_buffer(format, static_cast<std::int64_t>(values.size()) / columns, columns);
+  put(values, *buffer);
+  return buffer;
+}
+
+}  // namespace plumbline::tests::host_gpu

@@ -1,0 +1,79 @@
+// The runtime's devices and errors. There is a device of every number; each reaches all others.
+#include <cuda_runtime_api.h>
+
+#include <cstdio>
+#include <mutex>
+#include <set>
+#include <utility>
+
+#include "tests/support/host_gpu/runtime.h"
+#include "tests/support/host_gpu/stream.h"
+
+namespace plumbline::tests::host_gpu {
+
+namespace {
+
+thread_local cudaError_t last_error = cudaSuccess;
+
+}  // namespace
+
+cudaError_t failed(cudaError_t error) {
+  last_error = error;
+  return error;
+}
+
+}  // namespace plumbline::tests::host_gpu
+
+using namespace plumbline::tests::host_gpu;
+
+extern "C" {
+
+cudaError_t cudaGetLastError() { return std::exchange(last_error, cudaSuccess); }
+
+const char* cudaGetErrorName(cudaError_t error) {
+  switch (error) {
+    case cudaSuccess:
+      return "cudaSuccess";
+    case cudaErrorInvalidValue:
+      return "cudaErrorInvalidValue";
+    case cudaErrorMemoryAllocation:
+      return "cudaErrorMemoryAllocation";
+    case cudaErrorNotReady:
+      return "cudaErrorNotReady";
+    default:
+      return "an error";
+  }
+}
+
+const char* cudaGetErrorString(cudaError_t error) { return cudaGetErrorName(error); }
+
+cudaError_t cudaGetDevice(int* device) {
+  *device = current_device();
+  return cudaSuccess;
+}
+
+cudaError_t cudaSetDevice(int device) {
+  if (device < 0) return failed(cudaErrorInvalidDevice);
+  current_device() = device;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
+  *can = device != peer ? 1 : 0;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned int /*flags*/) {
+  static std::mutex mutex;
+  static std::set<std::pair<int, int>> enabled;
+  const std::scoped_lock lock(mutex);
+  if (peer == current_device()) return failed(cudaErrorInvalidDevice);
+  return enabled.insert({current_device(), peer}).second ? cudaSuccess : failed(cudaErrorPeerAccessAlreadyEnabled);
+}
+
+cudaError_t cudaDeviceGetPCIBusId(char* id, int size, int device) {
+  std::snprintf(id, static_cast<std::size_t>(size), "0000:%02x:00.0", static_cast<unsigned>(device) & 0xffU);
+  return cudaSuccess;
+}
+
+}  // extern "C"

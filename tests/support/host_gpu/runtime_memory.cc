@@ -1,0 +1,111 @@
+// The runtime's memory. New memory is full of bits that make no sense, and so is what was freed: whoever reads either
+// shows it.
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "tests/support/host_gpu/runtime.h"
+#include "tests/support/host_gpu/stream.h"
+
+namespace plumbline::tests::host_gpu {
+
+namespace {
+
+constexpr std::size_t alignment = 256, device_bytes = std::size_t{80} << 30;
+constexpr int poison = 0xff;  // -1, or not a number
+
+struct Allocation {
+  std::size_t bytes = 0;
+  int device = 0;
+};
+
+class Allocations {
+ public:
+  static Allocations& all() {
+    static Allocations allocations;
+    return allocations;
+  }
+  void* add(std::size_t bytes) {
+    const std::size_t whole = (bytes + alignment - 1) / alignment * alignment;
+    if (whole > device_bytes) return nullptr;
+    void* data = std::aligned_alloc(alignment, whole);
+    if (data == nullptr) return nullptr;
+    std::memset(data, poison, whole);
+    const std::scoped_lock lock(mutex_);
+    known_[data] = {bytes, current_device()};
+    return data;
+  }
+  std::optional<Allocation> find(void* data) {
+    const std::scoped_lock lock(mutex_);
+    const auto found = known_.find(data);
+    return found == known_.end() ? std::nullopt : std::optional(found->second);
+  }
+  void remove(void* data) {
+    const std::scoped_lock lock(mutex_);
+    const auto found = known_.find(data);
+    std::memset(data, poison, found->second.bytes);
+    known_.erase(found);
+    std::free(data);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<void*, Allocation> known_;
+};
+
+cudaError_t allocate(void** data, std::size_t bytes) {
+  *data = Allocations::all().add(bytes);
+  return *data == nullptr ? failed(cudaErrorMemoryAllocation) : cudaSuccess;
+}
+
+// Waits for the device, as the runtime does.
+cudaError_t release(void* data) {
+  if (data == nullptr) return cudaSuccess;
+  const std::optional<Allocation> known = Allocations::all().find(data);
+  if (!known) give_up("memory is freed that is not allocated");
+  synchronise_device(known->device);
+  Allocations::all().remove(data);
+  return cudaSuccess;
+}
+
+}  // namespace
+
+}  // namespace plumbline::tests::host_gpu
+
+using namespace plumbline::tests::host_gpu;
+
+extern "C" {
+
+cudaError_t cudaMalloc(void** data, size_t bytes) { return allocate(data, bytes); }
+cudaError_t cudaFree(void* data) { return release(data); }
+cudaError_t cudaHostAlloc(void** data, size_t bytes, unsigned int /*flags*/) { return allocate(data, bytes); }
+cudaError_t cudaFreeHost(void* data) { return release(data); }
+
+cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+  *free = *total = device_bytes;
+  return cudaSuccess;
+}
+
+// A handle holds the pointer: all devices are of one process.
+cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* data) {
+  if (!Allocations::all().find(data)) return failed(cudaErrorInvalidValue);
+  *handle = {};
+  std::memcpy(handle, &data, sizeof data);
+  return cudaSuccess;
+}
+
+cudaError_t cudaIpcOpenMemHandle(void** data, cudaIpcMemHandle_t handle, unsigned int flags) {
+  std::memcpy(data, &handle, sizeof *data);
+  const bool known = flags == cudaIpcMemLazyEnablePeerAccess && Allocations::all().find(*data);
+  return known ? cudaSuccess : failed(cudaErrorInvalidValue);
+}
+
+cudaError_t cudaIpcCloseMemHandle(void* /*data*/) { return cudaSuccess; }
+
+}  // extern "C"

@@ -1,0 +1,162 @@
+// The runtime's streams and events. All streams are of the kind that does not wait for the null stream; what is put
+// onto that one happens at once, on the calling thread.
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <future>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "tests/support/host_gpu/runtime.h"
+#include "tests/support/host_gpu/stream.h"
+
+struct CUstream_st {
+  int device;
+  std::shared_ptr<plumbline::tests::host_gpu::Stream> stream;
+};
+
+struct CUevent_st {
+  std::shared_future<void> moment;  // of the last record; invalid: there was none
+};
+
+namespace plumbline::tests::host_gpu {
+
+namespace {
+
+class Streams {
+ public:
+  static Streams& all() {
+    static Streams streams;
+    return streams;
+  }
+  void add(int device, const std::shared_ptr<Stream>& stream) {
+    const std::scoped_lock lock(mutex_);
+    of_device_[device].push_back(stream);
+  }
+  void remove(int device, const std::shared_ptr<Stream>& stream) {
+    const std::scoped_lock lock(mutex_);
+    std::erase(of_device_[device], stream);
+  }
+  std::vector<std::shared_ptr<Stream>> of(int device) {
+    const std::scoped_lock lock(mutex_);
+    return of_device_[device];
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<int, std::vector<std::shared_ptr<Stream>>> of_device_;
+};
+
+bool is_past(const std::shared_future<void>& moment) {
+  return !moment.valid() || moment.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+}
+
+}  // namespace
+
+void enqueue(cudaStream_t stream, std::function<void()> work) {
+  if (stream == nullptr) return work();
+  stream->stream->enqueue(std::move(work));
+}
+
+void synchronise_device(int device) {
+  for (const auto& stream : Streams::all().of(device)) stream->synchronise();
+}
+
+}  // namespace plumbline::tests::host_gpu
+
+using namespace plumbline::tests::host_gpu;
+
+extern "C" {
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int flags) {
+  if (flags != cudaStreamNonBlocking) return failed(cudaErrorInvalidValue);
+  const int device = current_device();
+  *stream = new CUstream_st{device, std::make_shared<Stream>(device)};
+  Streams::all().add(device, (*stream)->stream);
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  stream->stream->synchronise();
+  Streams::all().remove(stream->device, stream->stream);
+  delete stream;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  if (stream != nullptr) stream->stream->synchronise();
+  return cudaSuccess;
+}
+
+// What is not ready has not failed: the last error stays as it is.
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  return stream == nullptr || stream->stream->idle() ? cudaSuccess : cudaErrorNotReady;
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int /*flags*/) {
+  enqueue(stream, [moment = event->moment] {
+    if (moment.valid()) moment.wait();
+  });
+  return cudaSuccess;
+}
+
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
+  enqueue(stream, [function, data] { function(data); });
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int /*flags*/) {
+  *event = new CUevent_st;
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  const auto promise = std::make_shared<std::promise<void>>();
+  event->moment = promise->get_future().share();
+  enqueue(stream, [promise] { promise->set_value(); });
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event) { return is_past(event->moment) ? cudaSuccess : cudaErrorNotReady; }
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  if (event->moment.valid()) event->moment.wait();
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete event;
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind /*kind*/, cudaStream_t stream) {
+  enqueue(stream, [=] {
+    if (bytes > 0) std::memmove(to, from, bytes);
+  });
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {
+  enqueue(stream, [=] {
+    if (bytes > 0) std::memset(to, value, bytes);
+  });
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+  return cudaMemcpyAsync(to, from, bytes, kind, nullptr);
+}
+
+cudaError_t cudaMemset(void* to, int value, size_t bytes) { return cudaMemsetAsync(to, value, bytes, nullptr); }
+
+cudaError_t cudaDeviceSynchronize() {
+  synchronise_device(current_device());
+  return cudaSuccess;
+}
+
+}  // extern "C"

@@ -1,0 +1,222 @@
+// What ranks do together over NCCL, with threads for ranks and stand-ins for their GPUs and for NCCL: collectives,
+// messages, and what all learn when one of them is lost. Kernels and the logic of the host are those of a GPU.
+#include "real/cuda/exchange/other_ranks.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/support/host_gpu/fail_device.h"
+#include "tests/support/host_gpu/ranks.h"
+
+namespace plumbline::tests {
+namespace {
+
+using host_gpu::all_of;
+using host_gpu::make_buffer;
+using host_gpu::numbers_of;
+using host_gpu::on_gpus;
+using host_gpu::put;
+using host_gpu::Rank;
+using real::Group;
+using real::Message;
+using real::cuda::CudaBuffer;
+using real::cuda::Format;
+using real::cuda::Status;
+using testing::Each;
+using testing::HasSubstr;
+
+using Values = std::vector<float>;
+
+// Small whole numbers, which every format holds, and whose sums it holds as well.
+float entry(std::int32_t rank, std::size_t i) { return static_cast<float>((rank * 5 + static_cast<int>(i) * 3) % 11); }
+Values entries(std::int32_t rank, std::size_t count) {
+  Values values;
+  for (std::size_t i = 0; i < count; ++i) values.push_back(entry(rank, i));
+  return values;
+}
+
+class Collectives : public testing::TestWithParam<Format> {};
+
+void check_collectives(const Rank& rank, const Group& group, Format format) {
+  constexpr std::size_t part = 6;
+  const auto size = static_cast<std::size_t>(group.size());
+  const auto whole = make_buffer(format, 3, entries(rank.number(), size * part));
+  const auto own = make_buffer(format, 3, entries(rank.number(), part));
+  const auto sum = make_buffer(format, static_cast<std::int64_t>(size * part / 3), 3);
+  const auto piece = make_buffer(format, 1, 3), gathered = make_buffer(format, 1, 3);  // they grow
+  rank.expect(rank.others.all_reduce(group, *whole, *sum, rank.stream));
+  rank.expect(rank.others.reduce_scatter(group, *whole, *piece, rank.stream));
+  rank.expect(rank.others.all_gather(group, *own, *gathered, rank.stream));
+  rank.expect(rank.others.all_reduce(group, *whole, *whole, rank.stream));  // in place
+  rank.synchronise();
+
+  Values sums(size * part), all;
+  for (const std::int32_t member : group.ranks) {
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += entry(member, i);
+    for (std::size_t i = 0; i < part; ++i) all.push_back(entry(member, i));
+  }
+  EXPECT_EQ(numbers_of(*sum), sums);
+  EXPECT_EQ(numbers_of(*whole), sums);
+  const auto first = sums.begin() + group.position * static_cast<std::ptrdiff_t>(part);
+  EXPECT_EQ(numbers_of(*piece), Values(first, first + static_cast<std::ptrdiff_t>(part)));
+  EXPECT_EQ(numbers_of(*gathered), all);
+}
+
+TEST_P(Collectives, AddAndGather) {
+  on_gpus(4, [](const Rank& rank) { check_collectives(rank, all_of(4, rank.number()), GetParam()); });
+}
+
+// Groups that know nothing of each other, then all ranks, then the groups again.
+TEST_P(Collectives, OfGroupsAndAll) {
+  on_gpus(4, [](const Rank& rank) {
+    const Group half{{rank.number() % 2, rank.number() % 2 + 2}, rank.number() / 2};
+    check_collectives(rank, half, GetParam());
+    check_collectives(rank, all_of(4, rank.number()), GetParam());
+    check_collectives(rank, half, GetParam());
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, Collectives,
+                         testing::Values(Format::fp32, Format::bf16, Format::fp16, Format::int32));
+
+TEST(Collective, OfATensorThatNcclDoesNotAddIsNamed) {
+  on_gpus(2, [](const Rank& rank) {
+    const auto x = make_buffer(Format::fp8_tile, 2, 128);
+    EXPECT_EQ(rank.others.all_reduce(all_of(2, rank.number()), *x, *x, rank.stream).failure,
+              "a collective of a tensor that NCCL cannot add");
+  });
+}
+
+class Messages : public testing::TestWithParam<bool> {};
+
+// Round a ring of three in both directions, two of each lane and of different sizes. What is sent may be written at
+// once, and another turn follows while the first is under way.
+TEST_P(Messages, ArriveOnAllLanesInOrder) {
+  on_gpus(3, [](const Rank& rank) {
+    const std::int32_t number = rank.number(), next = (number + 1) % 3, before = (number + 2) % 3;
+    for (std::int32_t turn = 0; turn < 3; ++turn) {
+      std::vector<std::unique_ptr<CudaBuffer>> sent, received;
+      std::vector<Message> messages;
+      std::vector<Values> wanted;
+      for (std::int32_t lane = 0; lane < real::message_lanes; ++lane)
+        for (std::int32_t i = 0; i < 2; ++i) {
+          const std::size_t size = 4 + static_cast<std::size_t>(8 * lane + 4 * i);
+          const std::int32_t to = lane % 2 == 0 ? next : before, from = lane % 2 == 0 ? before : next;
+          const Format format = lane < 2 ? Format::bf16 : Format::fp32;
+          sent.push_back(make_buffer(format, 4, entries(number + turn, size)));
+          received.push_back(make_buffer(format, static_cast<std::int64_t>(size / 4), 4));
+          wanted.push_back(entries(from + turn, size));
+          messages.push_back({true, to, 0, sent.back().get(), lane});
+          messages.push_back({false, from, 0, received.back().get(), lane});
+        }
+      rank.expect(rank.others.send_receive(messages, GetParam(), rank.stream));
+      for (const auto& buffer : sent)
+        cudaMemsetAsync(buffer->view().data, 0,
+                        static_cast<std::size_t>(data_bytes(buffer->format(), buffer->elements())), rank.stream);
+      rank.synchronise();
+      for (std::size_t i = 0; i < received.size(); ++i)
+        ASSERT_EQ(numbers_of(*received[i]), wanted[i]) << "message " << i;
+    }
+  });
+}
+
+// A sender goes on without its receiver, and with a rendezvous waits for it.
+TEST_P(Messages, WaitForTheReceiverInARendezvous) {
+  on_gpus(2, [](const Rank& rank) {
+    const bool sends = rank.number() == 0;
+    const auto x = make_buffer(Format::fp32, 4, sends ? Values{1, 2, 3, 4} : Values(4));
+    const std::vector<Message> messages{{sends, 1 - rank.number(), 0, x.get(), 1}};
+    const auto post = [&] { rank.expect(rank.others.send_receive(messages, GetParam(), rank.stream)); };
+    if (sends) {
+      post();
+      if (!GetParam()) rank.synchronise();
+      rank.meet();
+      if (GetParam()) {
+        EXPECT_EQ(cudaStreamQuery(rank.stream), cudaErrorNotReady);
+      }
+      rank.meet();
+    } else {
+      rank.meet();
+      rank.meet();
+      post();
+    }
+    rank.synchronise();
+    EXPECT_EQ(numbers_of(*x), (Values{1, 2, 3, 4}));
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Rendezvous, Messages, testing::Bool());
+
+// What the ranks are told when rank 1 is lost: those that have enqueued a call which waits for it, and call again.
+std::vector<std::string> told(bool met_before, const std::function<void(const Rank&)>& lose) {
+  constexpr std::int32_t ranks = 3, lost = 1;
+  std::vector<std::string> reasons;
+  std::mutex mutex;
+  on_gpus(ranks, [&](const Rank& rank) {
+    const Group group = all_of(ranks, rank.number());
+    const auto x = make_buffer(Format::fp32, 4, Values{1, 2, 3, 4});
+    const auto call = [&] { return rank.others.all_reduce(group, *x, *x, rank.stream); };
+    if (met_before) {
+      rank.expect(call());
+      rank.synchronise();
+    }
+    if (rank.number() == lost) return lose(rank);
+    // The first may fail already. Where it does not, the stream must not wait forever.
+    const Status first = call();
+    rank.synchronise();
+    const Status second = call();
+    if (!first.ok()) {
+      EXPECT_EQ(first.failure, second.failure);
+    }
+    const std::scoped_lock lock(mutex);
+    reasons.push_back(second.failure);
+  });
+  return reasons;
+}
+
+TEST(LostRank, EndsTheOthersWithItsReason) {
+  for (const bool met_before : {false, true}) {
+    const auto reasons = told(met_before, [](const Rank& rank) { rank.channel.abort("out of memory"); });
+    EXPECT_THAT(reasons, testing::ElementsAre("rank 1: out of memory", "rank 1: out of memory"));
+  }
+}
+
+TEST(LostRank, IsFoundByItsCommunicators) {
+  const auto reasons = told(true, [](const Rank& rank) {
+    host_gpu::fail_device(rank.number());
+    const auto x = make_buffer(Format::fp32, 4, Values(4));
+    const Status own = rank.others.all_reduce(all_of(3, 1), *x, *x, rank.stream);
+    EXPECT_THAT(own.failure, HasSubstr("remote process exited"));
+    while (!rank.channel.failure()) std::this_thread::yield();
+  });
+  EXPECT_EQ(reasons.size(), 2U);
+  EXPECT_THAT(reasons, Each(testing::AllOf(HasSubstr("rank 1: "), HasSubstr("remote process exited"))));
+}
+
+// A dispatch waits for counts on the host.
+TEST(LostRank, EndsADispatchOfTheOthers) {
+  on_gpus(2, [](const Rank& rank) {
+    if (rank.number() == 1) return rank.channel.abort("out of memory");
+    const auto x = make_buffer(Format::bf16, 1, 64), indices = make_buffer(Format::int32, 2, Values{0, 1}),
+               weights = make_buffer(Format::fp32, 2, Values{1, 2});
+    const auto received = make_buffer(Format::bf16, 1, 64), local = make_buffer(Format::int32, 1, 2),
+               row_weights = make_buffer(Format::fp32, 1, 2);
+    model::Operator op{.kind = model::OperatorKind::dispatch, .name = "dispatch"};
+    op.attributes = model::DispatchAttributes{4, 2, 2, 0};
+    real::Kernel kernel{.op = &op};
+    kernel.reads = {x.get(), indices.get(), weights.get()};
+    kernel.writes = {received.get(), local.get(), row_weights.get()};
+    EXPECT_EQ(rank.others.dispatch(all_of(2, 0), kernel, rank.stream).failure, "rank 1: out of memory");
+  });
+}
+
+}  // namespace
+}  // namespace plumbline::tests
