@@ -45,17 +45,17 @@ inline real::Group all_of(std::int32_t n, std::int32_t rank) {
   return group;
 }
 
-// Calls body(rank) on a thread for every rank, and waits for all.
-inline void on_gpus(std::int32_t ranks, const std::function<void(const Rank&)>& body) {
-  std::vector<std::int32_t> all = all_of(ranks, 0).ranks;
-  on_ranks(ranks, all, {}, [&](real::ControlChannel& channel) -> std::string {
+// Calls body(rank) on a thread for every rank, and waits for all. Neighbours are `on_node` to a machine.
+inline void on_gpus(std::int32_t ranks, std::int32_t on_node, const std::function<void(const Rank&)>& body) {
+  on_ranks(ranks, all_of(ranks, 0).ranks, {}, [&](real::ControlChannel& channel) -> std::string {
     cudaSetDevice(channel.rank());
     cudaStream_t stream = nullptr;
     cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
     {
       real::cuda::Scratch scratch;
       const real::cuda::OwnDevice device{scratch, 0, {PLUMBLINE_HOST_NCCL_DIR}};
-      const auto others = meet_other_ranks(device, channel, {.exchange_ctas = 2});
+      const std::string machine = "machine " + std::to_string(channel.rank() / on_node);
+      const auto others = meet_other_ranks(device, channel, {.exchange_ctas = 2, .machine = machine});
       if (others)
         body({channel, **others, stream});
       else
@@ -66,6 +66,8 @@ inline void on_gpus(std::int32_t ranks, const std::function<void(const Rank&)>& 
     return "";
   });
 }
+
+inline void on_gpus(std::int32_t ranks, const std::function<void(const Rank&)>& body) { on_gpus(ranks, 1, body); }
 
 // Device memory of such a GPU is the test's own: numbers are written into it and read from it where no stream uses it.
 inline void put(const std::vector<float>& values, real::cuda::CudaBuffer& buffer) {
