@@ -69,6 +69,7 @@ Status NodeCarrier::outbox(const Traffic& traffic, std::span<const std::int64_t>
 }
 
 Status NodeCarrier::meet_peers(cudaStream_t stream) {
+  PLUMBLINE_TRY(groups_.alive());
   Meeting meeting;
   meeting.peers = static_cast<std::int32_t>(ranks_.size());
   meeting.own = own_;
