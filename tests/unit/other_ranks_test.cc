@@ -11,6 +11,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/support/host_gpu/fail_device.h"
@@ -29,6 +30,7 @@ using real::Group;
 using real::Message;
 using real::cuda::CudaBuffer;
 using real::cuda::Format;
+using real::cuda::OtherRanks;
 using real::cuda::Status;
 using testing::Each;
 using testing::HasSubstr;
@@ -201,22 +203,62 @@ TEST(LostRank, IsFoundByItsCommunicators) {
   EXPECT_THAT(reasons, Each(testing::AllOf(HasSubstr("rank 1: "), HasSubstr("remote process exited"))));
 }
 
-// A dispatch waits for counts on the host.
-TEST(LostRank, EndsADispatchOfTheOthers) {
-  on_gpus(2, [](const Rank& rank) {
+// What two ranks need to send each other tokens.
+class SmallExchange {
+ public:
+  explicit SmallExchange(const Rank& rank) : rank_(rank) { op_.attributes = model::DispatchAttributes{4, 2, 2, 0}; }
+  Status dispatch() { return launch(&OtherRanks::dispatch, {&*x_, &*indices_, &*weights_}, {&*y_, &*local_, &*out_}); }
+  Status combine_grad() { return launch(&OtherRanks::combine_grad, {&*x_, &*indices_}, {&*y_}); }
+
+ private:
+  template <class Call>
+  Status launch(Call call, std::vector<real::Buffer*> reads, std::vector<real::Buffer*> writes) {
+    real::Kernel kernel{.op = &op_};
+    kernel.reads = std::move(reads);
+    kernel.writes = std::move(writes);
+    return (rank_.others.*call)(all_of(2, rank_.number()), kernel, rank_.stream);
+  }
+
+  const Rank& rank_;
+  model::Operator op_{.name = "an exchange"};
+  const std::unique_ptr<CudaBuffer> x_ = make_buffer(Format::bf16, 1, 64),
+                                    indices_ = make_buffer(Format::int32, 2, Values{0, 3}),
+                                    weights_ = make_buffer(Format::fp32, 2, Values{1, 2}),
+                                    y_ = make_buffer(Format::bf16, 1, 64), local_ = make_buffer(Format::int32, 1, 2),
+                                    out_ = make_buffer(Format::fp32, 1, 2);
+};
+
+// Over NCCL, or in the memory of their node.
+class LostRankOfAnExchange : public testing::TestWithParam<std::int32_t> {};
+
+// The host waits for counts.
+TEST_P(LostRankOfAnExchange, EndsADispatch) {
+  on_gpus(2, GetParam(), [](const Rank& rank) {
     if (rank.number() == 1) return rank.channel.abort("out of memory");
-    const auto x = make_buffer(Format::bf16, 1, 64), indices = make_buffer(Format::int32, 2, Values{0, 1}),
-               weights = make_buffer(Format::fp32, 2, Values{1, 2});
-    const auto received = make_buffer(Format::bf16, 1, 64), local = make_buffer(Format::int32, 1, 2),
-               row_weights = make_buffer(Format::fp32, 1, 2);
-    model::Operator op{.kind = model::OperatorKind::dispatch, .name = "dispatch"};
-    op.attributes = model::DispatchAttributes{4, 2, 2, 0};
-    real::Kernel kernel{.op = &op};
-    kernel.reads = {x.get(), indices.get(), weights.get()};
-    kernel.writes = {received.get(), local.get(), row_weights.get()};
-    EXPECT_EQ(rank.others.dispatch(all_of(2, 0), kernel, rank.stream).failure, "rank 1: out of memory");
+    SmallExchange exchange(rank);
+    EXPECT_EQ(exchange.dispatch().failure, "rank 1: out of memory");
   });
 }
+
+// The GPU waits for rows.
+TEST_P(LostRankOfAnExchange, EndsACombine) {
+  on_gpus(2, GetParam(), [](const Rank& rank) {
+    SmallExchange exchange(rank);
+    for (int turn = 0; turn < 2; ++turn) {
+      rank.expect(exchange.dispatch());
+      rank.expect(exchange.combine_grad());
+      rank.synchronise();
+    }
+    rank.meet();
+    if (rank.number() == 1) return rank.channel.abort("out of memory");
+    const Status first = exchange.combine_grad();
+    rank.synchronise();
+    EXPECT_THAT(first.failure, testing::AnyOf("", "rank 1: out of memory"));
+    EXPECT_EQ(exchange.combine_grad().failure, "rank 1: out of memory");
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(OnANode, LostRankOfAnExchange, testing::Values(1, 2));
 
 }  // namespace
 }  // namespace plumbline::tests

@@ -5,6 +5,7 @@
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
+#include <barrier>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -47,6 +48,7 @@ inline real::Group all_of(std::int32_t n, std::int32_t rank) {
 
 // Calls body(rank) on a thread for every rank, and waits for all. Neighbours are `on_node` to a machine.
 inline void on_gpus(std::int32_t ranks, std::int32_t on_node, const std::function<void(const Rank&)>& body) {
+  std::barrier ended(ranks);
   on_ranks(ranks, all_of(ranks, 0).ranks, {}, [&](real::ControlChannel& channel) -> std::string {
     cudaSetDevice(channel.rank());
     cudaStream_t stream = nullptr;
@@ -61,6 +63,9 @@ inline void on_gpus(std::int32_t ranks, std::int32_t on_node, const std::functio
       else
         ADD_FAILURE() << to_string(others.error());
       if (testing::Test::HasFailure()) channel.abort("a check has failed");
+      cudaStreamSynchronize(stream);
+      // Others may still read this rank's memory, which the driver would keep for them where ranks are processes.
+      ended.arrive_and_wait();
     }
     cudaStreamDestroy(stream);
     return "";
