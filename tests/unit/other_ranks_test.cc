@@ -170,6 +170,7 @@ std::vector<std::string> told(bool met_before, const std::function<void(const Ra
       rank.expect(call());
       rank.synchronise();
     }
+    rank.meet();
     if (rank.number() == lost) return lose(rank);
     // The first may fail already. Where it does not, the stream must not wait forever.
     const Status first = call();
@@ -234,6 +235,7 @@ class LostRankOfAnExchange : public testing::TestWithParam<std::int32_t> {};
 // The host waits for counts.
 TEST_P(LostRankOfAnExchange, EndsADispatch) {
   on_gpus(2, GetParam(), [](const Rank& rank) {
+    rank.meet();
     if (rank.number() == 1) return rank.channel.abort("out of memory");
     SmallExchange exchange(rank);
     EXPECT_EQ(exchange.dispatch().failure, "rank 1: out of memory");
