@@ -157,6 +157,19 @@ TEST_P(Messages, WaitForTheReceiverInARendezvous) {
 
 INSTANTIATE_TEST_SUITE_P(Rendezvous, Messages, testing::Bool());
 
+// NCCL would write past the end, or wait forever.
+TEST(MessageDeathTest, OfAnotherSizeEndsTheTest) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto body = [](const Rank& rank) {
+    const bool sends = rank.number() == 0;
+    const auto x = make_buffer(Format::fp32, sends ? 2 : 1, 4);
+    const std::vector<Message> messages{{sends, 1 - rank.number(), 0, x.get(), 0}};
+    rank.expect(rank.others.send_receive(messages, false, rank.stream));
+    rank.synchronise();
+  };
+  EXPECT_DEATH(on_gpus(2, body), "rank 0 sent 32 bytes \\(a message\\), where 16");
+}
+
 // What the ranks are told when rank 1 is lost: those that have enqueued a call which waits for it, and call again.
 std::vector<std::string> told(bool met_before, const std::function<void(const Rank&)>& lose) {
   constexpr std::int32_t ranks = 3, lost = 1;
