@@ -36,6 +36,7 @@ struct Setting {
   std::int32_t ranks = 2, on_node = 1;
   std::int32_t sharers = 1;  // ranks that hold parts of the same experts
   Format payload = Format::bf16;
+  std::int64_t tokens = 20;  // of the rank with the fewest
 
   std::int32_t experts() const { return ranks * per_rank / sharers; }
   // Ranks that share experts and stand on several nodes do without nodes.
@@ -45,7 +46,7 @@ struct Setting {
 
 std::ostream& operator<<(std::ostream& out, const Setting& s) {
   return out << s.ranks << " ranks, " << s.on_node << " on a node, " << s.sharers << " to an expert, "
-             << (s.payload == Format::bf16 ? "BF16" : "FP8");
+             << (s.payload == Format::bf16 ? "BF16" : "FP8") << ", " << s.tokens << " tokens";
 }
 
 Values random_values(std::int64_t count, std::uint64_t seed) {
@@ -93,7 +94,8 @@ class World {
     std::vector<Tensor> indices;
     for (std::int32_t rank = 0; rank < setting.ranks; ++rank) {
       // Later, a rank has no tokens, and the last experts get none.
-      const std::int64_t tokens = turn > 0 && rank == 1 ? 0 : 20 + 7 * rank + static_cast<std::int64_t>(turn);
+      const std::int64_t tokens =
+          turn > 0 && rank == 1 ? 0 : setting.tokens + 7 * rank + static_cast<std::int64_t>(turn);
       const std::int32_t chosen =
           setting.experts() - (turn > 0 && setting.experts() >= per_rank + choices ? per_rank : 0);
       indices.emplace_back(Format::int32, choices,
@@ -306,6 +308,10 @@ INSTANTIATE_TEST_SUITE_P(Fp8, RankExchange,
 INSTANTIATE_TEST_SUITE_P(DividedExperts, RankExchange,
                          testing::Values(Setting{4, 1, 2}, Setting{4, 2, 2}, Setting{4, 2, 4}, Setting{8, 4, 2},
                                          Setting{8, 8, 4}));
+
+// More than a block looks at in one turn.
+INSTANTIATE_TEST_SUITE_P(ManyTokens, RankExchange,
+                         testing::Values(Setting{2, 1, 1, Format::bf16, 1100}, Setting{4, 2, 1, Format::bf16, 600}));
 
 }  // namespace
 }  // namespace plumbline::tests

@@ -8,8 +8,8 @@
 
 #include <algorithm>
 #include <array>
-#include <deque>
 #include <memory>
+#include <random>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -108,12 +108,14 @@ class Block {
     if (_setjmp(fiber.place) == 0) _longjmp(scheduler_, 1);
   }
 
-  // Threads that have not begun go before those that wait for them.
+  // Threads that have not begun go before those that wait, of which any may be the next: no kernel can lean on an
+  // order.
   Fiber* next_fiber() {
-    std::deque<Fiber*>& queue = begun_ < threads_ ? idle_ : waiting_;
-    if (queue.empty()) queue.push_back(new_fiber());
-    Fiber* fiber = queue.front();
-    queue.pop_front();
+    std::vector<Fiber*>& ready = begun_ < threads_ ? idle_ : waiting_;
+    if (ready.empty()) ready.push_back(new_fiber());
+    std::swap(ready[chance_() % ready.size()], ready.back());
+    Fiber* fiber = ready.back();
+    ready.pop_back();
     return fiber;
   }
 
@@ -156,7 +158,8 @@ class Block {
   Meeting whole_;
   std::vector<Meeting> warps_;
   std::vector<std::unique_ptr<Fiber>> fibers_;
-  std::deque<Fiber*> idle_, waiting_;
+  std::vector<Fiber*> idle_, waiting_;
+  std::minstd_rand chance_;
   Fiber* current_ = nullptr;
   jmp_buf scheduler_;
 };
