@@ -147,6 +147,28 @@ TEST_F(HostGpu, BlockMeetsAtBarriers) {
     ASSERT_EQ(data[static_cast<std::size_t>(i)], i / 96 * 96 + 95 - i % 96) << "place " << i;
 }
 
+__global__ void transpose_kernel(int* data) {
+  int* held = real::cuda::claimed_shared<int>();
+  int* own = data + (blockIdx.y * gridDim.x + blockIdx.x) * blockDim.x * blockDim.y;
+  held[threadIdx.x * blockDim.y + threadIdx.y] = own[threadIdx.y * blockDim.x + threadIdx.x];
+  __syncthreads();
+  own[threadIdx.y * blockDim.x + threadIdx.x] = held[threadIdx.y * blockDim.x + threadIdx.x];
+}
+
+TEST_F(HostGpu, GridsAndBlocksHaveSeveralDimensionsAndClaimMemory) {
+  constexpr int width = 6, height = 4, matrices = 2 * 3;
+  std::vector<int> data;
+  for (int i = 0; i < matrices * width * height; ++i) data.push_back(i);
+  ASSERT_EQ(
+      launch(transpose_kernel, {dim3(2, 3), dim3(width, height), width * height * sizeof(int)}, first_, data.data()),
+      cudaSuccess);
+  ASSERT_EQ(cudaStreamSynchronize(first_), cudaSuccess);
+  for (int i = 0; i < matrices * width * height; ++i) {
+    const int within = i % (width * height), column = within / height, row = within % height;
+    ASSERT_EQ(data[static_cast<std::size_t>(i)], i - within + row * width + column) << "place " << i;
+  }
+}
+
 struct Votes {
   int count[96];
   unsigned ballot[96];

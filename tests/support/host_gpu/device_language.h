@@ -34,7 +34,7 @@ inline void __syncwarp(unsigned = 0xffffffffu) { plumbline::tests::host_gpu::mee
 inline unsigned __ballot_sync(unsigned, int yes) {
   const std::uint64_t* said = plumbline::tests::host_gpu::meet_warp(yes != 0 ? 1 : 0);
   unsigned ballot = 0;
-  for (unsigned lane = 0; lane < 32 && lane < blockDim.x; ++lane) ballot |= static_cast<unsigned>(said[lane]) << lane;
+  for (unsigned lane = 0; lane < 32; ++lane) ballot |= static_cast<unsigned>(said[lane]) << lane;
   return ballot;
 }
 
@@ -48,7 +48,8 @@ Value __shfl_sync(unsigned, Value value, int lane) {
 }
 template <typename Value>
 Value __shfl_xor_sync(unsigned mask, Value value, int offset) {
-  return __shfl_sync(mask, value, static_cast<int>(threadIdx.x % 32) ^ offset);
+  const unsigned thread = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
+  return __shfl_sync(mask, value, static_cast<int>(thread % 32) ^ offset);
 }
 
 inline int __popc(unsigned bits) { return __builtin_popcount(bits); }

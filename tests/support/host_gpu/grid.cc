@@ -23,6 +23,11 @@ namespace {
 
 constexpr std::size_t stack_bytes = 64 << 10;
 constexpr unsigned warp_size = 32;
+constexpr unsigned poison = 0xffffffff;  // shared memory is not zero
+
+uint3 place_in(const dim3& shape, unsigned number) {
+  return {number % shape.x, number / shape.x % shape.y, number / shape.x / shape.y};
+}
 
 // A context begins a fiber; after that jumps switch, which leave the signal mask alone: a system call less each time.
 struct Fiber {
@@ -63,7 +68,7 @@ class Block {
       warps_[warp].expected = std::min(warp_size, threads - warp * warp_size);
     while (begun_ < threads_ || !waiting_.empty()) {
       current_ = next_fiber();
-      threadIdx.x = current_->thread;
+      threadIdx = place_in(blockDim, current_->thread);
       enter(*current_);
     }
   }
@@ -135,7 +140,8 @@ class Block {
     for (;;) {
       Fiber& self = *current_;
       while (begun_ < threads_) {
-        threadIdx.x = self.thread = begun_++;
+        self.thread = begun_++;
+        threadIdx = place_in(blockDim, self.thread);
         (*thread_)();
         end(self.thread);
       }
@@ -164,21 +170,29 @@ class Block {
   jmp_buf scheduler_;
 };
 
-void run_grid(unsigned blocks, unsigned threads, const std::function<void()>& thread) {
-  gridDim = dim3(blocks);
-  blockDim = dim3(threads);
+std::vector<uint4>& claimed() {
+  thread_local std::vector<uint4> memory;  // aligned as a vector load wants it
+  return memory;
+}
+
+void run_grid(const GridShape& shape, const std::function<void()>& thread) {
+  gridDim = shape.blocks;
+  blockDim = shape.threads;
+  const unsigned blocks = gridDim.x * gridDim.y * gridDim.z, threads = blockDim.x * blockDim.y * blockDim.z;
   for (unsigned block = 0; block < blocks; ++block) {
-    blockIdx.x = block;
+    blockIdx = place_in(gridDim, block);
+    claimed().assign(shape.shared_bytes / sizeof(uint4) + 1, uint4{poison, poison, poison, poison});
     Block::of_this_thread().run(threads, thread);
   }
 }
 
 }  // namespace
 
-void enqueue_grid(cudaStream_t stream, unsigned blocks, unsigned threads, std::function<void()> thread) {
-  enqueue(stream, [=, thread = std::move(thread)] { run_grid(blocks, threads, thread); });
+void enqueue_grid(cudaStream_t stream, const GridShape& shape, std::function<void()> thread) {
+  enqueue(stream, [shape, thread = std::move(thread)] { run_grid(shape, thread); });
 }
 
+void* claimed_memory() { return claimed().data(); }
 int meet_block(bool yes) { return Block::of_this_thread().meet(yes); }
 const std::uint64_t* meet_warp(std::uint64_t value) { return Block::of_this_thread().meet_warp(value); }
 

@@ -5,13 +5,18 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 
 namespace plumbline::tests::host_gpu {
 
+struct GridShape {
+  dim3 blocks, threads;
+  std::size_t shared_bytes = 0;  // that a block claims
+};
 // Calls `thread` on the stream for each thread of the grid.
-void enqueue_grid(cudaStream_t stream, unsigned blocks, unsigned threads, std::function<void()> thread);
+void enqueue_grid(cudaStream_t stream, const GridShape& shape, std::function<void()> thread);
 
 // --- Called by threads of a kernel ---
 
@@ -19,6 +24,8 @@ void enqueue_grid(cudaStream_t stream, unsigned blocks, unsigned threads, std::f
 int meet_block(bool yes);
 // Returns when all lanes of the warp have come, with their values.
 const std::uint64_t* meet_warp(std::uint64_t value);
+// What the block has claimed.
+void* claimed_memory();
 // Lets others go first.
 void rest();
 

@@ -10,8 +10,7 @@
 namespace plumbline::real::cuda {
 
 struct Grid {
-  unsigned blocks = 1;
-  int threads = 1;
+  dim3 blocks, threads;
   std::size_t shared_bytes = 0;
 };
 
@@ -19,14 +18,18 @@ struct Grid {
 template <typename... Parameters, typename... Arguments>
 cudaError_t launch(void (*kernel)(Parameters...), const Grid& grid, cudaStream_t stream,
                    const Arguments&... arguments) {
-  tests::host_gpu::enqueue_grid(stream, grid.blocks, static_cast<unsigned>(grid.threads),
-                                [=] { kernel(arguments...); });
+  tests::host_gpu::enqueue_grid(stream, {grid.blocks, grid.threads, grid.shared_bytes}, [=] { kernel(arguments...); });
   return cudaSuccess;
 }
 
 template <typename... Parameters>
 cudaError_t allow_shared(void (* /*kernel*/)(Parameters...), int /*bytes*/) {
   return cudaSuccess;
+}
+
+template <typename Element>
+Element* claimed_shared() {
+  return static_cast<Element*>(tests::host_gpu::claimed_memory());
 }
 
 }  // namespace plumbline::real::cuda
