@@ -25,7 +25,7 @@ __device__ inline std::uint32_t to_two_bf16(float low, float high) {
 
 __device__ inline float2 from_two_fp16(std::uint32_t raw) {
   __half2 two;
-  memcpy(&two, &raw, sizeof raw);
+  memcpy(static_cast<void*>(&two), &raw, sizeof raw);
   return __half22float2(two);
 }
 __device__ inline std::uint32_t to_two_fp16(float low, float high) {

@@ -14,7 +14,7 @@ constexpr int sum_threads = 1024;
 // What is added up in the same order whatever runs beside it; every thread gets the sum. Add(into, other).
 template <class Value, class Add>
 __device__ Value combine_block(Value value, const Add& add) {
-  __shared__ alignas(16) unsigned char memory[sum_threads * sizeof(Value)];  // constructors cannot run there
+  alignas(16) __shared__ unsigned char memory[sum_threads * sizeof(Value)];  // constructors cannot run there
   auto* const partial = reinterpret_cast<Value*>(memory);
   const int thread = static_cast<int>(threadIdx.x);
   partial[thread] = value;

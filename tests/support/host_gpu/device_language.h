@@ -4,7 +4,9 @@
 #include <cuda_runtime_api.h>
 #include <vector_functions.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -18,6 +20,8 @@
 #undef __shared__
 #undef __constant__
 #undef __forceinline__
+#undef __noinline__
+#undef __align__
 #define __host__
 #define __device__
 #define __global__
@@ -25,6 +29,8 @@
 #define __shared__ static thread_local  // blocks of a stream follow each other on its thread
 #define __constant__ static
 #define __forceinline__ inline
+#define __noinline__
+#define __align__(bytes) alignas(bytes)
 
 inline void __syncthreads() { plumbline::tests::host_gpu::meet_block(false); }
 inline int __syncthreads_count(int yes) { return plumbline::tests::host_gpu::meet_block(yes != 0); }
@@ -52,11 +58,50 @@ Value __shfl_xor_sync(unsigned mask, Value value, int offset) {
   return __shfl_sync(mask, value, static_cast<int>(thread % 32) ^ offset);
 }
 
+template <typename Value>
+Value __shfl_up_sync(unsigned mask, Value value, int distance) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  return __shfl_sync(mask, value, lane < distance ? lane : lane - distance);
+}
+inline int __reduce_add_sync(unsigned, int value) {
+  const std::uint64_t* brought = plumbline::tests::host_gpu::meet_warp(static_cast<std::uint32_t>(value));
+  int sum = 0;
+  for (unsigned lane = 0; lane < 32 && lane < blockDim.x; ++lane)
+    sum += static_cast<int>(static_cast<std::uint32_t>(brought[lane]));
+  return sum;
+}
+// Lanes that brought the same value.
+inline unsigned __match_any_sync(unsigned, int value) {
+  const std::uint64_t own = static_cast<std::uint32_t>(value);
+  const std::uint64_t* brought = plumbline::tests::host_gpu::meet_warp(own);
+  unsigned same = 0;
+  for (unsigned lane = 0; lane < 32 && lane < blockDim.x; ++lane)
+    if (brought[lane] == own) same |= 1U << lane;
+  return same;
+}
+
+inline long long clock64() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
+
 inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
+
+using std::isfinite;
+using std::max;
+using std::min;
 
 template <typename Number>
 Number atomicAdd(Number* to, Number addend) {
-  return __atomic_fetch_add(to, addend, __ATOMIC_RELAXED);
+  Number held = *to;
+  Number sum = held + addend;
+  while (!__atomic_compare_exchange(to, &held, &sum, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) sum = held + addend;
+  return held;
+}
+
+template <typename Number>
+Number atomicMax(Number* to, Number value) {
+  Number held = *to;
+  while (held < value && !__atomic_compare_exchange(to, &held, &value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  }
+  return held;
 }
 
 template <typename Value>

@@ -41,7 +41,6 @@ struct Fiber {
 // Where threads wait for each other. All of them read what came of it before the last one can come again.
 struct Meeting {
   unsigned expected = 0, come = 0, times = 0;
-  bool left = false;  // somebody has, for good
   int yes = 0, result = 0;
   std::array<std::uint64_t, warp_size> brought{}, shown{};
 
@@ -80,7 +79,6 @@ class Block {
   }
   const std::uint64_t* meet_warp(std::uint64_t value) {
     Meeting& warp = warps_[current_->thread / warp_size];
-    if (warp.left) give_up("a warp votes that has lost a lane");
     warp.brought[current_->thread % warp_size] = value;
     wait_in(warp);
     return warp.shown.data();
@@ -150,13 +148,14 @@ class Block {
     }
   }
 
-  // A barrier is for those that are left; a warp that votes must be whole.
+  // Barriers and votes are for those that are left, to whom a lane that has ended says 0.
   void end(unsigned thread) {
-    --whole_.expected;
-    whole_.complete();
     Meeting& warp = warps_[thread / warp_size];
-    warp.left = true;
-    if (warp.come > 0) give_up("a lane ends while its warp waits for it");
+    warp.brought[thread % warp_size] = 0;
+    for (Meeting* meeting : {&whole_, &warp}) {
+      --meeting->expected;
+      meeting->complete();
+    }
   }
 
   const std::function<void()>* thread_ = nullptr;

@@ -4,9 +4,12 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
 #include <functional>
 
 namespace plumbline::tests::host_gpu {
+
+constexpr std::size_t device_bytes = std::size_t{80} << 30;  // that a device says it has
 
 void enqueue(cudaStream_t stream, std::function<void()> work);
 

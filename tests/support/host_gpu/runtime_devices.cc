@@ -13,6 +13,8 @@ namespace plumbline::tests::host_gpu {
 
 namespace {
 
+constexpr int devices = 64, multiprocessors = 4, shared_bytes = 227 << 10;
+
 thread_local cudaError_t last_error = cudaSuccess;
 
 }  // namespace
@@ -46,6 +48,44 @@ const char* cudaGetErrorName(cudaError_t error) {
 }
 
 const char* cudaGetErrorString(cudaError_t error) { return cudaGetErrorName(error); }
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = devices;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = CUDART_VERSION;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  if (device < 0 || device >= devices) return failed(cudaErrorInvalidDevice);
+  *properties = {};
+  std::snprintf(properties->name, sizeof properties->name, "stand-in on the host");
+  properties->major = 9;
+  properties->multiProcessorCount = multiprocessors;
+  properties->sharedMemPerBlockOptin = shared_bytes;
+  properties->totalGlobalMem = device_bytes;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int /*device*/) {
+  switch (attribute) {
+    case cudaDevAttrMultiProcessorCount:
+      *value = multiprocessors;
+      return cudaSuccess;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+      *value = shared_bytes;
+      return cudaSuccess;
+    case cudaDevAttrComputeCapabilityMajor:
+      *value = 9;
+      return cudaSuccess;
+    default:
+      *value = 0;
+      return cudaSuccess;
+  }
+}
 
 cudaError_t cudaGetDevice(int* device) {
   *device = current_device();

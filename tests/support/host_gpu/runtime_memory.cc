@@ -17,7 +17,7 @@ namespace plumbline::tests::host_gpu {
 
 namespace {
 
-constexpr std::size_t alignment = 256, device_bytes = std::size_t{80} << 30;
+constexpr std::size_t alignment = 256;
 constexpr int poison = 0xff;  // -1, or not a number
 
 struct Allocation {

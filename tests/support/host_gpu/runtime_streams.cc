@@ -21,7 +21,7 @@ struct CUstream_st {
 };
 
 struct CUevent_st {
-  std::shared_future<void> moment;  // of the last record; invalid: there was none
+  std::shared_future<std::chrono::steady_clock::time_point> moment;  // of the last record; invalid: there was none
 };
 
 namespace plumbline::tests::host_gpu {
@@ -52,7 +52,7 @@ class Streams {
   std::map<int, std::vector<std::shared_ptr<Stream>>> of_device_;
 };
 
-bool is_past(const std::shared_future<void>& moment) {
+bool is_past(const decltype(CUevent_st::moment)& moment) {
   return !moment.valid() || moment.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
 }
 
@@ -79,6 +79,15 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int flags) 
   *stream = new CUstream_st{device, std::make_shared<Stream>(device)};
   Streams::all().add(device, (*stream)->stream);
   return cudaSuccess;
+}
+
+// All have one priority.
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  *least = *greatest = 0;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int flags, int /*priority*/) {
+  return cudaStreamCreateWithFlags(stream, flags);
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
@@ -115,10 +124,12 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int /*flags*/)
   return cudaSuccess;
 }
 
+cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, cudaEventDefault); }
+
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  const auto promise = std::make_shared<std::promise<void>>();
+  const auto promise = std::make_shared<std::promise<std::chrono::steady_clock::time_point>>();
   event->moment = promise->get_future().share();
-  enqueue(stream, [promise] { promise->set_value(); });
+  enqueue(stream, [promise] { promise->set_value(std::chrono::steady_clock::now()); });
   return cudaSuccess;
 }
 
@@ -126,6 +137,13 @@ cudaError_t cudaEventQuery(cudaEvent_t event) { return is_past(event->moment) ? 
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   if (event->moment.valid()) event->moment.wait();
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
+  if (!from->moment.valid() || !to->moment.valid()) return failed(cudaErrorInvalidResourceHandle);
+  if (!is_past(from->moment) || !is_past(to->moment)) return failed(cudaErrorNotReady);
+  *milliseconds = std::chrono::duration<float, std::milli>(to->moment.get() - from->moment.get()).count();
   return cudaSuccess;
 }
 

@@ -1,0 +1,142 @@
+// Creates, changes and destroys descriptions. Attributes that the backend does not use are not supported.
+#include "tests/support/host_gpu/cublaslt/descriptors.h"
+
+#include <cstddef>
+#include <cstring>
+
+namespace plumbline::tests::host_gpu {
+
+namespace {
+
+template <typename Description, typename Handle>
+cublasStatus_t create(Handle* handle, const Description& description) {
+  *handle = reinterpret_cast<Handle>(new Description(description));
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+template <typename Handle>
+cublasStatus_t destroy(Handle handle) {
+  delete &behind(handle);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+// An attribute's value as the caller has it.
+struct Value {
+  const void* data;
+  std::size_t bytes;
+
+  template <typename Attribute>
+  cublasStatus_t become(Attribute& attribute) const {
+    if (data == nullptr || bytes != sizeof attribute) return CUBLAS_STATUS_INVALID_VALUE;
+    std::memcpy(&attribute, data, bytes);
+    return CUBLAS_STATUS_SUCCESS;
+  }
+};
+
+}  // namespace
+
+}  // namespace plumbline::tests::host_gpu
+
+using namespace plumbline::tests::host_gpu;
+
+extern "C" {
+
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* handle, cublasComputeType_t compute,
+                                        cudaDataType_t scale) {
+  if (compute != CUBLAS_COMPUTE_32F && compute != CUBLAS_COMPUTE_32F_FAST_TF32) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (scale != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
+  Operation operation;
+  operation.compute = compute;
+  return create(handle, operation);
+}
+
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t handle) { return destroy(handle); }
+
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t handle, cublasLtMatmulDescAttributes_t attribute,
+                                              const void* data, size_t bytes) {
+  Operation& operation = behind(handle);
+  const Value value{data, bytes};
+  switch (attribute) {
+    case CUBLASLT_MATMUL_DESC_TRANSA:
+      return value.become(operation.turn_a);
+    case CUBLASLT_MATMUL_DESC_TRANSB:
+      return value.become(operation.turn_b);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE:
+      return value.become(operation.epilogue);
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+      return value.become(operation.bias);
+    case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
+      return value.become(operation.bias_type);
+    case CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET:
+      return value.become(operation.target_sms);
+    case CUBLASLT_MATMUL_DESC_FAST_ACCUM:
+      return value.become(operation.fast_accumulation);
+    case CUBLASLT_MATMUL_DESC_A_SCALE_POINTER:
+      return value.become(operation.a_scales.values);
+    case CUBLASLT_MATMUL_DESC_B_SCALE_POINTER:
+      return value.become(operation.b_scales.values);
+    case CUBLASLT_MATMUL_DESC_A_SCALE_MODE:
+      return value.become(operation.a_scales.mode);
+    case CUBLASLT_MATMUL_DESC_B_SCALE_MODE:
+      return value.become(operation.b_scales.mode);
+    default:
+      return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+}
+
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* handle, cudaDataType type, uint64_t rows,
+                                          uint64_t columns, int64_t leading) {
+  return create(handle, Layout{type, rows, columns, leading});
+}
+
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t handle) { return destroy(handle); }
+
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t handle,
+                                                cublasLtMatrixLayoutAttribute_t attribute, const void* data,
+                                                size_t bytes) {
+  Layout& layout = behind(handle);
+  const Value value{data, bytes};
+  switch (attribute) {
+    case CUBLASLT_MATRIX_LAYOUT_ROWS:
+      return value.become(layout.rows);
+    case CUBLASLT_MATRIX_LAYOUT_COLS:
+      return value.become(layout.columns);
+    case CUBLASLT_MATRIX_LAYOUT_LD:
+      return value.become(layout.leading);
+    case CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT:
+      return value.become(layout.batch);
+    case CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET:
+      return value.become(layout.stride);
+    default:
+      return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+}
+
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* handle) {
+  return create(handle, Preference{});
+}
+
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t handle) { return destroy(handle); }
+
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t handle,
+                                                    cublasLtMatmulPreferenceAttributes_t attribute, const void* data,
+                                                    size_t bytes) {
+  Preference& preference = behind(handle);
+  const Value value{data, bytes};
+  switch (attribute) {
+    case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES:
+      return value.become(preference.workspace_bytes);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES:
+      return value.become(preference.a_alignment);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES:
+      return value.become(preference.b_alignment);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES:
+      return value.become(preference.c_alignment);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES:
+      return value.become(preference.d_alignment);
+    default:
+      return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+}
+
+}  // extern "C"
