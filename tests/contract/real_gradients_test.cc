@@ -2,84 +2,22 @@
 // expert and tensor parallelism, sharded optimizers, against one rank that does everything.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cmath>
-#include <string>
-
-#include "tests/support/real_training.h"
+#include "tests/support/divided_training.h"
 
 namespace plumbline::tests {
 namespace {
 
-struct Division {
-  std::string name;
-  std::string schedule = "1f1b";
-  std::int64_t pipeline = 1, data = 1, expert = 1, tensor = 1;
-  bool sequence = false;
-  std::int64_t zero_stage = 0;
-  bool overlapped = true;  // reductions and gathers beside the slots
-  bool threads = true;
-  std::int64_t prediction_modules = 0;
-  bool dense = false;  // a model without experts
-  friend void PrintTo(const Division& division, std::ostream* out) { *out << division.name; }
-};
-
-model::Plan plan_of(const Division& division) {
-  model::Plan plan = small_plan();
-  plan.schedule.kind = division.schedule;
-  plan.parallelism.pipeline = division.pipeline;
-  plan.parallelism.expert = division.expert;
-  plan.parallelism.tensor = division.tensor;
-  plan.parallelism.sequence = division.sequence;
-  plan.parallelism.zero_stage = division.zero_stage;
-  plan.overlap.gradient_reduce = plan.overlap.parameter_gather = division.overlapped;
-  plan.overlap.gradient_bucket_bytes = 8e3;  // several buckets
-  plan.cluster.gpus = division.pipeline * division.data * division.tensor;
-  return plan;
-}
-
-model::Architecture architecture_of(const Division& division) {
-  model::Architecture architecture = small_moe();
-  architecture.multi_token_prediction_layers = division.prediction_modules;
-  if (division.dense) architecture.experts = {};
-  return architecture;
-}
-
-real::Division place_of(const model::Plan& plan, std::size_t world) {
-  const auto& degrees = plan.parallelism;
-  const auto index = static_cast<std::int64_t>(world) % (plan.cluster.gpus / degrees.pipeline);
-  return {degrees.tensor, index % degrees.tensor, degrees.expert, index % degrees.expert, 1, 0};
-}
-
-// The largest difference to the whole's part, in units of the whole's largest entry.
-double difference(const model::Architecture& architecture, const real::Division& place, const TrainedRank::Piece& whole,
-                  const TrainedRank::Piece& part) {
-  const std::vector<float> expected = real::part_of(architecture, whole.held, part.held, place, whole.values);
-  double largest = 0, scale = 0;
-  for (const float value : whole.values) scale = std::max(scale, std::abs(static_cast<double>(value)));
-  for (std::size_t i = 0; i < expected.size(); ++i)
-    largest = std::max(largest, std::abs(static_cast<double>(part.values[i]) - static_cast<double>(expected[i])));
-  return largest / scale;
-}
-
 class RealGradients : public testing::TestWithParam<Division> {
  protected:
-  Trained run(const Division& division, int steps) {
-    TrainingRequest request{plan_of(division), architecture_of(division), steps};
-    request.device.threads = division.threads;
-    return train_all(request);
-  }
-  Trained whole(int steps) {
-    return run({.name = "whole", .prediction_modules = GetParam().prediction_modules, .dense = GetParam().dense},
-               steps);
-  }
+  Trained divided(int steps) { return train_all(request_of(GetParam(), steps)); }
+  Trained whole(int steps) { return train_all(request_of(whole_of(GetParam()), steps)); }
 };
 
 // Sums over ranks and micro-batches in another order: rounding of FP32, 1e-7, over some hundred additions.
 constexpr double rounding = 2e-5;
 
 TEST_P(RealGradients, EqualThoseOfOneRank) {
-  const Trained reference = whole(1), divided = run(GetParam(), 1);
+  const Trained reference = whole(1), divided = this->divided(1);
   ASSERT_EQ(reference.error, "");
   ASSERT_EQ(divided.error, "");
   EXPECT_NEAR(divided.loss(0), reference.loss(0), 1e-5 * reference.loss(0));
@@ -90,8 +28,7 @@ TEST_P(RealGradients, EqualThoseOfOneRank) {
   for (std::size_t world = 0; world < divided.ranks.size(); ++world)
     for (const auto& [name, part] : divided.ranks[world].gradients) {
       const TrainedRank::Piece& all = reference.ranks[0].gradients.at(name);
-      EXPECT_LT(difference(architecture_of(GetParam()), place_of(plan_of(GetParam()), world), all, part), rounding)
-          << name << " on rank " << world;
+      EXPECT_LT(difference(GetParam(), world, all, part), rounding) << name << " on rank " << world;
       ++compared;
     }
   EXPECT_GE(compared, reference.ranks[0].gradients.size());
@@ -101,7 +38,7 @@ TEST_P(RealGradients, EqualThoseOfOneRank) {
 // does not care.
 TEST_P(RealGradients, TrainTheSameModel) {
   constexpr int steps = 3;
-  const Trained reference = whole(steps), divided = run(GetParam(), steps);
+  const Trained reference = whole(steps), divided = this->divided(steps);
   ASSERT_EQ(divided.error, "");
   for (std::size_t step = 0; step < steps; ++step)
     EXPECT_NEAR(divided.loss(step), reference.loss(step), 2e-4 * reference.loss(step)) << "step " << step;
@@ -110,8 +47,7 @@ TEST_P(RealGradients, TrainTheSameModel) {
     for (const auto& [name, part] : divided.ranks[world].parameters) {
       const TrainedRank::Piece& all = reference.ranks[0].parameters.at(name);
       // A step moves an entry by the learning rate, 1e-3, which entries of size 0.1 to 1 show.
-      EXPECT_LT(difference(architecture_of(GetParam()), place_of(plan_of(GetParam()), world), all, part), 8e-3)
-          << name << " on rank " << world;
+      EXPECT_LT(difference(GetParam(), world, all, part), 8e-3) << name << " on rank " << world;
       ++compared;
     }
   EXPECT_GE(compared, reference.ranks[0].parameters.size());
