@@ -89,17 +89,22 @@ TEST_P(GpuGradients, EqualThoseOfOneRankOfTheHost) {
 
 INSTANTIATE_TEST_SUITE_P(
     Divisions, GpuGradients,
-    testing::Values(OnMachines{{"pp2_1f1b", "1f1b", 2}, 2}, OnMachines{{"pp4_zb_h1", "zb-h1", 4}, 4},
-                    OnMachines{{"pp2_dualpipe", "dualpipe", 2}, 2}, OnMachines{{"pp2_dualpipev", "dualpipev", 2}, 1},
-                    OnMachines{{.name = "dp2", .data = 2}, 2},
-                    OnMachines{{.name = "dp4_zero1", .data = 4, .zero_stage = 1}, 4},
-                    OnMachines{{.name = "ep2", .data = 2, .expert = 2}, 2},
-                    OnMachines{{.name = "ep2_apart", .data = 2, .expert = 2}, 1},
-                    OnMachines{{.name = "ep4_on_two", .data = 4, .expert = 4}, 2},
-                    OnMachines{{.name = "tp2_sequence", .tensor = 2, .sequence = true}, 2},
-                    OnMachines{{.name = "tp2_ep2_sequence", .expert = 2, .tensor = 2, .sequence = true}, 2},
-                    OnMachines{{"pp2_ep2_dualpipe_zero1", "dualpipe", 2, 2, 2, 1, false, 1}, 2},
-                    OnMachines{{"pp2_ep4_zb_h1", "zb-h1", 2, 4, 4}, 2}),
+    testing::Values(
+        OnMachines{{"pp2_1f1b", "1f1b", 2}, 2}, OnMachines{{"pp2_gpipe", "gpipe", 2}, 2},
+        OnMachines{{.name = "pp2_interleaved", .schedule = "interleaved", .pipeline = 2, .virtual_stages = 2}, 2},
+        OnMachines{
+            {.name = "pp2_interleaved_overlap", .schedule = "interleaved-overlap", .pipeline = 2, .virtual_stages = 2},
+            2},
+        OnMachines{{"pp4_zb_h1", "zb-h1", 4}, 4}, OnMachines{{"pp2_zb_v", "zb-v", 2}, 1},
+        OnMachines{{"pp4_dualpipe", "dualpipe", 4}, 2}, OnMachines{{"pp2_dualpipev", "dualpipev", 2}, 1},
+        OnMachines{{.name = "dp2", .data = 2}, 2}, OnMachines{{.name = "dp4_zero1", .data = 4, .zero_stage = 1}, 4},
+        OnMachines{{.name = "ep2", .data = 2, .expert = 2}, 2},
+        OnMachines{{.name = "ep2_apart", .data = 2, .expert = 2}, 1},
+        OnMachines{{.name = "ep4_on_two", .data = 4, .expert = 4}, 2},
+        OnMachines{{.name = "tp2_sequence", .tensor = 2, .sequence = true}, 2},
+        OnMachines{{.name = "tp2_ep2_sequence", .expert = 2, .tensor = 2, .sequence = true}, 2},
+        OnMachines{{"pp2_ep2_dualpipe_zero1", "dualpipe", 2, 2, 2, 1, false, 1}, 2},
+        OnMachines{{"pp2_ep4_zb_h1", "zb-h1", 2, 4, 4}, 2}),
     [](const auto& test) { return test.param.division.name; });
 
 }  // namespace

@@ -59,6 +59,7 @@ INSTANTIATE_TEST_SUITE_P(
         Division{"pp2_1f1b", "1f1b", 2}, Division{"pp4_1f1b", "1f1b", 4}, Division{"pp2_zb_h1", "zb-h1", 2},
         Division{"pp4_zb_h1", "zb-h1", 4}, Division{"pp2_dualpipe", "dualpipe", 2},
         Division{"pp4_dualpipe", "dualpipe", 4}, Division{"pp2_dualpipev", "dualpipev", 2},
+        Division{.name = "pp2_interleaved", .schedule = "interleaved", .pipeline = 2, .virtual_stages = 2},
         Division{"pp2_gpipe", "gpipe", 2}, Division{"pp2_zb_v", "zb-v", 2}, Division{.name = "dp2", .data = 2},
         Division{.name = "dp4_zero1", .data = 4, .zero_stage = 1},
         Division{.name = "dp2_zero1_at_the_end", .data = 2, .zero_stage = 1, .overlapped = false},

@@ -24,12 +24,14 @@ struct Division {
   bool threads = true;     // of the host's streams
   std::int64_t prediction_modules = 0;
   bool dense = false;  // a model without experts
+  std::int64_t virtual_stages = 1;
   friend void PrintTo(const Division& division, std::ostream* out) { *out << division.name; }
 };
 
 inline model::Plan plan_of(const Division& division) {
   model::Plan plan = small_plan();
   plan.schedule.kind = division.schedule;
+  plan.schedule.virtual_stages = division.virtual_stages;
   plan.parallelism.pipeline = division.pipeline;
   plan.parallelism.expert = division.expert;
   plan.parallelism.tensor = division.tensor;

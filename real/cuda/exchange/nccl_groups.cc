@@ -14,7 +14,7 @@ constexpr std::chrono::minutes settle_limit{10};  // a first connection of thous
 
 }  // namespace
 
-Status NcclGroups::open(const std::vector<std::string>& folders, ControlChannel& channel, int lanes,
+Status NcclGroups::open(const std::vector<std::string>& folders, ControlChannel& channel, int ways,
                         std::unique_ptr<NcclGroups>& groups) {
   std::string error;
   std::unique_ptr<Nccl> nccl = Nccl::open(folders, error);
@@ -25,7 +25,7 @@ Status NcclGroups::open(const std::vector<std::string>& folders, ControlChannel&
   PLUMBLINE_TRY(groups->ended_flag_.allocate(sizeof(std::int32_t)));
   *groups->ended_flag_.as<std::int32_t>() = 0;
   PLUMBLINE_TRY(groups->make_world(groups->founder_));
-  for (int lane = 0; lane < lanes; ++lane) PLUMBLINE_TRY(groups->make_world(groups->lanes_.emplace_back()));
+  for (int way = 0; way < ways; ++way) PLUMBLINE_TRY(groups->make_world(groups->ways_.emplace_back()));
   groups->watcher_ = std::thread([self = groups.get()] { self->watch(); });
   return {};
 }

@@ -24,15 +24,16 @@ namespace plumbline::real::cuda {
 
 class NcclGroups {
  public:
-  // Every rank calls it: communicators of all ranks are made, one to found others, and one for each of `lanes`.
-  static Status open(const std::vector<std::string>& folders, ControlChannel& channel, int lanes,
+  // Every rank calls it: communicators of all ranks are made, one to found others, and one for each of `ways`.
+  static Status open(const std::vector<std::string>& folders, ControlChannel& channel, int ways,
                      std::unique_ptr<NcclGroups>& groups);
   ~NcclGroups();
   NcclGroups(const NcclGroups&) = delete;
   NcclGroups& operator=(const NcclGroups&) = delete;
 
+  std::int32_t rank() const { return channel_.rank(); }
   const Nccl& library() const { return *nccl_; }
-  ncclComm_t lane(int number) const { return lanes_[static_cast<std::size_t>(number)]; }
+  ncclComm_t way(int number) const { return ways_[static_cast<std::size_t>(number)]; }
   // The communicator of these ranks for calls on `stream`, with at most `ctas` blocks (0: NCCL chooses). The first call
   // of all of them makes it: they wait for each other.
   Status find(const std::vector<std::int32_t>& ranks, cudaStream_t stream, int ctas, ncclComm_t& communicator);
@@ -63,7 +64,7 @@ class NcclGroups {
   std::string ended_;  // why; empty: it has not
   std::vector<ncclComm_t> all_;
   ncclComm_t founder_ = nullptr;
-  std::vector<ncclComm_t> lanes_;
+  std::vector<ncclComm_t> ways_;
   std::map<std::pair<std::vector<std::int32_t>, cudaStream_t>, ncclComm_t> found_;
   cudaStream_t stream_ = nullptr;
   DeviceMemory id_, told_;

@@ -13,10 +13,14 @@
 
 namespace plumbline::real::cuda {
 
-// Each lane has a stream and a communicator of its own, so that what is sent on one never waits for a receiver on
-// another. What is sent is copied first: the sender goes on and may write its buffer.
+// Every lane and direction, to higher ranks and to lower ones, has a way of its own: a stream and a communicator, on
+// which a send waits for its receiver and all behind it wait with it. In a pipeline that ends where it begins, a send
+// would else stand before the receive that the receiver's own send waits for. What is sent is copied first: the sender
+// goes on and may write its buffer.
 class NcclMessages {
  public:
+  static constexpr int ways = 2 * message_lanes;  // of the groups' communicators
+
   explicit NcclMessages(NcclGroups& groups) : groups_(groups) {}
   ~NcclMessages();
   NcclMessages(const NcclMessages&) = delete;
@@ -30,17 +34,18 @@ class NcclMessages {
     cudaEvent_t sent = nullptr;
     bool used = false;  // since the event was last seen to have happened
   };
-  struct Lane {
+  struct Way {
     cudaStream_t stream = nullptr;
     cudaEvent_t ready = nullptr, done = nullptr;
     std::vector<std::unique_ptr<Copy>> copies;
   };
-  Status open(Lane& lane);
-  Status take_copy(Lane& lane, std::int64_t bytes, Copy*& copy);
+  int way_of(const Message& message) const;
+  Status open(Way& way);
+  Status take_copy(Way& way, std::int64_t bytes, Copy*& copy);
   Status exchange(int number, std::span<const Message> messages, bool rendezvous, cudaStream_t stream);
 
   NcclGroups& groups_;
-  std::array<Lane, message_lanes> lanes_;
+  std::array<Way, ways> ways_;
 };
 
 }  // namespace plumbline::real::cuda

@@ -111,7 +111,7 @@ class NcclRanks final : public OtherRanks {
 model::Result<std::unique_ptr<OtherRanks>> meet_other_ranks(const OwnDevice& device, ControlChannel& channel,
                                                             const CommunicatorOptions& options) {
   std::unique_ptr<NcclGroups> groups;
-  if (const Status opened = NcclGroups::open(device.folders, channel, message_lanes, groups); !opened.ok())
+  if (const Status opened = NcclGroups::open(device.folders, channel, NcclMessages::ways, groups); !opened.ok())
     return tl::unexpected(model::Error{model::ErrorKind::infeasible, opened.failure, "", 0, "", ""});
   Neighbours neighbours;
   if (const Status found = find_neighbours(channel, options.machine, neighbours); !found.ok())
