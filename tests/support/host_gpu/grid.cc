@@ -40,16 +40,19 @@ struct Fiber {
 
 // Where threads wait for each other. All of them read what came of it before the last one can come again.
 struct Meeting {
-  unsigned expected = 0, come = 0, times = 0;
+  unsigned expected = 0, come = 0;
   int yes = 0, result = 0;
   std::array<std::uint64_t, warp_size> brought{}, shown{};
+  std::vector<Fiber*> waiting;
 
-  bool complete() {
+  // Whether all have come; those that wait become ready then.
+  bool complete(std::vector<Fiber*>& ready) {
     if (come < expected || come == 0) return false;
     result = std::exchange(yes, 0);
     shown = brought;
     come = 0;
-    ++times;
+    ready.insert(ready.end(), waiting.begin(), waiting.end());
+    waiting.clear();
     return true;
   }
 };
@@ -65,11 +68,12 @@ class Block {
     warps_.assign((threads + warp_size - 1) / warp_size, {});
     for (unsigned warp = 0; warp < warps_.size(); ++warp)
       warps_[warp].expected = std::min(warp_size, threads - warp * warp_size);
-    while (begun_ < threads_ || !waiting_.empty()) {
+    while (begun_ < threads_ || !ready_.empty()) {
       current_ = next_fiber();
       threadIdx = place_in(blockDim, current_->thread);
       enter(*current_);
     }
+    if (idle_.size() < fibers_.size()) give_up("threads of a block wait for each other forever");
   }
 
   int meet(bool yes) {
@@ -85,7 +89,7 @@ class Block {
   }
   void yield() {
     Fiber& self = *current_;
-    waiting_.push_back(&self);
+    ready_.push_back(&self);
     leave(self);
   }
 
@@ -97,9 +101,9 @@ class Block {
  private:
   void wait_in(Meeting& meeting) {
     ++meeting.come;
-    const unsigned times = meeting.times;
-    if (meeting.complete()) return;
-    while (meeting.times == times) yield();
+    if (meeting.complete(ready_)) return;
+    meeting.waiting.push_back(current_);
+    leave(*current_);
   }
 
   void enter(Fiber& fiber) {
@@ -111,14 +115,14 @@ class Block {
     if (_setjmp(fiber.place) == 0) _longjmp(scheduler_, 1);
   }
 
-  // Threads that have not begun go before those that wait, of which any may be the next: no kernel can lean on an
+  // Threads that have not begun go before those that may go on, of which any may be the next: no kernel can lean on an
   // order.
   Fiber* next_fiber() {
-    std::vector<Fiber*>& ready = begun_ < threads_ ? idle_ : waiting_;
-    if (ready.empty()) ready.push_back(new_fiber());
-    std::swap(ready[chance_() % ready.size()], ready.back());
-    Fiber* fiber = ready.back();
-    ready.pop_back();
+    std::vector<Fiber*>& from = begun_ < threads_ ? idle_ : ready_;
+    if (from.empty()) from.push_back(new_fiber());
+    std::swap(from[chance_() % from.size()], from.back());
+    Fiber* fiber = from.back();
+    from.pop_back();
     return fiber;
   }
 
@@ -154,7 +158,7 @@ class Block {
     warp.brought[thread % warp_size] = 0;
     for (Meeting* meeting : {&whole_, &warp}) {
       --meeting->expected;
-      meeting->complete();
+      meeting->complete(ready_);
     }
   }
 
@@ -163,7 +167,7 @@ class Block {
   Meeting whole_;
   std::vector<Meeting> warps_;
   std::vector<std::unique_ptr<Fiber>> fibers_;
-  std::vector<Fiber*> idle_, waiting_;
+  std::vector<Fiber*> idle_, ready_;
   std::minstd_rand chance_;
   Fiber* current_ = nullptr;
   jmp_buf scheduler_;
