@@ -9,7 +9,7 @@
 
 namespace plumbline::real::cuda {
 
-constexpr int largest_node = 72;  // GPUs that NVLink joins
+constexpr int largest_node = 72;  // GPUs that NVLink joins: as in a GB200 NVL72 (its datasheet)
 
 // A barrier of the ranks of a node: each tells every other one, in that one's memory, which turn it has come to, and
 // goes on when all have told it.
