@@ -12,12 +12,12 @@
 
 #include "calibrate/fit/fit_records.h"
 #include "calibrate/fit/profile_fit.h"
-#include "calibrate/measurement.h"
+#include "calibrate/measurement/measurement.h"
 #include "cli/data.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
 #include "cli/verb.h"
-#include "reports/table.h"
+#include "reports/text/table.h"
 #include "topologies/device.h"
 
 namespace plumbline::cli {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <sstream>
 
-#include "model/text_file.h"
+#include "model/base/text_file.h"
 #include "real/cuda/probe/case.h"
 
 namespace plumbline::cli {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <system_error>
 
-#include "calibrate/figure_value.h"
+#include "calibrate/validate/figure_value.h"
 #include "cli/data.h"
 #include "cli/inputs.h"
 

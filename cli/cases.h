@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "calibrate/step_comparison.h"
-#include "calibrate/validation_case.h"
-#include "model/error.h"
-#include "model/result.h"
-#include "reports/comparison.h"
+#include "calibrate/validate/step_comparison.h"
+#include "calibrate/validate/validation_case.h"
+#include "model/base/error.h"
+#include "model/result/result.h"
+#include "reports/text/comparison.h"
 
 namespace plumbline::cli {
 
@@ -18,7 +18,7 @@ model::Result<calibrate::ValidationCase> read_case(const std::string& path);
 // Every case about figures of the shipped data, ordered by file name.
 model::Result<std::vector<calibrate::ValidationCase>> shipped_cases();
 
-// A case over published training steps (calibrate/step_case.h) with all rows of its table predicted.
+// A case over published training steps (calibrate/validate/step_case.h) with all rows of its table predicted.
 model::Result<calibrate::StepComparison> compare_case_steps(const std::string& path);
 
 // The figures of the cases whose plan has the name of `plan_file` (without folder and extension), in

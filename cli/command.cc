@@ -4,7 +4,7 @@
 
 #include "cli/verb.h"
 #include "cli/world.h"
-#include "model/version.h"
+#include "model/base/version.h"
 
 namespace plumbline::cli {
 

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "calibrate/chunk.h"
-#include "calibrate/chunk_comparison.h"
-#include "calibrate/kernel_classes.h"
+#include "calibrate/chunk/chunk.h"
+#include "calibrate/chunk/chunk_comparison.h"
+#include "calibrate/import/kernel_classes.h"
 #include "cli/compare_output.h"
 #include "cli/compare_plans.h"
 #include "cli/compare_trace.h"

@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "cli/compare_plans.h"
-#include "reports/describe.h"
-#include "reports/format.h"
-#include "reports/paragraph.h"
-#include "reports/table.h"
+#include "reports/text/describe.h"
+#include "reports/text/format.h"
+#include "reports/text/paragraph.h"
+#include "reports/text/table.h"
 
 namespace plumbline::cli {
 namespace {

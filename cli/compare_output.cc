@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "model/version.h"
-#include "reports/format.h"
-#include "reports/json.h"
-#include "reports/table.h"
+#include "model/base/version.h"
+#include "reports/json/json.h"
+#include "reports/text/format.h"
+#include "reports/text/table.h"
 
 namespace plumbline::cli {
 namespace {

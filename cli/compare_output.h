@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "calibrate/chunk_comparison.h"
-#include "model/plan.h"
+#include "calibrate/chunk/chunk_comparison.h"
+#include "model/plan/plan.h"
 
 namespace plumbline::cli {
 

@@ -9,8 +9,8 @@
 #include <optional>
 #include <utility>
 
-#include "reports/describe.h"
-#include "reports/json.h"
+#include "reports/json/json.h"
+#include "reports/text/describe.h"
 
 namespace plumbline::cli {
 namespace {

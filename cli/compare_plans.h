@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "cli/comparison_subjects.h"
-#include "model/overlapped_slots.h"
-#include "model/prediction_error.h"
-#include "model/waterfall.h"
+#include "model/result/overlapped_slots.h"
+#include "model/result/prediction_error.h"
+#include "model/result/waterfall.h"
 
 namespace plumbline::cli {
 

@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "cli/compare_plans.h"
-#include "model/version.h"
-#include "reports/json.h"
+#include "model/base/version.h"
+#include "reports/json/json.h"
 
 namespace plumbline::cli {
 namespace {

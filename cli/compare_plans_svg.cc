@@ -3,13 +3,13 @@
 #include <cmath>
 
 #include "cli/compare_plans.h"
-#include "reports/bar_chart.h"
-#include "reports/format.h"
+#include "reports/charts/bar_chart.h"
+#include "reports/text/format.h"
 
 namespace plumbline::cli {
 namespace {
 
-constexpr std::size_t faster = 2, slower = 1;  // colours of reports/chart_style.h
+constexpr std::size_t faster = 2, slower = 1;  // colours of reports/charts/chart_style.h
 
 reports::BarChart::Panel panel_of(const PlanComparison& comparison, const PlanComparison::Difference& difference) {
   const model::Waterfall& waterfall = difference.waterfall;

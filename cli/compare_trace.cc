@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "reports/trace.h"
+#include "reports/trace/trace.h"
 
 namespace plumbline::cli {
 

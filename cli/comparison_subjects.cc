@@ -9,13 +9,13 @@
 #include "cli/data.h"
 #include "cli/inputs.h"
 #include "cli/progress.h"
+#include "model/base/text_file.h"
 #include "model/cost/operator_class.h"
-#include "model/layout.h"
-#include "model/memory.h"
-#include "model/program.h"
-#include "model/text_file.h"
-#include "reports/format.h"
-#include "reports/read_json.h"
+#include "model/memory/memory.h"
+#include "model/plan/layout.h"
+#include "model/program/program.h"
+#include "reports/json/read_json.h"
+#include "reports/text/format.h"
 
 namespace plumbline::cli {
 namespace {

@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "model/error.h"
-#include "model/plan.h"
-#include "model/result.h"
-#include "model/timeline.h"
-#include "sim/simulate.h"
+#include "model/base/error.h"
+#include "model/plan/plan.h"
+#include "model/result/result.h"
+#include "model/result/timeline.h"
+#include "sim/predict/simulate.h"
 
 namespace plumbline::cli {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "cli/executable.h"
-#include "model/text_file.h"
+#include "model/base/text_file.h"
 
 namespace plumbline::cli {
 namespace {

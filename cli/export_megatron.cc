@@ -6,10 +6,10 @@
 #include "cli/data.h"
 #include "cli/export.h"
 #include "cli/output.h"
+#include "model/base/text_file.h"
 #include "model/megatron/config.h"
 #include "model/megatron/export.h"
-#include "model/plan.h"
-#include "model/text_file.h"
+#include "model/plan/plan.h"
 
 namespace plumbline::cli {
 

@@ -3,7 +3,7 @@
 #include "cli/data.h"
 #include "cli/export.h"
 #include "cli/output.h"
-#include "model/plan.h"
+#include "model/plan/plan.h"
 #include "topologies/simgrid_platform.h"
 #include "topologies/topology.h"
 

@@ -8,16 +8,16 @@
 
 #include "cli/data.h"
 #include "cli/measurement_text.h"
-#include "model/config_reader.h"
-#include "model/layout.h"
-#include "model/plan.h"
-#include "model/program.h"
-#include "model/text_file.h"
+#include "model/architecture/config_reader.h"
+#include "model/base/text_file.h"
+#include "model/plan/layout.h"
+#include "model/plan/plan.h"
+#include "model/program/program.h"
 #include "real/host/measure/case_file.h"
 #include "real/host/measure/case_workloads.h"
 #include "real/host/measure/runner.h"
-#include "reports/format.h"
-#include "reports/table.h"
+#include "reports/text/format.h"
+#include "reports/text/table.h"
 
 namespace plumbline::cli {
 namespace {

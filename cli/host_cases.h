@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "model/error.h"
+#include "model/base/error.h"
 #include "real/measure/workload.h"
 
 namespace plumbline::cli {

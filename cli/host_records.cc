@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/series_record.h"
-#include "model/version.h"
+#include "model/base/version.h"
 
 namespace plumbline::cli {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "calibrate/measurement.h"
+#include "calibrate/measurement/measurement.h"
 #include "real/host/measure/environment.h"
 #include "real/host/measure/measure.h"
 

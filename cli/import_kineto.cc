@@ -5,15 +5,15 @@
 #include <string>
 #include <vector>
 
-#include "calibrate/chunk.h"
-#include "calibrate/kernel_classes.h"
-#include "calibrate/kineto/import.h"
+#include "calibrate/chunk/chunk.h"
+#include "calibrate/import/kernel_classes.h"
+#include "calibrate/import/kineto/import.h"
 #include "cli/data.h"
 #include "cli/import.h"
 #include "cli/output.h"
 #include "cli/progress.h"
-#include "reports/format.h"
-#include "reports/table.h"
+#include "reports/text/format.h"
+#include "reports/text/table.h"
 
 namespace plumbline::cli {
 namespace {

@@ -8,8 +8,8 @@
 #include "cli/data.h"
 #include "cli/import.h"
 #include "cli/output.h"
+#include "model/base/text_file.h"
 #include "model/megatron/import.h"
-#include "model/text_file.h"
 
 namespace plumbline::cli {
 namespace {

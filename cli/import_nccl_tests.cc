@@ -2,10 +2,10 @@
 
 #include <cstdio>
 
-#include "calibrate/nccl_tests.h"
+#include "calibrate/import/nccl_tests.h"
 #include "cli/import.h"
 #include "cli/output.h"
-#include "model/text_file.h"
+#include "model/base/text_file.h"
 
 namespace plumbline::cli {
 

@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "model/constant_change.h"
-#include "model/error.h"
-#include "model/plan.h"
-#include "model/profile.h"
-#include "sim/simulate.h"
+#include "model/base/error.h"
+#include "model/plan/plan.h"
+#include "model/profile/constant_change.h"
+#include "model/profile/profile.h"
+#include "sim/predict/simulate.h"
 
 namespace plumbline::cli {
 
@@ -26,7 +26,7 @@ model::Result<ConstantChanges> take_constant_changes(std::vector<std::string>& o
 
 // Resolves and reads plan, model, cluster and profile. `profile` overrides the plan's choice. An override is KEY=VALUE
 // with a key of the plan, or a constant behind the prediction: profile.NAME=VALUE or topology.NAME=VALUE
-// (model/constant_change.h; names as `show profile` and `show topology` print them).
+// (model/profile/constant_change.h; names as `show profile` and `show topology` print them).
 model::Result<sim::Inputs> load_inputs(const std::string& plan, const std::vector<std::string>& overrides,
                                        const std::optional<std::string>& profile = std::nullopt);
 

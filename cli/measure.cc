@@ -9,7 +9,7 @@
 #include <system_error>
 #include <vector>
 
-#include "calibrate/measurement.h"
+#include "calibrate/measurement/measurement.h"
 #include "cli/case_file.h"
 #include "cli/data.h"
 #include "cli/measure_host.h"

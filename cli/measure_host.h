@@ -6,7 +6,7 @@
 #include <string>
 
 #include "cli/world.h"
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace plumbline::cli {
 

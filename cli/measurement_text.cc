@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "reports/format.h"
+#include "reports/text/format.h"
 
 namespace plumbline::cli {
 namespace {

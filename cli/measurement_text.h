@@ -4,8 +4,8 @@
 #include <initializer_list>
 #include <string>
 
-#include "calibrate/measurement.h"
-#include "model/cluster.h"
+#include "calibrate/measurement/measurement.h"
+#include "model/profile/cluster.h"
 
 namespace plumbline::cli {
 

@@ -1,4 +1,4 @@
-#include "model/memory.h"
+#include "model/memory/memory.h"
 
 #include <fmt/format.h>
 
@@ -9,13 +9,13 @@
 #include "cli/inputs.h"
 #include "cli/output.h"
 #include "cli/verb.h"
-#include "model/layout.h"
-#include "model/program.h"
-#include "reports/describe.h"
-#include "reports/json.h"
-#include "reports/line_chart.h"
-#include "reports/memory_report.h"
-#include "sim/memory_advice.h"
+#include "model/plan/layout.h"
+#include "model/program/program.h"
+#include "reports/charts/line_chart.h"
+#include "reports/json/json.h"
+#include "reports/text/describe.h"
+#include "reports/text/memory_report.h"
+#include "sim/analysis/memory_advice.h"
 
 namespace plumbline::cli {
 

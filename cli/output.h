@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace plumbline::cli {
 

@@ -1,8 +1,8 @@
 // What it costs a kernel to leave SMs to a copy beside it, as a picture.
 #pragma once
 
-#include "calibrate/measurement.h"
-#include "reports/line_chart.h"
+#include "calibrate/measurement/measurement.h"
+#include "reports/charts/line_chart.h"
 
 namespace plumbline::cli {
 

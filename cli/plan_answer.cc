@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "model/waterfall.h"
-#include "reports/evidence.h"
-#include "reports/format.h"
+#include "model/result/waterfall.h"
+#include "reports/text/evidence.h"
+#include "reports/text/format.h"
 
 namespace plumbline::cli {
 namespace {

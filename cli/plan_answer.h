@@ -8,9 +8,9 @@
 
 #include "cli/plan_question.h"
 #include "cli/plan_ranking.h"
-#include "model/ownership.h"
-#include "model/provenance.h"
-#include "model/result.h"
+#include "model/base/provenance.h"
+#include "model/economics/ownership.h"
+#include "model/result/result.h"
 #include "sim/search/flip.h"
 #include "sim/search/search.h"
 

@@ -4,8 +4,8 @@
 #include <map>
 
 #include "cli/plan_answer.h"
-#include "reports/format.h"
-#include "reports/line_chart.h"
+#include "reports/charts/line_chart.h"
+#include "reports/text/format.h"
 
 namespace plumbline::cli {
 

@@ -1,8 +1,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/plan_answer.h"
-#include "model/version.h"
-#include "reports/json.h"
+#include "model/base/version.h"
+#include "reports/json/json.h"
 
 namespace plumbline::cli {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "cli/plan_answer.h"
-#include "reports/paragraph.h"
+#include "reports/text/paragraph.h"
 
 namespace plumbline::cli {
 

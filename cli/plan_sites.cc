@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "cli/inputs.h"
-#include "model/data_type.h"
+#include "model/base/data_type.h"
 #include "sim/search/finalists.h"
 
 namespace plumbline::cli {

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "cli/plan_sections.h"
-#include "reports/format.h"
-#include "reports/paragraph.h"
-#include "reports/table.h"
+#include "reports/text/format.h"
+#include "reports/text/paragraph.h"
+#include "reports/text/table.h"
 
 namespace plumbline::cli {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <utility>
 
-#include "reports/format.h"
+#include "reports/text/format.h"
 
 namespace plumbline::cli {
 

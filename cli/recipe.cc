@@ -11,11 +11,11 @@
 #include <utility>
 
 #include "cli/data.h"
-#include "model/architecture.h"
-#include "model/config_reader.h"
-#include "model/metrics.h"
-#include "model/text_file.h"
-#include "reports/format.h"
+#include "model/architecture/architecture.h"
+#include "model/architecture/config_reader.h"
+#include "model/architecture/metrics.h"
+#include "model/base/text_file.h"
+#include "reports/text/format.h"
 
 namespace plumbline::cli {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "model/error.h"
-#include "model/plan.h"
+#include "model/base/error.h"
+#include "model/plan/plan.h"
 
 namespace plumbline::cli {
 

@@ -9,7 +9,7 @@
 #include "cli/run_backends.h"
 #include "cli/verb.h"
 #include "cli/world.h"
-#include "model/plan.h"
+#include "model/plan/plan.h"
 
 namespace plumbline::cli {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cli/verb.h"
-#include "model/error.h"
+#include "model/base/error.h"
 #include "real/executor/run.h"
 
 namespace plumbline::cli {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/metrics.h"
+#include "model/architecture/metrics.h"
 
 namespace plumbline::cli {
 

@@ -6,10 +6,10 @@
 #include <string>
 
 #include "cli/inputs.h"
-#include "model/error.h"
+#include "model/base/error.h"
 #include "real/cuda/device/clock_reading.h"
 #include "real/executor/trainer.h"
-#include "reports/tensorboard.h"
+#include "reports/tensorboard/tensorboard.h"
 
 namespace plumbline::cli {
 

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "cli/output.h"
-#include "reports/describe.h"
-#include "reports/format.h"
-#include "reports/json.h"
-#include "reports/table.h"
-#include "reports/trace.h"
+#include "reports/json/json.h"
+#include "reports/text/describe.h"
+#include "reports/text/format.h"
+#include "reports/text/table.h"
+#include "reports/trace/trace.h"
 
 namespace plumbline::cli {
 

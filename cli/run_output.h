@@ -8,9 +8,9 @@
 
 #include "cli/inputs.h"
 #include "cli/run_arguments.h"
-#include "model/plan.h"
+#include "model/plan/plan.h"
 #include "real/executor/run.h"
-#include "reports/training_report.h"
+#include "reports/tensorboard/training_report.h"
 
 namespace plumbline::cli {
 

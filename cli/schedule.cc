@@ -12,7 +12,7 @@
 #include "cli/output.h"
 #include "cli/schedule_comparison.h"
 #include "cli/verb.h"
-#include "reports/table.h"
+#include "reports/text/table.h"
 
 namespace plumbline::cli {
 namespace {

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "cli/schedule.h"
-#include "model/version.h"
-#include "reports/table.h"
+#include "model/base/version.h"
+#include "reports/text/table.h"
 
 namespace plumbline::cli {
 namespace {

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "cli/schedule_cost_file.h"
-#include "model/text_file.h"
+#include "model/base/text_file.h"
 
 namespace plumbline::cli {
 namespace {

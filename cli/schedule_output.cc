@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "cli/schedule.h"
-#include "model/version.h"
-#include "reports/schedule_picture.h"
-#include "reports/table.h"
+#include "model/base/version.h"
+#include "reports/charts/schedule_picture.h"
+#include "reports/text/table.h"
 
 namespace plumbline::cli {
 namespace {

@@ -1,7 +1,7 @@
 // The samples of a case as a measurement, without what depends on the machine.
 #pragma once
 
-#include "calibrate/measurement.h"
+#include "calibrate/measurement/measurement.h"
 #include "real/measure/rounds.h"
 
 namespace plumbline::cli {

@@ -5,8 +5,8 @@
 #include <filesystem>
 
 #include "cli/data.h"
-#include "model/architecture.h"
-#include "model/layout.h"
+#include "model/architecture/architecture.h"
+#include "model/plan/layout.h"
 #include "real/cuda/probe/case.h"
 
 namespace plumbline::cli {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "model/error.h"
-#include "model/kernel_shapes.h"
+#include "model/base/error.h"
+#include "model/cost/kernel_shapes.h"
 
 namespace plumbline::cli {
 

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <string>
 
-#include "model/architecture.h"
-#include "model/cluster.h"
-#include "model/profile.h"
+#include "model/architecture/architecture.h"
+#include "model/profile/cluster.h"
+#include "model/profile/profile.h"
 
 namespace plumbline::cli {
 

@@ -7,10 +7,10 @@
 #include <string>
 #include <string_view>
 
-#include "model/cluster.h"
+#include "model/base/error.h"
 #include "model/cost/collective_cost.h"
-#include "model/error.h"
-#include "model/profile.h"
+#include "model/profile/cluster.h"
+#include "model/profile/profile.h"
 
 namespace plumbline::cli {
 

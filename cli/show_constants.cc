@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cli/show.h"
-#include "reports/table.h"
+#include "reports/text/table.h"
 
 namespace plumbline::cli {
 namespace {

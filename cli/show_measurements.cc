@@ -11,10 +11,10 @@
 #include "cli/measurement_text.h"
 #include "cli/output.h"
 #include "cli/partition_chart.h"
-#include "reports/format.h"
-#include "reports/line_chart.h"
-#include "reports/roofline.h"
-#include "reports/table.h"
+#include "reports/charts/line_chart.h"
+#include "reports/charts/roofline.h"
+#include "reports/text/format.h"
+#include "reports/text/table.h"
 
 namespace plumbline::cli {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "calibrate/measurement.h"
-#include "model/error.h"
+#include "calibrate/measurement/measurement.h"
+#include "model/base/error.h"
 #include "topologies/device.h"
 
 namespace plumbline::cli {

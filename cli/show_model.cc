@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "cli/show.h"
-#include "model/metrics.h"
-#include "reports/format.h"
-#include "reports/table.h"
+#include "model/architecture/metrics.h"
+#include "reports/text/format.h"
+#include "reports/text/table.h"
 
 namespace plumbline::cli {
 namespace {

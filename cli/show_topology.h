@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "model/error.h"
+#include "model/base/error.h"
 #include "topologies/fabric.h"
 #include "topologies/topology.h"
 

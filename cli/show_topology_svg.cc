@@ -4,8 +4,8 @@
 #include <string>
 
 #include "cli/show_topology.h"
-#include "reports/chart_style.h"
-#include "reports/format.h"
+#include "reports/charts/chart_style.h"
+#include "reports/text/format.h"
 #include "topologies/inventory.h"
 
 namespace plumbline::cli {

@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "cli/show_topology.h"
-#include "model/ownership.h"
-#include "reports/format.h"
-#include "reports/paragraph.h"
-#include "reports/run_report.h"
-#include "reports/table.h"
+#include "model/economics/ownership.h"
+#include "reports/text/format.h"
+#include "reports/text/paragraph.h"
+#include "reports/text/run_report.h"
+#include "reports/text/table.h"
 #include "topologies/inventory.h"
 
 namespace plumbline::cli {

@@ -1,4 +1,4 @@
-#include "sim/simulate.h"
+#include "sim/predict/simulate.h"
 
 #include <fmt/format.h>
 
@@ -13,12 +13,12 @@
 #include "cli/inputs.h"
 #include "cli/output.h"
 #include "cli/verb.h"
-#include "model/memory.h"
-#include "reports/csv.h"
-#include "reports/html.h"
-#include "reports/json.h"
-#include "reports/summary.h"
-#include "reports/trace.h"
+#include "model/memory/memory.h"
+#include "reports/html/html.h"
+#include "reports/json/json.h"
+#include "reports/text/csv.h"
+#include "reports/text/summary.h"
+#include "reports/trace/trace.h"
 
 namespace plumbline::cli {
 

@@ -6,11 +6,11 @@
 #include <utility>
 #include <vector>
 
-#include "calibrate/metric.h"
+#include "calibrate/validate/metric.h"
 #include "cli/decimal.h"
 #include "cli/output.h"
 #include "cli/sweep_arguments.h"
-#include "reports/describe.h"
+#include "reports/text/describe.h"
 
 namespace plumbline::cli {
 namespace {

@@ -6,11 +6,11 @@
 #include <string>
 #include <string_view>
 
-#include "model/error.h"
-#include "model/plan.h"
-#include "sim/simulate.h"
-#include "sim/solve.h"
-#include "sim/sweep.h"
+#include "model/base/error.h"
+#include "model/plan/plan.h"
+#include "sim/predict/simulate.h"
+#include "sim/whatif/solve.h"
+#include "sim/whatif/sweep.h"
 
 namespace plumbline::cli {
 

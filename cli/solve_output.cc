@@ -9,11 +9,11 @@
 #include <utility>
 
 #include "cli/solve.h"
-#include "model/version.h"
-#include "reports/format.h"
-#include "reports/json.h"
-#include "reports/paragraph.h"
-#include "reports/table.h"
+#include "model/base/version.h"
+#include "reports/json/json.h"
+#include "reports/text/format.h"
+#include "reports/text/paragraph.h"
+#include "reports/text/table.h"
 
 namespace plumbline::cli {
 namespace {

@@ -8,7 +8,7 @@
 #include "cli/inputs.h"
 #include "cli/solve.h"
 #include "cli/sweep_range.h"
-#include "model/plan_keys.h"
+#include "model/plan/plan_keys.h"
 
 namespace plumbline::cli {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "calibrate/measurement.h"
+#include "calibrate/measurement/measurement.h"
 #include "real/cuda/measure/stage_measure.h"
 
 namespace plumbline::cli {

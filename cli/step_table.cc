@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "cli/validation.h"
-#include "reports/format.h"
-#include "reports/table.h"
+#include "reports/text/format.h"
+#include "reports/text/table.h"
 
 namespace plumbline::cli {
 namespace {

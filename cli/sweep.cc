@@ -1,4 +1,4 @@
-#include "sim/sweep.h"
+#include "sim/whatif/sweep.h"
 
 #include <fmt/format.h>
 

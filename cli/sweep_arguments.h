@@ -7,8 +7,8 @@
 
 #include "cli/sweep_result.h"
 #include "cli/verb.h"
-#include "model/error.h"
-#include "sim/simulate.h"
+#include "model/base/error.h"
+#include "sim/predict/simulate.h"
 
 namespace plumbline::cli {
 

@@ -6,8 +6,8 @@
 #include <functional>
 
 #include "cli/sweep_result.h"
-#include "reports/format.h"
-#include "reports/line_chart.h"
+#include "reports/charts/line_chart.h"
+#include "reports/text/format.h"
 
 namespace plumbline::cli {
 namespace {

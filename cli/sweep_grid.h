@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cli/sweep_range.h"
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace plumbline::cli {
 

@@ -2,8 +2,8 @@
 #include <utility>
 
 #include "cli/sweep_result.h"
-#include "model/version.h"
-#include "reports/json.h"
+#include "model/base/version.h"
+#include "reports/json/json.h"
 
 namespace plumbline::cli {
 namespace {

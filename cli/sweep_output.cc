@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "cli/sweep_result.h"
-#include "reports/csv.h"
-#include "reports/format.h"
-#include "reports/table.h"
+#include "reports/text/csv.h"
+#include "reports/text/format.h"
+#include "reports/text/table.h"
 
 namespace plumbline::cli {
 namespace {

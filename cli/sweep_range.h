@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace plumbline::cli {
 

@@ -5,7 +5,7 @@
 #include <map>
 #include <utility>
 
-#include "reports/describe.h"
+#include "reports/text/describe.h"
 
 namespace plumbline::cli {
 namespace {

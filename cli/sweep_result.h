@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "cli/sweep_grid.h"
-#include "model/plan.h"
-#include "sim/sweep.h"
-#include "sim/sweep_findings.h"
+#include "model/plan/plan.h"
+#include "sim/whatif/sweep.h"
+#include "sim/whatif/sweep_findings.h"
 
 namespace plumbline::cli {
 

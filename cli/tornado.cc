@@ -7,12 +7,12 @@
 #include <cstdio>
 #include <utility>
 
-#include "calibrate/metric.h"
+#include "calibrate/validate/metric.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/sweep_arguments.h"
-#include "reports/describe.h"
+#include "reports/text/describe.h"
 
 namespace plumbline::cli {
 namespace {

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "cli/sweep_range.h"
-#include "model/error.h"
-#include "model/plan.h"
-#include "sim/simulate.h"
-#include "sim/sweep.h"
+#include "model/base/error.h"
+#include "model/plan/plan.h"
+#include "sim/predict/simulate.h"
+#include "sim/whatif/sweep.h"
 
 namespace plumbline::cli {
 
@@ -26,7 +26,7 @@ struct TornadoInput {
   std::vector<TornadoSetting> settings;  // at least one
 };
 
-// The quantities that inputs are sorted by, as calibrate/metric.h names them.
+// The quantities that inputs are sorted by, as calibrate/validate/metric.h names them.
 inline constexpr std::array<std::string_view, 2> tornado_metrics = {"step.time_s", "run.cost_usd"};
 
 // What an input does to one quantity. Settings that cannot be do not count.

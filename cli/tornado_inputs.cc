@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "cli/tornado.h"
-#include "model/ownership.h"
+#include "model/economics/ownership.h"
 
 namespace plumbline::cli {
 namespace {

@@ -7,12 +7,12 @@
 
 #include "cli/sweep_result.h"
 #include "cli/tornado.h"
-#include "model/version.h"
-#include "reports/bar_chart.h"
-#include "reports/format.h"
-#include "reports/json.h"
-#include "reports/paragraph.h"
-#include "reports/table.h"
+#include "model/base/version.h"
+#include "reports/charts/bar_chart.h"
+#include "reports/json/json.h"
+#include "reports/text/format.h"
+#include "reports/text/paragraph.h"
+#include "reports/text/table.h"
 
 namespace plumbline::cli {
 namespace {
@@ -22,7 +22,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t half_bar = 16;  // characters for the widest side
 constexpr std::size_t table_width = 160;
 constexpr std::array<std::string_view, tornado_metrics.size()> titles = {"Step time", "Cost of the run"};
-constexpr std::size_t lower = 2, higher = 1;  // colours of reports/chart_style.h
+constexpr std::size_t lower = 2, higher = 1;  // colours of reports/charts/chart_style.h
 
 std::string amount(std::size_t metric, double value) {
   return metric == 0 ? reports::duration(value) : "$" + reports::grouped(value);

@@ -7,18 +7,18 @@
 #include <utility>
 #include <vector>
 
-#include "calibrate/chunk_summary.h"
-#include "calibrate/figure_value.h"
-#include "calibrate/step_case.h"
-#include "calibrate/step_comparison.h"
+#include "calibrate/chunk/chunk_summary.h"
+#include "calibrate/validate/figure_value.h"
+#include "calibrate/validate/step_case.h"
+#include "calibrate/validate/step_comparison.h"
 #include "cli/cases.h"
 #include "cli/data.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
 #include "cli/validation.h"
 #include "cli/verb.h"
-#include "sim/chunk.h"
-#include "sim/simulate.h"
+#include "sim/predict/simulate.h"
+#include "sim/step/chunk.h"
 
 namespace plumbline::cli {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "model/version.h"
+#include "model/base/version.h"
 
 namespace plumbline::cli {
 namespace {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "calibrate/figure_value.h"
-#include "calibrate/step_comparison.h"
-#include "calibrate/validation_case.h"
+#include "calibrate/validate/figure_value.h"
+#include "calibrate/validate/step_comparison.h"
+#include "calibrate/validate/validation_case.h"
 
 namespace plumbline::cli {
 

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "cli/validation.h"
-#include "reports/format.h"
-#include "reports/table.h"
+#include "reports/text/format.h"
+#include "reports/text/table.h"
 
 namespace plumbline::cli {
 namespace {

@@ -10,10 +10,15 @@ if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
 
-# plumbline_library(name DEPENDS other... PRIVATE imported... SOURCES file...)
-# A static library for one folder. DEPENDS lists the plumbline libraries it may include.
+# plumbline_library(name DEPENDS other... PRIVATE imported... EXCEPT file... SOURCES file...)
+# A static library for one folder. DEPENDS lists the plumbline libraries it may include. Its sources are all .cc files
+# below the folder but those of EXCEPT; a folder whose sources depend on what is installed lists them as SOURCES.
 function(plumbline_library name)
-  cmake_parse_arguments(ARG "" "" "DEPENDS;PUBLIC;PRIVATE;SOURCES" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "DEPENDS;PUBLIC;PRIVATE;EXCEPT;SOURCES" ${ARGN})
+  if(NOT ARG_SOURCES)
+    file(GLOB_RECURSE ARG_SOURCES RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS *.cc)
+    list(REMOVE_ITEM ARG_SOURCES ${ARG_EXCEPT})
+  endif()
   add_library(${name} STATIC ${ARG_SOURCES})
   target_include_directories(${name} PUBLIC
     $<BUILD_INTERFACE:${plumbline_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/plumbline>)

@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <system_error>
 
-#include "model/parameter_file.h"
-#include "model/text_file.h"
+#include "model/base/parameter_file.h"
+#include "model/base/text_file.h"
 #include "topologies/detail/parameter_taker.h"
 
 namespace plumbline::topologies {

@@ -5,9 +5,9 @@
 #include <string_view>
 #include <vector>
 
-#include "model/cluster.h"
-#include "model/constant_change.h"
-#include "model/error.h"
+#include "model/base/error.h"
+#include "model/profile/cluster.h"
+#include "model/profile/constant_change.h"
 
 namespace plumbline::topologies {
 

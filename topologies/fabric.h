@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "model/error.h"
+#include "model/base/error.h"
 #include "topologies/fabric_shape.h"
 
 namespace plumbline::topologies {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string_view>
 
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace plumbline::topologies {
 

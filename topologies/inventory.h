@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "model/prices.h"
+#include "model/economics/prices.h"
 #include "topologies/fabric.h"
 
 namespace plumbline::topologies {

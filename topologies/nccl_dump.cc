@@ -9,7 +9,7 @@
 #include <pugixml.hpp>
 #include <string_view>
 
-#include "model/text_file.h"
+#include "model/base/text_file.h"
 
 namespace plumbline::topologies {
 namespace {

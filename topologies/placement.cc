@@ -9,8 +9,8 @@
 #include <optional>
 #include <utility>
 
-#include "model/random.h"
-#include "model/text_file.h"
+#include "model/base/random.h"
+#include "model/base/text_file.h"
 
 namespace plumbline::topologies {
 namespace {

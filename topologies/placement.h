@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "model/error.h"
-#include "model/plan.h"
+#include "model/base/error.h"
+#include "model/plan/plan.h"
 
 namespace plumbline::topologies {
 

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "model/parameter_file.h"
-#include "model/si_unit.h"
+#include "model/base/parameter_file.h"
+#include "model/base/si_unit.h"
 #include "topologies/detail/parameter_taker.h"
 #include "topologies/detail/prices.h"
 #include "topologies/device.h"

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "model/cluster.h"
-#include "model/constant_change.h"
-#include "model/error.h"
-#include "model/plan.h"
+#include "model/base/error.h"
+#include "model/plan/plan.h"
+#include "model/profile/cluster.h"
+#include "model/profile/constant_change.h"
 #include "topologies/fabric_shape.h"
 
 namespace plumbline::topologies {

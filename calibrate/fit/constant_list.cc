@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "model/si_unit.h"
+#include "model/base/si_unit.h"
 
 namespace plumbline::calibrate {
 namespace {

@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "calibrate/measurement.h"
+#include "calibrate/measurement/measurement.h"
+#include "model/base/error.h"
 #include "model/cost/operator_class.h"
-#include "model/error.h"
 
 namespace plumbline::calibrate {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "calibrate/fit/fit_records.h"
-#include "model/error.h"
-#include "model/profile.h"
+#include "model/base/error.h"
+#include "model/profile/profile.h"
 
 namespace plumbline::calibrate {
 

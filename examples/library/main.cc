@@ -2,10 +2,10 @@
 #include <cstdio>
 #include <string>
 
-#include "model/architecture.h"
-#include "model/plan.h"
-#include "model/profile.h"
-#include "sim/simulate.h"
+#include "model/architecture/architecture.h"
+#include "model/plan/plan.h"
+#include "model/profile/profile.h"
+#include "sim/predict/simulate.h"
 #include "topologies/topology.h"
 
 namespace model = plumbline::model;

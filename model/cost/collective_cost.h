@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "model/cluster.h"
+#include "model/base/units.h"
 #include "model/cost/constants.h"
-#include "model/units.h"
+#include "model/profile/cluster.h"
 
 namespace plumbline::model {
 

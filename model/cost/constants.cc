@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "model/si_unit.h"
+#include "model/base/si_unit.h"
 
 namespace plumbline::model {
 

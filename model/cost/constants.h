@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "model/profile.h"
+#include "model/profile/profile.h"
 
 namespace plumbline::model {
 

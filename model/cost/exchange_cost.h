@@ -7,14 +7,14 @@
 #include <optional>
 #include <utility>
 
-#include "model/cluster.h"
+#include "model/base/units.h"
 #include "model/cost/collective_cost.h"
 #include "model/cost/constants.h"
 #include "model/cost/measured_operators.h"
 #include "model/cost/sm_curve.h"
 #include "model/graph/graph.h"
-#include "model/routing.h"
-#include "model/units.h"
+#include "model/profile/cluster.h"
+#include "model/program/routing.h"
 
 namespace plumbline::model {
 

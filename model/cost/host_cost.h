@@ -4,10 +4,10 @@
 
 #include <cstdint>
 
-#include "model/cluster.h"
 #include "model/cost/constants.h"
 #include "model/graph/graph.h"
-#include "model/plan.h"
+#include "model/plan/plan.h"
+#include "model/profile/cluster.h"
 
 namespace plumbline::model {
 

@@ -7,13 +7,13 @@
 #include <optional>
 #include <string>
 
-#include "model/cluster.h"
 #include "model/cost/conditions.h"
 #include "model/cost/constants.h"
 #include "model/cost/measured_operators.h"
 #include "model/cost/occupancy.h"
 #include "model/cost/operator_class.h"
 #include "model/graph/graph.h"
+#include "model/profile/cluster.h"
 
 namespace plumbline::model {
 

@@ -7,7 +7,7 @@
 #include <charconv>
 #include <system_error>
 
-#include "model/si_unit.h"
+#include "model/base/si_unit.h"
 
 namespace plumbline::model {
 

@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-#include "model/si_unit.h"
+#include "model/base/si_unit.h"
 
 namespace plumbline::model {
 

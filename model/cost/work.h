@@ -1,8 +1,8 @@
 // FLOPs and bytes of an operator, from the shapes of the tensors it names. Nothing here knows a rate.
 #pragma once
 
+#include "model/base/units.h"
 #include "model/graph/graph.h"
-#include "model/units.h"
 
 namespace plumbline::model {
 

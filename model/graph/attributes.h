@@ -6,7 +6,7 @@
 #include <string_view>
 #include <variant>
 
-#include "model/architecture.h"
+#include "model/architecture/architecture.h"
 
 namespace plumbline::model {
 

@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "model/data_type.h"
+#include "model/base/data_type.h"
+#include "model/base/units.h"
 #include "model/graph/attributes.h"
-#include "model/units.h"
 
 namespace plumbline::model {
 

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "model/architecture.h"
-#include "model/data_type.h"
+#include "model/architecture/architecture.h"
+#include "model/base/data_type.h"
 #include "model/graph/recompute.h"
 
 namespace plumbline::model {

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "model/config_value.h"
-#include "model/error.h"
+#include "model/architecture/config_value.h"
+#include "model/base/error.h"
 #include "model/megatron/model_shape.h"
 
 namespace plumbline::model::megatron {

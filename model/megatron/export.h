@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "model/error.h"
+#include "model/base/error.h"
 #include "model/megatron/model_shape.h"
-#include "model/plan.h"
+#include "model/plan/plan.h"
 
 namespace plumbline::model::megatron {
 

@@ -6,12 +6,12 @@
 #include <string_view>
 #include <vector>
 
-#include "model/error.h"
+#include "model/base/error.h"
 #include "model/megatron/config.h"
 #include "model/megatron/given.h"
 #include "model/megatron/model_shape.h"
 #include "model/megatron/shell.h"
-#include "model/plan.h"
+#include "model/plan/plan.h"
 
 namespace plumbline::model::megatron {
 

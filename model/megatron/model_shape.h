@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace plumbline::model::megatron {
 

@@ -6,7 +6,7 @@
 
 #include "model/megatron/given.h"
 #include "model/megatron/model_shape.h"
-#include "model/plan.h"
+#include "model/plan/plan.h"
 
 namespace plumbline::model::megatron {
 

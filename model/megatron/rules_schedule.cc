@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "model/layout.h"
 #include "model/megatron/arithmetic.h"
 #include "model/megatron/rules.h"
 #include "model/megatron/stages.h"
+#include "model/plan/layout.h"
 
 namespace plumbline::model::megatron {
 namespace {

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "model/error.h"
+#include "model/base/error.h"
 #include "real/executor/control_channel.h"
 
 namespace plumbline::real {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "model/error.h"
+#include "model/base/error.h"
 #include "real/bootstrap/socket.h"
 #include "real/executor/control_channel.h"
 

@@ -8,14 +8,14 @@
 #include <memory>
 #include <utility>
 
+#include "real/cuda/comm/communicator.h"
 #include "real/cuda/device/clock_sampler.h"
 #include "real/cuda/device/cupti.h"
 #include "real/cuda/device/device.h"
 #include "real/cuda/device_state.h"
-#include "real/cuda/exchange/communicator.h"
-#include "real/cuda/libraries/library_search.h"
-#include "real/cuda/libraries/nvml.h"
 #include "real/cuda/plan_conditions.h"
+#include "real/cuda/vendor/library_search.h"
+#include "real/cuda/vendor/nvml.h"
 
 namespace plumbline::real::cuda {
 

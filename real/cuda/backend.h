@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "model/error.h"
+#include "model/base/error.h"
 #include "real/cuda/device/clock_reading.h"
 #include "real/executor/control_channel.h"
 #include "real/executor/run.h"

@@ -3,10 +3,10 @@
 
 #include <cstdint>
 
-#include "model/cluster.h"
-#include "model/error.h"
-#include "model/plan.h"
-#include "real/cuda/exchange/communicator.h"
+#include "model/base/error.h"
+#include "model/plan/plan.h"
+#include "model/profile/cluster.h"
+#include "real/cuda/comm/communicator.h"
 
 namespace plumbline::real::cuda {
 

@@ -10,8 +10,8 @@
 #include <tuple>
 #include <vector>
 
-#include "model/program.h"
-#include "model/stage_tensors.h"
+#include "model/memory/stage_tensors.h"
+#include "model/program/program.h"
 #include "real/executor/buffer_pool.h"
 #include "real/executor/device.h"
 

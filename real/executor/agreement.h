@@ -1,7 +1,7 @@
 // What ranks decide together between steps, so that an error of one ends the work of all in the same place.
 #pragma once
 
-#include "model/error.h"
+#include "model/base/error.h"
 #include "real/executor/communicator.h"
 
 namespace plumbline::real {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "model/error.h"
+#include "model/base/error.h"
 #include "real/executor/checkpoint_manifest.h"
 #include "real/executor/communicator.h"
 #include "real/executor/training_step.h"

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "model/error.h"
+#include "model/base/error.h"
 #include "real/executor/checkpoint_header.h"
 #include "real/executor/training_step.h"
 

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "model/text_file.h"
+#include "model/base/text_file.h"
 #include "real/executor/checkpoint_header.h"
 
 namespace plumbline::real {

@@ -7,10 +7,10 @@
 #include <span>
 #include <vector>
 
-#include "model/data_type.h"
-#include "model/error.h"
+#include "model/base/data_type.h"
+#include "model/base/error.h"
 #include "model/graph/graph.h"
-#include "model/timeline.h"
+#include "model/result/timeline.h"
 
 namespace plumbline::real {
 

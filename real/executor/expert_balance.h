@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "model/error.h"
+#include "model/base/error.h"
 #include "real/executor/communicator.h"
 #include "real/executor/training_step.h"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "model/plan_context.h"
+#include "model/program/plan_context.h"
 #include "real/executor/parameter_part.h"
 
 namespace plumbline::real {

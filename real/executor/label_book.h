@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "model/error.h"
-#include "model/timeline.h"
+#include "model/base/error.h"
+#include "model/result/timeline.h"
 #include "real/executor/device.h"
 
 namespace plumbline::real {

@@ -8,8 +8,8 @@
 #include <numeric>
 #include <sstream>
 
-#include "model/memory.h"
-#include "model/metrics.h"
+#include "model/architecture/metrics.h"
+#include "model/memory/memory.h"
 #include "real/executor/step_timeline.h"
 
 namespace plumbline::real {

@@ -6,14 +6,14 @@
 #include <utility>
 #include <vector>
 
-#include "model/architecture.h"
-#include "model/cluster.h"
-#include "model/error.h"
-#include "model/layout.h"
-#include "model/plan.h"
-#include "model/program.h"
-#include "model/result.h"
-#include "model/timeline.h"
+#include "model/architecture/architecture.h"
+#include "model/base/error.h"
+#include "model/plan/layout.h"
+#include "model/plan/plan.h"
+#include "model/profile/cluster.h"
+#include "model/program/program.h"
+#include "model/result/result.h"
+#include "model/result/timeline.h"
 #include "real/executor/training_step.h"
 
 namespace plumbline::real {

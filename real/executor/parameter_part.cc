@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-#include "model/random.h"
+#include "model/base/random.h"
 #include "real/executor/parallel.h"
 
 namespace plumbline::real {

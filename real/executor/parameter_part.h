@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "model/architecture.h"
+#include "model/architecture/architecture.h"
 #include "model/graph/graph.h"
 
 namespace plumbline::real {

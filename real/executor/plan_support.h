@@ -3,11 +3,11 @@
 
 #include <optional>
 
-#include "model/architecture.h"
-#include "model/error.h"
-#include "model/layout.h"
-#include "model/plan.h"
-#include "model/program.h"
+#include "model/architecture/architecture.h"
+#include "model/base/error.h"
+#include "model/plan/layout.h"
+#include "model/plan/plan.h"
+#include "model/program/program.h"
 #include "real/executor/device.h"
 
 namespace plumbline::real {

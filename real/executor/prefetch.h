@@ -6,7 +6,7 @@
 #include <stop_token>
 #include <vector>
 
-#include "model/error.h"
+#include "model/base/error.h"
 #include "real/executor/text.h"
 #include "real/executor/training_step.h"
 

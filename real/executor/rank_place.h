@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "model/layout.h"
-#include "model/plan.h"
+#include "model/plan/layout.h"
+#include "model/plan/plan.h"
 #include "model/schedule/schedule.h"
 #include "real/executor/communicator.h"
 

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "model/architecture.h"
-#include "model/layout.h"
-#include "model/plan.h"
-#include "model/program.h"
+#include "model/architecture/architecture.h"
+#include "model/plan/layout.h"
+#include "model/plan/plan.h"
+#include "model/program/program.h"
 #include "real/executor/activations.h"
 #include "real/executor/buffer_pool.h"
 #include "real/executor/communicator.h"

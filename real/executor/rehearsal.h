@@ -2,7 +2,7 @@
 // learnt.
 #pragma once
 
-#include "model/error.h"
+#include "model/base/error.h"
 #include "real/executor/trainer.h"
 
 namespace plumbline::real {

@@ -5,8 +5,8 @@
 #include <memory>
 #include <utility>
 
-#include "model/layout.h"
-#include "model/program.h"
+#include "model/plan/layout.h"
+#include "model/program/program.h"
 #include "real/executor/agreement.h"
 #include "real/executor/rehearsal.h"
 #include "real/executor/remembered_steps.h"

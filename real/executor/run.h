@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "model/architecture.h"
-#include "model/cluster.h"
-#include "model/error.h"
-#include "model/plan.h"
+#include "model/architecture/architecture.h"
+#include "model/base/error.h"
+#include "model/plan/plan.h"
+#include "model/profile/cluster.h"
 #include "real/executor/communicator.h"
 #include "real/executor/device.h"
 #include "real/executor/measured_result.h"

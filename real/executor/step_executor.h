@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "model/error.h"
+#include "model/base/error.h"
 #include "real/executor/rank_state.h"
 #include "real/executor/training_step.h"
 

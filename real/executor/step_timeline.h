@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "model/timeline.h"
+#include "model/result/timeline.h"
 #include "real/executor/rank_state.h"
 
 namespace plumbline::real {

@@ -8,8 +8,8 @@
 #include <numeric>
 #include <utility>
 
-#include "model/random.h"
-#include "model/text_file.h"
+#include "model/base/random.h"
+#include "model/base/text_file.h"
 
 namespace plumbline::real {
 namespace {

@@ -6,8 +6,8 @@
 #include <functional>
 #include <vector>
 
-#include "model/error.h"
-#include "model/timeline.h"
+#include "model/base/error.h"
+#include "model/result/timeline.h"
 #include "real/executor/checkpoint.h"
 #include "real/executor/communicator.h"
 #include "real/executor/expert_balance.h"

@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "model/data_type.h"
+#include "model/base/data_type.h"
 #include "real/executor/device.h"
 
 namespace plumbline::real::host {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace plumbline::real::host {
 

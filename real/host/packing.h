@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "model/data_type.h"
+#include "model/base/data_type.h"
 #include "real/host/buffer.h"
 
 namespace plumbline::real::host {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "model/data_type.h"
+#include "model/base/data_type.h"
 
 namespace plumbline::real::host {
 

@@ -1,7 +1,7 @@
 // Runs a plan on this machine's cores.
 #pragma once
 
-#include "model/error.h"
+#include "model/base/error.h"
 #include "real/executor/run.h"
 #include "real/host/device.h"
 #include "real/host/transport.h"

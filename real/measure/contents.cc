@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <limits>
 
-#include "model/random.h"
+#include "model/base/random.h"
 #include "real/executor/parallel.h"
 #include "real/measure/workload.h"
 

@@ -8,7 +8,7 @@
 #include <tuple>
 #include <utility>
 
-#include "model/random.h"
+#include "model/base/random.h"
 
 namespace plumbline::real {
 namespace {

@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "model/error.h"
+#include "model/base/error.h"
 #include "real/measure/runner.h"
 
 namespace plumbline::real {

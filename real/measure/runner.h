@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "model/error.h"
+#include "model/base/error.h"
 #include "real/measure/workload.h"
 
 namespace plumbline::real {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "model/graph/graph.h"
-#include "model/program.h"
+#include "model/program/program.h"
 
 namespace plumbline::real {
 

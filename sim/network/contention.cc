@@ -9,7 +9,7 @@
 #include "sim/network/simgrid_loop.h"
 #include "sim/network/step_links.h"
 #include "sim/network/traffic.h"
-#include "sim/simulate.h"
+#include "sim/predict/simulate.h"
 #include "topologies/placement.h"
 
 namespace plumbline::sim {

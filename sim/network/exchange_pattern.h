@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "model/error.h"
+#include "model/base/error.h"
 #include "sim/network/traffic.h"
 #include "topologies/fabric.h"
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "sim/simulate.h"
+#include "sim/predict/simulate.h"
 
 namespace plumbline::sim {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <tuple>
 
-#include "model/routing.h"
+#include "model/program/routing.h"
 #include "sim/network/step_links.h"
 
 namespace plumbline::sim {

@@ -16,9 +16,9 @@
 #include <simgrid/s4u.hpp>
 #include <utility>
 
-#include "sim/event_heap.h"
-#include "sim/flow_rules.h"
-#include "sim/flow_slots.h"
+#include "sim/engine/event_heap.h"
+#include "sim/engine/flow_rules.h"
+#include "sim/engine/flow_slots.h"
 
 namespace plumbline::sim {
 namespace {

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "model/error.h"
-#include "sim/loop.h"
+#include "model/base/error.h"
+#include "sim/engine/loop.h"
 
 namespace plumbline::sim {
 

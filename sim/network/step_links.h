@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "model/error.h"
-#include "model/plan.h"
-#include "model/routing.h"
-#include "sim/loop.h"
+#include "model/base/error.h"
+#include "model/plan/plan.h"
+#include "model/program/routing.h"
+#include "sim/engine/loop.h"
 #include "sim/network/contention.h"
 #include "sim/network/exchange_pattern.h"
 #include "topologies/fabric.h"

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "sim/loop.h"
+#include "sim/engine/loop.h"
 #include "topologies/fabric.h"
 
 namespace plumbline::sim {

@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include "model/slot_template.h"
+#include "model/program/slot_template.h"
 
 namespace plumbline::sim {
 

@@ -5,7 +5,7 @@
 // Two ways follow to bound a slot that works for given blocks.
 //  1. Streams (StreamWork). No stream ends before all of its work is done, whatever runs beside it:
 //       slot >= sum of the compute stream + (s - 1) * sum of the second compute stream
-//     While both compute streams run, each is s times slower at least (sim/lane.h: max(1, (w + w) / free SMs) of
+//     While both compute streams run, each is s times slower at least (sim/engine/lane.h: max(1, (w + w) / free SMs) of
 //     products, 2 of others), so of t seconds beside each other both together get 2t/s done: the second stream hides
 //     at most (2 - s) of its work. And while the communication stream transfers, which takes X seconds in all, compute
 //     gets r <= 1 seconds of its best work done per second, r by segment:
@@ -29,10 +29,10 @@
 #include <vector>
 
 #include "model/graph/graph.h"
-#include "model/program.h"
+#include "model/program/program.h"
 #include "model/schedule/schedule.h"
-#include "sim/cost_models.h"
-#include "sim/segment_time.h"
+#include "sim/predict/cost_models.h"
+#include "sim/step/segment_time.h"
 
 namespace plumbline::sim {
 
@@ -66,7 +66,7 @@ class Path {
 };
 
 // A block's slots, composed when they are first asked for. `pieces` of an overlapped tensor collective
-// (model/slot_template.h).
+// (model/program/slot_template.h).
 class BlockSlots {
  public:
   BlockSlots(model::Graph block, std::int64_t pieces);

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <utility>
 
-#include "model/layout.h"
+#include "model/plan/layout.h"
 #include "model/schedule/schedule.h"
 
 namespace plumbline::sim {

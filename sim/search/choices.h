@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "model/architecture.h"
-#include "model/plan.h"
-#include "sim/simulate.h"
+#include "model/architecture/architecture.h"
+#include "model/plan/plan.h"
+#include "sim/predict/simulate.h"
 
 namespace plumbline::sim {
 

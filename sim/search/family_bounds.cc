@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "model/layout.h"
-#include "model/plan_context.h"
-#include "model/slot_template.h"
-#include "sim/routing_memo.h"
+#include "model/plan/layout.h"
+#include "model/program/plan_context.h"
+#include "model/program/slot_template.h"
+#include "sim/predict/routing_memo.h"
 
 namespace plumbline::sim {
 

@@ -10,7 +10,7 @@
 
 #include "model/layers/blocks.h"
 #include "model/layers/context.h"
-#include "sim/cached_stages.h"
+#include "sim/predict/cached_stages.h"
 #include "sim/search/block_times.h"
 #include "sim/search/schedule_bound.h"
 #include "sim/search/space.h"

@@ -5,8 +5,8 @@
 #include <map>
 #include <vector>
 
-#include "sim/cost_models.h"
-#include "sim/plan_evaluator.h"
+#include "sim/predict/cost_models.h"
+#include "sim/predict/plan_evaluator.h"
 #include "sim/search/leaders.h"
 #include "sim/search/memory_floor.h"
 #include "sim/search/schedule_bound.h"

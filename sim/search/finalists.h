@@ -4,9 +4,9 @@
 #include <functional>
 #include <vector>
 
-#include "model/error.h"
-#include "model/plan.h"
-#include "sim/simulate.h"
+#include "model/base/error.h"
+#include "model/plan/plan.h"
+#include "sim/predict/simulate.h"
 
 namespace plumbline::sim {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "sim/plan_evaluator.h"
+#include "sim/predict/plan_evaluator.h"
 
 namespace plumbline::sim {
 

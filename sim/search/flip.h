@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/simulate.h"
+#include "sim/predict/simulate.h"
 
 namespace plumbline::sim {
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <numeric>
 
-#include "model/memory_reserve.h"
-#include "model/plan_context.h"
-#include "model/sharding.h"
-#include "model/training_state.h"
+#include "model/memory/memory_reserve.h"
+#include "model/memory/training_state.h"
+#include "model/program/plan_context.h"
+#include "model/program/sharding.h"
 
 namespace plumbline::sim {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "model/layers/blocks.h"
-#include "model/layout.h"
+#include "model/plan/layout.h"
 #include "sim/search/space.h"
 
 namespace plumbline::sim {

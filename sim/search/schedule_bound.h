@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "model/schedule/schedule_table.h"
-#include "sim/schedule_tables.h"
+#include "sim/predict/schedule_tables.h"
 
 namespace plumbline::sim {
 

@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "model/error.h"
-#include "model/plan.h"
-#include "sim/plan_evaluator.h"
+#include "model/base/error.h"
+#include "model/plan/plan.h"
+#include "sim/predict/plan_evaluator.h"
+#include "sim/predict/simulate.h"
 #include "sim/search/choices.h"
-#include "sim/simulate.h"
 
 namespace plumbline::sim {
 

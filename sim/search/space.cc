@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "model/layout.h"
+#include "model/plan/layout.h"
 
 namespace plumbline::sim {
 

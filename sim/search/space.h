@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "model/error.h"
+#include "model/base/error.h"
 #include "model/schedule/schedule.h"
+#include "sim/predict/simulate.h"
 #include "sim/search/choices.h"
-#include "sim/simulate.h"
 
 namespace plumbline::sim {
 

@@ -1,7 +1,7 @@
 // One overlapped pair of chunks of DeepSeek-V3, kernel by kernel.
 #include <benchmark/benchmark.h>
 
-#include "sim/chunk.h"
+#include "sim/step/chunk.h"
 #include "tests/support/step_inputs.h"
 
 namespace plumbline::sim {

@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "model/random.h"
-#include "sim/heap_loop.h"
+#include "model/base/random.h"
+#include "sim/engine/heap_loop.h"
 
 namespace plumbline::sim {
 namespace {

@@ -1,7 +1,7 @@
 // Memory of a plan whose step program is there: what a search asks of every candidate.
 #include <benchmark/benchmark.h>
 
-#include "model/memory.h"
+#include "model/memory/memory.h"
 #include "tests/support/step_inputs.h"
 
 namespace plumbline::model {

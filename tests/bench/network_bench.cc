@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "model/random.h"
-#include "sim/heap_loop.h"
+#include "model/base/random.h"
+#include "sim/engine/heap_loop.h"
 #include "sim/network/exchange_time.h"
 #include "sim/network/simgrid_loop.h"
 #include "tests/support/network.h"

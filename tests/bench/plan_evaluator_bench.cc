@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "model/layout.h"
-#include "sim/plan_evaluator.h"
-#include "sim/simulate.h"
+#include "model/plan/layout.h"
+#include "sim/predict/plan_evaluator.h"
+#include "sim/predict/simulate.h"
 #include "tests/support/step_inputs.h"
 
 namespace plumbline::sim {

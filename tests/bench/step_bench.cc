@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "sim/simulate.h"
+#include "sim/predict/simulate.h"
 #include "tests/support/step_inputs.h"
 
 namespace plumbline::sim {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "sim/sweep.h"
+#include "sim/whatif/sweep.h"
 #include "tests/support/step_inputs.h"
 
 namespace plumbline::sim {

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "model/random.h"
+#include "model/base/random.h"
 #include "model/schedule/schedule.h"
-#include "sim/load.h"
-#include "sim/simulate.h"
+#include "sim/analysis/load.h"
+#include "sim/predict/simulate.h"
 #include "tests/support/cost_models.h"
 #include "tests/support/costs.h"
 #include "tests/support/step_inputs.h"

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "model/base/random.h"
 #include "model/cost/work.h"
-#include "model/random.h"
 #include "tests/support/interpreter/interpreter.h"
 #include "tests/support/tiny_models.h"
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "model/random.h"
-#include "sim/simulate.h"
+#include "model/base/random.h"
+#include "sim/predict/simulate.h"
 #include "tests/support/step_inputs.h"
 
 namespace plumbline::sim {

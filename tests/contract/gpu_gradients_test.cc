@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "real/cuda/comm/communicator.h"
 #include "real/cuda/device/device.h"
-#include "real/cuda/exchange/communicator.h"
 #include "tests/support/channel_ranks.h"
 #include "tests/support/divided_training.h"
 

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/base/random.h"
 #include "model/cost/operator_class.h"
 #include "model/cost/work.h"
-#include "model/random.h"
 #include "tests/support/tiny_training.h"
 
 namespace plumbline::tests {

@@ -7,10 +7,10 @@
 #include <tuple>
 #include <vector>
 
-#include "model/memory.h"
-#include "model/metrics.h"
-#include "reports/json.h"
-#include "sim/segment_time.h"
+#include "model/architecture/metrics.h"
+#include "model/memory/memory.h"
+#include "reports/json/json.h"
+#include "sim/step/segment_time.h"
 #include "tests/support/cost_models.h"
 #include "tests/support/costs.h"
 #include "tests/support/step_inputs.h"

@@ -164,8 +164,8 @@ TEST(Layering, RepositoryKeepsTheRules) {
 // A made-up tree in which `path` holds `text`, beside two sound headers.
 std::vector<std::string> violations_with(const std::string& path, const std::string& text) {
   const TemporaryDirectory tree;
-  tree.write("model/plan.h", "#pragma once\n#include <vector>\nnamespace plumbline::model {}\n");
-  tree.write("sim/detail/heap.h", "#pragma once\n#include \"model/plan.h\"\nnamespace plumbline::sim {}\n");
+  tree.write("model/plan/plan.h", "#pragma once\n#include <vector>\nnamespace plumbline::model {}\n");
+  tree.write("sim/detail/heap.h", "#pragma once\n#include \"model/plan/plan.h\"\nnamespace plumbline::sim {}\n");
   tree.write(path, text);
   return layering_violations(tree.path());
 }

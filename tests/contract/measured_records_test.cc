@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "calibrate/measurement.h"
+#include "calibrate/measurement/measurement.h"
 #include "real/cuda/probe/record.h"
 #include "real/cuda/probe/sweep.h"
 #include "tests/support/inputs.h"

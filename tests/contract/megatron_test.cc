@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/layout.h"
+#include "model/base/text_file.h"
 #include "model/megatron/arguments.h"
 #include "model/megatron/config.h"
 #include "model/megatron/detail/fields.h"
@@ -17,8 +17,8 @@
 #include "model/megatron/import.h"
 #include "model/megatron/launch.h"
 #include "model/megatron/rules.h"
-#include "model/plan.h"
-#include "model/text_file.h"
+#include "model/plan/layout.h"
+#include "model/plan/plan.h"
 #include "tests/support/inputs.h"
 
 namespace plumbline::model::megatron {

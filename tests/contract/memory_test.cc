@@ -1,6 +1,6 @@
 // What memory keeps over all plans: it ends a step where it began, never falls below nothing, and its peak is the sum
 // of its parts at one moment.
-#include "model/memory.h"
+#include "model/memory/memory.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "model/ownership.h"
-#include "model/text_file.h"
+#include "model/base/text_file.h"
+#include "model/economics/ownership.h"
 #include "tests/support/inputs.h"
 #include "topologies/inventory.h"
 #include "topologies/topology.h"

@@ -12,7 +12,7 @@
 #include "model/cost/exchange_cost.h"
 #include "model/cost/kernel_cost.h"
 #include "model/cost/sm_curve.h"
-#include "model/profile.h"
+#include "model/profile/profile.h"
 #include "tests/support/inputs.h"
 #include "topologies/topology.h"
 

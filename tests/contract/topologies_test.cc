@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "model/text_file.h"
+#include "model/base/text_file.h"
 #include "tests/support/inputs.h"
 #include "topologies/fabric.h"
 #include "topologies/topology.h"

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "model/layers/blocks.h"
-#include "model/stage_tensors.h"
+#include "model/memory/stage_tensors.h"
 #include "tests/support/inputs.h"
 
 namespace plumbline::model {

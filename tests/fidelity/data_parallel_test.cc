@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "model/cost/collective_cost.h"
-#include "model/memory.h"
+#include "model/memory/memory.h"
 #include "tests/support/cost_models.h"
 #include "tests/support/step_inputs.h"
 

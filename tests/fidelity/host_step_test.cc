@@ -9,7 +9,7 @@
 
 #include "model/cost/measured_operators.h"
 #include "model/cost/operator_key.h"
-#include "sim/simulate.h"
+#include "sim/predict/simulate.h"
 #include "tests/support/cost_models.h"
 #include "tests/support/step_inputs.h"
 

@@ -1,5 +1,5 @@
 // Memory in cases that estimators are known to get wrong, each against a figure worked out by hand.
-#include "model/memory.h"
+#include "model/memory/memory.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "model/training_state.h"
+#include "model/memory/training_state.h"
 #include "tests/support/inputs.h"
 
 namespace plumbline::model {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/simulate.h"
+#include "sim/predict/simulate.h"
 #include "tests/support/step_inputs.h"
 
 namespace plumbline::sim {

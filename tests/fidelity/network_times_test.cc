@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "sim/heap_loop.h"
+#include "sim/engine/heap_loop.h"
 #include "sim/network/exchange_time.h"
 #include "sim/network/simgrid_loop.h"
 #include "tests/support/network.h"

@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "model/stage_optimizer.h"
+#include "model/program/stage_optimizer.h"
 #include "tests/support/interpreter/interpreter.h"
 
 namespace plumbline::tests {

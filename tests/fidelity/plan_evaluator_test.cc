@@ -1,5 +1,5 @@
 // The evaluator with memory and simulate() are two ways to the same numbers, in closed form and by events.
-#include "sim/plan_evaluator.h"
+#include "sim/predict/plan_evaluator.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/simulate.h"
+#include "sim/predict/simulate.h"
 #include "tests/support/step_inputs.h"
 
 namespace plumbline::sim {

@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <string>
 
-#include "model/layout.h"
-#include "model/plan_context.h"
+#include "model/plan/layout.h"
+#include "model/program/plan_context.h"
 #include "model/schedule/evaluate.h"
 #include "model/schedule/schedule_table.h"
-#include "sim/cached_stages.h"
-#include "sim/plan_evaluator.h"
+#include "sim/predict/cached_stages.h"
+#include "sim/predict/plan_evaluator.h"
 #include "sim/search/family_bounds.h"
 #include "sim/search/memory_floor.h"
 #include "sim/search/schedule_bound.h"

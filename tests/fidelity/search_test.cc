@@ -10,7 +10,7 @@
 #include <set>
 #include <string>
 
-#include "model/layout.h"
+#include "model/plan/layout.h"
 #include "sim/search/finalists.h"
 #include "sim/search/tally.h"
 #include "tests/support/search_inputs.h"

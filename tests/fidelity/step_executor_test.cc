@@ -1,6 +1,6 @@
 // The executor against what is known exactly: closed forms of the schedules without network, the
 // schedule evaluation with hops that take latency only, and hand-derived links that are shared.
-#include "sim/step_executor.h"
+#include "sim/step/step_executor.h"
 
 #include <gtest/gtest.h>
 

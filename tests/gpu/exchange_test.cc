@@ -1,6 +1,6 @@
 // Dispatch and combine on a GPU: of a group of one rank, and of a rank whose peers are stood in for, which receives
 // what it sends.
-#include "real/cuda/arithmetic/exchange.h"
+#include "real/cuda/kernels/arithmetic/exchange.h"
 
 #include <gtest/gtest.h>
 
@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "model/random.h"
+#include "model/base/random.h"
+#include "real/cuda/comm/communicator.h"
 #include "real/cuda/device/buffer.h"
-#include "real/cuda/exchange/communicator.h"
 #include "tests/gpu/gpu.h"
 
 namespace plumbline::tests {

@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "model/random.h"
+#include "model/base/random.h"
 #include "real/cuda/device/device.h"
 #include "real/cuda/operators/operators.h"
 #include "tests/support/interpreter/interpreter.h"

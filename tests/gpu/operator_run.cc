@@ -6,7 +6,7 @@
 #include <memory>
 #include <utility>
 
-#include "model/random.h"
+#include "model/base/random.h"
 #include "real/cuda/operators/operators.h"
 #include "tests/gpu/error_table.h"
 

@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "real/cuda/arithmetic.h"
 #include "real/cuda/device/buffer.h"
+#include "real/cuda/kernels/arithmetic.h"
 #include "real/cuda/kernels/cast.h"
 #include "real/cuda/kernels/column_sums.h"
 #include "real/cuda/kernels/norms.h"

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "real/cuda/exchange/communicator.h"
+#include "real/cuda/comm/communicator.h"
 #include "real/executor/run.h"
 #include "real/host/run.h"
 #include "tests/gpu/gpu.h"

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "model/text_file.h"
+#include "model/base/text_file.h"
 #include "tests/support/temporary_directory.h"
 
 namespace plumbline::tests {

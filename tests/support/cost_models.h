@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "model/layout.h"
-#include "model/program.h"
-#include "sim/cost_models.h"
-#include "sim/simulate.h"
+#include "model/plan/layout.h"
+#include "model/program/program.h"
+#include "sim/predict/cost_models.h"
+#include "sim/predict/simulate.h"
 
 namespace plumbline::tests {
 

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "model/cluster.h"
 #include "model/cost/operator_class.h"
 #include "model/layers/context.h"
-#include "model/profile.h"
+#include "model/profile/cluster.h"
+#include "model/profile/profile.h"
 #include "tests/support/inputs.h"
 
 namespace plumbline::tests {

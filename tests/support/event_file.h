@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "model/text_file.h"
+#include "model/base/text_file.h"
 
 namespace plumbline::tests {
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "model/plan.h"
-#include "model/result.h"
-#include "model/timeline.h"
+#include "model/plan/plan.h"
+#include "model/result/result.h"
+#include "model/result/timeline.h"
 
 namespace plumbline::support {
 

@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "model/text_file.h"
+#include "model/base/text_file.h"
 
 namespace plumbline::tests {
 

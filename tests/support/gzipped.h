@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "reports/gzip.h"
+#include "reports/trace/gzip.h"
 
 namespace plumbline::tests {
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/random.h"
+#include "model/base/random.h"
 #include "real/host/operators/operators.h"
 #include "real/host/pool.h"
 

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "sim/heap_loop.h"
-#include "sim/lane.h"
+#include "sim/engine/heap_loop.h"
+#include "sim/engine/lane.h"
 
 namespace plumbline::tests {
 

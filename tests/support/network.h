@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/loop.h"
+#include "sim/engine/loop.h"
 #include "sim/network/exchange_pattern.h"
 #include "topologies/fabric.h"
 #include "topologies/placement.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "model/stage_optimizer.h"
+#include "model/program/stage_optimizer.h"
 
 namespace plumbline::tests {
 

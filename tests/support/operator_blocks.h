@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "model/random.h"
+#include "model/base/random.h"
 #include "tests/support/interpreter/interpreter.h"
 #include "tests/support/tiny_models.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "model/profile.h"
+#include "model/profile/profile.h"
 #include "tests/support/costs.h"
 #include "tests/support/published.h"
 

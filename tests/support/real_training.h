@@ -9,11 +9,11 @@
 #include <thread>
 #include <vector>
 
-#include "model/architecture.h"
-#include "model/layout.h"
-#include "model/plan.h"
-#include "model/program.h"
-#include "model/routing.h"
+#include "model/architecture/architecture.h"
+#include "model/plan/layout.h"
+#include "model/plan/plan.h"
+#include "model/program/program.h"
+#include "model/program/routing.h"
 #include "real/executor/parameter_part.h"
 #include "real/executor/step_executor.h"
 #include "real/executor/text.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/simulate.h"
+#include "sim/predict/simulate.h"
 #include "tests/support/inputs.h"
 #include "topologies/topology.h"
 

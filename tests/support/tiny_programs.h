@@ -3,10 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include "model/architecture.h"
-#include "model/layout.h"
-#include "model/plan.h"
-#include "model/program.h"
+#include "model/architecture/architecture.h"
+#include "model/plan/layout.h"
+#include "model/plan/plan.h"
+#include "model/program/program.h"
 #include "tests/support/temporary_directory.h"
 
 namespace plumbline::tests {

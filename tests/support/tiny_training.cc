@@ -1,7 +1,7 @@
 #include "tests/support/tiny_training.h"
 
+#include "model/base/random.h"
 #include "model/graph/offload.h"
-#include "model/random.h"
 
 namespace plumbline::tests {
 

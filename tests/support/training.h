@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/random.h"
+#include "model/base/random.h"
 #include "real/executor/communicator.h"
 #include "real/executor/device.h"
 #include "real/executor/training_step.h"

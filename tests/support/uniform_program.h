@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/step_executor.h"
+#include "sim/step/step_executor.h"
 
 namespace plumbline::tests {
 

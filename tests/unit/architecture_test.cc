@@ -1,11 +1,11 @@
-#include "model/architecture.h"
+#include "model/architecture/architecture.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <string>
 
-#include "model/plan.h"
+#include "model/plan/plan.h"
 #include "tests/support/inputs.h"
 #include "tests/support/temporary_directory.h"
 

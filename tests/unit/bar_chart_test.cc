@@ -1,4 +1,4 @@
-#include "reports/bar_chart.h"
+#include "reports/charts/bar_chart.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,13 +1,13 @@
 // A measured chunk summed up, asked for figures and laid beside a predicted one.
-#include "calibrate/chunk_comparison.h"
+#include "calibrate/chunk/chunk_comparison.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "calibrate/chunk_metric.h"
-#include "calibrate/intervals.h"
+#include "calibrate/chunk/chunk_metric.h"
+#include "calibrate/chunk/intervals.h"
 #include "tests/support/inputs.h"
 #include "tests/support/step_inputs.h"
 

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "sim/chunk.h"
-#include "sim/step_executor.h"
+#include "sim/step/chunk.h"
+#include "sim/step/step_executor.h"
 #include "tests/support/cost_models.h"
 #include "tests/support/inputs.h"
 #include "tests/support/step_inputs.h"

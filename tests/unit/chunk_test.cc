@@ -1,5 +1,5 @@
 // The form of chunk measurements.
-#include "calibrate/chunk.h"
+#include "calibrate/chunk/chunk.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

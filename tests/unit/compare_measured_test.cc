@@ -7,9 +7,9 @@
 
 #include "cli/compare_plans.h"
 #include "cli/compare_trace.h"
-#include "reports/json.h"
-#include "reports/read_json.h"
-#include "reports/table.h"
+#include "reports/json/json.h"
+#include "reports/json/read_json.h"
+#include "reports/text/table.h"
 #include "tests/support/example_result.h"
 
 namespace plumbline::cli {

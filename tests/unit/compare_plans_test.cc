@@ -7,8 +7,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "reports/json.h"
-#include "reports/read_json.h"
+#include "reports/json/json.h"
+#include "reports/json/read_json.h"
 #include "tests/support/example_result.h"
 
 namespace plumbline::cli {

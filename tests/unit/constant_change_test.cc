@@ -1,9 +1,9 @@
-#include "model/constant_change.h"
+#include "model/profile/constant_change.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "model/profile.h"
+#include "model/profile/profile.h"
 
 namespace plumbline::model {
 namespace {

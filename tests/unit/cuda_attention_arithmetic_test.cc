@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "real/cuda/arithmetic/attention.h"
+#include "real/cuda/kernels/arithmetic/attention.h"
 
 namespace plumbline::real::cuda {
 namespace {

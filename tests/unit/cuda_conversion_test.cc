@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "real/cuda/arithmetic.h"
 #include "real/cuda/device/buffer.h"
 #include "real/cuda/device/conversion.h"
+#include "real/cuda/kernels/arithmetic.h"
 
 namespace plumbline::real::cuda {
 namespace {

@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "model/random.h"
-#include "real/cuda/arithmetic/exchange.h"
-#include "real/cuda/exchange/map.h"
+#include "model/base/random.h"
+#include "real/cuda/comm/map.h"
+#include "real/cuda/kernels/arithmetic/exchange.h"
 #if __has_include(<nccl.h>)
-#include "real/cuda/libraries/nccl.h"
+#include "real/cuda/vendor/nccl.h"
 #endif
 
 namespace plumbline::tests {

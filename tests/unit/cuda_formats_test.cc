@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "real/cuda/arithmetic.h"
+#include "real/cuda/kernels/arithmetic.h"
 
 namespace plumbline::real::cuda {
 namespace {

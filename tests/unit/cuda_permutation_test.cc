@@ -5,8 +5,8 @@
 #include <numeric>
 #include <vector>
 
-#include "model/random.h"
-#include "real/cuda/arithmetic/row_order.h"
+#include "model/base/random.h"
+#include "real/cuda/kernels/arithmetic/row_order.h"
 #include "real/cuda/operators/row_lists.h"
 
 namespace plumbline::real::cuda {

@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "model/random.h"
-#include "real/cuda/arithmetic/router.h"
+#include "model/base/random.h"
+#include "real/cuda/kernels/arithmetic/router.h"
 
 namespace plumbline::real::cuda {
 namespace {

@@ -6,9 +6,9 @@
 #include <numbers>
 #include <vector>
 
-#include "real/cuda/arithmetic/byte_transpose.h"
-#include "real/cuda/arithmetic/column_map.h"
-#include "real/cuda/arithmetic/rows.h"
+#include "real/cuda/kernels/arithmetic/byte_transpose.h"
+#include "real/cuda/kernels/arithmetic/column_map.h"
+#include "real/cuda/kernels/arithmetic/rows.h"
 
 namespace plumbline::real::cuda {
 namespace {

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <vector>
 
-#include "model/random.h"
-#include "real/cuda/arithmetic/tokens.h"
+#include "model/base/random.h"
+#include "real/cuda/kernels/arithmetic/tokens.h"
 
 namespace plumbline::real::cuda {
 namespace {

@@ -5,9 +5,9 @@
 
 #include <string>
 
-#include "real/cuda/libraries/library_search.h"
 #include "real/cuda/operators/attention_graph.h"
 #include "real/cuda/operators/cudnn_plan.h"
+#include "real/cuda/vendor/library_search.h"
 
 namespace plumbline::real::cuda {
 namespace {

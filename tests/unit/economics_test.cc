@@ -1,4 +1,4 @@
-#include "model/economics.h"
+#include "model/economics/economics.h"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
-#include "model/error.h"
+#include "model/base/error.h"
 
 #include <gtest/gtest.h>
 
-#include "model/data_type.h"
-#include "model/provenance.h"
+#include "model/base/data_type.h"
+#include "model/base/provenance.h"
 
 namespace plumbline::model {
 namespace {

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "calibrate/fit/profile_fit.h"
+#include "model/base/si_unit.h"
 #include "model/cost/kernel_cost.h"
 #include "model/cost/operator_key.h"
 #include "model/cost/work.h"
 #include "model/layers/blocks.h"
-#include "model/si_unit.h"
 #include "tests/support/costs.h"
 
 namespace plumbline::calibrate {

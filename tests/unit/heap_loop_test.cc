@@ -1,5 +1,5 @@
 // The event loop's promise: events run in order of time, then priority, then scheduling.
-#include "sim/heap_loop.h"
+#include "sim/engine/heap_loop.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

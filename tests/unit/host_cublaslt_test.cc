@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "real/cuda/arithmetic.h"
-#include "real/cuda/libraries/cublaslt.h"
+#include "real/cuda/kernels/arithmetic.h"
+#include "real/cuda/vendor/cublaslt.h"
 
 namespace plumbline::real::cuda {
 namespace {

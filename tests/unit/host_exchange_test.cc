@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "model/random.h"
+#include "model/base/random.h"
 #include "real/host/rounding.h"
 #include "tests/support/host_ranks.h"
 #include "tests/support/interpreter/interpreter.h"

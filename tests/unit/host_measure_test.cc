@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "model/cost/operator_key.h"
-#include "model/program.h"
+#include "model/program/program.h"
 #include "real/host/measure/case_file.h"
 #include "real/host/measure/case_workloads.h"
 #include "real/host/measure/measure.h"

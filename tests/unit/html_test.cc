@@ -1,11 +1,11 @@
-#include "reports/html.h"
+#include "reports/html/html.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "reports/svg.h"
+#include "reports/charts/svg.h"
 #include "tests/support/example_result.h"
 
 namespace plumbline::reports {

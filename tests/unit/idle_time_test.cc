@@ -1,9 +1,9 @@
-#include "sim/idle_time.h"
+#include "sim/analysis/idle_time.h"
 
 #include <gtest/gtest.h>
 
 #include "model/schedule/evaluate.h"
-#include "sim/step_end.h"
+#include "sim/step/step_end.h"
 #include "tests/support/uniform_program.h"
 
 namespace plumbline::sim {

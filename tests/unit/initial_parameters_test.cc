@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "model/random.h"
+#include "model/base/random.h"
 #include "real/executor/parallel.h"
 #include "real/executor/parameter_part.h"
 

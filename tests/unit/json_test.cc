@@ -1,11 +1,11 @@
-#include "reports/json.h"
+#include "reports/json/json.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "model/version.h"
+#include "model/base/version.h"
 #include "tests/support/example_result.h"
 
 namespace plumbline::reports {

@@ -1,5 +1,5 @@
 // The shipped classes of kernels, and how such a file is read.
-#include "calibrate/kernel_classes.h"
+#include "calibrate/import/kernel_classes.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "calibrate/chunk.h"
+#include "calibrate/chunk/chunk.h"
 #include "tests/support/inputs.h"
 #include "tests/support/temporary_directory.h"
 

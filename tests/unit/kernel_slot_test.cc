@@ -1,5 +1,5 @@
 // A slot template taken apart: the same work, kernel by kernel.
-#include "sim/kernel_slot.h"
+#include "sim/step/kernel_slot.h"
 
 #include <gtest/gtest.h>
 

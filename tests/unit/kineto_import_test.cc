@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "calibrate/kineto/import.h"
-#include "calibrate/kineto/timestamp.h"
+#include "calibrate/import/kineto/import.h"
+#include "calibrate/import/kineto/timestamp.h"
 #include "tests/support/gzipped.h"
 #include "tests/support/inputs.h"
 #include "tests/support/kineto_trace.h"

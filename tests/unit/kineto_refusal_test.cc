@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "calibrate/kineto/event_splitter.h"
-#include "calibrate/kineto/import.h"
+#include "calibrate/import/kineto/event_splitter.h"
+#include "calibrate/import/kineto/import.h"
 #include "tests/support/gzipped.h"
 #include "tests/support/inputs.h"
 #include "tests/support/kineto_trace.h"

@@ -2,7 +2,7 @@
 // times in seconds; the durations are such that every expected time is a whole number of picoseconds.
 #include <gtest/gtest.h>
 
-#include "sim/lane.h"
+#include "sim/engine/lane.h"
 #include "tests/support/lanes.h"
 
 namespace plumbline::sim {

@@ -1,6 +1,6 @@
 // One GPU: in-order streams, waits between them, and rates that follow what runs beside what. All times
 // in seconds; the durations are such that every expected time is a whole number of picoseconds.
-#include "sim/lane.h"
+#include "sim/engine/lane.h"
 
 #include <gtest/gtest.h>
 

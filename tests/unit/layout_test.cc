@@ -1,4 +1,4 @@
-#include "model/layout.h"
+#include "model/plan/layout.h"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <string>
 
-#include "real/cuda/libraries/library_search.h"
+#include "real/cuda/vendor/library_search.h"
 
 namespace plumbline::real::cuda {
 namespace {

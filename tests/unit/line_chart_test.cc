@@ -1,4 +1,4 @@
-#include "reports/line_chart.h"
+#include "reports/charts/line_chart.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "calibrate/measurement.h"
+#include "calibrate/measurement/measurement.h"
 
 #include <gtest/gtest.h>
 

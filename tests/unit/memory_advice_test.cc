@@ -1,4 +1,4 @@
-#include "sim/memory_advice.h"
+#include "sim/analysis/memory_advice.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "model/memory.h"
+#include "model/memory/memory.h"
 #include "tests/support/step_inputs.h"
 
 namespace plumbline::sim {

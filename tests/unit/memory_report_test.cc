@@ -1,4 +1,4 @@
-#include "reports/memory_report.h"
+#include "reports/text/memory_report.h"
 
 #include <gtest/gtest.h>
 

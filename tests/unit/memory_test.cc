@@ -1,4 +1,4 @@
-#include "model/memory.h"
+#include "model/memory/memory.h"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "model/slot_template.h"
-#include "model/training_state.h"
+#include "model/memory/training_state.h"
+#include "model/program/slot_template.h"
 #include "tests/support/inputs.h"
 
 namespace plumbline::model {

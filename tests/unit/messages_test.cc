@@ -1,5 +1,5 @@
 // Messages between ranks: a message holds its links for 100 ps and arrives 10 ps after it left them.
-#include "sim/messages.h"
+#include "sim/engine/messages.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/heap_loop.h"
+#include "sim/engine/heap_loop.h"
 
 namespace plumbline::sim {
 namespace {

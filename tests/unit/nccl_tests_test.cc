@@ -1,4 +1,4 @@
-#include "calibrate/nccl_tests.h"
+#include "calibrate/import/nccl_tests.h"
 
 #include <gtest/gtest.h>
 

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/heap_loop.h"
+#include "sim/engine/heap_loop.h"
 #include "sim/network/simgrid_loop.h"
 #include "tests/support/network.h"
 

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "model/memory.h"
-#include "model/slot_template.h"
+#include "model/memory/memory.h"
+#include "model/program/slot_template.h"
 #include "tests/support/inputs.h"
 
 namespace plumbline::model {

@@ -1,4 +1,4 @@
-#include "model/overlapped_slots.h"
+#include "model/result/overlapped_slots.h"
 
 #include <gtest/gtest.h>
 

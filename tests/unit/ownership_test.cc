@@ -1,10 +1,10 @@
-#include "model/ownership.h"
+#include "model/economics/ownership.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "model/economics.h"
+#include "model/economics/economics.h"
 
 namespace plumbline::model {
 namespace {

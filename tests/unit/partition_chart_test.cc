@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "calibrate/measurement.h"
+#include "calibrate/measurement/measurement.h"
 
 namespace plumbline::cli {
 namespace {

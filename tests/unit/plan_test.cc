@@ -1,4 +1,4 @@
-#include "model/plan.h"
+#include "model/plan/plan.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "model/prediction_error.h"
+#include "model/result/prediction_error.h"
 
 #include <gtest/gtest.h>
 

@@ -8,8 +8,8 @@
 #include <set>
 #include <vector>
 
-#include "real/cuda/arithmetic.h"
-#include "real/cuda/arithmetic/rows.h"
+#include "real/cuda/kernels/arithmetic.h"
+#include "real/cuda/kernels/arithmetic/rows.h"
 #include "real/cuda/probe/balanced_rows.h"
 #include "real/cuda/probe/comparison.h"
 #include "real/cuda/probe/statistics.h"

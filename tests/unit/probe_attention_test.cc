@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "real/cuda/arithmetic.h"
+#include "real/cuda/kernels/arithmetic.h"
 #include "real/cuda/probe/attention_reference.h"
 
 namespace plumbline::real::cuda {

@@ -12,9 +12,9 @@
 #include <sstream>
 #include <string>
 
-#include "real/cuda/libraries/library_search.h"
 #include "real/cuda/probe/journal.h"
 #include "real/cuda/probe/record.h"
+#include "real/cuda/vendor/library_search.h"
 #include "tests/support/temporary_directory.h"
 
 namespace plumbline::real::cuda {

@@ -1,4 +1,4 @@
-#include "model/profile.h"
+#include "model/profile/profile.h"
 
 #include <gtest/gtest.h>
 

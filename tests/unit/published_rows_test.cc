@@ -3,9 +3,9 @@
 
 #include <string>
 
-#include "calibrate/figure_value.h"
-#include "calibrate/published_exchanges.h"
-#include "calibrate/published_products.h"
+#include "calibrate/validate/figure_value.h"
+#include "calibrate/validate/published_exchanges.h"
+#include "calibrate/validate/published_products.h"
 #include "tests/support/inputs.h"
 #include "tests/support/step_inputs.h"
 #include "tests/support/temporary_directory.h"

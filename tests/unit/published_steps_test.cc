@@ -1,5 +1,5 @@
 // The table of published training steps: what is read, what a row lacks, and which rows are refused.
-#include "calibrate/published_steps.h"
+#include "calibrate/validate/published_steps.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Dispatch, combine and their gradients between ranks, against what all ranks' tensors say in double precision. Ranks
 // are threads, and their GPUs and NCCL are stood in for.
-#include "real/cuda/exchange/rank_exchange.h"
+#include "real/cuda/comm/rank_exchange.h"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "model/random.h"
+#include "model/base/random.h"
 #include "tests/support/host_gpu/ranks.h"
 
 namespace plumbline::tests {

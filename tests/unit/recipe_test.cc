@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "model/architecture.h"
-#include "model/text_file.h"
+#include "model/architecture/architecture.h"
+#include "model/base/text_file.h"
 #include "tests/support/inputs.h"
 #include "tests/support/temporary_directory.h"
 

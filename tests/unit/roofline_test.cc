@@ -1,4 +1,4 @@
-#include "reports/roofline.h"
+#include "reports/charts/roofline.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "model/routing.h"
+#include "model/program/routing.h"
 
 #include <gtest/gtest.h>
 

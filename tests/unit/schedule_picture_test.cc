@@ -1,4 +1,4 @@
-#include "reports/schedule_picture.h"
+#include "reports/charts/schedule_picture.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

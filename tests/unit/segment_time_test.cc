@@ -1,5 +1,5 @@
 // Durations of segments: the cost functions summed over the kernels, on the SMs that communication leaves them.
-#include "sim/segment_time.h"
+#include "sim/step/segment_time.h"
 
 #include <gtest/gtest.h>
 

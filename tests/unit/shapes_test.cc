@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <string>
 
+#include "model/cost/kernel_shapes.h"
 #include "model/cost/work.h"
-#include "model/kernel_shapes.h"
-#include "model/layout.h"
+#include "model/plan/layout.h"
 #include "real/cuda/probe/case.h"
 #include "real/cuda/probe/work.h"
 #include "tests/support/step_inputs.h"

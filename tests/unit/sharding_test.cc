@@ -1,4 +1,4 @@
-#include "model/sharding.h"
+#include "model/program/sharding.h"
 
 #include <gtest/gtest.h>
 
@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "model/stage_units.h"
-#include "model/synchronisation.h"
-#include "model/training_state.h"
+#include "model/memory/training_state.h"
+#include "model/program/stage_units.h"
+#include "model/program/synchronisation.h"
 
 namespace plumbline::model {
 namespace {

@@ -1,11 +1,11 @@
-#include "sim/solve.h"
+#include "sim/whatif/solve.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "sim/root.h"
+#include "sim/whatif/root.h"
 
 namespace plumbline::sim {
 namespace {

@@ -1,5 +1,5 @@
 // Cases over published training steps: their files, the plans of rows, and what errors come to.
-#include "calibrate/step_comparison.h"
+#include "calibrate/validate/step_comparison.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Waiting for the slowest rank, found by running the whole group.
-#include "sim/stragglers.h"
+#include "sim/step/stragglers.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include <numeric>
 #include <vector>
 
-#include "model/random.h"
-#include "sim/step_executor.h"
+#include "model/base/random.h"
+#include "sim/step/step_executor.h"
 #include "tests/support/lanes.h"
 
 namespace plumbline::sim {

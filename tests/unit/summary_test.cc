@@ -1,13 +1,13 @@
-#include "reports/summary.h"
+#include "reports/text/summary.h"
 
 #include <gtest/gtest.h>
 
 #include <sstream>
 
-#include "reports/csv.h"
-#include "reports/format.h"
-#include "reports/memory_report.h"
-#include "reports/table.h"
+#include "reports/text/csv.h"
+#include "reports/text/format.h"
+#include "reports/text/memory_report.h"
+#include "reports/text/table.h"
 #include "tests/support/example_result.h"
 
 namespace plumbline::reports {

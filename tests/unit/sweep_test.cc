@@ -1,11 +1,11 @@
-#include "sim/sweep.h"
+#include "sim/whatif/sweep.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "sim/sweep_findings.h"
+#include "sim/whatif/sweep_findings.h"
 #include "tests/support/step_inputs.h"
 
 namespace plumbline::sim {

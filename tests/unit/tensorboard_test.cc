@@ -1,4 +1,4 @@
-#include "reports/tensorboard.h"
+#include "reports/tensorboard/tensorboard.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "reports/trace.h"
+#include "reports/trace/trace.h"
 
 #include <gtest/gtest.h>
 #include <zlib.h>

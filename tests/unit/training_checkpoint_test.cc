@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "model/random.h"
-#include "model/text_file.h"
+#include "model/base/random.h"
+#include "model/base/text_file.h"
 #include "real/executor/checkpoint.h"
 #include "real/executor/checkpoint_header.h"
 #include "tests/support/temporary_directory.h"

@@ -1,4 +1,4 @@
-#include "calibrate/validation_case.h"
+#include "calibrate/validate/validation_case.h"
 
 #include <gtest/gtest.h>
 
@@ -6,10 +6,10 @@
 #include <filesystem>
 #include <string>
 
-#include "calibrate/alternatives.h"
-#include "calibrate/figure_value.h"
-#include "calibrate/metric.h"
-#include "calibrate/step_case.h"
+#include "calibrate/validate/alternatives.h"
+#include "calibrate/validate/figure_value.h"
+#include "calibrate/validate/metric.h"
+#include "calibrate/validate/step_case.h"
 #include "tests/support/inputs.h"
 #include "tests/support/step_inputs.h"
 #include "tests/support/temporary_directory.h"

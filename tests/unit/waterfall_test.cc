@@ -1,4 +1,4 @@
-#include "model/waterfall.h"
+#include "model/result/waterfall.h"
 
 #include <gtest/gtest.h>
 

@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "calibrate/figure_value.h"
-#include "calibrate/validation_case.h"
+#include "calibrate/validate/figure_value.h"
+#include "calibrate/validate/validation_case.h"
 #include "tests/support/inputs.h"
 #include "tests/support/step_inputs.h"
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "calibrate/chunk_comparison.h"
-#include "calibrate/chunk_metric.h"
+#include "calibrate/chunk/chunk_comparison.h"
+#include "calibrate/chunk/chunk_metric.h"
 #include "tests/support/costs.h"
 #include "tests/support/step_inputs.h"
 

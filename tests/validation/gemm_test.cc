@@ -7,9 +7,9 @@
 #include <cmath>
 #include <string>
 
-#include "calibrate/chunk_comparison.h"
-#include "calibrate/kernel_question.h"
-#include "calibrate/published_products.h"
+#include "calibrate/chunk/chunk_comparison.h"
+#include "calibrate/validate/kernel_question.h"
+#include "calibrate/validate/published_products.h"
 #include "tests/support/step_inputs.h"
 
 namespace plumbline::tests {

@@ -1,5 +1,5 @@
 // Published sizes of the shipped models against those counted from the operator graphs.
-#include "model/metrics.h"
+#include "model/architecture/metrics.h"
 
 #include <gtest/gtest.h>
 

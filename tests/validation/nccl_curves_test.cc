@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "calibrate/nccl_fit.h"
+#include "calibrate/fit/nccl_fit.h"
 #include "tests/support/costs.h"
 
 namespace plumbline::tests {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "model/ownership.h"
+#include "model/economics/ownership.h"
 #include "tests/support/published.h"
 #include "topologies/inventory.h"
 #include "topologies/topology.h"

@@ -9,7 +9,7 @@
 
 #include "calibrate/fit/fit_records.h"
 #include "calibrate/fit/profile_fit.h"
-#include "calibrate/measurement.h"
+#include "calibrate/measurement/measurement.h"
 #include "cli/compare_plans.h"
 #include "cli/comparison_subjects.h"
 #include "tests/support/costs.h"

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "model/metrics.h"
+#include "model/architecture/metrics.h"
 #include "tests/support/inputs.h"
 
 namespace plumbline::model {

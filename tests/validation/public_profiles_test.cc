@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "calibrate/nccl_fit.h"
+#include "calibrate/fit/nccl_fit.h"
 #include "tests/support/profile_constants.h"
 
 namespace plumbline::tests {

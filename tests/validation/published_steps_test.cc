@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "calibrate/step_comparison.h"
+#include "calibrate/validate/step_comparison.h"
 #include "tests/support/step_inputs.h"
 
 namespace plumbline::tests {

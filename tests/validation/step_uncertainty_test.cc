@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "calibrate/step_comparison.h"
-#include "model/text_file.h"
+#include "calibrate/validate/step_comparison.h"
+#include "model/base/text_file.h"
 #include "tests/support/step_inputs.h"
 
 namespace plumbline::tests {

@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "model/error.h"
-#include "model/parameter_file.h"
-#include "model/si_unit.h"
+#include "model/base/error.h"
+#include "model/base/parameter_file.h"
+#include "model/base/si_unit.h"
 
 namespace plumbline::topologies {
 

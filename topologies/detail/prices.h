@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "model/parameter_file.h"
-#include "model/prices.h"
+#include "model/base/parameter_file.h"
+#include "model/economics/prices.h"
 #include "topologies/detail/parameter_taker.h"
 #include "topologies/topology.h"
 

@@ -8,7 +8,7 @@
 
 #include "calibrate/fit/detail/robust_fit.h"
 #include "calibrate/fit/profile_fit.h"
-#include "model/profile.h"
+#include "model/profile/profile.h"
 
 namespace plumbline::calibrate {
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include "model/data_type.h"
+#include "model/base/data_type.h"
 
 namespace plumbline::model::megatron {
 

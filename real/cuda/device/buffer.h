@@ -25,7 +25,7 @@ struct TensorShape {
 TensorShape shape_of(const model::Tensor& tensor);
 
 // Which tokens went where, and how many came: what a dispatch leaves with the indices that decided it, and combine and
-// the gradients read there. Defined by the exchange (real/cuda/exchange/).
+// the gradients read there. Defined by the exchange (real/cuda/comm/).
 struct ExchangeMap;
 
 // Of a row map: where the rows of each token lie (real/cuda/operators/row_positions.h).

@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "real/cuda/arithmetic.h"
+#include "real/cuda/kernels/arithmetic.h"
 #include "real/executor/parallel.h"
 
 namespace plumbline::real::cuda {

@@ -1,5 +1,5 @@
 // Numbers of the host in the formats of the device, and back. Bytes are those that kernels read and write: the
-// functions of real/cuda/arithmetic.h make them on either side.
+// functions of real/cuda/kernels/arithmetic.h make them on either side.
 #pragma once
 
 #include <span>

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <utility>
 
-#include "real/cuda/libraries/library_search.h"
+#include "real/cuda/vendor/library_search.h"
 
 namespace plumbline::real::cuda {
 

@@ -8,7 +8,7 @@
 #include <functional>
 #include <vector>
 
-#include "model/timeline.h"
+#include "model/result/timeline.h"
 #include "real/cuda/device/events.h"
 #include "real/cuda/status.h"
 #include "real/executor/device.h"

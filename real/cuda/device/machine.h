@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "real/cuda/device/scratch.h"
-#include "real/cuda/libraries/cublaslt.h"
 #include "real/cuda/memory.h"
 #include "real/cuda/status.h"
+#include "real/cuda/vendor/cublaslt.h"
 
 namespace plumbline::real::cuda {
 

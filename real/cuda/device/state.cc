@@ -7,7 +7,7 @@
 #include "real/cuda/device/host_copy.h"
 #include "real/cuda/device/parameters.h"
 #include "real/cuda/kernels/cast.h"
-#include "real/cuda/libraries/library_search.h"
+#include "real/cuda/vendor/library_search.h"
 
 namespace plumbline::real::cuda {
 

@@ -1,5 +1,5 @@
-#include "real/cuda/arithmetic/rows.h"
 #include "real/cuda/kernels/activations.h"
+#include "real/cuda/kernels/arithmetic/rows.h"
 #include "real/cuda/kernels/elementwise.cuh"
 #include "real/cuda/kernels/row_sums.cuh"
 

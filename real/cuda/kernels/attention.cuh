@@ -1,7 +1,7 @@
 // Tiles of attention in shared memory, as its kernels use them.
 #pragma once
 
-#include "real/cuda/arithmetic/attention.h"
+#include "real/cuda/kernels/arithmetic/attention.h"
 #include "real/cuda/kernels/attention.h"
 #include "real/cuda/kernels/element.h"
 #include "real/cuda/kernels/threads.cuh"

@@ -2,7 +2,7 @@
 // compilers take it.
 #pragma once
 
-#include "real/cuda/arithmetic.h"
+#include "real/cuda/kernels/arithmetic.h"
 #include "real/cuda/tensor_view.h"
 
 namespace plumbline::real::cuda {

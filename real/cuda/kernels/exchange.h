@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "real/cuda/arithmetic/exchange.h"
+#include "real/cuda/kernels/arithmetic/exchange.h"
 #include "real/cuda/tensor_view.h"
 
 namespace plumbline::real::cuda {

@@ -6,7 +6,7 @@
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
 
-#include "real/cuda/arithmetic.h"
+#include "real/cuda/kernels/arithmetic.h"
 #include "real/cuda/tensor_view.h"
 
 namespace plumbline::real::cuda {

@@ -1,4 +1,4 @@
-#include "real/cuda/arithmetic/row_order.h"
+#include "real/cuda/kernels/arithmetic/row_order.h"
 #include "real/cuda/kernels/eight.cuh"
 #include "real/cuda/kernels/gather.h"
 #include "real/cuda/kernels/launch.cuh"

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "real/cuda/arithmetic/tokens.h"
+#include "real/cuda/kernels/arithmetic/tokens.h"
 #include "real/cuda/tensor_view.h"
 
 namespace plumbline::real::cuda {

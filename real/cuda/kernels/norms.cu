@@ -1,4 +1,4 @@
-#include "real/cuda/arithmetic/rows.h"
+#include "real/cuda/kernels/arithmetic/rows.h"
 #include "real/cuda/kernels/column_sums.h"
 #include "real/cuda/kernels/launch.cuh"
 #include "real/cuda/kernels/norms.h"

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "real/cuda/arithmetic/optimizer.h"
+#include "real/cuda/kernels/arithmetic/optimizer.h"
 #include "real/cuda/tensor_view.h"
 
 namespace plumbline::real::cuda {

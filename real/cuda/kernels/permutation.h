@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "real/cuda/arithmetic/row_order.h"
+#include "real/cuda/kernels/arithmetic/row_order.h"
 
 namespace plumbline::real::cuda {
 

@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "real/cuda/arithmetic/rows.h"
+#include "real/cuda/kernels/arithmetic/rows.h"
 #include "real/cuda/kernels/elementwise.cuh"
 #include "real/cuda/kernels/launch.cuh"
 #include "real/cuda/kernels/rotary.h"

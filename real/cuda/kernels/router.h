@@ -3,7 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "real/cuda/arithmetic/router.h"
+#include "real/cuda/kernels/arithmetic/router.h"
 #include "real/cuda/tensor_view.h"
 
 namespace plumbline::real::cuda {

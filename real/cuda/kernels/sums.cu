@@ -1,4 +1,4 @@
-#include "real/cuda/arithmetic/rows.h"
+#include "real/cuda/kernels/arithmetic/rows.h"
 #include "real/cuda/kernels/elementwise.cuh"
 #include "real/cuda/kernels/row_sums.cuh"
 #include "real/cuda/kernels/sums.h"

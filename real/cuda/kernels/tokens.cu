@@ -1,4 +1,4 @@
-#include "real/cuda/arithmetic/tokens.h"
+#include "real/cuda/kernels/arithmetic/tokens.h"
 #include "real/cuda/kernels/eight.cuh"
 #include "real/cuda/kernels/launch.cuh"
 #include "real/cuda/kernels/threads.cuh"

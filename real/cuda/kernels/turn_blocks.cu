@@ -1,4 +1,4 @@
-#include "real/cuda/arithmetic/byte_transpose.h"
+#include "real/cuda/kernels/arithmetic/byte_transpose.h"
 #include "real/cuda/kernels/eight.cuh"
 #include "real/cuda/kernels/launch.cuh"
 #include "real/cuda/kernels/transpose.h"

@@ -8,10 +8,10 @@
 #include <utility>
 #include <variant>
 
+#include "real/cuda/comm/communicator.h"
 #include "real/cuda/device/device.h"
-#include "real/cuda/exchange/communicator.h"
-#include "real/cuda/libraries/nvml.h"
 #include "real/cuda/plan_conditions.h"
+#include "real/cuda/vendor/nvml.h"
 #include "real/measure/stage_runner.h"
 
 namespace plumbline::real::cuda {

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "model/cluster.h"
-#include "model/error.h"
-#include "model/plan.h"
-#include "model/program.h"
+#include "model/base/error.h"
+#include "model/plan/plan.h"
+#include "model/profile/cluster.h"
+#include "model/program/program.h"
 #include "real/cuda/device/clock_reading.h"
 #include "real/measure/rounds.h"
 

@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "real/cuda/libraries/cudnn_library.h"
+#include "real/cuda/vendor/cudnn_library.h"
 
 namespace plumbline::real::cuda {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "real/cuda/libraries/cublaslt.h"
+#include "real/cuda/vendor/cublaslt.h"
 
 namespace plumbline::real::cuda {
 

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "real/cuda/kernels/plain_product.h"
-#include "real/cuda/libraries/cublaslt.h"
 #include "real/cuda/matrix_part.h"
+#include "real/cuda/vendor/cublaslt.h"
 
 namespace plumbline::real::cuda {
 

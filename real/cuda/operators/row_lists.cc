@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "real/cuda/arithmetic/row_order.h"
+#include "real/cuda/kernels/arithmetic/row_order.h"
 
 namespace plumbline::real::cuda {
 

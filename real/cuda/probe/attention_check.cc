@@ -3,7 +3,7 @@
 #include <numeric>
 #include <vector>
 
-#include "real/cuda/arithmetic.h"
+#include "real/cuda/kernels/arithmetic.h"
 #include "real/cuda/probe/attention_reference.h"
 #include "real/cuda/probe/transfer.h"
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <variant>
 
-#include "real/cuda/arithmetic.h"
+#include "real/cuda/kernels/arithmetic.h"
 #include "real/cuda/kernels/limits.h"
 #include "real/cuda/probe/case_keys.h"
 #include "real/cuda/probe/group_rows.h"

@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include "real/cuda/libraries/cublaslt.h"
 #include "real/cuda/probe/gemm_data.h"
 #include "real/cuda/probe/operation.h"
+#include "real/cuda/vendor/cublaslt.h"
 
 namespace plumbline::real::cuda {
 

@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-#include "real/cuda/arithmetic.h"
+#include "real/cuda/kernels/arithmetic.h"
 #include "real/cuda/probe/transfer.h"
 
 namespace plumbline::real::cuda {

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "real/cuda/libraries/cublaslt.h"
 #include "real/cuda/probe/comparison.h"
+#include "real/cuda/vendor/cublaslt.h"
 
 namespace plumbline::real::cuda {
 

@@ -5,11 +5,11 @@
 #include <functional>
 #include <vector>
 
-#include "real/cuda/libraries/cublaslt.h"
 #include "real/cuda/memory.h"
 #include "real/cuda/probe/case.h"
 #include "real/cuda/probe/record.h"
 #include "real/cuda/probe/toolbox.h"
+#include "real/cuda/vendor/cublaslt.h"
 
 namespace plumbline::real::cuda {
 

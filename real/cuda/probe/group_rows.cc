@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "real/cuda/arithmetic.h"
+#include "real/cuda/kernels/arithmetic.h"
 
 namespace plumbline::real::cuda {
 

@@ -6,9 +6,9 @@
 #include <type_traits>
 #include <vector>
 
-#include "real/cuda/libraries/library_search.h"
 #include "real/cuda/probe/gemm_data.h"
 #include "real/cuda/probe/operation.h"
+#include "real/cuda/vendor/library_search.h"
 
 namespace plumbline::real::cuda {
 

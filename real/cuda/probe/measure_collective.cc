@@ -7,11 +7,11 @@
 #include <utility>
 
 #include "real/cuda/kernels/fill.h"
-#include "real/cuda/libraries/nccl.h"
 #include "real/cuda/probe/collective.h"
 #include "real/cuda/probe/comparison.h"
 #include "real/cuda/probe/timing.h"
 #include "real/cuda/probe/transfer.h"
+#include "real/cuda/vendor/nccl.h"
 
 namespace plumbline::real::cuda {
 

@@ -2,7 +2,7 @@
 
 #include <ctime>
 
-#include "model/version.h"
+#include "model/base/version.h"
 
 namespace plumbline::real::cuda {
 

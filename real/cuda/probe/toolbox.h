@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "real/cuda/libraries/cublaslt.h"
-#include "real/cuda/libraries/nvml.h"
 #include "real/cuda/memory.h"
 #include "real/cuda/operators/cudnn_attention.h"
+#include "real/cuda/vendor/cublaslt.h"
+#include "real/cuda/vendor/nvml.h"
 
 namespace plumbline::real::cuda {
 

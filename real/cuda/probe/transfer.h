@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "real/cuda/arithmetic.h"
+#include "real/cuda/kernels/arithmetic.h"
 #include "real/cuda/status.h"
 
 namespace plumbline::real::cuda {

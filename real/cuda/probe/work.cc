@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "real/cuda/arithmetic.h"
+#include "real/cuda/kernels/arithmetic.h"
 
 namespace plumbline::real::cuda {
 

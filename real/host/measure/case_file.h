@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "model/data_type.h"
-#include "model/error.h"
+#include "model/base/data_type.h"
+#include "model/base/error.h"
 #include "model/graph/attributes.h"
 
 namespace plumbline::real::host {

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "model/error.h"
+#include "model/base/error.h"
 #include "real/host/device.h"
 #include "real/host/transport.h"
 #include "real/measure/rounds.h"

@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "model/error.h"
+#include "model/base/error.h"
 #include "real/host/communicator.h"
 #include "real/host/device.h"
 #include "real/host/transport.h"

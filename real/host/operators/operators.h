@@ -6,7 +6,7 @@
 #include <span>
 #include <variant>
 
-#include "model/error.h"
+#include "model/base/error.h"
 #include "model/graph/graph.h"
 #include "real/host/buffer.h"
 #include "real/host/cores.h"

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "real/cuda/libraries/library_search.h"
+#include "real/cuda/vendor/library_search.h"
 
 namespace plumbline::tests::host_gpu {
 

@@ -14,10 +14,10 @@
 #include <string>
 #include <vector>
 
+#include "real/cuda/comm/other_ranks.h"
 #include "real/cuda/device/buffer.h"
 #include "real/cuda/device/conversion.h"
 #include "real/cuda/device/scratch.h"
-#include "real/cuda/exchange/other_ranks.h"
 #include "tests/support/channel_ranks.h"
 
 namespace plumbline::tests::host_gpu {

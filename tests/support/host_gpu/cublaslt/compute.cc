@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "real/cuda/arithmetic.h"
+#include "real/cuda/kernels/arithmetic.h"
 #include "tests/support/host_gpu/cublaslt/numbers.h"
 #include "tests/support/host_gpu/cublaslt/products.h"
 

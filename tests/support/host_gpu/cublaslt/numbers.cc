@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "real/cuda/arithmetic.h"
+#include "real/cuda/kernels/arithmetic.h"
 
 namespace plumbline::tests::host_gpu {
 

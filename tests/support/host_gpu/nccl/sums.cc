@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "real/cuda/arithmetic.h"
+#include "real/cuda/kernels/arithmetic.h"
 
 namespace plumbline::tests::host_gpu {
 

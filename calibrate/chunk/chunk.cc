@@ -1,0 +1,201 @@
+#include "calibrate/chunk/chunk.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "model/base/text_file.h"
+
+namespace plumbline::calibrate {
+namespace {
+
+using model::Error;
+using model::ErrorKind;
+
+constexpr double microsecond = 1e-6;
+
+enum Column : std::size_t { index, stream, class_name, phase, layer, start, duration, grid, note, columns };
+constexpr std::array<std::string_view, columns> column_names = {"index",    "stream", "class",     "phase", "layer",
+                                                                "start_us", "dur_us", "grid_ctas", "note"};
+
+constexpr std::array<std::string_view, 5> phases = {"", "F", "B", "I", "W"};
+
+using Cells = std::vector<std::string_view>;
+
+// Cells are not quoted: no cell of this form holds a comma.
+Cells cells_of(std::string_view line) {
+  Cells cells;
+  while (true) {
+    const std::size_t comma = line.find(',');
+    cells.push_back(line.substr(0, comma));
+    if (comma == std::string_view::npos) return cells;
+    line.remove_prefix(comma + 1);
+  }
+}
+
+// Reads line by line; the first error wins.
+class ChunkReader {
+ public:
+  explicit ChunkReader(const std::string& path) { chunk_.path = path; }
+
+  void line(std::string_view text, int number) {
+    if (error_ || text.empty() || text.front() == '#') return;
+    line_ = number;
+    if (order_) {
+      row(cells_of(text));
+    } else {
+      header(cells_of(text));
+    }
+  }
+
+  model::Result<Chunk> finish() {
+    line_ = 0;
+    if (!order_) {
+      fail("", "no header", fmt::format("the first line that is no comment is {}", fmt::join(column_names, ",")));
+    } else if (chunk_.kernels.empty()) {
+      fail("", "no kernel in it", "");
+    }
+    if (error_) return tl::unexpected(*error_);
+    return std::move(chunk_);
+  }
+
+ private:
+  void header(const Cells& names) {
+    std::array<std::size_t, columns> order{};
+    order.fill(columns);
+    for (std::size_t place = 0; place < names.size(); ++place) {
+      const auto known = std::ranges::find(column_names, names[place]);
+      if (known == column_names.end()) return fail(names[place], "unknown column", suggestion(names[place]));
+      std::size_t& entry = order.at(static_cast<std::size_t>(known - column_names.begin()));
+      if (entry != columns) return fail(names[place], "the column appears twice", "");
+      entry = place;
+    }
+    for (std::size_t i = 0; i < columns; ++i) {
+      if (order.at(i) == columns) return fail(column_names.at(i), "the column is missing", "");
+    }
+    order_ = order;
+  }
+
+  void row(const Cells& cells) {
+    if (cells.size() != columns)
+      return fail("", fmt::format("{} cells under {} columns", cells.size(), +columns), "a note holds no comma");
+    const auto text = [&](Column column) { return cells.at(order_->at(column)); };
+    const auto whole = [&](Column column, int lowest) { return integer(column, text(column), lowest); };
+    ChunkKernel kernel;
+    const int place = whole(index, 0);
+    if (place <= last_index_) fail(column_names[index], "does not rise from line to line", "");
+    last_index_ = place;
+    kernel.stream = whole(stream, std::numeric_limits<int>::min());
+    kernel.class_name = text(class_name);
+    if (kernel.class_name.empty()) fail(column_names[class_name], "is empty", "write other where it is not known");
+    kernel.phase = text(phase);
+    if (std::ranges::find(phases, kernel.phase) == phases.end())
+      fail(column_names[phase], fmt::format("'{}' is no phase", kernel.phase), "F, B, I, W or empty");
+    kernel.layer = whole(layer, -1);
+    kernel.start = number(start, text(start)) * microsecond;
+    kernel.duration = number(duration, text(duration)) * microsecond;
+    kernel.grid = whole(grid, 0);
+    kernel.note = text(note);
+    chunk_.kernels.push_back(std::move(kernel));
+  }
+
+  int integer(Column column, std::string_view text, int lowest) {
+    int value = 0;
+    const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (status != std::errc() || end != text.data() + text.size()) {
+      fail(column_names.at(column), fmt::format("'{}' is no whole number", text), "");
+    } else if (value < lowest) {
+      fail(column_names.at(column), fmt::format("{} is below {}", value, lowest), "");
+    }
+    return value;
+  }
+
+  // A time of at least 0.
+  double number(Column column, std::string_view text) {
+    double value = 0;
+    const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (status != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) {
+      fail(column_names.at(column), fmt::format("'{}' is no number", text), "microseconds");
+    } else if (value < 0) {
+      fail(column_names.at(column), fmt::format("{} is negative", text), "");
+    }
+    return value;
+  }
+
+  static std::string suggestion(std::string_view name) {
+    const std::string nearest = model::nearest_name(name, {column_names.begin(), column_names.end()});
+    return fmt::format("{}known: {}", nearest.empty() ? "" : fmt::format("did you mean '{}'? ", nearest),
+                       fmt::join(column_names, ", "));
+  }
+
+  void fail(std::string_view key, std::string message, std::string hint) {
+    if (error_) return;
+    error_ = Error{ErrorKind::input, std::move(message), chunk_.path, line_, std::string(key), std::move(hint)};
+  }
+
+  Chunk chunk_;
+  std::optional<std::array<std::size_t, columns>> order_;  // where each column stands; none before the header
+  int line_ = 0;
+  int last_index_ = -1;
+  std::optional<Error> error_;
+};
+
+// Microseconds with as many of three digits as are needed.
+std::string microseconds(double seconds) {
+  constexpr double per_second = 1e9;
+  constexpr std::int64_t per_microsecond = 1000;
+  const std::int64_t ns = std::llround(seconds * per_second);
+  std::string text = fmt::format("{}.{:03}", ns / per_microsecond, ns % per_microsecond);
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.ends_with('.')) text.pop_back();
+  return text;
+}
+
+// Text that keeps to its cell and its line.
+std::string cell(std::string text) {
+  std::ranges::replace_if(
+      text, [](char c) { return c == ',' || c == '\n' || c == '\r'; }, ' ');
+  return text;
+}
+
+}  // namespace
+
+model::Result<Chunk> parse_chunk(std::string_view text, const std::string& path) {
+  ChunkReader reader(path);
+  for (int number = 1; !text.empty(); ++number) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    reader.line(line, number);
+  }
+  return reader.finish();
+}
+
+model::Result<Chunk> read_chunk(const std::string& path) {
+  const auto text = model::read_text_file(path);
+  if (!text) return tl::unexpected(text.error());
+  return parse_chunk(*text, path);
+}
+
+std::string to_csv(const Chunk& chunk, const std::vector<std::string>& comments) {
+  std::string out;
+  for (const std::string& comment : comments) out += fmt::format("# {}\n", comment);
+  out += fmt::format("{}\n", fmt::join(column_names, ","));
+  for (std::size_t i = 0; i < chunk.kernels.size(); ++i) {
+    const ChunkKernel& kernel = chunk.kernels[i];
+    out += fmt::format("{},{},{},{},{},{},{},{},{}\n", i, kernel.stream, cell(kernel.class_name), cell(kernel.phase),
+                       kernel.layer, microseconds(kernel.start), microseconds(kernel.duration), kernel.grid,
+                       cell(kernel.note));
+  }
+  return out;
+}
+
+}  // namespace plumbline::calibrate

@@ -1,0 +1,223 @@
+#include "calibrate/import/kernel_classes.h"
+
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <regex>
+#include <utility>
+
+#include "model/base/text_file.h"
+
+namespace plumbline::calibrate {
+namespace {
+
+using model::Error;
+using model::ErrorKind;
+using Names = std::vector<std::string>;
+
+// Deep recursion of std::regex on a very long name would exhaust the stack; what a kernel is stands first.
+constexpr std::size_t longest_match = 1024;
+
+// A pattern without any special character is looked for as it stands, which is much faster.
+class Pattern {
+ public:
+  explicit Pattern(const std::string& text) : text_(text) {
+    if (text.find_first_of("^$\\.*+?()[]{}|") != std::string::npos) regex_.emplace(text, std::regex::optimize);
+  }
+  bool matches(std::string_view name) const {
+    name = name.substr(0, longest_match);
+    if (!regex_) return name.find(text_) != std::string_view::npos;
+    return std::regex_search(name.begin(), name.end(), *regex_);
+  }
+
+ private:
+  std::string text_;
+  std::optional<std::regex> regex_;
+};
+
+template <class T>
+struct Rule {
+  T value;
+  std::vector<Pattern> patterns;
+
+  bool matches(std::string_view name) const {
+    return std::ranges::any_of(patterns, [&](const Pattern& pattern) { return pattern.matches(name); });
+  }
+};
+
+template <class T>
+const T* first_match(const std::vector<Rule<T>>& rules, std::string_view name) {
+  const auto found = std::ranges::find_if(rules, [&](const Rule<T>& rule) { return rule.matches(name); });
+  return found == rules.end() ? nullptr : &found->value;
+}
+
+int line_of(const toml::node& node) { return static_cast<int>(node.source().begin.line); }
+
+}  // namespace
+
+struct KernelClasses::State {
+  Names rows;
+  std::vector<Rule<KernelClass>> classes;
+  std::vector<Rule<PhaseAnnotation>> phases;
+};
+
+namespace {
+
+// Fills a State from the file; the first error wins.
+class ClassesReader {
+ public:
+  explicit ClassesReader(const std::string& path) : path_(path) {}
+
+  model::Result<KernelClasses> read(const toml::table& root) {
+    check_keys(root, {"rows", "class", "phase"}, "");
+    state_->rows = texts(root, "rows", "rows");
+    for_each(root, "class", [this](const toml::table& table) { read_class(table); });
+    for_each(root, "phase", [this](const toml::table& table) { read_phase(table); });
+    if (error_) return tl::unexpected(*error_);
+    return KernelClasses(std::move(state_));
+  }
+
+ private:
+  template <class Visit>
+  void for_each(const toml::table& root, std::string_view key, const Visit& visit) {
+    const toml::array* list = root[key].as_array();
+    if (list == nullptr || !list->is_array_of_tables())
+      return fail(root, key, "expected a list of tables", fmt::format("write each as [[{}]]", key));
+    for (const toml::node& item : *list) visit(*item.as_table());
+  }
+
+  void read_class(const toml::table& table) {
+    check_keys(table, {"name", "compare", "patterns"}, "class.");
+    Rule<KernelClass> rule{{text(table, "name", "class.name"), text(table, "compare", "class.compare")}, {}};
+    const auto same = [&](const Rule<KernelClass>& other) { return other.value.name == rule.value.name; };
+    if (std::ranges::any_of(state_->classes, same))
+      fail(table, "class.name", fmt::format("'{}' appears twice", rule.value.name), "join their patterns");
+    check_listed(table, "class.compare", rule.value.compare, state_->rows);
+    rule.patterns = patterns(table, "class.patterns");
+    state_->classes.push_back(std::move(rule));
+  }
+
+  void read_phase(const toml::table& table) {
+    check_keys(table, {"phase", "section", "layers", "patterns"}, "phase.");
+    Rule<PhaseAnnotation> rule;
+    rule.value.phase = text(table, "phase", "phase.phase");
+    check_listed(table, "phase.phase", rule.value.phase, {"F", "B", "I", "W"});
+    if (table.contains("section")) rule.value.section = text(table, "section", "phase.section");
+    if (table.contains("layers")) {
+      const std::string order = text(table, "layers", "phase.layers");
+      check_listed(table, "phase.layers", order, {"ascending", "descending"});
+      rule.value.descending = order == "descending";
+    }
+    rule.patterns = patterns(table, "phase.patterns");
+    state_->phases.push_back(std::move(rule));
+  }
+
+  std::vector<Pattern> patterns(const toml::table& table, std::string_view key) {
+    std::vector<Pattern> result;
+    for (const std::string& pattern : texts(table, "patterns", key)) {
+      try {
+        result.emplace_back(pattern);
+      } catch (const std::regex_error&) {
+        fail(table, key, fmt::format("'{}' is no regular expression", pattern),
+             "ECMAScript as in JavaScript; put \\ before a character that is meant as it stands");
+      }
+    }
+    return result;
+  }
+
+  std::string text(const toml::table& table, std::string_view key, std::string_view name) {
+    const auto value = table[key].value_exact<std::string>();
+    if (!value || value->empty()) fail(table, name, "expected a string that is not empty", "");
+    return value.value_or("");
+  }
+
+  Names texts(const toml::table& table, std::string_view key, std::string_view name) {
+    Names values;
+    if (const toml::array* list = table[key].as_array()) {
+      for (const toml::node& item : *list) {
+        const auto value = item.value_exact<std::string>();
+        if (value && !value->empty()) values.push_back(*value);
+      }
+      if (values.size() == list->size() && !values.empty()) return values;
+    }
+    fail(table, name, "expected a list of strings that are not empty", "");
+    return {};
+  }
+
+  void check_keys(const toml::table& table, const Names& known, const std::string& prefix) {
+    for (const auto& [key, node] : table) {
+      if (std::ranges::find(known, key.str()) == known.end())
+        fail(node, prefix + std::string(key.str()), "unknown key", suggestion(key.str(), known));
+    }
+  }
+
+  void check_listed(const toml::node& node, std::string_view key, const std::string& value, const Names& known) {
+    if (std::ranges::find(known, value) == known.end())
+      fail(node, key, fmt::format("'{}' is not known", value), suggestion(value, known));
+  }
+
+  static std::string suggestion(std::string_view name, const Names& known) {
+    const std::string nearest = model::nearest_name(name, known);
+    return fmt::format("{}known: {}", nearest.empty() ? "" : fmt::format("did you mean '{}'? ", nearest),
+                       fmt::join(known, ", "));
+  }
+
+  void fail(const toml::node& node, std::string_view key, std::string message, std::string hint) {
+    if (error_) return;
+    error_ = Error{ErrorKind::input, std::move(message), path_, line_of(node), std::string(key), std::move(hint)};
+  }
+
+  const std::string& path_;
+  std::unique_ptr<KernelClasses::State> state_ = std::make_unique<KernelClasses::State>();
+  std::optional<Error> error_;
+};
+
+}  // namespace
+
+KernelClasses::KernelClasses(std::unique_ptr<const State> state) : state_(std::move(state)) {}
+KernelClasses::~KernelClasses() = default;
+KernelClasses::KernelClasses(KernelClasses&& other) noexcept = default;
+KernelClasses& KernelClasses::operator=(KernelClasses&& other) noexcept = default;
+
+const KernelClass* KernelClasses::find(std::string_view kernel_name) const {
+  return first_match(state_->classes, kernel_name);
+}
+
+const KernelClass* KernelClasses::named(std::string_view class_name) const {
+  const auto same = [&](const Rule<KernelClass>& rule) { return rule.value.name == class_name; };
+  const auto found = std::ranges::find_if(state_->classes, same);
+  return found == state_->classes.end() ? nullptr : &found->value;
+}
+
+std::string_view KernelClasses::compare_row(std::string_view class_name) const {
+  const KernelClass* found = named(class_name);
+  return found == nullptr ? other_class : std::string_view(found->compare);
+}
+
+const PhaseAnnotation* KernelClasses::annotation(std::string_view name) const {
+  return first_match(state_->phases, name);
+}
+
+const std::vector<std::string>& KernelClasses::rows() const { return state_->rows; }
+
+std::vector<KernelClass> KernelClasses::classes() const {
+  std::vector<KernelClass> classes;
+  for (const Rule<KernelClass>& rule : state_->classes) classes.push_back(rule.value);
+  return classes;
+}
+
+model::Result<KernelClasses> load_kernel_classes(const std::string& path) {
+  const auto text = model::read_text_file(path);
+  if (!text) return tl::unexpected(text.error());
+  try {
+    return ClassesReader(path).read(toml::parse(*text, path));
+  } catch (const toml::parse_error& failure) {
+    const int line = static_cast<int>(failure.source().begin.line);
+    return tl::unexpected(Error{ErrorKind::input, std::string(failure.description()), path, line, "", ""});
+  }
+}
+
+}  // namespace plumbline::calibrate

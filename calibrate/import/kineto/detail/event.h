@@ -1,0 +1,54 @@
+// One event of a trace as it stands in the text, and what is kept of it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "calibrate/import/kineto/trace.h"
+
+namespace plumbline::calibrate::detail {
+
+enum class Category { unneeded, kernel, copy, gpu_annotation, annotation, call };
+
+Category category_of(std::string_view cat);
+
+// A whole number, also inside a string ("stream 7").
+std::optional<std::int64_t> whole_number(std::string_view token);
+
+struct Arguments {
+  std::optional<std::int64_t> device, stream;
+  std::int64_t correlation = 0, bytes = 0, registers = 0, shared = 0;
+  std::int64_t grid = 0, threads = 0;  // products of the extents
+};
+
+// The texts are JSON tokens, quotes included, but for the name.
+struct Event {
+  std::string_view name, pid, tid, ts, dur;
+  Category category = Category::unneeded;
+  bool complete = false;  // "ph": "X"
+  Arguments arguments;
+};
+
+// Adds what matters of each event to a trace.
+class EventKeeper {
+ public:
+  explicit EventKeeper(Trace& trace) : trace_(trace) {}
+
+  // What is wrong with the event, as the rest of a sentence; empty when nothing is.
+  std::string keep(const Event& event);
+
+ private:
+  void keep_call(const Event& event);
+  void keep_work(const Event& event, std::int64_t start_ns, std::int64_t duration_ns);
+  void bad_time(std::string_view key, std::string_view text);
+  int small(std::int64_t value, std::string_view what);
+  std::uint32_t thread_of(const Event& event);
+
+  Trace& trace_;
+  std::string thread_;  // "pid:tid", kept to save allocations
+  std::string problem_;
+};
+
+}  // namespace plumbline::calibrate::detail

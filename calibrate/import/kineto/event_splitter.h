@@ -1,0 +1,90 @@
+// Cuts the text of a Chrome trace ({"key": value, ..., "traceEvents": [{...}, {...}]}) into its events while it
+// streams by, without understanding them: only strings and brackets are followed. Batches of events go to a sink,
+// the small values of other top-level keys are kept.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/base/error.h"
+
+namespace plumbline::calibrate {
+
+struct EventBatch {
+  std::string text;                    // a JSON array of events
+  std::vector<std::uint64_t> offsets;  // of each event in the whole text
+  std::uint64_t first = 0;             // number of the first event, from 0
+};
+
+class EventSplitter {
+ public:
+  // Errors of the sink come back from feed() and finish().
+  using Sink = std::function<model::Result<void>(EventBatch& batch)>;
+
+  EventSplitter(std::string path, Sink sink);
+
+  // The next piece of text. Fails (input) where it cannot be a trace, naming the byte.
+  model::Result<void> feed(std::string_view piece);
+  // The end of the text: hands out the last batch. Fails (input) when the text ends early, saying where, or
+  // when it has no traceEvents.
+  model::Result<void> finish();
+
+  // JSON values by top-level key; those over 1 MiB are left out.
+  const std::map<std::string, std::string, std::less<>>& properties() const { return properties_; }
+  std::uint64_t events() const { return events_; }
+
+ private:
+  // first_* accept the bracket that closes an empty object or array.
+  enum class Place {
+    start,
+    first_key,
+    next_key,
+    key,
+    colon,
+    value,
+    property,
+    after_value,
+    first_event,
+    next_event,
+    event,
+    after_event,
+    end
+  };
+
+  model::Result<std::size_t> step(std::string_view piece, std::size_t at);
+  model::Result<std::size_t> expect(std::string_view piece, std::size_t at);
+  std::size_t through_key(std::string_view piece, std::size_t at);
+  std::size_t through_property(std::string_view piece, std::size_t at);
+  model::Result<std::size_t> through_event(std::string_view piece, std::size_t at);
+  std::size_t past_nested(std::string_view piece, std::size_t at, bool stop_at_comma);
+  bool begins_value(char c);
+  void begin_event(std::uint64_t offset);
+  model::Result<void> end_event();
+  model::Result<void> flush();
+  tl::unexpected<model::Error> unexpected_character(char found, std::uint64_t offset) const;
+  tl::unexpected<model::Error> wrong(std::string message, std::string hint) const;
+
+  std::string path_;
+  Sink sink_;
+  Place place_ = Place::start;
+  std::uint64_t offset_ = 0;  // of the piece in the text
+  std::uint64_t events_ = 0;
+  int depth_ = 0;
+  bool in_string_ = false;
+  bool escaped_ = false;
+  bool found_events_ = false;
+  std::size_t event_start_ = 0;  // in the batch's text
+  std::string key_, value_;
+  EventBatch batch_;
+  std::map<std::string, std::string, std::less<>> properties_;
+};
+
+// What to say to somebody whose file is no trace of the PyTorch profiler.
+std::string how_to_record();
+
+}  // namespace plumbline::calibrate

@@ -1,0 +1,52 @@
+// From a PyTorch-profiler (Kineto) trace to a chunk measurement (calibrate/chunk/chunk.h).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "calibrate/chunk/chunk.h"
+#include "calibrate/import/kernel_classes.h"
+#include "calibrate/import/kineto/trace.h"
+#include "model/base/error.h"
+
+namespace plumbline::calibrate {
+
+struct ImportOptions {
+  std::optional<int> device;  // default: the one with most kernels
+  Progress progress;          // may be empty
+};
+
+// A kernel that no pattern of the classes matches.
+struct UnknownKernel {
+  std::string name;  // whole
+  double seconds = 0;
+  std::int64_t count = 0;
+};
+
+struct ImportedChunk {
+  Chunk chunk;                        // in order of start, then stream
+  std::vector<std::string> comments;  // for to_csv: where it comes from and how much was understood
+  int device = 0;                     // the one that was taken
+  std::map<int, std::int64_t> found;  // kernels by device, of all devices in the trace
+  std::int64_t kernels = 0, copies = 0, with_phase = 0;
+  std::vector<UnknownKernel> unknown;  // the longest total time first
+};
+
+// Input errors: what read_trace refuses; a trace without GPU kernels; a device without any.
+model::Result<ImportedChunk> import_kineto(const std::string& path, const KernelClasses& classes,
+                                           const ImportOptions& options);
+
+// "0: 963, 1: 12" of ImportedChunk::found.
+std::string describe_devices(const std::map<int, std::int64_t>& kernels);
+
+// A kernel's name without return type, template arguments and parameters, at most 60 characters, without blanks
+// and commas: "void at::native::copy_kernel<4, float>(int)" -> "at::native::copy_kernel".
+std::string short_kernel_name(const std::string& name);
+
+// Text as one word of a note: at most 60 characters, blanks, commas and quotes as underscores.
+std::string as_word(std::string text);
+
+}  // namespace plumbline::calibrate

@@ -1,0 +1,85 @@
+// What is kept of a PyTorch-profiler (Kineto) trace: the work on the GPUs, what launched it and the annotations,
+// in compact records with names by number.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "model/base/error.h"
+
+namespace plumbline::calibrate {
+
+// Texts by number, each stored once.
+class Names {
+ public:
+  Names() = default;
+  Names(Names&&) = default;
+  Names& operator=(Names&&) = default;
+  Names(const Names&) = delete;
+  Names& operator=(const Names&) = delete;
+
+  std::uint32_t number(std::string_view text);
+  const std::string& text(std::uint32_t number) const { return texts_[number]; }
+  std::size_t size() const { return texts_.size(); }
+
+ private:
+  std::deque<std::string> texts_;  // their places never change
+  std::unordered_map<std::string_view, std::uint32_t> numbers_;
+};
+
+// A kernel, copy or memory set.
+struct GpuWork {
+  std::int64_t start_ns = 0, duration_ns = 0;
+  std::int64_t correlation = 0;  // of the call that launched it; 0: unknown
+  std::int64_t bytes = 0;        // of copies and memory sets
+  std::uint32_t name = 0;
+  int device = 0, stream = 0;
+  int grid = 0, threads = 0;  // CTAs, threads per CTA; 0 for copies; more CTAs than an int holds count as its limit
+  int registers = 0;          // per thread
+  int shared_bytes = 0;       // per CTA
+  bool copy = false;
+};
+
+struct LaunchCall {
+  std::int64_t correlation = 0, start_ns = 0;
+  std::uint32_t thread = 0;
+};
+
+struct Annotation {
+  std::int64_t start_ns = 0, end_ns = 0;
+  std::uint32_t name = 0;
+  std::uint32_t thread = 0;    // of those of the CPU
+  int device = 0, stream = 0;  // of those of the GPU
+};
+
+struct TraceDevice {
+  std::string name;
+  int sms = 0;  // 0: not said
+};
+
+struct Trace {
+  Names names, threads;
+  std::vector<GpuWork> work;
+  std::vector<LaunchCall> launches;
+  std::vector<Annotation> annotations, gpu_annotations;
+  std::uint64_t events = 0;  // read in all, of whatever kind
+
+  std::string name;                    // as the profiler was told to call the file, without folders; may be empty
+  std::map<int, TraceDevice> devices;  // by number, as far as described
+  int rank = -1, world_size = 0;       // -1 and 0: not said
+};
+
+// Called now and then with the bytes of the file read so far and its size (0: unknown).
+using Progress = std::function<void(std::uint64_t read, std::uint64_t size)>;
+
+// Reads a trace, .json or .json.gz, in memory that grows with the GPU's work only. Input errors: what
+// ByteSource and EventSplitter refuse; events of the GPU with missing, negative or unreadable fields.
+model::Result<Trace> read_trace(const std::string& path, const Progress& progress);
+
+}  // namespace plumbline::calibrate

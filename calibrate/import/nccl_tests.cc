@@ -1,0 +1,188 @@
+#include "calibrate/import/nccl_tests.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "model/cost/collective_cost.h"
+
+namespace plumbline::calibrate {
+namespace {
+
+using model::Error;
+using model::ErrorKind;
+using Words = std::vector<std::string_view>;
+
+constexpr double microsecond = 1e-6;
+constexpr std::size_t leading = 5;  // size, count, type, redop, root
+constexpr std::size_t group = 4;    // time, algbw, busbw, #wrong
+
+Words words_of(std::string_view line) {
+  Words words;
+  while (true) {
+    const std::size_t begin = line.find_first_not_of(" \t\r");
+    if (begin == std::string_view::npos) return words;
+    line.remove_prefix(begin);
+    const std::size_t end = std::min(line.find_first_of(" \t\r"), line.size());
+    words.push_back(line.substr(0, end));
+    line.remove_prefix(end);
+  }
+}
+
+template <class T>
+std::optional<T> number(std::string_view word) {
+  T value = 0;
+  const auto [end, status] = std::from_chars(word.data(), word.data() + word.size(), value);
+  return status == std::errc() && end == word.data() + word.size() ? std::optional(value) : std::nullopt;
+}
+
+// The names of the programs of nccl-tests that have another name here.
+std::string collective_of_program(std::string_view program) {
+  std::string name(program.substr(0, program.rfind("_perf")));
+  if (name == "alltoall") return "all_to_all";
+  if (name == "sendrecv") return "send_recv";
+  return name;
+}
+
+// Of the types that nccl-tests print; nullopt for another.
+std::optional<std::int64_t> bytes_of(std::string_view type) {
+  if (type == "int8" || type == "uint8" || type.starts_with("fp8") || type.starts_with("f8")) return 1;
+  if (type == "half" || type == "bfloat16") return 2;
+  if (type == "int32" || type == "uint32" || type == "float") return 4;
+  if (type == "int64" || type == "uint64" || type == "double") return 8;
+  return std::nullopt;
+}
+
+// As docs/measurements.md spells number formats.
+std::string format_of(std::string_view type) {
+  if (type == "float") return "fp32";
+  if (type == "half") return "fp16";
+  if (type == "bfloat16") return "bf16";
+  return std::string(type);
+}
+
+class Parser {
+ public:
+  explicit Parser(const std::string& path) : path_(path) { result_.path = path; }
+
+  void line(std::string_view text, int number_of_line) {
+    if (error_) return;
+    line_ = number_of_line;
+    const Words words = words_of(text);
+    if (words.empty()) return;
+    if (words[0].starts_with('#')) return comment(text, words);
+    if (number<std::int64_t>(words[0])) row(words);
+  }
+
+  model::Result<Measurements> finish() && {
+    line_ = 0;
+    if (!error_ && result_.values.empty()) fail("no row of sizes and times", "is it the output of nccl-tests?");
+    if (error_) return tl::unexpected(*error_);
+    return std::move(result_);
+  }
+
+ private:
+  // "#  Rank  0 Group  0 Pid  7 on  host-1 device  0 [0000:1b:00] NVIDIA H100 80GB HBM3"
+  void comment(std::string_view text, const Words& words) {
+    if (const auto starting = std::ranges::find(words, "starting:");
+        starting != words.end() && starting + 1 != words.end())
+      collective_ = collective_of_program(*(starting + 1));
+    if (words.size() > 3 && words[1] == "nccl-tests" && words[2] == "version")
+      source_ = fmt::format("nccl-tests {}", words[3]);
+    if (words.size() < 2 || words[1] != "Rank") return;
+    const auto on = std::ranges::find(words, "on");
+    if (on == words.end() || on + 1 == words.end()) return;
+    ++ranks_;
+    hosts_.emplace(*(on + 1));
+    const std::size_t bracket = text.find(']');
+    const Words device = words_of(bracket == std::string_view::npos ? "" : text.substr(bracket + 1));
+    if (device_.empty()) device_ = fmt::format("{}", fmt::join(device, " "));
+  }
+
+  void row(const Words& words) {
+    if (words.size() != leading + group && words.size() != leading + 2 * group)
+      return fail(fmt::format("{} columns; a row has size, count, type, redop, root, and time, algbw, busbw, #wrong "
+                              "out of place and in place",
+                              words.size()),
+                  "");
+    if (ranks_ == 0 || device_.empty())
+      return fail("no line of the heading names ranks and devices", "keep the lines that begin with '#  Rank'");
+    const std::int64_t bytes = *number<std::int64_t>(words[0]);
+    if (bytes == 0) return;
+    const std::string collective = collective_.empty() ? told_by_columns(words) : collective_;
+    if (const auto known = model::parse_collective(collective); !known)
+      return fail(collective.empty() ? "the columns do not tell the collective" : known.error().message,
+                  "add a line such as '# Collective test starting: all_gather_perf' above, of one of the collectives "
+                  "that plumbline knows");
+    add(collective, "out_of_place", bytes, words, leading);
+    if (words.size() > leading + group) add(collective, "in_place", bytes, words, leading + group);
+  }
+
+  // Sums have no root in all-reduce and reduce-scatter, whose count is that of a rank; a root without sum broadcasts.
+  std::string told_by_columns(const Words& words) const {
+    const auto bytes = number<std::int64_t>(words[0]), count = number<std::int64_t>(words[1]);
+    const auto element = bytes_of(words[2]);
+    const bool sums = words[3] != "none";
+    const auto root = number<int>(words[4]);
+    if (!count || !element || !root) return "";
+    if (*root >= 0) return sums ? "" : "broadcast";
+    if (!sums) return "";
+    if (*bytes == *count * *element) return "all_reduce";
+    return *bytes == *count * *element * ranks_ ? "reduce_scatter" : "";
+  }
+
+  void add(const std::string& collective, const char* variant, std::int64_t bytes, const Words& words,
+           std::size_t first) {
+    const auto time = number<double>(words[first]), rate = number<double>(words[first + 1]);
+    if (!time || !rate || !(*time > 0))
+      return fail(fmt::format("{}: '{}' is no time above 0", variant, words[first]), "");
+    // Printed with two digits: half a unit of the last one, and of the time's.
+    const double expected = static_cast<double>(bytes) / *time / 1e3;
+    constexpr double digits = 0.01, share = 0.02;
+    if (std::abs(*rate - expected) > digits + share * expected)
+      return fail(fmt::format("{}: algbw is {}, but size over time is {:.2f} GB/s", variant, *rate, expected),
+                  "time is in microseconds, 1 GB is 10^9 bytes");
+    Measurement m;
+    m.source = source_;
+    m.device = device_;
+    m.op = collective;
+    m.format = format_of(words[2]);
+    m.variant = variant;
+    m.shape = {{"bytes", bytes}, {"ranks", ranks_}, {"nodes", static_cast<std::int64_t>(hosts_.size())}};
+    m.time.p50 = *time * microsecond;
+    m.note = "mean over the iterations";
+    result_.values.push_back(std::move(m));
+  }
+
+  void fail(std::string message, std::string hint) {
+    if (!error_) error_ = Error{ErrorKind::input, std::move(message), path_, line_, "", std::move(hint)};
+  }
+
+  const std::string& path_;
+  std::string source_ = "nccl-tests", collective_, device_;
+  std::set<std::string, std::less<>> hosts_;
+  std::int64_t ranks_ = 0;
+  Measurements result_;
+  int line_ = 0;
+  std::optional<Error> error_;
+};
+
+}  // namespace
+
+model::Result<Measurements> parse_nccl_tests(std::string_view text, const std::string& path) {
+  Parser parser(path);
+  for (int number = 1; !text.empty(); ++number) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    parser.line(text.substr(0, end), number);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return std::move(parser).finish();
+}
+
+}  // namespace plumbline::calibrate

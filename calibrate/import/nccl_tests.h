@@ -1,0 +1,19 @@
+// What NVIDIA's nccl-tests print, as measurements (calibrate/measurement/measurement.h): one record per size, out of
+// place and in place, with op = the collective, shape bytes, ranks and nodes. Text output of version 2.12 and later.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "calibrate/measurement/measurement.h"
+#include "model/base/error.h"
+
+namespace plumbline::calibrate {
+
+// Ranks, hosts and device come from the "Rank" lines of the heading. The collective comes from the line "Collective
+// test starting", which newer versions print; else from the columns, where they tell it. Sizes of 0 bytes are left
+// out. Input errors name file and line: no rank, no row, a row of other columns, a bandwidth that is not size over
+// time, a collective that nothing tells.
+model::Result<Measurements> parse_nccl_tests(std::string_view text, const std::string& path);
+
+}  // namespace plumbline::calibrate

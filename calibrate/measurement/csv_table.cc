@@ -1,0 +1,73 @@
+#include "calibrate/measurement/csv_table.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "calibrate/measurement/csv.h"
+#include "model/base/text_file.h"
+
+namespace plumbline::calibrate {
+
+using model::Error;
+using model::ErrorKind;
+
+model::Result<CsvTable> CsvTable::read(const std::string& path, const std::vector<std::string_view>& needed) {
+  const auto text = model::read_text_file(path);
+  if (!text) return tl::unexpected(text.error());
+  const auto wrong = [&](int line, std::string_view column, std::string message) {
+    return tl::unexpected(Error{ErrorKind::input, std::move(message), path, line, std::string(column), ""});
+  };
+  CsvTable table;
+  table.path_ = path;
+  std::string_view rest = *text;
+  for (int number = 1; !rest.empty(); ++number) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    std::string_view line = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.empty() || line.front() == '#') continue;
+    std::optional<std::vector<std::string>> cells = csv_cells(line);
+    if (!cells) return wrong(number, "", "a quote does not end on its line");
+    if (table.columns_.empty()) {
+      for (std::size_t i = 0; i < cells->size(); ++i) table.columns_[(*cells)[i]] = i;
+      for (const std::string_view column : needed)
+        if (!table.columns_.contains(column)) return wrong(number, column, "the column is missing");
+    } else if (cells->size() != table.columns_.size()) {
+      return wrong(number, "", fmt::format("{} cells under {} columns", cells->size(), table.columns_.size()));
+    } else {
+      table.rows_.push_back({number, std::move(*cells)});
+    }
+  }
+  if (table.columns_.empty()) return wrong(0, "", "no header");
+  return table;
+}
+
+const std::string& CsvTable::text(std::size_t row, std::string_view column) const {
+  return rows_[row].cells[columns_.find(column)->second];
+}
+
+model::Result<double> CsvTable::positive(std::size_t row, std::string_view column) const {
+  const std::string& cell = text(row, column);
+  double value = 0;
+  const auto [end, status] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+  if (status == std::errc() && end == cell.data() + cell.size() && value > 0 && std::isfinite(value)) return value;
+  return tl::unexpected(error(row, column, fmt::format("'{}' is no number above 0", cell)));
+}
+
+model::Result<std::int64_t> CsvTable::whole(std::size_t row, std::string_view column) const {
+  constexpr double most = 1e9;
+  const auto value = positive(row, column);
+  if (!value) return tl::unexpected(value.error());
+  if (*value == std::floor(*value) && *value <= most) return static_cast<std::int64_t>(*value);
+  return tl::unexpected(error(row, column, fmt::format("'{}' is no whole number up to a billion", text(row, column))));
+}
+
+Error CsvTable::error(std::size_t row, std::string_view column, std::string message) const {
+  return {ErrorKind::input, std::move(message), path_, rows_[row].line, std::string(column), ""};
+}
+
+}  // namespace plumbline::calibrate

@@ -1,0 +1,39 @@
+// A CSV file with a header as rows of named cells. Lines that start with '#' are comments.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/base/error.h"
+
+namespace plumbline::calibrate {
+
+class CsvTable {
+ public:
+  // Input errors name file and line: a missing file, no header, a needed column that is missing, a row with more or
+  // fewer cells than columns.
+  static model::Result<CsvTable> read(const std::string& path, const std::vector<std::string_view>& needed);
+
+  std::size_t rows() const { return rows_.size(); }
+  const std::string& text(std::size_t row, std::string_view column) const;  // the column is one of those needed
+  // A number above 0; otherwise an input error with file, line and column.
+  model::Result<double> positive(std::size_t row, std::string_view column) const;
+  // A whole number from 1 to a billion, so that products of two fit 64 bits; otherwise an input error likewise.
+  model::Result<std::int64_t> whole(std::size_t row, std::string_view column) const;
+  // About a row: for what its reader finds wrong.
+  model::Error error(std::size_t row, std::string_view column, std::string message) const;
+
+ private:
+  struct Row {
+    int line = 0;
+    std::vector<std::string> cells;
+  };
+  std::string path_;
+  std::map<std::string, std::size_t, std::less<>> columns_;
+  std::vector<Row> rows_;
+};
+
+}  // namespace plumbline::calibrate

@@ -1,0 +1,69 @@
+// One line of a measurement file between its text and its meaning: the same fields, under the same keys,
+// in JSON Lines and in CSV.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "calibrate/measurement/measurement.h"
+#include "model/base/error.h"
+
+namespace plumbline::calibrate::detail {
+
+// A value as written; `quoted` when it was a JSON string.
+struct Value {
+  std::string text;
+  bool quoted = false;
+};
+// Keys of nested objects are joined by dots ("time_us.p50"); algorithm and environment stay one JSON text.
+using Fields = std::vector<std::pair<std::string, Value>>;
+
+struct Line {
+  int number = 0;  // in the file, from 1
+  Fields fields;
+};
+
+enum class Kind { measurement, failure, environment };
+
+// Any of the three kinds; what a kind does not use is empty.
+struct Record {
+  Kind kind = Kind::measurement;
+  Measurement measurement;
+  std::string reason;                                        // failure
+  std::string environment;                                   // environment
+  std::optional<double> stated_flop_rate, stated_byte_rate;  // as read, in SI
+};
+
+// Errors name key, not file and line.
+model::Result<Record> to_record(const Fields& fields);
+Fields to_fields(const Record& record);
+
+// Where a key stands among the keys of a record; those of the shape share one place.
+std::size_t place_of(std::string_view key);
+
+// Every record of a file, in order: environments, measurements, failures.
+std::vector<Record> records_of(const Measurements& measurements);
+
+model::Result<std::vector<Line>> read_json_lines(std::string_view text, const std::string& path,
+                                                 std::vector<std::string>& notes);
+model::Result<std::vector<Line>> read_csv_lines(std::string_view text, const std::string& path);
+
+// Whether a key's value is a list of numbers: an array in JSON Lines, in a table its elements between semicolons.
+bool is_list(std::string_view key);
+
+// Whether a key's value is a JSON object kept as text.
+bool is_json_text(std::string_view key);
+
+// 2 m n k of all groups of a product whose shape is given.
+std::optional<double> product_flops(const Measurement& measurement);
+
+// What must hold between the values of one measurement; errors name key.
+model::Result<void> check_values(const Record& record);
+// Against the datasheet.
+model::Result<void> check_peaks(const Measurement& measurement, const model::Device& device);
+
+}  // namespace plumbline::calibrate::detail

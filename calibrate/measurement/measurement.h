@@ -1,0 +1,109 @@
+// Measurements in one tidy form, whoever made them: the GPU probe, the host, a publication. One record
+// per case, JSON Lines or CSV; docs/measurements.md describes both for those who bring their own.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "model/base/error.h"
+#include "model/base/provenance.h"
+#include "topologies/device.h"
+
+namespace plumbline::calibrate {
+
+using Shape = std::vector<std::pair<std::string, std::int64_t>>;  // {"m", 4096}, {"n", 24576}, ... in order
+
+// What a record is about. Texts that are not known or do not apply are empty, numbers nullopt: never 0.
+struct Subject {
+  std::string source;                                    // program and version, or the publication
+  model::Evidence evidence = model::Evidence::measured;  // measured by ourselves, or published
+  std::string device;                                    // as the device calls itself
+  std::string date;                                      // ISO 8601
+  std::string op;                                        // gemm, rmsnorm, copy, ...
+  std::string name;                                      // for people: "deepseek-v3/q_b"
+  std::string phase;                                     // F, I or W
+  std::string format;                                    // bf16, fp8_tensor, fp8_block, ...
+  std::string case_line;                                 // the line that asked for it
+  Shape shape;
+};
+
+struct Times {  // seconds of one execution
+  double p50 = 0;
+  std::optional<double> p10, p90, min;
+  std::optional<double> mad;    // median of the absolute deviations from p50
+  std::vector<double> samples;  // in the order in which they were taken; empty: not kept
+};
+
+struct Check {  // against double precision
+  double relative_error = 0;
+  double tolerance = 0;
+  bool ok = false;
+  std::string note;
+};
+
+struct Clock {  // while the samples ran
+  std::optional<double> sm_mhz, memory_mhz, power_w, temperature_c;
+  std::string throttle;  // "none", or the reasons
+};
+
+struct Measurement : Subject {
+  std::optional<std::int64_t> sms;                 // of the device
+  std::optional<std::int64_t> communication_ctas;  // CTAs of a copy kernel beside it, one SM each
+  std::optional<std::int64_t> target_sms;          // that its algorithm was chosen for; 0: all
+  std::string copy_to;                             // where the copy beside it writes
+  std::optional<double> copy_rate;                 // bytes per second that the copy beside it reached
+  std::string cache;                               // hot or cold
+  std::string variant;
+  std::optional<std::int64_t> samples;
+  Times time;
+  std::optional<double> flops;  // of one execution
+  std::optional<double> bytes;  // in device memory, each operand once
+  std::optional<Check> check;
+  Clock clock;
+  std::string algorithm;  // a JSON object
+  std::string note;
+
+  std::optional<double> flop_rate() const;  // FLOP/s at p50
+  std::optional<double> byte_rate() const;  // bytes per second at p50
+};
+
+struct Failure : Subject {
+  std::string reason;
+};
+
+struct Environment {
+  std::string source, device, date;
+  std::optional<std::int64_t> sms;
+  std::string properties;  // a JSON object
+};
+
+struct Measurements {
+  std::string path;
+  std::vector<Measurement> values;
+  std::vector<Failure> failures;
+  std::vector<Environment> environments;
+  std::vector<std::string> notes;  // what was not checked or left out, for people
+};
+
+// Reads a .jsonl or .csv file and checks it. Input errors with file, line and key: bad JSON, unknown or missing
+// keys, unknown units, a rate that is not work over time, times that are NaN, not positive or out of order,
+// duplicates, rates above the datasheet peak of a device among `devices` (another device: a note). A last line
+// that a killed program left unfinished is a note.
+model::Result<Measurements> load_measurements(const std::string& path,
+                                              const std::vector<topologies::KnownDevice>& devices);
+
+// The same from text; the ending of `path` tells the form, and errors name it.
+model::Result<Measurements> parse_measurements(std::string_view text, const std::string& path,
+                                               const std::vector<topologies::KnownDevice>& devices);
+
+std::string to_jsonl(const Measurements& measurements);
+std::string to_csv(const Measurements& measurements);
+
+// The datasheet peak that the format's products can reach, in FLOP/s; nullopt for FP8 where there is none.
+std::optional<double> peak_flop_rate(const model::Device& device, std::string_view format);
+
+}  // namespace plumbline::calibrate

@@ -1,0 +1,125 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "calibrate/measurement/detail/measurement_fields.h"
+#include "calibrate/measurement/detail/measurement_record.h"
+
+namespace plumbline::calibrate {
+namespace {
+
+using detail::Fields;
+using detail::Line;
+using detail::Record;
+using detail::Value;
+using Json = nlohmann::ordered_json;
+
+tl::unexpected<model::Error> wrong(const std::string& path, int line, std::string message, std::string key = "",
+                                   std::string hint = "") {
+  return tl::unexpected(
+      model::Error{model::ErrorKind::input, std::move(message), path, line, std::move(key), std::move(hint)});
+}
+
+// Empty texts and nulls are as good as left out.
+void add(Fields& fields, const std::string& key, const Json& value) {
+  if (value.is_null() || (value.is_string() && value.get_ref<const std::string&>().empty())) return;
+  fields.emplace_back(key, value.is_string() ? Value{value.get<std::string>(), true} : Value{value.dump(), false});
+}
+
+// [0.1, 0.2] as "0.1;0.2"; nullopt where it is no list of numbers.
+std::optional<std::string> joined_numbers(const Json& list) {
+  std::string text;
+  for (const Json& number : list) {
+    if (!number.is_number()) return std::nullopt;
+    text += (text.empty() ? "" : ";") + number.dump();
+  }
+  return list.is_array() ? std::optional(text) : std::nullopt;
+}
+
+model::Result<Fields> flatten(const Json& object, const std::string& path, int line) {
+  Fields fields;
+  for (const auto& [key, value] : object.items()) {
+    if (detail::is_list(key)) {
+      const auto numbers = joined_numbers(value);
+      if (!numbers) return wrong(path, line, "an array of numbers is expected here", key);
+      if (!numbers->empty()) fields.emplace_back(key, Value{*numbers, false});
+      continue;
+    }
+    if (!value.is_object() || detail::is_json_text(key)) {
+      if (value.is_array()) return wrong(path, line, "an array is not expected here", key);
+      add(fields, key, value);
+      continue;
+    }
+    for (const auto& [inner, leaf] : value.items()) {
+      const std::string name = fmt::format("{}.{}", key, inner);
+      if (leaf.is_structured()) return wrong(path, line, "a single value is expected here", name);
+      add(fields, name, leaf);
+    }
+  }
+  return fields;
+}
+
+std::string array(std::string numbers) {
+  std::ranges::replace(numbers, ';', ',');
+  return '[' + numbers + ']';
+}
+
+Json nested(const Fields& fields) {
+  Json object;
+  for (const auto& [key, value] : fields) {
+    Json leaf = value.quoted ? Json(value.text) : Json::parse(detail::is_list(key) ? array(value.text) : value.text);
+    const std::size_t dot = key.find('.');
+    if (dot == std::string::npos) {
+      object[key] = std::move(leaf);
+    } else {
+      object[key.substr(0, dot)][key.substr(dot + 1)] = std::move(leaf);
+    }
+  }
+  return object;
+}
+
+std::string hint_for(std::string_view text) {
+  for (const std::string_view word : {"NaN", "nan", "Infinity", "inf"}) {
+    if (text.find(word) != std::string_view::npos) return "JSON has no NaN and no infinity: leave the key out";
+  }
+  return "one JSON object per line";
+}
+
+}  // namespace
+
+bool detail::is_json_object(const std::string& text) { return Json::parse(text, nullptr, false).is_object(); }
+
+model::Result<std::vector<Line>> detail::read_json_lines(std::string_view text, const std::string& path,
+                                                         std::vector<std::string>& notes) {
+  std::vector<Line> lines;
+  int number = 0;
+  while (!text.empty()) {
+    ++number;
+    const std::size_t end = text.find('\n');
+    const bool unfinished = end == std::string_view::npos;
+    const std::string_view line = text.substr(0, end);
+    text = unfinished ? std::string_view() : text.substr(end + 1);
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    const Json object = Json::parse(line, nullptr, false);
+    if (object.is_discarded() && unfinished && !lines.empty()) {
+      notes.push_back(fmt::format("line {} is unfinished and left out", number));
+      break;
+    }
+    if (!object.is_object()) return wrong(path, number, "not a JSON object", "", hint_for(line));
+    auto fields = flatten(object, path, number);
+    if (!fields) return tl::unexpected(fields.error());
+    lines.push_back({number, std::move(*fields)});
+  }
+  return lines;
+}
+
+std::string to_jsonl(const Measurements& measurements) {
+  std::string out;
+  for (const Record& record : detail::records_of(measurements))
+    out += nested(detail::to_fields(record)).dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
+  return out;
+}
+
+}  // namespace plumbline::calibrate

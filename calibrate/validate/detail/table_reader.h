@@ -1,0 +1,58 @@
+// Keys of one TOML table, read strictly: every key that nobody asked for is an error. The first error of a file wins;
+// what a failed read returns is never used. TOML itself stays in table_reader.cc.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/base/error.h"
+
+namespace plumbline::calibrate::detail {
+
+class TableReader {
+ public:
+  using Visit = std::function<void(TableReader&)>;
+  struct Table;  // of the TOML library
+
+  TableReader(const Table& table, std::string prefix, const std::string& path, std::optional<model::Error>& error)
+      : table_(table), prefix_(std::move(prefix)), path_(path), error_(error) {}
+
+  std::string text(std::string_view key);
+  std::string optional_text(std::string_view key);  // empty when missing
+  double positive(std::string_view key);
+  std::optional<double> optional_positive(std::string_view key);
+  // From 1 to a billion, so that products of three stay finite; required without a fallback.
+  std::int64_t whole(std::string_view key, std::optional<std::int64_t> fallback);
+  std::vector<std::string> texts(std::string_view key);           // not empty
+  std::vector<std::string> optional_texts(std::string_view key);  // empty when missing
+
+  // Calls visit with a reader of the table under the key, if there is one.
+  void optional_table(std::string_view key, const Visit& visit);
+  // Calls visit with a reader of every table of the list under the key, if there is one; it is not empty.
+  void optional_tables(std::string_view key, const Visit& visit);
+  void require(std::string_view key);
+
+  bool has(std::string_view key);           // which makes the key known
+  int line() const;                         // of the table
+  int line_of(std::string_view key) const;  // 0 when it does not have the key
+  std::vector<std::string> keys() const;    // that it has
+  void fail(std::string_view key, int line, std::string message, std::string hint);
+  // After all reads: whatever was not asked for is unknown.
+  void finish();
+
+ private:
+  const Table& table_;
+  std::string prefix_;
+  const std::string& path_;
+  std::optional<model::Error>& error_;
+  std::vector<std::string> known_;
+};
+
+// Reads a TOML file with `visit`; an input error names file, line and key.
+model::Result<void> read_table_file(const std::string& path, const TableReader::Visit& visit);
+
+}  // namespace plumbline::calibrate::detail

@@ -1,0 +1,58 @@
+#include "calibrate/validate/exchange_question.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "model/cost/exchange_cost.h"
+#include "model/graph/graph.h"
+#include "model/program/routing.h"
+
+namespace plumbline::calibrate {
+namespace {
+
+using Direction = ExchangeQuestion::Direction;
+using Link = ExchangeQuestion::Link;
+
+model::RoutingSpread spread_of(const ExchangeQuestion& q, std::int64_t gpus_per_node) {
+  model::MixtureOfExperts experts;
+  experts.routed_experts = q.experts;
+  experts.groups = std::max<std::int64_t>(q.ranks / gpus_per_node, 1);
+  experts.groups_per_token = std::min(experts.groups, q.nodes_per_token);
+  // No more than there are in the groups that a token reaches.
+  experts.experts_per_token = std::min(q.experts_per_token, q.experts / experts.groups * experts.groups_per_token);
+  return model::routing_spread(experts, experts.groups_per_token, q.ranks, std::min(q.ranks, gpus_per_node));
+}
+
+}  // namespace
+
+SingleExchanges::SingleExchanges(model::Profile profile, model::ClusterShape cluster)
+    : profile_(std::move(profile)), cluster_(std::move(cluster)) {}
+
+model::Result<SingleExchanges> SingleExchanges::make(const model::Profile& profile,
+                                                     const model::ClusterShape& cluster) {
+  // What can be missing does not depend on the group.
+  const auto cost = model::ExchangeCost::make(profile, cluster, {}, {});
+  if (!cost) return tl::unexpected(cost.error());
+  return SingleExchanges(profile, cluster);
+}
+
+double SingleExchanges::rate(const ExchangeQuestion& question) const {
+  const model::RoutingSpread spread = spread_of(question, cluster_.gpus_per_node);
+  const auto cost = model::ExchangeCost::make(profile_, cluster_, {spread, question.ranks}, {}).value();
+  const bool sends = question.direction == Direction::dispatch;
+  const model::DataType type = sends ? model::activation_type(question.dispatched) : model::DataType::bf16;
+  const auto token_bytes =
+      static_cast<std::int64_t>(static_cast<double>(question.hidden) * model::bytes_per_element(type));
+  model::Graph graph;
+  graph.tensors = {{"x", {model::Dimension{question.tokens}, model::Dimension{question.hidden}}, type}};
+  model::Operator op;
+  op.kind = sends ? model::OperatorKind::dispatch : model::OperatorKind::combine;
+  op.reads = op.writes = {0};
+  op.attributes = model::DispatchAttributes{question.experts, question.experts / question.ranks,
+                                            question.experts_per_token, token_bytes};
+  const model::ExchangeTime time = cost.exchange(graph, op);
+  const double received = static_cast<double>(question.tokens * token_bytes) * spread.ranks_per_token;
+  return (question.link == Link::nic ? time.network_bytes : received) / time.alone;
+}
+
+}  // namespace plumbline::calibrate

@@ -1,0 +1,101 @@
+#include "calibrate/validate/figure_value.h"
+
+#include <algorithm>
+#include <cmath>
+#include <variant>
+
+#include "calibrate/chunk/chunk_metric.h"
+#include "calibrate/validate/metric.h"
+#include "model/architecture/metrics.h"
+#include "model/economics/economics.h"
+
+namespace plumbline::calibrate {
+namespace {
+
+std::optional<double> in_si(const Figure& figure, const Prediction& prediction) {
+  if (figure.question) {
+    return prediction.kernels == nullptr ? std::nullopt : std::optional(prediction.kernels->answer(*figure.question));
+  }
+  if (figure.exchange)
+    return prediction.exchanges == nullptr ? std::nullopt : std::optional(prediction.exchanges->rate(*figure.exchange));
+  if (figure.metric.starts_with(chunk_metric_prefix))
+    return prediction.chunk == nullptr ? std::nullopt : chunk_value(figure.metric, *prediction.chunk);
+  return prediction.step == nullptr ? std::nullopt : metric_value(figure.metric, *prediction.step);
+}
+
+std::optional<double> in_unit(const Figure& figure, std::optional<double> value) {
+  return value ? std::optional(*value * figure.scale) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<bool> Figure::within(std::optional<double> predicted) const {
+  if (!tolerance && !absolute_tolerance && !at_most) return std::nullopt;
+  if (!predicted) return false;
+  if (at_most) return *predicted >= 0 && *predicted <= *at_most;
+  const double difference = std::abs(*predicted - value);
+  return difference <= (absolute_tolerance ? *absolute_tolerance : *tolerance * value);
+}
+
+bool Figure::short_of_aim(std::optional<double> predicted) const {
+  return aim && within(predicted).value_or(false) && std::abs(*predicted - value) > *aim * value;
+}
+
+std::string_view to_string(Aggregate::Statistic statistic) {
+  return statistic == Aggregate::Statistic::rms_error ? "rms_error" : "median_absolute_error";
+}
+
+std::optional<double> Aggregate::of(std::vector<double> errors) const {
+  if (errors.empty()) return std::nullopt;
+  const auto count = static_cast<double>(errors.size());
+  if (statistic == Statistic::rms_error) {
+    double squares = 0;
+    for (const double error : errors) squares += error * error;
+    return std::sqrt(squares / count);
+  }
+  for (double& error : errors) error = std::abs(error);
+  std::ranges::sort(errors);
+  const std::size_t middle = errors.size() / 2;
+  return errors.size() % 2 == 1 ? errors[middle] : (errors[middle - 1] + errors[middle]) / 2;
+}
+
+Needs needs_of(const ValidationCase& definition) {
+  Needs needs;
+  for (const Figure& figure : definition.figures) {
+    const bool of_chunk = figure.metric.starts_with(chunk_metric_prefix);
+    (figure.question ? needs.kernels : figure.exchange ? needs.exchanges : of_chunk ? needs.chunk : needs.step) = true;
+  }
+  return needs;
+}
+
+std::optional<double> predicted(const Figure& figure, const Prediction& prediction) {
+  return in_unit(figure, in_si(figure, prediction));
+}
+
+Naive naive_prediction(const model::Plan& plan, const model::Architecture& architecture,
+                       const model::ClusterShape& cluster, double mfu) {
+  const model::ModelMetrics metrics = model::model_metrics(architecture, plan.batch.sequence_length);
+  const auto tokens = static_cast<double>(plan.batch.global_batch_size * plan.batch.sequence_length);
+  const auto gpus = static_cast<double>(plan.cluster.gpus);
+  Naive naive;
+  naive.flop_rate = cluster.device.bf16_peak.value() * mfu;
+  model::StepResult& result = naive.step;
+  result.step.time_s = tokens * metrics.flops_per_token / (gpus * naive.flop_rate);
+  result.step.tokens_per_s = tokens / result.step.time_s;
+  result.step.tokens_per_s_per_gpu = result.step.tokens_per_s / gpus;
+  result.run = model::run_cost(plan, result.step.time_s, cluster);
+  return naive;
+}
+
+std::optional<double> baseline(const Figure& figure, const Naive& naive) {
+  if (figure.question) {
+    const auto* product = std::get_if<ProductQuestion>(&*figure.question);
+    return in_unit(figure, product == nullptr ? std::nullopt : std::optional(product->flops() / naive.flop_rate));
+  }
+  const bool of_pair = figure.metric == "chunk.time_s" || figure.metric == "step.chunk_s.FB";
+  if (of_pair)
+    return in_unit(figure, naive.pair_flops ? std::optional(*naive.pair_flops / naive.flop_rate) : std::nullopt);
+  return follows_from_step_time(figure.metric) ? predicted(figure, {.step = &naive.step}) : std::nullopt;
+}
+
+}  // namespace plumbline::calibrate

@@ -1,0 +1,46 @@
+// What a prediction, and a naive baseline, say about the figures of a validation case.
+#pragma once
+
+#include <optional>
+
+#include "calibrate/chunk/chunk_summary.h"
+#include "calibrate/validate/exchange_question.h"
+#include "calibrate/validate/kernel_question.h"
+#include "calibrate/validate/validation_case.h"
+#include "model/architecture/architecture.h"
+#include "model/plan/plan.h"
+#include "model/profile/cluster.h"
+#include "model/result/result.h"
+
+namespace plumbline::calibrate {
+
+// With one profile. What no figure asks for may be left out.
+struct Prediction {
+  const model::StepResult* step = nullptr;
+  const ChunkSummary* chunk = nullptr;
+  const SingleKernels* kernels = nullptr;
+  const SingleExchanges* exchanges = nullptr;
+};
+
+// What the figures of a case need.
+struct Needs {
+  bool step = false, chunk = false, kernels = false, exchanges = false;
+};
+Needs needs_of(const ValidationCase& definition);
+
+// The predicted value of a figure in its unit; nullopt when the prediction does not have the metric.
+std::optional<double> predicted(const Figure& figure, const Prediction& prediction);
+
+// What a constant share of the dense BF16 peak gives for a plan.
+struct Naive {
+  model::StepResult step;            // step time, tokens per second, run
+  double flop_rate = 0;              // FLOP/s of one GPU
+  std::optional<double> pair_flops;  // of an overlapped pair of interior chunks
+};
+Naive naive_prediction(const model::Plan& plan, const model::Architecture& architecture,
+                       const model::ClusterShape& cluster, double mfu);
+
+// The baseline's value of a figure; nullopt where a constant rate says nothing about it.
+std::optional<double> baseline(const Figure& figure, const Naive& naive);
+
+}  // namespace plumbline::calibrate

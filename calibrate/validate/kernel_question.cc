@@ -1,0 +1,129 @@
+#include "calibrate/validate/kernel_question.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace plumbline::calibrate {
+namespace {
+
+using model::DataType;
+using model::Dimension;
+using model::Neighbour;
+using model::OperatorKind;
+
+struct Kind {
+  std::string_view name;
+  OperatorKind kind;
+};
+constexpr Kind kinds[] = {
+    {"cast", OperatorKind::cast}, {"norm", OperatorKind::rmsnorm}, {"norm_gradient", OperatorKind::rmsnorm_grad}};
+
+struct Beside {
+  std::string_view name;
+  Neighbour neighbour;
+};
+constexpr Beside neighbours[] = {
+    {"transfer", Neighbour::transferring}, {"wait", Neighbour::waiting}, {"gemm", Neighbour::computing}};
+
+template <class Entry, std::size_t count>
+const Entry* named(const Entry (&entries)[count], std::string_view name) {
+  const auto* found = std::ranges::find(entries, name, &Entry::name);
+  return found == std::end(entries) ? nullptr : found;
+}
+
+template <class Entry, std::size_t count>
+model::Result<void> check_word(const Entry (&entries)[count], std::string_view word, const char* key) {
+  if (named(entries, word) != nullptr) return {};
+  std::vector<std::string> known;
+  for (const Entry& entry : entries) known.emplace_back(entry.name);
+  return tl::unexpected(model::Error{model::ErrorKind::input, fmt::format("'{}' is not known", word), "", 0, key,
+                                     fmt::format("known: {}", fmt::join(known, ", "))});
+}
+
+// An operator that reads and writes what is given, alone in its graph.
+model::Graph lone(model::Operator op, std::vector<model::Tensor> reads, std::vector<model::Tensor> writes) {
+  model::Graph graph;
+  for (model::Tensor& tensor : reads) {
+    op.reads.push_back(static_cast<model::TensorId>(graph.tensors.size()));
+    graph.tensors.push_back(std::move(tensor));
+  }
+  for (model::Tensor& tensor : writes) {
+    op.writes.push_back(static_cast<model::TensorId>(graph.tensors.size()));
+    graph.tensors.push_back(std::move(tensor));
+  }
+  graph.operators.push_back(std::move(op));
+  return graph;
+}
+
+model::Graph product(const ProductQuestion& q) {
+  const bool grouped = q.groups > 1;
+  const DataType weights = model::weight_type(q.type);
+  const DataType result = q.type == model::Precision::fp8 ? DataType::bf16 : model::activation_type(q.type);
+  model::Tensor a{"a", {Dimension{q.groups * q.m}, Dimension{q.k}}, model::activation_type(q.type)};
+  model::Tensor b{"b", {Dimension{q.n}, Dimension{q.k}}, weights};
+  if (grouped) b.shape.insert(b.shape.begin(), Dimension{q.groups});
+  model::Tensor c{"c", {Dimension{q.groups * q.m}, Dimension{q.n}}, result};
+  model::Operator op;
+  op.kind = grouped ? OperatorKind::grouped_matmul : OperatorKind::matmul;
+  op.attributes = model::MatmulAttributes{.transpose_b = true};
+  return lone(std::move(op), {a, b}, {c});
+}
+
+model::Graph memory_bound(const SlowdownQuestion& q) {
+  const model::Tensor x{"x", {Dimension{q.rows}, Dimension{q.columns}}, DataType::bf16};
+  const model::Tensor scale{"scale", {Dimension{q.columns}}, DataType::bf16};
+  model::Operator op;
+  op.kind = named(kinds, q.kind)->kind;
+  if (op.kind == OperatorKind::rmsnorm) return lone(std::move(op), {x, scale}, {x});
+  if (op.kind == OperatorKind::rmsnorm_grad) return lone(std::move(op), {x, x, scale}, {x, scale});
+  op.attributes = model::CastAttributes{};
+  model::Tensor y = x;
+  y.type = DataType::fp8_tile;
+  return lone(std::move(op), {x}, {y});
+}
+
+}  // namespace
+
+double ProductQuestion::flops() const { return 2.0 * static_cast<double>(groups * m) * static_cast<double>(n * k); }
+
+model::Result<void> check_question(const KernelQuestion& question) {
+  const auto* slowdown = std::get_if<SlowdownQuestion>(&question);
+  if (slowdown == nullptr) return {};
+  if (auto known = check_word(kinds, slowdown->kind, "memory_factor.class"); !known) return known;
+  return check_word(neighbours, slowdown->beside, "memory_factor.beside");
+}
+
+model::Result<SingleKernels> SingleKernels::make(const model::Profile& profile, const model::Device& device) {
+  const auto cost = model::KernelCost::make(profile, device);
+  if (!cost) return tl::unexpected(cost.error());
+  const auto gap = profile.find("kernel.launch_gap");  // KernelCost requires it
+  return SingleKernels(*cost, device.sms, static_cast<std::int32_t>(gap.value_or(0)));
+}
+
+double SingleKernels::answer(const KernelQuestion& question) const {
+  return std::visit([this](const auto& q) { return ask(q); }, question);
+}
+
+double SingleKernels::seconds(const model::Graph& graph, const model::Conditions& conditions) const {
+  const model::KernelTime time = cost_.time(graph, graph.operators.front(), conditions);
+  double gaps = 0;
+  for (const model::Share& share : time.shares)
+    if (share.index == launch_gap_) gaps += share.seconds;
+  return time.seconds - gaps;
+}
+
+double SingleKernels::ask(const ProductQuestion& question) const {
+  return seconds(product(question), {.sms = question.sms > 0 ? question.sms : sms_});
+}
+
+double SingleKernels::ask(const SlowdownQuestion& question) const {
+  const model::Graph graph = memory_bound(question);
+  const Neighbour neighbour = named(neighbours, question.beside)->neighbour;
+  return seconds(graph, {.sms = sms_, .held = question.held, .neighbour = neighbour}) / seconds(graph, {.sms = sms_});
+}
+
+}  // namespace plumbline::calibrate

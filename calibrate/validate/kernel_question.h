@@ -1,0 +1,59 @@
+// Questions about one kernel alone, answered by the cost function that every simulation calls: how long a matrix
+// product takes, and how much longer a memory-bound kernel takes beside another one.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+
+#include "model/base/data_type.h"
+#include "model/base/error.h"
+#include "model/cost/kernel_cost.h"
+#include "model/profile/cluster.h"
+#include "model/profile/profile.h"
+
+namespace plumbline::calibrate {
+
+// `groups` products of m x n x k, m per group, forward, on `sms` SMs of a GPU on which nothing else runs.
+struct ProductQuestion {
+  std::int64_t groups = 1, m = 0, n = 0, k = 0;
+  model::Precision type = model::Precision::fp8;
+  std::int64_t sms = 0;  // 0: all
+
+  double flops() const;
+};
+
+// A kernel that works on rows x columns BF16 numbers, beside a kernel that holds `held` SMs, over the same alone.
+struct SlowdownQuestion {
+  std::string kind;    // cast (to FP8), norm, norm_gradient
+  std::string beside;  // transfer, wait (a communication kernel that waits), gemm
+  std::int64_t held = 0;
+  std::int64_t rows = 4096, columns = 7168;
+};
+
+using KernelQuestion = std::variant<ProductQuestion, SlowdownQuestion>;
+
+// Unknown words are input errors with key and nearest name; the caller adds file and line.
+model::Result<void> check_question(const KernelQuestion& question);
+
+class SingleKernels {
+ public:
+  // Input error naming the constant when the profile lacks one.
+  static model::Result<SingleKernels> make(const model::Profile& profile, const model::Device& device);
+
+  // Seconds without launch gap, or a factor. Requires a question that check_question accepts.
+  double answer(const KernelQuestion& question) const;
+
+ private:
+  SingleKernels(const model::KernelCost& cost, std::int64_t sms, std::int32_t launch_gap)
+      : cost_(cost), sms_(sms), launch_gap_(launch_gap) {}
+  double seconds(const model::Graph& graph, const model::Conditions& conditions) const;
+  double ask(const ProductQuestion& question) const;
+  double ask(const SlowdownQuestion& question) const;
+
+  model::KernelCost cost_;
+  std::int64_t sms_;
+  std::int32_t launch_gap_;  // index into the profile's parameters
+};
+
+}  // namespace plumbline::calibrate

@@ -1,0 +1,36 @@
+// A table of published training steps, one row per run: CSV with the columns of calibrate/published/training_steps.csv.
+// Cells that the source does not state are empty.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/base/error.h"
+
+namespace plumbline::calibrate {
+
+struct PublishedStep {
+  std::string id, set, variant, model, model_type, hardware, recompute, schedule, gemm, time, status, source;
+  bool sequence_parallel = false;
+  // By column, those that are stated: layers, hidden, heads, kv_heads, ffn, vocabulary, gpus, tensor, context,
+  // pipeline, virtual_stages, expert, expert_tensor, data, micro_batch, global_batch, sequence; zero_stage counts from
+  // 0.
+  std::map<std::string, std::int64_t, std::less<>> numbers;
+  std::optional<double> seconds;       // of one optimizer step
+  std::optional<double> memory_bytes;  // of the GPU that holds most
+  std::vector<std::string> assumed;    // columns that the reading fills in, not the source
+
+  // Columns that a plan and a comparison need and the row lacks.
+  std::vector<std::string> lacking() const;
+  std::string layout() const;  // "TP8 PP35x3 DP8 ZeRO-1"
+};
+
+// Input errors name file, line and column: a missing column, a cell that is no number, a set of degrees whose product
+// is not the number of GPUs, an id that two rows have.
+model::Result<std::vector<PublishedStep>> read_published_steps(const std::string& path);
+
+}  // namespace plumbline::calibrate

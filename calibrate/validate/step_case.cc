@@ -1,0 +1,73 @@
+#include "calibrate/validate/step_case.h"
+
+#include "calibrate/validate/detail/table_reader.h"
+
+namespace plumbline::calibrate {
+namespace {
+
+using detail::TableReader;
+
+StepHardware read_hardware(TableReader& reader) {
+  StepHardware hardware;
+  hardware.name = reader.text("name");
+  hardware.topology = reader.text("topology");
+  hardware.device = reader.optional_text("device");
+  hardware.profile = reader.text("profile");
+  return hardware;
+}
+
+StepReading read_reading(TableReader& reader) {
+  StepReading reading;
+  reading.set = reader.text("set");
+  reading.variant = reader.optional_text("variant");
+  reading.hardware = reader.optional_text("hardware");
+  reading.profile = reader.optional_text("profile");
+  reading.plan = reader.optional_texts("plan");
+  reading.missing = reader.optional_texts("missing");
+  reading.source = reader.text("source");
+  return reading;
+}
+
+StepDemand read_demand(TableReader& reader) {
+  StepDemand demand;
+  demand.name = reader.text("name");
+  demand.hardware = reader.optional_texts("hardware");
+  demand.mean_absolute_error = reader.positive("mean_absolute_error");
+  demand.bias = reader.positive("bias");
+  demand.aim_mean_absolute_error = reader.optional_positive("aim_mean_absolute_error");
+  demand.aim_bias = reader.optional_positive("aim_bias");
+  return demand;
+}
+
+void read_case(TableReader& reader, StepCase& definition) {
+  definition.name = reader.text("name");
+  definition.table = reader.text("steps");
+  reader.require("naive");
+  reader.optional_table("naive", [&](TableReader& table) {
+    definition.naive_mfu = table.positive("mfu");
+    definition.naive_source = table.text("source");
+  });
+  reader.require("hardware");
+  reader.optional_tables("hardware", [&](TableReader& table) { definition.hardware.push_back(read_hardware(table)); });
+  reader.optional_tables("reading", [&](TableReader& table) { definition.readings.push_back(read_reading(table)); });
+  reader.optional_tables("demand", [&](TableReader& table) { definition.demands.push_back(read_demand(table)); });
+}
+
+}  // namespace
+
+bool is_step_case(const std::string& path) {
+  bool found = false;
+  // What else is wrong with the file is for its own reader to say.
+  (void)detail::read_table_file(path, [&found](TableReader& reader) { found = reader.has("steps"); });
+  return found;
+}
+
+model::Result<StepCase> load_step_case(const std::string& path) {
+  StepCase definition;
+  const auto read =
+      detail::read_table_file(path, [&definition](TableReader& reader) { read_case(reader, definition); });
+  if (!read) return tl::unexpected(read.error());
+  return definition;
+}
+
+}  // namespace plumbline::calibrate

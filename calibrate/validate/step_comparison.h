@@ -1,0 +1,67 @@
+// Published training steps beside their predictions and a constant-MFU baseline, and what the errors come to.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "calibrate/validate/published_steps.h"
+#include "calibrate/validate/step_case.h"
+#include "calibrate/validate/step_plan.h"
+#include "model/base/error.h"
+#include "sim/predict/simulate.h"
+
+namespace plumbline::calibrate {
+
+struct ComparedStep {
+  PublishedStep step;
+  std::vector<std::string> lacking;  // columns without which there is no plan
+  std::vector<std::string> missing;  // what the plan does not say
+  std::string profile;
+  std::optional<model::Error> error;          // why there is no prediction, where there is a plan
+  std::optional<double> predicted, baseline;  // s
+  std::optional<double> peak_bytes;           // of the GPU that holds most
+  double capacity_bytes = 0;
+
+  std::optional<double> prediction_error() const;  // relative: predicted over measured, less one
+  std::optional<double> baseline_error() const;    // only where there is a prediction: both over the same rows
+  std::optional<double> memory_error() const;      // predicted over measured peak, less one
+};
+
+// Over rows that were predicted; relative errors.
+struct StepErrors {
+  std::size_t rows = 0;
+  double median_absolute = 0, largest = 0, mean_absolute = 0, bias = 0;  // largest: with its sign
+};
+StepErrors errors_of(const std::vector<double>& errors);
+
+struct StepSummary {
+  std::string name;
+  StepErrors prediction, baseline;
+};
+
+struct ComparedDemand {
+  StepDemand demand;
+  StepSummary summary;
+  bool holds() const;  // both limits, and better than the baseline
+  bool reaches_aim() const;
+};
+
+struct StepComparison {
+  StepCase definition;
+  std::vector<ComparedStep> steps;
+  std::vector<StepSummary> summaries;  // of each set with predictions, then of all
+  std::vector<ComparedDemand> demands;
+
+  bool holds() const;
+};
+
+// Makes a plan ready: finds model, cluster and profile (the second argument).
+using InputsOf = std::function<model::Result<sim::Inputs>(const model::Plan&, const std::string& profile)>;
+
+// A row whose plan cannot be met has its error; the others go on.
+StepComparison compare_steps(const StepCase& definition, const std::vector<PublishedStep>& steps,
+                             const InputsOf& inputs_of, sim::Fidelity fidelity);
+
+}  // namespace plumbline::calibrate

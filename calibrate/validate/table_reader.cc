@@ -1,0 +1,159 @@
+#include "calibrate/validate/detail/table_reader.h"
+
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "model/base/text_file.h"
+
+namespace plumbline::calibrate::detail {
+
+using model::Error;
+using model::ErrorKind;
+
+struct TableReader::Table {
+  const toml::table& toml;
+};
+
+namespace {
+
+int line_of_node(const toml::node& node) { return static_cast<int>(node.source().begin.line); }
+
+}  // namespace
+
+bool TableReader::has(std::string_view key) {
+  known_.emplace_back(key);
+  return table_.toml.contains(key);
+}
+
+void TableReader::require(std::string_view key) {
+  // The whole file has no line that is at fault.
+  if (!has(key)) fail(key, prefix_.empty() ? 0 : line(), "required key is missing", "");
+}
+
+std::string TableReader::text(std::string_view key) {
+  require(key);
+  return optional_text(key);
+}
+
+std::string TableReader::optional_text(std::string_view key) {
+  if (!has(key)) return "";
+  const auto value = table_.toml.get(key)->value_exact<std::string>();
+  if (!value || value->empty()) fail(key, line_of(key), "expected a string that is not empty", "");
+  return value.value_or("");
+}
+
+double TableReader::positive(std::string_view key) {
+  require(key);
+  return optional_positive(key).value_or(0);
+}
+
+std::optional<double> TableReader::optional_positive(std::string_view key) {
+  if (!has(key)) return std::nullopt;
+  const toml::node& node = *table_.toml.get(key);
+  const auto value = node.is_number() ? node.value<double>() : std::nullopt;
+  if (value && std::isfinite(*value) && *value > 0) return value;
+  fail(key, line_of(key), "expected a number above 0", "");
+  return 0;
+}
+
+std::int64_t TableReader::whole(std::string_view key, std::optional<std::int64_t> fallback) {
+  if (!fallback) require(key);
+  if (!has(key)) return fallback.value_or(1);
+  const auto value = table_.toml.get(key)->value_exact<std::int64_t>();
+  constexpr std::int64_t most = 1'000'000'000;
+  if (value && *value > 0 && *value <= most) return *value;
+  fail(key, line_of(key), "expected a whole number above 0", "");
+  return 1;
+}
+
+std::vector<std::string> TableReader::texts(std::string_view key) {
+  require(key);
+  return optional_texts(key);
+}
+
+std::vector<std::string> TableReader::optional_texts(std::string_view key) {
+  std::vector<std::string> values;
+  if (!has(key)) return values;
+  if (const toml::array* list = table_.toml.get(key)->as_array()) {
+    for (const toml::node& item : *list)
+      if (const auto value = item.value_exact<std::string>()) values.push_back(*value);
+    if (values.size() == list->size() && !values.empty()) return values;
+  }
+  fail(key, line_of(key), "expected a list of strings that is not empty", "");
+  return values;
+}
+
+void TableReader::optional_table(std::string_view key, const Visit& visit) {
+  if (!has(key)) return;
+  const toml::table* table = table_.toml.get(key)->as_table();
+  if (table == nullptr) return fail(key, line_of(key), "expected a table", "");
+  const Table inner{*table};
+  TableReader reader(inner, fmt::format("{}{}.", prefix_, key), path_, error_);
+  visit(reader);
+  reader.finish();
+}
+
+void TableReader::optional_tables(std::string_view key, const Visit& visit) {
+  if (!has(key)) return;
+  const toml::node& node = *table_.toml.get(key);
+  if (!node.is_array_of_tables() || node.as_array()->empty())
+    return fail(key, line_of(key), "expected a list of tables", fmt::format("write each as [[{}]]", key));
+  for (const toml::node& item : *node.as_array()) {
+    const Table inner{*item.as_table()};
+    TableReader reader(inner, fmt::format("{}{}.", prefix_, key), path_, error_);
+    visit(reader);
+    reader.finish();
+  }
+}
+
+int TableReader::line() const { return line_of_node(table_.toml); }
+
+int TableReader::line_of(std::string_view key) const {
+  const toml::node* node = table_.toml.get(key);
+  return node == nullptr ? 0 : line_of_node(*node);
+}
+
+std::vector<std::string> TableReader::keys() const {
+  std::vector<std::string> keys;
+  for (const auto& [key, node] : table_.toml) keys.emplace_back(key.str());
+  return keys;
+}
+
+void TableReader::fail(std::string_view key, int line, std::string message, std::string hint) {
+  if (error_) return;
+  error_ = Error{ErrorKind::input, std::move(message), path_, line, prefix_ + std::string(key), std::move(hint)};
+}
+
+void TableReader::finish() {
+  for (const std::string& key : keys()) {
+    if (std::ranges::find(known_, key) != known_.end()) continue;
+    std::ranges::sort(known_);
+    known_.erase(std::ranges::unique(known_).begin(), known_.end());
+    const std::string nearest = model::nearest_name(key, known_);
+    fail(key, line_of(key), "unknown key", nearest.empty() ? "" : fmt::format("did you mean '{}'?", nearest));
+  }
+}
+
+model::Result<void> read_table_file(const std::string& path, const TableReader::Visit& visit) {
+  const auto text = model::read_text_file(path);
+  if (!text) return tl::unexpected(text.error());
+  std::optional<Error> error;
+  try {
+    const toml::table root = toml::parse(*text, path);
+    const TableReader::Table table{root};
+    TableReader reader(table, "", path, error);
+    visit(reader);
+    reader.finish();
+  } catch (const toml::parse_error& failure) {
+    const int line = static_cast<int>(failure.source().begin.line);
+    error = Error{ErrorKind::input, std::string(failure.description()), path, line, "", ""};
+  }
+  if (error) return tl::unexpected(*error);
+  return {};
+}
+
+}  // namespace plumbline::calibrate::detail

@@ -1,0 +1,77 @@
+// Validation cases as data: a plan, what was published or measured about it, with tolerance and source. They
+// validate; no constant is ever fitted to them. docs/validation.md describes the form of the files.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "calibrate/validate/exchange_question.h"
+#include "calibrate/validate/kernel_question.h"
+#include "model/base/error.h"
+#include "sim/step/chunk.h"
+
+namespace plumbline::calibrate {
+
+struct Figure {
+  // A key of the JSON result ("step.slots_s.FB") or a sum of such (calibrate/validate/metric.h), a figure of a chunk
+  // ("chunk.span_s.attn(F).1", calibrate/chunk/chunk_metric.h), what `question` asks ("gemm_s",
+  // "memory_factor") or what `exchange` asks ("dispatch_rate", "combine_rate").
+  std::string metric;
+  std::string name;  // for people
+  std::string unit;  // of value; times in the result are seconds
+  double value = 0;
+  double scale = 1;                 // result * scale is in `unit`
+  std::optional<double> tolerance;  // relative, checked with the plan's own profile
+  std::string source;
+  std::string group;                         // heading under which it stands; may be empty
+  std::optional<double> absolute_tolerance;  // in `unit`, instead of `tolerance`
+  std::optional<double> at_most;             // or: the prediction lies between 0 and this, in `unit`
+  std::optional<KernelQuestion> question;
+  std::optional<ExchangeQuestion> exchange;
+  std::optional<double> aim;  // relative, below `tolerance`: what the model should reach but does not yet
+
+  // Whether a predicted value in `unit` is tolerated; nullopt where nothing is demanded. No prediction is not within.
+  std::optional<bool> within(std::optional<double> predicted) const;
+  // Whether a tolerated value misses the aim.
+  bool short_of_aim(std::optional<double> predicted) const;
+};
+
+// A statistic over the errors of all figures of a group.
+struct Aggregate {
+  enum class Statistic { median_absolute_error, rms_error };
+  std::string name, over;  // over: the group
+  Statistic statistic = Statistic::median_absolute_error;
+  double tolerance = 0;
+
+  // nullopt without errors. Errors are relative.
+  std::optional<double> of(std::vector<double> errors) const;
+};
+
+std::string_view to_string(Aggregate::Statistic statistic);
+
+struct ValidationCase {
+  std::string name;
+  std::string plan;                   // name of a shipped example
+  std::vector<std::string> profiles;  // in order of rising evidence; the last is the plan's own
+  double naive_mfu = 0;               // the baseline: one constant share of the dense BF16 peak
+  std::string naive_source;
+  // Of a case about a chunk: what its rank had to do, rows and waits as measured.
+  std::optional<sim::ChunkRank> chunk_rank;
+  std::vector<Figure> figures;
+  std::vector<Aggregate> aggregates;
+};
+
+// Where a case finds the measurements that it names.
+struct CaseFiles {
+  // The path of the measurement that the case in the first path names by the second.
+  std::function<model::Result<std::string>(const std::string& case_path, const std::string& name)> find;
+  std::string kernel_classes;  // path of kernels.toml
+};
+
+// Reads one case file, and published values from the measurements that it names. Errors name file, line and key.
+model::Result<ValidationCase> load_case(const std::string& path, const CaseFiles& files);
+
+}  // namespace plumbline::calibrate

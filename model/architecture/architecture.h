@@ -1,0 +1,120 @@
+// The architecture of a transformer, as a Hugging Face config.json states it. Plain data.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model/base/error.h"
+
+namespace plumbline::model {
+
+struct Plan;
+
+enum class AttentionKind { multi_head_latent, grouped_query };
+enum class ScoreFunction { sigmoid, softmax };
+enum class NormKind { root_mean_square, layer };  // arXiv 1910.07467 | arXiv 1607.06450
+enum class MlpKind { swiglu, gelu };              // gated, three matrices (arXiv 2002.05202) | two matrices
+enum class PositionKind { rotary, learned, alibi };
+
+// Multi-head latent attention (DeepSeek-V2 report, arXiv 2405.04434, section 2.1). q_lora_rank 0: no query compression.
+struct LatentAttention {
+  std::int64_t q_lora_rank = 0;
+  std::int64_t kv_lora_rank = 0;
+  std::int64_t qk_nope_head_dim = 0;
+  std::int64_t qk_rope_head_dim = 0;
+  std::int64_t v_head_dim = 0;
+};
+
+// Mixture of experts. routed_experts 0: the model is dense.
+struct MixtureOfExperts {
+  std::int64_t routed_experts = 0;
+  std::int64_t shared_experts = 0;
+  std::int64_t experts_per_token = 0;
+  std::int64_t intermediate_size = 0;         // of one routed expert
+  std::int64_t shared_intermediate_size = 0;  // of the shared experts together; 0: each is as large as a routed one
+  bool shared_gate = false;                   // the shared experts' output times sigmoid(x . w) (qwen2_moe)
+  std::int64_t groups = 1;                    // expert groups of group-limited routing (n_group)
+  std::int64_t groups_per_token = 1;          // topk_group
+  std::int64_t dense_layers_first = 0;        // layers before the first MoE layer (first_k_dense_replace)
+  std::int64_t layer_frequency = 1;           // every n-th layer after those is MoE (moe_layer_freq)
+  std::int64_t layer_offset = 0;              // remainder of those layers' numbers by n
+  std::vector<std::int64_t> dense_layers;     // dense all the same (mlp_only_layers)
+  ScoreFunction score = ScoreFunction::softmax;
+  // Group score: sum of the two best experts (DeepSeek-V3) or the best one (DeepSeek-V2).
+  int group_score_experts = 1;
+  bool normalise_weights = false;  // norm_topk_prob
+  double scaling_factor = 1.0;     // routed_scaling_factor
+
+  std::int64_t shared_width() const {  // intermediate size of the shared experts as one MLP
+    return shared_intermediate_size > 0 ? shared_intermediate_size : shared_experts * intermediate_size;
+  }
+};
+
+// Which products of a layer add a bias to every row.
+struct Biases {
+  bool query_key_value = false;
+  bool attention_output = false;
+  bool mlp = false;
+};
+
+// Probabilities of zeroing an entry in training.
+struct Dropout {
+  double embedding = 0;
+  double attention = 0;  // of a softmax probability
+  double residual = 0;   // of what attention and MLP add to the residual stream
+};
+
+// Grouped-query attention over the last `window` tokens only, the query's own included.
+struct SlidingWindow {
+  std::int64_t tokens = 0;       // 0: every layer sees all
+  std::int64_t first_layer = 0;  // layers before it see all
+};
+
+struct Architecture {
+  std::string name;        // file stem, for display
+  std::string model_type;  // Hugging Face's word, e.g. deepseek_v3
+  std::int64_t layers = 0;
+  std::int64_t hidden_size = 0;
+  std::int64_t heads = 0;
+  std::int64_t key_value_heads = 0;
+  std::int64_t head_dim = 0;  // grouped-query attention only
+  std::int64_t intermediate_size = 0;
+  std::int64_t vocabulary = 0;
+  bool tied_embedding = false;
+  NormKind norm = NormKind::root_mean_square;
+  bool norm_bias = false;  // layer norm only
+  double norm_epsilon = 1e-6;
+  bool query_key_norm = false;  // every head's query and key are normalised (qwen3)
+  MlpKind mlp = MlpKind::swiglu;
+  bool parallel_residual = false;  // attention and MLP read the same input (gpt_neox)
+  PositionKind positions = PositionKind::rotary;
+  std::int64_t position_table = 0;  // rows of the table of learned positions
+  double rope_theta = 10000.0;
+  std::int64_t rotary_dim = 0;  // columns of a head that turn; 0: all of them (grouped-query attention)
+  Biases biases;
+  Dropout dropout;
+  SlidingWindow window;
+  std::int64_t multi_token_prediction_layers = 0;
+  AttentionKind attention = AttentionKind::grouped_query;
+  LatentAttention latent;
+  MixtureOfExperts experts;
+
+  bool is_moe_layer(std::int64_t layer) const;
+  bool is_windowed_layer(std::int64_t layer) const;
+  std::int64_t query_key_head_dim() const;  // 192 for DeepSeek-V3
+  std::int64_t value_head_dim() const;      // 128 for DeepSeek-V3
+};
+
+// Reads the model types of model/architecture/families/families.h. Unknown keys are ignored, missing ones take Hugging
+// Face's defaults; only dimensions are required.
+Result<Architecture> load_architecture(const std::string& path);
+
+// The same with the keys that the plan gives under [model] put over those of the file. A key that this type of
+// model does not read is an error; errors about the plan's keys name their place in the plan.
+Result<Architecture> load_architecture_of(const Plan& plan, const std::string& path);
+
+// Every key that any type of model reads.
+std::vector<std::string> config_keys();
+
+}  // namespace plumbline::model

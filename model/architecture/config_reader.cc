@@ -1,0 +1,217 @@
+#include "model/architecture/config_reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "model/base/text_file.h"
+
+namespace plumbline::model {
+namespace {
+
+using nlohmann::json;
+
+// No published dimension comes near; below it, products of three dimensions stay inside 64 bits.
+constexpr std::int64_t largest_dimension = 1'000'000;
+
+// The JSON library keeps no positions, so the line is looked up in the text: the key in quotes before a colon. Of a
+// dotted key the last part.
+int line_of_key(const std::string& text, std::string_view key) {
+  const std::string quoted = fmt::format("\"{}\"", key.substr(key.rfind('.') + 1));
+  for (std::size_t at = text.find(quoted); at != std::string::npos; at = text.find(quoted, at + 1)) {
+    const std::size_t next = text.find_first_not_of(" \t\r\n", at + quoted.size());
+    if (next != std::string::npos && text[next] == ':') return line_of_offset(text, at);
+  }
+  return 0;
+}
+
+// A short rendering of a value for an error message, valid whatever bytes the file holds.
+std::string shown(const json& value) {
+  const std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
+  return text.size() <= 40 ? text : text.substr(0, 37) + "...";
+}
+
+}  // namespace
+
+struct ConfigReader::Contents {
+  std::string path;
+  std::string text;
+  json object = json::object();
+  bool overridden = false;
+  std::vector<std::string> asked;
+  std::optional<Error> error;
+
+  static const json* lookup(const json& where, std::string_view key) {
+    const auto found = where.find(std::string(key));
+    return found == where.end() || found->is_null() ? nullptr : &*found;
+  }
+
+  // A key of the file that nobody asked for may be a misspelling of this one.
+  std::string hint_for_missing(std::string_view key) const {
+    std::vector<std::string> unread;
+    for (const auto& [name, value] : object.items())
+      if (std::ranges::find(asked, name) == asked.end()) unread.push_back(name);
+    const std::string nearest = nearest_name(key, unread);
+    return nearest.empty() ? "add it as Hugging Face names it" : fmt::format("is '{}' meant to be it?", nearest);
+  }
+
+  // Null when the key is missing or null.
+  const json* find(std::string_view key) {
+    if (std::ranges::find(asked, key) == asked.end()) asked.emplace_back(key);
+    const json* found = lookup(object, key);
+    if (const std::size_t dot = key.find('.'); found == nullptr && dot != std::string_view::npos) {
+      const json* inner = lookup(object, key.substr(0, dot));
+      if (inner != nullptr && inner->is_object()) found = lookup(*inner, key.substr(dot + 1));
+    }
+    return found;
+  }
+};
+
+ConfigReader::ConfigReader(std::unique_ptr<Contents> contents) : contents_(std::move(contents)) {}
+ConfigReader::~ConfigReader() = default;
+ConfigReader::ConfigReader(ConfigReader&&) noexcept = default;
+ConfigReader& ConfigReader::operator=(ConfigReader&&) noexcept = default;
+
+Result<ConfigReader> ConfigReader::open(const std::string& path, const ConfigOverrides& overrides) {
+  auto text = read_text_file(path);
+  if (!text) return tl::unexpected(text.error());
+  auto contents = std::make_unique<Contents>();
+  contents->path = path;
+  contents->text = std::move(*text);
+  Error error;
+  error.file = path;
+  error.hint = "a model is described by a Hugging Face config.json";
+  try {
+    contents->object = json::parse(contents->text);
+  } catch (const json::exception& failure) {
+    const auto* syntax = dynamic_cast<const json::parse_error*>(&failure);
+    const std::size_t byte = syntax != nullptr && syntax->byte > 0 ? syntax->byte - 1 : 0;
+    error.line = line_of_offset(contents->text, byte);
+    error.message = "not valid JSON";
+    return tl::unexpected(error);
+  }
+  if (!contents->object.is_object()) {
+    error.line = 1;
+    error.message = "expected a JSON object";
+    return tl::unexpected(error);
+  }
+  for (const auto& [key, value] : overrides) {
+    json& entry = contents->object[key];
+    std::visit([&entry](const auto& alternative) { entry = alternative; }, value);
+  }
+  contents->overridden = !overrides.empty();
+  return ConfigReader(std::move(contents));
+}
+
+ConfigReader ConfigReader::empty() { return ConfigReader(std::make_unique<Contents>()); }
+
+std::int64_t ConfigReader::integer(std::string_view key, std::int64_t minimum, std::optional<std::int64_t> missing) {
+  const json* value = contents_->find(key);
+  if (value == nullptr) {
+    if (!missing) fail(key, "required dimension is missing", contents_->hint_for_missing(key));
+    return missing.value_or(minimum);
+  }
+  const std::string wanted = fmt::format("expected an integer from {} to {}", minimum, largest_dimension);
+  // Compared as a double first: JSON integers may exceed 64 bits.
+  const bool fits = value->is_number_integer() && value->get<double>() >= static_cast<double>(minimum) &&
+                    value->get<double>() <= static_cast<double>(largest_dimension);
+  if (!fits) {
+    fail(key, fmt::format("{}, found {}", wanted, shown(*value)), "");
+    return minimum;
+  }
+  return value->get<std::int64_t>();
+}
+
+std::int64_t ConfigReader::dimension(std::string_view key) { return integer(key, 1, std::nullopt); }
+std::int64_t ConfigReader::dimension(std::string_view key, std::int64_t missing) { return integer(key, 1, missing); }
+std::int64_t ConfigReader::count(std::string_view key, std::int64_t missing) { return integer(key, 0, missing); }
+
+double ConfigReader::number(std::string_view key, double missing) {
+  const json* value = contents_->find(key);
+  if (value == nullptr) return missing;
+  if (!value->is_number() || !std::isfinite(value->get<double>())) {
+    fail(key, fmt::format("expected a number, found {}", shown(*value)), "");
+    return missing;
+  }
+  return value->get<double>();
+}
+
+double ConfigReader::probability(std::string_view key, double missing) {
+  const double value = number(key, missing);
+  if (value >= 0 && value < 1) return value;
+  fail(key, fmt::format("expected a probability from 0 to below 1, found {}", value), "0 switches it off");
+  return missing;
+}
+
+std::vector<std::int64_t> ConfigReader::counts(std::string_view key) {
+  const json* value = contents_->find(key);
+  if (value == nullptr) return {};
+  std::vector<std::int64_t> result;
+  const auto is_count = [](const json& entry) {
+    return entry.is_number_integer() && entry.get<double>() >= 0 && entry.get<double>() <= largest_dimension;
+  };
+  if (!value->is_array() || !std::ranges::all_of(*value, is_count)) {
+    fail(key, fmt::format("expected a list of integers from 0 to {}, found {}", largest_dimension, shown(*value)), "");
+    return {};
+  }
+  for (const json& entry : *value) result.push_back(entry.get<std::int64_t>());
+  return result;
+}
+
+bool ConfigReader::flag(std::string_view key, bool missing) {
+  const json* value = contents_->find(key);
+  if (value == nullptr) return missing;
+  if (!value->is_boolean()) {
+    fail(key, fmt::format("expected true or false, found {}", shown(*value)), "");
+    return missing;
+  }
+  return value->get<bool>();
+}
+
+std::string ConfigReader::text(std::string_view key, std::string_view missing) {
+  const json* value = contents_->find(key);
+  if (value == nullptr) return std::string(missing);
+  if (!value->is_string()) {
+    fail(key, fmt::format("expected a string, found {}", shown(*value)), "");
+    return std::string(missing);
+  }
+  return value->get<std::string>();
+}
+
+bool ConfigReader::is_null(std::string_view key) const {
+  const auto found = contents_->object.find(std::string(key));
+  return found != contents_->object.end() && found->is_null();
+}
+
+void ConfigReader::fail(std::string_view key, std::string message, std::string hint) {
+  if (contents_->error) return;
+  Error error;
+  error.file = contents_->path;
+  error.line = line_of_key(contents_->text, key);
+  error.key = std::string(key);
+  error.message = std::move(message);
+  error.hint = std::move(hint);
+  contents_->error = std::move(error);
+}
+
+void ConfigReader::conflict(std::string_view key, std::string message, std::string hint) {
+  const bool first = !contents_->error;
+  fail(key, std::move(message), std::move(hint));
+  if (first && contents_->overridden) contents_->error->kind = ErrorKind::infeasible;
+}
+
+const std::vector<std::string>& ConfigReader::asked() const { return contents_->asked; }
+
+const std::optional<Error>& ConfigReader::error() const { return contents_->error; }
+
+}  // namespace plumbline::model

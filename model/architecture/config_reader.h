@@ -1,0 +1,55 @@
+// Typed access to the keys of a Hugging Face config.json. The first error wins and is kept, so that a
+// model type can be read as a plain list of keys and checked once at the end. Missing and null are the
+// same: Hugging Face takes its default for both.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/architecture/config_value.h"
+#include "model/base/error.h"
+
+namespace plumbline::model {
+
+class ConfigReader {
+ public:
+  // Fails on an unreadable file, on a JSON syntax error (with its line) and on anything but an object.
+  // `overrides` replace keys of the file or add to them.
+  static Result<ConfigReader> open(const std::string& path, const ConfigOverrides& overrides = {});
+  // Without a file: every key is missing.
+  static ConfigReader empty();
+  ~ConfigReader();
+  ConfigReader(ConfigReader&&) noexcept;
+  ConfigReader& operator=(ConfigReader&&) noexcept;
+
+  std::int64_t dimension(std::string_view key);                        // required, at least 1
+  std::int64_t dimension(std::string_view key, std::int64_t missing);  // at least 1
+  std::int64_t count(std::string_view key, std::int64_t missing);      // at least 0
+  double number(std::string_view key, double missing);                 // finite
+  double probability(std::string_view key, double missing);            // from 0 to below 1
+  std::vector<std::int64_t> counts(std::string_view key);              // a list, each at least 0; missing: empty
+  bool flag(std::string_view key, bool missing);
+  std::string text(std::string_view key, std::string_view missing);
+
+  // A key with a dot names one of an object in the file: "attn_config.alibi".
+  bool is_null(std::string_view key) const;  // present and null
+  // Records an error about a key, with the file and the key's line.
+  void fail(std::string_view key, std::string message, std::string hint);
+  // The same for keys that are fine alone but contradict each other: infeasible once overrides take part.
+  void conflict(std::string_view key, std::string message, std::string hint);
+  // Every key that was asked for so far, in order.
+  const std::vector<std::string>& asked() const;
+  const std::optional<Error>& error() const;
+
+ private:
+  struct Contents;
+  explicit ConfigReader(std::unique_ptr<Contents> contents);
+  std::int64_t integer(std::string_view key, std::int64_t minimum, std::optional<std::int64_t> missing);
+  std::unique_ptr<Contents> contents_;
+};
+
+}  // namespace plumbline::model

@@ -1,0 +1,112 @@
+// DeepSeek-V2 (arXiv 2405.04434) and DeepSeek-V3 (arXiv 2412.19437).
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "model/architecture/families/common.h"
+#include "model/architecture/families/families.h"
+
+namespace plumbline::model {
+
+namespace {
+
+void read_latent_attention(ConfigReader& config, Architecture& model) {
+  model.attention = AttentionKind::multi_head_latent;
+  // An explicit null means that queries are not compressed; a missing key means the default rank.
+  model.latent.q_lora_rank = config.is_null("q_lora_rank") ? 0 : config.count("q_lora_rank", 1536);
+  model.latent.kv_lora_rank = config.dimension("kv_lora_rank");
+  model.latent.qk_nope_head_dim = config.dimension("qk_nope_head_dim");
+  model.latent.qk_rope_head_dim = config.dimension("qk_rope_head_dim");
+  model.latent.v_head_dim = config.dimension("v_head_dim");
+  model.biases.query_key_value = model.biases.attention_output = config.flag("attention_bias", false);
+}
+
+// What a missing key means differs between the generations of the same router.
+struct ExpertDefaults {
+  std::int64_t shared_experts;
+  std::int64_t groups;
+  std::int64_t groups_per_token;
+  std::int64_t dense_layers_first;
+  bool normalise_weights;
+  double scaling_factor;
+  std::string_view score;
+};
+
+void check_experts(ConfigReader& config, const Architecture& model) {
+  const MixtureOfExperts& experts = model.experts;
+  if (experts.routed_experts % experts.groups != 0) {
+    config.conflict("n_group",
+                    fmt::format("{} experts do not form {} equal groups", experts.routed_experts, experts.groups),
+                    "it must divide n_routed_experts");
+  }
+  if (experts.groups_per_token > experts.groups) {
+    config.conflict("topk_group",
+                    fmt::format("a token cannot use {} of {} groups", experts.groups_per_token, experts.groups),
+                    "at most n_group");
+    return;
+  }
+  const std::int64_t reachable = experts.groups_per_token * (experts.routed_experts / experts.groups);
+  if (experts.experts_per_token > reachable) {
+    config.conflict("num_experts_per_tok",
+                    fmt::format("a token cannot use {} of {} reachable experts", experts.experts_per_token, reachable),
+                    "at most n_routed_experts / n_group * topk_group");
+  }
+}
+
+void read_experts(ConfigReader& config, Architecture& model, const ExpertDefaults& missing) {
+  MixtureOfExperts& experts = model.experts;
+  experts.routed_experts = config.dimension("n_routed_experts");
+  experts.shared_experts = config.count("n_shared_experts", missing.shared_experts);
+  experts.experts_per_token = config.dimension("num_experts_per_tok");
+  experts.intermediate_size = config.dimension("moe_intermediate_size");
+  experts.groups = config.dimension("n_group", missing.groups);
+  experts.groups_per_token = config.dimension("topk_group", missing.groups_per_token);
+  experts.dense_layers_first = config.count("first_k_dense_replace", missing.dense_layers_first);
+  experts.layer_frequency = config.dimension("moe_layer_freq", 1);
+  experts.normalise_weights = config.flag("norm_topk_prob", missing.normalise_weights);
+  experts.scaling_factor = config.number("routed_scaling_factor", missing.scaling_factor);
+  const std::string score = config.text("scoring_func", missing.score);
+  if (score != "sigmoid" && score != "softmax") {
+    config.fail("scoring_func", fmt::format("unknown scoring function '{}'", score), "one of sigmoid, softmax");
+  }
+  experts.score = score == "sigmoid" ? ScoreFunction::sigmoid : ScoreFunction::softmax;
+}
+
+}  // namespace
+
+void read_deepseek_v3(ConfigReader& config, Architecture& model) {
+  read_decoder(config, model);
+  read_latent_attention(config, model);
+  read_experts(config, model,
+               {.shared_experts = 1,
+                .groups = 8,
+                .groups_per_token = 4,
+                .dense_layers_first = 3,
+                .normalise_weights = true,
+                .scaling_factor = 2.5,
+                .score = "sigmoid"});
+  model.experts.group_score_experts = 2;
+  model.multi_token_prediction_layers = config.count("num_nextn_predict_layers", 1);
+  check_experts(config, model);
+}
+
+void read_deepseek_v2(ConfigReader& config, Architecture& model) {
+  read_decoder(config, model);
+  read_latent_attention(config, model);
+  read_experts(config, model,
+               {.shared_experts = 2,
+                .groups = 1,
+                .groups_per_token = 1,
+                .dense_layers_first = 0,
+                .normalise_weights = false,
+                .scaling_factor = 1.0,
+                .score = "softmax"});
+  model.experts.group_score_experts = 1;
+  // Under greedy routing the groups of the file are not used.
+  if (config.text("topk_method", "greedy") == "greedy") model.experts.groups = model.experts.groups_per_token = 1;
+  check_experts(config, model);
+}
+
+}  // namespace plumbline::model

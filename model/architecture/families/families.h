@@ -1,0 +1,45 @@
+// Readers of Hugging Face's config.json, one file per family of models. Each takes the keys of its model types as a
+// plain list; the errors are the ConfigReader's. Add a model type: write its reader and its line here.
+#pragma once
+
+#include <array>
+#include <string_view>
+
+#include "model/architecture/architecture.h"
+#include "model/architecture/config_reader.h"
+
+namespace plumbline::model {
+
+void read_deepseek_v2(ConfigReader& config, Architecture& model);  // deepseek.cc
+void read_deepseek_v3(ConfigReader& config, Architecture& model);
+void read_gpt2(ConfigReader& config, Architecture& model);      // gpt2.cc: GPT-2 and GPT-3
+void read_gpt_neox(ConfigReader& config, Architecture& model);  // gpt_neox.cc
+void read_llama(ConfigReader& config, Architecture& model);     // llama.cc
+void read_mistral(ConfigReader& config, Architecture& model);   // mistral.cc
+void read_mixtral(ConfigReader& config, Architecture& model);
+void read_mpt(ConfigReader& config, Architecture& model);    // mpt.cc
+void read_qwen2(ConfigReader& config, Architecture& model);  // qwen.cc
+void read_qwen2_moe(ConfigReader& config, Architecture& model);
+void read_qwen3(ConfigReader& config, Architecture& model);
+void read_qwen3_moe(ConfigReader& config, Architecture& model);
+
+struct ModelType {
+  std::string_view name;  // Hugging Face's model_type
+  void (*read)(ConfigReader&, Architecture&);
+};
+inline constexpr std::array model_types = {
+    ModelType{"deepseek_v2", read_deepseek_v2},
+    ModelType{"deepseek_v3", read_deepseek_v3},
+    ModelType{"gpt2", read_gpt2},
+    ModelType{"gpt_neox", read_gpt_neox},
+    ModelType{"llama", read_llama},
+    ModelType{"mistral", read_mistral},
+    ModelType{"mixtral", read_mixtral},
+    ModelType{"mpt", read_mpt},
+    ModelType{"qwen2", read_qwen2},
+    ModelType{"qwen2_moe", read_qwen2_moe},
+    ModelType{"qwen3", read_qwen3},
+    ModelType{"qwen3_moe", read_qwen3_moe},
+};
+
+}  // namespace plumbline::model

@@ -1,0 +1,28 @@
+// GPT-2, and GPT-3 (arXiv 2005.14165) in its names; every GPT-3 layer is taken as dense attention.
+#include <cstdint>
+
+#include "model/architecture/families/common.h"
+#include "model/architecture/families/families.h"
+
+namespace plumbline::model {
+
+void read_gpt2(ConfigReader& config, Architecture& model) {
+  make_gpt_like(model, true);
+  model.layers = config.dimension("n_layer");
+  model.hidden_size = config.dimension("n_embd");
+  model.heads = config.dimension("n_head");
+  share_hidden_size(config, model, "n_embd", "n_head");
+  constexpr std::int64_t widening = 4;
+  model.intermediate_size = config.dimension("n_inner", widening * model.hidden_size);
+  model.vocabulary = config.dimension("vocab_size");
+  model.positions = PositionKind::learned;
+  model.position_table = config.dimension("n_positions", 1024);
+  model.tied_embedding = config.flag("tie_word_embeddings", true);
+  model.norm_epsilon = config.number("layer_norm_epsilon", 1e-5);
+  model.dropout = {.embedding = config.probability("embd_pdrop", 0.1),
+                   .attention = config.probability("attn_pdrop", 0.1),
+                   .residual = config.probability("resid_pdrop", 0.1)};
+  require_gelu(config, "activation_function", "gelu_new");
+}
+
+}  // namespace plumbline::model

@@ -1,0 +1,35 @@
+// GPT-NeoX-20B (arXiv 2204.06745) and Pythia (arXiv 2304.01373).
+#include <fmt/format.h>
+
+#include <cstdint>
+
+#include "model/architecture/families/common.h"
+#include "model/architecture/families/families.h"
+
+namespace plumbline::model {
+
+void read_gpt_neox(ConfigReader& config, Architecture& model) {
+  make_gpt_like(model, true);
+  model.layers = config.dimension("num_hidden_layers");
+  model.hidden_size = config.dimension("hidden_size");
+  model.heads = config.dimension("num_attention_heads");
+  share_hidden_size(config, model, "hidden_size", "num_attention_heads");
+  model.intermediate_size = config.dimension("intermediate_size");
+  model.vocabulary = config.dimension("vocab_size");
+  model.biases.query_key_value = model.biases.attention_output = config.flag("attention_bias", true);
+  model.parallel_residual = config.flag("use_parallel_residual", true);
+  model.tied_embedding = config.flag("tie_word_embeddings", false);
+  model.norm_epsilon = config.number("layer_norm_eps", 1e-5);
+  model.rope_theta = config.number("rotary_emb_base", 10000.0);
+  const double share = config.number("rotary_pct", 0.25);
+  model.rotary_dim = static_cast<std::int64_t>(share * static_cast<double>(model.head_dim));
+  if (share <= 0 || share > 1 || model.rotary_dim % 2 != 0 || model.rotary_dim == 0) {
+    config.conflict("rotary_pct", fmt::format("{} of {} columns do not form pairs that turn", share, model.head_dim),
+                    "a share of the head's columns that is an even number of them");
+  }
+  const double hidden = config.probability("hidden_dropout", 0);
+  model.dropout = {.embedding = hidden, .attention = config.probability("attention_dropout", 0), .residual = hidden};
+  require_gelu(config, "hidden_act", "gelu");
+}
+
+}  // namespace plumbline::model

@@ -1,0 +1,27 @@
+// Mistral 7B (arXiv 2310.06825) and Mixtral (arXiv 2401.04088).
+#include "model/architecture/families/common.h"
+#include "model/architecture/families/families.h"
+
+namespace plumbline::model {
+
+void read_mistral(ConfigReader& config, Architecture& model) {
+  read_decoder(config, model, {.key_value_heads = 8});
+  read_head_dim(config, model);
+  // An explicit null means that every token is seen; a missing key means the window of the first version.
+  model.window.tokens = config.is_null("sliding_window") ? 0 : config.dimension("sliding_window", 4096);
+}
+
+void read_mixtral(ConfigReader& config, Architecture& model) {
+  read_decoder(config, model, {.key_value_heads = 8, .norm_epsilon = 1e-5, .rope_theta = 1e6});
+  read_head_dim(config, model);
+  model.window.tokens = config.count("sliding_window", 0);
+  MixtureOfExperts& experts = model.experts;
+  experts.routed_experts = config.dimension("num_local_experts", 8);
+  experts.experts_per_token = config.dimension("num_experts_per_tok", 2);
+  experts.intermediate_size = model.intermediate_size;
+  // A softmax over the chosen experts' logits is a softmax over all, normalised among the chosen.
+  experts.normalise_weights = true;
+  check_experts_per_token(config, model, "num_local_experts");
+}
+
+}  // namespace plumbline::model

@@ -1,0 +1,24 @@
+// MPT (MosaicML). Without ALiBi positions are learned.
+#include "model/architecture/families/common.h"
+#include "model/architecture/families/families.h"
+
+namespace plumbline::model {
+
+void read_mpt(ConfigReader& config, Architecture& model) {
+  make_gpt_like(model, !config.flag("no_bias", true));
+  model.layers = config.dimension("n_layers");
+  model.hidden_size = config.dimension("d_model");
+  model.heads = config.dimension("n_heads");
+  share_hidden_size(config, model, "d_model", "n_heads");
+  model.intermediate_size = config.dimension("expansion_ratio", 4) * model.hidden_size;
+  model.vocabulary = config.dimension("vocab_size");
+  model.position_table = config.dimension("max_seq_len", 2048);
+  model.positions = config.flag("attn_config.alibi", true) ? PositionKind::alibi : PositionKind::learned;
+  model.tied_embedding = config.flag("tie_word_embeddings", true);
+  model.norm_epsilon = config.number("layer_norm_epsilon", 1e-5);
+  model.dropout = {.embedding = config.probability("emb_pdrop", 0),
+                   .attention = config.probability("attn_config.attn_pdrop", 0),
+                   .residual = config.probability("resid_pdrop", 0)};
+}
+
+}  // namespace plumbline::model

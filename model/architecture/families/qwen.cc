@@ -1,0 +1,70 @@
+// Qwen2 (arXiv 2407.10671), Qwen2.5 (arXiv 2412.15115) and Qwen3 (arXiv 2505.09388), dense and with experts.
+#include <cstdint>
+
+#include "model/architecture/families/common.h"
+#include "model/architecture/families/families.h"
+
+namespace plumbline::model {
+
+namespace {
+
+// The layers from max_window_layers on use the window, if any does.
+void read_window(ConfigReader& config, Architecture& model) {
+  const bool used = config.flag("use_sliding_window", false);
+  const std::int64_t tokens = config.is_null("sliding_window") ? 0 : config.dimension("sliding_window", 4096);
+  const std::int64_t first = config.count("max_window_layers", 28);
+  if (used) model.window = {.tokens = tokens, .first_layer = first};
+}
+
+void read_experts(ConfigReader& config, Architecture& model) {
+  MixtureOfExperts& experts = model.experts;
+  experts.routed_experts = config.dimension("num_experts");
+  experts.experts_per_token = config.dimension("num_experts_per_tok");
+  experts.intermediate_size = config.dimension("moe_intermediate_size");
+  experts.normalise_weights = config.flag("norm_topk_prob", false);
+  // The n-th, 2n-th, ... layer, counted from one.
+  experts.layer_frequency = config.dimension("decoder_sparse_step", 1);
+  experts.layer_offset = experts.layer_frequency - 1;
+  experts.dense_layers = config.counts("mlp_only_layers");
+  check_experts_per_token(config, model, "num_experts");
+}
+
+}  // namespace
+
+void read_qwen2(ConfigReader& config, Architecture& model) {
+  read_decoder(config, model, {.key_value_heads = 32});
+  read_head_dim(config, model);
+  model.biases.query_key_value = true;
+  read_window(config, model);
+}
+
+void read_qwen2_moe(ConfigReader& config, Architecture& model) {
+  read_decoder(config, model, {.key_value_heads = 16});
+  read_head_dim(config, model);
+  model.biases.query_key_value = config.flag("qkv_bias", true);
+  read_window(config, model);
+  read_experts(config, model);
+  model.experts.shared_experts = 1;
+  model.experts.shared_intermediate_size = config.dimension("shared_expert_intermediate_size");
+  model.experts.shared_gate = true;
+}
+
+void read_qwen3(ConfigReader& config, Architecture& model) {
+  constexpr std::int64_t head_dim = 128;
+  read_decoder(config, model, {.key_value_heads = 32});
+  read_head_dim(config, model, head_dim);
+  model.biases.query_key_value = model.biases.attention_output = config.flag("attention_bias", false);
+  model.query_key_norm = true;
+  read_window(config, model);
+}
+
+void read_qwen3_moe(ConfigReader& config, Architecture& model) {
+  read_decoder(config, model, {.key_value_heads = 4});
+  read_head_dim(config, model);
+  model.biases.query_key_value = model.biases.attention_output = config.flag("attention_bias", false);
+  model.query_key_norm = true;
+  read_window(config, model);
+  read_experts(config, model);
+}
+
+}  // namespace plumbline::model

@@ -1,0 +1,99 @@
+#include "model/architecture/metrics.h"
+
+#include <map>
+
+#include "model/cost/work.h"
+#include "model/layers/blocks.h"
+
+namespace plumbline::model {
+
+namespace {
+
+struct BlockMetrics {
+  double parameters = 0;
+  double active_parameters = 0;  // touched by one token
+  double forward_flops = 0;      // of one sequence
+  double forward_flops_causal = 0;
+};
+
+// The graph without any parallelism: one rank holds every expert and receives every token once.
+LayerContext whole_model(const Architecture& architecture, std::int64_t sequence_length) {
+  LayerContext context;
+  context.architecture = architecture;
+  context.tokens = sequence_length;
+  context.sequence_length = sequence_length;
+  context.groups_per_token = architecture.experts.groups_per_token;
+  return context;
+}
+
+BlockMetrics measure(BlockKind kind, const LayerContext& context) {
+  const Graph graph = make_block(kind, context);
+  const MixtureOfExperts& experts = context.architecture.experts;
+  BlockMetrics metrics;
+  for (const Tensor& tensor : graph.tensors) {
+    if (tensor.role != Role::parameter || tensor.shared) continue;
+    const double active =
+        tensor.expert ? static_cast<double>(experts.experts_per_token) / static_cast<double>(experts.routed_experts)
+                      : 1.0;
+    metrics.parameters += tensor.elements();
+    metrics.active_parameters += tensor.elements() * active;
+  }
+  for (const Operator& op : graph.operators) {
+    if (op.phase != Phase::F) continue;
+    metrics.forward_flops += flops(graph, op, 1, false).value();
+    metrics.forward_flops_causal += flops(graph, op, 1, true).value();
+  }
+  return metrics;
+}
+
+std::int64_t learned_positions(const Architecture& a) {
+  return a.positions == PositionKind::learned ? a.position_table : 0;
+}
+
+// A look-up reads one row of a table; a tied table is also the head's matrix.
+double active_in_embedding(const Architecture& a) {
+  const std::int64_t rows = (a.tied_embedding ? a.vocabulary : 1) + (learned_positions(a) > 0 ? 1 : 0);
+  return static_cast<double>(rows * a.hidden_size);
+}
+
+double embedding_parameters(const Architecture& a) {
+  const std::int64_t rows = (a.tied_embedding ? 1 : 2) * a.vocabulary + learned_positions(a);
+  return static_cast<double>(rows * a.hidden_size);
+}
+
+}  // namespace
+
+ModelMetrics model_metrics(const Architecture& architecture, std::int64_t sequence_length) {
+  const LayerContext context = whole_model(architecture, sequence_length);
+  std::map<BlockKind, std::int64_t> counts = {{BlockKind::embedding, 1}, {BlockKind::head, 1}};
+  for (std::int64_t layer = 0; layer < architecture.layers; ++layer) ++counts[layer_kind(architecture, layer)];
+
+  // A backward pass is two products for each product of the forward pass.
+  constexpr double passes = 3;
+  ModelMetrics metrics;
+  for (const auto& [kind, count] : counts) {
+    BlockMetrics block = measure(kind, context);
+    if (kind == BlockKind::embedding) block.active_parameters = active_in_embedding(architecture);
+    const auto times = static_cast<double>(count);
+    metrics.parameters += times * block.parameters;
+    metrics.active_parameters += times * block.active_parameters;
+    metrics.flops_per_token += times * passes * block.forward_flops / static_cast<double>(sequence_length);
+    metrics.flops_per_token_causal +=
+        times * passes * block.forward_flops_causal / static_cast<double>(sequence_length);
+  }
+  metrics.embedding_parameters = embedding_parameters(architecture);
+  if (architecture.multi_token_prediction_layers > 0) {
+    const double each = measure(BlockKind::multi_token_prediction, context).parameters;
+    metrics.prediction_parameters = static_cast<double>(architecture.multi_token_prediction_layers) * each;
+  }
+  return metrics;
+}
+
+double key_value_bytes_per_token(const Architecture& architecture, double bytes_per_element) {
+  const std::int64_t elements = architecture.attention == AttentionKind::multi_head_latent
+                                    ? architecture.latent.kv_lora_rank + architecture.latent.qk_rope_head_dim
+                                    : 2 * architecture.key_value_heads * architecture.head_dim;
+  return static_cast<double>(architecture.layers * elements) * bytes_per_element;
+}
+
+}  // namespace plumbline::model

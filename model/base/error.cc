@@ -1,0 +1,71 @@
+#include "model/base/error.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace plumbline::model {
+namespace {
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  std::ranges::transform(result, result.begin(),
+                         [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+  return result;
+}
+
+// Edits (insert, delete, replace, swap of neighbours) from one name to the other. Swaps count once
+// because they are the commonest typing error.
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> before_previous(b.size() + 1), previous(b.size() + 1), current(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) previous[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    current[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t replace = previous[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      current[j] = std::min({previous[j] + 1, current[j - 1] + 1, replace});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        current[j] = std::min(current[j], before_previous[j - 2] + 1);
+      }
+    }
+    std::swap(before_previous, previous);
+    std::swap(previous, current);
+  }
+  return previous[b.size()];
+}
+
+}  // namespace
+
+std::string to_string(const Error& error) {
+  std::string text;
+  if (!error.file.empty()) {
+    text += error.file;
+    if (error.line > 0) text += ":" + std::to_string(error.line);
+    text += ": ";
+  }
+  if (!error.key.empty()) text += error.key + ": ";
+  text += error.message;
+  if (!error.hint.empty()) text += " (" + error.hint + ")";
+  return text;
+}
+
+std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates) {
+  const std::string wanted = lower(name);
+  std::string best;
+  std::size_t best_distance = 0;
+  for (const std::string& candidate : candidates) {
+    const std::size_t distance = edit_distance(wanted, lower(candidate));
+    const bool close = distance * 3 <= std::max(name.size(), candidate.size());
+    if (close && (best.empty() || distance < best_distance)) {
+      best = candidate;
+      best_distance = distance;
+    }
+  }
+  return best;
+}
+
+}  // namespace plumbline::model

@@ -1,0 +1,213 @@
+#include "model/base/parameter_file.h"
+
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "model/base/text_file.h"
+
+namespace plumbline::model {
+namespace {
+
+const std::vector<std::string> entry_keys = {"value", "unit", "kind", "source", "uncertainty", "low", "high"};
+
+int line_of(const toml::node& node) { return static_cast<int>(node.source().begin.line); }
+
+// Reads one file. Methods return false once `error_` holds the first problem found.
+class Reader {
+ public:
+  Reader(ParameterFile& file, const std::vector<std::string>& text_keys, const std::vector<std::string>& list_keys)
+      : file_(file), text_keys_(text_keys), list_keys_(list_keys) {}
+
+  bool read_root(const toml::table& root) {
+    for (const auto& [key, node] : root) {
+      const std::string name(key.str());
+      const bool is_list_key = std::ranges::find(list_keys_, name) != list_keys_.end();
+      if (!(is_list_key ? read_list(name, node) : read_node(name, node))) return false;
+    }
+    std::ranges::sort(file_.numbers, {}, [](const ParameterFile::Number& number) { return number.parameter.name; });
+    return true;
+  }
+
+  const Error& error() const { return error_; }
+
+ private:
+  bool fail(const std::string& key, int line, std::string message, std::string hint) {
+    error_ = Error{ErrorKind::input, std::move(message), file_.path, line, key, std::move(hint)};
+    return false;
+  }
+
+  bool read_text(const std::string& key, const toml::node& node) {
+    const auto value = node.value_exact<std::string>();
+    if (!value || value->empty()) return fail(key, line_of(node), "expected a string", "write it in quotes");
+    file_.texts.push_back({key, *value, line_of(node)});
+    return true;
+  }
+
+  bool read_list(const std::string& key, const toml::node& node) {
+    const toml::array* list = node.as_array();
+    if (list == nullptr) return fail(key, line_of(node), "expected an array of strings", "write it in brackets");
+    for (const toml::node& item : *list) {
+      if (!read_text(key, item)) return false;
+    }
+    return true;
+  }
+
+  bool read_node(const std::string& name, const toml::node& node) {
+    if (std::ranges::find(text_keys_, name) != text_keys_.end()) return read_text(name, node);
+    const toml::table* table = node.as_table();
+    if (table == nullptr) return fail_not_table(name, node);
+    // An entry is recognised by any of its keys, so that one that lacks its value is still seen as one.
+    const bool is_entry = table->is_inline() || std::ranges::any_of(entry_keys, [&](const std::string& key) {
+                            const toml::node* inner = table->get(key);
+                            return inner != nullptr && !inner->is_table();
+                          });
+    if (is_entry) return read_entry(name, *table);
+    for (const auto& [key, inner] : *table) {
+      if (!read_node(name + "." + std::string(key.str()), inner)) return false;
+    }
+    return true;
+  }
+
+  bool fail_not_table(const std::string& name, const toml::node& node) {
+    if (node.is_number()) {
+      return fail(name, line_of(node), "a number without unit, kind and source",
+                  "write { value = ..., unit = \"...\", kind = \"...\", source = \"...\" }");
+    }
+    const std::string nearest = nearest_name(name, text_keys_);
+    return fail(name, line_of(node), "unknown key", nearest.empty() ? "" : fmt::format("did you mean '{}'?", nearest));
+  }
+
+  bool read_entry(const std::string& name, const toml::table& table) {
+    for (const auto& [key, inner] : table) {
+      if (std::ranges::find(entry_keys, key.str()) != entry_keys.end()) continue;
+      const std::string nearest = nearest_name(key.str(), entry_keys);
+      return fail(name + "." + std::string(key.str()), line_of(inner), "unknown key",
+                  nearest.empty() ? fmt::format("an entry has {}", fmt::join(entry_keys, ", "))
+                                  : fmt::format("did you mean '{}'?", nearest));
+    }
+    ParameterFile::Number number;
+    number.parameter.name = name;
+    number.line = line_of(table);
+    std::string kind;
+    if (!read_value(name, table, number.parameter.value) || !read_word(name, table, "unit", number.parameter.unit) ||
+        !read_word(name, table, "kind", kind) || !read_word(name, table, "source", number.parameter.source) ||
+        !read_uncertainty(name, table, number.parameter) || !read_range(name, table, number.parameter)) {
+      return false;
+    }
+    const auto evidence = parse_evidence(kind);
+    if (!evidence) {
+      return fail(name + ".kind", line_of(*table.get("kind")), evidence.error().message, evidence.error().hint);
+    }
+    number.parameter.kind = *evidence;
+    file_.numbers.push_back(std::move(number));
+    return true;
+  }
+
+  bool read_value(const std::string& name, const toml::table& table, double& value) {
+    const toml::node* node = table.get("value");
+    if (node == nullptr) return fail(name, line_of(table), "lacks 'value'", "every constant has one");
+    const auto number = node->is_number() ? node->value<double>() : std::nullopt;
+    if (!number || !std::isfinite(*number)) return fail(name + ".value", line_of(*node), "expected a number", "");
+    value = *number;
+    return true;
+  }
+
+  bool read_word(const std::string& name, const toml::table& table, const char* key, std::string& word) {
+    const toml::node* node = table.get(key);
+    if (node == nullptr) {
+      return fail(name, line_of(table), fmt::format("lacks '{}'", key),
+                  "every constant has value, unit, kind and source");
+    }
+    const auto value = node->value_exact<std::string>();
+    if (!value || value->empty()) {
+      return fail(fmt::format("{}.{}", name, key), line_of(*node), "expected a string that is not empty",
+                  key == std::string_view("unit") ? "a number without dimension has unit \"1\"" : "");
+    }
+    word = *value;
+    return true;
+  }
+
+  bool read_uncertainty(const std::string& name, const toml::table& table, Parameter& parameter) {
+    const toml::node* node = table.get("uncertainty");
+    if (node == nullptr) return true;
+    const auto value = node->is_number() ? node->value<double>() : std::nullopt;
+    if (!value || !std::isfinite(*value) || *value < 0) {
+      return fail(name + ".uncertainty", line_of(*node), "expected a number that is not negative",
+                  "one standard deviation over the value");
+    }
+    parameter.relative_uncertainty = *value;
+    return true;
+  }
+
+  bool read_range(const std::string& name, const toml::table& table, Parameter& parameter) {
+    const auto bound = [&](const char* key, std::optional<double>& value) {
+      const toml::node* node = table.get(key);
+      if (node == nullptr) return true;
+      value = node->is_number() ? node->value<double>() : std::nullopt;
+      if (value && std::isfinite(*value)) return true;
+      return fail(fmt::format("{}.{}", name, key), line_of(*node), "expected a number", "");
+    };
+    if (!bound("low", parameter.low) || !bound("high", parameter.high)) return false;
+    const double low = parameter.low.value_or(parameter.value), high = parameter.high.value_or(parameter.value);
+    if (low <= parameter.value && parameter.value <= high) return true;
+    return fail(name, line_of(table), fmt::format("{} is not between {} and {}", parameter.value, low, high),
+                "low and high enclose the value");
+  }
+
+  ParameterFile& file_;
+  const std::vector<std::string>& text_keys_;
+  const std::vector<std::string>& list_keys_;
+  Error error_;
+};
+
+}  // namespace
+
+const ParameterFile::Number* ParameterFile::number(std::string_view name) const {
+  const auto found =
+      std::ranges::find(numbers, name, [](const Number& entry) { return std::string_view(entry.parameter.name); });
+  return found == numbers.end() ? nullptr : &*found;
+}
+
+const ParameterFile::Text* ParameterFile::text(std::string_view key) const {
+  const auto found = std::ranges::find(texts, key, [](const Text& entry) { return std::string_view(entry.key); });
+  return found == texts.end() ? nullptr : &*found;
+}
+
+std::string ParameterFile::text_or_empty(std::string_view key) const {
+  const Text* found = text(key);
+  return found == nullptr ? std::string() : found->value;
+}
+
+std::vector<Parameter*> constants_of(ParameterFile& file) {
+  std::vector<Parameter*> constants;
+  for (ParameterFile::Number& number : file.numbers) constants.push_back(&number.parameter);
+  return constants;
+}
+
+Result<ParameterFile> read_parameter_file(const std::string& path, const std::vector<std::string>& text_keys,
+                                          const std::vector<std::string>& list_keys) {
+  const auto text = read_text_file(path);
+  if (!text) return tl::unexpected(text.error());
+  ParameterFile file;
+  file.path = path;
+  Reader reader(file, text_keys, list_keys);
+  try {
+    if (!reader.read_root(toml::parse(*text, path))) return tl::unexpected(reader.error());
+  } catch (const toml::parse_error& failure) {
+    Error error;
+    error.file = path;
+    error.line = static_cast<int>(failure.source().begin.line);
+    error.message = std::string(failure.description());
+    return tl::unexpected(error);
+  }
+  return file;
+}
+
+}  // namespace plumbline::model

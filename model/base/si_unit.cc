@@ -1,0 +1,75 @@
+#include "model/base/si_unit.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <utility>
+#include <vector>
+
+namespace plumbline::model {
+
+namespace {
+
+using enum UnitDimension;
+constexpr auto units = std::to_array<std::pair<std::string_view, SiUnit>>({
+    {"1", {count, 1}},
+    {"s", {seconds, 1}},
+    {"ms", {seconds, 1e-3}},
+    {"us", {seconds, 1e-6}},
+    {"ns", {seconds, 1e-9}},
+    {"B", {bytes, 1}},
+    {"MB", {bytes, 1e6}},
+    {"GB", {bytes, 1e9}},
+    {"GiB", {bytes, 1024.0 * 1024 * 1024}},
+    {"Gb/s", {bytes_per_second, 1e9 / 8}},
+    {"GB/s", {bytes_per_second, 1e9}},
+    {"TB/s", {bytes_per_second, 1e12}},
+    {"GFLOP/s", {flops_per_second, 1e9}},
+    {"TFLOP/s", {flops_per_second, 1e12}},
+    {"PFLOP/s", {flops_per_second, 1e15}},
+    {"W", {watts, 1}},
+    {"USD", {usd, 1}},
+    {"USD/GPU-h", {usd_per_gpu_hour, 1}},
+    {"USD/kWh", {usd_per_kwh, 1}},
+    {"year", {years, 1}},
+});
+
+}  // namespace
+
+std::string_view to_string(UnitDimension dimension) {
+  switch (dimension) {
+    case count:
+      return "a count";
+    case seconds:
+      return "a time";
+    case bytes:
+      return "bytes";
+    case bytes_per_second:
+      return "bytes per second";
+    case flops_per_second:
+      return "floating-point operations per second";
+    case watts:
+      return "power";
+    case usd:
+      return "a price";
+    case usd_per_gpu_hour:
+      return "a price of a GPU-hour";
+    case usd_per_kwh:
+      return "a price of electricity";
+    case years:
+      return "years";
+  }
+  return "";
+}
+
+Result<SiUnit> si_unit(std::string_view unit) {
+  std::string known;
+  for (const auto& [name, value] : units) {
+    if (name == unit) return value;
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", name);
+  }
+  return tl::unexpected(Error{ErrorKind::input, fmt::format("unknown unit '{}'", unit), "", 0, "",
+                              fmt::format("known units: {}", known)});
+}
+
+}  // namespace plumbline::model

@@ -1,0 +1,34 @@
+// Units as profile, topology and device files write them. GB is 10^9 bytes, GiB 2^30.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "model/base/error.h"
+
+namespace plumbline::model {
+
+enum class UnitDimension {
+  count,
+  seconds,
+  bytes,
+  bytes_per_second,
+  flops_per_second,
+  watts,
+  // With one unit each: money and the time over which it is written off are never converted.
+  usd,
+  usd_per_gpu_hour,
+  usd_per_kwh,
+  years
+};
+std::string_view to_string(UnitDimension dimension);
+
+struct SiUnit {
+  UnitDimension dimension = UnitDimension::count;
+  double factor = 1;  // value * factor is in SI
+};
+
+// An unknown unit is an input error that lists the known ones; the caller adds file, line and key.
+Result<SiUnit> si_unit(std::string_view unit);
+
+}  // namespace plumbline::model

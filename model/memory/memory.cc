@@ -1,0 +1,155 @@
+#include "model/memory/memory.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "model/memory/memory_reserve.h"
+#include "model/memory/training_state.h"
+
+namespace plumbline::model {
+
+namespace {
+
+std::vector<std::int64_t> stages_on(const Schedule& schedule, std::int32_t rank) {
+  std::vector<std::int64_t> stages;
+  for (std::int32_t direction = 0; direction < schedule.directions; ++direction)
+    for (std::int32_t stage = 0; stage < schedule.stages; ++stage)
+      if (schedule.rank_of(direction, stage) == rank) stages.push_back(stage);
+  return stages;
+}
+
+std::string largest_item(const TrainingState& state, const StageMemory& memory) {
+  using Item = std::pair<std::string_view, double>;
+  const std::array<Item, 10> items = {Item{"parameters of the experts", state.experts.parameters.value()},
+                                      Item{"gradients of the experts", state.experts.gradients.value()},
+                                      Item{"optimizer states of the experts", state.experts.optimizer.value()},
+                                      Item{"parameters outside experts", state.others.parameters.value()},
+                                      Item{"gradients outside experts", state.others.gradients.value()},
+                                      Item{"optimizer states outside experts", state.others.optimizer.value()},
+                                      Item{"activations", memory.activations_bytes},
+                                      Item{"temporary tensors", memory.temporary_bytes},
+                                      Item{"communication buffers", memory.communication_bytes},
+                                      Item{"reserve", memory.reserve_bytes}};
+  const auto& [name, bytes] = *std::ranges::max_element(items, {}, &Item::second);
+  return fmt::format("{}, {:.1f} GB", name, bytes / 1e9);
+}
+
+double state_bytes(const StageMemory& memory) {
+  return memory.parameters_bytes + memory.gradients_bytes + memory.optimizer_bytes;
+}
+
+class Accountant {
+ public:
+  Accountant(const Plan& plan, const Layout& layout, const StepProgram& program, const Device& device,
+             const std::vector<SlotMemory>& slots)
+      : plan_(plan), layout_(layout), program_(program), device_(device), slots_(slots) {}
+
+  StageMemory of(std::int32_t rank) {
+    StageMemory memory;
+    memory.rank = rank;
+    memory.stages = stages_on(program_.schedule, rank);
+    const TrainingState& state = state_of(memory.stages);
+    memory.parameters_bytes = (state.experts.parameters + state.others.parameters).value();
+    memory.gradients_bytes = (state.experts.gradients + state.others.gradients).value();
+    memory.optimizer_bytes = (state.experts.optimizer + state.others.optimizer).value();
+    const auto index = static_cast<std::size_t>(rank);
+    const MemoryTimeline timeline = memory_timeline(program_, slots_, index);
+    const MemoryMoment& fullest = timeline.ops[timeline.fullest];
+    memory.activations_bytes = fullest.activations.value();
+    memory.temporary_bytes = fullest.temporary.value();
+    const Bytes buffers = communication_buffers(plan_, layout_, device_, Bytes(memory.gradients_bytes));
+    memory.communication_bytes = (fullest.communication + buffers).value();
+    memory.reserve_bytes = (runtime_memory(device_) + fragmentation(device_, fullest.sum())).value();
+    memory.peak_bytes = state_bytes(memory) + memory.activations_bytes + memory.temporary_bytes +
+                        memory.communication_bytes + memory.reserve_bytes;
+    memory.activations_peak_bytes = timeline.activations_peak.value();
+    memory.peak_operator = describe(program_, slots_, index, fullest);
+    memory.largest = largest_item(state, memory);
+    return memory;
+  }
+
+ private:
+  // Stages of one kind hold the same, and most ranks hold stages of one kind.
+  const TrainingState& state_of(const std::vector<std::int64_t>& stages) {
+    std::vector<std::int32_t> kinds;
+    for (const std::int64_t stage : stages) kinds.push_back(program_.stages[static_cast<std::size_t>(stage)].kind);
+    const auto [known, added] = states_.try_emplace(std::move(kinds));
+    if (added) known->second = training_state(plan_, layout_, program_, stages);
+    return known->second;
+  }
+
+  const Plan& plan_;
+  const Layout& layout_;
+  const StepProgram& program_;
+  const Device& device_;
+  const std::vector<SlotMemory>& slots_;
+  std::map<std::vector<std::int32_t>, TrainingState> states_;
+};
+
+std::string op_type(const Schedule& schedule, std::size_t rank, std::int32_t op) {
+  const std::vector<ScheduleOp>& ops = schedule.ranks[rank];
+  const auto index = static_cast<std::size_t>(op);
+  return index < ops.size() ? std::string(to_string(ops[index].type)) : "";
+}
+
+}  // namespace
+
+Memory memory(const Plan& plan, const Layout& layout, const StepProgram& program, const ClusterShape& cluster,
+              const std::vector<SlotMemory>& slots) {
+  Accountant accountant(plan, layout, program, cluster.device, slots);
+  Memory result;
+  for (std::int32_t rank = 0; rank < program.schedule.shape.ranks; ++rank) {
+    result.ranks.push_back(accountant.of(rank));
+    result.peak_bytes = std::max(result.peak_bytes, result.ranks.back().peak_bytes);
+  }
+  result.capacity_bytes = cluster.device.memory.value();
+  result.fits = result.peak_bytes <= result.capacity_bytes;
+  return result;
+}
+
+Memory memory(const Plan& plan, const Layout& layout, const StepProgram& program, const ClusterShape& cluster) {
+  return memory(plan, layout, program, cluster, slot_memories(program));
+}
+
+const StageMemory* fullest_rank(const Memory& memory) {
+  const auto found = std::ranges::max_element(memory.ranks, {}, &StageMemory::peak_bytes);
+  return found == memory.ranks.end() ? nullptr : &*found;
+}
+
+RankLevels rank_levels(const Memory& memory, const StepProgram& program, const std::vector<SlotMemory>& slots,
+                       std::size_t rank) {
+  RankLevels levels;
+  levels.rank = memory.ranks[rank];
+  const MemoryTimeline timeline = memory_timeline(program, slots, rank);
+  const MemoryMoment& fullest = timeline.ops[timeline.fullest];
+  const double buffers = levels.rank.communication_bytes - fullest.communication.value();
+  const double base = state_bytes(levels.rank) + levels.rank.reserve_bytes + buffers;
+  const auto level = [&](const MemoryMoment& moment) {
+    return MemoryLevel{describe(program, slots, rank, moment),
+                       op_type(program.schedule, rank, moment.op),
+                       moment.activations.value(),
+                       moment.temporary.value(),
+                       moment.communication.value() + buffers,
+                       base + moment.sum().value()};
+  };
+  for (const MemoryMoment& moment : timeline.ops) levels.ops.push_back(level(moment));
+  for (const MemoryMoment& moment : memory_within(program, slots, rank, fullest.op))
+    levels.peak.push_back(level(moment));
+  levels.fullest = timeline.fullest;
+  return levels;
+}
+
+std::string shortage(const Memory& memory) {
+  constexpr double giga = 1e9;
+  const StageMemory* rank = fullest_rank(memory);
+  if (rank == nullptr || rank->peak_bytes <= memory.capacity_bytes) return "";
+  return fmt::format("does not fit: rank {} needs {:.1f} GB of {:.1f} GB; largest: {}", rank->rank,
+                     rank->peak_bytes / giga, memory.capacity_bytes / giga, rank->largest);
+}
+
+}  // namespace plumbline::model

@@ -1,0 +1,141 @@
+#include "model/memory/training_state.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "model/program/sharding.h"
+#include "model/program/stage_optimizer.h"
+
+namespace plumbline::model {
+
+namespace {
+
+struct Whole {  // of a unit, not sharded
+  Bytes parameters, gradients;
+};
+
+class StateCounter {
+ public:
+  StateCounter(const Plan& plan, const Layout& layout)
+      : plan_(plan),
+        zero_(plan.parallelism.zero_stage),
+        expert_shards_(static_cast<double>(shard_group(plan, layout, true).shards)),
+        dense_shards_(static_cast<double>(shard_group(plan, layout, false).shards)) {}
+
+  void add(const Tensor& tensor) {
+    StateBytes& bytes = tensor.expert ? state_.experts : state_.others;
+    const double shards = tensor.expert ? expert_shards_ : dense_shards_;
+    if (tensor.role == Role::gradient) {
+      bytes.gradients += tensor.bytes() / (zero_ >= 2 ? shards : 1);
+      return;
+    }
+    bytes.parameters += tensor.bytes() / (zero_ >= 3 ? shards : 1);
+    if (!plan_.offload.optimizer) bytes.optimizer += Bytes(tensor.elements() * optimizer_bytes(tensor.type) / shards);
+  }
+
+  // What is there for a while only, beside the shards.
+  void add_whole(const std::vector<Whole>& units) {
+    const auto all = static_cast<std::size_t>(units.size());
+    const std::size_t gathered =
+        plan_.parallelism.reshard_after_forward ? static_cast<std::size_t>(plan_.overlap.prefetch) + 1 : all;
+    if (zero_ >= 3) most_parameters_ = std::max(most_parameters_, most(units, gathered, &Whole::parameters));
+    if (zero_ >= 2) most_gradients_ = std::max(most_gradients_, most(units, 2, &Whole::gradients));
+    const double held = bytes_per_element(activation_type(plan_.precision.gradients));
+    const double wire =
+        bytes_per_element(activation_type(plan_.precision.gradient_reduce.value_or(plan_.precision.gradients)));
+    if (wire != held) most_copied_ = std::max(most_copied_, most(units, 2, &Whole::gradients) * (wire / held));
+  }
+
+  TrainingState state() {
+    state_.gathered_parameters = most_parameters_;
+    state_.gradients_in_flight = most_gradients_;
+    state_.reduction_buffers = most_copied_;
+    state_.others.parameters += most_parameters_;
+    state_.others.gradients += most_gradients_ + most_copied_;
+    return state_;
+  }
+
+ private:
+  double optimizer_bytes(DataType stored) const {
+    const double master =
+        has_master_weights(plan_, stored) ? bytes_per_element(activation_type(plan_.precision.master_weights)) : 0;
+    return master + 2 * bytes_per_element(activation_type(plan_.precision.optimizer_moments));
+  }
+
+  // Largest sum over `count` units in a row.
+  static Bytes most(const std::vector<Whole>& units, std::size_t count, Bytes Whole::*part) {
+    Bytes largest;
+    for (std::size_t first = 0; first < units.size(); ++first) {
+      Bytes sum;
+      for (std::size_t i = first; i < std::min(units.size(), first + count); ++i) sum += units[i].*part;
+      largest = std::max(largest, sum);
+    }
+    return largest;
+  }
+
+  const Plan& plan_;
+  std::int64_t zero_;
+  TrainingState state_;
+  Bytes most_parameters_, most_gradients_, most_copied_;
+  double expert_shards_, dense_shards_;
+};
+
+std::vector<Whole> whole_units(const std::vector<Graph>& blocks, const std::vector<StageParameters>& stages) {
+  std::vector<Whole> units;
+  for (const StageParameters& stage : stages) {
+    if (stage.units == nullptr) continue;
+    const auto bytes = [&](const std::vector<SynchronisationUnit::Place>& places) {
+      Bytes sum;
+      for (const auto& place : places) {
+        const Tensor& tensor = blocks[stage.kind->blocks[place.block_of_stage]].tensor(place.tensor);
+        if (!tensor.shared) sum += tensor.bytes();
+      }
+      return sum;
+    };
+    for (const SynchronisationUnit& unit : *stage.units)
+      units.push_back({bytes(unit.parameters), bytes(unit.gradients)});
+  }
+  return units;
+}
+
+bool is_state(const Tensor& tensor) { return tensor.role == Role::parameter || tensor.role == Role::gradient; }
+
+}  // namespace
+
+TrainingState training_state(const Plan& plan, const Layout& layout, const StepProgram& program,
+                             const std::vector<std::int64_t>& stages) {
+  std::vector<StageParameters> parameters;
+  for (const std::int64_t stage : stages) {
+    const auto index = static_cast<std::size_t>(stage);
+    parameters.push_back({&program.stage_kinds[static_cast<std::size_t>(program.stages[index].kind)],
+                          program.stage_units.empty() ? nullptr : &program.stage_units[index]});
+  }
+  return training_state(plan, layout, program.blocks, parameters);
+}
+
+TrainingState training_state(const Plan& plan, const Layout& layout, const std::vector<Graph>& blocks,
+                             const std::vector<StageParameters>& stages) {
+  StateCounter counter(plan, layout);
+  std::set<std::string> owned;
+  std::vector<const Tensor*> borrowed;
+  for (const StageParameters& stage : stages) {
+    for (const std::uint16_t block : stage.kind->blocks) {
+      for (const Tensor& tensor : blocks[block].tensors) {
+        if (!is_state(tensor)) continue;
+        if (tensor.shared) {
+          borrowed.push_back(&tensor);
+          continue;
+        }
+        counter.add(tensor);
+        owned.insert(tensor.name);
+      }
+    }
+  }
+  for (const Tensor* tensor : borrowed)
+    if (owned.insert(tensor->name).second) counter.add(*tensor);
+  counter.add_whole(whole_units(blocks, stages));
+  return counter.state();
+}
+
+}  // namespace plumbline::model

@@ -1,0 +1,15 @@
+// What tensor and context parallelism must divide in a model, each rule with its reason.
+#pragma once
+
+#include <optional>
+
+#include "model/architecture/architecture.h"
+#include "model/base/error.h"
+#include "model/plan/plan.h"
+
+namespace plumbline::model {
+
+// Infeasible with the key, the rule and the nearest degrees that keep it.
+std::optional<Error> check_divisions(const Plan& plan, const Architecture& architecture);
+
+}  // namespace plumbline::model

@@ -1,0 +1,232 @@
+#include "model/plan/layout.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/plan/division_rules.h"
+#include "model/program/routing.h"
+#include "model/program/sharding.h"
+#include "model/schedule/schedule.h"
+
+namespace plumbline::model {
+namespace {
+
+Error infeasible(const Plan& plan, std::string key, std::string message, std::string hint) {
+  return plan_error(plan, ErrorKind::infeasible, std::move(key), std::move(message), std::move(hint));
+}
+
+std::optional<Error> derive_data(const Plan& plan, Layout& layout) {
+  const auto& degrees = plan.parallelism;
+  const std::int64_t replica = degrees.tensor * degrees.context * degrees.pipeline;
+  const std::int64_t gpus = plan.cluster.gpus;
+  if (gpus % replica != 0) {
+    const std::int64_t below = gpus / replica * replica;
+    return infeasible(
+        plan, "cluster.gpus",
+        fmt::format("{} GPUs are not a multiple of tensor * context * pipeline = {} * {} * {} = {}", gpus,
+                    degrees.tensor, degrees.context, degrees.pipeline, replica),
+        below > 0 ? fmt::format("use {} or {} GPUs", below, below + replica) : fmt::format("use {} GPUs", replica));
+  }
+  layout.data = gpus / replica;
+  return std::nullopt;
+}
+
+std::optional<Error> derive_batch(const Plan& plan, Layout& layout) {
+  const auto& batch = plan.batch;
+  const std::int64_t quantum = layout.data * batch.micro_batch_size;
+  if (batch.global_batch_size % quantum != 0) {
+    const std::int64_t below = batch.global_batch_size / quantum * quantum;
+    return infeasible(plan, "batch.global_batch_size",
+                      fmt::format("{} sequences are not a multiple of data * micro_batch_size = {} * {} = {}",
+                                  batch.global_batch_size, layout.data, batch.micro_batch_size, quantum),
+                      below > 0 ? fmt::format("use {} or {}", below, below + quantum) : fmt::format("use {}", quantum));
+  }
+  layout.micro_batches = batch.global_batch_size / quantum;
+  layout.tokens_per_micro_batch = batch.sequence_length / plan.parallelism.context * batch.micro_batch_size;
+  return std::nullopt;
+}
+
+std::optional<Error> check_stage_counts(const Plan& plan, const Architecture& architecture, const Layout& layout) {
+  const std::vector<std::int64_t>& counts = plan.schedule.layers_per_stage;
+  const std::string key = "schedule.layers_per_stage";
+  if (counts.empty() && layout.stages > architecture.layers) {
+    return infeasible(plan, "parallelism.pipeline",
+                      fmt::format("{} stages are more than the {} layers of {}", layout.stages, architecture.layers,
+                                  architecture.name),
+                      fmt::format("use at most {} stages", architecture.layers));
+  }
+  if (counts.empty()) return std::nullopt;
+  if (static_cast<std::int64_t>(counts.size()) != layout.stages) {
+    return infeasible(plan, key,
+                      fmt::format("{} entries for the {} stages of {} on {} ranks", counts.size(), layout.stages,
+                                  plan.schedule.kind, plan.parallelism.pipeline),
+                      "give one entry per stage, or an empty list to spread the layers evenly");
+  }
+  const std::int64_t sum = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+  if (sum != architecture.layers) {
+    return infeasible(plan, key,
+                      fmt::format("the stages hold {} layers, {} has {}", sum, architecture.name, architecture.layers),
+                      sum < architecture.layers ? fmt::format("add {}", architecture.layers - sum)
+                                                : fmt::format("remove {}", sum - architecture.layers));
+  }
+  return std::nullopt;
+}
+
+std::optional<Error> derive_stages(const Plan& plan, const Architecture& architecture, Layout& layout) {
+  if (auto error = check_stage_counts(plan, architecture, layout)) return error;
+  const std::vector<std::int64_t> counts = plan.schedule.layers_per_stage.empty()
+                                               ? even_layer_counts(architecture.layers, layout.stages)
+                                               : plan.schedule.layers_per_stage;
+  std::int64_t next = 0;
+  for (const std::int64_t count : counts) {
+    std::vector<std::int64_t>& layers = layout.stage_layers.emplace_back(static_cast<std::size_t>(count));
+    std::iota(layers.begin(), layers.end(), next);
+    next += count;
+  }
+  return std::nullopt;
+}
+
+// The key of a plan behind a field of ScheduleShape.
+std::string plan_key_of(const std::string& shape_field) {
+  if (shape_field == "ranks") return "parallelism.pipeline";
+  if (shape_field == "micro_batches") return "batch.global_batch_size";
+  if (shape_field == "virtual_stages") return "schedule.virtual_stages";
+  return "schedule.kind";
+}
+
+// The plan names no micro-batch group: the schedule's own is kept where it fits, else the smallest that does.
+ScheduleShape schedule_shape(const Plan& plan, const Layout& layout, const ScheduleKind& kind) {
+  ScheduleShape shape;
+  shape.ranks = static_cast<std::int32_t>(plan.parallelism.pipeline);
+  shape.micro_batches = static_cast<std::int32_t>(layout.micro_batches);
+  shape.virtual_stages = static_cast<std::int32_t>(plan.schedule.virtual_stages);
+  if (kind.check(shape)) return shape;
+  ScheduleShape wider = shape;
+  for (wider.micro_batch_group = shape.ranks + 1; wider.micro_batch_group <= shape.micro_batches;
+       ++wider.micro_batch_group)
+    if (kind.check(wider)) return wider;
+  return shape;
+}
+
+std::optional<Error> derive_schedule(const Plan& plan, Layout& layout) {
+  const auto kind = find_schedule(plan.schedule.kind);
+  if (!kind) {
+    const Error& error = kind.error();
+    return plan_error(plan, error.kind, "schedule.kind", error.message, error.hint);
+  }
+  const ScheduleShape shape = schedule_shape(plan, layout, **kind);
+  if (const auto allowed = (*kind)->check(shape); !allowed) {
+    const Error& error = allowed.error();
+    return plan_error(plan, error.kind, plan_key_of(error.key), error.message, error.hint);
+  }
+  const Schedule schedule = (*kind)->outline(shape);
+  layout.schedule = shape;
+  layout.stages = schedule.stages;
+  layout.two_directions = schedule.directions == 2;
+  layout.embedding_beside_head =
+      layout.two_directions || schedule.rank_of(0, 0) == schedule.rank_of(0, schedule.stages - 1);
+  return std::nullopt;
+}
+
+std::optional<Error> check_rows_per_rank(const Plan& plan) {
+  const auto ranks = static_cast<std::int64_t>(plan.routing.rows_per_rank.size());
+  if (ranks == 0) return std::nullopt;
+  const std::string key = "routing.rows_per_rank";
+  if (ranks != plan.parallelism.expert)
+    return infeasible(plan, key, fmt::format("{} row counts for {} expert ranks", ranks, plan.parallelism.expert),
+                      "give one number for each of parallelism.expert ranks");
+  if (plan.routing.imbalance > 0)
+    return infeasible(plan, key, "row counts and routing.imbalance both say how uneven the ranks are",
+                      "give one of them");
+  return std::nullopt;
+}
+
+std::optional<Error> derive_experts(const Plan& plan, const Architecture& architecture, Layout& layout) {
+  const auto& degrees = plan.parallelism;
+  const std::int64_t routed = architecture.experts.routed_experts;
+  const std::string key = "parallelism.expert";
+  if (routed == 0 && degrees.expert > 1) {
+    return infeasible(plan, key,
+                      fmt::format("{} has no experts to spread over {} ranks", architecture.name, degrees.expert),
+                      "set it to 1");
+  }
+  const std::int64_t ranks = degrees.tensor * degrees.context * layout.data;
+  const std::int64_t group = degrees.expert * degrees.expert_tensor;
+  if (group > ranks) {
+    return infeasible(
+        plan, key,
+        fmt::format("an expert group of {} ranks is larger than the {} data-parallel ranks of a stage", group, ranks),
+        fmt::format("use at most {}, more GPUs or fewer pipeline stages", ranks));
+  }
+  if (ranks % group != 0) {
+    return infeasible(
+        plan, key,
+        fmt::format("expert * expert_tensor = {} does not divide tensor * context * data = {}", group, ranks),
+        fmt::format("use a divisor of {}", ranks));
+  }
+  if (routed % degrees.expert != 0) {
+    return infeasible(plan, key, fmt::format("{} routed experts do not divide over {} ranks", routed, degrees.expert),
+                      fmt::format("use a divisor of {}", routed));
+  }
+  const std::int64_t groups = groups_per_token(plan, architecture.experts);
+  const std::int64_t reachable = groups * (routed / architecture.experts.groups);
+  if (architecture.experts.experts_per_token > reachable) {
+    return infeasible(
+        plan, "routing.max_nodes_per_token",
+        fmt::format("a token cannot use {} of {} reachable experts", architecture.experts.experts_per_token, reachable),
+        fmt::format("{} of {} expert groups hold too few experts", groups, architecture.experts.groups));
+  }
+  if (auto error = check_rows_per_rank(plan)) return error;
+  const std::int64_t directions = layout.two_directions ? 2 : 1;
+  layout.experts_per_rank = routed / degrees.expert;
+  layout.expert_replicas = ranks / group;
+  layout.dense_group = degrees.context * layout.data * directions;
+  layout.dense_stride = degrees.tensor;
+  layout.expert_group = layout.expert_replicas * directions;
+  layout.expert_stride = group;
+  return std::nullopt;
+}
+
+std::optional<Error> check_positions(const Plan& plan, const Architecture& architecture) {
+  const bool learned = architecture.positions == PositionKind::learned;
+  if (!learned || plan.batch.sequence_length <= architecture.position_table) return std::nullopt;
+  return plan_error(
+      plan, ErrorKind::infeasible, "batch.sequence_length",
+      fmt::format("{} learned positions for sequences of {} tokens", architecture.position_table,
+                  plan.batch.sequence_length),
+      fmt::format("{} has positions for at most {} tokens", architecture.name, architecture.position_table));
+}
+
+}  // namespace
+
+// The first stage also holds the embedding, the last one the head.
+std::vector<std::int64_t> even_layer_counts(std::int64_t layers, std::int64_t stages) {
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(stages), layers / stages);
+  std::int64_t left = layers % stages;
+  for (std::size_t stage = 1; stage + 1 < counts.size() && left > 0; ++stage, --left) ++counts[stage];
+  if (left > 0) ++counts.front();
+  return counts;
+}
+
+Result<Layout> make_layout(const Plan& plan, const Architecture& architecture) {
+  Layout layout;
+  std::optional<Error> error = check_divisions(plan, architecture);
+  if (!error) error = check_positions(plan, architecture);
+  if (!error) error = derive_data(plan, layout);
+  if (!error) error = derive_batch(plan, layout);
+  if (!error) error = derive_schedule(plan, layout);
+  if (!error) error = derive_stages(plan, architecture, layout);
+  if (!error) error = derive_experts(plan, architecture, layout);
+  if (!error) error = check_sharding(plan, layout);
+  if (error) return tl::unexpected(*error);
+  return layout;
+}
+
+}  // namespace plumbline::model

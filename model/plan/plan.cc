@@ -1,0 +1,313 @@
+#include "model/plan/plan.h"
+
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "model/base/text_file.h"
+#include "model/plan/plan_keys.h"
+#include "model/plan/plan_rules.h"
+
+namespace plumbline::model {
+namespace {
+
+// A plan file with the overrides put into it, and which keys came from those.
+struct Document {
+  toml::table root;
+  std::string file;
+  std::set<std::string, std::less<>> overridden;
+};
+
+int line_of(const toml::source_region& source) { return static_cast<int>(source.begin.line); }
+
+// An error at a key: in the file with its line, or on the command line.
+Error located(const Document& document, std::string_view key, const toml::source_region& source, Error error) {
+  const bool from_override = document.overridden.contains(key);
+  error.file = from_override ? "--set" : document.file;
+  error.line = from_override ? 0 : line_of(source);
+  error.key = std::string(key);
+  return error;
+}
+
+Error problem(std::string message, std::string hint) {
+  return Error{ErrorKind::input, std::move(message), "", 0, "", std::move(hint)};
+}
+
+std::optional<Error> mismatch(std::string_view expected, const toml::node& node) {
+  std::string_view found = "a value of another type";
+  if (node.is_string()) found = "a string";
+  if (node.is_integer()) found = "an integer";
+  if (node.is_floating_point()) found = "a number with a fraction or exponent";
+  if (node.is_boolean()) found = "true or false";
+  if (node.is_array()) found = "a list";
+  if (node.is_table()) found = "a table";
+  return problem(fmt::format("expected {}, found {}", expected, found),
+                 node.is_string() ? "remove the quotes if a value was meant" : "");
+}
+
+std::optional<Error> assign(const toml::node& node, std::string& field) {
+  if (!node.is_string()) return mismatch("a string", node);
+  field = **node.as_string();
+  return std::nullopt;
+}
+
+std::optional<Error> assign(const toml::node& node, std::int64_t& field) {
+  if (!node.is_integer()) return mismatch("an integer", node);
+  field = **node.as_integer();
+  return std::nullopt;
+}
+
+std::optional<Error> assign(const toml::node& node, double& field) {
+  if (!node.is_number()) return mismatch("a number", node);
+  field = node.is_integer() ? static_cast<double>(**node.as_integer()) : **node.as_floating_point();
+  return std::nullopt;
+}
+
+std::optional<Error> assign(const toml::node& node, bool& field) {
+  if (!node.is_boolean()) return mismatch("true or false", node);
+  field = **node.as_boolean();
+  return std::nullopt;
+}
+
+std::optional<Error> assign(const toml::node& node, Precision& field) {
+  if (!node.is_string()) return mismatch("one of fp8, fp8_tensor, bf16, fp16, fp32, tf32 in quotes", node);
+  const auto precision = parse_precision(**node.as_string());
+  if (!precision) return precision.error();
+  field = *precision;
+  return std::nullopt;
+}
+
+std::optional<Error> assign(const toml::node& node, ConfigValue& field) {
+  if (const auto* value = node.as_string()) {
+    field = **value;
+  } else if (const auto* integer = node.as_integer()) {
+    field = **integer;
+  } else if (const auto* number = node.as_floating_point()) {
+    field = **number;
+  } else if (const auto* flag = node.as_boolean()) {
+    field = **flag;
+  } else {
+    return mismatch("a number, a string, true or false", node);
+  }
+  return std::nullopt;
+}
+
+template <class T>
+std::optional<Error> assign(const toml::node& node, std::vector<T>& field) {
+  const toml::array* array = node.as_array();
+  if (array == nullptr) return mismatch("a list", node);
+  field.clear();
+  for (const toml::node& item : *array) {
+    if (auto error = assign(item, field.emplace_back())) return error;
+  }
+  return std::nullopt;
+}
+
+std::optional<Error> assign(const toml::node& node, std::vector<bool>& field) {
+  const toml::array* array = node.as_array();
+  if (array == nullptr) return mismatch("a list", node);
+  field.clear();
+  for (const toml::node& item : *array) {
+    bool value = false;
+    if (auto error = assign(item, value)) return error;
+    field.push_back(value);
+  }
+  return std::nullopt;
+}
+
+// Assigns a field and checks its range.
+template <class T>
+std::optional<Error> read_value(std::string_view key, const toml::node& node, T& field) {
+  if (auto error = assign(node, field)) return error;
+  return check_plan_value(key, field);
+}
+
+// A list of [search] with one value may be written as that value.
+template <class T>
+std::optional<Error> read_value(std::string_view key, const toml::node& node, std::vector<T>& field) {
+  const toml::array one{node};
+  const bool alone = key.starts_with("search.") && !node.is_array() && !node.is_table();
+  if (auto error = assign(alone ? one : node, field)) return error;
+  return check_plan_value(key, field);
+}
+
+template <class T>
+std::optional<Error> read_value(std::string_view key, const toml::node& node, std::optional<T>& field) {
+  return read_value(key, node, field.emplace());
+}
+
+// Which keys of the model the plan gives; read_fields fills in their values.
+void name_model_overrides(const Document& document, Plan& plan) {
+  const toml::table* section = document.root["model"].as_table();
+  if (section == nullptr) return;
+  for (const auto& [key, value] : *section) {
+    if (key.str() != "config") plan.model.overrides.try_emplace(std::string(key.str()));
+  }
+}
+
+// nullptr where the document does not give the key. A model's own key may have a dot in it, as in attn_config.alibi.
+const toml::node* node_of(const Document& document, std::string_view key) {
+  if (const toml::node* node = document.root.at_path(key).node()) return node;
+  const std::size_t dot = key.find('.');
+  const toml::table* section = document.root[key.substr(0, dot)].as_table();
+  return section == nullptr ? nullptr : section->get(key.substr(dot + 1));
+}
+
+std::optional<Error> read_fields(const Document& document, Plan& plan) {
+  name_model_overrides(document, plan);
+  std::optional<Error> failure;
+  visit_fields(plan, [&](std::string_view key, auto& field) {
+    const toml::node* node = node_of(document, key);
+    if (failure || node == nullptr) return;
+    const Error place = located(document, key, node->source(), {});
+    plan.places[place.key] = {place.file, place.line};
+    if (auto error = read_value(key, *node, field)) failure = located(document, key, node->source(), *error);
+  });
+  return failure;
+}
+
+std::optional<Error> read_phase(const toml::table& table, RunPhase& phase) {
+  const std::vector<std::string> keys = {"name", "gpu_hours", "source"};
+  for (const auto& [key, node] : table) {
+    if (std::ranges::find(keys, key.str()) != keys.end()) continue;
+    return problem(fmt::format("unknown key '{}' of a phase", key.str()), choice_hint(key.str(), keys));
+  }
+  const auto read = [&table](const std::string& key, auto& field) -> std::optional<Error> {
+    const toml::node* node = table.get(key);
+    if (node == nullptr)
+      return problem(fmt::format("a phase lacks '{}'", key), "a phase has name, gpu_hours and source");
+    auto error = read_value("run.phase." + key, *node, field);
+    if (error) error->message = fmt::format("{}: {}", key, error->message);
+    return error;
+  };
+  if (auto error = read("name", phase.name)) return error;
+  if (auto error = read("gpu_hours", phase.gpu_hours)) return error;
+  return read("source", phase.source);
+}
+
+std::optional<Error> read_phases(const Document& document, Plan& plan) {
+  const toml::node* node = document.root.at_path("run.phase").node();
+  if (node == nullptr) return std::nullopt;
+  const toml::array* array = node->as_array();
+  const Error wrong_shape = problem("expected a list of tables", "write each phase under [[run.phase]]");
+  if (array == nullptr) return located(document, "run.phase", node->source(), wrong_shape);
+  for (const toml::node& item : *array) {
+    if (!item.is_table()) return located(document, "run.phase", item.source(), wrong_shape);
+    if (auto error = read_phase(*item.as_table(), plan.run.phases.emplace_back())) {
+      return located(document, "run.phase", item.source(), *error);
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Error> unknown_keys(const Document& document) {
+  const std::vector<std::string> sections = plan_sections();
+  const std::vector<std::string> keys = plan_keys();
+  for (const auto& [section, node] : document.root) {
+    const std::string name(section.str());
+    if (std::ranges::find(sections, name) == sections.end()) {
+      return located(document, name, section.source(), problem("unknown key", plan_key_hint(name)));
+    }
+    if (!node.is_table()) {
+      return located(document, name, section.source(), problem("expected a table", fmt::format("write [{}]", name)));
+    }
+    for (const auto& [key, value] : *node.as_table()) {
+      const std::string dotted = name + "." + std::string(key.str());
+      if (std::ranges::find(keys, dotted) != keys.end()) continue;
+      return located(document, dotted, key.source(), problem("unknown key", plan_key_hint(dotted)));
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Error> missing_keys(const Document& document) {
+  constexpr std::array required = {"model.config",          "cluster.topology",       "cluster.gpus",
+                                   "batch.sequence_length", "batch.micro_batch_size", "batch.global_batch_size"};
+  for (const std::string_view key : required) {
+    if (document.root.at_path(key)) continue;
+    const std::size_t dot = key.find('.');
+    return Error{ErrorKind::input, "required key is missing",
+                 document.file,    0,
+                 std::string(key), fmt::format("add '{} = ...' under [{}]", key.substr(dot + 1), key.substr(0, dot))};
+  }
+  return std::nullopt;
+}
+
+// The value of an override: TOML, or a bare word, which is a string.
+Result<toml::table> parse_override_value(const std::string& text) {
+  try {
+    toml::table table = toml::parse("value = " + text);
+    if (table.size() == 1) return table;
+  } catch (const toml::parse_error&) {
+    const bool bare = !text.empty() && text.find_first_of("\"'[]{}=#\n\r") == std::string::npos;
+    if (bare) return toml::table{{"value", text}};
+  }
+  return tl::unexpected(problem(fmt::format("'{}' is not a TOML value", text), "quote it if a string was meant"));
+}
+
+std::optional<Error> apply_override(Document& document, const std::string& text) {
+  const std::size_t equals = text.find('=');
+  const std::string key = text.substr(0, equals);
+  if (equals == std::string::npos || key.empty()) {
+    return Error{ErrorKind::input,
+                 fmt::format("expected KEY=VALUE, found '{}'", text),
+                 "--set",
+                 0,
+                 "",
+                 "for example --set parallelism.pipeline=8"};
+  }
+  document.overridden.insert(key);
+  const auto keys = plan_keys();
+  if (std::ranges::find(keys, key) == keys.end()) {
+    return located(document, key, {}, problem("unknown key", plan_key_hint(key)));
+  }
+  auto value = parse_override_value(text.substr(equals + 1));
+  if (!value) return located(document, key, {}, value.error());
+  const std::size_t dot = key.find('.');
+  toml::node& section = document.root.insert(key.substr(0, dot), toml::table{}).first->second;
+  section.as_table()->insert_or_assign(key.substr(dot + 1), std::move(*value->get("value")));
+  return std::nullopt;
+}
+
+Result<Document> parse_plan(std::string_view text, const std::string& path) {
+  try {
+    return Document{toml::parse(text, path), path, {}};
+  } catch (const toml::parse_error& failure) {
+    return tl::unexpected(Error{ErrorKind::input, std::string(failure.description()), path, line_of(failure.source()),
+                                "", "a plan is a TOML file"});
+  }
+}
+
+}  // namespace
+
+Result<Plan> load_plan(const std::string& path, const std::vector<std::string>& overrides) {
+  const auto text = read_text_file(path);
+  if (!text) return tl::unexpected(text.error());
+  return read_plan(*text, path, overrides);
+}
+
+Result<Plan> read_plan(std::string_view text, const std::string& path, const std::vector<std::string>& overrides) {
+  auto document = parse_plan(text, path);
+  if (!document) return tl::unexpected(document.error());
+  if (const auto error = unknown_keys(*document)) return tl::unexpected(*error);
+  for (const std::string& change : overrides) {
+    if (const auto error = apply_override(*document, change)) return tl::unexpected(*error);
+  }
+  if (const auto error = missing_keys(*document)) return tl::unexpected(*error);
+  Plan plan;
+  plan.file = path;
+  if (const auto error = read_fields(*document, plan)) return tl::unexpected(*error);
+  if (const auto error = read_phases(*document, plan)) return tl::unexpected(*error);
+  return plan;
+}
+
+}  // namespace plumbline::model

@@ -1,0 +1,242 @@
+// The training plan: plain data, strict on input. The keys are a contract with other tools.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/architecture/config_value.h"
+#include "model/base/data_type.h"
+#include "model/base/error.h"
+
+namespace plumbline::model {
+
+struct RunPhase {  // a phase whose cost is stated, not predicted
+  std::string name;
+  double gpu_hours = 0;
+  std::string source;
+};
+
+struct Plan {
+  struct {
+    std::string config;
+    ConfigOverrides overrides;  // other keys of [model]: those of the config.json, put over what the file says
+  } model;
+  struct {
+    std::string topology;
+    std::int64_t gpus = 0;
+    std::optional<std::string> profile;
+    std::optional<std::string> device;
+    std::optional<std::int64_t> nics_per_node;
+    std::optional<double> nic_gbps;  // Gb/s
+    std::optional<double> oversubscription;
+    std::optional<std::string> placement;  // contiguous | striped | random:SEED | file:PATH (topologies/placement.h)
+  } cluster;
+  struct {
+    std::int64_t tensor = 1;
+    bool sequence = false;
+    std::int64_t context = 1;
+    std::string context_method = "ring";  // ring | all-gather: how a rank comes by the other ranks' keys and values
+    std::int64_t pipeline = 1;
+    std::int64_t expert = 1;
+    std::int64_t expert_tensor = 1;
+    std::int64_t zero_stage = 0;
+    std::int64_t shard_group = 0;               // ranks over which ZeRO shards; 0: all that reduce a gradient
+    bool reshard_after_forward = true;          // zero_stage 3: gather the parameters again for the backward
+    std::int64_t synchronisation_interval = 1;  // steps from one reduction of the gradients to the next
+  } parallelism;
+  struct {
+    std::int64_t sequence_length = 0;    // tokens
+    std::int64_t micro_batch_size = 0;   // sequences
+    std::int64_t global_batch_size = 0;  // sequences
+  } batch;
+  struct {
+    std::string kind = "1f1b";
+    std::vector<std::int64_t> layers_per_stage;  // empty: as even as it goes
+    std::int64_t virtual_stages = 1;
+  } schedule;
+  struct {
+    Precision gemm = Precision::bf16;
+    Precision dispatch = Precision::bf16;
+    Precision combine = Precision::bf16;
+    Precision gradients = Precision::fp32;
+    Precision master_weights = Precision::fp32;
+    Precision optimizer_moments = Precision::fp32;
+    std::optional<Precision> gradient_reduce;  // on the wire; default: as they are accumulated
+  } precision;
+  struct {
+    bool gradient_clipping = true;  // the norm of the whole gradient scales the update
+    std::string ema = "none";       // none | host: a moving average of the parameters in host memory
+  } optimizer;
+  struct {
+    bool optimizer = false;  // master weights and moments in host memory, updated there
+    double activations =
+        0;  // share of what layers keep for the backward that waits in host memory (model/graph/offload.h)
+  } offload;
+  struct {
+    std::string kernel = "fused";  // fused | unfused (model/layers/core_attention.h)
+  } attention;
+  struct {
+    std::string kernel = "fused";  // fused | unfused (model/layers/blocks.cc)
+  } loss;
+  struct {
+    std::string policy = "none";  // none | selective | full
+    std::vector<std::string> operators;
+    std::optional<std::int64_t> layers;  // of each stage, its first ones; default: all
+  } recompute;
+  struct {
+    std::int64_t communication_sms = 0;               // 0: none set aside
+    std::string sm_policy = "static";                 // static | none | dynamic (model/cost/sm_partition.h)
+    std::string communication_kernels = "deepep-v1";  // family of the profile (model/cost/sm_curve.h)
+    bool tensor = false;  // tensor-parallel collectives in pieces beside the products that they belong to
+    bool gradient_reduce = true;
+    bool parameter_gather = true;
+    double gradient_bucket_bytes = 40e6;
+    std::int64_t prefetch = 1;                   // zero_stage 3: gathers ahead of the compute stream
+    std::optional<std::int64_t> collective_sms;  // that dense collectives hold; default: what they need
+  } overlap;
+  struct {
+    std::optional<std::int64_t> max_nodes_per_token;  // default: topk_group of the model, else unlimited
+    double imbalance = 0;                             // coefficient of variation of expert rows between ranks
+    std::vector<std::int64_t> rows_per_rank;          // of one layer, a number for each expert-parallel rank
+  } routing;
+  struct {
+    double bytes_per_token = 4;
+    std::optional<double> loader_gbps;  // Gb/s that the loaders of a node deliver; default: never the limit
+    bool prefetch = true;               // of the next step's tokens, beside the step
+  } input;
+  struct {  // values that a search may give to the keys of the same meaning (sim/search/search.h); empty: its own
+            // choice
+    std::vector<std::int64_t> tensor;
+    std::vector<bool> sequence;
+    std::vector<std::int64_t> context, pipeline, expert, expert_tensor, zero_stage, micro_batch_size;
+    std::vector<std::string> schedule;
+    std::vector<std::int64_t> virtual_stages;
+    std::vector<std::string> recompute;  // none | selective | mlp | moe | half | full | given (sim/search/choices.h)
+    std::vector<std::int64_t> communication_sms;
+    std::vector<std::string> split;  // even | first-1 | last-1 | last-2 | ends-1 | given (sim/search/choices.h)
+  } search;
+  struct {
+    std::optional<double> tokens;
+    std::optional<double> price_usd_per_gpu_hour;  // of renting; default: the topology's
+    std::string ownership = "rent";                // rent | purchase (model/economics/ownership.h)
+    // Of a purchase; default: the topology's.
+    std::optional<double> depreciation_years;
+    std::optional<double> utilisation;  // share of those years' hours in which the GPUs work
+    std::optional<double> pue;
+    std::optional<double> electricity_usd_per_kwh;
+    std::vector<RunPhase> phases;
+  } run;
+
+  std::string file;  // where it was read from; empty for a plan built in code
+  struct Place {
+    std::string file;  // "--set" for an override
+    int line = 0;
+  };
+  std::map<std::string, Place, std::less<>> places;  // of the keys that were given
+};
+
+// An error about a key of the plan, at the place where it was given (else at the plan's file).
+Error plan_error(const Plan& plan, ErrorKind kind, std::string key, std::string message, std::string hint);
+
+// Calls visit(key, field) for every scalar and list key of the plan, in file order. The one list from
+// which reading, unknown-key checks, printing and JSON follow. ([[run.phase]] is handled beside it; of the
+// model's own keys those that the plan gives are visited.) The key lives as long as the call.
+template <class PlanType, class Visitor>
+void visit_fields(PlanType& plan, Visitor&& visit) {
+  visit("model.config", plan.model.config);
+  for (auto& [key, value] : plan.model.overrides) visit("model." + key, value);
+  visit("cluster.topology", plan.cluster.topology);
+  visit("cluster.gpus", plan.cluster.gpus);
+  visit("cluster.profile", plan.cluster.profile);
+  visit("cluster.device", plan.cluster.device);
+  visit("cluster.nics_per_node", plan.cluster.nics_per_node);
+  visit("cluster.nic_gbps", plan.cluster.nic_gbps);
+  visit("cluster.oversubscription", plan.cluster.oversubscription);
+  visit("cluster.placement", plan.cluster.placement);
+  visit("parallelism.tensor", plan.parallelism.tensor);
+  visit("parallelism.sequence", plan.parallelism.sequence);
+  visit("parallelism.context", plan.parallelism.context);
+  visit("parallelism.context_method", plan.parallelism.context_method);
+  visit("parallelism.pipeline", plan.parallelism.pipeline);
+  visit("parallelism.expert", plan.parallelism.expert);
+  visit("parallelism.expert_tensor", plan.parallelism.expert_tensor);
+  visit("parallelism.zero_stage", plan.parallelism.zero_stage);
+  visit("parallelism.shard_group", plan.parallelism.shard_group);
+  visit("parallelism.reshard_after_forward", plan.parallelism.reshard_after_forward);
+  visit("parallelism.synchronisation_interval", plan.parallelism.synchronisation_interval);
+  visit("batch.sequence_length", plan.batch.sequence_length);
+  visit("batch.micro_batch_size", plan.batch.micro_batch_size);
+  visit("batch.global_batch_size", plan.batch.global_batch_size);
+  visit("schedule.kind", plan.schedule.kind);
+  visit("schedule.layers_per_stage", plan.schedule.layers_per_stage);
+  visit("schedule.virtual_stages", plan.schedule.virtual_stages);
+  visit("precision.gemm", plan.precision.gemm);
+  visit("precision.dispatch", plan.precision.dispatch);
+  visit("precision.combine", plan.precision.combine);
+  visit("precision.gradients", plan.precision.gradients);
+  visit("precision.master_weights", plan.precision.master_weights);
+  visit("precision.optimizer_moments", plan.precision.optimizer_moments);
+  visit("precision.gradient_reduce", plan.precision.gradient_reduce);
+  visit("optimizer.gradient_clipping", plan.optimizer.gradient_clipping);
+  visit("optimizer.ema", plan.optimizer.ema);
+  visit("offload.optimizer", plan.offload.optimizer);
+  visit("offload.activations", plan.offload.activations);
+  visit("attention.kernel", plan.attention.kernel);
+  visit("loss.kernel", plan.loss.kernel);
+  visit("recompute.policy", plan.recompute.policy);
+  visit("recompute.operators", plan.recompute.operators);
+  visit("recompute.layers", plan.recompute.layers);
+  visit("overlap.communication_sms", plan.overlap.communication_sms);
+  visit("overlap.sm_policy", plan.overlap.sm_policy);
+  visit("overlap.communication_kernels", plan.overlap.communication_kernels);
+  visit("overlap.tensor", plan.overlap.tensor);
+  visit("overlap.gradient_reduce", plan.overlap.gradient_reduce);
+  visit("overlap.parameter_gather", plan.overlap.parameter_gather);
+  visit("overlap.gradient_bucket_bytes", plan.overlap.gradient_bucket_bytes);
+  visit("overlap.prefetch", plan.overlap.prefetch);
+  visit("overlap.collective_sms", plan.overlap.collective_sms);
+  visit("routing.max_nodes_per_token", plan.routing.max_nodes_per_token);
+  visit("routing.imbalance", plan.routing.imbalance);
+  visit("routing.rows_per_rank", plan.routing.rows_per_rank);
+  visit("input.bytes_per_token", plan.input.bytes_per_token);
+  visit("input.loader_gbps", plan.input.loader_gbps);
+  visit("input.prefetch", plan.input.prefetch);
+  visit("search.tensor", plan.search.tensor);
+  visit("search.sequence", plan.search.sequence);
+  visit("search.context", plan.search.context);
+  visit("search.pipeline", plan.search.pipeline);
+  visit("search.expert", plan.search.expert);
+  visit("search.expert_tensor", plan.search.expert_tensor);
+  visit("search.zero_stage", plan.search.zero_stage);
+  visit("search.micro_batch_size", plan.search.micro_batch_size);
+  visit("search.schedule", plan.search.schedule);
+  visit("search.virtual_stages", plan.search.virtual_stages);
+  visit("search.recompute", plan.search.recompute);
+  visit("search.communication_sms", plan.search.communication_sms);
+  visit("search.split", plan.search.split);
+  visit("run.tokens", plan.run.tokens);
+  visit("run.price_usd_per_gpu_hour", plan.run.price_usd_per_gpu_hour);
+  visit("run.ownership", plan.run.ownership);
+  visit("run.depreciation_years", plan.run.depreciation_years);
+  visit("run.utilisation", plan.run.utilisation);
+  visit("run.pue", plan.run.pue);
+  visit("run.electricity_usd_per_kwh", plan.run.electricity_usd_per_kwh);
+}
+
+// Reads a plan and applies overrides ("parallelism.pipeline=8", TOML values, a bare word is a string).
+// Errors name file, line, key and nearest known key. Only types, ranges and required keys are checked
+// here; what divides what is model/plan/layout.h's business.
+Result<Plan> load_plan(const std::string& path, const std::vector<std::string>& overrides);
+
+// The same from text; errors name `path`.
+Result<Plan> read_plan(std::string_view text, const std::string& path, const std::vector<std::string>& overrides);
+
+// The effective plan as TOML, every default written out; load_plan reads it back to the same plan.
+std::string to_toml(const Plan& plan);
+
+}  // namespace plumbline::model

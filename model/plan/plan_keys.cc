@@ -1,0 +1,76 @@
+#include "model/plan/plan_keys.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "model/architecture/architecture.h"
+#include "model/base/error.h"
+#include "model/plan/plan.h"
+
+namespace plumbline::model {
+namespace {
+
+std::string_view section_of(std::string_view dotted) { return dotted.substr(0, dotted.find('.')); }
+std::string_view leaf_of(std::string_view dotted) { return dotted.substr(dotted.rfind('.') + 1); }
+
+// The key among `keys` whose last part is nearest to `leaf`. Whole dotted names are not compared, since a
+// long common section would make any two keys look alike.
+std::string nearest_by_leaf(std::string_view leaf, const std::vector<std::string>& keys) {
+  std::vector<std::string> leaves;
+  for (const std::string& key : keys) leaves.emplace_back(leaf_of(key));
+  const auto found = std::ranges::find(leaves, nearest_name(leaf, leaves));
+  return found == leaves.end() ? "" : keys[static_cast<std::size_t>(found - leaves.begin())];
+}
+
+}  // namespace
+
+std::vector<std::string> plan_keys() {
+  std::vector<std::string> keys;
+  const Plan plan;
+  visit_fields(plan, [&](std::string_view key, const auto&) {
+    keys.emplace_back(key);
+    if (key != "model.config") return;
+    for (const std::string& name : config_keys()) keys.push_back("model." + name);
+  });
+  keys.emplace_back("run.phase");
+  return keys;
+}
+
+std::vector<std::string> plan_sections() {
+  std::vector<std::string> sections;
+  for (const std::string& key : plan_keys()) {
+    if (sections.empty() || sections.back() != section_of(key)) sections.emplace_back(section_of(key));
+  }
+  return sections;
+}
+
+std::string plan_key_hint(std::string_view dotted) {
+  const std::vector<std::string> keys = plan_keys();
+  std::string section(section_of(dotted));
+  const bool has_leaf = section.size() < dotted.size();
+  const std::string nearest_section = nearest_name(section, plan_sections());
+  if (has_leaf && !nearest_section.empty()) section = nearest_section;
+  std::vector<std::string> siblings;
+  std::ranges::copy_if(keys, std::back_inserter(siblings), [&](const auto& key) { return section_of(key) == section; });
+  std::string nearest = has_leaf ? nearest_by_leaf(leaf_of(dotted), siblings) : nearest_section;
+  if (nearest.empty()) nearest = nearest_by_leaf(leaf_of(dotted), keys);
+  if (nearest.empty()) nearest = nearest_section;
+  return nearest.empty() ? fmt::format("sections: {}", fmt::join(plan_sections(), ", "))
+                         : fmt::format("did you mean '{}'?", nearest);
+}
+
+Error plan_error(const Plan& plan, ErrorKind kind, std::string key, std::string message, std::string hint) {
+  const auto place = plan.places.find(key);
+  const bool given = place != plan.places.end();
+  return Error{
+      kind,           std::move(message), given ? place->second.file : plan.file, given ? place->second.line : 0,
+      std::move(key), std::move(hint)};
+}
+
+}  // namespace plumbline::model

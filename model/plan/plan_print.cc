@@ -1,0 +1,82 @@
+// The effective plan as TOML. Written by hand, not by the TOML library, to keep the order of the keys
+// and to show the optional ones that are not set.
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "model/plan/plan.h"
+
+namespace plumbline::model {
+namespace {
+
+std::string text_of(const std::string& value) {
+  std::string text = "\"";
+  for (const char letter : value) {
+    const auto code = static_cast<unsigned char>(letter);
+    if (letter == '"' || letter == '\\') {
+      text += '\\';
+      text += letter;
+    } else if (code < 0x20 || code == 0x7f) {
+      text += fmt::format("\\u{:04x}", code);
+    } else {
+      text += letter;
+    }
+  }
+  return text + '"';
+}
+
+std::string text_of(std::int64_t value) { return fmt::format("{}", value); }
+// The shortest digits that read back to the same double, marked as a TOML float.
+std::string text_of(double value) {
+  const std::string digits = fmt::format("{}", value);
+  return digits.find_first_of(".e") == std::string::npos ? digits + ".0" : digits;
+}
+std::string text_of(bool value) { return value ? "true" : "false"; }
+std::string text_of(Precision value) { return text_of(std::string(to_string(value))); }
+std::string text_of(const ConfigValue& value) {
+  return std::visit([](const auto& alternative) { return text_of(alternative); }, value);
+}
+
+template <class T>
+std::string text_of(const std::vector<T>& values) {
+  std::string text;
+  for (const T& value : values) text += (text.empty() ? "" : ", ") + text_of(value);
+  return "[" + text + "]";
+}
+
+template <class T>
+std::string line_of(std::string_view name, const T& value) {
+  return fmt::format("{} = {}\n", name, text_of(value));
+}
+
+template <class T>
+std::string line_of(std::string_view name, const std::optional<T>& value) {
+  return value ? line_of(name, *value) : fmt::format("# {} is not set\n", name);
+}
+
+}  // namespace
+
+std::string to_toml(const Plan& plan) {
+  std::string text;
+  std::string current;
+  visit_fields(plan, [&](std::string_view key, const auto& field) {
+    const std::size_t dot = key.find('.');
+    const std::string_view section = key.substr(0, dot);
+    if (section != current) text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", section);
+    current = section;
+    const std::string name(key.substr(dot + 1));
+    text += line_of(name.find('.') == std::string::npos ? name : text_of(name), field);  // a dot would mean a table
+  });
+  for (const RunPhase& phase : plan.run.phases) {
+    text += "\n[[run.phase]]\n" + line_of("name", phase.name) + line_of("gpu_hours", phase.gpu_hours) +
+            line_of("source", phase.source);
+  }
+  return text;
+}
+
+}  // namespace plumbline::model

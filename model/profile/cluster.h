@@ -1,0 +1,58 @@
+// The cluster as the cost functions see it. Plain data; topologies/ fills it from TOML.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model/base/provenance.h"
+#include "model/base/units.h"
+#include "model/cost/occupancy.h"
+#include "model/economics/prices.h"
+
+namespace plumbline::model {
+
+// Memory that is taken before the model gets any (model/memory/memory_reserve.h). 0: nothing is known of it.
+struct MemoryReserve {
+  Bytes context;             // of the driver, with the kernels it loaded
+  Bytes matmul_workspace;    // of each stream that runs matrix products
+  Bytes communicator;        // buffers of the collective library for one group of ranks
+  Bytes exchange;            // buffers of the library that exchanges tokens between expert ranks
+  double fragmentation = 0;  // what the allocator holds unused, over the tensors that come and go
+};
+
+struct Device {
+  std::string name;  // "h800-sxm"
+  std::int64_t sms = 0;
+  SmResources sm;            // of each of them
+  FlopsPerSecond bf16_peak;  // dense, datasheet
+  FlopsPerSecond fp8_peak;   // dense, datasheet; 0 where the device has no FP8
+  FlopsPerSecond tf32_peak;  // dense, datasheet; 0 where the device has no TF32
+  BytesPerSecond memory_bandwidth;
+  Bytes memory;                   // usable capacity
+  BytesPerSecond host_bandwidth;  // to its host's memory and back, each direction, line rate; 0: unknown
+  double tdp = 0;                 // W, thermal design power; 0: unknown
+  MemoryReserve reserve;
+};
+
+struct ClusterShape {
+  std::string name;             // topology name
+  std::string default_profile;  // cost profile that the topology names
+  Device device;
+  std::int64_t gpus = 0;
+  std::int64_t gpus_per_node = 0;       // GPUs of one NVLink (or equivalent) domain
+  BytesPerSecond intra_node_bandwidth;  // per GPU and direction, datasheet
+  std::int64_t nics_per_node = 0;
+  BytesPerSecond nic_bandwidth;       // line rate per NIC and direction
+  std::vector<Parameter> parameters;  // every constant above, with its source
+  Prices prices;                      // as the topology states them, with their sources
+  FabricParts fabric;                 // of a fabric of this many GPUs
+
+  std::int64_t nodes() const { return (gpus + gpus_per_node - 1) / gpus_per_node; }
+  // A GPU's share of its node's NIC line rate.
+  BytesPerSecond inter_node_bandwidth() const {
+    return nic_bandwidth * (static_cast<double>(nics_per_node) / static_cast<double>(gpus_per_node));
+  }
+};
+
+}  // namespace plumbline::model

@@ -1,0 +1,42 @@
+// A cost profile: hardware and software stack together, every constant with unit, kind and source.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/base/error.h"
+#include "model/base/provenance.h"
+#include "model/profile/constant_change.h"
+
+namespace plumbline::model {
+
+class Profile {
+ public:
+  Profile() = default;
+  Profile(std::string name, std::string description, std::vector<Parameter> parameters);
+
+  const std::string& name() const { return name_; }
+  const std::string& description() const { return description_; }
+  const std::vector<Parameter>& parameters() const { return parameters_; }  // sorted by name
+
+  // Index into parameters(), or nullopt. Cost functions resolve their names once, at construction.
+  std::optional<std::size_t> find(std::string_view name) const;
+
+  // This profile with constants changed, one change after the other; its name then says so: "h800 (changed)".
+  Result<Profile> with_changes(const std::vector<ConstantChange>& changes) const;
+
+ private:
+  std::string name_;
+  std::string description_;
+  std::vector<Parameter> parameters_;
+};
+
+// Reads calibrate/profiles/<name>.toml. A file may say `extends = "other"`; its own entries then win. The other one is
+// searched in the same folder, then in `shipped`, where that is given.
+// Every entry must have value, unit, kind and source: `k_time = { value = 3.3, unit = "ns", ... }`
+// inside nested tables, which give the dotted name.
+Result<Profile> load_profile(const std::string& path, const std::string& shipped = "");
+
+}  // namespace plumbline::model

@@ -1,0 +1,82 @@
+#include "model/program/plan_context.h"
+
+#include <map>
+#include <string>
+
+namespace plumbline::model {
+
+RecomputePolicy recompute_policy(const Plan& plan) {
+  using enum RecomputeGroup;
+  static const std::map<std::string, RecomputeGroup> words = {
+      {"rmsnorm", rmsnorm}, {"mla_up_projection", mla_up_projection},
+      {"swiglu", swiglu},   {"core_attention", core_attention},
+      {"mlp", mlp},         {"moe", moe}};
+  RecomputePolicy policy;
+  if (plan.recompute.policy == "full") policy = {rmsnorm, mla_up_projection, swiglu, core_attention, mlp, moe, other};
+  if (plan.recompute.policy == "selective")
+    for (const std::string& word : plan.recompute.operators) policy.insert(words.at(word));
+  return policy;
+}
+
+LayerContext plan_context(const Plan& plan, const Architecture& architecture, const Layout& layout,
+                          const RoutingSpread& spread) {
+  LayerContext context = plan_degrees(plan, architecture.experts, layout, spread);
+  context.architecture = architecture;
+  return context;
+}
+
+LayerContext plan_degrees(const Plan& plan, const MixtureOfExperts& experts, const Layout& layout,
+                          const RoutingSpread& spread) {
+  LayerContext c;
+  c.gemm = plan.precision.gemm;
+  c.dispatch = plan.precision.dispatch;
+  c.combine = plan.precision.combine;
+  c.gradients = activation_type(plan.precision.gradients);
+  c.recompute = recompute_policy(plan);
+  c.tokens = layout.tokens_per_micro_batch;
+  c.sequence_length = plan.batch.sequence_length;
+  c.tensor = plan.parallelism.tensor;
+  c.sequence = plan.parallelism.sequence;
+  c.context = plan.parallelism.context;
+  c.ring = plan.parallelism.context_method == "ring";
+  c.expert_parallel = plan.parallelism.expert;
+  c.expert_tensor = plan.parallelism.expert_tensor;
+  c.groups_per_token = groups_per_token(plan, experts);
+  c.distinct_ranks_per_token = spread.ranks_per_token;
+  c.shares_embedding = layout.embedding_beside_head;
+  c.fused_attention = plan.attention.kernel == "fused";
+  c.fused_loss = plan.loss.kernel == "fused";
+  return c;
+}
+
+std::vector<StageBlock> stage_blocks(const Plan& plan, const Architecture& architecture, const Layout& layout,
+                                     std::int64_t stage) {
+  std::vector<StageBlock> blocks;
+  // Full recomputation runs layers again, not the ends of the model.
+  const bool ends = plan.recompute.policy != "full";
+  if (stage == 0) blocks.push_back({BlockKind::embedding, ends, -1});
+  std::int64_t left = plan.recompute.layers.value_or(architecture.layers);
+  for (const std::int64_t layer : layout.stage_layers[static_cast<std::size_t>(stage)])
+    blocks.push_back({layer_kind(architecture, layer), left-- > 0, layer});
+  if (stage == layout.stages - 1) {
+    for (std::int64_t i = 0; i < architecture.multi_token_prediction_layers; ++i)
+      blocks.push_back({BlockKind::multi_token_prediction, true, architecture.layers + i});
+    blocks.push_back({BlockKind::head, ends, -1});
+  }
+  return blocks;
+}
+
+Graph make_stage_block(BlockKind kind, bool recomputed, const LayerContext& context) {
+  if (recomputed) return make_block(kind, context);
+  LayerContext kept = context;
+  kept.recompute.clear();
+  return make_block(kind, kept);
+}
+
+Bytes hop_bytes(const LayerContext& context) {
+  const double elements = static_cast<double>(context.stream_tokens() * context.architecture.hidden_size);
+  const DataType stream = is_fp8(context.gemm) ? DataType::bf16 : activation_type(context.gemm);
+  return Bytes(elements * bytes_per_element(stream));
+}
+
+}  // namespace plumbline::model

@@ -1,0 +1,102 @@
+// The step program: for every pipeline rank an ordered list of schedule slots, each made of segments
+// (kernels and transfers that run back to back on one stream). There is no time in it. Each distinct
+// slot is stored once as a template; ranks and micro-batches refer to it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model/architecture/architecture.h"
+#include "model/base/error.h"
+#include "model/graph/graph.h"
+#include "model/plan/layout.h"
+#include "model/plan/plan.h"
+#include "model/program/routing.h"
+#include "model/result/timeline.h"
+#include "model/schedule/schedule.h"
+#include "model/schedule/transfers.h"
+
+namespace plumbline::model {
+
+struct Segment {
+  Section section = Section::attention;
+  Phase phase = Phase::F;
+  Stream stream = Stream::compute;
+  std::uint16_t block = 0;               // index into StepProgram::blocks
+  std::uint16_t block_of_stage = 0;      // position of the block in its stage
+  bool forward_side = true;              // of an FB pair: belongs to the forward micro-batch
+  double share = 1;                      // of each operator's work (the rest runs on another stream)
+  std::vector<std::uint16_t> operators;  // indices into the block's graph, in launch order
+  std::vector<std::uint16_t> waits;      // segments of the same template that must have ended (cross-stream)
+};
+
+struct SlotTemplate {
+  OpType type = OpType::F;
+  std::int32_t f_stage_kind = -1, b_stage_kind = -1;
+  std::vector<Segment> segments;  // launch order; each stream runs its own in this order
+};
+
+struct StageKind {  // distinct lists of blocks
+  std::vector<std::uint16_t> blocks;
+};
+struct Stage {
+  std::int32_t kind = 0;
+  std::vector<std::int32_t> layers;  // model layer of each block, -1 for embedding and head
+};
+
+// Parameters of a stage that are reduced and gathered together: a bucket, under zero_stage 3 what a block has of one
+// kind. Operators are those of the stage's optimizer graph, run one after the other.
+struct SynchronisationUnit {
+  struct Place {  // a tensor of one of the stage's blocks
+    std::uint16_t block_of_stage = 0;
+    TensorId tensor = 0;
+  };
+  std::vector<std::uint16_t> reduce;  // casts to the format on the wire, collectives
+  std::vector<std::uint16_t> gather;  // empty where nothing is sharded
+  std::vector<std::uint16_t> copy;    // of the reduced gradients to the host
+  std::vector<std::uint16_t> update;  // AdamW, which runs when all of the gradient is there
+  std::vector<Place> parameters;      // those that other blocks of the stage share included
+  std::vector<Place> gradients;       // of them
+};
+
+// A unit that a pipeline rank reduces or gathers, and when: on the stream of its collectives, as they come.
+struct Synchronisation {
+  enum class Kind : std::uint8_t { gather, reduce };
+  struct Moment {
+    std::int32_t slot = -1;     // of the rank; -1: none
+    std::int32_t segment = -1;  // of the slot; -1: the whole slot
+  };
+  Kind kind = Kind::reduce;
+  std::int32_t stage = 0, unit = 0;
+  Moment after;   // whose end lets it start; none: it starts with the step
+  Moment before;  // whose start waits for it; none: only the update does
+};
+
+struct StepProgram {
+  std::vector<Graph> blocks;
+  std::vector<StageKind> stage_kinds;
+  std::vector<Stage> stages;
+  std::vector<Graph> stage_optimizers;                         // per stage: gradient reduction, AdamW, parameter gather
+  std::vector<std::vector<SynchronisationUnit>> stage_units;   // [stage]
+  std::vector<std::vector<Synchronisation>> synchronisations;  // [rank], in the order in which they can start
+  bool gather_after_update = false;                            // each unit, at the end of the step
+  std::vector<SlotTemplate> templates;
+  Schedule schedule;
+  std::vector<std::vector<std::uint16_t>> slot_templates;  // [rank][op]
+  std::vector<std::vector<std::vector<Hop>>> batches;      // [rank][op] point-to-point before the op
+  Bytes activation_hop;                                    // one message between stages, forward
+  Bytes gradient_hop;                                      // backward
+};
+
+// plan and layout must belong together (make_layout succeeded). The spread of the tokens over the expert-parallel
+// ranks decides how many tokens a rank receives; whoever has it already gives it, since its estimate takes longer
+// than all the rest.
+Result<StepProgram> compile(const Plan& plan, const Architecture& architecture, const Layout& layout);
+Result<StepProgram> compile(const Plan& plan, const Architecture& architecture, const Layout& layout,
+                            const RoutingSpread& spread);
+
+// "attn(F)", "mlp(W)", "dispatch(B)": the span names of the published H800 profile. Phase I prints as B.
+std::string span_name(Section section, Phase phase);
+
+}  // namespace plumbline::model

@@ -1,0 +1,401 @@
+#include "model/program/slot_template.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+
+#include "model/program/slot_copies.h"
+
+namespace plumbline::model {
+
+namespace {
+
+bool on_communication_stream(Section section) { return section == Section::dispatch || section == Section::combine; }
+
+bool is_grouped_weight_gradient(const Operator& op) {
+  return op.kind == OperatorKind::grouped_matmul && op.phase == Phase::W;
+}
+
+bool is_collective(OperatorKind kind) {
+  return kind == OperatorKind::all_reduce || kind == OperatorKind::reduce_scatter || kind == OperatorKind::all_gather;
+}
+
+constexpr std::size_t streams = static_cast<std::size_t>(Stream::from_host) + 1;
+constexpr std::size_t sections = static_cast<std::size_t>(Section::optimizer) + 1;
+
+class Composer {
+ public:
+  Composer(const std::vector<StageKind>& stage_kinds, const std::vector<Graph>& blocks, std::int64_t pieces)
+      : stage_kinds_(stage_kinds), blocks_(blocks), pieces_(pieces) {}
+
+  SlotTemplate compose(OpType type, std::int32_t f_kind, std::int32_t b_kind) {
+    result_ = {type, f_kind, b_kind, {}};
+    switch (type) {
+      case OpType::F:
+        lone_forward(f_kind);
+        break;
+      case OpType::B:
+        lone_backward(b_kind, true, true);
+        break;
+      case OpType::I:
+        lone_backward(b_kind, true, false);
+        break;
+      case OpType::W:
+        lone_backward(b_kind, false, true);
+        break;
+      case OpType::FB:
+        pair(f_kind, b_kind);
+        break;
+    }
+    if (leaving_) send(*leaving_);
+    find_waits();
+    hold_to_two_buffers(result_.segments);
+    return std::move(result_);
+  }
+
+ private:
+  using Operators = std::vector<std::uint16_t>;
+
+  // A block of one side of the slot.
+  struct Place {
+    std::int32_t kind;
+    std::size_t position;
+    bool forward;
+  };
+
+  const Graph& graph(const Place& place) const { return blocks_[stage_kinds_[place.kind].blocks[place.position]]; }
+
+  void append(const Place& place, Phase phase, Section section, Stream stream, double share,
+              std::vector<std::uint16_t> operators) {
+    if (operators.empty()) return;
+    Segment segment;
+    segment.section = section;
+    segment.phase = phase;
+    segment.stream = stream;
+    segment.block = stage_kinds_[place.kind].blocks[place.position];
+    segment.block_of_stage = static_cast<std::uint16_t>(place.position);
+    segment.forward_side = place.forward;
+    segment.share = share;
+    segment.operators = std::move(operators);
+    result_.segments.push_back(std::move(segment));
+  }
+
+  const Operators& operators_of(const Place& place, Phase phase, Section section, bool replayed = false) {
+    const std::uint16_t block = stage_kinds_[place.kind].blocks[place.position];
+    if (launched_.size() <= block) launched_.resize(block + std::size_t{1});
+    auto& groups = launched_[block];
+    if (groups.empty()) groups = group(blocks_[block]);
+    return groups[group_of(phase, section, replayed)];
+  }
+
+  static std::size_t group_of(Phase phase, Section section, bool replayed) {
+    return (static_cast<std::size_t>(phase) * sections + static_cast<std::size_t>(section)) * 2 + (replayed ? 1 : 0);
+  }
+
+  // A block's operators by what launches them together, in launch order.
+  static std::vector<Operators> group(const Graph& block) {
+    std::vector<Operators> groups(group_of(Phase::W, Section::optimizer, true) + 1);
+    for (std::size_t i = 0; i < block.operators.size(); ++i) {
+      const Operator& op = block.operators[i];
+      if (!is_host_copy(op.kind))
+        groups[group_of(op.phase, op.section, op.replayed)].push_back(static_cast<std::uint16_t>(i));
+    }
+    return groups;
+  }
+
+  void run(const Place& place, Phase phase, Section section, bool replayed = false, const Operators& done = {}) {
+    Operators operators = operators_of(place, phase, section, replayed);
+    std::erase_if(operators, [&](std::uint16_t op) { return std::ranges::find(done, op) != done.end(); });
+    if (on_communication_stream(section)) {
+      append(place, phase, section, Stream::communication, 1, std::move(operators));
+    } else if (phase == Phase::W && section == Section::mlp) {
+      weight_gradients(place, operators);
+    } else {
+      computation(place, phase, section, operators);
+    }
+  }
+
+  bool is_product(const Place& place, std::uint16_t op) const {
+    return graph(place).operators[op].kind == OperatorKind::matmul;
+  }
+  bool communicates(const Place& place, std::uint16_t op) const {
+    return is_collective(graph(place).operators[op].kind);
+  }
+
+  // Kernels and, on a stream of their own, the collectives between them. Cut in pieces, a gather runs beside the
+  // product that reads it, and a sum beside the product whose result it is.
+  void computation(const Place& place, Phase phase, Section section, const Operators& operators) {
+    std::vector<Operators> runs;  // of kernels only or of collectives only
+    for (const std::uint16_t op : operators) {
+      if (runs.empty() || communicates(place, runs.back().back()) != communicates(place, op)) runs.emplace_back();
+      runs.back().push_back(op);
+    }
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      Operators& run = runs[i];
+      if (run.empty()) continue;
+      Operators* next = i + 1 < runs.size() && pieces_ > 1 ? &runs[i + 1] : nullptr;
+      const bool exchanges = communicates(place, run.front());
+      if (exchanges && run.size() == 1 && next != nullptr && gathers(place, run.front())) {
+        const auto last = std::ranges::find_if(*next, [&](std::uint16_t op) { return is_product(place, op); });
+        if (last != next->end()) {
+          in_pieces(place, phase, section, run, Operators(next->begin(), last + 1));
+          next->erase(next->begin(), last + 1);
+          continue;
+        }
+      }
+      if (!exchanges && next != nullptr && next->size() == 1 && !gathers(place, next->front()) &&
+          is_product(place, run.back())) {
+        const Operators product = {run.back()};
+        run.pop_back();
+        append(place, phase, section, Stream::compute, 1, run);
+        in_pieces(place, phase, section, product, std::exchange(*next, {}));
+      } else {
+        append(place, phase, section, exchanges ? Stream::collective : Stream::compute, 1, run);
+      }
+      if (!exchanges) append(place, Phase::W, section, Stream::collective, 1, std::exchange(gathers_ahead_, {}));
+    }
+  }
+
+  bool gathers(const Place& place, std::uint16_t op) const {
+    return graph(place).operators[op].kind == OperatorKind::all_gather;
+  }
+
+  void in_pieces(const Place& place, Phase phase, Section section, const Operators& first, const Operators& second) {
+    const double share = 1 / static_cast<double>(pieces_);
+    for (std::int64_t piece = 0; piece < pieces_; ++piece) {
+      for (const Operators* part : {&first, &second}) {
+        const Stream stream = communicates(place, part->front()) ? Stream::collective : Stream::compute;
+        append(place, phase, section, stream, share, *part);
+      }
+    }
+  }
+
+  // The experts' weight gradients alternate between two streams, so that one fills the other's tail.
+  void weight_gradients(const Place& place, const std::vector<std::uint16_t>& operators) {
+    std::vector<std::uint16_t> plain;
+    for (const std::uint16_t i : operators) {
+      if (!is_grouped_weight_gradient(graph(place).operators[i])) {
+        plain.push_back(i);
+        continue;
+      }
+      computation(place, Phase::W, Section::mlp, std::exchange(plain, {}));
+      append(place, Phase::W, Section::mlp, Stream::weight_gradient, 0.5, {i});
+      append(place, Phase::W, Section::mlp, Stream::compute, 0.5, {i});
+    }
+    computation(place, Phase::W, Section::mlp, plain);
+  }
+
+  void forward_block(const Place& p, Phase phase = Phase::F, bool replayed = false) {
+    for (Section s :
+         {Section::embedding, Section::attention, Section::dispatch, Section::mlp, Section::combine, Section::head})
+      run(p, phase, s, replayed);
+  }
+
+  // What the backward pass needs of the forward pass is computed again.
+  void replay_block(const Place& p) { forward_block(p, Phase::I, true); }
+
+  // Inputs of weight gradients that are gathered once more; that can be done beside the input gradients.
+  Operators gathered_again(const Place& p, Section section) {
+    Operators found = operators_of(p, Phase::W, section);
+    std::erase_if(found, [&](std::uint16_t op) { return !gathers(p, op); });
+    return found;
+  }
+
+  // mlp(W) fills the wait for dispatch(B); attn(W) the one for the next block's combine(B).
+  void backward_block(const Place& p, bool input_gradient, bool weight_gradient) {
+    const auto both = [&](Section s, bool exchange_between) {
+      if (input_gradient && weight_gradient) gathers_ahead_ = gathered_again(p, s);
+      const Operators ahead = gathers_ahead_;
+      if (input_gradient) run(p, Phase::I, s);
+      if (input_gradient && exchange_between) run(p, Phase::I, Section::dispatch);
+      if (weight_gradient) run(p, Phase::W, s, false, gathers_ahead_.empty() ? ahead : Operators{});
+      gathers_ahead_.clear();
+    };
+    if (input_gradient) replay_block(p);
+    both(Section::head, false);
+    if (input_gradient) run(p, Phase::I, Section::combine);
+    both(Section::mlp, true);
+    both(Section::attention, false);
+    both(Section::embedding, false);
+  }
+
+  void pair_block(const Place& f, const Place& b) {
+    replay_block(b);
+    run(b, Phase::I, Section::head);
+    run(b, Phase::W, Section::head);
+    run(b, Phase::I, Section::combine);
+    run(f, Phase::F, Section::attention);
+    run(f, Phase::F, Section::dispatch);
+    run(b, Phase::I, Section::mlp);
+    run(b, Phase::I, Section::dispatch);
+    run(b, Phase::W, Section::mlp);
+    run(f, Phase::F, Section::mlp);
+    run(f, Phase::F, Section::combine);
+    run(b, Phase::I, Section::attention);
+    run(b, Phase::W, Section::attention);
+    run(f, Phase::F, Section::head);
+  }
+
+  bool is_layer(const Place& p) { return !operators_of(p, Phase::F, Section::attention).empty(); }
+
+  void lone_forward(std::int32_t kind) {
+    for (const Place& place : places(kind, true)) lone_forward_block(place);
+  }
+
+  void lone_forward_block(const Place& place) {
+    forward_block(place);
+    forward_done(place);
+  }
+
+  // Copies to the host are launched when the next block is: until then their tensors take room.
+  void forward_done(const Place& place) {
+    if (leaving_) send(*leaving_);
+    leaving_ = place;
+  }
+
+  void send(const Place& place) {
+    for (CopyGroup& copies : copies_of(graph(place), Phase::F))
+      append(place, Phase::F, copies.section, Stream::to_host, 1, std::move(copies.operators));
+  }
+
+  void fetch(const Place& place, Phase phase) {
+    for (CopyGroup& copies : copies_of(graph(place), phase))
+      append(place, phase, copies.section, Stream::from_host, 1, std::move(copies.operators));
+  }
+
+  // What a block's backward reads comes from the host while the block before it runs.
+  void fetch_ahead(const std::vector<Place>& backward, std::size_t next, bool input_gradient, bool weight_gradient) {
+    for (std::size_t i = next == 0 ? 0 : next + 1; i < std::min(next + 2, backward.size()); ++i) {
+      if (input_gradient) fetch(backward[i], Phase::I);
+      if (weight_gradient) fetch(backward[i], Phase::W);
+    }
+  }
+
+  void lone_backward(std::int32_t kind, bool input_gradient, bool weight_gradient) {
+    const std::vector<Place> backward = places(kind, false);
+    for (std::size_t i = 0; i < backward.size(); ++i) {
+      fetch_ahead(backward, i, input_gradient, weight_gradient);
+      backward_block(backward[i], input_gradient, weight_gradient);
+    }
+  }
+
+  // The blocks of a stage in the order in which a side runs them.
+  std::vector<Place> places(std::int32_t kind, bool forward) const {
+    std::vector<Place> result;
+    for (std::size_t i = 0; i < stage_kinds_[kind].blocks.size(); ++i) result.push_back({kind, i, forward});
+    if (!forward) std::ranges::reverse(result);
+    return result;
+  }
+
+  // Layers pair up as long as both sides have one. Embedding and head have nothing to hide: they run
+  // alone, as do layers that are left over.
+  void pair(std::int32_t f_kind, std::int32_t b_kind) {
+    const std::vector<Place> forward = places(f_kind, true);
+    const std::vector<Place> backward = places(b_kind, false);
+    auto f = forward.begin();
+    auto b = backward.begin();
+    const auto coming = [&] { fetch_ahead(backward, static_cast<std::size_t>(b - backward.begin()), true, true); };
+    const auto lone_backward_block = [&] {
+      coming();
+      backward_block(*b, true, true);
+    };
+    for (; f != forward.end() && !is_layer(*f); ++f) lone_forward_block(*f);
+    for (; b != backward.end() && !is_layer(*b); ++b) lone_backward_block();
+    for (; f != forward.end() && b != backward.end() && is_layer(*f) && is_layer(*b); ++f, ++b) {
+      coming();
+      pair_block(*f, *b);
+      forward_done(*f);
+    }
+    for (; f != forward.end(); ++f) lone_forward_block(*f);
+    for (; b != backward.end(); ++b) lone_backward_block();
+  }
+
+  // The tensor that stands for `id` at a block's end: its neighbour's, through blocks that pass it on.
+  std::pair<std::size_t, TensorId> origin(const Place& place, TensorId id) const {
+    const auto& stage = stage_kinds_[place.kind].blocks;
+    std::size_t position = place.position;
+    while (id == blocks_[stage[position]].input && position > 0) id = blocks_[stage[--position]].output;
+    while (id == blocks_[stage[position]].output_gradient && id != blocks_[stage[position]].input &&
+           position + 1 < stage.size())
+      id = blocks_[stage[++position]].input_gradient;
+    return {position, id};
+  }
+
+  Place place_of(const Segment& s) const {
+    return {s.forward_side ? result_.f_stage_kind : result_.b_stage_kind, s.block_of_stage, s.forward_side};
+  }
+
+  // Positions of a side's tensors in one list.
+  std::vector<std::size_t> first_tensors(std::int32_t kind, std::size_t& count) const {
+    std::vector<std::size_t> first;
+    if (kind < 0) return first;
+    for (const std::uint16_t block : stage_kinds_[kind].blocks) {
+      first.push_back(count);
+      count += blocks_[block].tensors.size();
+    }
+    return first;
+  }
+
+  void find_waits() {
+    std::size_t count = 0;
+    const std::vector<std::size_t> forward = first_tensors(result_.f_stage_kind, count);
+    const std::vector<std::size_t> backward = first_tensors(result_.b_stage_kind, count);
+    const auto index = [&](const Segment& s, TensorId id) {
+      const auto [position, tensor] = origin(place_of(s), id);  // it comes back from the host under its own name
+      return (s.forward_side ? forward : backward)[position] + tensor;
+    };
+    // Of each tensor the latest segment so far that writes it, by stream, from 1: a stream is in order, so its latest
+    // producer covers the others.
+    using Latest = std::array<std::uint16_t, streams>;
+    std::vector<Latest> written(count, Latest{});
+    for (std::size_t i = 0; i < result_.segments.size(); ++i) {
+      Segment& s = result_.segments[i];
+      const Graph& block = blocks_[s.block];
+      Latest last{};
+      for (const std::uint16_t o : s.operators)
+        for (const TensorId id : block.operators[o].reads) {
+          const Latest& latest = written[index(s, id)];
+          for (std::size_t stream = 0; stream < streams; ++stream)
+            last[stream] = std::max(last[stream], latest[stream]);
+        }
+      for (std::size_t stream = 0; stream < streams; ++stream)
+        if (last[stream] > 0 && stream != static_cast<std::size_t>(s.stream))
+          s.waits.push_back(static_cast<std::uint16_t>(last[stream] - 1));
+      for (const std::uint16_t o : s.operators)
+        for (const TensorId id : block.operators[o].writes)
+          written[index(s, id)][static_cast<std::size_t>(s.stream)] = static_cast<std::uint16_t>(i + 1);
+      join_weight_gradients(i);
+    }
+  }
+
+  static bool runs_beside(Stream stream) { return stream == Stream::collective || on_host_link(stream); }
+
+  // The compute stream joins the second stream before it goes on.
+  void join_weight_gradients(std::size_t i) {
+    if (result_.segments[i].stream != Stream::compute) return;
+    std::size_t last = i;
+    while (last > 0 && runs_beside(result_.segments[last - 1].stream)) --last;
+    if (last < 2 || result_.segments[last - 1].share == 1) return;
+    if (result_.segments[last - 2].stream == Stream::weight_gradient)
+      result_.segments[i].waits.push_back(static_cast<std::uint16_t>(last - 2));
+  }
+
+  const std::vector<StageKind>& stage_kinds_;
+  const std::vector<Graph>& blocks_;
+  std::int64_t pieces_;
+  std::vector<std::vector<Operators>> launched_;  // [block][group_of]
+  Operators gathers_ahead_;                       // weight-gradient gathers to be launched after the next kernels
+  std::optional<Place> leaving_;                  // the forward block whose copies to the host come next
+  SlotTemplate result_;
+};
+
+}  // namespace
+
+SlotTemplate make_slot_template(OpType type, std::int32_t f_kind, std::int32_t b_kind,
+                                const std::vector<StageKind>& stage_kinds, const std::vector<Graph>& blocks,
+                                std::int64_t pieces) {
+  return Composer(stage_kinds, blocks, pieces).compose(type, f_kind, b_kind);
+}
+
+}  // namespace plumbline::model

@@ -1,0 +1,214 @@
+#include "model/program/stage_optimizer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "model/program/sharding.h"
+
+namespace plumbline::model {
+
+namespace {
+
+class OptimizerWriter {
+ public:
+  OptimizerWriter(const Plan& plan, const Layout& layout) : plan_(plan), layout_(layout) {
+    result_.graph.name = "optimizer";
+  }
+
+  StageOptimizer run(const std::vector<StageUnit>& units) {
+    for (const StageUnit& unit : units) {
+      SynchronisationUnit& written = result_.units.emplace_back();
+      written.parameters = unit.parameters;
+      written.gradients = unit.gradients;
+      for (const UnitPiece& piece : unit.pieces) reduce(unit, piece, written);
+    }
+    if (plan_.precision.gemm == Precision::fp16) unscale();
+    if (plan_.optimizer.gradient_clipping) norm();
+    for (const Shard& shard : shards_) update(shard);
+    return std::move(result_);
+  }
+
+ private:
+  struct Shard {  // of a piece whose gradient has been reduced
+    std::string name;
+    std::int64_t whole = 0, elements = 0;
+    DataType stored = DataType::bf16;
+    ShardGroup group;
+    std::size_t unit = 0;
+    TensorId gradient = 0;
+  };
+
+  void reduce(const StageUnit& unit, const UnitPiece& piece, SynchronisationUnit& written) {
+    const ShardGroup group = shard_group(plan_, layout_, unit.expert);
+    const bool one_format = unit.pieces.size() == 1;
+    const std::string name = one_format ? unit.name : unit.name + "_" + std::string(to_string(piece.stored));
+    Shard shard{name, static_cast<std::int64_t>(piece.elements), 0, piece.stored, group, result_.units.size() - 1, 0};
+    shard.elements = static_cast<std::int64_t>(std::ceil(piece.elements / static_cast<double>(group.shards)));
+    const DataType accumulated = activation_type(plan_.precision.gradients);
+    const DataType wire = activation_type(plan_.precision.gradient_reduce.value_or(plan_.precision.gradients));
+    TensorId gradient = add("d_" + name, shard.whole, accumulated, Role::gradient);
+    if (wire != accumulated) {
+      const TensorId cast = add("cast_d_" + name, shard.whole, wire, Role::activation);
+      written.reduce.push_back(emit(OperatorKind::cast, "cast_" + name, {gradient}, {cast}, CastAttributes{}));
+      gradient = cast;
+    }
+    sum_over_tensor_ranks(name, piece, wire, written);
+    const bool sharded = plan_.parallelism.zero_stage >= 1;
+    if (sharded) {
+      const TensorId scattered = add("scattered_d_" + name, shard.elements, wire, Role::activation);
+      written.reduce.push_back(emit(OperatorKind::reduce_scatter, "reduce_" + name, {gradient}, {scattered},
+                                    CollectiveAttributes{group.shards, group.stride}));
+      gradient = scattered;
+    }
+    if (!sharded || group.replicas > 1) {
+      const TensorId reduced = add("reduced_d_" + name, shard.elements, wire, Role::activation);
+      written.reduce.push_back(emit(OperatorKind::all_reduce, "all_reduce_" + name, {gradient}, {reduced},
+                                    CollectiveAttributes{group.replicas, group.replica_stride}));
+      gradient = reduced;
+    }
+    shard.gradient = gradient;
+    shards_.push_back(shard);
+  }
+
+  // Ranks that share out the tokens each have a part of the gradient of what they all hold.
+  void sum_over_tensor_ranks(const std::string& name, const UnitPiece& piece, DataType wire,
+                             SynchronisationUnit& written) {
+    const auto& degrees = plan_.parallelism;
+    if (degrees.tensor == 1 || !degrees.sequence || piece.whole == 0) return;
+    const auto elements = static_cast<std::int64_t>(piece.whole);
+    const TensorId part = add("part_d_" + name, elements, wire, Role::gradient);
+    const TensorId sum = add("sum_d_" + name, elements, wire, Role::activation);
+    written.reduce.push_back(
+        emit(OperatorKind::all_reduce, "sum_" + name, {part}, {sum}, CollectiveAttributes{degrees.tensor, 1}));
+  }
+
+  std::vector<TensorId> gradients() const {
+    std::vector<TensorId> ids;
+    for (const Shard& shard : shards_) ids.push_back(shard.gradient);
+    return ids;
+  }
+
+  // FP16 gradients were scaled up; an element that is not finite on any rank voids the step.
+  void unscale() {
+    std::vector<TensorId> reads = gradients(), writes;
+    reads.push_back(add("loss_scale", 1, DataType::fp32, Role::constant));
+    for (Shard& shard : shards_) {
+      shard.gradient =
+          add("unscaled_d_" + shard.name, shard.elements, activation_type(plan_.precision.gradients), Role::activation);
+      writes.push_back(shard.gradient);
+    }
+    const TensorId found = add("found_inf", 1, DataType::fp32, Role::activation);
+    writes.push_back(found);
+    emit(OperatorKind::unscale, "unscale", reads, writes, {});
+    agree(found, "found_inf_anywhere");
+  }
+
+  void norm() {
+    const TensorId squares = add("sum_of_squares", 1, DataType::fp32, Role::activation);
+    emit(OperatorKind::sum_of_squares, "sum_of_squares", gradients(), {squares}, {});
+    squares_ = {agree(squares, "sum_of_all_squares")};
+  }
+
+  // Over the ranks that hold different parts of the gradient.
+  TensorId agree(TensorId number, const std::string& name) {
+    const std::int64_t replicas = shard_group(plan_, layout_, false).replicas;
+    const std::int64_t ranks = std::max<std::int64_t>(1, plan_.cluster.gpus / replicas);
+    if (ranks == 1) return number;
+    const TensorId sum = add(name, 1, DataType::fp32, Role::activation);
+    const std::int64_t stride = plan_.parallelism.zero_stage == 0 ? replicas : 1;
+    emit(OperatorKind::all_reduce, name, {number}, {sum}, CollectiveAttributes{ranks, stride});
+    return sum;
+  }
+
+  void update(const Shard& shard) {
+    const bool on_host = plan_.offload.optimizer;
+    const DataType moment = activation_type(plan_.precision.optimizer_moments);
+    SynchronisationUnit& unit = result_.units[shard.unit];
+    std::vector<TensorId> reads = {shard.gradient};
+    if (on_host) {
+      reads[0] =
+          add("host_d_" + shard.name, shard.elements, result_.graph.tensor(shard.gradient).type, Role::activation);
+      unit.copy.push_back(emit(OperatorKind::copy_to_host, "copy_d_" + shard.name, {shard.gradient}, {reads[0]}, {}));
+    }
+    reads.insert(reads.end(), squares_.begin(), squares_.end());
+    const bool master = has_master_weights(plan_, shard.stored);
+    const TensorId updated =
+        add("updated_" + shard.name, shard.elements, shard.stored, master ? Role::activation : Role::gradient);
+    std::vector<TensorId> writes = {updated};
+    if (master)
+      writes.push_back(
+          add("master_" + shard.name, shard.elements, activation_type(plan_.precision.master_weights), Role::gradient));
+    writes.push_back(add("first_moment_" + shard.name, shard.elements, moment, Role::gradient));
+    writes.push_back(add("second_moment_" + shard.name, shard.elements, moment, Role::gradient));
+    unit.update.push_back(
+        emit(OperatorKind::adamw, "adamw_" + shard.name, reads, writes, AdamwAttributes{.on_host = on_host}));
+    gather(shard, on_host ? to_device(shard, updated) : updated, unit);
+    if (plan_.optimizer.ema == "host" && !on_host) average(shard, writes[master ? 1 : 0]);
+  }
+
+  TensorId to_device(const Shard& shard, TensorId updated) {
+    const TensorId copy = add("new_" + shard.name, shard.elements, shard.stored, Role::activation);
+    emit(OperatorKind::copy_to_device, "copy_" + shard.name, {updated}, {copy}, {});
+    return copy;
+  }
+
+  void gather(const Shard& shard, TensorId updated, SynchronisationUnit& unit) {
+    if (plan_.parallelism.zero_stage == 0) return;
+    const TensorId parameter = add(shard.name, shard.whole, shard.stored, Role::parameter);
+    unit.gather.push_back(emit(OperatorKind::all_gather, "gather_" + shard.name, {updated}, {parameter},
+                               CollectiveAttributes{shard.group.shards, shard.group.stride}));
+  }
+
+  // Every replica copies its part of what the others hold too.
+  void average(const Shard& shard, TensorId weights) {
+    const auto part = static_cast<std::int64_t>(
+        std::ceil(static_cast<double>(shard.elements) / static_cast<double>(shard.group.replicas)));
+    const TensorId copy = add("ema_" + shard.name, part, result_.graph.tensor(weights).type, Role::activation);
+    emit(OperatorKind::copy_to_host, "ema_" + shard.name, {weights}, {copy}, {});
+  }
+
+  TensorId add(std::string name, std::int64_t elements, DataType type, Role role) {
+    auto& tensors = result_.graph.tensors;
+    tensors.push_back({.name = std::move(name), .shape = {{elements}}, .type = type, .role = role});
+    return static_cast<TensorId>(tensors.size() - 1);
+  }
+
+  std::uint16_t emit(OperatorKind kind, std::string name, std::vector<TensorId> reads, std::vector<TensorId> writes,
+                     Attributes attributes) {
+    auto& operators = result_.graph.operators;
+    operators.push_back({.kind = kind,
+                         .name = std::move(name),
+                         .phase = Phase::W,
+                         .section = Section::optimizer,
+                         .reads = std::move(reads),
+                         .writes = std::move(writes),
+                         .attributes = attributes});
+    return static_cast<std::uint16_t>(operators.size() - 1);
+  }
+
+  const Plan& plan_;
+  const Layout& layout_;
+  StageOptimizer result_;
+  std::vector<Shard> shards_;
+  std::vector<TensorId> squares_;
+};
+
+}  // namespace
+
+bool has_master_weights(const Plan& plan, DataType stored) {
+  const DataType master = activation_type(plan.precision.master_weights);
+  return master != stored || bytes_per_element(master) > 2;
+}
+
+StageOptimizer make_stage_optimizer(const Plan& plan, const Layout& layout, const std::vector<Graph>& blocks,
+                                    const StageKind& stage) {
+  return make_stage_optimizer(plan, layout, stage_units(plan, blocks, stage));
+}
+
+StageOptimizer make_stage_optimizer(const Plan& plan, const Layout& layout, const std::vector<StageUnit>& units) {
+  return OptimizerWriter(plan, layout).run(units);
+}
+
+}  // namespace plumbline::model

@@ -1,0 +1,30 @@
+// Which parameters of a stage are reduced and gathered together.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model/graph/graph.h"
+#include "model/plan/plan.h"
+#include "model/program/program.h"
+
+namespace plumbline::model {
+
+struct UnitPiece {  // of one stored format
+  DataType stored = DataType::bf16;
+  double elements = 0;
+  double whole = 0;  // of those, of parameters that every tensor-parallel rank holds whole
+};
+struct StageUnit {
+  std::string name;
+  bool expert = false;
+  std::vector<UnitPiece> pieces;
+  std::vector<SynchronisationUnit::Place> parameters, gradients;
+};
+
+// Of the parameters that the stage owns, in the order in which the backward pass completes their gradients; where
+// another block of the stage shares one, the place there is listed too.
+std::vector<StageUnit> stage_units(const Plan& plan, const std::vector<Graph>& blocks, const StageKind& stage);
+
+}  // namespace plumbline::model

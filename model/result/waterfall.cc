@@ -1,0 +1,156 @@
+#include "model/result/waterfall.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+namespace plumbline::model {
+namespace {
+
+constexpr double rounding = 1e-9;  // s: of sums of slots
+constexpr std::string_view point_to_point = "point-to-point";
+
+// The order of the rows; classes that it does not know come after those of compute.
+constexpr std::array<std::string_view, 5> compute_order = {"GEMM", "attention", "memory-bound", "casts and transposes",
+                                                           "other memory-bound"};
+constexpr std::array<std::string_view, 10> other_order = {
+    "slots",         "exposed communication",    "exposed parameter gather",   point_to_point, "bubble",
+    "exposed input", "exposed copy to the host", "exposed gradient reduction", "optimizer",    "not attributed"};
+
+std::size_t place(std::string_view name) {
+  const auto* compute = std::ranges::find(compute_order, name);
+  const auto* other = std::ranges::find(other_order, name);
+  if (compute != compute_order.end()) return static_cast<std::size_t>(compute - compute_order.begin());
+  if (other == other_order.end()) return compute_order.size();
+  return compute_order.size() + 1 + static_cast<std::size_t>(other - other_order.begin());
+}
+
+std::string row_name(const std::string& part, WaterfallDetail detail) {
+  if (part == "bubble and messages") return "bubble";
+  const bool memory_bound = part == "other memory-bound" || part == "casts and transposes";
+  return memory_bound && detail == WaterfallDetail::categories ? "memory-bound" : part;
+}
+
+// Seconds by row; what is added under one name sums up.
+class Parts {
+ public:
+  void add(std::string_view name, double seconds) {
+    const auto known = std::ranges::find(parts_, name, &StepTimes::ClassTime::name);
+    if (known == parts_.end()) {
+      parts_.push_back({std::string(name), seconds});
+    } else {
+      known->seconds += seconds;
+    }
+  }
+  // Takes seconds out of one row as a row of their own, at most what is there.
+  void split(std::string_view from, std::string_view name, std::optional<double> seconds) {
+    const double taken = std::clamp(seconds.value_or(0), 0.0, std::max(0.0, of(from)));
+    if (taken == 0) return;
+    add(from, -taken);
+    add(name, taken);
+  }
+  double of(std::string_view name) const {
+    const auto known = std::ranges::find(parts_, name, &StepTimes::ClassTime::name);
+    return known == parts_.end() ? 0 : known->seconds;
+  }
+  double total() const {
+    double sum = 0;
+    for (const StepTimes::ClassTime& part : parts_) sum += part.seconds;
+    return sum;
+  }
+  const std::vector<StepTimes::ClassTime>& all() const { return parts_; }
+
+ private:
+  std::vector<StepTimes::ClassTime> parts_;
+};
+
+void add_slots(const StepTimes& step, Parts& parts) {
+  for (const std::optional<double>& seconds : step.slots_s) parts.add("slots", seconds.value_or(0));
+  const double input = step.exposed_input_s.value_or(0), host = step.exposed_host_s.value_or(0);
+  parts.add("bubble", step.bubble_s.value_or(0) - input - host);
+  parts.add("exposed input", input);
+  parts.add("exposed copy to the host", host);
+  parts.add("optimizer", step.optimizer_s.value_or(0));
+}
+
+bool has_part(const StepTimes& step, std::string_view name) {
+  return std::ranges::find(step.breakdown, name, &StepTimes::ClassTime::name) != step.breakdown.end();
+}
+
+// What both steps tell apart; what one of them has in one row is one row of both.
+struct ToldApart {
+  bool classes, messages, gathers, reductions;
+  ToldApart(const StepTimes& a, const StepTimes& b)
+      : classes(!a.breakdown.empty() && !b.breakdown.empty()),
+        messages(has_part(a, point_to_point) && has_part(b, point_to_point)),
+        gathers(a.exposed_parameter_gather_s && b.exposed_parameter_gather_s),
+        reductions(a.exposed_gradient_reduce_s && b.exposed_gradient_reduce_s) {}
+};
+
+Parts parts_of(const StepTimes& step, WaterfallDetail detail, const ToldApart& apart) {
+  Parts parts;
+  if (apart.classes) {
+    for (const StepTimes::ClassTime& part : step.breakdown) {
+      const bool message = part.name == point_to_point && !apart.messages;
+      parts.add(message ? "bubble" : row_name(part.name, detail), part.seconds);
+    }
+  } else if (step.bubble_s) {
+    add_slots(step, parts);
+  }
+  if (apart.gathers)
+    parts.split(apart.classes ? "exposed communication" : "slots", "exposed parameter gather",
+                step.exposed_parameter_gather_s);
+  if (apart.reductions) parts.split("optimizer", "exposed gradient reduction", step.exposed_gradient_reduce_s);
+  const double rest = step.time_s - parts.total();
+  if (std::abs(rest) > rounding) parts.add("not attributed", rest);
+  return parts;
+}
+
+std::string change_text(double seconds, double largest) {
+  if (largest >= 0.1) return fmt::format("{:+.2f} s", seconds);
+  return largest >= 1e-3 ? fmt::format("{:+.1f} ms", seconds * 1e3) : fmt::format("{:+.1f} us", seconds * 1e6);
+}
+
+}  // namespace
+
+Waterfall waterfall(const StepTimes& from, const StepTimes& to, WaterfallDetail detail) {
+  const ToldApart apart(from, to);
+  const Parts first = parts_of(from, detail, apart), second = parts_of(to, detail, apart);
+  Waterfall result{from.time_s, to.time_s, {}};
+  for (const StepTimes::ClassTime& part : first.all())
+    result.rows.push_back({part.name, part.seconds, second.of(part.name)});
+  for (const StepTimes::ClassTime& part : second.all()) {
+    if (std::ranges::find(result.rows, part.name, &WaterfallRow::name) == result.rows.end())
+      result.rows.push_back({part.name, 0, part.seconds});
+  }
+  std::erase_if(result.rows, [](const WaterfallRow& row) { return row.from_s == 0 && row.to_s == 0; });
+  std::ranges::stable_sort(result.rows, {}, [](const WaterfallRow& row) { return place(row.name); });
+  return result;
+}
+
+std::string main_reasons(const Waterfall& waterfall, std::size_t most) {
+  std::vector<WaterfallRow> rows = waterfall.rows;
+  std::ranges::stable_sort(rows, std::ranges::greater(),
+                           [](const WaterfallRow& row) { return std::abs(row.change_s()); });
+  const double largest = rows.empty() ? 0 : std::abs(rows.front().change_s());
+  if (largest <= 1e-6 * std::max(waterfall.from_s, waterfall.to_s)) return "";
+  // Rows below a twentieth of the largest explain nothing.
+  const double least = largest / 20;
+  const bool slower = waterfall.change_s() >= 0;
+  std::vector<std::string> with, against;
+  for (const WaterfallRow& row : rows) {
+    if (std::abs(row.change_s()) < least) break;
+    std::vector<std::string>& side = (row.change_s() > 0) == slower ? with : against;
+    if (side.size() < most) side.push_back(fmt::format("{} {}", row.name, change_text(row.change_s(), largest)));
+  }
+  std::string text = fmt::format("{}", fmt::join(with, ", "));
+  if (!against.empty()) text += fmt::format("{}({})", text.empty() ? "" : " ", fmt::join(against, ", "));
+  return text;
+}
+
+}  // namespace plumbline::model

@@ -1,0 +1,42 @@
+// Why one step takes longer than another: the difference of two step times by what the time goes into.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "model/result/result.h"
+
+namespace plumbline::model {
+
+struct WaterfallRow {
+  std::string name;             // "GEMM", "exposed communication", "bubble", ...
+  double from_s = 0, to_s = 0;  // seconds of a step, on rank 0
+  double change_s() const { return to_s - from_s; }
+};
+
+struct Waterfall {
+  double from_s = 0, to_s = 0;     // the two step times
+  std::vector<WaterfallRow> rows;  // in a fixed order; they add up to both times; a row that both lack is left out
+  double change_s() const { return to_s - from_s; }
+};
+
+enum class WaterfallDetail {
+  categories,  // all memory-bound classes are one row
+  classes      // each class of the breakdown is a row
+};
+
+// Rows, of rank 0: the classes of compute; "exposed communication" inside the slots, from which waits for gathered
+// parameters are taken out as "exposed parameter gather"; "point-to-point" and "bubble"; "exposed input"; "exposed copy
+// to the host"; "exposed gradient reduction", from the last slot to the last reduction; "optimizer", what then remains
+// of optimizer_s. What one of the steps does not tell apart (a measured one: messages from the bubble, gathers from
+// other exposed communication) is one row of both.
+// Where either step lacks a breakdown (closed form), compute and what is exposed in slots are one row, "slots". What a
+// result does not attribute is "not attributed".
+Waterfall waterfall(const StepTimes& from, const StepTimes& to, WaterfallDetail detail = WaterfallDetail::categories);
+
+// The rows that explain the change, the largest first, in one line: "bubble +0.81 s, exposed communication +0.32 s
+// (GEMM -0.10 s)". In brackets what pulls the other way. "" when no row changes by more than a millionth of the step.
+std::string main_reasons(const Waterfall& waterfall, std::size_t most = 3);
+
+}  // namespace plumbline::model

@@ -1,0 +1,116 @@
+#include "real/cuda/comm/communicator.h"
+
+#include <string>
+#include <utility>
+
+#include "real/cuda/comm/local_exchange.h"
+#include "real/cuda/comm/other_ranks.h"
+#include "real/cuda/comm/stand_ins.h"
+
+namespace plumbline::real::cuda {
+
+namespace {
+
+// Groups of one rank need nobody: copies, and an exchange with itself.
+class CudaCommunicator final : public Communicator {
+ public:
+  CudaCommunicator(CudaDevice& device, ControlChannel& channel, const CommunicatorOptions& options,
+                   std::unique_ptr<OtherRanks> others)
+      : device_(device),
+        channel_(channel),
+        others_(std::move(others)),
+        alone_(device.machine(), {options.exchange_ctas, 1, 0}) {}
+
+  std::int32_t rank() const override { return channel_.rank(); }
+  std::int32_t ranks() const override { return channel_.ranks(); }
+  std::string ways() const override { return others_ == nullptr ? "" : others_->ways(); }
+
+  void send_receive(model::Stream stream, std::span<const Message> messages, bool rendezvous,
+                    std::uint32_t label) override {
+    run(stream, "messages", label, [&](cudaStream_t on) -> Status {
+      if (others_ == nullptr) return {"there is no other rank to send to"};
+      return others_->send_receive(messages, rendezvous, on);
+    });
+  }
+  void all_reduce(model::Stream stream, const Group& group, const Kernel& kernel) override {
+    collective(stream, group, kernel, &OtherRanks::all_reduce);
+  }
+  void reduce_scatter(model::Stream stream, const Group& group, const Kernel& kernel) override {
+    collective(stream, group, kernel, &OtherRanks::reduce_scatter);
+  }
+  void all_gather(model::Stream stream, const Group& group, const Kernel& kernel) override {
+    collective(stream, group, kernel, &OtherRanks::all_gather);
+  }
+  void dispatch(model::Stream stream, const Group& group, const Kernel& kernel) override {
+    exchange(stream, kernel, [&](cudaStream_t on) {
+      return group.size() == 1 ? alone_.dispatch(group, kernel, on) : others_->dispatch(group, kernel, on);
+    });
+  }
+  void dispatch_grad(model::Stream stream, const Group& group, const Kernel& kernel) override {
+    exchange(stream, kernel, [&](cudaStream_t on) {
+      return group.size() == 1 ? alone_.dispatch_grad(kernel, on) : others_->dispatch_grad(group, kernel, on);
+    });
+  }
+  void combine(model::Stream stream, const Group& group, const Kernel& kernel) override {
+    exchange(stream, kernel, [&](cudaStream_t on) {
+      return group.size() == 1 ? alone_.combine(kernel, on) : others_->combine(group, kernel, on);
+    });
+  }
+  void combine_grad(model::Stream stream, const Group& group, const Kernel& kernel) override {
+    exchange(stream, kernel, [&](cudaStream_t on) {
+      return group.size() == 1 ? alone_.combine_grad(kernel, on) : others_->combine_grad(group, kernel, on);
+    });
+  }
+
+  model::Result<std::vector<double>> sum(std::vector<double> values) override { return channel_.sum(values); }
+  model::Result<std::vector<std::string>> gather(const std::string& text) override { return channel_.gather(text); }
+  void abort(const std::string& reason) override { channel_.abort(reason); }
+
+ private:
+  using Collective = Status (OtherRanks::*)(const Group&, const CudaBuffer&, CudaBuffer&, cudaStream_t);
+
+  // What fails here, others would wait for.
+  template <class Launch>
+  void run(model::Stream stream, const std::string& name, std::uint32_t label, Launch launch) {
+    device_.enqueue(stream, label, [&](cudaStream_t on) -> Status {
+      Status status = launch(on);
+      if (status.ok()) return status;
+      status.failure = name + ": " + status.failure;
+      channel_.abort(status.failure);
+      return status;
+    });
+  }
+  template <class Launch>
+  void exchange(model::Stream stream, const Kernel& kernel, Launch launch) {
+    run(stream, kernel.op->name, kernel.label, launch);
+  }
+  void collective(model::Stream stream, const Group& group, const Kernel& kernel, Collective call) {
+    const auto& in = static_cast<const CudaBuffer&>(*kernel.reads[0]);
+    auto& out = static_cast<CudaBuffer&>(*kernel.writes[0]);
+    run(stream, kernel.op->name, kernel.label, [&](cudaStream_t on) {
+      return group.size() == 1 ? copy_whole(in, out, on) : (others_.get()->*call)(group, in, out, on);
+    });
+  }
+
+  CudaDevice& device_;
+  ControlChannel& channel_;
+  std::unique_ptr<OtherRanks> others_;  // nullptr: one rank
+  LocalExchange alone_;
+};
+
+}  // namespace
+
+model::Result<std::unique_ptr<Communicator>> make_communicator(CudaDevice& device, ControlChannel& channel,
+                                                               const CommunicatorOptions& options) {
+  std::unique_ptr<OtherRanks> others;
+  if (channel.ranks() > 1) {
+    Machine& machine = device.machine();
+    const OwnDevice own{machine.scratch, static_cast<int>(machine.properties.sharedMemPerBlockOptin), machine.folders};
+    auto met = meet_other_ranks(own, channel, options);
+    if (!met) return tl::unexpected(met.error());
+    others = std::move(*met);
+  }
+  return std::make_unique<CudaCommunicator>(device, channel, options, std::move(others));
+}
+
+}  // namespace plumbline::real::cuda

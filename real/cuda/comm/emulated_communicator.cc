@@ -1,0 +1,104 @@
+// One rank of a plan for many, on one GPU: what other ranks would do is stood in for, waits for them are not there.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "real/cuda/comm/communicator.h"
+#include "real/cuda/comm/local_exchange.h"
+#include "real/cuda/comm/stand_ins.h"
+
+namespace plumbline::real::cuda {
+
+namespace {
+
+constexpr int usual_collective_ctas = 16;  // that NCCL takes for a ring between nodes of eight GPUs
+
+class EmulatedCommunicator final : public Communicator {
+ public:
+  EmulatedCommunicator(CudaDevice& device, const EmulationOptions& options)
+      : device_(device),
+        options_(options),
+        exchange_(device.machine(), {options.exchange_ctas, options.ranks_per_node, options.nic_gbps}),
+        blocks_{options.collective_ctas > 0 ? options.collective_ctas : usual_collective_ctas,
+                static_cast<int>(device.machine().properties.sharedMemPerBlockOptin)} {}
+
+  std::int32_t rank() const override { return options_.rank; }
+  std::int32_t ranks() const override { return options_.ranks; }
+
+  void send_receive(model::Stream stream, std::span<const Message> messages, bool /*rendezvous*/,
+                    std::uint32_t label) override {
+    device_.enqueue(stream, label, [&](cudaStream_t on) -> Status {
+      for (const Message& message : messages)
+        if (!message.send) PLUMBLINE_TRY(arrivals_.receive(static_cast<CudaBuffer&>(*message.buffer), on));
+      return {};
+    });
+  }
+
+  void all_reduce(model::Stream stream, const Group& group, const Kernel& kernel) override {
+    collective(stream, group, kernel, [&](const CudaBuffer& in, CudaBuffer& out, cudaStream_t on) {
+      return stand_in_all_reduce(in, out, blocks_, on);
+    });
+  }
+  void reduce_scatter(model::Stream stream, const Group& group, const Kernel& kernel) override {
+    collective(stream, group, kernel, [&](const CudaBuffer& in, CudaBuffer& out, cudaStream_t on) {
+      return stand_in_reduce_scatter(in, out, group.position, blocks_, on);
+    });
+  }
+  void all_gather(model::Stream stream, const Group& group, const Kernel& kernel) override {
+    collective(stream, group, kernel, [&](const CudaBuffer& in, CudaBuffer& out, cudaStream_t on) {
+      return stand_in_all_gather(in, out, group.size(), blocks_, on);
+    });
+  }
+  void dispatch(model::Stream stream, const Group& group, const Kernel& kernel) override {
+    run(stream, kernel, [&](cudaStream_t on) { return exchange_.dispatch(group, kernel, on); });
+  }
+  void dispatch_grad(model::Stream stream, const Group& /*group*/, const Kernel& kernel) override {
+    run(stream, kernel, [&](cudaStream_t on) { return exchange_.dispatch_grad(kernel, on); });
+  }
+  void combine(model::Stream stream, const Group& /*group*/, const Kernel& kernel) override {
+    run(stream, kernel, [&](cudaStream_t on) { return exchange_.combine(kernel, on); });
+  }
+  void combine_grad(model::Stream stream, const Group& /*group*/, const Kernel& kernel) override {
+    run(stream, kernel, [&](cudaStream_t on) { return exchange_.combine_grad(kernel, on); });
+  }
+
+  // The others add nothing and say nothing.
+  model::Result<std::vector<double>> sum(std::vector<double> values) override { return values; }
+  model::Result<std::vector<std::string>> gather(const std::string& text) override {
+    std::vector<std::string> texts(static_cast<std::size_t>(options_.ranks));
+    texts[static_cast<std::size_t>(options_.rank)] = text;
+    return texts;
+  }
+  void abort(const std::string& /*reason*/) override {}
+
+ private:
+  template <class Launch>
+  void run(model::Stream stream, const Kernel& kernel, Launch launch) {
+    device_.enqueue(stream, kernel.label, [&](cudaStream_t on) -> Status {
+      Status status = launch(on);
+      if (!status.ok()) status.failure = kernel.op->name + ": " + status.failure;
+      return status;
+    });
+  }
+  template <class Launch>
+  void collective(model::Stream stream, const Group& group, const Kernel& kernel, Launch launch) {
+    const auto& in = static_cast<const CudaBuffer&>(*kernel.reads[0]);
+    auto& out = static_cast<CudaBuffer&>(*kernel.writes[0]);
+    run(stream, kernel,
+        [&](cudaStream_t on) { return group.size() == 1 ? copy_whole(in, out, on) : launch(in, out, on); });
+  }
+
+  CudaDevice& device_;
+  EmulationOptions options_;
+  LocalExchange exchange_;
+  Blocks blocks_;
+  Arrivals arrivals_;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_emulated_communicator(CudaDevice& device, const EmulationOptions& options) {
+  return std::make_unique<EmulatedCommunicator>(device, options);
+}
+
+}  // namespace plumbline::real::cuda

@@ -1,0 +1,89 @@
+#include "real/cuda/comm/local_exchange.h"
+
+#include <string>
+
+#include "real/cuda/comm/calls.h"
+
+namespace plumbline::real::cuda {
+
+namespace {
+
+Plane leaving(const void* from, std::int64_t bytes) { return {from, nullptr, bytes, 0}; }
+
+}  // namespace
+
+Wire LocalExchange::wire_of(const Kernel& kernel) const { return {options_.nic_gbps, token_bytes_of(kernel)}; }
+
+Status LocalExchange::dispatch(const Group& group, const Kernel& kernel, cudaStream_t stream) {
+  std::shared_ptr<ExchangeMap> map;
+  const CudaBuffer &x = in(kernel, 0), &indices = in(kernel, 1), &weights = in(kernel, 2);
+  std::vector<std::int32_t> nodes;
+  for (const std::int32_t rank : group.ranks) nodes.push_back(rank / options_.ranks_per_node);
+  const std::int32_t node_members = members_per_node(nodes);
+  PLUMBLINE_TRY(router_.route({indices, homes_of(group, kernel), node_members, {}, {}}, stream, map));
+  map->received_rows = map->members.rows();
+  PLUMBLINE_TRY(receive(kernel, map, folded_rows_per_expert(map->homes, map->choices_of)));
+
+  RowCopy copy;
+  copy.source = map->members.list.tokens;
+  copy.rows = map->received_rows;
+  RowBytes bytes;
+  PLUMBLINE_TRY(row_bytes(x.view(), bytes));
+  PLUMBLINE_TRY(add_planes(x.view(), out(kernel, 0).view(), copy));
+  PLUMBLINE_TRY(add_planes(weights.view(), out(kernel, 2).view(), copy));
+  const std::int64_t choice_bytes = std::int64_t{4} * map->choices;
+  PLUMBLINE_TRY(set_departures(*map, wire_of(kernel),
+                               {leaving(x.view().data, bytes.values), leaving(x.view().scales, bytes.scales),
+                                leaving(indices.view().data, choice_bytes), leaving(weights.view().data, choice_bytes)},
+                               ring_, copy.departures));
+  PLUMBLINE_TRY(outcome(copy_rows(copy, blocks_, stream), "sending tokens"));
+  return outcome(number_locally(task_of(*map, indices), map->members.list, map->received_rows,
+                                static_cast<std::int32_t*>(out(kernel, 1).view().data), stream),
+                 "numbering experts");
+}
+
+Status LocalExchange::combine_grad(const Kernel& kernel, cudaStream_t stream) {
+  std::shared_ptr<const ExchangeMap> map;
+  PLUMBLINE_TRY(find_map(kernel, 1, nullptr, map));
+  const CudaBuffer& x = in(kernel, 0);
+  PLUMBLINE_TRY(out(kernel, 0).resize(map->received_rows));
+  out(kernel, 0).mark_changed();
+  RowCopy copy;
+  copy.source = map->members.list.tokens;
+  copy.rows = map->received_rows;
+  RowBytes bytes;
+  PLUMBLINE_TRY(row_bytes(x.view(), bytes));
+  PLUMBLINE_TRY(add_planes(x.view(), out(kernel, 0).view(), copy));
+  PLUMBLINE_TRY(set_departures(*map, wire_of(kernel),
+                               {leaving(x.view().data, bytes.values), leaving(x.view().scales, bytes.scales)}, ring_,
+                               copy.departures));
+  return outcome(copy_rows(copy, blocks_, stream), "sending gradients");
+}
+
+Status LocalExchange::sum_back(const Kernel& kernel, const ExchangeMap& map, RowSum& sum, cudaStream_t stream) {
+  RowBytes bytes;
+  PLUMBLINE_TRY(row_bytes(sum.rows, bytes));
+  const std::int64_t small = sum.small_rows == nullptr ? 0 : std::int64_t{4} * map.choices;
+  PLUMBLINE_TRY(set_departures(map, wire_of(kernel), {leaving(sum.rows.data, bytes.values), leaving(nullptr, small)},
+                               ring_, sum.departures));
+  return outcome(sum_rows(sum, blocks_, stream), "adding what the ranks sent");
+}
+
+Status LocalExchange::dispatch_grad(const Kernel& kernel, cudaStream_t stream) {
+  std::shared_ptr<const ExchangeMap> map;
+  RowSum sum;
+  PLUMBLINE_TRY(find_map(kernel, 2, &in(kernel, 0), map));
+  PLUMBLINE_TRY(
+      make_sum(kernel, *map, in(kernel, 0).view(), static_cast<const float*>(in(kernel, 1).view().data), sum));
+  return sum_back(kernel, *map, sum, stream);
+}
+
+Status LocalExchange::combine(const Kernel& kernel, cudaStream_t stream) {
+  std::shared_ptr<const ExchangeMap> map;
+  RowSum sum;
+  PLUMBLINE_TRY(find_map(kernel, 1, &in(kernel, 0), map));
+  PLUMBLINE_TRY(make_sum(kernel, *map, in(kernel, 0).view(), nullptr, sum));
+  return sum_back(kernel, *map, sum, stream);
+}
+
+}  // namespace plumbline::real::cuda

@@ -1,0 +1,84 @@
+#include "real/cuda/comm/stand_ins.h"
+
+#include "real/cuda/kernels/fill.h"
+
+namespace plumbline::real::cuda {
+
+namespace {
+
+constexpr float activation_scale = 0.03125f;  // within the range in which gradients of a loss stay finite in any format
+constexpr std::uint64_t arrivals_seed = 20241227;
+
+std::int64_t bytes_of(const CudaBuffer& buffer) { return data_bytes(buffer.format(), buffer.elements()); }
+
+Status check_forms(const CudaBuffer& in, const CudaBuffer& out) {
+  if (in.format() != out.format() || in.view().scales != nullptr)
+    return {"a collective between tensors of two formats, or with scales"};
+  if (bytes_of(in) % 4 != 0 || bytes_of(out) % 4 != 0) return {"a collective of a fraction of a word"};
+  return {};
+}
+
+Status copy(const void* from, std::int64_t from_bytes, CudaBuffer& out, const Blocks& blocks, cudaStream_t stream) {
+  out.mark_changed();
+  return outcome(copy_repeated(from, from_bytes, out.view().data, bytes_of(out), blocks, stream),
+                 "standing in for a collective");
+}
+
+}  // namespace
+
+Status stand_in_all_reduce(const CudaBuffer& in, CudaBuffer& out, const Blocks& blocks, cudaStream_t stream) {
+  PLUMBLINE_TRY(check_forms(in, out));
+  if (in.elements() != out.elements()) return {"an all-reduce between tensors of two sizes"};
+  PLUMBLINE_TRY(copy(in.view().data, bytes_of(in), out, blocks, stream));
+  return copy(out.view().data, bytes_of(out), out, blocks, stream);
+}
+
+Status stand_in_reduce_scatter(const CudaBuffer& in, CudaBuffer& out, std::int32_t position, const Blocks& blocks,
+                               cudaStream_t stream) {
+  PLUMBLINE_TRY(check_forms(in, out));
+  if ((position + 1) * out.elements() > in.elements()) return {"a reduce-scatter into more than its part"};
+  auto* whole = static_cast<char*>(in.view().data);
+  PLUMBLINE_TRY(
+      outcome(copy_repeated(whole, bytes_of(in), whole, bytes_of(in), blocks, stream), "standing in for a collective"));
+  return copy(whole + position * bytes_of(out), bytes_of(out), out, blocks, stream);
+}
+
+Status stand_in_all_gather(const CudaBuffer& in, CudaBuffer& out, std::int32_t ranks, const Blocks& blocks,
+                           cudaStream_t stream) {
+  PLUMBLINE_TRY(check_forms(in, out));
+  const std::int64_t wanted = in.elements() * ranks;
+  if (out.elements() != wanted) PLUMBLINE_TRY(out.resize(wanted / out.columns()));
+  return copy(in.view().data, bytes_of(in), out, blocks, stream);
+}
+
+Status copy_whole(const CudaBuffer& in, CudaBuffer& out, cudaStream_t stream) {
+  PLUMBLINE_TRY(check_forms(in, out));
+  if (in.elements() != out.elements()) PLUMBLINE_TRY(out.resize(in.elements() / out.columns()));
+  out.mark_changed();
+  if (in.view().data == out.view().data) return {};
+  return outcome(cudaMemcpyAsync(out.view().data, in.view().data, static_cast<std::size_t>(bytes_of(in)),
+                                 cudaMemcpyDeviceToDevice, stream),
+                 "copying a tensor");
+}
+
+Status Arrivals::receive(CudaBuffer& buffer, cudaStream_t stream) {
+  const std::int64_t bytes = bytes_of(buffer);
+  const bool known = buffer.format() == Format::bf16 || buffer.format() == Format::fp32;
+  if (!known) return {"messages between stages are received in FP32 and BF16"};
+  std::unique_ptr<DeviceMemory>& made = made_[{buffer.format(), bytes}];
+  if (made == nullptr) {
+    made = std::make_unique<DeviceMemory>();
+    PLUMBLINE_TRY(made->allocate(bytes));
+    const cudaError_t filled =
+        buffer.format() == Format::bf16
+            ? fill_bf16(made->as<Bf16>(), buffer.elements(), arrivals_seed, activation_scale, stream)
+            : fill_float(made->as<float>(), buffer.elements(), arrivals_seed, activation_scale, stream);
+    PLUMBLINE_TRY(outcome(filled, "making up a message"));
+  }
+  buffer.mark_changed();
+  return outcome(cudaMemcpyAsync(buffer.view().data, made->as<char>(), static_cast<std::size_t>(bytes),
+                                 cudaMemcpyDeviceToDevice, stream),
+                 "receiving a message that was made up");
+}
+
+}  // namespace plumbline::real::cuda

@@ -1,0 +1,111 @@
+#include "real/cuda/vendor/library_search.h"
+
+#include <dlfcn.h>
+#include <glob.h>
+#include <link.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <sstream>
+
+namespace plumbline::real::cuda {
+
+namespace {
+
+void add_matches(std::vector<std::string>& folders, const std::string& pattern) {
+  glob_t found{};
+  if (glob(pattern.c_str(), 0, nullptr, &found) == 0) {
+    folders.insert(folders.end(), found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  }
+  globfree(&found);
+}
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// NVIDIA's wheels put each library into site-packages/nvidia/<package>/lib.
+void add_python_folders(std::vector<std::string>& folders) {
+  std::vector<std::string> prefixes;
+  for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
+    if (const std::string value = environment(name); !value.empty()) prefixes.push_back(value);
+  }
+  if (const std::string value = environment("HOME"); !value.empty()) prefixes.push_back(value + "/.local");
+  prefixes.insert(prefixes.end(), {"/usr/local", "/usr", "/opt/*", "/opt"});
+  for (const std::string& prefix : prefixes) {
+    for (const char* packages : {"site-packages", "dist-packages"}) {
+      add_matches(folders, prefix + "/lib/python3*/" + packages + "/nvidia/*/lib");
+    }
+  }
+}
+
+std::string loaded_path(void* handle, const std::string& fallback) {
+  link_map* map = nullptr;
+  if (dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map != nullptr && map->l_name != nullptr) return map->l_name;
+  return fallback;
+}
+
+}  // namespace
+
+const std::vector<LibraryName>& known_libraries() {
+  static const std::vector<LibraryName> libraries = {
+      {"cuBLASLt", {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"}},
+      {"cuBLAS", {"libcublas.so.13", "libcublas.so.12", "libcublas.so"}},
+      {"cuDNN", {"libcudnn.so.9", "libcudnn.so"}},
+      {"NCCL", {"libnccl.so.2", "libnccl.so"}},
+      {"NVML", {"libnvidia-ml.so.1"}},
+      {"CUPTI", {"libcupti.so.13", "libcupti.so.12", "libcupti.so"}},
+  };
+  return libraries;
+}
+
+const LibraryName& known_library(const std::string& name) {
+  static const LibraryName none;
+  for (const LibraryName& library : known_libraries()) {
+    if (library.name == name) return library;
+  }
+  return none;
+}
+
+std::vector<std::string> library_folders(const std::vector<std::string>& given) {
+  std::vector<std::string> folders = given;
+  std::istringstream listed(environment("PLUMBLINE_LIBDIR"));
+  for (std::string folder; std::getline(listed, folder, ':');) {
+    if (!folder.empty()) folders.push_back(folder);
+  }
+  folders.emplace_back();
+  add_matches(folders, "/usr/local/cuda*/lib64");
+  add_matches(folders, "/usr/local/cuda*/targets/*-linux/lib");
+  add_matches(folders, "/usr/local/cuda*/extras/CUPTI/lib64");
+  add_python_folders(folders);
+  return folders;
+}
+
+std::shared_ptr<Library> Library::open(const LibraryName& name, const std::vector<std::string>& folders,
+                                       std::string& error) {
+  std::string tried, damaged;
+  for (const std::string& folder : folders) {
+    for (const std::string& soname : name.sonames) {
+      std::string path = folder;
+      if (!folder.empty()) path += '/';
+      path += soname;
+      if (void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+        return std::shared_ptr<Library>(new Library(handle, loaded_path(handle, path)));
+      }
+      const char* reason = dlerror();
+      struct stat status {};
+      // A file that is there but does not load says more than the many that are not there.
+      if (!folder.empty() && stat(path.c_str(), &status) == 0 && reason != nullptr) damaged = reason;
+    }
+    if (!tried.empty()) tried += ", ";
+    tried += folder.empty() ? "the loader's path" : folder;
+  }
+  error = name.name + " (" + name.sonames.front() + ") was not found in " + tried;
+  if (!damaged.empty()) error += "; it does not load: " + damaged;
+  return nullptr;
+}
+
+void* Library::symbol(const char* name) const { return dlsym(handle_, name); }
+
+}  // namespace plumbline::real::cuda

@@ -1,0 +1,35 @@
+// Clocks, power and throttling from the driver's management library, when it is there.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "real/cuda/device/clock_reading.h"
+#include "real/cuda/vendor/library_search.h"
+
+namespace plumbline::real::cuda {
+
+class Nvml {
+ public:
+  // `bus_id` as cudaDeviceGetPCIBusId prints it. nullptr when the library or the device is not there: measuring goes
+  // on without clock readings.
+  static std::unique_ptr<Nvml> open(const std::vector<std::string>& folders, const std::string& bus_id,
+                                    std::string& error);
+  ~Nvml();
+  Nvml(const Nvml&) = delete;
+  Nvml& operator=(const Nvml&) = delete;
+
+  // What the device tells at this moment; takes some milliseconds.
+  ClockReading read() const;
+  std::string driver_version() const;
+  std::optional<double> power_limit_w() const;
+
+ private:
+  struct Functions;
+  explicit Nvml(std::unique_ptr<Functions> functions);
+
+  std::unique_ptr<Functions> functions_;
+  void* device_ = nullptr;
+};
+
+}  // namespace plumbline::real::cuda

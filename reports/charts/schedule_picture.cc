@@ -1,0 +1,180 @@
+#include "reports/charts/schedule_picture.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <string_view>
+
+namespace plumbline::reports {
+namespace {
+
+using model::OpType;
+
+constexpr std::size_t least_cells = 10;
+
+// Backgrounds of the 256-colour palette, light enough for black text, in the order of OpType.
+struct Look {
+  char letter;
+  int plain, marked;
+  std::string_view meaning;
+};
+constexpr std::array<Look, 5> looks = {{{'F', 117, 75, "forward"},
+                                        {'B', 114, 71, "backward"},
+                                        {'I', 80, 37, "input gradient"},
+                                        {'W', 222, 208, "weight gradient"},
+                                        {'X', 183, 140, "overlapped F and B"}}};
+
+const Look& look_of(OpType type) { return looks[static_cast<std::size_t>(type)]; }
+
+char letter_of(const ScheduleBlock& block) {
+  const char letter = look_of(block.type).letter;
+  return block.marked ? static_cast<char>(letter - 'A' + 'a') : letter;
+}
+
+// Cells per unit of time. Where all durations are multiples of the shortest one, that gets a whole number of
+// cells, so that equal ops look equal.
+double scale_of(const SchedulePicture& picture, std::size_t cells) {
+  const double scale = picture.makespan > 0 ? static_cast<double>(cells) / picture.makespan : 0;
+  double shortest = std::numeric_limits<double>::infinity();
+  for (const auto& blocks : picture.ranks) {
+    for (const ScheduleBlock& block : blocks) {
+      const double length = block.end - block.start;
+      if (length > 0) shortest = std::min(shortest, length);
+    }
+  }
+  if (!(shortest * scale >= 1) || std::isinf(shortest)) return scale;
+  const auto whole = [&](double time) { return std::abs(time / shortest - std::round(time / shortest)) < 1e-6; };
+  for (const auto& blocks : picture.ranks) {
+    for (const ScheduleBlock& block : blocks) {
+      if (!whole(block.start) || !whole(block.end)) return scale;
+    }
+  }
+  return std::floor(shortest * scale * (1 + 1e-9)) / shortest;
+}
+
+std::string micro_batches_of(const ScheduleBlock& block) {
+  if (block.forward < 0) return fmt::format("{}", block.backward);
+  return block.backward < 0 ? fmt::format("{}", block.forward) : fmt::format("{}/{}", block.forward, block.backward);
+}
+
+// `cells` wide, without escapes.
+std::string label_of(const ScheduleBlock& block, std::size_t cells, bool colour) {
+  const std::string number = micro_batches_of(block);
+  if (colour) return fmt::format("{:^{}}", number.size() <= cells ? number : "", cells);
+  std::string label(1, letter_of(block));
+  if (label.size() + number.size() <= cells) label += number;
+  label.resize(cells, '-');
+  return label;
+}
+
+std::string painted(const ScheduleBlock& block, const std::string& label) {
+  const Look& look = look_of(block.type);
+  return fmt::format("\x1b[38;5;16;48;5;{}m{}\x1b[0m", block.marked ? look.marked : look.plain, label);
+}
+
+// The index of the block at the middle of each cell, -1 where the rank is idle.
+std::vector<std::ptrdiff_t> sample(const std::vector<ScheduleBlock>& blocks, double scale, std::size_t cells) {
+  std::vector<std::ptrdiff_t> owner(cells, -1);
+  std::size_t next = 0;
+  for (std::size_t cell = 0; cell < cells; ++cell) {
+    const double time = (static_cast<double>(cell) + 0.5) / scale;
+    while (next < blocks.size() && blocks[next].end <= time) ++next;
+    if (next < blocks.size() && blocks[next].start <= time) owner[cell] = static_cast<std::ptrdiff_t>(next);
+  }
+  return owner;
+}
+
+std::string row(const std::vector<ScheduleBlock>& blocks, double scale, std::size_t cells, bool colour) {
+  const std::vector<std::ptrdiff_t> owner = sample(blocks, scale, cells);
+  std::string text;
+  for (std::size_t begin = 0; begin < cells;) {
+    std::size_t end = begin + 1;
+    while (end < cells && owner[end] == owner[begin]) ++end;
+    if (owner[begin] < 0) {
+      text += std::string(end - begin, colour ? ' ' : '.');
+    } else {
+      const ScheduleBlock& block = blocks[static_cast<std::size_t>(owner[begin])];
+      const std::string label = label_of(block, end - begin, colour);
+      text += colour ? painted(block, label) : label;
+    }
+    begin = end;
+  }
+  while (text.ends_with(' ')) text.pop_back();
+  return text;
+}
+
+// Signs and their meanings, broken between items into lines of at most `width` columns.
+std::string legend(const SchedulePicture& picture, std::size_t margin, std::size_t width, bool colour) {
+  std::array<bool, looks.size()> used{};
+  for (const auto& blocks : picture.ranks) {
+    for (const ScheduleBlock& block : blocks) used[static_cast<std::size_t>(block.type)] = true;
+  }
+  std::string text;
+  std::size_t column = width;
+  const auto add = [&](std::string_view sign, std::size_t sign_width, std::string_view meaning) {
+    const std::size_t item = sign_width + 1 + meaning.size();
+    const bool broken = column + 2 + item > width;
+    text += broken ? fmt::format("{}{:{}}", text.empty() ? "" : "\n", "", margin) : "  ";
+    column = (broken ? margin : column + 2) + item;
+    text += fmt::format("{} {}", sign, meaning);
+  };
+  for (std::size_t i = 0; i < looks.size(); ++i) {
+    if (!used[i]) continue;
+    const std::string swatch = fmt::format("\x1b[48;5;{}m  \x1b[0m", looks[i].plain);
+    colour ? add(swatch, 2, looks[i].meaning) : add(std::string(1, looks[i].letter), 1, looks[i].meaning);
+  }
+  if (!colour) add(".", 1, "idle");
+  if (!picture.mark.empty()) colour ? add("darker:", 7, picture.mark) : add("lower case:", 11, picture.mark);
+  return text + "\n";
+}
+
+std::vector<ScheduleBlock> blocks_of(const std::vector<model::ScheduleOp>& ops, std::int32_t ranks) {
+  std::vector<ScheduleBlock> blocks;
+  blocks.reserve(ops.size());
+  for (const model::ScheduleOp& op : ops) {
+    const bool forward = op.f_stage >= 0;
+    const std::int32_t direction = forward ? op.f_dir : op.b_dir;
+    const std::int32_t chunk = (forward ? op.f_stage : op.b_stage) / ranks;
+    blocks.push_back({op.type, op.f_mb, op.b_mb, op.f_stage, op.b_stage, direction == 1 || chunk % 2 == 1, 0, 0});
+  }
+  return blocks;
+}
+
+}  // namespace
+
+SchedulePicture schedule_picture(const model::Schedule& schedule, const model::ScheduleEvaluation& evaluation,
+                                 const std::vector<std::vector<double>>& end) {
+  SchedulePicture picture;
+  const model::ScheduleShape& shape = schedule.shape;
+  picture.title = fmt::format("{}, {} ranks, {} micro-batches", schedule.kind, shape.ranks, shape.micro_batches);
+  picture.makespan = evaluation.makespan;
+  if (schedule.directions > 1) picture.mark = "direction 1";
+  if (schedule.stages > shape.ranks) picture.mark = "odd chunks";
+  for (std::size_t rank = 0; rank < schedule.ranks.size(); ++rank) {
+    auto& blocks = picture.ranks.emplace_back(blocks_of(schedule.ranks[rank], shape.ranks));
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      blocks[i].start = evaluation.start[rank][i];
+      blocks[i].end = end[rank][i];
+    }
+  }
+  return picture;
+}
+
+std::string picture_text(const SchedulePicture& picture, std::size_t width, bool colour) {
+  const std::size_t digits = fmt::format("{}", picture.ranks.empty() ? 0 : picture.ranks.size() - 1).size();
+  const std::size_t margin = 2 + std::max<std::size_t>(digits, 4) + 2;
+  const double scale = scale_of(picture, std::max(width, margin + least_cells) - margin);
+  if (scale <= 0) return "";
+  const auto cells = static_cast<std::size_t>(std::ceil(picture.makespan * scale - 1e-6));
+  std::string text = fmt::format("{:>{}}\n", "rank", margin - 2);
+  for (std::size_t rank = 0; rank < picture.ranks.size(); ++rank) {
+    text += fmt::format("{:>{}}  {}\n", rank, margin - 2, row(picture.ranks[rank], scale, cells, colour));
+  }
+  text += fmt::format("{:{}}0{:>{}}\n", "", margin, fmt::format("{:.6g}", picture.makespan), cells > 1 ? cells - 1 : 1);
+  return text + legend(picture, margin, width, colour);
+}
+
+}  // namespace plumbline::reports

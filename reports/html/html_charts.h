@@ -1,0 +1,15 @@
+// Bars of the page, as HTML elements whose widths are percentages (text then keeps its size on any screen).
+#pragma once
+
+#include <string>
+
+#include "model/result/result.h"
+
+namespace plumbline::reports {
+
+std::string slot_bar(const model::StepTimes& step);        // one stacked bar: rank 0's step, with a legend
+std::string breakdown_bars(const model::StepTimes& step);  // one bar per operator class
+std::string memory_bars(const model::Memory& memory);      // one stacked bar per rank, a line at the capacity
+std::string legend_item(const std::string& css_class, const std::string& text);
+
+}  // namespace plumbline::reports

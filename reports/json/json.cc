@@ -1,0 +1,304 @@
+#include "reports/json/json.h"
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
+#include <type_traits>
+#include <variant>
+#include <vector>
+
+#include "model/base/version.h"
+#include "reports/text/run_report.h"
+
+namespace plumbline::reports {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using model::OpType;
+
+template <class T>
+Json value_of(const T& value) {
+  if constexpr (std::is_same_v<T, model::Precision>) {
+    return Json(model::to_string(value));
+  } else if constexpr (std::is_same_v<T, model::ConfigValue>) {
+    return std::visit([](const auto& alternative) { return Json(alternative); }, value);
+  } else {
+    return Json(value);
+  }
+}
+
+template <class T>
+Json value_of(const std::optional<T>& value) {
+  return value ? value_of(*value) : Json(nullptr);
+}
+
+Json plan_of(const model::Plan& plan) {
+  Json json = Json::object();
+  model::visit_fields(plan, [&json](std::string_view key, const auto& field) {
+    const std::size_t dot = key.find('.');
+    json[std::string(key.substr(0, dot))][std::string(key.substr(dot + 1))] = value_of(field);
+  });
+  Json& phases = json["run"]["phase"] = Json::array();
+  for (const model::RunPhase& phase : plan.run.phases) {
+    phases.push_back({{"name", phase.name}, {"gpu_hours", phase.gpu_hours}, {"source", phase.source}});
+  }
+  return json;
+}
+
+template <class Values>
+Json per_op(const Values& values) {
+  Json json = Json::object();
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    json[std::string(model::to_string(static_cast<OpType>(i)))] = value_of(values[i]);
+  }
+  return json;
+}
+
+Json step_of(const model::StepTimes& step) {
+  Json json = {{"time_s", step.time_s},
+               {"tokens_per_s", step.tokens_per_s},
+               {"tokens_per_s_per_gpu", step.tokens_per_s_per_gpu},
+               {"model_tflops_per_gpu", step.model_tflops_per_gpu},
+               {"model_tflops_per_gpu_causal", step.model_tflops_per_gpu_causal},
+               {"mfu", step.mfu},
+               {"mfu_causal", step.mfu_causal},
+               {"bubble_s", value_of(step.bubble_s)},
+               {"exposed_communication_s", value_of(step.exposed_communication_s)},
+               {"optimizer_s", value_of(step.optimizer_s)},
+               {"slots_s", per_op(step.slots_s)},
+               {"chunk_s", per_op(step.chunk_s)},
+               {"slot_counts", per_op(step.slot_counts)},
+               {"slots_mean_s", per_op(step.slots_mean_s)},
+               {"exposed_mean_s", per_op(step.exposed_mean_s)},
+               {"exposed_gradient_reduce_s", value_of(step.exposed_gradient_reduce_s)},
+               {"exposed_parameter_gather_s", value_of(step.exposed_parameter_gather_s)},
+               {"exposed_input_s", value_of(step.exposed_input_s)},
+               {"exposed_host_s", value_of(step.exposed_host_s)}};
+  Json& breakdown = json["breakdown_s"] = Json::object();
+  for (const auto& part : step.breakdown) breakdown[part.name] = part.seconds;
+  return json;
+}
+
+Json interval_of(const std::optional<std::array<double, 3>>& interval) {
+  Json time = {{"p10", nullptr}, {"p50", nullptr}, {"p90", nullptr}};
+  if (interval) time = {{"p10", (*interval)[0]}, {"p50", (*interval)[1]}, {"p90", (*interval)[2]}};
+  return Json{{"time_s", time}};
+}
+
+Json price_of(const model::Known<model::HourlyPrice>& known) {
+  if (!known.value) return {{"usd_per_gpu_hour", nullptr}, {"missing", known.missing}};
+  const model::HourlyPrice& price = *known.value;
+  return {{"usd_per_gpu_hour", price.value},
+          {"low", price.low},
+          {"high", price.high},
+          {"kind", model::to_string(price.kind)},
+          {"source", price.source},
+          {"capital_usd_per_gpu_hour", value_of(price.capital)},
+          {"electricity_usd_per_gpu_hour", value_of(price.electricity)}};
+}
+
+Json bound_of(const model::StepResult& result) {
+  Json lost = Json::array();
+  for (const model::LostTime& part : result.lost)
+    lost.push_back({{"cause", part.cause}, {"seconds", part.seconds}, {"remedy", part.remedy}});
+  const bool known = result.bound_s.has_value();
+  return {{"time_s", value_of(result.bound_s)},
+          {"binds", known ? Json(result.bound_by) : Json(nullptr)},
+          {"rank", known ? Json(result.bound_rank) : Json(nullptr)},
+          {"lost", known ? lost : Json(nullptr)},
+          {"flops_at_peak_s", value_of(result.flops_at_peak_s)}};
+}
+
+Json run_of(const std::optional<model::RunCost>& run) {
+  if (!run) return nullptr;
+  Json phases = Json::array();
+  for (const model::RunPhaseCost& phase : run->phases) {
+    phases.push_back(
+        {{"name", phase.name}, {"gpu_hours", phase.gpu_hours}, {"kind", phase.kind}, {"source", phase.source}});
+  }
+  const auto& price = run->price().value;
+  const double hours = run->gpu_hours, all_hours = run->total_gpu_hours;
+  return {{"tokens", run->tokens},
+          {"steps", run->steps},
+          {"days", run->days},
+          {"gpu_hours", hours},
+          {"cost_usd", value_of(run->cost_usd)},
+          {"goodput", run->goodput},
+          {"phases", phases},
+          {"total_gpu_hours", all_hours},
+          {"total_cost_usd", value_of(run->total_cost_usd)},
+          {"ownership", run->ownership},
+          {"price_usd_per_gpu_hour", price ? Json(price->value) : Json(nullptr)},
+          {"cost_usd_low", value_of(run->cost_low_usd(hours))},
+          {"cost_usd_high", value_of(run->cost_high_usd(hours))},
+          {"total_cost_usd_low", value_of(run->cost_low_usd(all_hours))},
+          {"total_cost_usd_high", value_of(run->cost_high_usd(all_hours))},
+          {"rent", price_of(run->rent)},
+          {"purchase", price_of(run->purchase)},
+          {"energy_mwh", value_of(run->energy_mwh(hours))},
+          {"total_energy_mwh", value_of(run->energy_mwh(all_hours))},
+          {"energy_source", energy_source(*run)},
+          {"fabric",
+           {{"nics", run->fabric.nics},
+            {"switches", run->fabric.switches},
+            {"links", run->fabric.links},
+            {"usd", value_of(run->fabric_usd)}}}};
+}
+
+Json memory_of(const model::Memory& memory) {
+  Json stages = Json::array();
+  for (const model::StageMemory& rank : memory.ranks) {
+    stages.push_back({{"stage", rank.rank},
+                      {"stages", rank.stages},
+                      {"parameters_bytes", rank.parameters_bytes},
+                      {"gradients_bytes", rank.gradients_bytes},
+                      {"optimizer_bytes", rank.optimizer_bytes},
+                      {"activations_bytes", rank.activations_bytes},
+                      {"buffers_bytes", rank.buffers_bytes()},
+                      {"peak_bytes", rank.peak_bytes},
+                      {"temporary_bytes", rank.temporary_bytes},
+                      {"communication_bytes", rank.communication_bytes},
+                      {"reserve_bytes", rank.reserve_bytes},
+                      {"free_bytes", memory.capacity_bytes - rank.peak_bytes},
+                      {"activations_peak_bytes", rank.activations_peak_bytes},
+                      {"largest", rank.largest},
+                      {"peak_operator", rank.peak_operator}});
+  }
+  const model::StageMemory* fullest = model::fullest_rank(memory);
+  return {{"peak_bytes", memory.peak_bytes},
+          {"capacity_bytes", memory.capacity_bytes},
+          {"fits", memory.fits},
+          {"stages", stages},
+          {"fullest_rank", fullest != nullptr ? Json(fullest->rank) : Json(nullptr)}};
+}
+
+Json level_of(const model::MemoryLevel& level) {
+  return {{"op", level.op},
+          {"what", level.what},
+          {"activations_bytes", level.activations_bytes},
+          {"temporary_bytes", level.temporary_bytes},
+          {"communication_bytes", level.communication_bytes},
+          {"total_bytes", level.total_bytes}};
+}
+
+Json levels_of(const model::RankLevels& levels) {
+  Json ops = Json::array(), within = Json::array();
+  for (const model::MemoryLevel& level : levels.ops) ops.push_back(level_of(level));
+  for (const model::MemoryLevel& level : levels.peak) within.push_back(level_of(level));
+  return {{"rank", levels.rank.rank}, {"fullest_op", levels.fullest}, {"ops", ops}, {"within_fullest_op", within}};
+}
+
+Json change_of(const model::MemoryChange& change) {
+  return {{"set", change.settings}, {"peak_bytes", change.peak_bytes}, {"peak_operator", change.peak_operator}};
+}
+
+Json advice_of(const model::MemoryAdvice& advice) {
+  Json fitting = Json::array();
+  for (const model::MemoryChange& change : advice.fitting) fitting.push_back(change_of(change));
+  return {{"tried", advice.tried},
+          {"fitting", fitting},
+          {"closest", advice.closest ? change_of(*advice.closest) : Json(nullptr)}};
+}
+
+Json constant_of(const model::Parameter& parameter) {
+  return {{"parameter", parameter.name},
+          {"value", parameter.value},
+          {"unit", parameter.unit},
+          {"kind", model::to_string(parameter.kind)},
+          {"source", parameter.source}};
+}
+
+Json provenance_of(const std::vector<model::ProvenanceEntry>& entries) {
+  Json json = Json::array();
+  for (const model::ProvenanceEntry& entry : entries) {
+    json.push_back({{"parameter", entry.parameter.name},
+                    {"value", entry.parameter.value},
+                    {"unit", entry.parameter.unit},
+                    {"kind", model::to_string(entry.parameter.kind)},
+                    {"source", entry.parameter.source},
+                    {"share_of_step", entry.share_of_step},
+                    {"relative_uncertainty", value_of(entry.parameter.relative_uncertainty)}});
+  }
+  return json;
+}
+
+Json envelope() { return Json{{"plumbline", {{"version", model::version}, {"schema", model::schema}}}}; }
+
+// Bytes of a file name or source that are not UTF-8 are replaced instead of thrown at.
+std::string text_of(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n'; }
+
+Json spans_of(const model::Timeline& timeline) {
+  Json spans = Json::array();
+  for (const model::Span& s : timeline.spans)
+    spans.push_back({s.name, s.rank, static_cast<int>(s.stream), s.layer, s.micro_batch, s.start_ps, s.duration_ps,
+                     static_cast<int>(s.depth)});
+  return {{"columns", {"name", "rank", "stream", "layer", "micro_batch", "start_ps", "duration_ps", "depth"}},
+          {"names", timeline.names},
+          {"ranks", timeline.ranks},
+          {"end_ps", timeline.end_ps},
+          {"spans", spans}};
+}
+
+Json training_of(const TrainingReport& training) {
+  Json loads = Json::array();
+  for (const TrainingReport::Load& load : training.loads)
+    loads.push_back({{"layer", load.layer},
+                     {"max_violation", load.max_violation},
+                     {"variation", load.variation},
+                     {"rows", load.rows}});
+  return {{"clock", training.clock},
+          {"emulated_rank", value_of(training.emulated_rank)},
+          {"notes", training.notes},
+          {"first_step", training.first_step},
+          {"loss", training.losses},
+          {"gradient_norm", training.gradient_norms},
+          {"seconds", training.seconds},
+          {"measured_seconds", training.measured_seconds},
+          {"skipped", training.skipped},
+          {"expert_load", loads},
+          {"device_memory_bytes", value_of(training.device_memory_bytes)}};
+}
+
+Json result_of(const model::StepResult& result, const model::Plan& plan) {
+  Json json = envelope();
+  json["step"] = step_of(result.step);
+  json["interval"] = interval_of(result.interval_s);
+  json["bound"] = bound_of(result);
+  json["run"] = run_of(result.run);
+  json["memory"] = memory_of(result.memory);
+  json["provenance"] = provenance_of(result.provenance);
+  json["basis"] = {{"fidelity", result.fidelity}, {"profile", result.profile}, {"device", result.device}};
+  json["plan"] = plan_of(plan);
+  return json;
+}
+
+}  // namespace
+
+std::string to_json(const model::StepResult& result, const model::Plan& plan) {
+  return text_of(result_of(result, plan));
+}
+
+std::string to_json(const model::StepResult& result, const model::Plan& plan, const TrainingReport& training,
+                    const model::Timeline& timeline) {
+  Json json = result_of(result, plan);
+  json["training"] = training_of(training);
+  json["timeline"] = spans_of(timeline);
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+std::string plan_json(const model::Plan& plan) { return text_of(plan_of(plan)); }
+
+std::string step_json(const model::StepTimes& step) { return text_of(step_of(step)); }
+
+std::string memory_to_json(const model::Memory& memory, const model::Plan& plan, const MemoryDetails& details) {
+  Json json = envelope();
+  json["memory"] = memory_of(memory);
+  json["memory"]["timeline"] = details.levels != nullptr ? levels_of(*details.levels) : Json(nullptr);
+  json["memory"]["advice"] = details.advice != nullptr ? advice_of(*details.advice) : Json(nullptr);
+  Json& constants = json["memory"]["constants"] = Json::array();
+  for (const model::Parameter& parameter : details.constants) constants.push_back(constant_of(parameter));
+  json["plan"] = plan_of(plan);
+  return text_of(json);
+}
+
+}  // namespace plumbline::reports

@@ -1,0 +1,227 @@
+#include "reports/json/read_json.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace plumbline::reports {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using model::Error;
+using model::ErrorKind;
+
+// Reads fields of one document and remembers the first that is not what it should be.
+class Reader {
+ public:
+  explicit Reader(const Json& json) : json_(json) {}
+
+  // What stands at the dotted key; a missing or null value leaves the field as it is.
+  template <class T>
+  void read(const std::string& key, T& field) {
+    if (const Json* value = find(key)) assign(*value, key, field);
+  }
+
+  // One value for each kind of op.
+  template <class T, std::size_t size>
+  void read(const std::string& key, std::array<T, size>& values) {
+    for (std::size_t i = 0; i < values.size(); ++i)
+      read(fmt::format("{}.{}", key, model::to_string(static_cast<model::OpType>(i))), values[i]);
+  }
+
+  // The object at the key; nullptr when there is none.
+  const Json* object(const std::string& key) const {
+    const Json* value = find(key);
+    return value != nullptr && value->is_object() ? value : nullptr;
+  }
+
+  template <class T>
+  void assign(const Json& value, const std::string& key, std::optional<T>& field) {
+    assign(value, key, field.emplace());
+  }
+  template <class T>
+  void assign(const Json& value, const std::string& key, std::vector<T>& field) {
+    if (!value.is_array()) return fail(key, "a list");
+    field.clear();
+    for (const Json& item : value) {
+      T read{};  // the elements of a list of flags are no references
+      assign(item, key, read);
+      field.push_back(std::move(read));
+    }
+  }
+  void assign(const Json& value, const std::string& key, double& field) {
+    get(value, value.is_number(), key, "a number", field);
+  }
+  void assign(const Json& value, const std::string& key, std::int64_t& field) {
+    get(value, value.is_number_integer(), key, "a whole number", field);
+  }
+  void assign(const Json& value, const std::string& key, bool& field) {
+    get(value, value.is_boolean(), key, "true or false", field);
+  }
+  void assign(const Json& value, const std::string& key, std::string& field) {
+    get(value, value.is_string(), key, "a string", field);
+  }
+  void assign(const Json& value, const std::string& key, model::Precision& field) {
+    const auto precision = value.is_string() ? model::parse_precision(value.get<std::string>())
+                                             : tl::unexpected(Error{ErrorKind::input, "", "", 0, "", ""});
+    if (!precision) return fail(key, "a number format");
+    field = *precision;
+  }
+  void assign(const Json& value, const std::string& key, model::ConfigValue& field) {
+    if (value.is_string()) {
+      field = value.get<std::string>();
+    } else if (value.is_boolean()) {
+      field = value.get<bool>();
+    } else if (value.is_number_integer()) {
+      field = value.get<std::int64_t>();
+    } else if (value.is_number()) {
+      field = value.get<double>();
+    } else {
+      fail(key, "a number, a string, true or false");
+    }
+  }
+
+  const std::optional<Error>& error() const { return error_; }
+
+ private:
+  const Json* find(std::string_view key) const {
+    const Json* value = &json_;
+    while (true) {
+      const std::size_t dot = key.find('.');
+      const auto next = value->is_object() ? value->find(std::string(key.substr(0, dot))) : value->end();
+      if (next == value->end() || next->is_null()) return nullptr;
+      value = &*next;
+      if (dot == std::string_view::npos) return value;
+      key.remove_prefix(dot + 1);
+    }
+  }
+  template <class T>
+  void get(const Json& value, bool fits, const std::string& key, std::string_view expected, T& field) {
+    if (!fits) return fail(key, expected);
+    field = value.get<T>();
+  }
+  void fail(const std::string& key, std::string_view expected) {
+    if (!error_)
+      error_ =
+          Error{ErrorKind::input, fmt::format("expected {}", expected), "", 0, key, "as `simulate --json` writes it"};
+  }
+
+  const Json& json_;
+  std::optional<Error> error_;
+};
+
+void read_step(Reader& reader, model::StepTimes& step) {
+  reader.read("step.time_s", step.time_s);
+  reader.read("step.tokens_per_s", step.tokens_per_s);
+  reader.read("step.tokens_per_s_per_gpu", step.tokens_per_s_per_gpu);
+  reader.read("step.model_tflops_per_gpu", step.model_tflops_per_gpu);
+  reader.read("step.model_tflops_per_gpu_causal", step.model_tflops_per_gpu_causal);
+  reader.read("step.mfu", step.mfu);
+  reader.read("step.mfu_causal", step.mfu_causal);
+  reader.read("step.bubble_s", step.bubble_s);
+  reader.read("step.exposed_communication_s", step.exposed_communication_s);
+  reader.read("step.optimizer_s", step.optimizer_s);
+  reader.read("step.exposed_gradient_reduce_s", step.exposed_gradient_reduce_s);
+  reader.read("step.exposed_parameter_gather_s", step.exposed_parameter_gather_s);
+  reader.read("step.exposed_input_s", step.exposed_input_s);
+  reader.read("step.exposed_host_s", step.exposed_host_s);
+  reader.read("step.slots_s", step.slots_s);
+  reader.read("step.slot_counts", step.slot_counts);
+  reader.read("step.slots_mean_s", step.slots_mean_s);
+  reader.read("step.exposed_mean_s", step.exposed_mean_s);
+  reader.read("step.chunk_s", step.chunk_s);
+  if (const Json* breakdown = reader.object("step.breakdown_s")) {
+    for (const auto& [name, value] : breakdown->items())
+      reader.assign(value, "step.breakdown_s." + name,
+                    step.breakdown.emplace_back(model::StepTimes::ClassTime{name, 0}).seconds);
+  }
+}
+
+void read_run(Reader& reader, std::optional<model::RunCost>& run) {
+  if (reader.object("run") == nullptr) return;
+  model::RunCost& cost = run.emplace();
+  reader.read("run.tokens", cost.tokens);
+  reader.read("run.steps", cost.steps);
+  reader.read("run.days", cost.days);
+  reader.read("run.gpu_hours", cost.gpu_hours);
+  reader.read("run.cost_usd", cost.cost_usd);
+  reader.read("run.goodput", cost.goodput);
+  reader.read("run.total_gpu_hours", cost.total_gpu_hours);
+  reader.read("run.total_cost_usd", cost.total_cost_usd);
+}
+
+void read_plan(Reader& reader, model::Plan& plan) {
+  if (const Json* keys = reader.object("plan.model")) {
+    for (const auto& [key, value] : keys->items())
+      if (key != "config") plan.model.overrides.try_emplace(key);
+  }
+  model::visit_fields(plan,
+                      [&](std::string_view key, auto& field) { reader.read(fmt::format("plan.{}", key), field); });
+}
+
+// Rows of json.cc's columns; false when one of them is no span.
+bool read_timeline(Reader& reader, model::Timeline& timeline) {
+  constexpr std::size_t columns = 8;
+  std::vector<std::vector<std::int64_t>> rows;
+  reader.read("timeline.names", timeline.names);
+  std::int64_t ranks = 0;
+  reader.read("timeline.ranks", ranks);
+  timeline.ranks = static_cast<std::int32_t>(ranks);
+  reader.read("timeline.end_ps", timeline.end_ps);
+  reader.read("timeline.spans", rows);
+  for (const std::vector<std::int64_t>& row : rows) {
+    const auto last = static_cast<std::int64_t>(model::Stream::optimizer);
+    if (row.size() != columns || row[0] < 0 || row[0] >= static_cast<std::int64_t>(timeline.names.size()) ||
+        row[2] < 0 || row[2] > last)
+      return false;
+    timeline.spans.push_back({static_cast<std::uint32_t>(row[0]), static_cast<std::int32_t>(row[1]),
+                              static_cast<model::Stream>(row[2]), static_cast<std::int32_t>(row[3]),
+                              static_cast<std::int32_t>(row[4]), row[5], row[6], static_cast<std::uint8_t>(row[7])});
+  }
+  return true;
+}
+
+}  // namespace
+
+model::Result<StoredResult> read_result(std::string_view text, const std::string& path) {
+  const Json json = Json::parse(text, nullptr, false);
+  const auto refuse = [&path](std::string message, std::string key) {
+    return tl::make_unexpected(Error{ErrorKind::input, std::move(message), path, 0, std::move(key),
+                                     "a result is what `plumbline simulate PLAN --json FILE` writes"});
+  };
+  if (json.is_discarded()) return refuse("not JSON", "");
+  if (!json.is_object() || !json.contains("step") || !json["step"].is_object() || !json["step"].contains("time_s"))
+    return refuse("no result: it has no step with its time", "step.time_s");
+  Reader reader(json);
+  StoredResult stored;
+  model::StepResult& result = stored.result;
+  read_step(reader, result.step);
+  read_run(reader, result.run);
+  reader.read("bound.time_s", result.bound_s);
+  reader.read("memory.peak_bytes", result.memory.peak_bytes);
+  reader.read("memory.capacity_bytes", result.memory.capacity_bytes);
+  reader.read("memory.fits", result.memory.fits);
+  reader.read("basis.fidelity", result.fidelity);
+  reader.read("basis.profile", result.profile);
+  reader.read("basis.device", result.device);
+  read_plan(reader, stored.plan);
+  reader.read("training.clock", stored.clock);
+  reader.read("training.measured_seconds", stored.measured_seconds);
+  if (!read_timeline(reader, stored.timeline))
+    return refuse("the timeline has a row that is no span", "timeline.spans");
+  if (reader.error()) {
+    Error error = *reader.error();
+    error.file = path;
+    return tl::unexpected(std::move(error));
+  }
+  return stored;
+}
+
+}  // namespace plumbline::reports

@@ -1,0 +1,64 @@
+#include "reports/text/describe.h"
+
+#include <fmt/format.h>
+
+#include <variant>
+
+#include "reports/text/format.h"
+
+namespace plumbline::reports {
+
+std::string_view describe(model::OpType type) {
+  switch (type) {
+    case model::OpType::F:
+      return "forward";
+    case model::OpType::B:
+      return "backward";
+    case model::OpType::I:
+      return "input gradient";
+    case model::OpType::W:
+      return "weight gradient";
+    case model::OpType::FB:
+      return "overlapped pair";
+  }
+  return "";
+}
+
+std::string model_name(const model::Plan& plan) {
+  const std::string& path = plan.model.config;
+  const std::size_t slash = path.find_last_of('/');
+  std::string name = slash == std::string::npos ? path : path.substr(slash + 1);
+  if (name.ends_with(".json")) name.resize(name.size() - 5);
+  std::string changes;
+  for (const auto& [key, value] : plan.model.overrides) {
+    const auto text = [](const auto& alternative) { return fmt::format("{}", alternative); };
+    changes += fmt::format("{}{} {}", changes.empty() ? "" : ", ", key, std::visit(text, value));
+  }
+  return changes.empty() ? name : fmt::format("{} ({})", name, changes);
+}
+
+std::string hardware(const model::Plan& plan, const model::StepResult& result) {
+  const std::string gpus = grouped(static_cast<double>(plan.cluster.gpus));
+  if (result.device.empty()) return fmt::format("{} GPUs ({})", gpus, plan.cluster.topology);
+  return fmt::format("{} {} ({})", gpus, result.device, plan.cluster.topology);
+}
+
+std::string parallelism(const model::Plan& plan) {
+  std::string text = plan.schedule.kind;
+  const auto degree = [&](const char* name, std::int64_t value) {
+    if (value > 1) text += fmt::format(", {} {}", name, value);
+  };
+  const auto& degrees = plan.parallelism;
+  const std::int64_t per_replica = degrees.tensor * degrees.context * degrees.pipeline;
+  degree("pipeline", degrees.pipeline);
+  degree("tensor", degrees.tensor);
+  degree("context", degrees.context);
+  degree("expert", degrees.expert);
+  degree("data", per_replica > 0 ? plan.cluster.gpus / per_replica : 0);
+  if (degrees.zero_stage > 0) text += fmt::format(", ZeRO-{}", degrees.zero_stage);
+  return text + fmt::format(", {}", model::to_string(plan.precision.gemm));
+}
+
+std::string stage_list(const model::StageMemory& rank) { return fmt::format("{}", fmt::join(rank.stages, ", ")); }
+
+}  // namespace plumbline::reports

@@ -1,0 +1,19 @@
+#include "reports/text/paragraph.h"
+
+#include <fmt/format.h>
+
+#include "reports/text/table.h"
+
+namespace plumbline::reports {
+
+std::string heading(std::string_view text, Style style) {
+  return style.colour ? fmt::format("\n\x1b[1m{}\x1b[0m\n", text) : fmt::format("\n{}\n", text);
+}
+
+std::string paragraph(std::string_view text) {
+  std::string out;
+  for (const std::string& line : wrap(text, terminal_width - 2)) out += "  " + line + '\n';
+  return out;
+}
+
+}  // namespace plumbline::reports

@@ -1,0 +1,40 @@
+// What keeps a step from its bound: seconds of the rank that carries it, each with one cause. docs/bound.md defines
+// them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "model/plan/plan.h"
+#include "model/result/result.h"
+#include "sim/analysis/bound.h"
+#include "sim/analysis/exposure.h"
+#include "sim/analysis/idle_time.h"
+
+namespace plumbline::sim {
+
+// Of the rank that carries the bound, s. What the step takes is
+//   slots + optimizer kernels + tail + idle + input + average,
+// of slots `busy` while a compute kernel runs.
+struct StepAccount {
+  double bound = 0;
+  Resource resource = Resource::compute;
+  double slots = 0, busy = 0;
+  double undisturbed = 0;                       // busy, if communication neither held SMs nor slowed kernels down
+  Load load;                                    // of all slots; links also beside them
+  Exposure exposure{};                          // on a free lane
+  double gather_wait = 0;                       // in slots, for parameters
+  double optimizer = 0, optimizer_at_best = 0;  // kernels
+  StepTail tail;
+  IdleTime idle;
+  double input = 0, average = 0;
+
+  double step() const {
+    return slots + optimizer + tail.total() + idle.point_to_point + idle.bubble() + input + average;
+  }
+};
+
+// Adds up with the bound to account.step(); none is negative, and what is nothing is left out.
+std::vector<model::LostTime> lost_times(const StepAccount& account, const model::Plan& plan);
+
+}  // namespace plumbline::sim

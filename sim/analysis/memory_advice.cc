@@ -1,0 +1,122 @@
+#include "sim/analysis/memory_advice.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/memory/memory.h"
+#include "model/plan/layout.h"
+#include "model/program/program.h"
+
+namespace plumbline::sim {
+
+namespace {
+
+using model::MemoryChange;
+using model::Plan;
+using model::Precision;
+using Settings = std::vector<std::string>;
+
+// From one more operator recomputed to everything.
+void add_recomputation(const Plan& plan, std::vector<Settings>& changes) {
+  if (plan.recompute.policy == "full") return;
+  constexpr std::array words = {"rmsnorm", "swiglu", "mla_up_projection", "core_attention", "mlp", "moe"};
+  const bool selective = plan.recompute.policy == "selective";
+  for (const std::string word : words) {
+    Settings operators;
+    if (selective) operators = plan.recompute.operators;
+    if (std::ranges::find(operators, word) != operators.end()) continue;
+    operators.push_back(word);
+    Settings change = {fmt::format("recompute.operators=[\"{}\"]", fmt::join(operators, "\", \""))};
+    if (!selective) change.insert(change.begin(), "recompute.policy=selective");
+    changes.push_back(std::move(change));
+  }
+  changes.push_back({"recompute.policy=full"});
+}
+
+void add_degrees(const Plan& plan, std::vector<Settings>& changes) {
+  const auto& degrees = plan.parallelism;
+  constexpr std::int64_t last_zero_stage = 3;
+  for (std::int64_t stage = degrees.zero_stage + 1; stage <= last_zero_stage; ++stage)
+    changes.push_back({fmt::format("parallelism.zero_stage={}", stage)});
+  for (std::int64_t size = plan.batch.micro_batch_size / 2; size >= 1; size /= 2)
+    changes.push_back({fmt::format("batch.micro_batch_size={}", size)});
+  Settings pipeline = {fmt::format("parallelism.pipeline={}", 2 * degrees.pipeline)};
+  if (!plan.schedule.layers_per_stage.empty()) pipeline.emplace_back("schedule.layers_per_stage=[]");
+  changes.push_back(std::move(pipeline));
+  changes.push_back({fmt::format("parallelism.expert={}", 2 * degrees.expert)});
+  changes.push_back({fmt::format("parallelism.expert_tensor={}", 2 * degrees.expert_tensor)});
+  changes.push_back({fmt::format("parallelism.context={}", 2 * degrees.context)});
+  changes.push_back({fmt::format("parallelism.tensor={}", 2 * degrees.tensor)});
+  if (degrees.tensor > 1 && !degrees.sequence) changes.push_back({"parallelism.sequence=true"});
+  if (plan.schedule.kind != "1f1b") {
+    Settings schedule = {"schedule.kind=1f1b"};
+    if (plan.schedule.virtual_stages > 1) schedule.emplace_back("schedule.virtual_stages=1");
+    changes.push_back(std::move(schedule));
+  }
+}
+
+void add_formats(const Plan& plan, std::vector<Settings>& changes) {
+  if (plan.precision.optimizer_moments == Precision::fp32) changes.push_back({"precision.optimizer_moments=bf16"});
+  if (plan.precision.gradients == Precision::fp32) changes.push_back({"precision.gradients=bf16"});
+}
+
+// Half of the activations, then all, where a link to the host is known.
+void add_offload(const Inputs& inputs, std::vector<Settings>& changes) {
+  if (inputs.cluster.device.host_bandwidth.value() == 0) return;
+  for (const double share : {0.5, 1.0})
+    if (inputs.plan.offload.activations < share) changes.push_back({fmt::format("offload.activations={}", share)});
+}
+
+// Nothing when the changed plan cannot be laid out.
+std::optional<MemoryChange> evaluate(Inputs inputs, const std::string& plan_text, Settings settings) {
+  auto plan = model::read_plan(plan_text, inputs.plan.file, settings);
+  if (!plan) return std::nullopt;
+  inputs.plan = std::move(*plan);
+  const auto layout = model::make_layout(inputs.plan, inputs.architecture);
+  if (!layout) return std::nullopt;
+  const auto program = model::compile(inputs.plan, inputs.architecture, *layout, spread_of(inputs));
+  if (!program) return std::nullopt;
+  const model::Memory memory = model::memory(inputs.plan, *layout, *program, inputs.cluster);
+  const model::StageMemory* fullest = model::fullest_rank(memory);
+  if (fullest == nullptr) return std::nullopt;
+  return MemoryChange{std::move(settings), memory.peak_bytes, fullest->peak_operator};
+}
+
+}  // namespace
+
+model::MemoryAdvice memory_advice(const Inputs& given) {
+  Inputs inputs = given;
+  if (!inputs.routing) inputs.routing = std::make_shared<RoutingMemo>();
+  std::vector<Settings> changes;
+  add_recomputation(inputs.plan, changes);
+  add_degrees(inputs.plan, changes);
+  add_formats(inputs.plan, changes);
+  add_offload(inputs, changes);
+
+  model::MemoryAdvice advice;
+  const std::string text = model::to_toml(inputs.plan);
+  const double capacity = inputs.cluster.device.memory.value();
+  const auto own = evaluate(inputs, text, {});
+  for (Settings& settings : changes) {
+    auto change = evaluate(inputs, text, std::move(settings));
+    if (!change) continue;
+    ++advice.tried;
+    if (change->peak_bytes <= capacity)
+      advice.fitting.push_back(std::move(*change));
+    else if (own && change->peak_bytes < (advice.closest ? *advice.closest : *own).peak_bytes)
+      advice.closest = std::move(change);
+  }
+  if (!advice.fitting.empty()) advice.closest.reset();
+  std::ranges::stable_sort(advice.fitting, std::ranges::greater{}, &MemoryChange::peak_bytes);
+  return advice;
+}
+
+}  // namespace plumbline::sim

@@ -1,0 +1,47 @@
+// The project's own event loop: nothing is shared, each flow runs as if it were alone on its links.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/engine/event_heap.h"
+#include "sim/engine/flow_slots.h"
+#include "sim/engine/loop.h"
+
+namespace plumbline::sim {
+
+class HeapLoop final : public Loop, private Handler {
+ public:
+  HeapLoop() = default;
+  // With links for flows to cross; they outlive the loop.
+  explicit HeapLoop(const std::vector<topologies::Link>& links) : links_(&links) {}
+
+  Time now() const override { return now_; }
+  void at(Time time, const Task& task) override;
+  // Takes max(bytes * times / bandwidth) over its crossings, or bytes / rate_limit where that is longer.
+  FlowId flow(const Flow& flow, const Task& done) override;
+  void set_rate_limit(FlowId flow, double rate_limit) override;
+
+  std::uint64_t run() override;
+
+ private:
+  struct Running {
+    Task done;
+    std::uint64_t order = 0;
+    double link_rate = 0;       // B/s that the links allow
+    double rate = 0;            // B/s now
+    double bytes_left = 0;      // at `since`
+    Time since = 0;             // of the last change of rate
+    std::uint32_t changes = 0;  // an end event of before the last change is void
+  };
+  void handle(std::uint32_t changes, std::uint64_t flow) override;  // the end of a flow
+  void schedule_end(FlowId flow, const Running& running);
+
+  static const std::vector<topologies::Link> no_links;
+  const std::vector<topologies::Link>* links_ = &no_links;
+  EventHeap events_;
+  FlowSlots<Running> flows_;
+  Time now_ = 0;
+};
+
+}  // namespace plumbline::sim

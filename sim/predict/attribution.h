@@ -1,0 +1,23 @@
+// Where time goes: busy time by class of operator and by constant of the profile, per slot template.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "model/program/program.h"
+#include "sim/step/segment_time.h"
+
+namespace plumbline::sim {
+
+struct Attribution {
+  std::map<std::string, double> classes;     // breakdown row -> seconds of compute
+  std::map<std::int32_t, double> constants;  // profile constant -> seconds of compute
+  std::map<std::int32_t, double> exchanges;  // profile constant -> seconds of transfer
+  double flop_seconds = 0;                   // FLOPs over the device's peak: no kernel can be faster
+};
+
+Attribution attribute(const model::StepProgram& program, const model::SlotTemplate& slot, const CostModels& costs,
+                      const model::Device& device);
+
+}  // namespace plumbline::sim

@@ -1,0 +1,89 @@
+#include "sim/predict/cost_models.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "model/program/routing.h"
+#include "sim/network/group_links.h"
+#include "sim/network/links_memo.h"
+#include "sim/predict/simulate.h"
+#include "topologies/placement.h"
+
+namespace plumbline::sim {
+
+namespace {
+
+model::ExchangeCost::Group expert_group(const Inputs& inputs) {
+  return {spread_of(inputs), inputs.plan.parallelism.expert, inputs.plan.parallelism.expert_tensor};
+}
+
+// The groups of dense collectives as the placement spreads them over nodes and links.
+model::Result<void> place_groups(const Inputs& inputs, const model::Layout& layout, const topologies::Fabric& fabric,
+                                 model::ExchangeCost& exchanges) {
+  const auto placement = topologies::placement_of(inputs.plan, fabric.gpus_per_node());
+  if (!placement) return tl::unexpected(placement.error());
+  const auto& degrees = inputs.plan.parallelism;
+  const GroupPattern patterns[] = {{layout.dense_group, layout.dense_stride, layout.two_directions},
+                                   {layout.expert_group, layout.expert_stride, layout.two_directions},
+                                   {degrees.tensor, 1},
+                                   {degrees.expert_tensor, 1},
+                                   {degrees.context, degrees.tensor}};
+  const double nic_bandwidth = inputs.cluster.inter_node_bandwidth().value();
+  for (const GroupPattern& pattern : patterns) {
+    if (pattern.ranks == 1) continue;
+    const GroupLinks links = group_links(fabric, *placement, degrees.pipeline, pattern, nic_bandwidth);
+    exchanges.place_group(pattern.ranks, pattern.stride, {pattern.ranks, links.ranks_per_node, links.slowdown});
+  }
+  return {};
+}
+
+// Dense collectives run on the SMs that are set aside, where there are some, else on as many as they want.
+std::int64_t collective_sms(const Inputs& inputs, const model::ExchangeCost& exchanges) {
+  const auto& overlap = inputs.plan.overlap;
+  const std::int64_t most = inputs.cluster.device.sms - 1;
+  const std::int64_t wanted = exchanges.collective_sms();
+  const std::int64_t usual = overlap.communication_sms > 0 ? std::min(overlap.communication_sms, wanted) : wanted;
+  return std::min(most, overlap.collective_sms.value_or(usual));
+}
+
+}  // namespace
+
+model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout& layout) {
+  const auto& overlap = inputs.plan.overlap;
+  const model::Device& device = inputs.cluster.device;
+  if (overlap.communication_sms >= device.sms)
+    return tl::unexpected(model::plan_error(
+        inputs.plan, model::ErrorKind::infeasible, "overlap.communication_sms",
+        fmt::format("{} communication SMs leave none of {} to compute", overlap.communication_sms, device.sms),
+        "give fewer"));
+  if (inputs.plan.precision.gemm == model::Precision::tf32 && device.tf32_peak.value() == 0)
+    return tl::unexpected(model::plan_error(inputs.plan, model::ErrorKind::infeasible, "precision.gemm",
+                                            fmt::format("{} states no TF32 peak", device.name),
+                                            "use bf16, fp16 or fp32"));
+  const model::Result<model::KernelCost> kernels = model::KernelCost::make(inputs.profile, device);
+  if (!kernels) return tl::unexpected(kernels.error());
+  const model::Result<model::ExchangeCost> exchanges = model::ExchangeCost::make(
+      inputs.profile, inputs.cluster, expert_group(inputs), {overlap.communication_kernels, overlap.communication_sms});
+  if (!exchanges) {
+    const model::Error& error = exchanges.error();
+    if (error.key != "overlap.communication_kernels") return tl::unexpected(error);
+    return tl::unexpected(model::plan_error(inputs.plan, error.kind, error.key, error.message, error.hint));
+  }
+  const bool set_aside = overlap.communication_sms > 0;
+  const model::SmPolicy policy = set_aside ? model::sm_policy(overlap.sm_policy) : model::SmPolicy::none;
+  const model::Result<model::HostCost> host = model::HostCost::make(inputs.profile, inputs.cluster, inputs.plan);
+  if (!host) return tl::unexpected(host.error());
+  const model::SmPartition partition{policy, device.sms, exchanges->kernel_sms(), collective_sms(inputs, *exchanges)};
+  CostModels costs{*kernels, *exchanges, *host, partition, nullptr};
+  if (inputs.fabric) {
+    auto links = links_of(inputs, spread_of(inputs));
+    if (!links) return tl::unexpected(links.error());
+    costs.links = std::move(*links);
+    if (auto placed = place_groups(inputs, layout, costs.links->fabric(), costs.exchanges); !placed)
+      return tl::unexpected(placed.error());
+  }
+  return costs;
+}
+
+}  // namespace plumbline::sim

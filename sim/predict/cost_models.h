@@ -1,0 +1,32 @@
+// The cost functions of one plan on one cluster under one profile.
+#pragma once
+
+#include <memory>
+
+#include "model/base/error.h"
+#include "model/cost/exchange_cost.h"
+#include "model/cost/host_cost.h"
+#include "model/cost/kernel_cost.h"
+#include "model/cost/sm_partition.h"
+#include "model/plan/layout.h"
+#include "sim/network/step_links.h"
+
+namespace plumbline::sim {
+
+struct Inputs;
+
+struct CostModels {
+  model::KernelCost kernels;
+  model::ExchangeCost exchanges;
+  model::HostCost host;
+  model::SmPartition partition;
+  std::shared_ptr<const StepLinks> links;  // where the inputs know the wiring
+};
+
+// Input error when the profile lacks a constant; infeasible when communication leaves no SM to compute.
+// overlap.communication_sms = 0 sets no SMs aside: communication takes what its kernels need for their
+// full rate while they run, as under the policy none; nothing where the profile's communication.needs_sms is 0.
+// `layout` is the plan's.
+model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout& layout);
+
+}  // namespace plumbline::sim

@@ -1,0 +1,17 @@
+// step_recurrence.h for zero_stage 3, where a rank gathers parameters before every use: the rules of
+// model/program/synchronisation.h and the walk of sim/predict/closed_form.h in one pass over the rank's slots.
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+#include "sim/predict/step_recurrence.h"
+
+namespace plumbline::sim {
+
+void walk_with_gathers(const StepRecurrence& step, bool alone, StepWalk& walk);
+
+// As mean_waits().
+std::array<double, 5> mean_gather_waits(const StepRecurrence& step, std::size_t rank);
+
+}  // namespace plumbline::sim

@@ -1,0 +1,63 @@
+#include "sim/predict/plan_key.h"
+
+namespace plumbline::sim {
+
+namespace {
+
+void add_parallelism(const model::Plan& plan, PlanKey& key) {
+  const auto& [tensor, sequence, context, context_method, pipeline, expert, expert_tensor, zero_stage, shard_group,
+               reshard_after_forward, synchronisation_interval] = plan.parallelism;
+  key.add(tensor, sequence, context, context_method, pipeline, expert, expert_tensor, zero_stage, shard_group,
+          reshard_after_forward, synchronisation_interval);
+}
+
+void add_overlap(const model::Plan& plan, PlanKey& key) {
+  const auto& [communication_sms, sm_policy, communication_kernels, tensor, gradient_reduce, parameter_gather,
+               gradient_bucket_bytes, prefetch, collective_sms] = plan.overlap;
+  key.add(communication_sms, sm_policy, communication_kernels, tensor, gradient_reduce, parameter_gather,
+          gradient_bucket_bytes, prefetch, collective_sms);
+}
+
+}  // namespace
+
+void add_graphs(const model::Plan& plan, const model::LayerContext& degrees, PlanKey& key) {
+  const auto& [architecture, gemm, dispatch, combine, gradients, recompute, fused_attention, fused_loss, tokens,
+               sequence_length, tensor, sequence, context, ring, expert_parallel, expert_tensor, groups_per_token,
+               shares_embedding, distinct_ranks_per_token] = degrees;
+  key.add(gemm, dispatch, combine, gradients, fused_attention, fused_loss, tokens, sequence_length, tensor, sequence,
+          context, ring, expert_parallel, expert_tensor, groups_per_token, shares_embedding, distinct_ranks_per_token);
+  key.add(recompute.size());
+  for (const auto group : recompute) key.add(group);
+  key.add(plan.overlap.tensor);
+}
+
+void add_costs(const model::Plan& plan, bool wired, PlanKey& key) {
+  add_overlap(plan, key);
+  const auto& [bytes_per_token, loader_gbps, prefetch] = plan.input;
+  key.add(bytes_per_token, loader_gbps, prefetch);
+  key.add(plan.parallelism.expert, plan.parallelism.expert_tensor, plan.routing.max_nodes_per_token,
+          plan.precision.gemm, plan.offload.optimizer, plan.optimizer.ema);
+  if (!wired) return;
+  add_parallelism(plan, key);
+  key.add(plan.cluster.gpus, plan.cluster.placement, plan.schedule.kind);
+}
+
+void add_imbalance(const model::Plan& plan, PlanKey& key) {
+  const auto& [max_nodes_per_token, imbalance, rows_per_rank] = plan.routing;
+  key.add(max_nodes_per_token, imbalance, rows_per_rank, plan.parallelism.expert);
+}
+
+void add_sharding(const model::Plan& plan, const model::Layout& layout, PlanKey& key) {
+  add_parallelism(plan, key);
+  add_overlap(plan, key);
+  const auto& [gemm, dispatch, combine, gradients, master_weights, optimizer_moments, gradient_reduce] = plan.precision;
+  key.add(gemm, dispatch, combine, gradients, master_weights, optimizer_moments, gradient_reduce);
+  key.add(plan.cluster.gpus, plan.optimizer.gradient_clipping, plan.optimizer.ema, plan.offload.optimizer,
+          layout.two_directions);
+}
+
+void add_stages(const model::Plan& plan, const model::Layout& layout, PlanKey& key) {
+  key.add(layout.stages, plan.schedule.layers_per_stage, plan.recompute.policy == "full", plan.recompute.layers);
+}
+
+}  // namespace plumbline::sim

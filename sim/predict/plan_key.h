@@ -1,0 +1,65 @@
+// What of a plan decides a part of its evaluation, as bytes to look the part up by. Whole sections of a plan are bound
+// member by member, so that a key added to one does not compile until somebody has said what it decides.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "model/layers/context.h"
+#include "model/plan/layout.h"
+#include "model/plan/plan.h"
+
+namespace plumbline::sim {
+
+class PlanKey {
+ public:
+  PlanKey& clear() {
+    bytes_.clear();
+    return *this;
+  }
+  const std::string& bytes() const { return bytes_; }
+
+  template <class... Values>
+  PlanKey& add(const Values&... values) {
+    (one(values), ...);
+    return *this;
+  }
+
+ private:
+  template <class Value>
+  requires std::is_arithmetic_v<Value> || std::is_enum_v<Value> || std::is_pointer_v<Value>
+  void one(const Value& value) { bytes_.append(reinterpret_cast<const char*>(&value), sizeof value); }
+  void one(const std::string& text) {
+    one(text.size());
+    bytes_ += text;
+  }
+  template <class Value>
+  void one(const std::optional<Value>& value) {
+    one(value.has_value());
+    if (value) one(*value);
+  }
+  template <class Value>
+  void one(const std::vector<Value>& values) {
+    one(values.size());
+    for (const Value& value : values) one(value);
+  }
+
+  std::string bytes_;
+};
+
+// The graphs of its blocks and how slots are composed of them.
+void add_graphs(const model::Plan& plan, const model::LayerContext& degrees, PlanKey& key);
+// The cost functions; wired: links count, so that it matters where ranks lie.
+void add_costs(const model::Plan& plan, bool wired, PlanKey& key);
+// How uneven the ranks of an expert group are.
+void add_imbalance(const model::Plan& plan, PlanKey& key);
+// Which ranks hold what of a stage's parameters, and how they are reduced, updated and gathered.
+void add_sharding(const model::Plan& plan, const model::Layout& layout, PlanKey& key);
+// Which blocks each stage has.
+void add_stages(const model::Plan& plan, const model::Layout& layout, PlanKey& key);
+
+}  // namespace plumbline::sim

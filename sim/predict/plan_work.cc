@@ -1,0 +1,187 @@
+#include "sim/predict/plan_work.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "model/memory/memory_reserve.h"
+
+namespace plumbline::sim {
+
+namespace {
+
+using model::OpType;
+
+// The most that a rank's activations, temporary tensors and messages come to.
+model::Bytes fullest(const PlanWork& work, const model::ScheduleTable::Rank& rank) {
+  const StageLibrary& library = work.timed->stage_library();
+  model::Bytes most;
+  for (const auto& moment : rank.moments) {
+    model::Bytes sum = library.hop() * static_cast<double>(moment.messages);
+    for (std::size_t i = 0; i < rank.stages.size(); ++i) {
+      const std::int32_t kind = work.stage_kinds[static_cast<std::size_t>(rank.stages[i])];
+      sum += library.kept_after_forward(kind) * static_cast<double>(moment.forwards[i]);
+      sum += library.kept_for_weights(kind) * static_cast<double>(moment.weights[i]);
+    }
+    if (moment.slot_class >= 0) sum += library.fullest(work.slots[static_cast<std::size_t>(moment.slot_class)]);
+    most = std::max(most, sum);
+  }
+  return most;
+}
+
+// Seconds that a slot's collectives hold their stream in any case. zero_stage 3: what two slots in a row use is
+// gathered once, so the first use may find it there, and within a slot uses of one unit in a row count once.
+double collective_seconds(const StepRecurrence& step, const SlotSync& sync) {
+  const bool every_slot =
+      step.reduce == StepRecurrence::Reduce::each || step.reduce == StepRecurrence::Reduce::each_waiting;
+  double seconds = every_slot && step.reduces ? sync.reduce_seconds : 0;
+  if (!step.gathers_each || !step.reshard) return seconds;
+  for (std::size_t u = 1; u < sync.uses.size(); ++u)
+    if (sync.uses[u].unit != sync.uses[u - 1].unit) seconds += sync.uses[u].seconds;
+  return seconds;
+}
+
+}  // namespace
+
+// Durations and collectives of every slot class; classes with the same slot are looked up once.
+void time_slots(PlanWork& work) {
+  struct Seen {
+    std::int32_t slot;
+    const TemplateRun* run;
+    const SlotSync* sync;
+  };
+  static thread_local std::vector<Seen> seen;
+  seen.clear();
+  work.slots.clear();
+  work.step.runs.clear();
+  work.step.syncs.clear();
+  static thread_local std::vector<std::pair<std::uint64_t, std::size_t>> tags;
+  tags.clear();
+  for (const auto& one : work.table->classes) {
+    const std::int32_t f = one.f_stage < 0 ? -1 : work.stage_kinds[static_cast<std::size_t>(one.f_stage)];
+    const std::int32_t b = one.b_stage < 0 ? -1 : work.stage_kinds[static_cast<std::size_t>(one.b_stage)];
+    const std::uint64_t tag = (static_cast<std::uint64_t>(one.type) << 48) | (static_cast<std::uint64_t>(f + 1) << 24) |
+                              static_cast<std::uint64_t>(b + 1);
+    auto known = std::ranges::find(tags, tag, &std::pair<std::uint64_t, std::size_t>::first);
+    if (known == tags.end()) {
+      const std::int32_t slot = work.timed->stage_library().slot(one.type, f, b);
+      const TemplateRun& run = work.timed->run(slot);
+      tags.emplace_back(tag, seen.size());
+      seen.push_back({slot, &run, &work.sharded->sync(slot, run)});
+      known = tags.end() - 1;
+    }
+    const Seen& found = seen[known->second];
+    work.slots.push_back(found.slot);
+    work.step.runs.push_back(found.run);
+    work.step.syncs.push_back(found.sync);
+  }
+}
+
+// As sim/predict/prediction.cc: messages of pairs share their link two by two.
+void fill_costs(PlanWork& work) {
+  const bool pairs = std::ranges::any_of(work.table->classes, [](const auto& one) { return one.type == OpType::FB; });
+  const bool pipeline = work.layout.stages > 1;
+  work.step.hop = pipeline ? work.costs->exchanges.hop(work.timed->stage_library().hop(), pairs ? 2 : 1) : 0;
+  work.step.waits = {};
+  if (work.plan->parallelism.zero_stage >= 2 && pipeline)
+    work.step.waits = mean_waits(work.step, work.table->ranks.size() / 2);
+}
+
+void prepare_step(PlanWork& work) {
+  const model::Plan& plan = *work.plan;
+  const std::int64_t zero = plan.parallelism.zero_stage;
+  const bool overlap = plan.overlap.gradient_reduce;
+  using enum StepRecurrence::Reduce;
+  work.step.table = work.table;
+  work.step.reduce = zero >= 2 ? (overlap ? each : each_waiting) : (overlap ? once : once_at_end);
+  work.step.gathers = (zero == 1 || zero == 2) && plan.overlap.parameter_gather;
+  work.step.gathers_each = zero == 3;
+  work.step.reshard = plan.parallelism.reshard_after_forward;
+  work.step.buffers = static_cast<std::size_t>(plan.overlap.prefetch) + 1;
+  work.step.reduces = true;
+  work.alone = work.table->ranks.size() == 1;
+}
+
+StepEnds run_step(PlanWork& work, bool reduces) {
+  work.step.reduces = reduces;
+  StepWalk& walk = work.walk;
+  walk_step(work.step, work.alone, walk);
+  StepEnds ends;
+  for (const GradientsReady& ready : walk.ranks) ends.pipeline = std::max(ends.pipeline, ready.end);
+  std::vector<RankWork> works;
+  for (std::size_t rank = 0; rank < walk.ranks.size(); ++rank) {
+    ends.exposed_reduce = std::max(ends.exposed_reduce, walk.ranks[rank].reduced - ends.pipeline);
+    works.push_back(work.states[rank]->work);
+  }
+  ends.step = step_end(works, walk.ranks, {});
+  ends.gather_wait = walk.gather_waits[0];
+  ends.slots = walk.first_slots;
+  return ends;
+}
+
+StepEnds mean_of(const StepEnds& reducing, const StepEnds& local, double share) {
+  const auto blend = [share](double a, double b) { return share * a + (1 - share) * b; };
+  return {blend(reducing.pipeline, local.pipeline), blend(reducing.step, local.step),
+          blend(reducing.exposed_reduce, local.exposed_reduce), blend(reducing.gather_wait, local.gather_wait),
+          blend(reducing.slots, local.slots)};
+}
+
+double busy_first_rank(const PlanWork& work) {
+  const std::vector<double> costs = slot_costs(work.step);
+  double busy = 0;
+  for (const std::uint32_t op : work.table->ranks[0].ops) busy += costs[work.table->ops[op].slot_class];
+  return busy;
+}
+
+double peak_bytes(const PlanWork& work, const model::Device& device) {
+  double peak = 0;
+  for (std::size_t rank = 0; rank < work.table->ranks.size(); ++rank) {
+    const ShardedStages::State& state = *work.states[rank];
+    const model::Bytes dynamic = fullest(work, work.table->ranks[rank]);
+    const model::Bytes buffers = model::communication_buffers(*work.plan, work.layout, device, state.gradients);
+    const model::Bytes reserve = model::runtime_memory(device) + model::fragmentation(device, dynamic);
+    peak = std::max(peak, state.bytes + (dynamic + buffers + reserve).value());
+  }
+  return peak;
+}
+
+// As time_slots, without their durations.
+void find_slots(PlanWork& work) {
+  work.slots.clear();
+  const auto kind = [&](std::int32_t stage) {
+    return stage < 0 ? -1 : work.stage_kinds[static_cast<std::size_t>(stage)];
+  };
+  for (const auto& one : work.table->classes)
+    work.slots.push_back(work.timed->stage_library().slot(one.type, kind(one.f_stage), kind(one.b_stage)));
+}
+
+// Of the rank that has most of them. The step ends after the last: the last slot needs what was gathered, and the
+// update what was reduced.
+double most_collective_seconds(const PlanWork& work) {
+  const bool some = work.plan->parallelism.zero_stage >= 2 && work.plan->parallelism.synchronisation_interval == 1;
+  if (!some) return 0;
+  double most = 0;
+  for (const auto& rank : work.table->ranks) {
+    double seconds = 0;
+    for (const std::uint32_t op : rank.ops)
+      seconds += collective_seconds(work.step, *work.step.syncs[work.table->ops[op].slot_class]);
+    most = std::max(most, seconds);
+  }
+  return most;
+}
+
+std::vector<std::int32_t> slots_by_weight(const PlanWork& work, const std::vector<double>& seconds) {
+  std::vector<std::pair<double, std::int32_t>> weights;  // of distinct slots
+  std::vector<std::size_t> place(work.slots.size());
+  for (std::size_t c = 0; c < work.slots.size(); ++c) {
+    const auto known = std::ranges::find(weights, work.slots[c], &std::pair<double, std::int32_t>::second);
+    place[c] = static_cast<std::size_t>(known - weights.begin());
+    if (known == weights.end()) weights.emplace_back(0, work.slots[c]);
+  }
+  for (const auto& op : work.table->ops) weights[place[op.slot_class]].first += seconds[op.slot_class];
+  std::ranges::stable_sort(weights, std::ranges::greater{}, &std::pair<double, std::int32_t>::first);
+  std::vector<std::int32_t> slots;
+  for (const auto& [weight, slot] : weights) slots.push_back(slot);
+  return slots;
+}
+
+}  // namespace plumbline::sim

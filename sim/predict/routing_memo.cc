@@ -1,0 +1,38 @@
+#include "sim/predict/routing_memo.h"
+
+#include <algorithm>
+
+#include "sim/predict/simulate.h"
+
+namespace plumbline::sim {
+
+model::RoutingSpread RoutingMemo::spread(const model::MixtureOfExperts& experts, std::int64_t groups_per_token,
+                                         std::int64_t expert_parallel, std::int64_t ranks_per_node) {
+  const Key key = {
+      experts.routed_experts, experts.groups, experts.experts_per_token, experts.group_score_experts, groups_per_token,
+      expert_parallel,        ranks_per_node};
+  {
+    const std::scoped_lock lock(mutex_);
+    if (const auto found = known_.find(key); found != known_.end()) return found->second;
+  }
+  // Estimated without the lock: threads that want the same at the same time find the same.
+  const model::RoutingSpread spread = model::routing_spread(experts, groups_per_token, expert_parallel, ranks_per_node);
+  const std::scoped_lock lock(mutex_);
+  return known_.try_emplace(key, spread).first->second;
+}
+
+model::RoutingSpread spread_of(const Inputs& inputs) {
+  return spread_of(inputs.plan, inputs.architecture.experts, inputs.cluster.gpus_per_node, inputs.routing.get());
+}
+
+model::RoutingSpread spread_of(const model::Plan& plan, const model::MixtureOfExperts& experts,
+                               std::int64_t gpus_per_node, RoutingMemo* memo) {
+  const std::int64_t groups = model::groups_per_token(plan, experts);
+  const std::int64_t ranks = plan.parallelism.expert;
+  const std::int64_t per_node = gpus_per_node / plan.parallelism.expert_tensor;
+  const std::int64_t ranks_per_node = std::min(ranks, std::max<std::int64_t>(1, per_node));
+  return memo != nullptr ? memo->spread(experts, groups, ranks, ranks_per_node)
+                         : model::routing_spread(experts, groups, ranks, ranks_per_node);
+}
+
+}  // namespace plumbline::sim

@@ -1,0 +1,81 @@
+// One overlapped pair of chunks on one GPU, kernel by kernel: what a profiler would record on that rank.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/base/error.h"
+#include "model/cost/operator_class.h"
+#include "model/graph/graph.h"
+#include "model/result/timeline.h"
+#include "sim/predict/simulate.h"
+#include "sim/step/kernel_slot.h"
+
+namespace plumbline::sim {
+
+// What the profiled rank had to do. A slot pairs forward layer s with backward layer (layers - 1 - s).
+struct ChunkRank {
+  struct Slot {
+    double forward_rows = 0, backward_rows = 0;  // expert rows of this rank, padded; 0: the expected ones
+    // Seconds that combine(B), dispatch(F), dispatch(B), combine(F) waited in their meeting, its own time
+    // included; unset: as predicted for the group.
+    std::array<std::optional<double>, 4> waits;
+  };
+  std::vector<Slot> slots;  // empty: expected rows and predicted waits everywhere
+};
+
+// A kernel, or the few kernels that one operator stands for (model/cost/kernel_cost.h); an exchange is
+// two: the meeting, then the transfer. Seconds from the start of the chunk.
+struct ChunkKernel {
+  std::string name;  // of the operator: "q_b"; "notify" and "transfer" for exchanges
+  model::OperatorClass kind = model::OperatorClass::gemm;
+  model::Section section = model::Section::attention;
+  model::Phase phase = model::Phase::F;
+  bool recomputed = false;
+  model::Stream stream = model::Stream::compute;
+  std::int32_t slot = 0;
+  double start = 0, end = 0;
+};
+
+// All kernels of one phase of one slot: "attn(F)". An exchange's span begins with its preparation.
+struct ChunkSpan {
+  std::string name;
+  std::int32_t slot = 0;
+  double start = 0, end = 0;
+};
+
+struct ChunkRun {
+  double seconds = 0;
+  double compute_busy = 0;           // at least one compute kernel runs (launch gaps count as running)
+  double communication_busy = 0;     // preparation, meeting or transfer runs
+  double exposed_communication = 0;  // no compute kernel runs
+  double model_flops = 0;            // three times the forward FLOPs of products and attention (not causal)
+  std::vector<ChunkKernel> kernels;  // by stream, then by start
+  std::vector<ChunkSpan> spans;      // by start
+  std::vector<double> slot_periods;  // from the end of attn(B) to the next one's, slots 1..
+};
+
+// The pair of two interior chunks of a plan, ready to run on ranks with different rows and waits.
+class ChunkModel {
+ public:
+  // Infeasible when the plan's schedule has no overlapped pair.
+  static model::Result<ChunkModel> make(const Inputs& inputs);
+  // Input error when `rank` has another number of slots than the chunk has layers.
+  model::Result<ChunkRun> run(const ChunkRank& rank) const;
+
+ private:
+  ChunkModel() = default;
+  std::string plan_file_;
+  std::int32_t layers_ = 0;
+  std::int64_t device_sms_ = 0;
+  std::vector<model::Graph> blocks_;
+  KernelSlot kernels_;  // waits: as predicted for the group
+};
+
+// make() and run() for one rank.
+model::Result<ChunkRun> run_chunk(const Inputs& inputs, const ChunkRank& rank);
+
+}  // namespace plumbline::sim

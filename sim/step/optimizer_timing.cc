@@ -1,0 +1,92 @@
+#include "sim/step/optimizer_timing.h"
+
+#include <cstdint>
+#include <variant>
+
+namespace plumbline::sim {
+
+namespace {
+
+using model::OperatorKind;
+
+bool on_host(const model::Operator& op) {
+  const auto* attributes = std::get_if<model::AdamwAttributes>(&op.attributes);
+  return attributes != nullptr && attributes->on_host;
+}
+
+class Timer {
+ public:
+  Timer(const model::Graph& graph, const CostModels& costs)
+      : graph_(graph), costs_(costs), counted_(graph.operators.size(), false) {}
+
+  OptimizerTiming run(const std::vector<model::SynchronisationUnit>& units) {
+    for (const model::SynchronisationUnit& unit : units)
+      timing_.units.push_back({sum(unit.reduce), sum(unit.gather), sum(unit.copy)});
+    for (std::size_t i = 0; i < graph_.operators.size(); ++i)
+      if (!counted_[i]) add(graph_.operators[i]);
+    return timing_;
+  }
+
+ private:
+  double seconds(const model::Operator& op) const {
+    switch (model::operator_class(graph_, op)) {
+      case model::OperatorClass::collective:
+        return costs_.exchanges.collective(graph_, op);
+      case model::OperatorClass::host_link:
+        return costs_.host.copy(graph_, op);
+      default:
+        if (on_host(op)) return costs_.host.update(graph_, op);
+        return costs_.kernels.time(graph_, op, {.sms = costs_.partition.device_sms}).seconds;
+    }
+  }
+
+  double sum(const std::vector<std::uint16_t>& operators) {
+    double total = 0;
+    for (const std::uint16_t index : operators) {
+      counted_[index] = true;
+      total += seconds(graph_.operators[index]);
+    }
+    return total;
+  }
+
+  void add(const model::Operator& op) {
+    switch (op.kind) {
+      case OperatorKind::adamw:
+        timing_.update += seconds(op);
+        if (on_host(op)) timing_.host_update += seconds(op);
+        return;
+      case OperatorKind::copy_to_device:
+        timing_.to_device += seconds(op);
+        return;
+      case OperatorKind::copy_to_host:
+        timing_.average += seconds(op);
+        return;
+      case OperatorKind::all_reduce:
+        timing_.agree += seconds(op);
+        return;
+      default:
+        timing_.check += seconds(op);
+    }
+  }
+
+  const model::Graph& graph_;
+  const CostModels& costs_;
+  std::vector<bool> counted_;
+  OptimizerTiming timing_;
+};
+
+}  // namespace
+
+OptimizerTiming optimizer_timing(const model::Graph& optimizer, const std::vector<model::SynchronisationUnit>& units,
+                                 const CostModels& costs) {
+  return Timer(optimizer, costs).run(units);
+}
+
+std::vector<OptimizerTiming> optimizer_timings(const model::StepProgram& program, const CostModels& costs) {
+  std::vector<OptimizerTiming> timings;
+  for (std::size_t stage = 0; stage < program.stages.size(); ++stage)
+    timings.push_back(optimizer_timing(program.stage_optimizers[stage], program.stage_units[stage], costs));
+  return timings;
+}
+
+}  // namespace plumbline::sim

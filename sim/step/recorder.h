@@ -1,0 +1,43 @@
+// Turns what lanes report into the spans of a timeline: slots, phases, meetings, and the kernels of
+// one overlapped pair per rank.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "model/program/program.h"
+#include "model/result/timeline.h"
+#include "sim/engine/lane.h"
+#include "sim/engine/loop.h"
+#include "sim/step/segment_time.h"
+
+namespace plumbline::sim {
+
+class Recorder {
+ public:
+  // Both must outlive the recorder.
+  Recorder(const model::StepProgram& program, const std::vector<std::vector<SegmentTime>>& template_times);
+
+  void slot(std::int32_t rank, std::size_t op, Time start, Time end);
+  void segment(std::int32_t rank, std::size_t op, std::uint32_t segment, const SegmentRun& run);
+  void message(std::int32_t rank, bool forward, std::int32_t micro_batch, Time start, Time end);
+  void optimizer(std::int32_t rank, const std::string& name, Time start, Time end);
+
+  model::Timeline finish(Time end);
+
+ private:
+  std::uint32_t name(const std::string& text);
+  // Adds `place` (rank, stream, layer, micro-batch) under a name, at a depth, from start to end.
+  void add(model::Span place, const std::string& text, std::uint8_t depth, Time start, Time end);
+  void kernels(const model::Segment& segment, const SegmentTime& time, const SegmentRun& run, const model::Span& place);
+  bool shows_kernels(std::int32_t rank, std::size_t op) const { return kernel_op_[rank] == op; }
+
+  const model::StepProgram& program_;
+  const std::vector<std::vector<SegmentTime>>& template_times_;
+  model::Timeline timeline_;
+  std::map<std::string, std::uint32_t> names_;
+  std::vector<std::size_t> kernel_op_;  // per rank: the op whose kernels are shown
+};
+
+}  // namespace plumbline::sim

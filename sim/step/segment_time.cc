@@ -1,0 +1,151 @@
+#include "sim/step/segment_time.h"
+
+#include <algorithm>
+
+namespace plumbline::sim {
+
+namespace {
+
+using model::Conditions;
+using model::Neighbour;
+using model::OperatorClass;
+
+// Time depends on the rows linearly but for wave steps. The slope is taken over twice the rows: the wider
+// the span, the less one wave more or less matters.
+constexpr double more_rows = 2;
+
+// What is left of a running kernel when somebody starts to wait for its SMs: half of it, kernels weighted by
+// how likely they are met. Kernels of many blocks give SMs back all the time.
+class MeanRest {
+ public:
+  void add(double seconds, int launches, bool persistent) {
+    total_ += seconds;
+    if (persistent) rest_ += seconds * seconds / (2 * launches);
+  }
+  double value() const { return total_ > 0 ? rest_ / total_ : 0; }
+
+ private:
+  double total_ = 0, rest_ = 0;
+};
+
+// One function for kernels of every kind; attention may wait for keys and values on the way.
+double kernel_seconds(const model::Graph& graph, const model::Operator& op, const Conditions& conditions,
+                      const CostModels& costs) {
+  const double seconds = costs.kernels.time(graph, op, conditions).seconds;
+  const bool attends = model::operator_class(graph, op) == OperatorClass::attention;
+  return attends ? costs.exchanges.ring_attention(graph, op, seconds) : seconds;
+}
+
+SegmentTime compute_segment(const model::Graph& graph, const model::Segment& segment, const CostModels& costs) {
+  SegmentTime time;
+  MeanRest rest;
+  for (std::uint16_t index : segment.operators) {
+    const model::Operator& op = graph.operators[index];
+    const bool persistent = is_product(model::operator_class(graph, op));
+    for (std::size_t state = 0; state < communication_states; ++state) {
+      Conditions conditions = costs.partition.beside(static_cast<Neighbour>(state));
+      const double expected = segment.share * kernel_seconds(graph, op, conditions, costs);
+      conditions.row_scale = more_rows;
+      const double more = segment.share * kernel_seconds(graph, op, conditions, costs);
+      time.compute[state] += expected;
+      time.compute_per_row[state] += (more - expected) / (more_rows - 1);
+      if (persistent) time.width[state] = conditions.sms;
+      if (state == 0) {
+        time.kernels.push_back(expected);
+        rest.add(expected, model::KernelCost::kernels(graph, op), persistent);
+      }
+    }
+  }
+  time.drain = rest.value();
+  return time;
+}
+
+// Casts on the communication stream find only the SMs that a matrix product beside them leaves.
+SegmentTime communication_segment(const model::Graph& graph, const model::Segment& segment, const CostModels& costs) {
+  SegmentTime time;
+  const std::int64_t width = costs.partition.launch_width(Neighbour::none);
+  const Conditions beside{.sms = costs.partition.device_sms,
+                          .held = std::min(width, costs.partition.device_sms - costs.partition.communication_sms),
+                          .neighbour = Neighbour::computing};
+  for (std::uint16_t index : segment.operators) {
+    const model::Operator& op = graph.operators[index];
+    if (model::operator_class(graph, op) != OperatorClass::exchange) {
+      time.prepare += costs.kernels.time(graph, op, {.sms = costs.partition.device_sms}).seconds;
+      time.prepare_beside += costs.kernels.time(graph, op, beside).seconds;
+      continue;
+    }
+    const model::ExchangeTime exchange = costs.exchanges.exchange(graph, op);
+    time.seat_measured = exchange.measured;
+    time.prepare += exchange.prepare;
+    time.prepare_beside += exchange.prepare;
+    time.notify += exchange.notify;
+    // No leg is faster than the most loaded link of the group.
+    const double on_links = costs.links ? std::max(exchange.network_bytes * costs.links->network_seconds_per_byte(),
+                                                   exchange.node_bytes * costs.links->node_seconds_per_byte())
+                                        : 0;
+    time.transfer += std::max(exchange.alone, on_links);
+    time.transfer_beside += std::max(exchange.beside, on_links);
+    time.network += exchange.network;
+    time.network_beside += exchange.network_beside;
+    time.node += exchange.node;
+    time.network_bytes += exchange.network_bytes;
+    time.node_bytes += exchange.node_bytes;
+  }
+  if (time.transfer > 0) time.held = costs.partition.communication_sms;
+  return time;
+}
+
+SegmentTime collective_segment(const model::Graph& graph, const model::Segment& segment, const CostModels& costs) {
+  SegmentTime time;
+  for (const std::uint16_t index : segment.operators) {
+    time.kernels.push_back(segment.share * costs.exchanges.collective(graph, graph.operators[index]));
+    time.transfer += time.kernels.back();
+  }
+  return time;
+}
+
+SegmentTime host_segment(const model::Graph& graph, const model::Segment& segment, const CostModels& costs) {
+  SegmentTime time;
+  for (const std::uint16_t index : segment.operators) {
+    time.kernels.push_back(costs.host.copy(graph, graph.operators[index]));
+    time.transfer += time.kernels.back();
+  }
+  return time;
+}
+
+}  // namespace
+
+SegmentTime segment_time(const model::Graph& graph, const model::Segment& segment, const CostModels& costs) {
+  if (segment.stream == model::Stream::communication) return communication_segment(graph, segment, costs);
+  if (segment.stream == model::Stream::collective) return collective_segment(graph, segment, costs);
+  if (model::on_host_link(segment.stream)) return host_segment(graph, segment, costs);
+  return compute_segment(graph, segment, costs);
+}
+
+std::vector<SegmentTime> segment_times(const model::StepProgram& program, const model::SlotTemplate& slot,
+                                       const CostModels& costs) {
+  return SegmentTimer(program, costs).times(slot);
+}
+
+std::vector<SegmentTime> SegmentTimer::times(const model::SlotTemplate& slot) {
+  std::vector<SegmentTime> times;
+  times.reserve(slot.segments.size());
+  for (const model::Segment& segment : slot.segments) times.push_back(time(segment));
+  return times;
+}
+
+// A block has few distinct segments, most of which differ in their first operator already.
+const SegmentTime& SegmentTimer::time(const model::Segment& segment) {
+  if (known_.size() <= segment.block) known_.resize(segment.block + std::size_t{1});
+  std::deque<Known>& known = known_[segment.block];
+  const auto same = [&](const Known& one) {
+    return one.operators == segment.operators && one.stream == segment.stream && one.share == segment.share;
+  };
+  const auto found = std::ranges::find_if(known, same);
+  if (found != known.end()) return found->time;
+  known.push_back({segment.stream, segment.share, segment.operators,
+                   segment_time(program_.blocks[segment.block], segment, costs_)});
+  return known.back().time;
+}
+
+}  // namespace plumbline::sim

@@ -1,0 +1,76 @@
+// What follows a rank's last slot and the last reduction of its gradients: checks, norm, update, gather. The same for
+// every fidelity.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/program/program.h"
+
+namespace plumbline::sim {
+
+struct UnitTiming {  // of a synchronisation unit, seconds
+  double reduce = 0, gather = 0;
+  double copy = 0;  // of its reduced gradient to the host
+};
+
+struct OptimizerTiming {  // per stage, seconds
+  std::vector<UnitTiming> units;
+  double check = 0;        // passes over the reduced gradient: unscaling, norm
+  double agree = 0;        // all ranks on the norm of the whole gradient and on what is not finite; 0: nobody asks
+  double update = 0;       // AdamW on this rank's shard
+  double to_device = 0;    // of parameters that the host has updated
+  double average = 0;      // copy of the parameters to the host, for a moving average, beside everything else
+  double host_update = 0;  // of update, on the host
+};
+
+// Of one pipeline rank, s.
+struct GradientsReady {
+  double end = 0;                   // of the last slot
+  double reduced = 0;               // end of the last reduction; 0: none
+  std::vector<double> on_host;      // per copied unit the end of its reduction, in order of time
+  std::vector<double> host_copies;  // what each takes
+};
+
+// Of a rank whose copies are pairs of the reduction's end and the copy's seconds, in any order.
+GradientsReady gradients_ready(double end, double reduced, std::vector<std::pair<double, double>> copies);
+
+// The stages that each pipeline rank holds.
+std::vector<std::vector<std::int32_t>> stages_of(const model::Schedule& schedule);
+
+struct RankWork {  // of all stages of a pipeline rank, s
+  double check = 0, agree = 0, update = 0, to_device = 0, gather = 0;
+  double host_update = 0;  // of update
+
+  double kernels() const { return check + update - host_update; }
+
+  void add(const OptimizerTiming& stage, bool gathers);  // gathers: its units are gathered after the update
+};
+
+std::vector<RankWork> rank_works(const model::Schedule& schedule, const std::vector<OptimizerTiming>& stages,
+                                 bool gathers);
+
+// Told of every part with its rank, name, start and end in seconds.
+using StepPart = std::function<void(std::int32_t rank, const std::string& name, double start, double end)>;
+
+// End of the step. The update waits for all ranks where they have to agree, because clipping needs the norm of the
+// whole gradient. gather_after_update: every unit's parameters are gathered then.
+double step_end(const model::Schedule& schedule, const std::vector<OptimizerTiming>& stages,
+                const std::vector<GradientsReady>& ranks, bool gather_after_update, const StepPart& part);
+// The same of what is known per rank already; part may be empty.
+double step_end(const std::vector<RankWork>& works, const std::vector<GradientsReady>& ranks, const StepPart& part);
+
+// How much earlier the step would end without each, taken away one after the other in this order; s.
+struct StepTail {
+  double gather = 0;  // of parameters after the update
+  double host = 0;    // copies to and from the host, and what it computes
+  double agree = 0;   // of all ranks on the norm, and the wait for the last of them
+  double reduce = 0;  // of gradients, after the last slot
+  double total() const { return gather + host + agree + reduce; }
+};
+StepTail step_tail(std::vector<RankWork> works, std::vector<GradientsReady> ranks);
+
+}  // namespace plumbline::sim

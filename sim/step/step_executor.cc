@@ -1,0 +1,256 @@
+#include "sim/step/step_executor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "sim/engine/heap_loop.h"
+#include "sim/engine/lane.h"
+#include "sim/engine/messages.h"
+#include "sim/step/recorder.h"
+#include "sim/step/synchroniser.h"
+
+namespace plumbline::sim {
+
+namespace {
+
+using model::Hop;
+using model::PointToPoint;
+using model::StepProgram;
+
+constexpr std::uint32_t proceed_code = 1, slot_code = 2, whole_slot_code = 3;
+
+// A slot that no collective disturbs takes what it takes on a free lane, so there it advances as one event; the others
+// run segment by segment.
+class Executor final : public LaneListener, public Handler {
+ public:
+  // shared: flows on the loop may slow each other down.
+  Executor(const ExecutionInput& input, Loop& loop, bool shared)
+      : input_(input),
+        whole_slots_(!shared && !input.record),
+        program_(*input.program),
+        batched_(program_.schedule.point_to_point == PointToPoint::batched),
+        loop_(loop),
+        messages_(loop_, program_.schedule.ranks.size(), to_time(input.hop_latency),
+                  {input.hop_bytes, input.hop_rate, input.links},
+                  [this](const Messages::Arrival& arrival) { message_arrived(arrival); }),
+        synchroniser_(loop_, program_, input.optimizers, input.synchronise,
+                      {[this](std::int32_t rank, bool runs) { lanes_[rank].set_collective(runs); },
+                       [this](const Collectives::Run& run) { collective_ended(run); }}) {
+    const std::size_t ranks = program_.schedule.ranks.size();
+    for (std::size_t r = 0; r < ranks; ++r) lanes_.emplace_back(loop_, *this, static_cast<std::int32_t>(r));
+    next_.assign(ranks, 0);
+    running_.assign(ranks, false);
+    result_.ranks.resize(ranks);
+    result_.template_seconds.assign(program_.templates.size(), 0);
+    template_counts_.assign(program_.templates.size(), 0);
+    waits_since_.assign(ranks, -1);
+    busy_before_.assign(ranks, 0);
+    free_runs_.assign(input.links == nullptr ? 1 : ranks,
+                      std::vector<std::optional<TemplateRun>>(program_.templates.size()));
+    if (input.record) recorder_.emplace(program_, input.template_times);
+  }
+
+  model::Result<Execution> run() {
+    synchroniser_.step_started();
+    for (std::size_t r = 0; r < lanes_.size(); ++r) post_batch(static_cast<std::int32_t>(r));
+    result_.events = loop_.run();
+    if (std::string stuck = who_waits(); !stuck.empty())
+      return tl::unexpected(model::Error{model::ErrorKind::infeasible, "the schedule deadlocks: " + stuck, "", 0,
+                                         "schedule.kind", "this is a defect of the schedule; choose another"});
+    for (std::size_t t = 0; t < template_counts_.size(); ++t)
+      if (template_counts_[t] > 0) result_.template_seconds[t] /= static_cast<double>(template_counts_[t]);
+    for (const RankTimes& rank : result_.ranks) result_.pipeline_end = std::max(result_.pipeline_end, rank.end);
+    result_.step_end = optimizer_step();
+    if (recorder_) result_.timeline = recorder_->finish(to_time(result_.step_end));
+    return std::move(result_);
+  }
+
+  void arrived(Lane& lane, std::uint32_t segment) override {
+    const SegmentTime& time = input_.template_times[slot_template(lane.id())][segment];
+    const std::uint64_t argument = (static_cast<std::uint64_t>(segment) << 32) | static_cast<std::uint32_t>(lane.id());
+    loop_.at(loop_.now() + to_time(time.wait), {this, proceed_code, 0, argument});
+  }
+
+  void handle(std::uint32_t code, std::uint64_t argument) override {
+    if (code == slot_code) return lane_slot_ended(static_cast<std::int32_t>(argument));
+    if (code == whole_slot_code) return whole_slot_ended(static_cast<std::int32_t>(argument));
+    lanes_[argument & 0xffffffff].proceed(static_cast<std::uint32_t>(argument >> 32));
+  }
+
+  void segment_ended(const Lane& lane, std::uint32_t segment, const SegmentRun& run) override {
+    if (recorder_) recorder_->segment(lane.id(), next_[lane.id()], segment, run);
+    synchroniser_.ended(lane.id(), static_cast<std::int32_t>(next_[lane.id()]), static_cast<std::int32_t>(segment));
+  }
+
+  bool may_start(const Lane& lane, std::uint32_t segment) override {
+    const std::int32_t rank = lane.id();
+    const bool open =
+        synchroniser_.open(rank, static_cast<std::int32_t>(next_[rank]), static_cast<std::int32_t>(segment));
+    if (!open && waits_since_[rank] < 0) waits_since_[rank] = loop_.now();
+    if (open && waits_since_[rank] >= 0)
+      result_.ranks[rank].gather_wait += to_seconds(loop_.now() - std::exchange(waits_since_[rank], -1));
+    return open;
+  }
+
+  void slot_ended(Lane& lane) override { at_end(lane.id(), loop_.now(), slot_code); }
+
+ private:
+  // Of slots that end at the same time the lower rank goes first, however each came to its end.
+  void at_end(std::int32_t rank, Time time, std::uint32_t code) {
+    loop_.at(time, {this, code, static_cast<std::uint16_t>(rank + 1), static_cast<std::uint64_t>(rank)});
+  }
+
+  void lane_slot_ended(std::int32_t rank) {
+    const Lane& lane = lanes_[static_cast<std::size_t>(rank)];
+    const Time busy_before = std::exchange(busy_before_[static_cast<std::size_t>(rank)], lane.compute_busy());
+    if (recorder_) recorder_->slot(rank, next_[rank], lane.slot_start(), loop_.now());
+    end_slot(rank, loop_.now() - lane.slot_start(), lane.compute_busy() - busy_before);
+  }
+
+  void whole_slot_ended(std::int32_t rank) {
+    const TemplateRun& run = free_run(rank);
+    end_slot(rank, run.duration, run.compute_busy);
+  }
+
+  void end_slot(std::int32_t rank, Time duration, Time compute_busy) {
+    const model::ScheduleOp& op = program_.schedule.ranks[rank][next_[rank]];
+    const double seconds = to_seconds(duration);
+    RankTimes& times = result_.ranks[rank];
+    times.slot_seconds[static_cast<std::size_t>(op.type)] += seconds;
+    ++times.slot_counts[static_cast<std::size_t>(op.type)];
+    times.end = to_seconds(loop_.now());
+    times.exposed[static_cast<std::size_t>(op.type)] += seconds - to_seconds(compute_busy);
+    result_.template_seconds[slot_template(rank)] += seconds;
+    ++template_counts_[slot_template(rank)];
+    synchroniser_.ended(rank, static_cast<std::int32_t>(next_[rank]), -1);
+    running_[rank] = false;
+    ++next_[rank];
+    post_batch(rank);
+  }
+
+  // Of the rank's present slot; on links each rank has a way of its own.
+  const TemplateRun& free_run(std::int32_t rank) {
+    const std::uint16_t slot = slot_template(rank);
+    const std::int32_t links_of = input_.links == nullptr ? 0 : rank;
+    std::optional<TemplateRun>& run = free_runs_[static_cast<std::size_t>(links_of)][slot];
+    if (run) return *run;
+    const model::SlotTemplate& whole = program_.templates[slot];
+    const std::vector<SegmentTime>& times = input_.template_times[slot];
+    run = input_.links == nullptr ? run_template(whole, times, input_.device_sms)
+                                  : run_template(whole, times, input_.device_sms, *input_.links, rank);
+    return *run;
+  }
+
+  std::uint16_t slot_template(std::int32_t rank) const { return program_.slot_templates[rank][next_[rank]]; }
+
+  const std::vector<Hop>& batch(std::int32_t rank) const { return program_.batches[rank][next_[rank]]; }
+
+  void post_batch(std::int32_t rank) {
+    for (const Hop& hop : batch(rank)) {
+      if (hop.send)
+        messages_.post_send(rank, hop, batched_);
+      else
+        messages_.post_receive(rank, hop);
+    }
+    try_start(rank);
+  }
+
+  // A batch blocks until all of it has arrived; an eager send does not block.
+  bool batch_complete(std::int32_t rank) const {
+    return std::ranges::all_of(batch(rank),
+                               [this](const Hop& hop) { return (hop.send && !batched_) || messages_.arrived(hop); });
+  }
+
+  void try_start(std::int32_t rank) {
+    if (running_[rank] || next_[rank] >= program_.schedule.ranks[rank].size() || !batch_complete(rank)) return;
+    running_[rank] = true;
+    if (whole_slots_ && synchroniser_.quiet(rank, static_cast<std::int32_t>(next_[rank]))) {
+      return at_end(rank, loop_.now() + free_run(rank).duration, whole_slot_code);
+    }
+    const std::uint16_t slot = slot_template(rank);
+    lanes_[rank].start({.segments = &program_.templates[slot].segments,
+                        .times = &input_.template_times[slot],
+                        .device_sms = input_.device_sms,
+                        .collective_sms = input_.collective_sms,
+                        .links = input_.links == nullptr ? nullptr : &input_.links->exchange(rank)});
+  }
+
+  void message_arrived(const Messages::Arrival& arrival) {
+    if (recorder_) recorder_->message(arrival.sender, arrival.forward, arrival.micro_batch, arrival.start, arrival.end);
+    try_start(arrival.receiver);
+    try_start(arrival.sender);
+  }
+
+  std::string who_waits() const {
+    std::string text;
+    for (std::size_t r = 0; r < lanes_.size(); ++r) {
+      const auto rank = static_cast<std::int32_t>(r);
+      if (next_[r] >= program_.schedule.ranks[r].size()) continue;
+      for (const Hop& hop : batch(rank))
+        if (!messages_.arrived(hop))
+          text += fmt::format("rank {} waits before its op {} to {} rank {}; ", r, next_[r],
+                              hop.send ? "send to" : "receive from", hop.peer);
+    }
+    return text;
+  }
+
+  void collective_ended(const Collectives::Run& run) {
+    for (const std::int32_t rank : run.ranks) {
+      const bool reduces = run.kind == Collectives::Kind::reduce;
+      if (recorder_) recorder_->optimizer(rank, reduces ? "reduce gradients" : "gather parameters", run.start, run.end);
+      lanes_[static_cast<std::size_t>(rank)].wake();
+    }
+  }
+
+  double optimizer_step() {
+    std::vector<GradientsReady> ranks;
+    for (std::size_t rank = 0; rank < lanes_.size(); ++rank) {
+      ranks.push_back(synchroniser_.ready(static_cast<std::int32_t>(rank), result_.ranks[rank].end));
+      result_.ranks[rank].reduced = ranks.back().reduced;
+      result_.exposed_reduce = std::max(result_.exposed_reduce, ranks.back().reduced - result_.pipeline_end);
+    }
+    const auto part = [this](std::int32_t rank, const std::string& name, double start, double end) {
+      if (recorder_) recorder_->optimizer(rank, name, to_time(start), to_time(end));
+    };
+    const std::vector<RankWork> works = rank_works(program_.schedule, input_.optimizers, program_.gather_after_update);
+    result_.tail = step_tail(works, ranks);
+    return step_end(works, ranks, part);
+  }
+
+  const ExecutionInput& input_;
+  bool whole_slots_;
+  const StepProgram& program_;
+  bool batched_;
+  Loop& loop_;
+  Messages messages_;
+  Synchroniser synchroniser_;
+  std::deque<Lane> lanes_;
+  std::vector<std::size_t> next_;
+  std::vector<bool> running_;
+  std::vector<std::int64_t> template_counts_;
+  std::vector<Time> waits_since_;  // per rank: compute waits for its parameters; -1: it does not
+  std::vector<Time> busy_before_;  // per rank: of its lane, at the end of its last slot
+  std::vector<std::vector<std::optional<TemplateRun>>> free_runs_;  // [rank where there are links][template]
+  std::optional<Recorder> recorder_;
+  Execution result_;
+};
+
+}  // namespace
+
+model::Result<Execution> execute(const ExecutionInput& input, Loop& loop) { return Executor(input, loop, true).run(); }
+
+model::Result<Execution> execute(const ExecutionInput& input) {
+  if (input.links == nullptr) {
+    HeapLoop loop;
+    return Executor(input, loop, false).run();
+  }
+  HeapLoop loop(input.links->fabric().links());
+  return Executor(input, loop, false).run();
+}
+
+}  // namespace plumbline::sim

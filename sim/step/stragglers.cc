@@ -1,0 +1,155 @@
+#include "sim/step/stragglers.h"
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "model/base/random.h"
+#include "sim/engine/lane.h"
+#include "sim/engine/lane_loop.h"
+
+namespace plumbline::sim {
+
+namespace {
+
+constexpr int repetitions = 4;  // the first fills the coupling and is not counted
+
+struct Member {  // of the group
+  Member(LaneListener& listener, std::int32_t rank) : lane(loop, listener, rank) {}
+
+  LaneLoop loop;
+  Lane lane;
+  std::vector<double> row_scales;  // [segment]
+  bool stopped = false;            // at a meeting or at the end of the slot, since `since`
+  Time since = 0;
+};
+
+// Between two meetings a rank goes its own way, so ranks run one after the other from meeting to meeting. They are
+// kept in the order in which they came to the last one, which is the order of the draws of the next slot.
+class Group final : public LaneListener {
+ public:
+  Group(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times, std::int64_t ranks,
+        std::int64_t device_sms, const Imbalance& imbalance)
+      : slot_(slot), times_(times), device_sms_(device_sms), imbalance_(imbalance), random_(imbalance.seed) {
+    find_layers();
+    for (std::int64_t i = 0; i < ranks; ++i)
+      order_.push_back(&members_.emplace_back(*this, static_cast<std::int32_t>(i)));
+  }
+
+  GroupRun run() {
+    GroupRun result;
+    result.waits.assign(slot_.segments.size(), 0);
+    const double counted = static_cast<double>(members_.size()) * (repetitions - 1);
+    Time first_end = 0, last_end = 0;
+    for (int round = 0; round < repetitions; ++round) {
+      for (Member* member : order_) begin(*member);
+      for (const std::uint32_t segment : meetings_) {
+        const Time waited = meet(segment);
+        if (round > 0) result.waits[segment] += to_seconds(waited) / counted;
+      }
+      last_end = std::max(last_end, run_to_stop());
+      if (round == 0) first_end = last_end;
+    }
+    result.seconds = to_seconds(last_end - first_end) / (repetitions - 1);
+    return result;
+  }
+
+  void arrived(Lane& lane, std::uint32_t /*segment*/) override { stop(lane); }
+  void slot_ended(Lane& lane) override { stop(lane); }
+  void segment_ended(const Lane&, std::uint32_t, const SegmentRun&) override {}
+
+ private:
+  // Every layer of either side has rows of its own, the same draws whether its tensors go to the host or not.
+  void find_layers() {
+    std::map<std::pair<bool, std::uint16_t>, std::int32_t> layers;
+    for (std::uint32_t s = 0; s < slot_.segments.size(); ++s) {
+      const model::Segment& segment = slot_.segments[s];
+      if (segment.stream == model::Stream::communication) meetings_.push_back(s);
+      if (model::on_host_link(segment.stream)) {
+        layer_of_.push_back(-1);
+        continue;
+      }
+      const auto next = static_cast<std::int32_t>(layers.size());
+      layer_of_.push_back(layers.try_emplace({segment.forward_side, segment.block_of_stage}, next).first->second);
+    }
+    rows_.resize(layers.size());
+  }
+
+  double draw_rows(std::int32_t rank) {
+    if (!imbalance_.rank_rows.empty()) return imbalance_.rank_rows[rank];
+    return std::max(0.0, 1 + imbalance_.variation * random_.normal());
+  }
+
+  void begin(Member& member) {
+    for (double& rows : rows_) rows = draw_rows(member.lane.id());
+    member.row_scales.clear();
+    for (const std::int32_t layer : layer_of_)
+      member.row_scales.push_back(layer < 0 ? 1 : rows_[static_cast<std::size_t>(layer)]);
+    member.lane.start(
+        {.segments = &slot_.segments, .times = &times_, .row_scales = &member.row_scales, .device_sms = device_sms_});
+  }
+
+  void stop(Lane& lane) {
+    Member& member = members_[static_cast<std::size_t>(lane.id())];
+    member.stopped = true;
+    member.since = member.loop.now();
+  }
+
+  // Returns when the last one stops.
+  Time run_to_stop() {
+    for (Member* member : order_) {
+      while (!member->stopped) member->loop.run_next();
+      member->stopped = false;
+    }
+    std::ranges::stable_sort(order_, {}, &Member::since);
+    return order_.back()->since;
+  }
+
+  // Who has come early goes on with what it computes. Returns the sum of the ranks' waits.
+  Time meet(std::uint32_t segment) {
+    const Time begin = run_to_stop();
+    Time waited = 0;
+    for (Member* member : order_) {
+      waited += begin - member->since;
+      while (member->loop.next() < begin) member->loop.run_next();
+      member->loop.move_to(begin);
+      member->lane.proceed(segment);
+    }
+    return waited;
+  }
+
+  const model::SlotTemplate& slot_;
+  const std::vector<SegmentTime>& times_;
+  std::int64_t device_sms_;
+  const Imbalance& imbalance_;
+  model::Random random_;
+  std::vector<std::uint32_t> meetings_;  // segments, in the order of their stream
+  std::vector<std::int32_t> layer_of_;   // [segment] -1: on the way to or from the host
+  std::vector<double> rows_;             // [layer] of one rank
+  std::deque<Member> members_;
+  std::vector<Member*> order_;
+};
+
+}  // namespace
+
+std::uint64_t slot_seed(model::OpType type) {
+  constexpr std::uint64_t first = 61;
+  return first + static_cast<std::uint64_t>(type);
+}
+
+std::vector<double> relative_rows(const std::vector<std::int64_t>& rows) {
+  const double sum = std::accumulate(rows.begin(), rows.end(), 0.0);
+  std::vector<double> relative;
+  for (const std::int64_t count : rows)
+    relative.push_back(sum > 0 ? static_cast<double>(count) * static_cast<double>(rows.size()) / sum : 1);
+  return relative;
+}
+
+GroupRun run_group(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times, std::int64_t ranks,
+                   std::int64_t device_sms, const Imbalance& imbalance) {
+  return Group(slot, times, ranks, device_sms, imbalance).run();
+}
+
+}  // namespace plumbline::sim

@@ -1,0 +1,28 @@
+// One slot template on a free lane, where no collective of data parallelism disturbs it and nothing makes it wait.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "model/program/program.h"
+#include "sim/engine/lane.h"
+#include "sim/network/step_links.h"
+#include "sim/step/segment_time.h"
+
+namespace plumbline::sim {
+
+struct TemplateRun {
+  double seconds = 0;
+  std::vector<SegmentRun> segments;
+  Time duration = 0, compute_busy = 0;  // the same seconds; of them, those in which a compute stream runs
+};
+
+TemplateRun run_template(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times,
+                         std::int64_t device_sms);
+// On the links of a pipeline rank, each transfer as if it were alone on them.
+TemplateRun run_template(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times,
+                         std::int64_t device_sms, const StepLinks& links, std::int32_t rank);
+double template_seconds(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times,
+                        std::int64_t device_sms);
+
+}  // namespace plumbline::sim

@@ -1,0 +1,119 @@
+#include "sim/whatif/sweep.h"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "model/memory/memory.h"
+
+namespace plumbline::sim {
+
+namespace {
+
+SweepPoint kept(Simulation simulation) {
+  model::StepResult& result = simulation.result;
+  SweepPoint point;
+  point.step = std::move(result.step);
+  point.bound_s = result.bound_s;
+  point.flops_at_peak_s = result.flops_at_peak_s;
+  point.device = std::move(result.device);
+  point.profile = std::move(result.profile);
+  point.peak_bytes = result.memory.peak_bytes;
+  point.capacity_bytes = result.memory.capacity_bytes;
+  point.shortage = model::shortage(result.memory);
+  point.run = std::move(result.run);
+  return point;
+}
+
+// Workers take the next point until none is left. After wrong input at a point, later ones are not begun, but all
+// earlier ones are: so the first wrong point is found whatever the number of threads.
+class Pool {
+ public:
+  Pool(std::size_t points, const SweepInputs& inputs, const SweepOptions& options)
+      : inputs_(inputs), options_(options), end_(points), results_(points) {}
+
+  // SimGrid is one per process: before any worker begins. What is wrong with a point shows when it is evaluated.
+  void tabulate_contention() {
+    for (std::size_t point = 0; point < results_.size(); ++point) {
+      model::Result<Inputs> inputs = inputs_(point);
+      if (!inputs) continue;
+      inputs->routing = routing_;
+      static_cast<void>(contention_->add(*inputs));
+    }
+  }
+
+  void run() {
+    tabulate_contention();
+    const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
+    const std::size_t threads = std::min<std::size_t>(options_.threads > 0 ? options_.threads : cores, results_.size());
+    std::vector<std::jthread> workers;
+    for (std::size_t i = 1; i < threads; ++i) workers.emplace_back([this] { work(); });
+    work();
+  }
+
+  model::Result<std::vector<model::Result<SweepPoint>>> take() {
+    if (end_ < results_.size()) return tl::unexpected(results_[end_].error());
+    return std::move(results_);
+  }
+
+ private:
+  void work() {
+    for (std::size_t point = next_++; point < end_; point = next_++) {
+      results_[point] = evaluate(point);
+      finished(point);
+    }
+  }
+
+  model::Result<SweepPoint> evaluate(std::size_t point) {
+    model::Result<Inputs> inputs = inputs_(point);
+    if (!inputs) return tl::unexpected(inputs.error());
+    inputs->routing = routing_;
+    inputs->contention = contention_;
+    return simulate(*inputs, options_.fidelity, false).map(kept);
+  }
+
+  void finished(std::size_t point) {
+    const std::scoped_lock lock(mutex_);
+    const model::Result<SweepPoint>& result = results_[point];
+    const bool wrong_input = !result && result.error().kind == model::ErrorKind::input;
+    if (wrong_input) end_ = std::min<std::size_t>(end_, point);
+    if (options_.on_progress) options_.on_progress(++done_);
+  }
+
+  const SweepInputs& inputs_;
+  const SweepOptions& options_;
+  std::atomic<std::size_t> next_ = 0;
+  std::atomic<std::size_t> end_;  // the first point that is not evaluated
+  std::size_t done_ = 0;
+  std::mutex mutex_;
+  std::shared_ptr<RoutingMemo> routing_ = std::make_shared<RoutingMemo>();
+  std::shared_ptr<ContentionTable> contention_ = std::make_shared<ContentionTable>();
+  std::vector<model::Result<SweepPoint>> results_;
+};
+
+}  // namespace
+
+model::StepResult step_result(const SweepPoint& point, Fidelity fidelity) {
+  model::StepResult result;
+  result.fidelity = to_string(fidelity);
+  result.profile = point.profile;
+  result.device = point.device;
+  result.step = point.step;
+  result.bound_s = point.bound_s;
+  result.run = point.run;
+  result.memory.peak_bytes = point.peak_bytes;
+  result.memory.capacity_bytes = point.capacity_bytes;
+  result.memory.fits = point.shortage.empty();
+  return result;
+}
+
+model::Result<std::vector<model::Result<SweepPoint>>> sweep(std::size_t points, const SweepInputs& inputs,
+                                                            const SweepOptions& options) {
+  Pool pool(points, inputs, options);
+  pool.run();
+  return pool.take();
+}
+
+}  // namespace plumbline::sim
