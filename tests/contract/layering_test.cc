@@ -24,7 +24,7 @@ const std::map<std::string, std::set<std::string>> kMayUse = {
     {"sim", {"model", "topologies"}},
     {"real", {"model"}},
     {"calibrate", {"model", "topologies", "sim"}},
-    {"reports", {"model"}},
+    {"reports", {"model", "topologies", "sim", "calibrate"}},
     {"examples", {"model", "topologies", "sim", "calibrate", "reports"}},
     {"cli", {"model", "topologies", "sim", "real", "calibrate", "reports"}},
 };
