@@ -7,13 +7,9 @@
 #include <cmath>
 #include <limits>
 
+#include "model/base/integers.h"
+
 namespace plumbline::topologies {
-namespace {
-
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
-}  // namespace
-
 std::string_view to_string(LinkKind kind) {
   switch (kind) {
     case LinkKind::gpu_up:
@@ -43,7 +39,7 @@ model::Result<Fabric> Fabric::outline(const FabricShape& shape, std::int64_t gpu
   Fabric fabric;
   fabric.shape_ = shape;
   fabric.gpus_ = gpus;
-  fabric.nodes_ = divide_up(gpus, shape.gpus_per_node);
+  fabric.nodes_ = model::ceil_div(gpus, shape.gpus_per_node);
   fabric.lay_out();
   return fabric;
 }
@@ -70,14 +66,14 @@ void Fabric::lay_out() {
   rails_per_plane_ = shape_.rails / shape_.planes;
   nodes_per_leaf_ = std::min(most.nodes_per_leaf, nodes_);
   nics_per_leaf_ = nodes_per_leaf_ * (ports_ / shape_.rails);
-  leaves_per_plane_ = divide_up(nodes_, nodes_per_leaf_) * rails_per_plane_;
+  leaves_per_plane_ = model::ceil_div(nodes_, nodes_per_leaf_) * rails_per_plane_;
   leaves_per_pod_ = leaves_per_plane_;
   if (shape_.layers == 1 || leaves_per_plane_ == 1) return;
   const auto wanted =
       static_cast<std::int64_t>(std::ceil(static_cast<double>(nics_per_leaf_) / shape_.oversubscription));
   spines_ = std::max<std::int64_t>(1, std::min(most.leaf_up / bundle, wanted));
   leaves_per_pod_ = std::min(leaves_per_plane_, most.leaves_per_pod);
-  pods_ = divide_up(leaves_per_plane_, leaves_per_pod_);
+  pods_ = model::ceil_div(leaves_per_plane_, leaves_per_pod_);
   if (pods_ > 1) cores_ = leaves_per_pod_;
 }
 

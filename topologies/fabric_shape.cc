@@ -6,6 +6,8 @@
 #include <cmath>
 #include <string>
 
+#include "model/base/integers.h"
+
 namespace plumbline::topologies {
 namespace {
 
@@ -86,7 +88,7 @@ std::optional<Error> find_fault(const FabricShape& shape, std::int64_t gpus) {
   if (gpus < 1) return fault("cluster.gpus", "a cluster has at least one GPU", "");
   const FabricCapacity most = capacity(shape);
   if (gpus <= most.gpus) return std::nullopt;
-  const std::int64_t nodes = (gpus + shape.gpus_per_node - 1) / shape.gpus_per_node;
+  const std::int64_t nodes = model::ceil_div(gpus, shape.gpus_per_node);
   return Error{ErrorKind::infeasible,
                fmt::format("{} GPUs are {} nodes, the wiring connects {}", gpus, nodes, most.nodes),
                "",

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "model/base/integers.h"
+
 namespace plumbline::topologies {
 namespace {
 
@@ -17,8 +19,6 @@ double half(double whole, std::int64_t parts) {
   return whole * static_cast<double>(smaller) / static_cast<double>(parts);
 }
 
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
 }  // namespace
 
 model::FabricParts count_parts(const Fabric& fabric) {
@@ -31,11 +31,12 @@ model::FabricParts count_parts(const Fabric& fabric) {
   if (fabric.pods() > 0) {
     // Pods share no spines, planes share no cores. The last pod may be smaller; its spines are counted as those of
     // others.
-    const std::int64_t cables_of_pod = divide_up(fabric.spine_cables() * fabric.leaves_per_pod(), fabric.leaves()) +
-                                       divide_up(fabric.core_cables(), fabric.pods());
-    parts.switches += fabric.pods() * divide_up(cables_of_pod, shape.switch_ports);
+    const std::int64_t cables_of_pod =
+        model::ceil_div(fabric.spine_cables() * fabric.leaves_per_pod(), fabric.leaves()) +
+        model::ceil_div(fabric.core_cables(), fabric.pods());
+    parts.switches += fabric.pods() * model::ceil_div(cables_of_pod, shape.switch_ports);
   }
-  parts.switches += shape.planes * divide_up(fabric.core_cables() / shape.planes, shape.switch_ports);
+  parts.switches += shape.planes * model::ceil_div(fabric.core_cables() / shape.planes, shape.switch_ports);
   return parts;
 }
 

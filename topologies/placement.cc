@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "model/base/integers.h"
 #include "model/base/random.h"
 #include "model/base/text_file.h"
 
@@ -19,10 +20,10 @@ using model::Error;
 using model::ErrorKind;
 using Gpus = std::vector<std::int64_t>;
 
-constexpr std::string_view key = "cluster.placement";
+constexpr std::string_view placement_key = "cluster.placement";
 
 Error rule_error(std::string message, std::string hint) {
-  return Error{ErrorKind::input, std::move(message), "", 0, std::string(key), std::move(hint)};
+  return Error{ErrorKind::input, std::move(message), "", 0, std::string(placement_key), std::move(hint)};
 }
 
 template <class Integer>
@@ -41,7 +42,7 @@ Gpus striped(std::int64_t gpus, std::int64_t gpus_per_node) {
 }
 
 Gpus random_nodes(std::int64_t gpus, std::int64_t gpus_per_node, std::uint64_t seed) {
-  Gpus nodes(static_cast<std::size_t>((gpus + gpus_per_node - 1) / gpus_per_node));
+  Gpus nodes(static_cast<std::size_t>(model::ceil_div(gpus, gpus_per_node)));
   std::iota(nodes.begin(), nodes.end(), 0);
   model::Random random(seed);
   for (std::size_t left = nodes.size(); left > 1; --left)

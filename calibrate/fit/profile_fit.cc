@@ -66,9 +66,9 @@ ProfileFit fit_profile(const FitRecords& records, const model::Profile& base, co
   ConstantList constants(base, source);
   fit_memory(records, constants, result);
   if (records.machine == MachineKind::gpu)
-    fit_tile_products(records, constants, result);
+    fit_tile_gemms(records, constants, result);
   else
-    fit_products(records, constants, result);
+    fit_core_gemms(records, constants, result);
   fit_attention(records, constants, result);
   fit_single_times(records, constants, result);
   fit_interference(records, constants, result);

@@ -35,7 +35,7 @@ std::vector<std::string> columns_of(const std::vector<Fields>& records) {
   return columns;
 }
 
-tl::unexpected<model::Error> wrong(const std::string& path, int line, std::string message) {
+tl::unexpected<model::Error> malformed(const std::string& path, int line, std::string message) {
   return tl::unexpected(model::Error{model::ErrorKind::input, std::move(message), path, line, "",
                                      "a header of keys, then one record per line; docs/measurements.md lists them"});
 }
@@ -54,13 +54,13 @@ model::Result<std::vector<Line>> detail::read_csv_lines(std::string_view text, c
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (line.empty() || line.front() == '#') continue;
     auto cells = csv_cells(line);
-    if (!cells) return wrong(path, number, "a quote is not closed on this line");
+    if (!cells) return malformed(path, number, "a quote is not closed on this line");
     if (header.empty()) {
       header = std::move(*cells);
       continue;
     }
     if (cells->size() != header.size())
-      return wrong(path, number, fmt::format("{} cells under {} columns", cells->size(), header.size()));
+      return malformed(path, number, fmt::format("{} cells under {} columns", cells->size(), header.size()));
     Line row{number, {}};
     for (std::size_t i = 0; i < header.size(); ++i) {
       if (!(*cells)[i].empty()) row.fields.emplace_back(header[i], Value{(*cells)[i], false});

@@ -21,7 +21,7 @@ const FieldTable& table() {
   return fields;
 }
 
-tl::unexpected<Error> wrong(const std::string& key, std::string message, std::string hint = "") {
+tl::unexpected<Error> bad_field(const std::string& key, std::string message, std::string hint = "") {
   Error error;
   error.key = key;
   error.message = std::move(message);
@@ -36,11 +36,11 @@ model::Result<void> normalise_time(const std::string& key, std::string& normal, 
   if (!key.starts_with("time")) return {};
   const std::size_t dot = std::min(key.find('.'), key.size());
   const std::string unit = key.substr(0, dot) == "time" ? "" : key.substr(5, dot - 5);
-  if (unit.empty()) return wrong(key, "a time without a unit", "write time_us");
+  if (unit.empty()) return bad_field(key, "a time without a unit", "write time_us");
   constexpr std::array<std::pair<std::string_view, double>, 4> units = {
       {{"us", 1}, {"ns", 1e-3}, {"ms", 1e3}, {"s", 1e6}}};
   const auto found = std::ranges::find(units, unit, &std::pair<std::string_view, double>::first);
-  if (found == units.end()) return wrong(key, fmt::format("unknown unit '{}'", unit), "times are in ns, us, ms or s");
+  if (found == units.end()) return bad_field(key, fmt::format("unknown unit '{}'", unit), "times are in ns, us, ms or s");
   normal = "time_us" + key.substr(dot);
   factor = found->second;
   return {};
@@ -52,13 +52,13 @@ tl::unexpected<Error> unknown_key(const std::string& key) {
     for (const Field& field : *fields) names.push_back(field.key);
   }
   const std::string nearest = model::nearest_name(key, names);
-  return wrong(key, "unknown key", nearest.empty() ? "" : fmt::format("did you mean '{}'?", nearest));
+  return bad_field(key, "unknown key", nearest.empty() ? "" : fmt::format("did you mean '{}'?", nearest));
 }
 
 model::Result<void> set_shape(Record& record, const std::string& key, const Value& value) {
   std::int64_t extent = 0;
-  if (Problem problem = to_integer(value, extent); !problem.empty()) return wrong(key, problem);
-  if (extent <= 0) return wrong(key, fmt::format("{} is not above 0", extent));
+  if (Problem problem = to_integer(value, extent); !problem.empty()) return bad_field(key, problem);
+  if (extent <= 0) return bad_field(key, fmt::format("{} is not above 0", extent));
   record.measurement.shape.emplace_back(key.substr(shape_prefix.size()), extent);
   return {};
 }
@@ -69,10 +69,10 @@ model::Result<void> set_field(Record& record, const std::string& key, Value valu
   const Field* field = table().find(key);
   if (field == nullptr) return unknown_key(key);
   if (std::ranges::find(field->kinds, record.kind) == field->kinds.end())
-    return wrong(key, "this kind of record has no such key");
+    return bad_field(key, "this kind of record has no such key");
   double number = 0;
   if (factor != 1 && to_number(value, number).empty()) value.text = shortest(number * factor);
-  if (Problem problem = field->set(record, value); !problem.empty()) return wrong(key, problem);
+  if (Problem problem = field->set(record, value); !problem.empty()) return bad_field(key, problem);
   return {};
 }
 
@@ -86,7 +86,7 @@ model::Result<void> require(const Record& record, const std::vector<std::string>
     for (const char* key : {"check.relative_error", "check.tolerance", "check.ok"}) required.emplace_back(key);
   }
   for (const std::string& key : required) {
-    if (std::ranges::find(given, key) == given.end()) return wrong(key, "required key is missing");
+    if (std::ranges::find(given, key) == given.end()) return bad_field(key, "required key is missing");
   }
   return {};
 }
@@ -125,7 +125,7 @@ model::Result<Record> to_record(const Fields& fields) {
     std::string normal;
     double factor = 1;
     if (auto known = normalise_time(key, normal, factor); !known) return tl::unexpected(known.error());
-    if (std::ranges::find(seen, normal) != seen.end()) return wrong(key, "given twice");
+    if (std::ranges::find(seen, normal) != seen.end()) return bad_field(key, "given twice");
     seen.push_back(normal);
     if (auto set = set_field(record, normal, value, factor); !set) {
       Error error = set.error();

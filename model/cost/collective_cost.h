@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/base/integers.h"
 #include "model/base/units.h"
 #include "model/cost/constants.h"
 #include "model/profile/cluster.h"
@@ -29,7 +30,7 @@ struct CollectiveGroup {
   std::int64_t ranks_per_node = 1;  // at most `ranks`; each has a GPU and a share of the NICs of its own
   double network_slowdown = 1;      // of the NICs, by links that the rings between nodes share
 
-  std::int64_t nodes() const { return (ranks + ranks_per_node - 1) / ranks_per_node; }
+  std::int64_t nodes() const { return ceil_div(ranks, ranks_per_node); }
   // `ranks` members that are `stride` GPUs apart, on nodes of `gpus_per_node`.
   static CollectiveGroup strided(std::int64_t ranks, std::int64_t stride, std::int64_t gpus_per_node);
 };

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "model/base/integers.h"
 #include "model/layers/attention.h"
 #include "model/layers/elementary.h"
 #include "model/layers/linear.h"
@@ -18,7 +19,7 @@ Dimension tokens(const LayerContext& c) { return {c.tokens, Extent::tokens}; }
 Dimension stream_tokens(const LayerContext& c) { return {c.stream_tokens(), Extent::tokens}; }
 
 // Tables are divided by rows of the vocabulary, the last part filled up.
-std::int64_t vocabulary(const LayerContext& c) { return (c.architecture.vocabulary + c.tensor - 1) / c.tensor; }
+std::int64_t vocabulary(const LayerContext& c) { return ceil_div(c.architecture.vocabulary, c.tensor); }
 
 struct LayerKind {
   bool moe = false, windowed = false;

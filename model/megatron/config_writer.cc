@@ -9,15 +9,15 @@
 namespace plumbline::model::megatron {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 tl::unexpected<Error> refuse(std::string message, std::string hint) {
   return tl::unexpected(Error{ErrorKind::infeasible, std::move(message), "", 0, "", std::move(hint)});
 }
 
 // Of every model type that follows llama's names.
-Json common(const ModelShape& shape, std::string_view type) {
-  Json json;
+OrderedJson common(const ModelShape& shape, std::string_view type) {
+  OrderedJson json;
   json["model_type"] = type;
   json["num_hidden_layers"] = shape.layers;
   json["hidden_size"] = shape.hidden_size;
@@ -32,11 +32,11 @@ Json common(const ModelShape& shape, std::string_view type) {
   return json;
 }
 
-void put_head_dim(const ModelShape& shape, Json& json) {
+void put_head_dim(const ModelShape& shape, OrderedJson& json) {
   if (shape.kv_channels) json["head_dim"] = *shape.kv_channels;
 }
 
-Result<WrittenConfig> finish(const Json& json, std::vector<std::string> notes) {
+Result<WrittenConfig> finish(const OrderedJson& json, std::vector<std::string> notes) {
   return WrittenConfig{json.dump(2) + "\n", json["model_type"].get<std::string>(), std::move(notes)};
 }
 
@@ -53,9 +53,9 @@ Result<WrittenConfig> latent_experts(const ModelShape& shape) {
     return refuse(fmt::format("shared experts of {} are no multiple of an expert of {}", shared_ffn, expert_ffn), "");
   }
   const bool third = shape.router_score == "sigmoid" || shape.prediction_layers || shape.router_bias;
-  Json json = common(shape, third ? "deepseek_v3" : "deepseek_v2");
+  OrderedJson json = common(shape, third ? "deepseek_v3" : "deepseek_v2");
   json["num_key_value_heads"] = shape.heads;
-  json["q_lora_rank"] = shape.q_lora_rank ? Json(*shape.q_lora_rank) : Json();
+  json["q_lora_rank"] = shape.q_lora_rank ? OrderedJson(*shape.q_lora_rank) : OrderedJson();
   json["kv_lora_rank"] = shape.kv_lora_rank;
   json["qk_nope_head_dim"] = shape.qk_head_dim;
   json["qk_rope_head_dim"] = shape.qk_position_dim;
@@ -86,7 +86,7 @@ Result<WrittenConfig> plain_experts(const ModelShape& shape) {
   const bool shared = shape.shared_expert_ffn.value_or(0) > 0;
   const bool mixtral = !shared && !shape.qk_norm && !shape.qkv_bias && layers->frequency == 1;
   const std::string_view type = mixtral ? "mixtral" : shared ? "qwen2_moe" : "qwen3_moe";
-  Json json = common(shape, type);
+  OrderedJson json = common(shape, type);
   put_head_dim(shape, json);
   const std::int64_t expert_ffn = shape.expert_ffn.value_or(shape.ffn());
   json["num_experts_per_tok"] = shape.experts_per_token;
@@ -108,7 +108,7 @@ Result<WrittenConfig> plain_experts(const ModelShape& shape) {
 
 Result<WrittenConfig> gated_dense(const ModelShape& shape) {
   const std::string_view type = shape.qk_norm ? "qwen3" : shape.qkv_bias ? "qwen2" : "llama";
-  Json json = common(shape, type);
+  OrderedJson json = common(shape, type);
   put_head_dim(shape, json);
   std::vector<std::string> notes;
   if (shape.normalization != "RMSNorm")
@@ -129,7 +129,7 @@ Result<WrittenConfig> plain_dense(const ModelShape& shape) {
     notes.push_back("the model type has no grouped queries: attention is priced with a key-value head for each head");
   if (shape.no_linear_bias) notes.push_back("the model type has biases, the script switches them off");
   if (!learned) {
-    Json json = common(shape, "gpt_neox");
+    OrderedJson json = common(shape, "gpt_neox");
     for (const char* key : {"num_key_value_heads", "rms_norm_eps", "rope_theta"}) json.erase(key);
     json["layer_norm_eps"] = shape.norm_epsilon;
     json["rotary_emb_base"] = static_cast<double>(shape.rotary_base);
@@ -137,7 +137,7 @@ Result<WrittenConfig> plain_dense(const ModelShape& shape) {
     json["use_parallel_residual"] = false;
     return finish(json, std::move(notes));
   }
-  Json json;
+  OrderedJson json;
   json["model_type"] = "gpt2";
   json["n_layer"] = shape.layers;
   json["n_embd"] = shape.hidden_size;

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/base/integers.h"
 #include "model/megatron/arguments.h"
 #include "model/megatron/detail/fields.h"
 #include "model/megatron/launch.h"
@@ -195,7 +196,7 @@ class Importer {
                                                   std::max<std::int64_t>(1, out_.plan.parallelism.tensor), &multiple) ||
                            size > kLargest || multiple > kLargest;
     if (too_large || multiple < 1) return problem("--make-vocab-size-divisible-by", "is out of range", "");
-    const std::int64_t padded = (size + multiple - 1) / multiple * multiple;
+    const std::int64_t padded = ceil_div(size, multiple) * multiple;
     if (padded != size) {
       out_.notes.push_back(
           {given_.line("--vocab-size"), fmt::format("the vocabulary of {} is padded to {}", size, padded)});

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "model/base/integers.h"
 #include "model/base/provenance.h"
 #include "model/base/units.h"
 #include "model/cost/occupancy.h"
@@ -48,7 +49,7 @@ struct ClusterShape {
   Prices prices;                      // as the topology states them, with their sources
   FabricParts fabric;                 // of a fabric of this many GPUs
 
-  std::int64_t nodes() const { return (gpus + gpus_per_node - 1) / gpus_per_node; }
+  std::int64_t nodes() const { return ceil_div(gpus, gpus_per_node); }
   // A GPU's share of its node's NIC line rate.
   BytesPerSecond inter_node_bandwidth() const {
     return nic_bandwidth * (static_cast<double>(nics_per_node) / static_cast<double>(gpus_per_node));

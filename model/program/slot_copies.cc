@@ -7,7 +7,7 @@ namespace plumbline::model {
 
 namespace {
 
-constexpr std::int32_t buffers = 2;
+constexpr std::int32_t copy_buffers = 2;
 
 // The last segment of a block on each stream.
 using Last = std::map<Stream, std::uint16_t>;
@@ -48,9 +48,9 @@ void hold_to_two_buffers(std::vector<Segment>& segments) {
     if (segment.stream == Stream::to_host) {
       sent[position][segment.stream] = index;
     } else if (segment.stream == Stream::from_host) {
-      wait_for(computed, position + buffers, segment);
+      wait_for(computed, position + copy_buffers, segment);
     } else if (segment.forward_side) {
-      if (position > last_forward) wait_for(sent, position - buffers, segment);
+      if (position > last_forward) wait_for(sent, position - copy_buffers, segment);
       last_forward = std::max(last_forward, position);
     } else {
       computed[position][segment.stream] = index;

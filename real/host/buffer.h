@@ -6,6 +6,7 @@
 #include <Eigen/Core>
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "model/base/data_type.h"
@@ -55,6 +56,8 @@ class HostBuffer final : public Buffer {
   // The same elements with another number of columns.
   MatrixMap matrix_of(Index columns) { return {data_, size() / columns, columns}; }
   ConstMatrixMap matrix_of(Index columns) const { return {data_, size() / columns, columns}; }
+  std::span<float> elements() { return {data_, static_cast<std::size_t>(size())}; }
+  std::span<const float> elements() const { return {data_, static_cast<std::size_t>(size())}; }
   ArrayMap array() { return {data_, size()}; }
   ConstArrayMap array() const { return {data_, size()}; }
 

@@ -13,12 +13,6 @@ namespace plumbline::real::host {
 
 namespace {
 
-std::span<const float> elements(const HostBuffer& buffer) {
-  return {buffer.data(), static_cast<std::size_t>(buffer.size())};
-}
-
-std::span<float> elements(HostBuffer& buffer) { return {buffer.data(), static_cast<std::size_t>(buffer.size())}; }
-
 // Part `j` of so many, as equal as can be.
 template <class Number>
 std::span<Number> part(std::span<Number> all, std::size_t j, std::size_t parts) {
@@ -57,13 +51,13 @@ void fit(HostBuffer& out, std::size_t size) {
 void send_parts(const Members& members, const HostBuffer& in, StreamClock& clock) {
   for (std::size_t i = 1; i < members.size(); ++i) {
     const std::size_t to = members.other(i);
-    members.send(to, Round::parts, packed(in.type(), part(elements(in), to, members.size())), clock);
+    members.send(to, Round::parts, packed(in.type(), part(in.elements(), to, members.size())), clock);
   }
 }
 
 // This member's part, summed over all.
 std::vector<float> sum_parts(const Members& members, const HostBuffer& in, model::DataType to, StreamClock& clock) {
-  const std::span<const float> own = part(elements(in), members.position(), members.size());
+  const std::span<const float> own = part(in.elements(), members.position(), members.size());
   std::vector<float> sum(own.size());
   for (std::size_t from = 0; from < members.size(); ++from) {
     if (from == members.position())
@@ -99,10 +93,10 @@ StreamWork all_reduce(const Members& members, const HostBuffer& in, HostBuffer& 
     const std::vector<float> sum = sum_parts(members, in, out.type(), clock);
     const std::vector<std::byte> bytes = packed(out.type(), sum);
     for (std::size_t i = 1; i < members.size(); ++i) members.send(members.other(i), Round::results, bytes, clock);
-    move_to(sum, part(elements(out), members.position(), members.size()));
+    move_to(sum, part(out.elements(), members.position(), members.size()));
     for (std::size_t from = 0; from < members.size(); ++from)
       if (from != members.position())
-        unpack(members.receive(from, Round::results, clock), out.type(), part(elements(out), from, members.size()));
+        unpack(members.receive(from, Round::results, clock), out.type(), part(out.elements(), from, members.size()));
   };
   return work;
 }
@@ -116,7 +110,7 @@ StreamWork reduce_scatter(const Members& members, const HostBuffer& in, HostBuff
   work.finish = [=, &in, &out](StreamClock& clock) {
     const std::vector<float> sum = sum_parts(members, in, out.type(), clock);
     fit(out, sum.size());
-    move_to(sum, elements(out));
+    move_to(sum, out.elements());
   };
   return work;
 }
@@ -124,7 +118,7 @@ StreamWork reduce_scatter(const Members& members, const HostBuffer& in, HostBuff
 StreamWork all_gather(const Members& members, const HostBuffer& in, HostBuffer& out) {
   StreamWork work;
   work.start = [=, &in](StreamClock& clock) {
-    const std::vector<std::byte> bytes = packed(in.type(), elements(in));
+    const std::vector<std::byte> bytes = packed(in.type(), in.elements());
     for (std::size_t i = 1; i < members.size(); ++i) members.send(members.other(i), Round::parts, bytes, clock);
   };
   work.finish = [=, &in, &out](StreamClock& clock) {
@@ -138,16 +132,16 @@ StreamWork all_gather(const Members& members, const HostBuffer& in, HostBuffer& 
       total += sizes[from];
     }
     fit(out, total);
-    std::span<float> left = elements(out);
+    std::span<float> left = out.elements();
     for (std::size_t from = 0; from < members.size(); ++from) {
       const std::span<float> place = left.first(sizes[from]);
       left = left.subspan(sizes[from]);
       if (from == members.position())
-        move_to(elements(in), place);
+        move_to(in.elements(), place);
       else
         unpack(pieces[from], in.type(), place);
     }
-    if (in.type() != out.type()) round_to(out.type(), elements(out));
+    if (in.type() != out.type()) round_to(out.type(), out.elements());
   };
   return work;
 }

@@ -19,8 +19,6 @@ std::int32_t channel_of(model::Stream stream) { return first_stream_channel + st
 
 HostBuffer& buffer_of(const Message& message) { return static_cast<HostBuffer&>(*message.buffer); }
 
-std::span<float> elements(HostBuffer& buffer) { return {buffer.data(), static_cast<std::size_t>(buffer.size())}; }
-
 class HostCommunicator final : public Communicator {
  public:
   HostCommunicator(HostDevice& device, Transport& transport)
@@ -74,8 +72,8 @@ class HostCommunicator final : public Communicator {
     for (const Message& message : messages) {
       if (message.send) {
         HostBuffer& buffer = buffer_of(message);
-        Packer packer(elements(buffer).size() * wire_bytes(buffer.type()));
-        packer.add(buffer.type(), elements(buffer));
+        Packer packer(buffer.elements().size() * wire_bytes(buffer.type()));
+        packer.add(buffer.type(), buffer.elements());
         transport_.send(message.peer, {messages_channel, message.tag}, {packer.take(), clock.now()});
       } else if (rendezvous) {
         transport_.send(message.peer, {acknowledgements_channel, message.tag}, {{}, clock.now()});
@@ -91,7 +89,7 @@ class HostCommunicator final : public Communicator {
       clock.advance_to(packet.time);
       if (message.send) continue;
       Unpacker unpacker(packet.bytes);
-      unpacker.copy(buffer_of(message).type(), elements(buffer_of(message)));
+      unpacker.copy(buffer_of(message).type(), buffer_of(message).elements());
       unpacker.finish();
     }
   }

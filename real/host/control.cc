@@ -9,7 +9,7 @@ namespace {
 
 using model::Result;
 
-constexpr Tag tag{control_channel, 0};
+constexpr Tag control_tag{control_channel, 0};
 
 Packet packet_of(const std::string& bytes) {
   const auto* begin = reinterpret_cast<const std::byte*>(bytes.data());
@@ -26,7 +26,7 @@ class TransportChannel final : public ControlChannel {
   Result<std::vector<std::string>> gather(const std::string& bytes) override {
     return guarded([&]() -> std::vector<std::string> {
       if (rank() > 0) {
-        transport_.send(0, tag, packet_of(bytes));
+        transport_.send(0, control_tag, packet_of(bytes));
         return {};
       }
       std::vector<std::string> all{bytes};
@@ -38,7 +38,7 @@ class TransportChannel final : public ControlChannel {
   Result<std::string> broadcast(const std::string& bytes) override {
     return guarded([&] {
       if (rank() > 0) return received(0);
-      for (std::int32_t to = 1; to < ranks(); ++to) transport_.send(to, tag, packet_of(bytes));
+      for (std::int32_t to = 1; to < ranks(); ++to) transport_.send(to, control_tag, packet_of(bytes));
       return bytes;
     });
   }
@@ -48,7 +48,7 @@ class TransportChannel final : public ControlChannel {
 
  private:
   std::string received(std::int32_t from) {
-    const std::vector<std::byte> bytes = transport_.receive(from, tag).bytes;
+    const std::vector<std::byte> bytes = transport_.receive(from, control_tag).bytes;
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   }
 

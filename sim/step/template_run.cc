@@ -9,7 +9,7 @@ namespace plumbline::sim {
 
 namespace {
 
-constexpr std::uint32_t proceed_code = 1;
+constexpr std::uint32_t next_segment_code = 1;
 
 class LoneLane final : public LaneListener, public Handler {
  public:
@@ -22,7 +22,7 @@ class LoneLane final : public LaneListener, public Handler {
     return std::move(result_);
   }
   void arrived(Lane& /*lane*/, std::uint32_t segment) override {
-    loop_.at(loop_.now() + to_time(times_[segment].wait), {this, proceed_code, 0, segment});
+    loop_.at(loop_.now() + to_time(times_[segment].wait), {this, next_segment_code, 0, segment});
   }
   void handle(std::uint32_t /*code*/, std::uint64_t argument) override {
     lane_.proceed(static_cast<std::uint32_t>(argument));

@@ -43,8 +43,8 @@ class ConstantList {
 
 // The parts of fit_profile(), each of which adds what its records tell.
 void fit_memory(const FitRecords& records, ConstantList& constants, ProfileFit& result);
-void fit_products(const FitRecords& records, ConstantList& constants, ProfileFit& result);       // after fit_memory
-void fit_tile_products(const FitRecords& records, ConstantList& constants, ProfileFit& result);  // of a GPU, likewise
+void fit_core_gemms(const FitRecords& records, ConstantList& constants, ProfileFit& result);  // after fit_memory
+void fit_tile_gemms(const FitRecords& records, ConstantList& constants, ProfileFit& result);  // of a GPU, likewise
 void fit_attention(const FitRecords& records, ConstantList& constants, ProfileFit& result);
 void fit_single_times(const FitRecords& records, ConstantList& constants, ProfileFit& result);
 void fit_interference(const FitRecords& records, ConstantList& constants, ProfileFit& result);

@@ -23,7 +23,7 @@ using model::ErrorKind;
 constexpr int gzip_window_bits = 15 + 16;  // zlib: 16 more asks for a gzip header
 constexpr unsigned char gzip_first = 0x1f, gzip_second = 0x8b;
 
-tl::unexpected<Error> wrong(const std::string& path, std::string message, std::string hint) {
+tl::unexpected<Error> unreadable(const std::string& path, std::string message, std::string hint) {
   return tl::unexpected(Error{ErrorKind::input, std::move(message), path, 0, "", std::move(hint)});
 }
 
@@ -54,7 +54,7 @@ struct ByteSource::State {
     raw_end = std::fread(raw.data(), 1, raw.size(), file);
     position += raw_end;
     if (raw_end == 0 && std::ferror(file) != 0)
-      return wrong(path, fmt::format("cannot read the file behind byte {}: {}", position, std::strerror(errno)), "");
+      return unreadable(path, fmt::format("cannot read the file behind byte {}: {}", position, std::strerror(errno)), "");
     return {};
   }
 
@@ -72,7 +72,7 @@ struct ByteSource::State {
     while (!finished && stream.avail_out == capacity) {
       if (const auto filled = refill(); !filled) return tl::unexpected(filled.error());
       if (raw_at == raw_end)
-        return wrong(path, fmt::format("the gzip stream is cut off; {} bytes of text were read", text_bytes),
+        return unreadable(path, fmt::format("the gzip stream is cut off; {} bytes of text were read", text_bytes),
                      "copy the file again; it is not complete");
       stream.next_in = raw.data() + raw_at;
       stream.avail_in = static_cast<uInt>(raw_end - raw_at);
@@ -81,7 +81,7 @@ struct ByteSource::State {
       if (status == Z_STREAM_END) {
         if (const auto next = next_member(); !next) return tl::unexpected(next.error());
       } else if (status != Z_OK && status != Z_BUF_ERROR) {
-        return wrong(path, fmt::format("the gzip stream is damaged; {} bytes of text were read", text_bytes),
+        return unreadable(path, fmt::format("the gzip stream is damaged; {} bytes of text were read", text_bytes),
                      "copy the file again, or test it with gzip -t");
       }
     }
@@ -102,16 +102,16 @@ struct ByteSource::State {
 model::Result<ByteSource> ByteSource::open(const std::string& path) {
   std::error_code ignored;
   const fs::file_status status = fs::status(path, ignored);
-  if (!fs::exists(status)) return wrong(path, "no such file", "check the path");
-  if (fs::is_directory(status)) return wrong(path, "is a folder, not a file", "name a trace in it");
+  if (!fs::exists(status)) return unreadable(path, "no such file", "check the path");
+  if (fs::is_directory(status)) return unreadable(path, "is a folder, not a file", "name a trace in it");
   auto state = std::make_unique<State>();
   state->path = path;
   errno = 0;
   state->file = std::fopen(path.c_str(), "rb");
-  if (state->file == nullptr) return wrong(path, "cannot open the file", std::strerror(errno));
+  if (state->file == nullptr) return unreadable(path, "cannot open the file", std::strerror(errno));
   if (fs::is_regular_file(status)) state->size = fs::file_size(path, ignored);
   if (const auto filled = state->refill(); !filled) return tl::unexpected(filled.error());
-  if (state->raw_end == 0) return wrong(path, "the file is empty", "record the trace again");
+  if (state->raw_end == 0) return unreadable(path, "the file is empty", "record the trace again");
   if (state->raw_end > 1 && state->raw[0] == gzip_first && state->raw[1] == gzip_second) {
     // With fixed, valid settings only memory can run out.
     if (inflateInit2(&state->stream, gzip_window_bits) != Z_OK) throw std::bad_alloc();

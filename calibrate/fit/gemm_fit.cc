@@ -1,0 +1,162 @@
+// GEMMs: t = launches * ramp + sum of parts * constants + written bytes / gemm.output_bandwidth, the form of
+// model/cost/kernel_cost.cc. One ramp for all; the other constants by format, weight gradients apart. On cores elements,
+// not tiles, take time (gemm.tile = gemm.k_block = 1), and operands are loaded; on a GPU waves of the base profile's tiles do.
+#include <fmt/format.h>
+
+#include <Eigen/Dense>
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "calibrate/fit/detail/constant_list.h"
+
+namespace plumbline::calibrate {
+namespace {
+
+using Eigen::Index;
+
+bool is_weight_gradient(const FitRecord& record) { return record.type == model::OperatorClass::weight_gradient_gemm; }
+
+// What one record contributes to the form.
+struct Terms {
+  double launches;
+  std::vector<double> parts;  // factors of the constants of its entry
+  double written;             // bytes
+};
+
+// How GEMMs of one kind of device are described.
+struct GemmForm {
+  std::vector<const char*> parts;                      // the constants of an entry, as their names end
+  std::function<std::string(const FitRecord&)> format; // by which the cost functions look the entry up
+  std::function<Terms(const FitRecord&)> terms;
+};
+
+// The entry of the profile by which the cost functions take a GEMM of this format and phase.
+std::string entry_of(const GemmForm& form, const FitRecord& record) {
+  return fmt::format("gemm.{}{}", form.format(record), is_weight_gradient(record) ? "_weight_gradient" : "");
+}
+
+// Bytes of one element of the result; the FP32 sum of a weight gradient is read and written.
+double written_bytes(const FitRecord& record, bool half) {
+  constexpr double single_bytes = 4, half_bytes = 2;
+  if (is_weight_gradient(record)) return 2 * single_bytes;
+  return half ? half_bytes : single_bytes;
+}
+
+GemmForm form_of_cores() {
+  const auto half = [](const FitRecord& record) { return record.format == "bf16" || record.format == "fp16"; };
+  return {{".wave_overhead", ".k_time", ".operand_time"},
+          [half](const FitRecord& record) { return half(record) ? "bf16" : "fp32"; },
+          [half](const FitRecord& record) -> Terms {
+            const double groups = std::max(1.0, record.extent("groups"));
+            const double elements = groups * record.extent("m") * record.extent("n");
+            const double operands = groups * (record.extent("m") + record.extent("n")) * record.extent("k");
+            const auto cores = static_cast<double>(record.cores);
+            return {is_weight_gradient(record) ? groups : 1,  // one kernel for each expert
+                    {elements / cores, elements * record.extent("k") / cores, operands / cores},
+                    elements * written_bytes(record, half(record))};
+          }};
+}
+
+// FP8 operands give a 16-bit result.
+GemmForm form_of_tiles(double tile, double k_block) {
+  const auto format = [](const FitRecord& record) {
+    return record.format.starts_with("fp8") ? "fp8" : record.format == "fp32" ? "fp32" : "bf16";
+  };
+  return {{".wave_overhead", ".k_time"}, format, [=](const FitRecord& record) -> Terms {
+            const double groups = std::max(1.0, record.extent("groups"));
+            const double launches = is_weight_gradient(record) ? groups : 1;  // one kernel for each expert
+            const double of_group = std::ceil(record.extent("m") / tile) * std::ceil(record.extent("n") / tile);
+            const double of_launch = of_group * groups / launches;
+            const double waves = launches * std::ceil(of_launch / static_cast<double>(record.cores));
+            const double k = std::ceil(record.extent("k") / k_block) * k_block;
+            return {launches, {waves, waves * k},
+                    launches * of_launch * tile * tile * written_bytes(record, record.format != "fp32")};
+          }};
+}
+
+struct GemmProblem {
+  std::vector<std::string> entries;  // the columns of an entry follow each other, after that of the ramp
+  Eigen::MatrixXd features;          // [record, 1 + parts * entries]
+  Eigen::VectorXd seconds, written;  // [record], of the whole time and of writing
+};
+
+GemmProblem problem_of(const std::vector<FitRecord>& records, const GemmForm& form, double bandwidth) {
+  GemmProblem problem;
+  for (const FitRecord& record : records)
+    if (std::ranges::find(problem.entries, entry_of(form, record)) == problem.entries.end())
+      problem.entries.push_back(entry_of(form, record));
+  const auto rows = static_cast<Index>(records.size());
+  const auto parts = static_cast<Index>(form.parts.size());
+  problem.features = Eigen::MatrixXd::Zero(rows, 1 + parts * static_cast<Index>(problem.entries.size()));
+  problem.seconds.resize(rows);
+  problem.written.resize(rows);
+  for (Index i = 0; i < rows; ++i) {
+    const FitRecord& record = records[static_cast<std::size_t>(i)];
+    const Terms terms = form.terms(record);
+    const Index entry = std::ranges::find(problem.entries, entry_of(form, record)) - problem.entries.begin();
+    problem.features(i, 0) = terms.launches;
+    for (Index part = 0; part < parts; ++part)
+      problem.features(i, 1 + parts * entry + part) = terms.parts[static_cast<std::size_t>(part)];
+    problem.written[i] = terms.written / bandwidth;
+    problem.seconds[i] = record.seconds;
+  }
+  return problem;
+}
+
+// Fits the form and adds its constants, except those of tiles; false where the records are too few.
+bool fit_form(const FitRecords& records, const GemmForm& form, ConstantList& constants, ProfileFit& result) {
+  if (records.products.empty()) return false;
+  const double bandwidth =
+      constants.value(constants.has("gemm.output_bandwidth") ? "gemm.output_bandwidth" : "memory.default.bandwidth");
+  const GemmProblem problem = problem_of(records.products, form, bandwidth);
+  const Form seconds = [&](const Eigen::VectorXd& x) -> Eigen::VectorXd {
+    return problem.features * x + problem.written;
+  };
+  const auto fit =
+      fit_family("products", seconds, problem.seconds, starting_point(problem.features, problem.seconds), result);
+  if (!fit) return false;
+  const std::string how = fmt::format("least squares over {} records of products", records.products.size());
+  constants.add_fitted("gemm.ramp", *fit, 0, how);
+  for (std::size_t i = 0; i < problem.entries.size(); ++i)
+    for (std::size_t part = 0; part < form.parts.size(); ++part)
+      constants.add_fitted(problem.entries[i] + form.parts[part], *fit,
+                           static_cast<Index>(1 + form.parts.size() * i + part), how, "gemm.operand_time");
+  return true;
+}
+
+// Formats that no record has: the host computes 16-bit GEMMs in FP32, and gradients like other GEMMs.
+void fill_up(const GemmForm& form, ConstantList& constants) {
+  const auto copy = [&](const std::string& from, const std::string& to) {
+    if (constants.has(to + ".k_time") || !constants.has(from + ".k_time")) return;
+    for (const char* part : form.parts)
+      constants.add(to + part, constants.value(from + part), std::nullopt, model::Evidence::assumed,
+                    fmt::format("no record, taken as {}", from), "gemm.operand_time");
+  };
+  for (const std::string format : {"gemm.fp32", "gemm.bf16"}) {
+    copy(format + "_weight_gradient", format);
+    copy(format, format + "_weight_gradient");
+  }
+  for (const std::string phase : {"", "_weight_gradient"}) {
+    copy("gemm.fp32" + phase, "gemm.bf16" + phase);
+    copy("gemm.bf16" + phase, "gemm.fp32" + phase);
+  }
+}
+
+}  // namespace
+
+void fit_core_gemms(const FitRecords& records, ConstantList& constants, ProfileFit& result) {
+  const GemmForm form = form_of_cores();
+  if (!fit_form(records, form, constants, result)) return;
+  constants.add("gemm.tile", 1, std::nullopt, model::Evidence::assumed, "elements, not tiles, take a core's time");
+  constants.add("gemm.k_block", 1, std::nullopt, model::Evidence::assumed, "as gemm.tile");
+  fill_up(form, constants);
+}
+
+void fit_tile_gemms(const FitRecords& records, ConstantList& constants, ProfileFit& result) {
+  fit_form(records, form_of_tiles(constants.value("gemm.tile"), constants.value("gemm.k_block")), constants, result);
+}
+
+}  // namespace plumbline::calibrate
