@@ -1,6 +1,7 @@
 // GEMMs: t = launches * ramp + sum of parts * constants + written bytes / gemm.output_bandwidth, the form of
-// model/cost/kernel_cost.cc. One ramp for all; the other constants by format, weight gradients apart. On cores elements,
-// not tiles, take time (gemm.tile = gemm.k_block = 1), and operands are loaded; on a GPU waves of the base profile's tiles do.
+// model/cost/kernel_cost.cc. One ramp for all; the other constants by format, weight gradients apart. On cores
+// elements, not tiles, take time (gemm.tile = gemm.k_block = 1), and operands are loaded; on a GPU waves of the base
+// profile's tiles do.
 #include <fmt/format.h>
 
 #include <Eigen/Dense>
@@ -28,8 +29,8 @@ struct Terms {
 
 // How GEMMs of one kind of device are described.
 struct GemmForm {
-  std::vector<const char*> parts;                      // the constants of an entry, as their names end
-  std::function<std::string(const FitRecord&)> format; // by which the cost functions look the entry up
+  std::vector<const char*> parts;                       // the constants of an entry, as their names end
+  std::function<std::string(const FitRecord&)> format;  // by which the cost functions look the entry up
   std::function<Terms(const FitRecord&)> terms;
 };
 
@@ -72,7 +73,8 @@ GemmForm form_of_tiles(double tile, double k_block) {
             const double of_launch = of_group * groups / launches;
             const double waves = launches * std::ceil(of_launch / static_cast<double>(record.cores));
             const double k = std::ceil(record.extent("k") / k_block) * k_block;
-            return {launches, {waves, waves * k},
+            return {launches,
+                    {waves, waves * k},
                     launches * of_launch * tile * tile * written_bytes(record, record.format != "fp32")};
           }};
 }

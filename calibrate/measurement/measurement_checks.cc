@@ -31,8 +31,9 @@ model::Result<void> check_times(const Times& time) {
   for (const auto& [key, value] : rising) {
     if (!value) continue;
     if (below != nullptr && *value < least) {
-      return inconsistent(key, fmt::format("{:.6g} us is less than {}, {:.6g} us", *value / micro, below, least / micro),
-                   "min <= p10 <= p50 <= p90");
+      return inconsistent(key,
+                          fmt::format("{:.6g} us is less than {}, {:.6g} us", *value / micro, below, least / micro),
+                          "min <= p10 <= p50 <= p90");
     }
     below = key;
     least = *value;
@@ -49,7 +50,7 @@ model::Result<void> check_samples(const Measurement& m) {
   const auto [least, most] = std::ranges::minmax_element(samples);
   if (m.time.p50 < *least * (1 - rounding) || m.time.p50 > *most * (1 + rounding))
     return inconsistent("samples_s", fmt::format("time_us.p50, {:.6g} us, lies outside of them", m.time.p50 / micro),
-                 "samples_s is in seconds");
+                        "samples_s is in seconds");
   return {};
 }
 
@@ -57,8 +58,9 @@ model::Result<void> check_samples(const Measurement& m) {
 // unit of its key.
 model::Result<void> check_rate(const char* key, std::optional<double> stated, std::optional<double> rate, double unit) {
   if (!stated || !rate || std::abs(*stated / *rate - 1) <= rounding) return {};
-  return inconsistent(key, fmt::format("{:.6g} is stated, but work over time_us.p50 is {:.6g}", *stated / unit, *rate / unit),
-               "one of them is not in the unit of its key");
+  return inconsistent(
+      key, fmt::format("{:.6g} is stated, but work over time_us.p50 is {:.6g}", *stated / unit, *rate / unit),
+      "one of them is not in the unit of its key");
 }
 
 model::Result<void> check_word(const char* key, const std::string& word, const std::vector<std::string>& known) {
@@ -75,7 +77,7 @@ model::Result<void> check_product(const Measurement& m) {
   const std::optional<double> expected = detail::product_flops(m);
   if (!m.flops || !expected || std::abs(*m.flops / *expected - 1) <= rounding) return {};
   return inconsistent("flops", fmt::format("{:.6g} FLOP, but 2 m n k of the shape is {:.6g}", *m.flops, *expected),
-               "of all groups together");
+                      "of all groups together");
 }
 
 }  // namespace
@@ -115,9 +117,9 @@ model::Result<void> detail::check_peaks(const Measurement& m, const model::Devic
   const std::optional<double> peak = peak_flop_rate(device, m.format);
   if (peak && m.flop_rate() && *m.flop_rate() > *peak) {
     return inconsistent("tflops",
-                 fmt::format("{:.4g} TFLOP/s in {} is above the datasheet peak of {}, {:.4g} TFLOP/s",
-                             *m.flop_rate() / tera, m.format, device.name, *peak / tera),
-                 "the time or the work is not what its key says");
+                        fmt::format("{:.4g} TFLOP/s in {} is above the datasheet peak of {}, {:.4g} TFLOP/s",
+                                    *m.flop_rate() / tera, m.format, device.name, *peak / tera),
+                        "the time or the work is not what its key says");
   }
   if (m.cache != "cold" || !m.bytes) return {};
   // What was written last may still be in the cache when the time ends: up to all results, up to its size.
@@ -126,9 +128,9 @@ model::Result<void> detail::check_peaks(const Measurement& m, const model::Devic
   const double bandwidth = device.memory_bandwidth.value();
   if (through_memory / m.time.p50 > bandwidth) {
     return inconsistent("gbps",
-                 fmt::format("{:.4g} GB/s from a cold cache is above the datasheet bandwidth of {}, {:.4g} GB/s",
-                             *m.byte_rate() / giga, device.name, bandwidth / giga),
-                 "the time or the bytes are not what their key says");
+                        fmt::format("{:.4g} GB/s from a cold cache is above the datasheet bandwidth of {}, {:.4g} GB/s",
+                                    *m.byte_rate() / giga, device.name, bandwidth / giga),
+                        "the time or the bytes are not what their key says");
   }
   return {};
 }

@@ -17,7 +17,7 @@ using detail::Value;
 using Json = nlohmann::ordered_json;
 
 tl::unexpected<model::Error> bad_line(const std::string& path, int line, std::string message, std::string key = "",
-                                   std::string hint = "") {
+                                      std::string hint = "") {
   return tl::unexpected(
       model::Error{model::ErrorKind::input, std::move(message), path, line, std::move(key), std::move(hint)});
 }

@@ -40,7 +40,8 @@ model::Result<void> normalise_time(const std::string& key, std::string& normal, 
   constexpr std::array<std::pair<std::string_view, double>, 4> units = {
       {{"us", 1}, {"ns", 1e-3}, {"ms", 1e3}, {"s", 1e6}}};
   const auto found = std::ranges::find(units, unit, &std::pair<std::string_view, double>::first);
-  if (found == units.end()) return bad_field(key, fmt::format("unknown unit '{}'", unit), "times are in ns, us, ms or s");
+  if (found == units.end())
+    return bad_field(key, fmt::format("unknown unit '{}'", unit), "times are in ns, us, ms or s");
   normal = "time_us" + key.substr(dot);
   factor = found->second;
   return {};

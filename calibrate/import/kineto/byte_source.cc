@@ -54,7 +54,8 @@ struct ByteSource::State {
     raw_end = std::fread(raw.data(), 1, raw.size(), file);
     position += raw_end;
     if (raw_end == 0 && std::ferror(file) != 0)
-      return unreadable(path, fmt::format("cannot read the file behind byte {}: {}", position, std::strerror(errno)), "");
+      return unreadable(path, fmt::format("cannot read the file behind byte {}: {}", position, std::strerror(errno)),
+                        "");
     return {};
   }
 
@@ -73,7 +74,7 @@ struct ByteSource::State {
       if (const auto filled = refill(); !filled) return tl::unexpected(filled.error());
       if (raw_at == raw_end)
         return unreadable(path, fmt::format("the gzip stream is cut off; {} bytes of text were read", text_bytes),
-                     "copy the file again; it is not complete");
+                          "copy the file again; it is not complete");
       stream.next_in = raw.data() + raw_at;
       stream.avail_in = static_cast<uInt>(raw_end - raw_at);
       const int status = inflate(&stream, Z_NO_FLUSH);
@@ -82,7 +83,7 @@ struct ByteSource::State {
         if (const auto next = next_member(); !next) return tl::unexpected(next.error());
       } else if (status != Z_OK && status != Z_BUF_ERROR) {
         return unreadable(path, fmt::format("the gzip stream is damaged; {} bytes of text were read", text_bytes),
-                     "copy the file again, or test it with gzip -t");
+                          "copy the file again, or test it with gzip -t");
       }
     }
     const std::size_t produced = capacity - stream.avail_out;
