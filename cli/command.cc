@@ -9,9 +9,9 @@
 namespace plumbline::cli {
 
 real::host::DeviceOptions World::device(real::host::DeviceOptions wanted) const {
-  if (simulated_time == nullptr) return wanted;
+  if (simulated.now == nullptr) return wanted;
   wanted.clock = real::host::ClockKind::simulated;
-  wanted.simulated_time = simulated_time;
+  wanted.simulated = simulated;
   wanted.threads = false;
   return wanted;
 }

@@ -96,7 +96,7 @@ Result<calibrate::Measurements> measured(const std::vector<real::Workload>& work
 }  // namespace
 
 Result<void> measure_on_host(const HostMeasureArguments& arguments, const World& world) {
-  const auto clock = real::host::parse_clock(arguments.clock);
+  const auto clock = real::host::parse_clock(arguments.clock, real::host::measuring_clocks);
   if (!clock) return tl::unexpected(clock.error());
   const auto workloads = host_workloads(arguments.cases, real::host::host_environment().cores);
   if (!workloads) return tl::unexpected(workloads.error());

@@ -19,6 +19,6 @@ int main(int argc, char** argv) {
   cli::World world;
   world.speaks = session.rank() == 0;
   world.transport = transport.get();
-  if (!session.threads()) world.simulated_time = &host::MpiSession::time;
+  if (!session.threads()) world.simulated = {&host::MpiSession::time, &host::MpiSession::compute};
   return cli::command(argc, argv, world);
 }

@@ -31,8 +31,10 @@ int run(const RunArguments& arguments, const World& world) {
 
 void add_host_options(CLI::App& verb, RunArguments& arguments) {
   const std::string group = "Options of the host";
-  verb.add_option("--clock", arguments.clock,
-                  "wall | cpu: of the machine, or of the CPU time of each stream (default: wall)")
+  verb.add_option(
+          "--clock", arguments.clock,
+          "wall | cpu | profile: of the machine, of the CPU time of each stream, or of the times that the plan's "
+          "profile gives kernels (default: wall)")
       ->group(group);
   verb.add_option("--cores", arguments.cores, "Cores of a rank's compute stream (default: 1)")->group(group);
   verb.add_option("--communication-cores", arguments.communication_cores,

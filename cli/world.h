@@ -9,7 +9,7 @@ namespace plumbline::cli {
 struct World {
   bool speaks = true;                          // this process holds rank 0, which writes what a run gives
   real::host::Transport* transport = nullptr;  // of this process's rank; nullptr: all ranks are threads of it
-  double (*simulated_time)() = nullptr;        // of a simulated MPI, which knows no threads
+  real::host::SimulatedTime simulated;         // of a simulated MPI, which knows no threads
 
   // What the user asked for, as this world can have it.
   real::host::DeviceOptions device(real::host::DeviceOptions wanted) const;

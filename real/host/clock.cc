@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <ctime>
+#include <string>
 
 namespace plumbline::real::host {
 
@@ -29,17 +30,22 @@ std::string_view to_string(ClockKind kind) {
       return "wall";
     case ClockKind::cpu:
       return "cpu";
+    case ClockKind::profile:
+      return "profile";
     case ClockKind::simulated:
       return "simulated";
   }
   return "";
 }
 
-model::Result<ClockKind> parse_clock(std::string_view word) {
-  if (word == "wall") return ClockKind::wall;
-  if (word == "cpu") return ClockKind::cpu;
-  return tl::unexpected(model::Error{model::ErrorKind::input, fmt::format("unknown clock '{}'", word), "", 0, "--clock",
-                                     "known: wall, cpu"});
+model::Result<ClockKind> parse_clock(std::string_view word, std::span<const ClockKind> known) {
+  std::string words;
+  for (const ClockKind kind : known) {
+    if (word == to_string(kind)) return kind;
+    words += fmt::format("{}{}", words.empty() ? "known: " : ", ", to_string(kind));
+  }
+  return tl::unexpected(
+      model::Error{model::ErrorKind::input, fmt::format("unknown clock '{}'", word), "", 0, "--clock", words});
 }
 
 double StreamClock::now() {
@@ -48,16 +54,24 @@ double StreamClock::now() {
       return wall_seconds();
     case ClockKind::cpu:
       return base_ + thread_seconds() - mark_;
+    case ClockKind::profile:
+      return base_;
     case ClockKind::simulated:
-      return simulated_();
+      return simulated_.now();
   }
   return 0;
 }
 
 void StreamClock::advance_to(double time) {
-  if (kind_ != ClockKind::cpu || time <= now()) return;
+  const bool is_virtual = kind_ == ClockKind::cpu || kind_ == ClockKind::profile;
+  if (!is_virtual || time <= now()) return;
   base_ = time;
   mark_ = thread_seconds();
+}
+
+void StreamClock::spend(double seconds) {
+  if (kind_ == ClockKind::profile) base_ += seconds;
+  if (kind_ == ClockKind::simulated) simulated_.compute(seconds);
 }
 
 void StreamClock::enter_thread() {

@@ -71,7 +71,7 @@ HostDevice::HostDevice(const DeviceOptions& options) : state_(std::make_unique<S
   state_->streams.reserve(lanes);
   for (std::size_t lane = 0; lane < lanes; ++lane) {
     const bool computes = lane == static_cast<std::size_t>(Lane::compute);
-    const StreamOptions stream{options.clock, options.simulated_time,
+    const StreamOptions stream{options.clock, options.simulated, options.kernel_seconds,
                                computes ? options.compute_cores : options.communication_cores, options.accumulation};
     state_->streams.push_back(options.threads
                                   ? threaded_stream(stream, state_->events, state_->failures)

@@ -12,10 +12,14 @@
 
 namespace plumbline::real::host {
 
+// How long a kernel takes on a stream, in seconds.
+using KernelSeconds = std::function<double(model::Stream stream, const Kernel& kernel)>;
+
 struct DeviceOptions {
   ClockKind clock = ClockKind::wall;
-  double (*simulated_time)() = nullptr;  // of ClockKind::simulated
-  bool threads = true;                   // else inline
+  SimulatedTime simulated;       // of ClockKind::simulated
+  KernelSeconds kernel_seconds;  // of ClockKind::profile; of ClockKind::simulated where computation is not measured
+  bool threads = true;           // else inline
   int compute_cores = 1;
   int communication_cores = 1;  // of each stream that carries data
   model::DataType accumulation = model::DataType::fp32;

@@ -65,7 +65,8 @@ namespace {
 class Runner {
  public:
   Runner(const StreamOptions& options, FailureBoard& failures)
-      : clock_(options.clock, options.simulated_time),
+      : clock_(options.clock, options.simulated),
+        kernel_seconds_(options.kernel_seconds),
         cores_(options.cores),
         accumulation_(options.accumulation),
         failures_(failures) {}
@@ -84,12 +85,16 @@ class Runner {
 
   KernelRecord run(model::Stream name, const Kernel& kernel) {
     const double start = clock_.now();
-    const double end = guarded([&] { host::run({kernel, cores_, accumulation_}); });
+    const double end = guarded([&] {
+      host::run({kernel, cores_, accumulation_});
+      if (kernel_seconds_) clock_.spend(kernel_seconds_(name, kernel));
+    });
     return {kernel.label, name, start, end};
   }
 
  private:
   StreamClock clock_;
+  KernelSeconds kernel_seconds_;
   Cores cores_;
   model::DataType accumulation_;
   FailureBoard& failures_;

@@ -68,7 +68,8 @@ class Stream {
 
 struct StreamOptions {
   ClockKind clock = ClockKind::wall;
-  double (*simulated_time)() = nullptr;
+  SimulatedTime simulated;
+  KernelSeconds kernel_seconds;
   int cores = 1;
   model::DataType accumulation = model::DataType::fp32;
 };

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <variant>
 
+#include "sim/step/segment_time.h"
+
 namespace plumbline::sim {
 
 namespace {
@@ -36,7 +38,7 @@ class Timer {
         return costs_.host.copy(graph_, op);
       default:
         if (on_host(op)) return costs_.host.update(graph_, op);
-        return costs_.kernels.time(graph_, op, {.sms = costs_.partition.device_sms}).seconds;
+        return operator_seconds(graph_, op, model::Stream::optimizer, costs_);
     }
   }
 

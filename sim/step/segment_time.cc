@@ -70,7 +70,7 @@ SegmentTime communication_segment(const model::Graph& graph, const model::Segmen
   for (std::uint16_t index : segment.operators) {
     const model::Operator& op = graph.operators[index];
     if (model::operator_class(graph, op) != OperatorClass::exchange) {
-      time.prepare += costs.kernels.time(graph, op, {.sms = costs.partition.device_sms}).seconds;
+      time.prepare += operator_seconds(graph, op, segment.stream, costs);
       time.prepare_beside += costs.kernels.time(graph, op, beside).seconds;
       continue;
     }
@@ -114,6 +114,13 @@ SegmentTime host_segment(const model::Graph& graph, const model::Segment& segmen
 }
 
 }  // namespace
+
+double operator_seconds(const model::Graph& graph, const model::Operator& op, model::Stream stream,
+                        const CostModels& costs) {
+  if (stream == model::Stream::compute)
+    return kernel_seconds(graph, op, costs.partition.beside(Neighbour::none), costs);
+  return costs.kernels.time(graph, op, {.sms = costs.partition.device_sms}).seconds;
+}
 
 SegmentTime segment_time(const model::Graph& graph, const model::Segment& segment, const CostModels& costs) {
   if (segment.stream == model::Stream::communication) return communication_segment(graph, segment, costs);

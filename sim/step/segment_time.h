@@ -35,6 +35,11 @@ struct SegmentTime {  // seconds
   std::vector<double> kernels;  // seconds of each operator alone, for the trace
 };
 
+// Seconds of an operator that one GPU runs alone on a stream (no exchange, collective or copy), as slots and updates
+// count them.
+double operator_seconds(const model::Graph& graph, const model::Operator& op, model::Stream stream,
+                        const CostModels& costs);
+
 SegmentTime segment_time(const model::Graph& graph, const model::Segment& segment, const CostModels& costs);
 std::vector<SegmentTime> segment_times(const model::StepProgram& program, const model::SlotTemplate& slot,
                                        const CostModels& costs);

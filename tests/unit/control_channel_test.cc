@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <future>
+#include <latch>
 #include <map>
 #include <memory>
 #include <string>
@@ -152,18 +153,22 @@ TEST(ControlChannel, TellsEverybodyWhyOneRankEndsTheJob) {
 }
 
 TEST(ControlChannel, NamesWhoDidNotCome) {
-  const auto said = on_ranks(4, {0, 2}, {.connect_s = 0.3}, [](ControlChannel&) { return "came"; });
+  // Long enough for rank 2 to come on a machine of any load.
+  const auto said = on_ranks(4, {0, 2}, {.connect_s = 5}, [](ControlChannel&) { return "came"; });
   EXPECT_THAT(said[0], HasSubstr("ranks 1, 3 did not come to port "));
   EXPECT_THAT(said[2], HasSubstr("ranks 1, 3 did not come to port "));
 }
 
 TEST(ControlChannel, NamesWhoIsSilent) {
-  const auto said = on_ranks(2, {0, 1}, {.wait_s = 0.2}, [](ControlChannel& channel) {
+  std::latch noticed(1);
+  const auto said = on_ranks(2, {0, 1}, {.wait_s = 0.2}, [&](ControlChannel& channel) {
     if (channel.rank() == 1) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(600));
+      noticed.wait();
       return std::string();
     }
-    return to_string(channel.gather("").error());
+    const std::string error = to_string(channel.gather("").error());
+    noticed.count_down();
+    return error;
   });
   EXPECT_EQ(said[0], "rank 1 has not answered for 0.2 s");
 }

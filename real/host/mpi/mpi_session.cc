@@ -26,4 +26,10 @@ std::int32_t MpiSession::ranks() const {
 
 double MpiSession::time() { return MPI_Wtime(); }
 
+void MpiSession::compute([[maybe_unused]] double seconds) {
+#ifdef SMPI_SAMPLE_DELAY
+  smpi_execute(seconds);
+#endif
+}
+
 }  // namespace plumbline::real::host

@@ -20,6 +20,8 @@ class MpiSession {
   bool threads() const { return threads_; }
   // MPI_Wtime(): seconds; of a simulated MPI, simulated ones, in which computation counts with the time it took.
   static double time();
+  // Lets this rank of a simulated MPI compute for so many seconds of simulated time; nothing under a real one.
+  static void compute(double seconds);
 
  private:
   bool threads_ = false;

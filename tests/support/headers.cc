@@ -1,0 +1,1 @@
+// Nothing but what CMake puts before every test: its precompiled headers.
