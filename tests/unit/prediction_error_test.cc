@@ -73,7 +73,7 @@ TEST(PredictionError, NothingMeasuredHasNoError) {
   silent.time_s = 16;
   const PredictionError error = prediction_error(predicted, silent);
   EXPECT_TRUE(error.slots.empty());
-  EXPECT_FALSE(ComparedTime{"bubble", 1, 0}.error());
+  EXPECT_FALSE((ComparedTime{"bubble", 1, 0}.error()));
   EXPECT_EQ(error.classes.back().name, "not attributed");
 }
 
