@@ -63,11 +63,13 @@ model::Result<void> compare_plan_and_chunk(const Arguments& arguments, const std
   if (!waits) return tl::unexpected(waits.error());
   const auto inputs = load_inputs(plan, arguments.overrides, arguments.profile);
   if (!inputs) return tl::unexpected(inputs.error());
-  const auto chunk = resolve_published(chunk_name).and_then(calibrate::read_chunk);
-  if (!chunk) return tl::unexpected(chunk.error());
+  const auto path = resolve_published(chunk_name);
+  if (!path) return tl::unexpected(path.error());
   const auto classes = kernel_classes_file(arguments.classes).and_then(calibrate::load_kernel_classes);
   if (!classes) return tl::unexpected(classes.error());
-  const auto comparison = calibrate::compare_chunk(*chunk, *classes, *inputs, *waits);
+  const auto chunk = calibrate::read_chunk(*path, *classes);
+  if (!chunk) return tl::unexpected(chunk.error());
+  const auto comparison = calibrate::compare_chunk(*chunk, *inputs, *waits);
   if (!comparison) return tl::unexpected(comparison.error());
   const ChunkComparisonOutput output{*comparison, inputs->plan,         plan, inputs->profile.name(),
                                      chunk_name,  chunk->kernels.size()};

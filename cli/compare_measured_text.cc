@@ -12,8 +12,8 @@
 namespace plumbline::cli {
 namespace {
 
+using model::ComparedTime;
 using model::PredictionError;
-using model::PredictionRow;
 using reports::Align;
 using reports::Table;
 
@@ -29,17 +29,18 @@ Table table_of(const std::string& title, const std::string& last) {
 // Shares below a twentieth of a percent are 0 without a sign.
 std::string share(double value) { return reports::signed_percent(std::abs(value) < 5e-4 ? 0.0 : value); }
 
-std::string error_text(const PredictionRow& row) {
+std::string error_text(const ComparedTime& row) {
   const auto error = row.error();
   return error ? share(*error) : "-";
 }
 
-void add(Table& table, const std::string& name, const PredictionRow& row, const std::string& last) {
-  table.add({name, reports::duration(row.predicted_s), reports::duration(row.measured_s), error_text(row), last});
+void add(Table& table, const std::string& name, const ComparedTime& row, const std::string& last) {
+  table.add({name, reports::duration(row.predicted_s.value_or(0)), reports::duration(row.measured_s.value_or(0)),
+             error_text(row), last});
 }
 
 // Rows that add up to the step, and the step.
-std::string parts_table(const PredictionError& error, const std::string& title, const std::vector<PredictionRow>& rows,
+std::string parts_table(const PredictionError& error, const std::string& title, const std::vector<ComparedTime>& rows,
                         const std::vector<std::string>& names) {
   Table table = table_of(title, "of the step");
   for (std::size_t i = 0; i < rows.size(); ++i) add(table, names[i], rows[i], share(error.contribution(rows[i])));
@@ -61,7 +62,7 @@ std::string slot_tables(const PredictionError& error) {
 
 std::string class_table(const PredictionError& error) {
   std::vector<std::string> names;
-  for (const PredictionRow& row : error.classes) names.push_back(row.name);
+  for (const ComparedTime& row : error.classes) names.push_back(row.name);
   return parts_table(error, "class of operator, rank 0", error.classes, names);
 }
 

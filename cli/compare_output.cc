@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "calibrate/chunk/kernel_timeline.h"
 #include "model/base/version.h"
 #include "reports/json/json.h"
 #include "reports/text/format.h"
@@ -16,9 +17,9 @@
 namespace plumbline::cli {
 namespace {
 
-using calibrate::ChunkComparison;
-using calibrate::ChunkSummary;
-using calibrate::ComparedTime;
+using model::ComparedTime;
+using model::TimelineComparison;
+using model::TimelineSummary;
 using reports::Align;
 
 constexpr double milli = 1e3;
@@ -34,7 +35,8 @@ std::string error_text(const ComparedTime& row) {
 }
 
 std::vector<std::string> cells(std::string name, const ComparedTime& row, double unit, int digits) {
-  return {std::move(name), scaled(row.predicted, unit, digits), scaled(row.measured, unit, digits), error_text(row)};
+  return {std::move(name), scaled(row.predicted_s, unit, digits), scaled(row.measured_s, unit, digits),
+          error_text(row)};
 }
 
 reports::Table table_of(std::vector<reports::Column> first, std::string_view unit) {
@@ -50,13 +52,13 @@ std::string paragraph(const std::string& text) {
   return out;
 }
 
-std::string slots_text(const ChunkSummary& summary) {
+std::string slots_text(const TimelineSummary& summary) {
   return summary.slots == 0 ? "of unknown phases"
                             : fmt::format("of {} {} of layers", summary.slots, summary.slots == 1 ? "pair" : "pairs");
 }
 
 std::string heading(const ChunkComparisonOutput& output) {
-  const ChunkComparison& c = output.comparison;
+  const TimelineComparison& c = output.comparison.times;
   std::string text =
       fmt::format("predicted  {}, profile {}: chunk {}\n", output.plan_name, output.profile, slots_text(c.predicted));
   text +=
@@ -68,24 +70,24 @@ std::string heading(const ChunkComparisonOutput& output) {
                       "and products are "
                       "left out.");
   }
-  const std::string_view rows = c.rows_given ? "the measured rank's" : "the expected ones (no rows= in the notes)";
-  const std::string_view waits = c.waits_given ? "the measured rank's" : "predicted, mean of the group";
+  const std::string_view rows =
+      output.comparison.rows_given ? "the measured rank's" : "the expected ones (no rows= in the notes)";
+  const std::string_view waits = output.comparison.waits_given ? "the measured rank's" : "predicted, mean of the group";
   return text + paragraph(fmt::format("Inputs of the prediction: expert rows {}; waits in meetings {}.", rows, waits));
 }
 
-std::string totals_text(const ChunkComparison& c) {
+std::string totals_text(const TimelineComparison& c) {
   reports::Table table = table_of({{"total"}}, "ms");
   for (const ComparedTime& row : c.totals) table.add(cells(row.name, row, milli, 2));
-  const auto share = [](const ChunkSummary& s) { return s.seconds > 0 ? s.compute_busy / s.seconds : 0; };
-  const double predicted = share(c.predicted);
-  const double measured = share(c.measured);
+  const double predicted = c.predicted.compute_share();
+  const double measured = c.measured.compute_share();
   table.add({"compute busy, share", reports::percent(predicted), reports::percent(measured),
              c.same_slots ? fmt::format("{:+.1f} points", (predicted - measured) * 100) : ""});
   return table.to_string();
 }
 
-std::string spans_text(const ChunkComparison& c) {
-  if (c.spans.empty()) return "";
+std::string spans_text(const TimelineComparison& c) {
+  if (c.phases.empty()) return "";
   reports::Table table = table_of({{"slot", Align::right}, {"phase"}}, "ms");
   for (int slot = 0; slot < c.measured.slots; ++slot) {
     if (slot > 0) table.add({""});
@@ -95,7 +97,7 @@ std::string spans_text(const ChunkComparison& c) {
       line.insert(line.begin(), fmt::format("{}", slot));
       table.add(std::move(line));
     };
-    std::ranges::for_each(c.spans, add);
+    std::ranges::for_each(c.phases, add);
     std::ranges::for_each(c.periods, add);
   }
   return "\n" + table.to_string();
@@ -111,51 +113,51 @@ std::string lone_rows(const std::vector<ComparedTime>& rows, std::optional<doubl
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-std::string classes_text(const ChunkComparison& c) {
+std::string classes_text(const TimelineComparison& c) {
   reports::Table table({{"class"},
                         {"predicted, ms", Align::right},
                         {"share", Align::right},
                         {"measured, ms", Align::right},
                         {"share", Align::right},
                         {"error", Align::right}});
-  const auto share = [](const std::optional<double>& seconds, const ChunkSummary& chunk) {
+  const auto share = [](const std::optional<double>& seconds, const TimelineSummary& chunk) {
     return seconds && chunk.seconds > 0 ? reports::percent(*seconds / chunk.seconds) : "";
   };
   for (const ComparedTime& row : c.classes) {
     std::vector<std::string> line = cells(row.name, row, milli, 2);
-    line.insert(line.begin() + 2, share(row.predicted, c.predicted));
-    line.insert(line.begin() + 4, share(row.measured, c.measured));
+    line.insert(line.begin() + 2, share(row.predicted_s, c.predicted));
+    line.insert(line.begin() + 4, share(row.measured_s, c.measured));
     table.add(std::move(line));
   }
   std::string text = "\n" + table.to_string();
-  const std::string measured = lone_rows(c.classes, &ComparedTime::measured, &ComparedTime::predicted);
-  const std::string predicted = lone_rows(c.classes, &ComparedTime::predicted, &ComparedTime::measured);
+  const std::string measured = lone_rows(c.classes, &ComparedTime::measured_s, &ComparedTime::predicted_s);
+  const std::string predicted = lone_rows(c.classes, &ComparedTime::predicted_s, &ComparedTime::measured_s);
   if (!measured.empty()) text += paragraph("Measured without a counterpart: " + measured + ".");
   if (!predicted.empty()) text += paragraph("Predicted without a counterpart: " + predicted + ".");
   return text;
 }
 
-std::vector<std::string> product_kinds(const ChunkComparison& c) {
+std::vector<std::string> product_kinds(const TimelineComparison& c) {
   std::vector<std::string> kinds;
   for (const ComparedTime& row : c.products)
     if (std::ranges::find(kinds, row.kind) == kinds.end()) kinds.push_back(row.kind);
   return kinds;
 }
 
-std::string products_text(const ChunkComparison& c) {
+std::string products_text(const TimelineComparison& c) {
   if (c.products.empty()) return "";
   reports::Table table = table_of({{"matrix product, mean of the slots"}}, "us");
   bool first = true;
   for (const std::string& kind : product_kinds(c)) {
     if (!first) table.add({""});
     first = false;
-    ComparedTime sum{"sum", kind, -1, 0, 0};
+    ComparedTime sum{"sum", 0, 0, kind};
     for (const ComparedTime& row : c.products) {
       if (row.kind != kind) continue;
       table.add(cells(fmt::format("{} {}", row.name, kind), row, micro, 1));
-      if (!row.predicted || !row.measured) continue;
-      *sum.predicted += *row.predicted;
-      *sum.measured += *row.measured;
+      if (!row.predicted_s || !row.measured_s) continue;
+      *sum.predicted_s += *row.predicted_s;
+      *sum.measured_s += *row.measured_s;
     }
     table.add(cells(fmt::format("sum of {} (what both have)", kind), sum, micro, 1));
   }
@@ -172,8 +174,8 @@ Json rows_json(const std::vector<ComparedTime>& rows) {
     Json entry = {{"name", row.name}};
     if (!row.kind.empty()) entry["kind"] = row.kind;
     if (row.slot >= 0) entry["slot"] = row.slot;
-    entry["predicted_s"] = value_of(row.predicted);
-    entry["measured_s"] = value_of(row.measured);
+    entry["predicted_s"] = value_of(row.predicted_s);
+    entry["measured_s"] = value_of(row.measured_s);
     entry["error"] = value_of(row.error());
     list.push_back(std::move(entry));
   }
@@ -183,7 +185,7 @@ Json rows_json(const std::vector<ComparedTime>& rows) {
 }  // namespace
 
 std::string comparison_text(const ChunkComparisonOutput& output) {
-  const ChunkComparison& c = output.comparison;
+  const TimelineComparison& c = output.comparison.times;
   return heading(output) + "\n" + totals_text(c) + spans_text(c) + classes_text(c) + products_text(c) + "\n" +
          paragraph(fmt::format(
              "Kernels count with the launch gap after them, up to {:.0f} us, on both sides; longer pauses are waits. "
@@ -192,7 +194,7 @@ std::string comparison_text(const ChunkComparisonOutput& output) {
 }
 
 std::string comparison_json(const ChunkComparisonOutput& output) {
-  const ChunkComparison& c = output.comparison;
+  const TimelineComparison& c = output.comparison.times;
   Json json;
   json["plumbline"] = {{"version", model::version}, {"schema", model::schema}};
   json["comparison"] = {{"profile", output.profile},
@@ -200,9 +202,9 @@ std::string comparison_json(const ChunkComparisonOutput& output) {
                         {"kernels", output.kernels},
                         {"same_slots", c.same_slots},
                         {"slots", {{"predicted", c.predicted.slots}, {"measured", c.measured.slots}}},
-                        {"inputs", {{"rows", c.rows_given}, {"waits", c.waits_given}}},
+                        {"inputs", {{"rows", output.comparison.rows_given}, {"waits", output.comparison.waits_given}}},
                         {"totals", rows_json(c.totals)},
-                        {"spans", rows_json(c.spans)},
+                        {"spans", rows_json(c.phases)},
                         {"periods", rows_json(c.periods)},
                         {"classes", rows_json(c.classes)},
                         {"products", rows_json(c.products)}};

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "cli/comparison_subjects.h"
-#include "model/result/overlapped_slots.h"
 #include "model/result/prediction_error.h"
+#include "model/result/timeline_comparison.h"
 #include "model/result/waterfall.h"
 
 namespace plumbline::cli {
@@ -20,7 +20,7 @@ enum class Against { first, previous };
 struct OverlappedPairs {
   struct Prediction {
     model::OverlappedSlots slots;
-    std::vector<model::PredictionRow> classes;  // of operators, in the pairs whose kernels are known
+    std::vector<model::ComparedTime> classes;  // of operators, in the pairs whose kernels are known
   };
   Prediction predicted;
   std::string baseline;  // the profile of the second prediction, if there is one

@@ -42,16 +42,16 @@ Json difference_of(const PlanComparison::Difference& difference) {
           {"reasons", model::main_reasons(waterfall)}};
 }
 
-Json row_of(const model::PredictionRow& row) {
+Json row_of(const model::ComparedTime& row) {
   const auto error = row.error();
-  return {{"predicted_s", row.predicted_s},
-          {"measured_s", row.measured_s},
+  return {{"predicted_s", row.predicted_s.value_or(0)},
+          {"measured_s", row.measured_s.value_or(0)},
           {"error", error ? Json(*error) : Json(nullptr)}};
 }
 
-Json rows_of(const model::PredictionError& error, const std::vector<model::PredictionRow>& rows) {
+Json rows_of(const model::PredictionError& error, const std::vector<model::ComparedTime>& rows) {
   Json list = Json::array();
-  for (const model::PredictionRow& row : rows) {
+  for (const model::ComparedTime& row : rows) {
     Json& json = list.emplace_back(Json{{"name", row.name}});
     json.update(row_of(row));
     json["of_step"] = error.contribution(row);
@@ -59,9 +59,9 @@ Json rows_of(const model::PredictionError& error, const std::vector<model::Predi
   return list;
 }
 
-Json plain_rows(const std::vector<model::PredictionRow>& rows) {
+Json plain_rows(const std::vector<model::ComparedTime>& rows) {
   Json list = Json::array();
-  for (const model::PredictionRow& row : rows) list.emplace_back(Json{{"name", row.name}}).update(row_of(row));
+  for (const model::ComparedTime& row : rows) list.emplace_back(Json{{"name", row.name}}).update(row_of(row));
   return list;
 }
 

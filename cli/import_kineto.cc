@@ -63,7 +63,7 @@ model::Result<void> import_kineto_trace(const ImportArguments& arguments) {
                                     {arguments.device, [&](auto done, auto total) { bar.update(done, total); }});
   }();
   if (!imported) return tl::unexpected(imported.error());
-  auto written = write_output(arguments.out, calibrate::to_csv(imported->chunk, imported->comments));
+  auto written = write_output(arguments.out, calibrate::to_csv(imported->timeline, imported->comments));
   if (!written) return written;
   say_what_was_taken(*imported);
   list_unknown(imported->unknown, arguments.classes.empty() ? "share/plumbline/kernels.toml" : arguments.classes);

@@ -13,14 +13,14 @@
 namespace plumbline::cli {
 namespace {
 
+using model::ComparedTime;
 using model::OverlappedSlots;
-using model::PredictionRow;
 using reports::Align;
 using Prediction = OverlappedPairs::Prediction;
 
 std::optional<Prediction> prediction(const model::Timeline& predicted, const model::Timeline& measured,
                                      const std::map<std::string, std::string>& classes) {
-  auto slots = model::overlapped_slots(predicted, measured);
+  auto slots = model::compare(predicted, measured).overlapped;
   if (!slots) return std::nullopt;
   auto rows = model::grouped(slots->kernels, classes);
   return Prediction{std::move(*slots), std::move(rows)};
@@ -29,7 +29,7 @@ std::optional<Prediction> prediction(const model::Timeline& predicted, const mod
 // Shares below a twentieth of a percent are 0 without a sign.
 std::string share(double value) { return reports::signed_percent(std::abs(value) < 5e-4 ? 0.0 : value); }
 
-std::string error_text(const PredictionRow& row) {
+std::string error_text(const ComparedTime& row) {
   const auto error = row.error();
   return error ? share(*error) : "-";
 }
@@ -41,10 +41,10 @@ class PairTable {
     add(fmt::format("mean of {}", slots.errors.size()), slots.each,
         pairs.by_baseline ? &pairs.by_baseline->slots.each : nullptr);
     table_.add_rule();
-    for (const PredictionRow& row : slots.phases) add(row.name, row, find(row.name, true));
+    for (const ComparedTime& row : slots.phases) add(row.name, row, find(row.name, true));
     if (pairs.predicted.classes.empty()) return;
     table_.add_rule();
-    for (const PredictionRow& row : pairs.predicted.classes) add(row.name, row, find(row.name, false));
+    for (const ComparedTime& row : pairs.predicted.classes) add(row.name, row, find(row.name, false));
   }
 
   std::string to_string() const { return table_.to_string(); }
@@ -63,18 +63,18 @@ class PairTable {
   }
 
   // The baseline's row of that name; null where it has none.
-  const PredictionRow* find(const std::string& name, bool phase) const {
+  const ComparedTime* find(const std::string& name, bool phase) const {
     if (!pairs_.by_baseline) return nullptr;
-    for (const PredictionRow& row : phase ? pairs_.by_baseline->slots.phases : pairs_.by_baseline->classes)
+    for (const ComparedTime& row : phase ? pairs_.by_baseline->slots.phases : pairs_.by_baseline->classes)
       if (row.name == name) return &row;
     return nullptr;
   }
 
-  void add(const std::string& name, const PredictionRow& row, const PredictionRow* baseline) {
-    std::vector<std::string> cells = {name, reports::duration(row.predicted_s), reports::duration(row.measured_s),
-                                      error_text(row)};
+  void add(const std::string& name, const ComparedTime& row, const ComparedTime* baseline) {
+    std::vector<std::string> cells = {name, reports::duration(row.predicted_s.value_or(0)),
+                                      reports::duration(row.measured_s.value_or(0)), error_text(row)};
     if (pairs_.by_baseline && baseline != nullptr) {
-      cells.push_back(reports::duration(baseline->predicted_s));
+      cells.push_back(reports::duration(baseline->predicted_s.value_or(0)));
       cells.push_back(error_text(*baseline));
     }
     table_.add(std::move(cells));

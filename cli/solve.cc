@@ -81,7 +81,7 @@ Result<SolveTarget> parse_target(std::string_view text) {
     return tl::unexpected(Error{ErrorKind::input, fmt::format("expected METRIC=VALUE, found '{}'", text), "", 0,
                                 "--for", "for example step.time_s=15"});
   SolveTarget target{std::string(text.substr(0, equals)), number->value()};
-  if (const auto known = calibrate::check_metric(target.metric); !known) {
+  if (const auto known = calibrate::check_step_metric(target.metric); !known) {
     Error error = known.error();
     error.key = "--for";
     return tl::unexpected(error);

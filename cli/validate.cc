@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "calibrate/chunk/chunk_summary.h"
 #include "calibrate/validate/figure_value.h"
 #include "calibrate/validate/step_case.h"
 #include "calibrate/validate/step_comparison.h"
@@ -70,7 +69,7 @@ model::Result<const Run*> run_of(Runs& runs, const std::string& plan, const std:
 
 model::Result<EvaluatedCase> run_case(Runs& runs, const calibrate::ValidationCase& definition) {
   const calibrate::Needs needs = calibrate::needs_of(definition);
-  std::vector<std::optional<calibrate::ChunkSummary>> chunks;
+  std::vector<std::optional<model::TimelineSummary>> chunks;
   chunks.reserve(definition.profiles.size());  // predictions point into it
   std::vector<calibrate::Prediction> predictions;
   calibrate::Naive naive;
@@ -83,7 +82,7 @@ model::Result<EvaluatedCase> run_case(Runs& runs, const calibrate::ValidationCas
     if (needs.chunk) {
       const auto simulated = sim::run_chunk(inputs, definition.chunk_rank.value_or(sim::ChunkRank{}));
       if (!simulated) return tl::unexpected(simulated.error());
-      chunk = calibrate::summarise(*simulated);
+      chunk = model::summarise(simulated->timeline);
       pair_flops = simulated->model_flops;
     }
     predictions.push_back({(*run)->step ? &*(*run)->step : nullptr, chunk ? &*chunk : nullptr,

@@ -11,6 +11,7 @@
 #include <optional>
 #include <utility>
 
+#include "calibrate/chunk/kernel_timeline.h"
 #include "model/base/text_file.h"
 
 namespace plumbline::calibrate {
@@ -19,7 +20,7 @@ namespace {
 using model::Error;
 using model::ErrorKind;
 
-constexpr double microsecond = 1e-6;
+constexpr double ps_per_us = 1e6;
 
 enum Column : std::size_t { index, stream, class_name, phase, layer, start, duration, grid, note, columns };
 constexpr std::array<std::string_view, columns> column_names = {"index",    "stream", "class",     "phase", "layer",
@@ -43,7 +44,7 @@ Cells cells_of(std::string_view line) {
 // Reads line by line; the first error wins.
 class ChunkReader {
  public:
-  explicit ChunkReader(const std::string& path) { chunk_.path = path; }
+  explicit ChunkReader(const std::string& path) : path_(path) {}
 
   void line(std::string_view text, int number) {
     if (error_ || text.empty() || text.front() == '#') return;
@@ -55,15 +56,15 @@ class ChunkReader {
     }
   }
 
-  model::Result<Chunk> finish() {
+  model::Result<std::vector<TracedKernel>> finish() {
     line_ = 0;
     if (!order_) {
       fail("", "no header", fmt::format("the first line that is no comment is {}", fmt::join(column_names, ",")));
-    } else if (chunk_.kernels.empty()) {
+    } else if (kernels_.empty()) {
       fail("", "no kernel in it", "");
     }
     if (error_) return tl::unexpected(*error_);
-    return std::move(chunk_);
+    return std::move(kernels_);
   }
 
  private:
@@ -88,22 +89,23 @@ class ChunkReader {
       return fail("", fmt::format("{} cells under {} columns", cells.size(), +columns), "a note holds no comma");
     const auto text = [&](Column column) { return cells.at(order_->at(column)); };
     const auto whole = [&](Column column, int lowest) { return integer(column, text(column), lowest); };
-    ChunkKernel kernel;
+    TracedKernel traced;
+    model::Kernel& kernel = traced.kernel;
     const int place = whole(index, 0);
     if (place <= last_index_) fail(column_names[index], "does not rise from line to line", "");
     last_index_ = place;
-    kernel.stream = whole(stream, std::numeric_limits<int>::min());
+    kernel.queue = whole(stream, std::numeric_limits<int>::min());
     kernel.class_name = text(class_name);
     if (kernel.class_name.empty()) fail(column_names[class_name], "is empty", "write other where it is not known");
     kernel.phase = text(phase);
     if (std::ranges::find(phases, kernel.phase) == phases.end())
       fail(column_names[phase], fmt::format("'{}' is no phase", kernel.phase), "F, B, I, W or empty");
-    kernel.layer = whole(layer, -1);
-    kernel.start = number(start, text(start)) * microsecond;
-    kernel.duration = number(duration, text(duration)) * microsecond;
+    traced.layer = whole(layer, -1);
+    traced.start_ps = picoseconds(start, text(start));
+    traced.duration_ps = picoseconds(duration, text(duration));
     kernel.grid = whole(grid, 0);
     kernel.note = text(note);
-    chunk_.kernels.push_back(std::move(kernel));
+    kernels_.push_back(std::move(traced));
   }
 
   int integer(Column column, std::string_view text, int lowest) {
@@ -117,16 +119,19 @@ class ChunkReader {
     return value;
   }
 
-  // A time of at least 0.
-  double number(Column column, std::string_view text) {
+  std::int64_t picoseconds(Column column, std::string_view text) {
     double value = 0;
     const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (status != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) {
       fail(column_names.at(column), fmt::format("'{}' is no number", text), "microseconds");
     } else if (value < 0) {
       fail(column_names.at(column), fmt::format("{} is negative", text), "");
+    } else if (value * ps_per_us > static_cast<double>(longest_trace_ps)) {
+      fail(column_names.at(column), fmt::format("{} microseconds are more than 46 days", text), "");
+    } else {
+      return std::llround(value * ps_per_us);
     }
-    return value;
+    return 0;
   }
 
   static std::string suggestion(std::string_view name) {
@@ -137,10 +142,11 @@ class ChunkReader {
 
   void fail(std::string_view key, std::string message, std::string hint) {
     if (error_) return;
-    error_ = Error{ErrorKind::input, std::move(message), chunk_.path, line_, std::string(key), std::move(hint)};
+    error_ = Error{ErrorKind::input, std::move(message), path_, line_, std::string(key), std::move(hint)};
   }
 
-  Chunk chunk_;
+  const std::string& path_;
+  std::vector<TracedKernel> kernels_;
   std::optional<std::array<std::size_t, columns>> order_;  // where each column stands; none before the header
   int line_ = 0;
   int last_index_ = -1;
@@ -148,11 +154,10 @@ class ChunkReader {
 };
 
 // Microseconds with as many of three digits as are needed.
-std::string microseconds(double seconds) {
-  constexpr double per_second = 1e9;
-  constexpr std::int64_t per_microsecond = 1000;
-  const std::int64_t ns = std::llround(seconds * per_second);
-  std::string text = fmt::format("{}.{:03}", ns / per_microsecond, ns % per_microsecond);
+std::string microseconds(std::int64_t ps) {
+  constexpr std::int64_t ps_per_ns = 1000, ns_per_us = 1000;
+  const std::int64_t ns = (ps + ps_per_ns / 2) / ps_per_ns;
+  std::string text = fmt::format("{}.{:03}", ns / ns_per_us, ns % ns_per_us);
   text.erase(text.find_last_not_of('0') + 1);
   if (text.ends_with('.')) text.pop_back();
   return text;
@@ -167,7 +172,8 @@ std::string cell(std::string text) {
 
 }  // namespace
 
-model::Result<Chunk> parse_chunk(std::string_view text, const std::string& path) {
+model::Result<model::Timeline> parse_chunk(std::string_view text, const std::string& path,
+                                           const KernelClasses& classes) {
   ChunkReader reader(path);
   for (int number = 1; !text.empty(); ++number) {
     const std::size_t end = std::min(text.find('\n'), text.size());
@@ -176,24 +182,26 @@ model::Result<Chunk> parse_chunk(std::string_view text, const std::string& path)
     if (line.ends_with('\r')) line.remove_suffix(1);
     reader.line(line, number);
   }
-  return reader.finish();
+  auto kernels = reader.finish();
+  if (!kernels) return tl::unexpected(kernels.error());
+  return kernel_timeline(std::move(*kernels), classes);
 }
 
-model::Result<Chunk> read_chunk(const std::string& path) {
+model::Result<model::Timeline> read_chunk(const std::string& path, const KernelClasses& classes) {
   const auto text = model::read_text_file(path);
   if (!text) return tl::unexpected(text.error());
-  return parse_chunk(*text, path);
+  return parse_chunk(*text, path, classes);
 }
 
-std::string to_csv(const Chunk& chunk, const std::vector<std::string>& comments) {
+std::string to_csv(const model::Timeline& timeline, const std::vector<std::string>& comments) {
   std::string out;
   for (const std::string& comment : comments) out += fmt::format("# {}\n", comment);
   out += fmt::format("{}\n", fmt::join(column_names, ","));
-  for (std::size_t i = 0; i < chunk.kernels.size(); ++i) {
-    const ChunkKernel& kernel = chunk.kernels[i];
-    out += fmt::format("{},{},{},{},{},{},{},{},{}\n", i, kernel.stream, cell(kernel.class_name), cell(kernel.phase),
-                       kernel.layer, microseconds(kernel.start), microseconds(kernel.duration), kernel.grid,
-                       cell(kernel.note));
+  for (const model::Span* span : kernel_spans(timeline)) {
+    const model::Kernel& kernel = timeline.kernels[static_cast<std::size_t>(span->kernel)];
+    out += fmt::format("{},{},{},{},{},{},{},{},{}\n", span->kernel, kernel.queue, cell(kernel.class_name),
+                       cell(kernel.phase), span->layer, microseconds(span->start_ps), microseconds(span->duration_ps),
+                       kernel.grid, cell(kernel.note));
   }
   return out;
 }

@@ -1,13 +1,8 @@
-// A measured chunk beside the prediction of what a plan runs: totals, phases, classes, matrix products.
+// A measured kernel trace beside the prediction of the overlapped pair of chunks that a plan runs.
 #pragma once
 
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
-#include "calibrate/chunk/chunk_summary.h"
 #include "model/base/error.h"
+#include "model/result/timeline_comparison.h"
 #include "sim/predict/simulate.h"
 #include "sim/step/chunk.h"
 
@@ -15,32 +10,19 @@ namespace plumbline::calibrate {
 
 enum class Waits { measured, predicted };
 
-// Values in seconds; missing on the side that does not have it.
-struct ComparedTime {
-  std::string name;  // "attn(F)", "GEMM", "q_b"
-  std::string kind;  // of a product
-  int slot = -1;     // of a phase or period
-  std::optional<double> predicted, measured;
-  bool same_work = true;  // else the two are no prediction of each other
-
-  std::optional<double> error() const;  // relative; of what both have and mean the same by
-};
-
 struct ChunkComparison {
-  ChunkSummary predicted, measured;
-  // Both have the same number of slots: then phases, periods and products are lined up, else only totals and classes,
-  // without errors: they are of different work.
-  bool same_slots = false;
+  model::TimelineComparison times;
   bool rows_given = false;   // the prediction took the rank's rows from the measurement
   bool waits_given = false;  // and its waits
-  std::vector<ComparedTime> totals, spans, periods, classes, products;
 };
-
-ChunkComparison compare(ChunkSummary measured, ChunkSummary predicted);
 
 // Predicts the chunk pair of a plan with what the measurement says about its rank, and compares. Infeasible when the
 // plan has no overlapped pair.
-model::Result<ChunkComparison> compare_chunk(const Chunk& chunk, const KernelClasses& classes,
-                                             const sim::Inputs& inputs, Waits waits);
+model::Result<ChunkComparison> compare_chunk(const model::Timeline& measured, const sim::Inputs& inputs, Waits waits);
+
+// What the profiled rank had to do, as input of a prediction: its rows, from notes "rows=N", and with
+// `measured_waits` its waits, from the two notify kernels of each layer and direction. What the measurement does not
+// say is left to the prediction.
+sim::ChunkRank rank_of(const model::Timeline& measured, bool measured_waits);
 
 }  // namespace plumbline::calibrate

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <variant>
 
-#include "calibrate/chunk/chunk_metric.h"
 #include "calibrate/validate/metric.h"
 #include "model/architecture/metrics.h"
 #include "model/economics/economics.h"
@@ -18,8 +17,8 @@ std::optional<double> in_si(const Figure& figure, const Prediction& prediction) 
   }
   if (figure.exchange)
     return prediction.exchanges == nullptr ? std::nullopt : std::optional(prediction.exchanges->rate(*figure.exchange));
-  if (figure.metric.starts_with(chunk_metric_prefix))
-    return prediction.chunk == nullptr ? std::nullopt : chunk_value(figure.metric, *prediction.chunk);
+  if (of_chunk(figure.metric))
+    return prediction.chunk == nullptr ? std::nullopt : metric_value(figure.metric, *prediction.chunk);
   return prediction.step == nullptr ? std::nullopt : metric_value(figure.metric, *prediction.step);
 }
 
@@ -62,8 +61,10 @@ std::optional<double> Aggregate::of(std::vector<double> errors) const {
 Needs needs_of(const ValidationCase& definition) {
   Needs needs;
   for (const Figure& figure : definition.figures) {
-    const bool of_chunk = figure.metric.starts_with(chunk_metric_prefix);
-    (figure.question ? needs.kernels : figure.exchange ? needs.exchanges : of_chunk ? needs.chunk : needs.step) = true;
+    (figure.question           ? needs.kernels
+     : figure.exchange         ? needs.exchanges
+     : of_chunk(figure.metric) ? needs.chunk
+                               : needs.step) = true;
   }
   return needs;
 }

@@ -3,7 +3,6 @@
 
 #include <optional>
 
-#include "calibrate/chunk/chunk_summary.h"
 #include "calibrate/validate/exchange_question.h"
 #include "calibrate/validate/kernel_question.h"
 #include "calibrate/validate/validation_case.h"
@@ -11,13 +10,14 @@
 #include "model/plan/plan.h"
 #include "model/profile/cluster.h"
 #include "model/result/result.h"
+#include "model/result/timeline_summary.h"
 
 namespace plumbline::calibrate {
 
 // With one profile. What no figure asks for may be left out.
 struct Prediction {
   const model::StepResult* step = nullptr;
-  const ChunkSummary* chunk = nullptr;
+  const model::TimelineSummary* chunk = nullptr;
   const SingleKernels* kernels = nullptr;
   const SingleExchanges* exchanges = nullptr;
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@ namespace {
 using model::OpType;
 using model::RunCost;
 using model::StepResult;
+using model::TimelineSummary;
 using Value = std::optional<double>;
 
 struct Metric {
@@ -108,6 +110,119 @@ std::vector<std::string_view> terms(std::string_view sum) {
   }
 }
 
+constexpr std::string_view chunk_prefix = "chunk.";
+
+struct Quantity {
+  std::string_view name;  // "time_s"; those that end in a dot take an argument
+  Value (*read)(const TimelineSummary& chunk, std::string_view argument);
+};
+
+std::optional<int> whole(std::string_view text) {
+  int value = 0;
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return status == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
+
+Value compute_share(const TimelineSummary& chunk, std::string_view) {
+  return chunk.seconds > 0 ? Value(chunk.compute_share()) : std::nullopt;
+}
+
+Value span(const TimelineSummary& chunk, std::string_view argument) {
+  const std::size_t dot = argument.rfind('.');
+  if (dot == std::string_view::npos) return std::nullopt;
+  const std::optional<int> slot = whole(argument.substr(dot + 1));
+  const auto wanted = [&](const TimelineSummary::Phase& s) {
+    return s.name == argument.substr(0, dot) && s.slot == slot;
+  };
+  const auto found = std::ranges::find_if(chunk.phases, wanted);
+  return found == chunk.phases.end() ? std::nullopt : Value(found->end - found->start);
+}
+
+// Periods begin with that of slot 1.
+Value period(const TimelineSummary& chunk, std::string_view argument) {
+  const std::optional<int> slot = whole(argument);
+  if (!slot || *slot < 1 || static_cast<std::size_t>(*slot) > chunk.periods.size()) return std::nullopt;
+  return chunk.periods[static_cast<std::size_t>(*slot) - 1];
+}
+
+Value class_time(const TimelineSummary& chunk, std::string_view argument) {
+  const auto found = std::ranges::find(chunk.classes, argument, &TimelineSummary::ClassTime::row);
+  return found == chunk.classes.end() ? std::nullopt : Value(found->seconds);
+}
+
+Value product(const TimelineSummary& chunk, std::string_view argument) {
+  const auto wanted = [&](const TimelineSummary::Product& p) { return p.name + "." + p.kind == argument; };
+  const auto found = std::ranges::find_if(chunk.products, wanted);
+  return found == chunk.products.end() ? std::nullopt : Value(found->mean());
+}
+
+Value product_sum(const TimelineSummary& chunk, std::string_view argument) {
+  Value sum;
+  while (true) {
+    const std::string_view kind = argument.substr(0, argument.find('+'));
+    for (const TimelineSummary::Product& p : chunk.products)
+      if (p.kind == kind) sum = sum.value_or(0) + p.mean();
+    if (kind.size() == argument.size()) return sum;
+    argument.remove_prefix(kind.size() + 1);
+  }
+}
+
+template <double TimelineSummary::*field>
+Value total_of(const TimelineSummary& chunk, std::string_view) {
+  return chunk.*field;
+}
+
+constexpr Quantity quantities[] = {
+    {"time_s", total_of<&TimelineSummary::seconds>},
+    {"compute_busy_s", total_of<&TimelineSummary::compute_busy>},
+    {"compute_busy_share", compute_share},
+    {"communication_busy_s", total_of<&TimelineSummary::communication_busy>},
+    {"exposed_communication_s", total_of<&TimelineSummary::exposed_communication>},
+    {"span_s.", span},
+    {"period_s.", period},
+    {"class_s.", class_time},
+    {"gemm_s.", product},
+    {"gemm_sum_s.", product_sum},
+};
+
+// The quantity of a metric and what stands behind its name.
+struct Split {
+  const Quantity* quantity = nullptr;
+  std::string_view argument;
+};
+
+Split split(std::string_view metric) {
+  if (!of_chunk(metric)) return {};
+  metric.remove_prefix(chunk_prefix.size());
+  for (const Quantity& quantity : quantities) {
+    const bool takes_argument = quantity.name.ends_with('.');
+    if (takes_argument ? metric.starts_with(quantity.name) && metric.size() > quantity.name.size()
+                       : metric == quantity.name)
+      return {&quantity, metric.substr(quantity.name.size())};
+  }
+  return {};
+}
+
+model::Result<void> unknown(std::string_view metric, std::string_view name, const std::vector<std::string>& known,
+                            std::string_view otherwise) {
+  const std::string nearest = model::nearest_name(name, known);
+  return tl::unexpected(
+      model::Error{model::ErrorKind::input, fmt::format("unknown metric '{}'", metric), "", 0, "metric",
+                   nearest.empty() ? std::string(otherwise) : fmt::format("did you mean '{}'?", nearest)});
+}
+
+model::Result<void> check_chunk_metric(std::string_view metric) {
+  if (split(metric).quantity != nullptr) return {};
+  std::vector<std::string> known;
+  for (const Quantity& quantity : quantities) {
+    std::string_view name = quantity.name;
+    if (name.ends_with('.')) name.remove_suffix(1);
+    known.push_back(fmt::format("{}{}", chunk_prefix, name));
+  }
+  const std::string_view name = metric.substr(0, metric.find('.', chunk_prefix.size()));
+  return unknown(metric, name, known, fmt::format("known: {}", fmt::join(known, ", ")));
+}
+
 }  // namespace
 
 std::optional<double> metric_value(std::string_view metric, const StepResult& result) {
@@ -128,15 +243,23 @@ bool follows_from_step_time(std::string_view metric) {
   });
 }
 
+std::optional<double> metric_value(std::string_view metric, const TimelineSummary& chunk) {
+  const auto [quantity, argument] = split(metric);
+  return quantity == nullptr ? std::nullopt : quantity->read(chunk, argument);
+}
+
+bool of_chunk(std::string_view metric) { return metric.starts_with(chunk_prefix); }
+
 model::Result<void> check_metric(std::string_view metric) {
+  return of_chunk(metric) ? check_chunk_metric(metric) : check_step_metric(metric);
+}
+
+model::Result<void> check_step_metric(std::string_view metric) {
   for (const std::string_view key : terms(metric)) {
     if (find_metric(key) != nullptr) continue;
     std::vector<std::string> known;
     for (const Metric& candidate : metrics) known.emplace_back(candidate.key);
-    const std::string nearest = model::nearest_name(key, known);
-    return tl::unexpected(model::Error{
-        model::ErrorKind::input, fmt::format("unknown metric '{}'", key), "", 0, "metric",
-        nearest.empty() ? "a key of the JSON output, or a sum of such" : fmt::format("did you mean '{}'?", nearest)});
+    return unknown(key, key, known, "a key of the JSON output, or a sum of such");
   }
   return {};
 }

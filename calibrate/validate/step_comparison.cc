@@ -6,13 +6,10 @@
 
 #include "calibrate/validate/figure_value.h"
 #include "calibrate/validate/validation_case.h"
+#include "model/result/compared_time.h"
 
 namespace plumbline::calibrate {
 namespace {
-
-std::optional<double> relative(std::optional<double> value, std::optional<double> measured) {
-  return value && measured ? std::optional(*value / *measured - 1) : std::nullopt;
-}
 
 ComparedStep compare(const PublishedStep& step, const StepCase& definition, const InputsOf& inputs_of,
                      sim::Fidelity fidelity) {
@@ -62,13 +59,15 @@ std::vector<StepSummary> summaries_of(const std::vector<ComparedStep>& steps) {
 
 }  // namespace
 
-std::optional<double> ComparedStep::prediction_error() const { return relative(predicted, step.seconds); }
+std::optional<double> ComparedStep::prediction_error() const { return model::relative_error(predicted, step.seconds); }
 
 std::optional<double> ComparedStep::baseline_error() const {
-  return predicted ? relative(baseline, step.seconds) : std::nullopt;
+  return predicted ? model::relative_error(baseline, step.seconds) : std::nullopt;
 }
 
-std::optional<double> ComparedStep::memory_error() const { return relative(peak_bytes, step.memory_bytes); }
+std::optional<double> ComparedStep::memory_error() const {
+  return model::relative_error(peak_bytes, step.memory_bytes);
+}
 
 StepErrors errors_of(const std::vector<double>& errors) {
   StepErrors result;

@@ -7,8 +7,7 @@
 #include <utility>
 
 #include "calibrate/chunk/chunk.h"
-#include "calibrate/chunk/chunk_metric.h"
-#include "calibrate/chunk/chunk_summary.h"
+#include "calibrate/chunk/chunk_comparison.h"
 #include "calibrate/import/kernel_classes.h"
 #include "calibrate/validate/alternatives.h"
 #include "calibrate/validate/detail/raw_case.h"
@@ -57,12 +56,12 @@ class CaseBuilder {
     if (!raw_.chunk.empty()) {
       const auto path = find(raw_.chunk, "chunk", raw_.chunk_line);
       if (!path) return tl::unexpected(path.error());
-      const auto chunk = read_chunk(*path);
-      if (!chunk) return tl::unexpected(chunk.error());
       const auto classes = load_kernel_classes(files_.kernel_classes);
       if (!classes) return tl::unexpected(classes.error());
-      chunk_ = summarise(*chunk, *classes);
-      result_.chunk_rank = rank_of(*chunk, *classes, true);
+      const auto chunk = read_chunk(*path, *classes);
+      if (!chunk) return tl::unexpected(chunk.error());
+      chunk_ = model::summarise(*chunk);
+      result_.chunk_rank = rank_of(*chunk, true);
     }
     return raw_.table.empty() ? Done() : read_table();
   }
@@ -165,10 +164,10 @@ class CaseBuilder {
       return {};
     }
     const std::string& metric = raw.published.empty() ? figure.metric : raw.published;
-    if (!metric.starts_with(chunk_metric_prefix)) return wrong(raw, "value", "required key is missing", "");
+    if (!of_chunk(metric)) return wrong(raw, "value", "required key is missing", "");
     if (!chunk_) return wrong(raw, "metric", "the case names no chunk that has the value", "write chunk = ... above");
-    if (const Done known = check_chunk_metric(metric); !known) return wrong(raw, "metric", known.error());
-    const std::optional<double> value = chunk_value(metric, *chunk_);
+    if (const Done known = check_metric(metric); !known) return wrong(raw, "metric", known.error());
+    const std::optional<double> value = metric_value(metric, *chunk_);
     if (!value || *value <= 0)
       return wrong(raw, "metric", fmt::format("chunk '{}' has no {}", raw_.chunk, metric),
                    "plumbline compare shows what it has");
@@ -196,11 +195,10 @@ class CaseBuilder {
     Done known;
     if (asks) {
       known = check_question(*figure.question);
-    } else if (figure.metric.starts_with(chunk_metric_prefix)) {
-      known = check_chunk_metric(figure.metric);
-      if (known && !chunk_) return wrong(raw, "metric", "the case names no chunk", "write chunk = ... above");
     } else {
       known = check_metric(figure.metric);
+      if (known && of_chunk(figure.metric) && !chunk_)
+        return wrong(raw, "metric", "the case names no chunk", "write chunk = ... above");
     }
     return known ? known : wrong(raw, asks ? slowdown_metric : "metric", known.error());
   }
@@ -228,7 +226,7 @@ class CaseBuilder {
   const CaseFiles& files_;
   RawCase raw_;
   ValidationCase result_;
-  std::optional<ChunkSummary> chunk_;
+  std::optional<model::TimelineSummary> chunk_;
   std::vector<PublishedProduct> products_;
   std::vector<PublishedExchange> exchanges_;
 };

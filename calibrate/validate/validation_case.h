@@ -16,9 +16,8 @@
 namespace plumbline::calibrate {
 
 struct Figure {
-  // A key of the JSON result ("step.slots_s.FB") or a sum of such (calibrate/validate/metric.h), a figure of a chunk
-  // ("chunk.span_s.attn(F).1", calibrate/chunk/chunk_metric.h), what `question` asks ("gemm_s",
-  // "memory_factor") or what `exchange` asks ("dispatch_rate", "combine_rate").
+  // A quantity of a step or a chunk (calibrate/validate/metric.h: "step.slots_s.FB", "chunk.span_s.attn(F).1"), what
+  // `question` asks ("gemm_s", "memory_factor") or what `exchange` asks ("dispatch_rate", "combine_rate").
   std::string metric;
   std::string name;  // for people
   std::string unit;  // of value; times in the result are seconds

@@ -18,11 +18,11 @@ std::vector<SlotPrediction> slots_of(const StepTimes& predicted, const StepTimes
     const std::int64_t count = measured.slot_counts[i];
     if (count == 0) continue;
     const auto kind = static_cast<OpType>(i);
-    PredictionRow together{std::string(to_string(kind)), predicted.slots_s[i].value_or(0),
-                           measured.slots_s[i].value_or(0)};
-    PredictionRow each = together;
-    each.predicted_s /= static_cast<double>(count);
-    each.measured_s /= static_cast<double>(count);
+    ComparedTime together{std::string(to_string(kind)), predicted.slots_s[i].value_or(0),
+                          measured.slots_s[i].value_or(0)};
+    ComparedTime each = together;
+    *each.predicted_s /= static_cast<double>(count);
+    *each.measured_s /= static_cast<double>(count);
     slots.push_back({kind, count, std::move(each), std::move(together)});
   }
   return slots;
@@ -30,12 +30,8 @@ std::vector<SlotPrediction> slots_of(const StepTimes& predicted, const StepTimes
 
 }  // namespace
 
-std::optional<double> PredictionRow::error() const {
-  return measured_s > 0 ? std::optional(predicted_s / measured_s - 1) : std::nullopt;
-}
-
-double PredictionError::contribution(const PredictionRow& row) const {
-  return (row.predicted_s - row.measured_s) / step.measured_s;
+double PredictionError::contribution(const ComparedTime& row) const {
+  return (row.predicted_s.value_or(0) - row.measured_s.value_or(0)) / step.measured_s.value_or(0);
 }
 
 PredictionError prediction_error(const StepTimes& predicted, const StepTimes& measured, WaterfallDetail detail) {

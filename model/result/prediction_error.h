@@ -2,36 +2,28 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <string>
 #include <vector>
 
+#include "model/result/compared_time.h"
 #include "model/result/result.h"
 #include "model/result/waterfall.h"
 
 namespace plumbline::model {
 
-struct PredictionRow {
-  std::string name;  // "F", "bubble", "GEMM", ...
-  double predicted_s = 0, measured_s = 0;
-  // Predicted over measured, less one; none where nothing was measured.
-  std::optional<double> error() const;
-};
-
 struct SlotPrediction {
   OpType kind = OpType::F;
   std::int64_t count = 0;
-  PredictionRow each, together;  // one slot, the mean of `count`; all of them
+  ComparedTime each, together;  // one slot, the mean of `count`; all of them
 };
 
 // All of rank 0. `parts` (slots by kind, bubble, optimizer) and `classes` (the rows of a waterfall) add up to the step.
 struct PredictionError {
-  PredictionRow step;
+  ComparedTime step;
   std::vector<SlotPrediction> slots;  // empty where the steps have other slots, or one does not say them
-  std::vector<PredictionRow> parts;   // empty where `slots` is
-  std::vector<PredictionRow> classes;
+  std::vector<ComparedTime> parts;    // empty where `slots` is
+  std::vector<ComparedTime> classes;
   // What a row adds to the step's error: shares of the measured step that add up to step.error().
-  double contribution(const PredictionRow& row) const;
+  double contribution(const ComparedTime& row) const;
 };
 
 PredictionError prediction_error(const StepTimes& predicted, const StepTimes& measured,

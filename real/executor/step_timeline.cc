@@ -4,17 +4,16 @@
 #include <cmath>
 #include <map>
 #include <optional>
-#include <tuple>
 #include <utility>
 
 namespace plumbline::real {
 
 namespace {
 
+using model::kernel_depth;
+using model::phase_depth;
 using model::Span;
 using model::Stream;
-
-constexpr std::uint8_t slot_depth = 0, phase_depth = 1, kernel_depth = 2;
 
 struct Extent {
   double start = 0, end = 0;
@@ -33,7 +32,6 @@ class Writer {
     std::map<std::pair<std::int32_t, std::int32_t>, Extent> segments;
     for (const KernelRecord& record : records) {
       const Label& label = rank_.labels[record.label];
-      timeline_.end_ps = std::max(timeline_.end_ps, picoseconds(record.end));
       if (label.segment < 0) {
         add(outside(record, label), label.name, phase_depth, {record.start, record.end});
         continue;
@@ -49,9 +47,9 @@ class Writer {
     for (const auto& [slot, extent] : slots) {
       const model::ScheduleOp& op = rank_.ops()[static_cast<std::size_t>(slot)];
       add({.rank = rank_.place.pipeline, .micro_batch = op.f_mb >= 0 ? op.f_mb : op.b_mb},
-          std::string(to_string(op.type)), slot_depth, extent);
+          std::string(to_string(op.type)), model::slot_depth, extent);
     }
-    return join({timeline_});
+    return timeline_.finish();
   }
 
  private:
@@ -84,20 +82,13 @@ class Writer {
             .micro_batch = label.micro_batch};
   }
 
-  void add(Span span, const std::string& text, std::uint8_t depth, const Extent& extent) {
-    const auto [entry, fresh] = names_.try_emplace(text, static_cast<std::uint32_t>(timeline_.names.size()));
-    if (fresh) timeline_.names.push_back(text);
-    span.name = entry->second;
-    span.depth = depth;
-    span.start_ps = picoseconds(extent.start);
-    span.duration_ps = picoseconds(extent.end) - span.start_ps;
-    timeline_.spans.push_back(span);
+  void add(const Span& span, const std::string& text, std::uint8_t depth, const Extent& extent) {
+    timeline_.add(span, text, depth, picoseconds(extent.start), picoseconds(extent.end));
   }
 
   const RankState& rank_;
   double origin_;
-  model::Timeline timeline_;
-  std::map<std::string, std::uint32_t> names_;
+  model::TimelineWriter timeline_;
 };
 
 }  // namespace
@@ -107,22 +98,15 @@ model::Timeline rank_timeline(const RankState& rank, const std::vector<KernelRec
 }
 
 model::Timeline join(const std::vector<model::Timeline>& timelines) {
-  model::Timeline joined;
-  std::map<std::string, std::uint32_t> names;
+  model::TimelineWriter joined;
+  std::int64_t end_ps = 0;
   for (const model::Timeline& one : timelines) {
-    joined.end_ps = std::max(joined.end_ps, one.end_ps);
-    for (Span span : one.spans) {
-      const std::string& text = one.names[span.name];
-      const auto [entry, fresh] = names.try_emplace(text, static_cast<std::uint32_t>(joined.names.size()));
-      if (fresh) joined.names.push_back(text);
-      span.name = entry->second;
-      joined.ranks = std::max(joined.ranks, span.rank + 1);
-      joined.spans.push_back(span);
-    }
+    end_ps = std::max(end_ps, one.end_ps);
+    for (const Span& span : one.spans) joined.add(span, one.names[span.name], span.depth, span.start_ps, span.end_ps());
   }
-  std::ranges::stable_sort(joined.spans, {},
-                           [](const Span& s) { return std::make_tuple(s.rank, s.stream, s.depth, s.start_ps); });
-  return joined;
+  model::Timeline timeline = joined.finish();
+  timeline.end_ps = end_ps;
+  return timeline;
 }
 
 }  // namespace plumbline::real

@@ -181,9 +181,14 @@ bool read_timeline(Reader& reader, model::Timeline& timeline) {
     if (row.size() != columns || row[0] < 0 || row[0] >= static_cast<std::int64_t>(timeline.names.size()) ||
         row[2] < 0 || row[2] > last)
       return false;
-    timeline.spans.push_back({static_cast<std::uint32_t>(row[0]), static_cast<std::int32_t>(row[1]),
-                              static_cast<model::Stream>(row[2]), static_cast<std::int32_t>(row[3]),
-                              static_cast<std::int32_t>(row[4]), row[5], row[6], static_cast<std::uint8_t>(row[7])});
+    timeline.spans.push_back({.name = static_cast<std::uint32_t>(row[0]),
+                              .rank = static_cast<std::int32_t>(row[1]),
+                              .stream = static_cast<model::Stream>(row[2]),
+                              .layer = static_cast<std::int32_t>(row[3]),
+                              .micro_batch = static_cast<std::int32_t>(row[4]),
+                              .start_ps = row[5],
+                              .duration_ps = row[6],
+                              .depth = static_cast<std::uint8_t>(row[7])});
   }
   return true;
 }

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <map>
+#include <string_view>
+#include <utility>
 
+#include "model/cost/operator_class.h"
 #include "model/cost/work.h"
 #include "sim/engine/heap_loop.h"
 #include "sim/engine/lane.h"
@@ -53,6 +56,50 @@ std::vector<double> group_waits(const Inputs& inputs, const model::StepProgram& 
       .waits;
 }
 
+constexpr std::string_view row_of(model::OperatorClass kind) {
+  using model::OperatorClass;
+  switch (kind) {
+    case OperatorClass::gemm:
+      return "GEMM";
+    case OperatorClass::weight_gradient_gemm:
+      return "weight-gradient GEMM";
+    case OperatorClass::norm:
+    case OperatorClass::norm_gradient:
+      return "norm";
+    case OperatorClass::cast:
+    case OperatorClass::cast_e5m6:
+    case OperatorClass::cast_transpose:
+    case OperatorClass::gather_transpose:
+      return "cast";
+    case OperatorClass::swiglu:
+    case OperatorClass::swiglu_gradient:
+      return "swiglu";
+    case OperatorClass::permute:
+    case OperatorClass::reduce:
+      return "permute";
+    case OperatorClass::cross_entropy:
+      return "loss";
+    default:
+      return model::to_string(kind);
+  }
+}
+
+// The gradient of combine is sent like a dispatch, that of dispatch like a combine.
+std::string_view transfer_row(const Segment& segment) {
+  return (segment.section == Section::dispatch) == (segment.phase == model::Phase::F) ? "dispatch" : "combine";
+}
+
+void name_gemm(model::Kernel& kernel, const model::Operator& op, model::OperatorClass kind) {
+  if (kind != model::OperatorClass::gemm && kind != model::OperatorClass::weight_gradient_gemm) return;
+  kernel.gemm = op.name;
+  kernel.gemm_kind = op.recomputed ? "recompute" : "fprop";
+  for (const std::string_view gradient : {"_dgrad", "_wgrad"}) {
+    if (!op.name.ends_with(gradient)) continue;
+    kernel.gemm.resize(op.name.size() - gradient.size());
+    kernel.gemm_kind = gradient.substr(1);
+  }
+}
+
 class Run final : public LaneListener, public Handler {
  public:
   Run(const std::vector<model::Graph>& blocks, KernelSlot kernels, std::int32_t layers, const ChunkRank& rank)
@@ -78,11 +125,11 @@ class Run final : public LaneListener, public Handler {
                  .kernel_by_kernel = true});
     loop_.run();
     ChunkRun result;
-    result.seconds = to_seconds(end_);
-    result.compute_busy = to_seconds(lane_.compute_busy());
-    result.exposed_communication = result.seconds - result.compute_busy;
-    collect_kernels(result);
-    collect_spans(result);
+    for (std::size_t i = 0; i < runs_.size(); ++i) add_kernels(result, i);
+    add_phases();
+    result.timeline = timeline_.finish();
+    result.timeline.end_ps = end_;
+    result.timeline.layer_pairs = layers_;
     return result;
   }
 
@@ -102,54 +149,56 @@ class Run final : public LaneListener, public Handler {
     return segment.forward_side ? segment.block_of_stage : layers_ - 1 - segment.block_of_stage;
   }
 
-  void add(ChunkRun& result, const Segment& segment, std::string name, model::OperatorClass kind, bool recomputed,
-           Time start, Time end) const {
-    if (end <= start) return;
-    result.kernels.push_back({std::move(name), kind, segment.section, segment.phase, recomputed, segment.stream,
-                              slot_of(segment), to_seconds(start), to_seconds(end)});
+  model::Span place_of(const Segment& segment) const {
+    return {.stream = segment.stream, .layer = segment.block_of_stage, .layer_pair = slot_of(segment)};
   }
 
-  void collect_kernels(ChunkRun& result) const {
-    for (std::size_t i = 0; i < runs_.size(); ++i) {
-      const Segment& segment = kernels_.segments[i];
-      const model::Graph& graph = blocks_[segment.block];
-      const model::Operator& op = graph.operators[segment.operators.front()];
-      const SegmentRun& run = runs_[i];
-      const model::OperatorClass kind = model::operator_class(graph, op);
-      if (op.phase == model::Phase::F) result.model_flops += 3 * model::flops(graph, op, 1, false).value();
-      if (segment.stream != Stream::communication) {
-        add(result, segment, op.name, kind, op.recomputed, run.start, run.end);
-        continue;
-      }
-      const bool prepares = kind != model::OperatorClass::exchange;  // else it lays out what goes where
-      add(result, segment, prepares ? op.name : "layout", kind, false, run.start, run.prepared);
-      add(result, segment, "notify", model::OperatorClass::exchange, false, run.arrival, run.transfer);
-      add(result, segment, "transfer", model::OperatorClass::exchange, false, run.transfer, run.end);
-      result.communication_busy += to_seconds(run.end - run.start);
+  void add(const Segment& segment, const std::string& name, model::Kernel kernel, Time start, Time end) {
+    if (end <= start) return;
+    kernel.phase = to_string(segment.phase);
+    kernel.section = model::span_name(segment.section, segment.phase);
+    timeline_.add(place_of(segment), name, std::move(kernel), start, end);
+  }
+
+  void add_kernels(ChunkRun& result, std::size_t index) {
+    const Segment& segment = kernels_.segments[index];
+    const model::Graph& graph = blocks_[segment.block];
+    const model::Operator& op = graph.operators[segment.operators.front()];
+    const SegmentRun& run = runs_[index];
+    const model::OperatorClass kind = model::operator_class(graph, op);
+    if (op.phase == model::Phase::F) result.model_flops += 3 * model::flops(graph, op, 1, false).value();
+    const bool prepares = segment.stream == Stream::communication && kind != model::OperatorClass::exchange;
+    model::Kernel kernel{.class_name = std::string(model::to_string(kind)), .row = std::string(row_of(kind))};
+    if (segment.stream != Stream::communication) {
+      name_gemm(kernel, op, kind);
+      add(segment, op.name, std::move(kernel), run.start, run.end);
+      return;
     }
-    std::ranges::stable_sort(result.kernels, {}, [](const ChunkKernel& k) { return std::pair(k.stream, k.start); });
+    if (!prepares) kernel.row = "layout";
+    add(segment, prepares ? op.name : "layout", kernel, run.start, run.prepared);
+    kernel.row = "notify";
+    add(segment, "notify", kernel, run.arrival, run.transfer);
+    kernel.row = transfer_row(segment);
+    add(segment, "transfer", kernel, run.transfer, run.end);
   }
 
   // A phase runs from its first kernel to its last, whatever stands between them.
-  void collect_spans(ChunkRun& result) const {
-    std::map<std::pair<std::int32_t, std::string>, ChunkSpan> spans;
+  void add_phases() {
+    std::map<std::pair<std::int32_t, std::string>, model::Span> phases;
     for (std::size_t i = 0; i < runs_.size(); ++i) {
       const Segment& segment = kernels_.segments[i];
       if (model::on_host_link(segment.stream)) continue;  // beside whichever phase
-      const std::string name = model::span_name(segment.section, segment.phase);
-      const double start = to_seconds(runs_[i].start), end = to_seconds(runs_[i].end);
+      model::Span place = place_of(segment);
+      place.start_ps = runs_[i].start;
       const auto [entry, fresh] =
-          spans.try_emplace({slot_of(segment), name}, ChunkSpan{name, slot_of(segment), start, end});
-      ChunkSpan& span = entry->second;
-      span.start = std::min(span.start, start);
-      span.end = std::max(span.end, end);
+          phases.try_emplace({place.layer_pair, model::span_name(segment.section, segment.phase)}, place);
+      model::Span& span = entry->second;
+      const Time end = std::max(fresh ? runs_[i].end : span.end_ps(), runs_[i].end);
+      span.start_ps = std::min(span.start_ps, runs_[i].start);
+      span.duration_ps = end - span.start_ps;
     }
-    for (const auto& [key, span] : spans) result.spans.push_back(span);
-    for (std::int32_t slot = 1; slot < layers_; ++slot) {
-      const std::string last = model::span_name(Section::attention, model::Phase::I);
-      result.slot_periods.push_back(spans.at({slot, last}).end - spans.at({slot - 1, last}).end);
-    }
-    std::ranges::stable_sort(result.spans, {}, &ChunkSpan::start);
+    for (const auto& [key, span] : phases)
+      timeline_.add(span, key.second, model::phase_depth, span.start_ps, span.end_ps());
   }
 
   const std::vector<model::Graph>& blocks_;
@@ -159,6 +208,7 @@ class Run final : public LaneListener, public Handler {
   std::int32_t layers_ = 0;
   std::vector<double> row_scales_;
   std::vector<SegmentRun> runs_;
+  model::TimelineWriter timeline_;
   Time end_ = 0;
 };
 

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "model/base/error.h"
-#include "model/cost/operator_class.h"
 #include "model/graph/graph.h"
 #include "model/result/timeline.h"
 #include "sim/predict/simulate.h"
@@ -27,35 +26,12 @@ struct ChunkRank {
   std::vector<Slot> slots;  // empty: expected rows and predicted waits everywhere
 };
 
-// A kernel, or the few kernels that one operator stands for (model/cost/kernel_cost.h); an exchange is
-// two: the meeting, then the transfer. Seconds from the start of the chunk.
-struct ChunkKernel {
-  std::string name;  // of the operator: "q_b"; "notify" and "transfer" for exchanges
-  model::OperatorClass kind = model::OperatorClass::gemm;
-  model::Section section = model::Section::attention;
-  model::Phase phase = model::Phase::F;
-  bool recomputed = false;
-  model::Stream stream = model::Stream::compute;
-  std::int32_t slot = 0;
-  double start = 0, end = 0;
-};
-
-// All kernels of one phase of one slot: "attn(F)". An exchange's span begins with its preparation.
-struct ChunkSpan {
-  std::string name;
-  std::int32_t slot = 0;
-  double start = 0, end = 0;
-};
-
 struct ChunkRun {
-  double seconds = 0;
-  double compute_busy = 0;           // at least one compute kernel runs (launch gaps count as running)
-  double communication_busy = 0;     // preparation, meeting or transfer runs
-  double exposed_communication = 0;  // no compute kernel runs
-  double model_flops = 0;            // three times the forward FLOPs of products and attention (not causal)
-  std::vector<ChunkKernel> kernels;  // by stream, then by start
-  std::vector<ChunkSpan> spans;      // by start
-  std::vector<double> slot_periods;  // from the end of attn(B) to the next one's, slots 1..
+  // A kernel trace that ends with the chunk. A kernel stands for the few that one operator may launch, launch gaps
+  // included (model/cost/kernel_cost.h); a part of an exchange is "layout", "notify" (with its wait) or "transfer".
+  // Phases span all kernels of theirs; an exchange's begins with its preparation.
+  model::Timeline timeline;
+  double model_flops = 0;  // three times the forward FLOPs of products and attention (not causal)
 };
 
 // The pair of two interior chunks of a plan, ready to run on ranks with different rows and waits.

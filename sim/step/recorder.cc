@@ -2,17 +2,16 @@
 
 #include <algorithm>
 #include <numeric>
-#include <tuple>
 #include <utility>
 
 namespace plumbline::sim {
 
 namespace {
 
+using model::kernel_depth;
+using model::phase_depth;
 using model::Span;
 using model::Stream;
-
-constexpr std::uint8_t slot_depth = 0, phase_depth = 1, kernel_depth = 2;
 
 // The middle overlapped pair of a rank, or its first op where it has none.
 std::size_t representative_op(const std::vector<model::ScheduleOp>& ops) {
@@ -26,28 +25,13 @@ std::size_t representative_op(const std::vector<model::ScheduleOp>& ops) {
 
 Recorder::Recorder(const model::StepProgram& program, const std::vector<std::vector<SegmentTime>>& template_times)
     : program_(program), template_times_(template_times) {
-  timeline_.ranks = static_cast<std::int32_t>(program.schedule.ranks.size());
   for (const auto& ops : program.schedule.ranks) kernel_op_.push_back(representative_op(ops));
-}
-
-std::uint32_t Recorder::name(const std::string& text) {
-  const auto [entry, fresh] = names_.try_emplace(text, static_cast<std::uint32_t>(timeline_.names.size()));
-  if (fresh) timeline_.names.push_back(text);
-  return entry->second;
-}
-
-void Recorder::add(Span place, const std::string& text, std::uint8_t depth, Time start, Time end) {
-  place.name = name(text);
-  place.depth = depth;
-  place.start_ps = start;
-  place.duration_ps = end - start;
-  timeline_.spans.push_back(place);
 }
 
 void Recorder::slot(std::int32_t rank, std::size_t op, Time start, Time end) {
   const model::ScheduleOp& o = program_.schedule.ranks[rank][op];
-  add({.rank = rank, .micro_batch = o.f_mb >= 0 ? o.f_mb : o.b_mb}, std::string(to_string(o.type)), slot_depth, start,
-      end);
+  timeline_.add({.rank = rank, .micro_batch = o.f_mb >= 0 ? o.f_mb : o.b_mb}, std::string(to_string(o.type)),
+                model::slot_depth, start, end);
 }
 
 void Recorder::segment(std::int32_t rank, std::size_t op, std::uint32_t index, const SegmentRun& run) {
@@ -59,10 +43,10 @@ void Recorder::segment(std::int32_t rank, std::size_t op, std::uint32_t index, c
                    .stream = s.stream,
                    .layer = stage.layers[s.block_of_stage],
                    .micro_batch = s.forward_side ? o.f_mb : o.b_mb};
-  add(place, model::span_name(s.section, s.phase), phase_depth, run.start, run.end);
+  timeline_.add(place, model::span_name(s.section, s.phase), phase_depth, run.start, run.end);
   if (s.stream == Stream::communication) {
-    if (run.transfer > run.arrival) add(place, "notify", kernel_depth, run.arrival, run.transfer);
-    if (shows_kernels(rank, op)) add(place, "transfer", kernel_depth, run.transfer, run.end);
+    if (run.transfer > run.arrival) timeline_.add(place, "notify", kernel_depth, run.arrival, run.transfer);
+    if (shows_kernels(rank, op)) timeline_.add(place, "transfer", kernel_depth, run.transfer, run.end);
   } else if (shows_kernels(rank, op)) {
     kernels(s, template_times_[slot][index], run, place);
   }
@@ -78,25 +62,25 @@ void Recorder::kernels(const model::Segment& segment, const SegmentTime& time, c
   for (std::size_t i = 0; i < segment.operators.size(); ++i) {
     before += time.kernels[i];
     const Time end = run.start + std::llround(static_cast<double>(run.end - run.start) * std::min(1.0, before / total));
-    add(place, program_.blocks[segment.block].operators[segment.operators[i]].name, kernel_depth, start, end);
+    timeline_.add(place, program_.blocks[segment.block].operators[segment.operators[i]].name, kernel_depth, start, end);
     start = end;
   }
 }
 
 void Recorder::message(std::int32_t rank, bool forward, std::int32_t micro_batch, Time start, Time end) {
-  add({.rank = rank, .stream = Stream::pipeline, .micro_batch = micro_batch},
-      forward ? "send activation" : "send gradient", phase_depth, start, end);
+  timeline_.add({.rank = rank, .stream = Stream::pipeline, .micro_batch = micro_batch},
+                forward ? "send activation" : "send gradient", phase_depth, start, end);
 }
 
 void Recorder::optimizer(std::int32_t rank, const std::string& text, Time start, Time end) {
-  if (end > start) add({.rank = rank, .stream = Stream::optimizer}, text, phase_depth, start, end);
+  if (end > start) timeline_.add({.rank = rank, .stream = Stream::optimizer}, text, phase_depth, start, end);
 }
 
 model::Timeline Recorder::finish(Time end) {
-  timeline_.end_ps = end;
-  std::ranges::stable_sort(timeline_.spans, {},
-                           [](const Span& s) { return std::make_tuple(s.rank, s.stream, s.depth, s.start_ps); });
-  return std::move(timeline_);
+  model::Timeline timeline = timeline_.finish();
+  timeline.ranks = static_cast<std::int32_t>(program_.schedule.ranks.size());
+  timeline.end_ps = end;
+  return timeline;
 }
 
 }  // namespace plumbline::sim

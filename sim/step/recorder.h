@@ -2,7 +2,6 @@
 // one overlapped pair per rank.
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 
@@ -27,16 +26,12 @@ class Recorder {
   model::Timeline finish(Time end);
 
  private:
-  std::uint32_t name(const std::string& text);
-  // Adds `place` (rank, stream, layer, micro-batch) under a name, at a depth, from start to end.
-  void add(model::Span place, const std::string& text, std::uint8_t depth, Time start, Time end);
   void kernels(const model::Segment& segment, const SegmentTime& time, const SegmentRun& run, const model::Span& place);
   bool shows_kernels(std::int32_t rank, std::size_t op) const { return kernel_op_[rank] == op; }
 
   const model::StepProgram& program_;
   const std::vector<std::vector<SegmentTime>>& template_times_;
-  model::Timeline timeline_;
-  std::map<std::string, std::uint32_t> names_;
+  model::TimelineWriter timeline_;
   std::vector<std::size_t> kernel_op_;  // per rank: the op whose kernels are shown
 };
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/result/timeline_summary.h"
 #include "sim/step/chunk.h"
 #include "sim/step/step_executor.h"
 #include "tests/support/cost_models.h"
@@ -20,6 +21,30 @@ using model::OpType;
 using model::Stream;
 
 constexpr double picoseconds = 5e-12;  // times are rounded to one, differences and sums to a few
+
+// A kernel of a chunk with its span.
+struct Traced {
+  const model::Kernel* kernel;
+  std::string name;
+  Stream stream;
+  std::int32_t slot;
+  double start, end;
+};
+
+double seconds_of(std::int64_t ps) { return static_cast<double>(ps) * 1e-12; }
+
+// By stream, then by start.
+std::vector<Traced> kernels_of(const ChunkRun& run) {
+  const model::Timeline& timeline = run.timeline;
+  std::vector<Traced> found;
+  for (const model::Span& span : timeline.spans)
+    if (span.kernel >= 0)
+      found.push_back({&timeline.kernels[static_cast<std::size_t>(span.kernel)], timeline.names[span.name], span.stream,
+                       span.layer_pair, seconds_of(span.start_ps), seconds_of(span.end_ps())});
+  return found;
+}
+
+double seconds_of(const ChunkRun& run) { return seconds_of(run.timeline.end_ps); }
 
 // Pairs of interior stages of DeepSeek-V3's shipped plan: four layers, expected rows, nobody waits.
 class ChunkRuns : public testing::Test {
@@ -37,85 +62,81 @@ class ChunkRuns : public testing::Test {
   static ChunkRank rank(const ChunkRank::Slot& slot) { return {std::vector<ChunkRank::Slot>(4, slot)}; }
 };
 
-std::vector<ChunkKernel> named(const ChunkRun& run, const std::string& name, std::int32_t slot, Stream stream) {
-  std::vector<ChunkKernel> found;
-  for (const ChunkKernel& kernel : run.kernels)
-    if (kernel.name == name && kernel.slot == slot && kernel.stream == stream) found.push_back(kernel);
+std::vector<Traced> named(const ChunkRun& run, const std::string& name, std::int32_t slot) {
+  std::vector<Traced> found = kernels_of(run);
+  std::erase_if(found,
+                [&](const Traced& k) { return k.name != name || k.slot != slot || k.stream != Stream::compute; });
   return found;
 }
 
-const ChunkSpan& span(const ChunkRun& run, const std::string& name, std::int32_t slot) {
-  return *std::ranges::find_if(run.spans, [&](const ChunkSpan& s) { return s.name == name && s.slot == slot; });
+using Phase = model::TimelineSummary::Phase;
+
+Phase phase(const model::TimelineSummary& summary, const std::string& name, std::int32_t slot) {
+  return *std::ranges::find_if(summary.phases, [&](const Phase& p) { return p.name == name && p.slot == slot; });
 }
 
 TEST_F(ChunkRuns, KernelsOfAStreamFollowEachOther) {
   const ChunkRun chunk = run(inputs());
-  ASSERT_GT(chunk.kernels.size(), 400u);  // more than a hundred operators in each of four layer pairs
-  for (std::size_t i = 1; i < chunk.kernels.size(); ++i) {
-    const ChunkKernel& before = chunk.kernels[i - 1];
-    const ChunkKernel& kernel = chunk.kernels[i];
+  const std::vector<Traced> kernels = kernels_of(chunk);
+  ASSERT_GT(kernels.size(), 400u);  // more than a hundred operators in each of four layer pairs
+  for (std::size_t i = 1; i < kernels.size(); ++i) {
+    const Traced& before = kernels[i - 1];
+    const Traced& kernel = kernels[i];
     if (before.stream == kernel.stream) {
       EXPECT_LE(before.end, kernel.start + picoseconds) << before.name << " and " << kernel.name;
     }
   }
-  for (const ChunkKernel& kernel : chunk.kernels) {
+  for (const Traced& kernel : kernels_of(chunk)) {
     EXPECT_LT(kernel.start, kernel.end);
     EXPECT_GE(kernel.start, 0);
-    EXPECT_LE(kernel.end, chunk.seconds + picoseconds);
+    EXPECT_LE(kernel.end, seconds_of(chunk) + picoseconds);
   }
 }
 
-TEST_F(ChunkRuns, SpansCoverTheirKernels) {
+TEST_F(ChunkRuns, PhasesCoverTheirKernels) {
   const ChunkRun chunk = run(inputs());
+  const model::TimelineSummary summary = model::summarise(chunk.timeline);
   // attn, mlp, dispatch and combine of both sides and two weight gradients, in four slots.
-  EXPECT_EQ(chunk.spans.size(), 4u * 10);
+  EXPECT_EQ(summary.phases.size(), 4u * 10);
   std::map<std::pair<std::int32_t, std::string>, std::pair<double, double>> ends;
-  for (const ChunkKernel& kernel : chunk.kernels) {
-    const auto [entry, fresh] =
-        ends.try_emplace({kernel.slot, model::span_name(kernel.section, kernel.phase)}, kernel.start, kernel.end);
+  for (const Traced& kernel : kernels_of(chunk)) {
+    const auto [entry, fresh] = ends.try_emplace({kernel.slot, kernel.kernel->section}, kernel.start, kernel.end);
     entry->second.first = std::min(entry->second.first, kernel.start);
     entry->second.second = std::max(entry->second.second, kernel.end);
   }
-  EXPECT_EQ(ends.size(), chunk.spans.size());
+  EXPECT_EQ(ends.size(), summary.phases.size());
   for (const auto& [key, covered] : ends) {
-    const ChunkSpan& phase = span(chunk, key.second, key.first);
-    EXPECT_LE(phase.start, covered.first + picoseconds) << key.second;
-    EXPECT_NEAR(phase.end, covered.second, picoseconds) << key.second;
+    const Phase found = phase(summary, key.second, key.first);
+    EXPECT_LE(found.start, covered.first + picoseconds) << key.second;
+    EXPECT_NEAR(found.end, covered.second, picoseconds) << key.second;
   }
-  EXPECT_TRUE(std::ranges::is_sorted(chunk.spans, {}, &ChunkSpan::start));
+  EXPECT_TRUE(std::ranges::is_sorted(summary.phases, {}, &Phase::start));
 }
 
+// Some compute kernel, or else some communication, runs at every moment.
 TEST_F(ChunkRuns, TimesAddUp) {
   const ChunkRun chunk = run(inputs());
-  EXPECT_NEAR(chunk.compute_busy + chunk.exposed_communication, chunk.seconds, picoseconds);
-  double busy = 0, until = 0;  // the union of the compute streams
-  std::vector<ChunkKernel> compute;
-  for (const ChunkKernel& kernel : chunk.kernels)
-    if (kernel.stream != Stream::communication) compute.push_back(kernel);
-  std::ranges::sort(compute, {}, &ChunkKernel::start);
-  for (const ChunkKernel& kernel : compute) {
-    busy += std::max(0.0, kernel.end - std::max(kernel.start, until));
-    until = std::max(until, kernel.end);
-  }
-  EXPECT_NEAR(chunk.compute_busy, busy, 400 * picoseconds);
+  const model::TimelineSummary summary = model::summarise(chunk.timeline);
+  EXPECT_EQ(summary.seconds, seconds_of(chunk));
+  EXPECT_NEAR(summary.compute_busy + summary.exposed_communication, summary.seconds, 400 * picoseconds);
   double last_end = 0;
-  for (const ChunkKernel& kernel : chunk.kernels) last_end = std::max(last_end, kernel.end);
-  EXPECT_NEAR(chunk.seconds, last_end, picoseconds);
-  ASSERT_EQ(chunk.slot_periods.size(), 3u);
+  for (const Traced& kernel : kernels_of(chunk)) last_end = std::max(last_end, kernel.end);
+  EXPECT_NEAR(summary.seconds, last_end, picoseconds);
+  ASSERT_EQ(summary.periods.size(), 3u);
   for (std::int32_t slot = 1; slot < 4; ++slot)
-    EXPECT_NEAR(chunk.slot_periods[slot - 1], span(chunk, "attn(B)", slot).end - span(chunk, "attn(B)", slot - 1).end,
-                picoseconds);
+    EXPECT_NEAR(summary.periods[static_cast<std::size_t>(slot) - 1],
+                phase(summary, "attn(B)", slot).end - phase(summary, "attn(B)", slot - 1).end, picoseconds);
 }
 
 TEST_F(ChunkRuns, SlotsPairForwardLayersWithBackwardOnesInReverse) {
   const ChunkRun chunk = run(inputs());
+  const model::TimelineSummary summary = model::summarise(chunk.timeline);
   for (std::int32_t slot = 1; slot < 4; ++slot)
     for (const char* name :
          {"attn(F)", "mlp(F)", "mlp(B)", "mlp(W)", "attn(B)", "attn(W)", "dispatch(F)", "combine(B)"})
-      EXPECT_GT(span(chunk, name, slot).start, span(chunk, name, slot - 1).start) << name;
+      EXPECT_GT(phase(summary, name, slot).start, phase(summary, name, slot - 1).start) << name;
   // Each of them holds one grouped product of either matrix on the forward side.
-  for (std::int32_t slot = 0; slot < 4; ++slot)
-    EXPECT_EQ(named(chunk, "experts_gate_up", slot, Stream::compute).size(), 1u);
+  for (std::int32_t slot = 0; slot < 4; ++slot) EXPECT_EQ(named(chunk, "experts_gate_up", slot).size(), 1u);
 }
 
 TEST_F(ChunkRuns, KernelByKernelIsSegmentBySegmentWithinTwoPerCent) {
@@ -125,7 +146,7 @@ TEST_F(ChunkRuns, KernelByKernelIsSegmentBySegmentWithinTwoPerCent) {
     const CostModels costs = tests::costs_of(in);
     const model::SlotTemplate& pair = tests::interior_slot(program, OpType::FB);
     const double segments = template_seconds(pair, segment_times(program, pair, costs), costs.partition.device_sms);
-    EXPECT_NEAR(run(in).seconds / segments, 1, 0.02) << policy;
+    EXPECT_NEAR(seconds_of(run(in)) / segments, 1, 0.02) << policy;
   }
 }
 
@@ -133,7 +154,7 @@ TEST_F(ChunkRuns, ExpectedRowsGivenAreExpectedRows) {
   // 4096 tokens * 8 experts of each of 64 ranks, over 64 ranks.
   const Inputs in = inputs();
   const ChunkRun given = run(in, rank({.forward_rows = 32768, .backward_rows = 32768}));
-  EXPECT_EQ(given.seconds, run(in).seconds);
+  EXPECT_EQ(seconds_of(given), seconds_of(run(in)));
 }
 
 TEST_F(ChunkRuns, GivenRowsAreRespectedOnTheirSide) {
@@ -143,7 +164,7 @@ TEST_F(ChunkRuns, GivenRowsAreRespectedOnTheirSide) {
   more.slots[1].forward_rows = 1.2 * 32768;
   const ChunkRun chunk = run(in, more);
   const auto seconds = [](const ChunkRun& r, const char* name, std::int32_t slot) {
-    const ChunkKernel kernel = named(r, name, slot, Stream::compute).at(0);
+    const Traced kernel = named(r, name, slot).at(0);
     return kernel.end - kernel.start;
   };
   // experts_gate_up of the slot grows by about its rows (its ramp does not), no other slot's and not the input
@@ -165,33 +186,31 @@ TEST_F(ChunkRuns, GivenWaitsAreRespected) {
   ChunkRank::Slot slot;
   for (std::size_t i = 0; i < waits.size(); ++i) slot.waits[i] = waits[i];
   const ChunkRun chunk = run(in, rank(slot));
-  const std::vector<std::pair<model::Section, model::Phase>> exchanges = {{model::Section::combine, model::Phase::I},
-                                                                          {model::Section::dispatch, model::Phase::F},
-                                                                          {model::Section::dispatch, model::Phase::I},
-                                                                          {model::Section::combine, model::Phase::F}};
+  const std::vector<std::string> exchanges = {"combine(B)", "dispatch(F)", "dispatch(B)", "combine(F)"};
   int meetings = 0;
-  for (const ChunkKernel& kernel : chunk.kernels) {
+  for (const Traced& kernel : kernels_of(chunk)) {
     if (kernel.name != "notify") continue;
-    const auto which = std::ranges::find(exchanges, std::pair(kernel.section, kernel.phase)) - exchanges.begin();
+    const auto which = std::ranges::find(exchanges, kernel.kernel->section) - exchanges.begin();
     ASSERT_LT(which, 4);
     EXPECT_NEAR(kernel.end - kernel.start, std::max(waits[which], 100e-6), picoseconds);
     ++meetings;
   }
   EXPECT_EQ(meetings, 4 * 4);
-  EXPECT_GT(chunk.seconds, run(in).seconds);
+  EXPECT_GT(seconds_of(chunk), seconds_of(run(in)));
 }
 
 TEST_F(ChunkRuns, UnevenRanksWaitForEachOther) {
   const Inputs uneven = tests::step_inputs(tests::deepseek_plan, "h800", {"routing.imbalance=0.1"});
-  EXPECT_GT(run(uneven).seconds, run(inputs()).seconds);
+  EXPECT_GT(seconds_of(run(uneven)), seconds_of(run(inputs())));
 }
 
 TEST_F(ChunkRuns, TheSameInputsGiveTheSameBits) {
   const Inputs in = tests::step_inputs(tests::deepseek_plan, "h800");
   const ChunkRun once = run(in), again = run(in);
-  EXPECT_EQ(once.seconds, again.seconds);
-  ASSERT_EQ(once.kernels.size(), again.kernels.size());
-  for (std::size_t i = 0; i < once.kernels.size(); ++i) EXPECT_EQ(once.kernels[i].start, again.kernels[i].start);
+  EXPECT_EQ(seconds_of(once), seconds_of(again));
+  ASSERT_EQ(once.timeline.spans.size(), again.timeline.spans.size());
+  for (std::size_t i = 0; i < once.timeline.spans.size(); ++i)
+    EXPECT_EQ(once.timeline.spans[i].start_ps, again.timeline.spans[i].start_ps);
 }
 
 TEST_F(ChunkRuns, AScheduleWithoutPairsIsInfeasible) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "calibrate/chunk/kernel_timeline.h"
 #include "tests/support/inputs.h"
 
 namespace plumbline::calibrate {
@@ -16,43 +17,52 @@ using testing::HasSubstr;
 
 const std::string header = "index,stream,class,phase,layer,start_us,dur_us,grid_ctas,note\n";
 
+const KernelClasses& classes() {
+  static const KernelClasses loaded = load_kernel_classes(tests::shipped("calibrate/kernels.toml")).value();
+  return loaded;
+}
+
+model::Result<model::Timeline> parse(const std::string& text) { return parse_chunk(text, "c.csv", classes()); }
+
 TEST(Chunk, ReadsThePublishedProfile) {
-  const auto chunk = read_chunk(tests::shipped("calibrate/published/h800_dualpipe_chunk.csv"));
+  const auto chunk = read_chunk(tests::shipped("calibrate/published/h800_dualpipe_chunk.csv"), classes());
   ASSERT_TRUE(chunk) << model::to_string(chunk.error());
   ASSERT_EQ(chunk->kernels.size(), 983U);  // lines of the file that are neither comment nor header
   // 1,27,notify,B,3,94,1008,20,
-  const ChunkKernel& notify = chunk->kernels[1];
-  EXPECT_EQ(notify.stream, 27);
+  const model::Kernel& notify = chunk->kernels[1];
+  const model::Span& span = *kernel_spans(*chunk)[1];
+  EXPECT_EQ(notify.queue, 27);
   EXPECT_EQ(notify.class_name, "notify");
   EXPECT_EQ(notify.phase, "B");
-  EXPECT_EQ(notify.layer, 3);
-  EXPECT_DOUBLE_EQ(notify.start, 94e-6);
-  EXPECT_DOUBLE_EQ(notify.duration, 1008e-6);
+  EXPECT_EQ(span.layer, 3);
+  EXPECT_EQ(span.start_ps, 94'000'000);
+  EXPECT_EQ(span.duration_ps, 1'008'000'000);
   EXPECT_EQ(notify.grid, 20);
   EXPECT_EQ(notify.note, "");
+  EXPECT_EQ(span.stream, model::Stream::communication);
+  EXPECT_EQ(span.layer_pair, 0);
 }
 
 TEST(Chunk, WritesWhatItReads) {
   const std::string text =
       "# a comment\n" + header + "0,7,gemm_fp8,F,0,0,1.5,112,section=attn(F)\n" + "1,-1,other,,-1,1000000.125,0,0,\n";
-  const auto chunk = parse_chunk(text, "c.csv");
+  const auto chunk = parse(text);
   ASSERT_TRUE(chunk) << model::to_string(chunk.error());
   EXPECT_EQ(to_csv(*chunk, {"a comment"}), text);
 }
 
 TEST(Chunk, ColumnsInAnyOrderAndForeignLineEnds) {
-  const auto chunk = parse_chunk(
-      "note,grid_ctas,dur_us,start_us,layer,phase,class,stream,index\r\nhere,2,3,4,5,W,other,6,7\r\n", "c.csv");
+  const auto chunk =
+      parse("note,grid_ctas,dur_us,start_us,layer,phase,class,stream,index\r\nhere,2,3,4,5,W,other,6,7\r\n");
   ASSERT_TRUE(chunk) << model::to_string(chunk.error());
   EXPECT_EQ(chunk->kernels[0].note, "here");
-  EXPECT_EQ(chunk->kernels[0].stream, 6);
-  EXPECT_DOUBLE_EQ(chunk->kernels[0].duration, 3e-6);
+  EXPECT_EQ(chunk->kernels[0].queue, 6);
+  EXPECT_EQ(kernel_spans(*chunk)[0]->duration_ps, 3'000'000);
 }
 
 TEST(Chunk, CommasInANoteBecomeBlanks) {
-  Chunk chunk;
-  chunk.kernels.push_back({7, "other", "", -1, 0, 0, 0, "a,b\nc"});
-  EXPECT_EQ(to_csv(chunk, {}), header + "0,7,other,,-1,0,0,0,a b c\n");
+  const TracedKernel traced{.kernel = {.class_name = "other", .note = "a,b\nc", .queue = 7}};
+  EXPECT_EQ(to_csv(kernel_timeline({traced}, classes()), {}), header + "0,7,other,,-1,0,0,0,a b c\n");
 }
 
 TEST(Chunk, RefusesWithLineAndColumn) {
@@ -71,16 +81,17 @@ TEST(Chunk, RefusesWithLineAndColumn) {
       {header + "0,7,other,F,-2,0,1,1,\n", "c.csv:2: layer: -2 is below -1"},
       {header + "0,7,other,F,0,0,-1,1,\n", "c.csv:2: dur_us: -1 is negative"},
       {header + "0,7,other,F,0,nan,1,1,\n", "c.csv:2: start_us: 'nan' is no number"},
+      {header + "0,7,other,F,0,1e300,1,1,\n", "c.csv:2: start_us: 1e300 microseconds are more than 46 days"},
       {header + "0,7,other,F,0,,1,1,\n", "c.csv:2: start_us: '' is no number"},
       {header + "0,7,other,F,0,0,1,99999999999,\n", "c.csv:2: grid_ctas: '99999999999' is no whole number"},
       {header + "1,7,other,F,0,0,1,1,\n1,7,other,F,0,0,1,1,\n", "c.csv:3: index: does not rise"},
   };
   for (const auto& [text, expected] : cases) {
-    const auto chunk = parse_chunk(text, "c.csv");
+    const auto chunk = parse(text);
     ASSERT_FALSE(chunk) << text;
     EXPECT_THAT(model::to_string(chunk.error()), HasSubstr(expected));
   }
-  EXPECT_EQ(read_chunk("nowhere.csv").error().message, "no such file");
+  EXPECT_EQ(read_chunk("nowhere.csv", classes()).error().message, "no such file");
 }
 
 }  // namespace

@@ -24,9 +24,9 @@ const KernelClasses& shipped_classes() {
 }
 
 TEST(KernelClasses, EveryClassOfThePublishedProfileIsKnown) {
-  const auto chunk = read_chunk(tests::shipped("calibrate/published/h800_dualpipe_chunk.csv"));
+  const auto chunk = read_chunk(tests::shipped("calibrate/published/h800_dualpipe_chunk.csv"), shipped_classes());
   ASSERT_TRUE(chunk);
-  for (const ChunkKernel& kernel : chunk->kernels)
+  for (const model::Kernel& kernel : chunk->kernels)
     EXPECT_NE(shipped_classes().named(kernel.class_name), nullptr) << kernel.class_name;
   const std::map<std::string, std::string> rows = {
       {"gemm_fp8", "GEMM"},          {"grouped_gemm_fp8", "GEMM"},

@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "calibrate/chunk/chunk.h"
+#include "calibrate/chunk/kernel_timeline.h"
 #include "calibrate/import/kineto/import.h"
 #include "calibrate/import/kineto/timestamp.h"
 #include "tests/support/gzipped.h"
@@ -34,8 +36,9 @@ model::Result<ImportedChunk> import_text(const std::string& text, const ImportOp
 std::vector<std::string> phases(const KinetoTrace& trace) {
   std::vector<std::string> result;
   const ImportedChunk imported = import_text(trace.json()).value();
-  for (const ChunkKernel& kernel : imported.chunk.kernels)
-    result.push_back(kernel.phase + " " + std::to_string(kernel.layer));
+  for (const model::Span* span : kernel_spans(imported.timeline))
+    result.push_back(imported.timeline.kernels[static_cast<std::size_t>(span->kernel)].phase + " " +
+                     std::to_string(span->layer));
   return result;
 }
 
@@ -48,20 +51,21 @@ TEST(KinetoImport, KernelsInOrderOfStartWithTheirClassGridAndNote) {
                                         .copy("Memcpy DtoD (Device -> Device)", 27, "1740461642123460", "1")
                                         .json());
   ASSERT_TRUE(imported) << model::to_string(imported.error());
-  const auto& kernels = imported->chunk.kernels;
+  const auto& kernels = imported->timeline.kernels;
+  const auto spans = kernel_spans(imported->timeline);
   ASSERT_EQ(kernels.size(), 3U);
   EXPECT_EQ(kernels[0].class_name, "gemm_fp8");
-  EXPECT_EQ(kernels[0].stream, 7);
+  EXPECT_EQ(kernels[0].queue, 7);
   EXPECT_EQ(kernels[0].grid, 112);  // 56 x 2 x 1
-  EXPECT_EQ(kernels[0].layer, -1);
+  EXPECT_EQ(spans[0]->layer, -1);
   EXPECT_EQ(kernels[0].note, "threads=384 registers=168 shared=213000 kernel=deep_gemm::fp8_gemm_kernel");
   EXPECT_EQ(kernels[1].class_name, "memcpy_memset");
   EXPECT_EQ(kernels[1].grid, 0);
   EXPECT_EQ(kernels[1].note, "bytes=4096 kernel=Memcpy_DtoD");
   EXPECT_EQ(kernels[2].class_name, "other");
   // 470.5 - 456.001 us, which a double of microseconds since 1970 could not tell from 14.5.
-  EXPECT_NEAR(kernels[2].start, 14.499e-6, 1e-12);
-  EXPECT_NEAR(kernels[2].duration, 2.125e-6, 1e-12);
+  EXPECT_EQ(spans[2]->start_ps, 14'499'000);
+  EXPECT_EQ(spans[2]->duration_ps, 2'125'000);
   ASSERT_EQ(imported->unknown.size(), 1U);
   EXPECT_EQ(imported->unknown[0].name, "mystery<a, b>");
   EXPECT_EQ(imported->unknown[0].count, 1);
@@ -81,9 +85,9 @@ TEST(KinetoImport, WhatIsWrittenIsReadBack) {
   const auto imported = import_text(
       KinetoTrace().annotation("attn(F)", "0", "9").launch(1, "1").kernel(gemm, 7, "5.125", "2.5", 1).json());
   ASSERT_TRUE(imported);
-  const std::string csv = to_csv(imported->chunk, imported->comments);
+  const std::string csv = to_csv(imported->timeline, imported->comments);
   EXPECT_THAT(csv, HasSubstr("\n0,7,gemm_fp8,F,0,0,2.5,112,section=attn(F) threads=384"));
-  const auto read = parse_chunk(csv, "chunk.csv");
+  const auto read = parse_chunk(csv, "chunk.csv", shipped_classes());
   ASSERT_TRUE(read) << model::to_string(read.error());
   EXPECT_EQ(to_csv(*read, imported->comments), csv);
 }
@@ -94,8 +98,8 @@ TEST(KinetoImport, GzipGivesTheSame) {
   // A file may be made of several gzip streams.
   const auto joined = import_text(gzipped(text.substr(0, 100)) + gzipped(text.substr(100)));
   ASSERT_TRUE(plain && packed && joined);
-  EXPECT_EQ(to_csv(packed->chunk, packed->comments), to_csv(plain->chunk, plain->comments));
-  EXPECT_EQ(to_csv(joined->chunk, joined->comments), to_csv(plain->chunk, plain->comments));
+  EXPECT_EQ(to_csv(packed->timeline, packed->comments), to_csv(plain->timeline, plain->comments));
+  EXPECT_EQ(to_csv(joined->timeline, joined->comments), to_csv(plain->timeline, plain->comments));
 }
 
 TEST(KinetoImport, InnermostKnownAnnotationAroundTheLaunchGivesThePhase) {
@@ -146,8 +150,8 @@ TEST(KinetoImport, TakesTheDeviceWithMostKernelsOrTheOneAskedFor) {
                                .kernel(gemm, 7, "8", "3", 0, 1)
                                .json();
   EXPECT_EQ(import_text(text).value().device, 1);
-  EXPECT_EQ(import_text(text).value().chunk.kernels.size(), 2U);
-  EXPECT_EQ(import_text(text, {0, {}}).value().chunk.kernels.size(), 1U);
+  EXPECT_EQ(import_text(text).value().timeline.kernels.size(), 2U);
+  EXPECT_EQ(import_text(text, {0, {}}).value().timeline.kernels.size(), 1U);
   const auto missing = import_text(text, {5, {}});
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().key, "--device");
@@ -162,9 +166,9 @@ TEST(KinetoImport, OldSpellingsAreRead) {
               R"({"ts": "6.5", "dur": "1e0", "args": {"stream": 9, "device": 0}, "cat": "kernel", "ph": "X", "name": "l"})")
           .json());
   ASSERT_TRUE(imported) << model::to_string(imported.error());
-  EXPECT_EQ(imported->chunk.kernels[0].stream, 9);
-  EXPECT_NEAR(imported->chunk.kernels[1].start, 1.5e-6, 1e-12);
-  EXPECT_NEAR(imported->chunk.kernels[1].duration, 1e-6, 1e-12);
+  EXPECT_EQ(imported->timeline.kernels[0].queue, 9);
+  EXPECT_EQ(kernel_spans(imported->timeline)[1]->start_ps, 1'500'000);
+  EXPECT_EQ(kernel_spans(imported->timeline)[1]->duration_ps, 1'000'000);
 }
 
 TEST(KinetoImport, ShortKernelNames) {

@@ -134,7 +134,7 @@ TEST_F(KinetoRefusal, RandomDamageNeverCrashes) {
       ++refused;
       EXPECT_FALSE(imported.error().message.empty());
     } else {
-      EXPECT_FALSE(imported->chunk.kernels.empty());
+      EXPECT_FALSE(imported->timeline.kernels.empty());
     }
   }
   EXPECT_GT(refused, rounds / 4);

@@ -25,9 +25,9 @@ StepTimes step(double forwards, double pairs, double bubble, double optimizer) {
 
 const StepTimes predicted = step(2, 9, 4, 1), measured = step(2.5, 8, 5, 0.5);  // 16 s, measured 16 s
 
-double contributions(const PredictionError& error, const std::vector<PredictionRow>& rows) {
+double contributions(const PredictionError& error, const std::vector<ComparedTime>& rows) {
   double sum = 0;
-  for (const PredictionRow& row : rows) sum += error.contribution(row);
+  for (const ComparedTime& row : rows) sum += error.contribution(row);
   return sum;
 }
 
@@ -36,8 +36,8 @@ TEST(PredictionError, OfEachSlotAndOfAllOfThem) {
   ASSERT_EQ(error.slots.size(), 2U);
   EXPECT_EQ(error.slots[0].kind, OpType::F);
   EXPECT_EQ(error.slots[1].count, 4);
-  EXPECT_DOUBLE_EQ(error.slots[1].each.predicted_s, 2.25);
-  EXPECT_DOUBLE_EQ(error.slots[1].each.measured_s, 2);
+  EXPECT_DOUBLE_EQ(*error.slots[1].each.predicted_s, 2.25);
+  EXPECT_DOUBLE_EQ(*error.slots[1].each.measured_s, 2);
   EXPECT_DOUBLE_EQ(*error.slots[1].each.error(), 0.125);
   EXPECT_DOUBLE_EQ(*error.slots[0].together.error(), -0.2);
 }
@@ -73,7 +73,7 @@ TEST(PredictionError, NothingMeasuredHasNoError) {
   silent.time_s = 16;
   const PredictionError error = prediction_error(predicted, silent);
   EXPECT_TRUE(error.slots.empty());
-  EXPECT_FALSE(PredictionRow({"bubble", 1, 0}).error());
+  EXPECT_FALSE((ComparedTime{"bubble", 1, 0}.error()));
   EXPECT_EQ(error.classes.back().name, "not attributed");
 }
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <string>
 
+#include "calibrate/chunk/chunk.h"
 #include "calibrate/chunk/chunk_comparison.h"
 #include "calibrate/validate/kernel_question.h"
 #include "calibrate/validate/published_products.h"
@@ -57,15 +58,14 @@ TEST(PublicProducts, FewRowsPerExpert) { EXPECT_LE(deepgemm(256, 1024).rms, 0.16
 
 // DeepGEMM on 132 SMs alone, compared with 112 SMs beside transfers, whose interference h800-public does not know.
 TEST(PublicProducts, OfTheChunk) {
-  const auto chunk = calibrate::read_chunk(shipped("calibrate/published/h800_dualpipe_chunk.csv")).value();
   const auto classes = calibrate::load_kernel_classes(shipped("calibrate/kernels.toml")).value();
+  const auto chunk = calibrate::read_chunk(shipped("calibrate/published/h800_dualpipe_chunk.csv"), classes).value();
   const auto comparison =
-      calibrate::compare_chunk(chunk, classes, step_inputs(deepseek_plan, "h800-public"), calibrate::Waits::measured)
-          .value();
+      calibrate::compare_chunk(chunk, step_inputs(deepseek_plan, "h800-public"), calibrate::Waits::measured).value();
   Errored errored;
-  for (const calibrate::ComparedTime& row : comparison.products)
+  for (const model::ComparedTime& row : comparison.times.products)
     if (row.kind != "wgrad" && row.name != "router" && row.error())
-      errored.add(row.name + " " + row.kind, *row.predicted, *row.measured);
+      errored.add(row.name + " " + row.kind, *row.predicted_s, *row.measured_s);
   EXPECT_LE(errored.errors().rms, 0.10);
   EXPECT_NEAR(errored.errors().sum, 0, 0.08);  // -6.9 %
 }

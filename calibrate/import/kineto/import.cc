@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "calibrate/chunk/kernel_timeline.h"
 #include "calibrate/import/kineto/phases.h"
 
 namespace plumbline::calibrate {
@@ -18,6 +19,7 @@ using model::ErrorKind;
 using model::Result;
 
 constexpr double nanosecond = 1e-9;
+constexpr std::int64_t ps_per_ns = 1000;
 constexpr std::string_view copy_class = "memcpy_memset";  // of copies whose name no pattern matches
 
 tl::unexpected<Error> wrong(const std::string& path, std::string key, std::string message, std::string hint) {
@@ -99,34 +101,44 @@ std::vector<UnknownKernel> by_time(const std::unordered_map<std::uint32_t, Unkno
   return sorted;
 }
 
-void fill(const Trace& trace, const KernelClasses& classes, ImportedChunk& result) {
-  const std::vector<std::size_t> indices = work_of(trace, result.device);
+bool too_long(const Trace& trace, const std::vector<std::size_t>& indices) {
+  constexpr std::int64_t longest_ns = longest_trace_ps / ps_per_ns;
+  const std::int64_t first_ns = trace.work[indices.front()].start_ns;
+  return std::ranges::any_of(indices, [&](std::size_t i) {
+    return trace.work[i].duration_ns > longest_ns || trace.work[i].start_ns - first_ns > longest_ns;
+  });
+}
+
+void fill(const Trace& trace, const std::vector<std::size_t>& indices, const KernelClasses& classes,
+          ImportedChunk& result) {
   const std::vector<WorkPhase> phases = phases_of(trace, indices, classes);
   const std::int64_t first_ns = trace.work[indices.front()].start_ns;
+  std::vector<TracedKernel> kernels;
   ClassNames class_names(trace, classes);
   std::unordered_map<std::uint32_t, UnknownKernel> unknown;
   for (std::size_t i = 0; i < indices.size(); ++i) {
     const GpuWork& work = trace.work[indices[i]];
     const KernelClass* known = class_names.of(work.name);
-    ChunkKernel kernel;
-    kernel.stream = work.stream;
+    TracedKernel& traced = kernels.emplace_back();
+    model::Kernel& kernel = traced.kernel;
+    kernel.queue = work.stream;
     kernel.class_name = known != nullptr ? known->name : work.copy ? copy_class : other_class;
     kernel.phase = phases[i].annotation == nullptr ? "" : phases[i].annotation->phase;
-    kernel.layer = phases[i].layer;
-    kernel.start = static_cast<double>(work.start_ns - first_ns) * nanosecond;
-    kernel.duration = static_cast<double>(work.duration_ns) * nanosecond;
+    traced.layer = phases[i].layer;
+    traced.start_ps = (work.start_ns - first_ns) * ps_per_ns;
+    traced.duration_ps = work.duration_ns * ps_per_ns;
     kernel.grid = work.grid;
     kernel.note = note_of(trace, work, phases[i]);
     if (known == nullptr && !work.copy) {
       UnknownKernel& entry = unknown[work.name];
       entry.name = trace.names.text(work.name);
-      entry.seconds += kernel.duration;
+      entry.seconds += static_cast<double>(work.duration_ns) * nanosecond;
       ++entry.count;
     }
     ++(work.copy ? result.copies : result.kernels);
     result.with_phase += phases[i].annotation == nullptr ? 0 : 1;
-    result.chunk.kernels.push_back(std::move(kernel));
   }
+  result.timeline = kernel_timeline(std::move(kernels), classes);
   result.unknown = by_time(unknown);
 }
 
@@ -171,12 +183,14 @@ Result<ImportedChunk> import_kineto(const std::string& path, const KernelClasses
   const auto trace = read_trace(path, options.progress);
   if (!trace) return tl::unexpected(trace.error());
   ImportedChunk result;
-  result.chunk.path = path;
   result.found = kernels_by_device(*trace);
   const auto device = choose_device(path, *trace, result.found, options.device);
   if (!device) return tl::unexpected(device.error());
   result.device = *device;
-  fill(*trace, classes, result);
+  const std::vector<std::size_t> indices = work_of(*trace, *device);
+  if (too_long(*trace, indices))
+    return wrong(path, "", fmt::format("the work of device {} takes more than 46 days", *device), "");
+  fill(*trace, indices, classes, result);
   result.comments = comments_of(path, *trace, result);
   return result;
 }

@@ -1,4 +1,4 @@
-// From a PyTorch-profiler (Kineto) trace to a chunk measurement (calibrate/chunk/chunk.h).
+// From a PyTorch-profiler (Kineto) trace to the timeline of one GPU's kernels.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "calibrate/chunk/chunk.h"
 #include "calibrate/import/kernel_classes.h"
 #include "calibrate/import/kineto/trace.h"
 #include "model/base/error.h"
+#include "model/result/timeline.h"
 
 namespace plumbline::calibrate {
 
@@ -27,7 +27,7 @@ struct UnknownKernel {
 };
 
 struct ImportedChunk {
-  Chunk chunk;                        // in order of start, then stream
+  model::Timeline timeline;           // its kernels in order of start, then stream
   std::vector<std::string> comments;  // for to_csv: where it comes from and how much was understood
   int device = 0;                     // the one that was taken
   std::map<int, std::int64_t> found;  // kernels by device, of all devices in the trace
@@ -35,7 +35,8 @@ struct ImportedChunk {
   std::vector<UnknownKernel> unknown;  // the longest total time first
 };
 
-// Input errors: what read_trace refuses; a trace without GPU kernels; a device without any.
+// Input errors: what read_trace refuses; a trace without GPU kernels; a device without any, or with more than 46 days
+// of them.
 model::Result<ImportedChunk> import_kineto(const std::string& path, const KernelClasses& classes,
                                            const ImportOptions& options);
 

@@ -1,28 +1,28 @@
-#include "calibrate/chunk/intervals.h"
+#include "model/result/intervals.h"
 
 #include <algorithm>
 #include <cstddef>
 
-namespace plumbline::calibrate {
+namespace plumbline::model {
 
 std::vector<Interval> merged(std::vector<Interval> intervals) {
-  std::ranges::sort(intervals, {}, &Interval::start);
+  std::ranges::sort(intervals, {}, &Interval::start_ps);
   std::vector<Interval> result;
   for (const Interval& interval : intervals) {
-    if (interval.end <= interval.start) continue;
-    if (result.empty() || interval.start > result.back().end) {
+    if (interval.end_ps <= interval.start_ps) continue;
+    if (result.empty() || interval.start_ps > result.back().end_ps) {
       result.push_back(interval);
     } else {
-      result.back().end = std::max(result.back().end, interval.end);
+      result.back().end_ps = std::max(result.back().end_ps, interval.end_ps);
     }
   }
   return result;
 }
 
 double covered(const std::vector<Interval>& intervals) {
-  double sum = 0;
-  for (const Interval& interval : merged(intervals)) sum += interval.end - interval.start;
-  return sum;
+  std::int64_t sum = 0;
+  for (const Interval& interval : merged(intervals)) sum += interval.end_ps - interval.start_ps;
+  return static_cast<double>(sum) * 1e-12;
 }
 
 double covered_without(const std::vector<Interval>& these, const std::vector<Interval>& those) {
@@ -31,4 +31,4 @@ double covered_without(const std::vector<Interval>& these, const std::vector<Int
   return covered(both) - covered(those);
 }
 
-}  // namespace plumbline::calibrate
+}  // namespace plumbline::model

@@ -1,12 +1,13 @@
 // Sets of time intervals: when a stream, or a class of kernels, runs.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
-namespace plumbline::calibrate {
+namespace plumbline::model {
 
 struct Interval {
-  double start = 0, end = 0;  // seconds
+  std::int64_t start_ps = 0, end_ps = 0;
 };
 
 // The same times as intervals that neither touch nor overlap, in order.
@@ -18,4 +19,4 @@ double covered(const std::vector<Interval>& intervals);
 // Seconds in at least one interval of `these` and in none of `those`.
 double covered_without(const std::vector<Interval>& these, const std::vector<Interval>& those);
 
-}  // namespace plumbline::calibrate
+}  // namespace plumbline::model

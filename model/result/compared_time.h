@@ -1,0 +1,26 @@
+// A predicted and a measured time side by side.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace plumbline::model {
+
+// Predicted over measured, less one; nothing where one of them is missing, or nothing was measured.
+inline std::optional<double> relative_error(std::optional<double> predicted, std::optional<double> measured) {
+  if (!predicted || !measured || *measured <= 0) return std::nullopt;
+  return *predicted / *measured - 1;
+}
+
+struct ComparedTime {
+  std::string name;                               // "F", "attn(F)", "GEMM", "q_b"
+  std::optional<double> predicted_s, measured_s;  // missing on the side that does not have it
+  std::string kind = {};                          // of a matrix product: fprop, dgrad, wgrad, recompute
+  std::int32_t slot = -1;                         // of a phase or period of a pair of layers
+  bool same_work = true;                          // else the two are no prediction of each other
+
+  std::optional<double> error() const { return same_work ? relative_error(predicted_s, measured_s) : std::nullopt; }
+};
+
+}  // namespace plumbline::model
