@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cli/plan_sections.h"
+#include "model/plan/layout.h"
 #include "reports/text/format.h"
 #include "reports/text/paragraph.h"
 #include "reports/text/table.h"
@@ -69,26 +70,26 @@ std::vector<reports::Column> plan_columns() {
 std::vector<std::string> plan_cells(const PlanRow& row, double over, std::string remark) {
   const model::Plan& plan = row.plan;
   const auto& degrees = plan.parallelism;
+  const model::RankGroup experts = model::exchange_group(degrees);
   const std::int64_t data = plan.cluster.gpus / (degrees.tensor * degrees.context * degrees.pipeline);
   const Offer& offer = row.offer;
-  return {
-      fmt::format("{}{}", degrees.tensor, degrees.sequence ? "s" : ""),
-      count(degrees.context),
-      count(degrees.pipeline),
-      degrees.expert_tensor > 1 ? fmt::format("{}x{}", degrees.expert, degrees.expert_tensor) : count(degrees.expert),
-      count(data),
-      schedule_words(plan),
-      count(degrees.zero_stage),
-      count(plan.batch.micro_batch_size),
-      recompute_words(plan),
-      count(plan.overlap.communication_sms),
-      reports::duration(offer.step_s),
-      optional_number(offer.days),
-      offer.gpu_hours ? reports::scaled(*offer.gpu_hours) : "-",
-      money(offer),
-      reports::gigabytes(row.result.memory.peak_bytes) + " GB",
-      over > 0 ? percent(over) : "",
-      std::move(remark)};
+  return {fmt::format("{}{}", degrees.tensor, degrees.sequence ? "s" : ""),
+          count(degrees.context),
+          count(degrees.pipeline),
+          experts.stride > 1 ? fmt::format("{}x{}", experts.ranks, experts.stride) : count(experts.ranks),
+          count(data),
+          schedule_words(plan),
+          count(degrees.zero_stage),
+          count(plan.batch.micro_batch_size),
+          recompute_words(plan),
+          count(plan.overlap.communication_sms),
+          reports::duration(offer.step_s),
+          optional_number(offer.days),
+          offer.gpu_hours ? reports::scaled(*offer.gpu_hours) : "-",
+          money(offer),
+          reports::gigabytes(row.result.memory.peak_bytes) + " GB",
+          over > 0 ? percent(over) : "",
+          std::move(remark)};
 }
 
 std::vector<reports::Column> with(std::vector<reports::Column> front, const std::vector<reports::Column>& rest) {

@@ -3,21 +3,24 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <set>
 #include <utility>
 
 #include "calibrate/measurement/csv_table.h"
+#include "model/plan/plan.h"
 
 namespace plumbline::calibrate {
 namespace {
 
 constexpr double gibibyte = 1024.0 * 1024 * 1024;
 
-constexpr std::array number_columns = {"layers",         "hidden",  "heads",         "kv_heads", "ffn",
-                                       "vocabulary",     "gpus",    "tensor",        "context",  "pipeline",
-                                       "virtual_stages", "expert",  "expert_tensor", "data",     "micro_batch",
-                                       "global_batch",   "sequence"};
+// Columns of whole numbers above 0.
+std::vector<const char*> number_columns() {
+  std::vector<const char*> columns = {"layers", "hidden", "heads", "kv_heads", "ffn", "vocabulary", "gpus"};
+  for (const model::Degree& degree : model::parallel_degrees) columns.push_back(degree.name);
+  columns.insert(columns.end(), {"virtual_stages", "data", "micro_batch", "global_batch", "sequence"});
+  return columns;
+}
 
 std::vector<std::string> split(const std::string& cell) {
   std::vector<std::string> parts;
@@ -37,7 +40,7 @@ model::Result<std::optional<double>> optional_positive(const CsvTable& table, st
 }
 
 std::optional<model::Error> read_numbers(const CsvTable& table, std::size_t row, PublishedStep& step) {
-  for (const char* column : number_columns) {
+  for (const char* column : number_columns()) {
     if (table.text(row, column).empty()) continue;
     const auto value = table.whole(row, column);
     if (!value) return value.error();
@@ -97,7 +100,7 @@ model::Result<PublishedStep> step_of(const CsvTable& table, std::size_t row) {
 
 std::vector<std::string> PublishedStep::lacking() const {
   std::vector<std::string> columns;
-  for (const char* column : number_columns)
+  for (const char* column : number_columns())
     if (!numbers.contains(column)) columns.emplace_back(column);
   if (!numbers.contains("zero_stage")) columns.emplace_back("zero_stage");
   const std::pair<const char*, const std::string*> texts[] = {
@@ -132,7 +135,7 @@ model::Result<std::vector<PublishedStep>> read_published_steps(const std::string
       "id",         "set",    "variant",   "model",    "model_type", "hardware", "sequence_parallel",
       "zero_stage", "gemm",   "recompute", "schedule", "step_s",     "time",     "memory_gib",
       "assumed",    "status", "source"};
-  needed.insert(needed.end(), number_columns.begin(), number_columns.end());
+  for (const char* column : number_columns()) needed.emplace_back(column);
   const auto table = CsvTable::read(path, needed);
   if (!table) return tl::unexpected(table.error());
   std::vector<PublishedStep> steps;

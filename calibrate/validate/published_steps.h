@@ -16,9 +16,8 @@ namespace plumbline::calibrate {
 struct PublishedStep {
   std::string id, set, variant, model, model_type, hardware, recompute, schedule, gemm, time, status, source;
   bool sequence_parallel = false;
-  // By column, those that are stated: layers, hidden, heads, kv_heads, ffn, vocabulary, gpus, tensor, context,
-  // pipeline, virtual_stages, expert, expert_tensor, data, micro_batch, global_batch, sequence; zero_stage counts from
-  // 0.
+  // By column, those that are stated: layers, hidden, heads, kv_heads, ffn, vocabulary, gpus, the degrees of
+  // parallelism, virtual_stages, data, micro_batch, global_batch, sequence; zero_stage counts from 0.
   std::map<std::string, std::int64_t, std::less<>> numbers;
   std::optional<double> seconds;       // of one optimizer step
   std::optional<double> memory_bytes;  // of the GPU that holds most

@@ -45,11 +45,6 @@ const ModelWords* model_words(std::string_view type) {
 }
 
 constexpr Renamed plan_keys[] = {{"gpus", "cluster.gpus"},
-                                 {"tensor", "parallelism.tensor"},
-                                 {"context", "parallelism.context"},
-                                 {"pipeline", "parallelism.pipeline"},
-                                 {"expert", "parallelism.expert"},
-                                 {"expert_tensor", "parallelism.expert_tensor"},
                                  {"zero_stage", "parallelism.zero_stage"},
                                  {"sequence", "batch.sequence_length"},
                                  {"micro_batch", "batch.micro_batch_size"},
@@ -83,6 +78,8 @@ Changes layout_changes(const PublishedStep& step, const StepHardware& hardware, 
   if (!hardware.device.empty()) changes.push_back("cluster.device=" + quoted(hardware.device));
   for (const auto& [column, key] : words.dimensions)
     changes.push_back(fmt::format("model.{}={}", key, step.numbers.at(std::string(column))));
+  for (const model::Degree& degree : model::parallel_degrees)
+    changes.push_back(fmt::format("parallelism.{}={}", degree.name, step.numbers.at(degree.name)));
   for (const auto& [column, key] : plan_keys)
     changes.push_back(fmt::format("{}={}", key, step.numbers.at(std::string(column))));
   add_recompute(step.recompute, changes);

@@ -9,40 +9,21 @@
 namespace plumbline::model {
 
 enum class OperatorClass : std::uint8_t {
-  gemm,
-  weight_gradient_gemm,
-  attention,
-  // memory-bound, by what they do
-  norm,
-  norm_gradient,
-  cast,
-  cast_e5m6,
-  cast_transpose,
-  gather_transpose,  // gathers that write the rows turned
-  transpose,
-  elementwise,
-  copy,
-  rotary,
-  swiglu,
-  swiglu_gradient,
-  permute,
-  reduce,
-  embedding,
-  cross_entropy,
-  optimizer,
-  // many tiny kernels
-  router,
-  // between ranks
-  exchange,
-  collective,
-  // between a GPU and its host
-  host_link
+#define OPERATOR_CLASS(name, ...) name,
+#include "model/cost/operator_classes.def"
 };
 
 inline bool is_product(OperatorClass value) {
   return value == OperatorClass::gemm || value == OperatorClass::weight_gradient_gemm;
 }
 
+// The class that model/graph/operators.def names for the kind.
+OperatorClass class_of(OperatorKind kind);
+inline bool is_product(OperatorKind kind) { return class_of(kind) == OperatorClass::gemm; }
+inline bool is_exchange(OperatorKind kind) { return class_of(kind) == OperatorClass::exchange; }
+inline bool is_collective(OperatorKind kind) { return class_of(kind) == OperatorClass::collective; }
+
+// The kind's class, or a narrower one that the phase or a number format decides.
 OperatorClass operator_class(const Graph& graph, const Operator& op);
 
 // The class's word in profiles ("cast_e5m6").

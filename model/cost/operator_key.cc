@@ -6,6 +6,8 @@
 #include <variant>
 #include <vector>
 
+#include "model/cost/operator_class.h"
+
 namespace plumbline::model {
 
 namespace {
@@ -90,7 +92,8 @@ struct Suffix {
 std::string operator_key(const Graph& graph, const Operator& op) {
   const std::vector<TensorId>& first = op.reads.empty() ? op.writes : op.reads;
   const DataType usual = graph.tensor(first.at(0)).type;
-  const bool lists_shards = op.kind == OperatorKind::sum_of_squares || op.kind == OperatorKind::unscale;
+  const bool lists_shards =
+      class_of(op.kind) == OperatorClass::optimizer && std::holds_alternative<std::monostate>(op.attributes);
   const auto part = [&](const std::vector<TensorId>& tensors) {
     return lists_shards ? total(graph, tensors) : shapes(graph, tensors, usual);
   };

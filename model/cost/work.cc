@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <variant>
 
+#include "model/cost/operator_class.h"
+
 namespace plumbline::model {
 
 namespace {
@@ -65,12 +67,12 @@ ProductShape product_shape(const Graph& graph, const Operator& op, double row_sc
 }
 
 Flops flops(const Graph& graph, const Operator& op, double row_scale, bool causal) {
-  if (op.kind == OperatorKind::matmul || op.kind == OperatorKind::grouped_matmul ||
-      op.kind == OperatorKind::batched_matmul) {
+  const OperatorClass type = class_of(op.kind);
+  if (is_product(type)) {
     const ProductShape p = product_shape(graph, op, row_scale);
     return Flops(2 * p.groups * p.m * p.n * p.k);
   }
-  if (op.kind != OperatorKind::attention && op.kind != OperatorKind::attention_grad) return Flops(0);
+  if (type != OperatorClass::attention) return Flops(0);
   const auto& a = std::get<AttentionAttributes>(op.attributes);
   const bool forward = op.kind == OperatorKind::attention;
   const Tensor& q = graph.tensor(op.reads[forward ? 0 : 1]);
@@ -83,28 +85,24 @@ Flops flops(const Graph& graph, const Operator& op, double row_scale, bool causa
 
 namespace {
 
-// Of the table one sequence's rows, however many sequences there are.
-Bytes positions_bytes(const Graph& graph, const Operator& op) {
-  const bool forward = op.kind == OperatorKind::add_positions;
-  const Tensor& x = graph.tensor(op.reads[0]);
+// A table is touched in the rows of the micro-batch's tokens, or of one sequence's positions however many sequences
+// there are. These rows are read, and written too where they are a gradient. Token ids are not counted.
+Bytes table_bytes(const Graph& graph, const Operator& op) {
+  const bool forward = graph.tensor(op.writes[0]).role != Role::gradient;
+  const Tensor& x = graph.tensor(forward ? op.writes[0] : op.reads[0]);
   const Tensor& table = graph.tensor(forward ? op.reads[1] : op.writes[0]);
-  const std::int64_t rows = std::get<PositionAttributes>(op.attributes).sequence_length;
+  const auto* positions = std::get_if<PositionAttributes>(&op.attributes);
+  const std::int64_t rows = positions != nullptr ? positions->sequence_length : x.shape[0].size;
   const double touched = static_cast<double>(rows * x.shape[1].size) * bytes_per_element(table.type);
-  return forward ? 2 * x.bytes() + Bytes(touched) : x.bytes() + Bytes(2 * touched);
+  const double passes = forward && positions != nullptr ? 2 : 1;  // positions are added to what is read
+  return x.bytes() * passes + Bytes(forward ? touched : 2 * touched);
 }
 
 }  // namespace
 
 Bytes bytes_moved(const Graph& graph, const Operator& op, double row_scale) {
   double total = 0;
-  // A table is touched only in the rows of the micro-batch's tokens.
-  if (op.kind == OperatorKind::embedding) return graph.tensor(op.writes[0]).bytes() * 2;
-  if (op.kind == OperatorKind::embedding_grad) {
-    const Tensor& dx = graph.tensor(op.reads[0]);
-    return dx.bytes() + Bytes(2 * dx.elements() * bytes_per_element(graph.tensor(op.writes[0]).type));
-  }
-  if (op.kind == OperatorKind::add_positions || op.kind == OperatorKind::add_positions_grad)
-    return positions_bytes(graph, op);
+  if (class_of(op.kind) == OperatorClass::embedding) return table_bytes(graph, op);
   for (TensorId id : op.reads) {
     const Tensor& t = graph.tensor(id);
     total += elements(t, row_scale) * bytes_per_element(t.type);

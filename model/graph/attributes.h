@@ -1,7 +1,7 @@
-// The operator kinds and what each computes. Shapes are those of the tensors an operator names;
-// [n, m] is row-major, T tokens, H hidden. "accumulates" adds to what it writes.
+// The operator kinds (model/graph/operators.def lists them and says what each computes) and their attributes.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <variant>
@@ -11,89 +11,8 @@
 namespace plumbline::model {
 
 enum class OperatorKind : std::uint8_t {
-  // matrix products
-  matmul,          // C[M,N] = op(A) op(B), plus a bias[N] to every row where a third tensor is read; MatmulAttributes
-  grouped_matmul,  // per expert e, over its rows; reads A, B, offsets[e+1]; MatmulAttributes. Rows in A: C[rows_e,:] =
-                   // A[rows_e,:] op(B[e]). accumulate (weight gradient): C[e] += op(A) op(B) summed over rows_e only
-  batched_matmul,  // per sequence of S tokens and query head, without a weight; BatchedMatmulAttributes
-  attention,  // reads q[T,Hq,dk], k[T,Hk,dk], v[T,Hk,dv]; writes o[T,Hq*dv], log-sum-exp[T,Hq]; causal per sequence,
-  // scores / sqrt(dk); query head h reads key-value head h / (Hq/Hk). AttentionAttributes: window, ALiBi and
-  // dropout of the probabilities (drawn again from the same counter in the gradient, not stored)
-  attention_grad,  // reads do, q, k, v, o, log-sum-exp; writes dq, dk, dv
-  // memory-bound
-  rmsnorm,              // reads x, gamma; writes y = gamma * x / sqrt(mean(x^2) + eps) over the last dimension, or
-                        // over each of its NormAttributes::heads parts with one gamma for all
-  rmsnorm_grad,         // reads dy, x, gamma; writes dx, accumulates dgamma
-  layernorm,            // reads x, gamma, optionally beta; writes y = gamma * (x - mean) / sqrt(variance + eps) + beta
-  layernorm_grad,       // reads dy, x, gamma; writes dx, accumulates dgamma, optionally dbeta
-  cast,                 // writes x in another number format (the value is the same up to rounding); CastAttributes
-  cast_transpose,       // writes the transpose of x[n,m] as [m,n], in another number format
-  transpose,            // writes the transpose of a weight ([e,n,m] -> [e,m,n] for experts)
-  add,                  // writes the sum of all it reads
-  split,                // writes the column ranges of x[n, m1+m2+...]
-  concatenate,          // writes [x1 | x2 | ...] by columns
-  rotary,               // rotates the last rope_dim columns of every head by position: columns i and i + rope_dim/2
-                        // by position * theta^(-2i/rope_dim); RotaryAttributes
-  rotary_grad,          // the transposed rotation
-  assemble_heads,       // reads kv[T,H*(dn+dv)], kr[T,dr]; writes k[T,H*(dn+dr)], v[T,H*dv]; kr is every head's
-  assemble_heads_grad,  // reads dk, dv; writes dkv, dkr (summed over heads)
-  swiglu,               // reads gu[n,2f] (gate | up), optionally row weights [n]; writes w * silu(g) * u
-  swiglu_grad,          // reads dh, gu, optionally w; writes dgu, optionally dw
-  add_bias,             // reads y[T,N], bias[N]; writes their sum
-  gelu,                 // writes x * (1 + erf(x / sqrt(2))) / 2
-  gelu_grad,            // reads dy, x; writes dx
-  softmax,              // reads scores[T,Hq*S]; writes each query's probabilities over the S keys of its sequence and
-                        // head, 0 for those that it may not see; AttentionAttributes say which and add ALiBi
-  softmax_grad,         // reads dp, p; writes dscores
-  dropout,              // reads x; writes x * mask / (1 - probability), mask (one byte an entry); DropoutAttributes
-  dropout_grad,         // reads dy, mask; writes dx
-  column_sum,           // reads dy[T,N]; accumulates the bias gradient [N], the sum over rows
-  sigmoid_gate,         // reads y[T,H], g[T,1]; writes sigmoid(g) * y
-  sigmoid_gate_grad,    // reads dout, y, g; writes dy, dg
-  // routing
-  router,       // reads logits[T,E], bias[E]; writes indices[T,k], weights[T,k]; RouterAttributes. score + bias chooses
-                // the groups and in them the experts; the weights are the chosen scores alone, normalised, scaled
-  router_grad,  // reads dweights[T,k], logits, indices; writes dlogits
-  permute,      // reads received x[R,H], indices[R,k], weights[R,k]; writes rows [N,H] by expert and then by token,
-                // row map [N] (each row's received token), row weights [N], offsets [e+1]
-  permute_grad,       // reads drows [N,H], row map, dw [N], received indices; writes dx [R,H] (sum), dweights [R,k]
-  permute_transpose,  // reads received x[R,H], row map; writes the rows' transpose [H,N] (weight gradient)
-  unpermute,          // reads rows [N,H], row map; writes y[R,H], the sum of a token's rows
-  gather_rows,        // reads y[R,H], row map; writes rows [N,H] (gradient of unpermute)
-  gather_columns,     // reads a transpose [H,R], row map; writes the rows' transpose [H,N] (weight gradient)
-  // ends of the model
-  embedding,           // reads token ids [T], table [V,H]; writes x[T,H]
-  embedding_grad,      // reads dx, token ids; accumulates dtable
-  add_positions,       // reads x[T,H], table [P,H]; writes x plus the row of each token's place in its sequence;
-                       // PositionAttributes
-  add_positions_grad,  // reads dx; accumulates dtable
-  cross_entropy,       // reads logits[T,V], labels[T]; writes loss[1] (weight * mean over the rank's labelled tokens),
-                       // log-sum-exp [T], optionally the logarithms of the probabilities [T,V]. Of a part of
-                       // the vocabulary: [T,3] in place of [T], sum of exponentials, the label's logit and 1 if
-                       // it lies here, else 0; the loss follows from their sums over the ranks
-  cross_entropy_grad,  // reads logits, labels, log-sum-exp, or those logarithms and labels; writes dlogits
-  shift_tokens,        // token t takes the id of token t + `distance` of its sequence, the last ones any id
-  // between ranks. Expert e lives on rank e / experts_per_rank. What a rank received from whom follows from the
-  // indices of the group's ranks: ordered by source rank, then by token.
-  dispatch,  // reads x[T,H], indices, weights; writes the distinct tokens received [R,H], their indices (local ones,
-             // -1 for an expert of another rank) and weights [R,k]
-  dispatch_grad,  // reads dx[R,H], dweights[R,k], indices; writes the sums per token dx[T,H], dweights[T,k]
-  combine,        // reads y[R,H], indices, addends [T,H]...; writes out[T,H] = sum over ranks of y + addends
-  combine_grad,   // reads dout[T,H], indices; writes dy[R,H]
-  all_reduce,
-  reduce_scatter,
-  all_gather,  // over the group named in CollectiveAttributes: sum, rank r's piece of the sum, all pieces in order of
-               // rank
-  // optimizer
-  sum_of_squares,  // reads gradient shards; writes the sum of the squares of all elements [1]
-  unscale,         // reads gradient shards and the loss scale [1]; writes them divided by it, and [1]: 0, or 1 where an
-                   // element is not finite
-  adamw,  // reads the gradient shard and, where the gradient is clipped, the sum of squares [1]; writes the parameter
-          // shard in its stored format; accumulates the first and second moment (m, v) and the master weights (where
-          // there are none, the parameter shard itself); AdamwAttributes
-  // between a GPU and the memory of its host
-  copy_to_host,   // reads a tensor, writes it or, where the second has fewer rows, its first rows
-  copy_to_device  // back; rows that the first does not have are still there
+#define OPERATOR(kind, ...) kind,
+#include "model/graph/operators.def"
 };
 std::string_view to_string(OperatorKind kind);
 
@@ -196,5 +115,8 @@ using Attributes = std::variant<std::monostate, MatmulAttributes, BatchedMatmulA
                                 RotaryAttributes, HeadsAttributes, RouterAttributes, DispatchAttributes, NormAttributes,
                                 CastAttributes, DropoutAttributes, PositionAttributes, ShiftAttributes, LossAttributes,
                                 CollectiveAttributes, AdamwAttributes>;
+
+// The place in Attributes of what an operator of this kind carries.
+std::size_t attributes_index(OperatorKind kind);
 
 }  // namespace plumbline::model

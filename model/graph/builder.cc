@@ -121,6 +121,7 @@ Graph GraphBuilder::finish(TensorId input, TensorId output, const RecomputePolic
   RecomputePolicy dropped = policy;
   dropped.insert(RecomputeGroup::gather);
   recompute(graph_, dropped, kept_as_);
+  assert(check(graph_).empty() && "a layer emitted a graph that cannot be executed");
   return std::move(graph_);
 }
 

@@ -58,6 +58,8 @@ std::string check(const Graph& graph) {
   for (const Operator& op : graph.operators) {
     if (op.phase < phase) return fmt::format("{}: phase {} after {}", op.name, to_string(op.phase), to_string(phase));
     phase = op.phase;
+    if (op.attributes.index() != attributes_index(op.kind))
+      return fmt::format("{}: attributes of another kind than {}", op.name, to_string(op.kind));
     for (TensorId id : op.reads) {
       if (id >= graph.tensors.size()) return fmt::format("{}: reads a tensor that does not exist", op.name);
       if (!exists_beforehand(graph.tensor(id)) && !written.contains(id))

@@ -76,8 +76,9 @@ struct Graph {
 std::string_view to_string(Phase phase);
 std::string_view to_string(Section section);
 
-// Checks that every read has a writer before it (or is an input, parameter or constant), and that no
-// activation is written twice, but by the copy that brings it back from the host. Returns "" or what is wrong.
+// Checks that every operator carries its kind's attributes, that every read has a writer before it (or is an input,
+// parameter or constant), and that no activation is written twice, but by the copy that brings it back from the host.
+// Returns "" or what is wrong.
 std::string check(const Graph& graph);
 
 }  // namespace plumbline::model

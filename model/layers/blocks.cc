@@ -70,7 +70,7 @@ TensorId add_learned_positions(GraphBuilder& b, const LayerContext& c, TensorId 
 }
 
 // What the loss keeps of each token: the log-sum-exp of its logits or, of a divided vocabulary, figures that the ranks
-// can add (model/graph/attributes.h).
+// can add (model/graph/operators.def).
 TensorId loss_figures(GraphBuilder& b, const LayerContext& c, const std::string& prefix) {
   if (c.tensor == 1) return b.activation(prefix + "loss_log_sum_exp", {tokens(c)}, DataType::fp32);
   constexpr std::int64_t figures = 3;

@@ -14,4 +14,11 @@ std::int64_t LayerContext::expert_rows() const {
   return stream_tokens() * architecture.experts.experts_per_token * expert_tensor;
 }
 
+LayerContext LayerContext::undivided() const {
+  LayerContext whole = *this;
+  whole.tensor = whole.expert_parallel = whole.expert_tensor = 1;
+  whole.sequence = false;
+  return whole;
+}
+
 }  // namespace plumbline::model

@@ -36,6 +36,7 @@ struct LayerContext {
   Precision unscaled_gemm() const { return is_fp8(gemm) ? Precision::bf16 : gemm; }
   DataType stream_type() const { return activation_type(unscaled_gemm()); }
   std::int64_t experts_per_rank() const { return architecture.experts.routed_experts / expert_parallel; }
+  std::int64_t expert_columns() const { return architecture.experts.intermediate_size / expert_tensor; }
   // Tokens of a micro-batch that a rank holds outside of tensor-parallel regions.
   std::int64_t stream_tokens() const { return sequence ? tokens / tensor : tokens; }
   CollectiveAttributes tensor_group() const { return {tensor, 1}; }
@@ -43,6 +44,21 @@ struct LayerContext {
   CollectiveAttributes expert_tensor_group() const { return {expert_tensor, 1}; }
   std::int64_t received_tokens() const;  // expected distinct tokens that a rank receives
   std::int64_t expert_rows() const;      // expected (token, expert) rows of a rank
+  LayerContext undivided() const;        // the same with every parameter whole
 };
+
+// Calls visit(field) for every field but the architecture. They are bound member by member: one that is added does not
+// compile until it is visited.
+template <class Visitor>
+void visit_context(const LayerContext& context, Visitor&& visit) {
+  const auto& [architecture, gemm, dispatch, combine, gradients, recompute, fused_attention, fused_loss, tokens,
+               sequence_length, tensor, sequence, context_ranks, ring, expert_parallel, expert_tensor, groups_per_token,
+               shares_embedding, distinct_ranks_per_token] = context;
+  const auto each = [&](const auto&... fields) { (visit(fields), ...); };
+  each(gemm, dispatch, combine, gradients, fused_attention, fused_loss, tokens, sequence_length, tensor, sequence,
+       context_ranks, ring, expert_parallel, expert_tensor, groups_per_token, shares_embedding,
+       distinct_ranks_per_token, recompute.size());
+  for (const RecomputeGroup group : recompute) visit(group);
+}
 
 }  // namespace plumbline::model

@@ -174,7 +174,7 @@ TensorId expert_product(GraphBuilder& b, const LayerContext& c, ExpertProduct p)
 TensorId experts(GraphBuilder& b, const LayerContext& c, const Received& own) {
   const bool fp8 = c.gemm == Precision::fp8;
   const std::int64_t hidden = c.architecture.hidden_size;
-  const std::int64_t f = c.architecture.experts.intermediate_size / c.expert_tensor;
+  const std::int64_t f = c.expert_columns();
   const Received received{gather_received(b, c, "received_tokens", own.tokens),
                           gather_received(b, c, "received_indices", own.indices, false),
                           gather_received(b, c, "received_weights", own.weights)};

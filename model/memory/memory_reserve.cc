@@ -1,6 +1,7 @@
 #include "model/memory/memory_reserve.h"
 
 #include <algorithm>
+#include <vector>
 
 namespace plumbline::model {
 
@@ -9,11 +10,10 @@ namespace {
 int groups_of_ranks(const Plan& plan, const Layout& layout) {
   const auto& degrees = plan.parallelism;
   const bool experts = layout.experts_per_rank > 0 && layout.expert_group != layout.dense_group;
-  int groups = 0;
-  for (const std::int64_t ranks : {degrees.tensor, degrees.context, degrees.pipeline, degrees.expert_tensor,
-                                   layout.dense_group, experts ? layout.expert_group : std::int64_t{1}})
-    groups += ranks > 1 ? 1 : 0;
-  return groups;
+  std::vector<RankGroup> all = layer_groups(degrees);
+  all.insert(all.end(), {{degrees.pipeline, 1}, {layout.dense_group, 1}, {experts ? layout.expert_group : 1, 1}});
+  const auto groups = std::ranges::count_if(all, [](const RankGroup& group) { return group.ranks > 1; });
+  return static_cast<int>(groups);
 }
 
 }  // namespace

@@ -206,6 +206,19 @@ std::optional<Error> check_positions(const Plan& plan, const Architecture& archi
 
 }  // namespace
 
+RankGroup exchange_group(const Plan::Parallelism& degrees) { return {degrees.expert, degrees.expert_tensor}; }
+
+std::vector<RankGroup> layer_groups(const Plan::Parallelism& degrees) {
+  return {{degrees.tensor, 1}, {degrees.expert_tensor, 1}, {degrees.context, degrees.tensor}};
+}
+
+std::vector<std::int64_t> parameter_degrees(const Plan::Parallelism& degrees) {
+  std::vector<std::int64_t> values;
+  for (const Degree& degree : parallel_degrees)
+    if (degree.divides_parameters) values.push_back(degrees.*degree.value);
+  return values;
+}
+
 // The first stage also holds the embedding, the last one the head.
 std::vector<std::int64_t> even_layer_counts(std::int64_t layers, std::int64_t stages) {
   std::vector<std::int64_t> counts(static_cast<std::size_t>(stages), layers / stages);

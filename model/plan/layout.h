@@ -13,6 +13,19 @@
 
 namespace plumbline::model {
 
+// Ranks of a pipeline stage that do something together, and how many ranks of the stage lie from one to the next.
+// Ranks of a stage count tensor first, then context, then data; for experts expert_tensor first, then expert, then
+// replicas, as Megatron orders them.
+struct RankGroup {
+  std::int64_t ranks = 1, stride = 1;
+};
+// Ranks between which dispatch and combine carry tokens.
+RankGroup exchange_group(const Plan::Parallelism& degrees);
+// Ranks between which the collectives within a layer run, one group for each degree that divides layers.
+std::vector<RankGroup> layer_groups(const Plan::Parallelism& degrees);
+// The values of the degrees that divide parameters.
+std::vector<std::int64_t> parameter_degrees(const Plan::Parallelism& degrees);
+
 struct Layout {
   std::int64_t data = 1;                                // gpus / (tensor * context * pipeline)
   std::int64_t micro_batches = 1;                       // per pipeline and step (both directions together)
@@ -25,8 +38,7 @@ struct Layout {
   bool two_directions = false;         // DualPipe: stage s on ranks s and P-1-s
   bool embedding_beside_head = false;  // the first and the last stage lie on one rank
   // Ranks over which a stage's gradients are reduced and ZeRO shards (doubled under two_directions), and how many
-  // ranks of the stage lie from one to the next. Ranks of a stage count tensor first, then context, then data; for
-  // experts expert_tensor first, then expert, then replicas, as Megatron orders them.
+  // ranks of the stage lie from one to the next.
   std::int64_t dense_group = 1, dense_stride = 1;
   std::int64_t expert_group = 1, expert_stride = 1;
 };

@@ -1,6 +1,7 @@
 // The training plan: plain data, strict on input. The keys are a contract with other tools.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -36,7 +37,7 @@ struct Plan {
     std::optional<double> oversubscription;
     std::optional<std::string> placement;  // contiguous | striped | random:SEED | file:PATH (topologies/placement.h)
   } cluster;
-  struct {
+  struct Parallelism {
     std::int64_t tensor = 1;
     bool sequence = false;
     std::int64_t context = 1;
@@ -48,6 +49,8 @@ struct Plan {
     std::int64_t shard_group = 0;               // ranks over which ZeRO shards; 0: all that reduce a gradient
     bool reshard_after_forward = true;          // zero_stage 3: gather the parameters again for the backward
     std::int64_t synchronisation_interval = 1;  // steps from one reduction of the gradients to the next
+
+    bool operator==(const Parallelism&) const = default;
   } parallelism;
   struct {
     std::int64_t sequence_length = 0;    // tokens
@@ -143,6 +146,37 @@ struct Plan {
 // An error about a key of the plan, at the place where it was given (else at the plan's file).
 Error plan_error(const Plan& plan, ErrorKind kind, std::string key, std::string message, std::string hint);
 
+// A key of [parallelism] that says over how many ranks something is divided.
+struct Degree {
+  const char* name;  // its last part
+  std::int64_t Plan::Parallelism::*value;
+  bool divides_parameters;  // else activations, layers or tokens alone
+};
+// All degrees, in the order of the plan. What treats degrees alike goes through this list; which ranks belong
+// together follows from them in model/plan/layout.h.
+inline constexpr std::array<Degree, 5> parallel_degrees = {
+    {{"tensor", &Plan::Parallelism::tensor, true},
+     {"context", &Plan::Parallelism::context, false},
+     {"pipeline", &Plan::Parallelism::pipeline, false},
+     {"expert", &Plan::Parallelism::expert, true},
+     {"expert_tensor", &Plan::Parallelism::expert_tensor, true}}};
+
+// The part of visit_fields for [parallelism].
+template <class Parallelism, class Visitor>
+void visit_parallelism(Parallelism& parallelism, Visitor&& visit) {
+  visit("parallelism.tensor", parallelism.tensor);
+  visit("parallelism.sequence", parallelism.sequence);
+  visit("parallelism.context", parallelism.context);
+  visit("parallelism.context_method", parallelism.context_method);
+  visit("parallelism.pipeline", parallelism.pipeline);
+  visit("parallelism.expert", parallelism.expert);
+  visit("parallelism.expert_tensor", parallelism.expert_tensor);
+  visit("parallelism.zero_stage", parallelism.zero_stage);
+  visit("parallelism.shard_group", parallelism.shard_group);
+  visit("parallelism.reshard_after_forward", parallelism.reshard_after_forward);
+  visit("parallelism.synchronisation_interval", parallelism.synchronisation_interval);
+}
+
 // Calls visit(key, field) for every scalar and list key of the plan, in file order. The one list from
 // which reading, unknown-key checks, printing and JSON follow. ([[run.phase]] is handled beside it; of the
 // model's own keys those that the plan gives are visited.) The key lives as long as the call.
@@ -158,17 +192,7 @@ void visit_fields(PlanType& plan, Visitor&& visit) {
   visit("cluster.nic_gbps", plan.cluster.nic_gbps);
   visit("cluster.oversubscription", plan.cluster.oversubscription);
   visit("cluster.placement", plan.cluster.placement);
-  visit("parallelism.tensor", plan.parallelism.tensor);
-  visit("parallelism.sequence", plan.parallelism.sequence);
-  visit("parallelism.context", plan.parallelism.context);
-  visit("parallelism.context_method", plan.parallelism.context_method);
-  visit("parallelism.pipeline", plan.parallelism.pipeline);
-  visit("parallelism.expert", plan.parallelism.expert);
-  visit("parallelism.expert_tensor", plan.parallelism.expert_tensor);
-  visit("parallelism.zero_stage", plan.parallelism.zero_stage);
-  visit("parallelism.shard_group", plan.parallelism.shard_group);
-  visit("parallelism.reshard_after_forward", plan.parallelism.reshard_after_forward);
-  visit("parallelism.synchronisation_interval", plan.parallelism.synchronisation_interval);
+  visit_parallelism(plan.parallelism, visit);
   visit("batch.sequence_length", plan.batch.sequence_length);
   visit("batch.micro_batch_size", plan.batch.micro_batch_size);
   visit("batch.global_batch_size", plan.batch.global_batch_size);

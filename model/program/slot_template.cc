@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "model/cost/operator_class.h"
 #include "model/program/slot_copies.h"
 
 namespace plumbline::model {
@@ -15,10 +16,6 @@ bool on_communication_stream(Section section) { return section == Section::dispa
 
 bool is_grouped_weight_gradient(const Operator& op) {
   return op.kind == OperatorKind::grouped_matmul && op.phase == Phase::W;
-}
-
-bool is_collective(OperatorKind kind) {
-  return kind == OperatorKind::all_reduce || kind == OperatorKind::reduce_scatter || kind == OperatorKind::all_gather;
 }
 
 constexpr std::size_t streams = static_cast<std::size_t>(Stream::from_host) + 1;
@@ -120,7 +117,7 @@ class Composer {
     return graph(place).operators[op].kind == OperatorKind::matmul;
   }
   bool communicates(const Place& place, std::uint16_t op) const {
-    return is_collective(graph(place).operators[op].kind);
+    return model::is_collective(graph(place).operators[op].kind);
   }
 
   // Kernels and, on a stream of their own, the collectives between them. Cut in pieces, a gather runs beside the

@@ -42,7 +42,7 @@ class Communicator {
   virtual void send_receive(model::Stream stream, std::span<const Message> messages, bool rendezvous,
                             std::uint32_t label) = 0;
 
-  // Operators of the graph between ranks (model/graph/attributes.h), on the kernel's reads and writes. Every rank of
+  // Operators of the graph between ranks (model/graph/operators.def), on the kernel's reads and writes. Every rank of
   // the group calls them in the same order on the same stream. Sums add the ranks' parts in the group's order, so
   // that every rank has the same bits. Reads and writes may be the same buffer in all_reduce.
   virtual void all_reduce(model::Stream stream, const Group& group, const Kernel& kernel) = 0;

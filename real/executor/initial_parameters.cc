@@ -15,14 +15,9 @@ using model::TensorId;
 
 void write_initial_parameters(RankState& rank) {
   const StepInput& input = rank.input;
-  const auto& degrees = input.plan->parallelism;
-  const std::int64_t tensor = degrees.tensor, expert_tensor = degrees.expert_tensor;
-  const Division division{tensor,         rank.place.index % tensor,
-                          degrees.expert, rank.place.index / expert_tensor % degrees.expert,
-                          expert_tensor,  rank.place.index % expert_tensor};
-  model::LayerContext undivided = model::plan_context(*input.plan, *input.architecture, *input.layout, {1, 1});
-  undivided.tensor = undivided.expert_parallel = undivided.expert_tensor = 1;
-  undivided.sequence = false;
+  const Division division = division_of(input.plan->parallelism, rank.place.index);
+  const model::LayerContext undivided =
+      model::plan_context(*input.plan, *input.architecture, *input.layout, {1, 1}).undivided();
   std::vector<float> values;
   for (const auto& [stage, local] : rank.stages) {
     const auto blocks = model::stage_blocks(*input.plan, *input.architecture, *input.layout, stage);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "model/base/random.h"
+#include "model/plan/layout.h"
 #include "real/executor/parallel.h"
 
 namespace plumbline::real {
@@ -96,6 +97,11 @@ PartPlace place_of(const model::Architecture& architecture, const Tensor& whole,
 }
 
 }  // namespace
+
+Division division_of(const model::Plan::Parallelism& degrees, std::int64_t index) {
+  const auto [experts, stride] = model::exchange_group(degrees);
+  return {degrees.tensor, index % degrees.tensor, experts, index / stride % experts, stride, index % stride};
+}
 
 std::vector<float> part_of(const model::Architecture& architecture, const Tensor& whole, const Tensor& held,
                            const Division& division, std::span<const float> values) {

@@ -9,6 +9,7 @@
 
 #include "model/architecture/architecture.h"
 #include "model/graph/graph.h"
+#include "model/plan/plan.h"
 
 namespace plumbline::real {
 
@@ -18,6 +19,9 @@ struct Division {
   std::int64_t expert = 1, expert_rank = 0;
   std::int64_t expert_tensor = 1, expert_tensor_rank = 0;
 };
+
+// Of the rank at `index` among those of a pipeline stage.
+Division division_of(const model::Plan::Parallelism& degrees, std::int64_t index);
 
 // `values` of the whole parameter (or gradient), row by row -> those of the part of `held`'s shape. Experts are dealt
 // out in order, then cut like all else: rows in equal parts, of matrices that make several things at once (queries,

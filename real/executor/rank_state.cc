@@ -1,23 +1,13 @@
 #include "real/executor/rank_state.h"
 
+#include <cassert>
 #include <numeric>
 
 namespace plumbline::real {
 
-using model::OperatorKind;
-
-bool is_collective(OperatorKind kind) {
-  return kind == OperatorKind::all_reduce || kind == OperatorKind::reduce_scatter || kind == OperatorKind::all_gather;
-}
-
-bool is_exchange(OperatorKind kind) {
-  return kind == OperatorKind::dispatch || kind == OperatorKind::dispatch_grad || kind == OperatorKind::combine ||
-         kind == OperatorKind::combine_grad;
-}
-
 Group RankState::expert_group() const {
-  const auto& degrees = input.plan->parallelism;
-  return strided_group(place, {place.pipeline}, degrees.expert, degrees.expert_tensor);
+  const model::RankGroup group = model::exchange_group(input.plan->parallelism);
+  return strided_group(place, {place.pipeline}, group.ranks, group.stride);
 }
 
 Group RankState::world() const {
@@ -30,23 +20,23 @@ Group RankState::world() const {
 
 void RankState::launch_collective(model::Stream stream, const Kernel& kernel, std::int32_t stage) {
   Communicator& c = communicator();
+  const auto named = [&] {
+    const auto& attributes = std::get<model::CollectiveAttributes>(kernel.op->attributes);
+    return strided_group(place, stages.at(stage).holders, attributes.ranks, attributes.stride);
+  };
   switch (kernel.op->kind) {
-    case OperatorKind::dispatch:
-      return c.dispatch(stream, expert_group(), kernel);
-    case OperatorKind::dispatch_grad:
-      return c.dispatch_grad(stream, expert_group(), kernel);
-    case OperatorKind::combine:
-      return c.combine(stream, expert_group(), kernel);
-    case OperatorKind::combine_grad:
-      return c.combine_grad(stream, expert_group(), kernel);
-    default:
-      break;
+#define OPERATOR(kind, ...)       \
+  case model::OperatorKind::kind: \
+    break;
+#define EXCHANGE_OPERATOR(kind, ...) \
+  case model::OperatorKind::kind:    \
+    return c.kind(stream, expert_group(), kernel);
+#define COLLECTIVE_OPERATOR(kind, ...) \
+  case model::OperatorKind::kind:      \
+    return c.kind(stream, named(), kernel);
+#include "model/graph/operators.def"
   }
-  const auto& attributes = std::get<model::CollectiveAttributes>(kernel.op->attributes);
-  const Group group = strided_group(place, stages.at(stage).holders, attributes.ranks, attributes.stride);
-  if (kernel.op->kind == OperatorKind::all_reduce) return c.all_reduce(stream, group, kernel);
-  if (kernel.op->kind == OperatorKind::reduce_scatter) return c.reduce_scatter(stream, group, kernel);
-  c.all_gather(stream, group, kernel);
+  assert(false && "not a communication");
 }
 
 }  // namespace plumbline::real

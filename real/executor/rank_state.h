@@ -65,7 +65,4 @@ struct RankState {
   Group world() const;
 };
 
-bool is_collective(model::OperatorKind kind);
-bool is_exchange(model::OperatorKind kind);
-
 }  // namespace plumbline::real

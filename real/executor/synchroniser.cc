@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "model/cost/operator_class.h"
+
 namespace plumbline::real {
 
 using model::Stream;

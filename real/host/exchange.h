@@ -1,4 +1,4 @@
-// Exchanges of tokens between the ranks that hold experts, by direct messages (model/graph/attributes.h says what each
+// Exchanges of tokens between the ranks that hold experts, by direct messages (model/graph/operators.def says what each
 // operator computes). A token goes to a rank once. Sums are added in FP32 in the group's order, then what is added to
 // them, and rounded once.
 #pragma once

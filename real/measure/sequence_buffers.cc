@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "real/executor/rank_state.h"
+#include "model/cost/operator_class.h"
 
 namespace plumbline::real {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "real/executor/rank_state.h"
+#include "model/cost/operator_class.h"
 #include "real/measure/overlap.h"
 #include "real/measure/sequence_buffers.h"
 #include "real/measure/subject.h"

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <type_traits>
 
+#include "model/cost/operator_class.h"
 #include "model/cost/operator_key.h"
 #include "model/cost/work.h"
 
@@ -18,10 +19,6 @@ using model::Operator;
 using model::OperatorKind;
 using model::Tensor;
 using model::TensorId;
-
-bool is_product(OperatorKind kind) {
-  return kind == OperatorKind::matmul || kind == OperatorKind::grouped_matmul || kind == OperatorKind::batched_matmul;
-}
 
 bool is_number(DataType type) { return type != DataType::int32 && type != DataType::int64 && type != DataType::uint8; }
 
@@ -39,17 +36,10 @@ std::string format_of(const Graph& graph, const Operator& op) {
 
 // What is worked through row by row: what is written, but of operators that sum up, what they read.
 const Tensor& rows_of(const Graph& graph, const Operator& op) {
-  switch (op.kind) {
-    case OperatorKind::cross_entropy:
-    case OperatorKind::router:
-    case OperatorKind::sum_of_squares:
-    case OperatorKind::column_sum:
-    case OperatorKind::embedding_grad:
-    case OperatorKind::add_positions_grad:
-      return graph.tensor(op.reads[0]);
-    default:
-      return graph.tensor(op.writes[0]);
-  }
+  const Tensor& written = graph.tensor(op.writes[0]);
+  const bool sums = written.role == model::Role::gradient || op.kind == OperatorKind::cross_entropy ||
+                    op.kind == OperatorKind::router || op.kind == OperatorKind::sum_of_squares;
+  return sums ? graph.tensor(op.reads[0]) : written;
 }
 
 std::int64_t whole(double value) { return static_cast<std::int64_t>(std::ceil(value)); }

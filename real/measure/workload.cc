@@ -8,7 +8,7 @@
 #include <tuple>
 #include <utility>
 
-#include "real/executor/rank_state.h"
+#include "model/cost/operator_class.h"
 #include "real/measure/subject.h"
 
 namespace plumbline::real {
@@ -86,22 +86,7 @@ Sequence sequence_of(Graph graph, std::int64_t cores) {
   return sequence;
 }
 
-bool has_stand_in(OperatorKind kind) {
-  switch (kind) {
-    case OperatorKind::dispatch:
-    case OperatorKind::dispatch_grad:
-    case OperatorKind::combine:
-    case OperatorKind::combine_grad:
-    case OperatorKind::all_reduce:
-    case OperatorKind::reduce_scatter:
-    case OperatorKind::all_gather:
-    case OperatorKind::copy_to_host:
-    case OperatorKind::copy_to_device:
-      return true;
-    default:
-      return false;
-  }
-}
+bool has_stand_in(OperatorKind kind) { return model::class_of(kind) >= model::OperatorClass::exchange; }
 
 std::vector<Workload> plan_workloads(const model::StepProgram& program, const std::string& name,
                                      const std::vector<std::int64_t>& cores) {

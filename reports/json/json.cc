@@ -1,5 +1,6 @@
 #include "reports/json/json.h"
 
+#include <array>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "model/base/version.h"
+#include "reports/quantities.h"
 #include "reports/text/run_report.h"
 
 namespace plumbline::reports {
@@ -45,35 +47,18 @@ Json plan_of(const model::Plan& plan) {
   return json;
 }
 
-template <class Values>
-Json per_op(const Values& values) {
+// One value for each kind of op.
+template <class T, std::size_t size>
+Json value_of(const std::array<T, size>& values) {
   Json json = Json::object();
-  for (std::size_t i = 0; i < values.size(); ++i) {
+  for (std::size_t i = 0; i < size; ++i)
     json[std::string(model::to_string(static_cast<OpType>(i)))] = value_of(values[i]);
-  }
   return json;
 }
 
 Json step_of(const model::StepTimes& step) {
-  Json json = {{"time_s", step.time_s},
-               {"tokens_per_s", step.tokens_per_s},
-               {"tokens_per_s_per_gpu", step.tokens_per_s_per_gpu},
-               {"model_tflops_per_gpu", step.model_tflops_per_gpu},
-               {"model_tflops_per_gpu_causal", step.model_tflops_per_gpu_causal},
-               {"mfu", step.mfu},
-               {"mfu_causal", step.mfu_causal},
-               {"bubble_s", value_of(step.bubble_s)},
-               {"exposed_communication_s", value_of(step.exposed_communication_s)},
-               {"optimizer_s", value_of(step.optimizer_s)},
-               {"slots_s", per_op(step.slots_s)},
-               {"chunk_s", per_op(step.chunk_s)},
-               {"slot_counts", per_op(step.slot_counts)},
-               {"slots_mean_s", per_op(step.slots_mean_s)},
-               {"exposed_mean_s", per_op(step.exposed_mean_s)},
-               {"exposed_gradient_reduce_s", value_of(step.exposed_gradient_reduce_s)},
-               {"exposed_parameter_gather_s", value_of(step.exposed_parameter_gather_s)},
-               {"exposed_input_s", value_of(step.exposed_input_s)},
-               {"exposed_host_s", value_of(step.exposed_host_s)}};
+  Json json = Json::object();
+  visit_step(step, [&json](const char* key, const auto& value, const char*) { json[key] = value_of(value); });
   Json& breakdown = json["breakdown_s"] = Json::object();
   for (const auto& part : step.breakdown) breakdown[part.name] = part.seconds;
   return json;
@@ -111,38 +96,33 @@ Json bound_of(const model::StepResult& result) {
 
 Json run_of(const std::optional<model::RunCost>& run) {
   if (!run) return nullptr;
-  Json phases = Json::array();
-  for (const model::RunPhaseCost& phase : run->phases) {
-    phases.push_back(
-        {{"name", phase.name}, {"gpu_hours", phase.gpu_hours}, {"kind", phase.kind}, {"source", phase.source}});
-  }
+  Json json = Json::object();
+  visit_run(
+      *run, [&json](const char* key, const auto& value, const char*) { json[key] = value_of(value); },
+      [&] {
+        Json& phases = json["phases"] = Json::array();
+        for (const model::RunPhaseCost& phase : run->phases)
+          phases.push_back(
+              {{"name", phase.name}, {"gpu_hours", phase.gpu_hours}, {"kind", phase.kind}, {"source", phase.source}});
+      });
   const auto& price = run->price().value;
   const double hours = run->gpu_hours, all_hours = run->total_gpu_hours;
-  return {{"tokens", run->tokens},
-          {"steps", run->steps},
-          {"days", run->days},
-          {"gpu_hours", hours},
-          {"cost_usd", value_of(run->cost_usd)},
-          {"goodput", run->goodput},
-          {"phases", phases},
-          {"total_gpu_hours", all_hours},
-          {"total_cost_usd", value_of(run->total_cost_usd)},
-          {"ownership", run->ownership},
-          {"price_usd_per_gpu_hour", price ? Json(price->value) : Json(nullptr)},
-          {"cost_usd_low", value_of(run->cost_low_usd(hours))},
-          {"cost_usd_high", value_of(run->cost_high_usd(hours))},
-          {"total_cost_usd_low", value_of(run->cost_low_usd(all_hours))},
-          {"total_cost_usd_high", value_of(run->cost_high_usd(all_hours))},
-          {"rent", price_of(run->rent)},
-          {"purchase", price_of(run->purchase)},
-          {"energy_mwh", value_of(run->energy_mwh(hours))},
-          {"total_energy_mwh", value_of(run->energy_mwh(all_hours))},
-          {"energy_source", energy_source(*run)},
-          {"fabric",
-           {{"nics", run->fabric.nics},
-            {"switches", run->fabric.switches},
-            {"links", run->fabric.links},
-            {"usd", value_of(run->fabric_usd)}}}};
+  json["ownership"] = run->ownership;
+  json["price_usd_per_gpu_hour"] = price ? Json(price->value) : Json(nullptr);
+  json["cost_usd_low"] = value_of(run->cost_low_usd(hours));
+  json["cost_usd_high"] = value_of(run->cost_high_usd(hours));
+  json["total_cost_usd_low"] = value_of(run->cost_low_usd(all_hours));
+  json["total_cost_usd_high"] = value_of(run->cost_high_usd(all_hours));
+  json["rent"] = price_of(run->rent);
+  json["purchase"] = price_of(run->purchase);
+  json["energy_mwh"] = value_of(run->energy_mwh(hours));
+  json["total_energy_mwh"] = value_of(run->energy_mwh(all_hours));
+  json["energy_source"] = energy_source(*run);
+  json["fabric"] = {{"nics", run->fabric.nics},
+                    {"switches", run->fabric.switches},
+                    {"links", run->fabric.links},
+                    {"usd", value_of(run->fabric_usd)}};
+  return json;
 }
 
 Json memory_of(const model::Memory& memory) {

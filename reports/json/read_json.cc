@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "reports/quantities.h"
+
 namespace plumbline::reports {
 namespace {
 
@@ -118,25 +120,7 @@ class Reader {
 };
 
 void read_step(Reader& reader, model::StepTimes& step) {
-  reader.read("step.time_s", step.time_s);
-  reader.read("step.tokens_per_s", step.tokens_per_s);
-  reader.read("step.tokens_per_s_per_gpu", step.tokens_per_s_per_gpu);
-  reader.read("step.model_tflops_per_gpu", step.model_tflops_per_gpu);
-  reader.read("step.model_tflops_per_gpu_causal", step.model_tflops_per_gpu_causal);
-  reader.read("step.mfu", step.mfu);
-  reader.read("step.mfu_causal", step.mfu_causal);
-  reader.read("step.bubble_s", step.bubble_s);
-  reader.read("step.exposed_communication_s", step.exposed_communication_s);
-  reader.read("step.optimizer_s", step.optimizer_s);
-  reader.read("step.exposed_gradient_reduce_s", step.exposed_gradient_reduce_s);
-  reader.read("step.exposed_parameter_gather_s", step.exposed_parameter_gather_s);
-  reader.read("step.exposed_input_s", step.exposed_input_s);
-  reader.read("step.exposed_host_s", step.exposed_host_s);
-  reader.read("step.slots_s", step.slots_s);
-  reader.read("step.slot_counts", step.slot_counts);
-  reader.read("step.slots_mean_s", step.slots_mean_s);
-  reader.read("step.exposed_mean_s", step.exposed_mean_s);
-  reader.read("step.chunk_s", step.chunk_s);
+  visit_step(step, [&](const std::string& key, auto& field, const char*) { reader.read("step." + key, field); });
   if (const Json* breakdown = reader.object("step.breakdown_s")) {
     for (const auto& [name, value] : breakdown->items())
       reader.assign(value, "step.breakdown_s." + name,
@@ -146,15 +130,9 @@ void read_step(Reader& reader, model::StepTimes& step) {
 
 void read_run(Reader& reader, std::optional<model::RunCost>& run) {
   if (reader.object("run") == nullptr) return;
-  model::RunCost& cost = run.emplace();
-  reader.read("run.tokens", cost.tokens);
-  reader.read("run.steps", cost.steps);
-  reader.read("run.days", cost.days);
-  reader.read("run.gpu_hours", cost.gpu_hours);
-  reader.read("run.cost_usd", cost.cost_usd);
-  reader.read("run.goodput", cost.goodput);
-  reader.read("run.total_gpu_hours", cost.total_gpu_hours);
-  reader.read("run.total_cost_usd", cost.total_cost_usd);
+  visit_run(
+      run.emplace(), [&](const std::string& key, auto& field, const char*) { reader.read("run." + key, field); },
+      [] {});
 }
 
 void read_plan(Reader& reader, model::Plan& plan) {

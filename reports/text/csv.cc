@@ -7,7 +7,9 @@
 #include <iterator>
 #include <optional>
 #include <string_view>
+#include <type_traits>
 
+#include "reports/quantities.h"
 #include "reports/text/evidence.h"
 
 namespace plumbline::reports {
@@ -32,16 +34,10 @@ class Writer {
 };
 
 void write_step(Writer& out, const model::StepTimes& step) {
-  out.row("step.time_s", step.time_s, "s");
-  out.row("step.tokens_per_s", step.tokens_per_s, "tokens/s");
-  out.row("step.tokens_per_s_per_gpu", step.tokens_per_s_per_gpu, "tokens/s");
-  out.row("step.model_tflops_per_gpu", step.model_tflops_per_gpu, "TFLOP/s");
-  out.row("step.model_tflops_per_gpu_causal", step.model_tflops_per_gpu_causal, "TFLOP/s");
-  out.row("step.mfu", step.mfu, "1");
-  out.row("step.mfu_causal", step.mfu_causal, "1");
-  out.row("step.bubble_s", step.bubble_s, "s");
-  out.row("step.exposed_communication_s", step.exposed_communication_s, "s");
-  out.row("step.optimizer_s", step.optimizer_s, "s");
+  visit_step(step, [&](std::string_view key, const auto& value, std::string_view unit) {
+    if constexpr (std::is_convertible_v<decltype(value), std::optional<double>>)
+      if (!unit.empty()) out.row(fmt::format("step.{}", key), value, unit);
+  });
   out.per_op("step.slots_s", step.slots_s);
   out.per_op("step.slots_mean_s", step.slots_mean_s);
   out.per_op("step.exposed_mean_s", step.exposed_mean_s);
@@ -50,17 +46,15 @@ void write_step(Writer& out, const model::StepTimes& step) {
 }
 
 void write_run(Writer& out, const model::RunCost& run) {
-  out.row("run.tokens", run.tokens, "tokens");
-  out.row("run.steps", run.steps, "1");
-  out.row("run.days", run.days, "d");
-  out.row("run.gpu_hours", run.gpu_hours, "h");
-  out.row("run.cost_usd", run.cost_usd, "USD");
-  out.row("run.goodput", run.goodput, "1");
-  for (const model::RunPhaseCost& phase : run.phases) {
-    out.row(fmt::format("run.phases.{}.gpu_hours", phase.name), phase.gpu_hours, "h");
-  }
-  out.row("run.total_gpu_hours", run.total_gpu_hours, "h");
-  out.row("run.total_cost_usd", run.total_cost_usd, "USD");
+  visit_run(
+      run,
+      [&](std::string_view key, const auto& value, std::string_view unit) {
+        out.row(fmt::format("run.{}", key), value, unit);
+      },
+      [&] {
+        for (const model::RunPhaseCost& phase : run.phases)
+          out.row(fmt::format("run.phases.{}.gpu_hours", phase.name), phase.gpu_hours, "h");
+      });
   const auto& price = run.price().value;
   out.row("run.price_usd_per_gpu_hour", price ? std::optional(price->value) : std::nullopt, "USD/GPU-h");
   out.row("run.total_cost_usd_low", run.cost_low_usd(run.total_gpu_hours), "USD");

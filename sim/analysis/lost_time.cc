@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "model/plan/layout.h"
+
 namespace plumbline::sim {
 
 namespace {
@@ -63,8 +65,10 @@ void add_kernels(const StepAccount& account, List& list) {
 }
 
 std::string groups_of(const model::Plan& plan) {
-  const bool tensor = plan.parallelism.tensor > 1 || plan.parallelism.expert_tensor > 1;
+  const auto groups = model::layer_groups(plan.parallelism);
+  const auto divided = std::ranges::count_if(groups, [](const model::RankGroup& group) { return group.ranks > 1; });
   if (plan.parallelism.context == 1) return "tensor-parallel collectives";
+  const bool tensor = divided > 1;
   return tensor ? "tensor- and context-parallel collectives" : "context-parallel collectives";
 }
 

@@ -48,13 +48,12 @@ void add_degrees(const Plan& plan, std::vector<Settings>& changes) {
     changes.push_back({fmt::format("parallelism.zero_stage={}", stage)});
   for (std::int64_t size = plan.batch.micro_batch_size / 2; size >= 1; size /= 2)
     changes.push_back({fmt::format("batch.micro_batch_size={}", size)});
-  Settings pipeline = {fmt::format("parallelism.pipeline={}", 2 * degrees.pipeline)};
-  if (!plan.schedule.layers_per_stage.empty()) pipeline.emplace_back("schedule.layers_per_stage=[]");
-  changes.push_back(std::move(pipeline));
-  changes.push_back({fmt::format("parallelism.expert={}", 2 * degrees.expert)});
-  changes.push_back({fmt::format("parallelism.expert_tensor={}", 2 * degrees.expert_tensor)});
-  changes.push_back({fmt::format("parallelism.context={}", 2 * degrees.context)});
-  changes.push_back({fmt::format("parallelism.tensor={}", 2 * degrees.tensor)});
+  for (const model::Degree& degree : model::parallel_degrees) {
+    Settings twice = {fmt::format("parallelism.{}={}", degree.name, 2 * degrees.*degree.value)};
+    const bool moves_layers = degree.value == &Plan::Parallelism::pipeline && !plan.schedule.layers_per_stage.empty();
+    if (moves_layers) twice.emplace_back("schedule.layers_per_stage=[]");
+    changes.push_back(std::move(twice));
+  }
   if (degrees.tensor > 1 && !degrees.sequence) changes.push_back({"parallelism.sequence=true"});
   if (plan.schedule.kind != "1f1b") {
     Settings schedule = {"schedule.kind=1f1b"};

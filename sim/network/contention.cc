@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "model/plan/layout.h"
 #include "sim/network/simgrid_loop.h"
 #include "sim/network/step_links.h"
 #include "sim/network/traffic.h"
@@ -24,13 +25,13 @@ bool may_contend(const Inputs& inputs) {
 
 std::string key_of(const Inputs& inputs) {
   const topologies::FabricShape& shape = *inputs.fabric;
-  const auto& degrees = inputs.plan.parallelism;
+  const model::RankGroup group = model::exchange_group(inputs.plan.parallelism);
   const model::RoutingSpread spread = spread_of(inputs);
-  return fmt::format(
-      "{} {} {} {} {} | {} {} {} {} {} {} {} {} {} {} {}", degrees.pipeline, degrees.expert, degrees.expert_tensor,
-      spread.nodes_per_token, inputs.plan.cluster.placement.value_or("contiguous"), inputs.plan.cluster.gpus,
-      to_string(shape.interconnect), shape.gpus_per_node, shape.gpu_bandwidth, shape.nics, shape.nic_bandwidth,
-      shape.layers, shape.planes, shape.rails, shape.switch_ports, shape.oversubscription);
+  return fmt::format("{} {} {} {} {} | {} {} {} {} {} {} {} {} {} {} {}", inputs.plan.parallelism.pipeline, group.ranks,
+                     group.stride, spread.nodes_per_token, inputs.plan.cluster.placement.value_or("contiguous"),
+                     inputs.plan.cluster.gpus, to_string(shape.interconnect), shape.gpus_per_node, shape.gpu_bandwidth,
+                     shape.nics, shape.nic_bandwidth, shape.layers, shape.planes, shape.rails, shape.switch_ports,
+                     shape.oversubscription);
 }
 
 // Notes when the last flow of each group has ended.

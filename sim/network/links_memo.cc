@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "model/plan/layout.h"
 #include "sim/predict/simulate.h"
 
 namespace plumbline::sim {
@@ -20,13 +21,10 @@ model::Result<std::shared_ptr<const StepLinks>> make(const Inputs& inputs, const
 model::Result<std::shared_ptr<const StepLinks>> LinksMemo::links(const Inputs& inputs,
                                                                  const model::RoutingSpread& spread) {
   const model::Plan& plan = inputs.plan;
-  const Key key = {plan.cluster.gpus,
-                   plan.parallelism.pipeline,
-                   plan.parallelism.expert,
-                   plan.parallelism.expert_tensor,
-                   spread.nodes_per_token,
-                   spread.ranks_per_token,
-                   plan.cluster.placement.value_or("")};
+  const model::RankGroup group = model::exchange_group(plan.parallelism);
+  const Key key = {
+      plan.cluster.gpus,      plan.parallelism.pipeline,          group.ranks, group.stride, spread.nodes_per_token,
+      spread.ranks_per_token, plan.cluster.placement.value_or("")};
   {
     const std::scoped_lock lock(mutex_);
     if (const auto found = known_.find(key); found != known_.end()) return found->second;

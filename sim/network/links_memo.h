@@ -22,7 +22,7 @@ class LinksMemo {
   model::Result<std::shared_ptr<const StepLinks>> links(const Inputs& inputs, const model::RoutingSpread& spread);
 
  private:
-  // GPUs, pipeline, expert, expert tensor, groups and ranks per token, placement.
+  // GPUs, pipeline, ranks and stride of an exchange, groups and ranks per token, placement.
   using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, double, double, std::string>;
   std::mutex mutex_;
   std::map<Key, std::shared_ptr<const StepLinks>> known_;

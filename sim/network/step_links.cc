@@ -4,6 +4,7 @@
 #include <cmath>
 #include <span>
 
+#include "model/plan/layout.h"
 #include "sim/network/exchange_pattern.h"
 #include "sim/network/traffic.h"
 #include "topologies/placement.h"
@@ -68,11 +69,12 @@ std::vector<Exchange> expert_exchanges(const model::Plan& plan, const topologies
                                        const model::RoutingSpread& spread) {
   std::vector<Exchange> exchanges;
   const auto& degrees = plan.parallelism;
+  const model::RankGroup group = model::exchange_group(degrees);
   const std::int64_t block = plan.cluster.gpus / degrees.pipeline;
   for (std::int64_t rank = 0; rank < degrees.pipeline; ++rank) {
     Exchange& exchange = exchanges.emplace_back();
-    for (std::int64_t i = 0; i < degrees.expert; ++i)
-      exchange.gpus.push_back(placement.gpu(rank * block + i * degrees.expert_tensor));
+    for (std::int64_t i = 0; i < group.ranks; ++i)
+      exchange.gpus.push_back(placement.gpu(rank * block + i * group.stride));
     exchange.token_bytes = 1;
     exchange.tokens = {1};
     exchange.nodes_per_token = spread.nodes_per_token;

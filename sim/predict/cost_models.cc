@@ -15,7 +15,8 @@ namespace plumbline::sim {
 namespace {
 
 model::ExchangeCost::Group expert_group(const Inputs& inputs) {
-  return {spread_of(inputs), inputs.plan.parallelism.expert, inputs.plan.parallelism.expert_tensor};
+  const model::RankGroup group = model::exchange_group(inputs.plan.parallelism);
+  return {spread_of(inputs), group.ranks, group.stride};
 }
 
 // The groups of dense collectives as the placement spreads them over nodes and links.
@@ -24,11 +25,9 @@ model::Result<void> place_groups(const Inputs& inputs, const model::Layout& layo
   const auto placement = topologies::placement_of(inputs.plan, fabric.gpus_per_node());
   if (!placement) return tl::unexpected(placement.error());
   const auto& degrees = inputs.plan.parallelism;
-  const GroupPattern patterns[] = {{layout.dense_group, layout.dense_stride, layout.two_directions},
-                                   {layout.expert_group, layout.expert_stride, layout.two_directions},
-                                   {degrees.tensor, 1},
-                                   {degrees.expert_tensor, 1},
-                                   {degrees.context, degrees.tensor}};
+  std::vector<GroupPattern> patterns = {{layout.dense_group, layout.dense_stride, layout.two_directions},
+                                        {layout.expert_group, layout.expert_stride, layout.two_directions}};
+  for (const model::RankGroup& group : model::layer_groups(degrees)) patterns.push_back({group.ranks, group.stride});
   const double nic_bandwidth = inputs.cluster.inter_node_bandwidth().value();
   for (const GroupPattern& pattern : patterns) {
     if (pattern.ranks == 1) continue;

@@ -1,14 +1,13 @@
 #include "sim/predict/plan_key.h"
 
+#include "model/plan/layout.h"
+
 namespace plumbline::sim {
 
 namespace {
 
 void add_parallelism(const model::Plan& plan, PlanKey& key) {
-  const auto& [tensor, sequence, context, context_method, pipeline, expert, expert_tensor, zero_stage, shard_group,
-               reshard_after_forward, synchronisation_interval] = plan.parallelism;
-  key.add(tensor, sequence, context, context_method, pipeline, expert, expert_tensor, zero_stage, shard_group,
-          reshard_after_forward, synchronisation_interval);
+  model::visit_parallelism(plan.parallelism, [&](const char*, const auto& value) { key.add(value); });
 }
 
 void add_overlap(const model::Plan& plan, PlanKey& key) {
@@ -21,13 +20,7 @@ void add_overlap(const model::Plan& plan, PlanKey& key) {
 }  // namespace
 
 void add_graphs(const model::Plan& plan, const model::LayerContext& degrees, PlanKey& key) {
-  const auto& [architecture, gemm, dispatch, combine, gradients, recompute, fused_attention, fused_loss, tokens,
-               sequence_length, tensor, sequence, context, ring, expert_parallel, expert_tensor, groups_per_token,
-               shares_embedding, distinct_ranks_per_token] = degrees;
-  key.add(gemm, dispatch, combine, gradients, fused_attention, fused_loss, tokens, sequence_length, tensor, sequence,
-          context, ring, expert_parallel, expert_tensor, groups_per_token, shares_embedding, distinct_ranks_per_token);
-  key.add(recompute.size());
-  for (const auto group : recompute) key.add(group);
+  model::visit_context(degrees, [&](const auto& value) { key.add(value); });
   key.add(plan.overlap.tensor);
 }
 
@@ -35,8 +28,9 @@ void add_costs(const model::Plan& plan, bool wired, PlanKey& key) {
   add_overlap(plan, key);
   const auto& [bytes_per_token, loader_gbps, prefetch] = plan.input;
   key.add(bytes_per_token, loader_gbps, prefetch);
-  key.add(plan.parallelism.expert, plan.parallelism.expert_tensor, plan.routing.max_nodes_per_token,
-          plan.precision.gemm, plan.offload.optimizer, plan.optimizer.ema);
+  const model::RankGroup group = model::exchange_group(plan.parallelism);
+  key.add(group.ranks, group.stride, plan.routing.max_nodes_per_token, plan.precision.gemm, plan.offload.optimizer,
+          plan.optimizer.ema);
   if (!wired) return;
   add_parallelism(plan, key);
   key.add(plan.cluster.gpus, plan.cluster.placement, plan.schedule.kind);

@@ -1,5 +1,5 @@
 // What of a plan decides a part of its evaluation, as bytes to look the part up by. Whole sections of a plan are bound
-// member by member, so that a key added to one does not compile until somebody has said what it decides.
+// member by member, or visited by the list from which they are read, so that no key is left out.
 #pragma once
 
 #include <cstdint>

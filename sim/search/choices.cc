@@ -138,12 +138,15 @@ Choices::Choices(const Inputs& inputs, Breadth breadth) : inputs_(inputs), bread
   const bool moe = experts.routed_experts > 0;
   const auto& own = plan.parallelism;
   tensor = chosen(plan.search.tensor, powers_of_two(node), own.tensor);
-  context = chosen(plan.search.context, powers_of_two(plan.batch.sequence_length / defaults(breadth).shortest_piece),
-                   own.context);
-  expert =
-      chosen(plan.search.expert, moe ? divisors(experts.routed_experts, plan.cluster.gpus) : Values{1}, own.expert);
-  expert_tensor = chosen(plan.search.expert_tensor, powers_of_two(moe && breadth == Breadth::complete ? node : 1),
-                         own.expert_tensor);
+  using Parallelism = model::Plan::Parallelism;
+  const Values pieces = powers_of_two(plan.batch.sequence_length / defaults(breadth).shortest_piece);
+  degrees = {
+      {&Parallelism::context, chosen(plan.search.context, pieces, own.context)},
+      {&Parallelism::expert,
+       chosen(plan.search.expert, moe ? divisors(experts.routed_experts, plan.cluster.gpus) : Values{1}, own.expert)},
+      {&Parallelism::expert_tensor,
+       chosen(plan.search.expert_tensor, powers_of_two(moe && breadth == Breadth::complete ? node : 1),
+              own.expert_tensor)}};
   zero_stage = chosen(plan.search.zero_stage, defaults(breadth).zero_stages, own.zero_stage);
   micro_batch_size =
       chosen(plan.search.micro_batch_size, powers_of_two(plan.batch.global_batch_size), plan.batch.micro_batch_size);

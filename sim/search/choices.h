@@ -44,8 +44,15 @@ struct Split {
 // seconds; complete: all that make sense.
 enum class Breadth { quick, complete };
 
+// What a search tries for a degree, whatever the others are.
+struct DegreeChoices {
+  std::int64_t model::Plan::Parallelism::*degree;
+  std::vector<std::int64_t> values;
+};
+
 struct Choices {
-  std::vector<std::int64_t> tensor, context, expert, expert_tensor, zero_stage, micro_batch_size;
+  std::vector<std::int64_t> tensor, zero_stage, micro_batch_size;
+  std::vector<DegreeChoices> degrees;  // all but tensor and pipeline, on which other choices depend
   std::vector<Recomputation> recompute;
   std::vector<std::string> split;
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "model/plan/layout.h"
 #include "sim/search/family_bounds.h"
 #include "sim/search/family_plans.h"
 
@@ -43,8 +44,8 @@ SearchWorker::SearchWorker(SearchScope& scope) : scope_(scope), evaluator_(scope
 
 // Plans of a search differ in nothing else of what costs look at where links do not count.
 model::Result<const CostModels*> SearchWorker::costs(const model::Plan& plan) {
-  const auto& degrees = plan.parallelism;
-  const std::vector<std::int64_t> key = {degrees.expert, degrees.expert_tensor, plan.overlap.communication_sms};
+  const model::RankGroup group = model::exchange_group(plan.parallelism);
+  const std::vector<std::int64_t> key = {group.ranks, group.stride, plan.overlap.communication_sms};
   const auto known = costs_.find(key);
   if (known != costs_.end()) return &known->second;
   const auto layout = model::make_layout(plan, scope_.free.architecture);

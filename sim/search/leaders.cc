@@ -1,6 +1,7 @@
 #include "sim/search/leaders.h"
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 
 #include "model/schedule/schedule.h"
@@ -8,11 +9,14 @@
 namespace plumbline::sim {
 
 Shape shape_of(const model::Plan& plan) {
-  const auto& degrees = plan.parallelism;
+  Shape shape;
+  model::visit_parallelism(plan.parallelism, [&]<class Value>(const char*, const Value& value) {
+    if constexpr (std::is_arithmetic_v<Value>) shape.push_back(value);
+  });
   const auto kinds = model::schedule_kinds();
   const auto kind = std::ranges::find(kinds, plan.schedule.kind, [](const auto* one) { return one->name(); });
-  return {degrees.tensor, degrees.sequence,      degrees.context,    degrees.pipeline,
-          degrees.expert, degrees.expert_tensor, degrees.zero_stage, kind - kinds.begin()};
+  shape.push_back(kind - kinds.begin());
+  return shape;
 }
 
 void Leaders::offer(const Shape& shape, const Candidate& candidate) {

@@ -1,7 +1,6 @@
 // The fastest plan of every shape that was met, and what a plan must beat to matter.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -12,9 +11,9 @@
 
 namespace plumbline::sim {
 
-// What tells plans apart that are rows of their own: tensor, sequence, context, pipeline, expert, expert_tensor,
-// zero_stage, schedule.
-using Shape = std::array<std::int64_t, 8>;
+// What tells plans apart that are rows of their own: the numbers of [parallelism] in the order of the plan, then the
+// schedule.
+using Shape = std::vector<std::int64_t>;
 Shape shape_of(const model::Plan& plan);
 
 class Leaders {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "model/memory/memory_reserve.h"
 #include "model/memory/training_state.h"
@@ -19,9 +20,9 @@ MemoryFloor::MemoryFloor(const Inputs& inputs) : inputs_(inputs) {
 
 // The degrees over which parameters are divided decide it; tokens, which do not, are those of the first plan.
 const model::Graph& MemoryFloor::graph(BlockKind kind, const model::Plan& plan, const model::Layout& layout) {
-  const auto& degrees = plan.parallelism;
-  const auto [entry, fresh] = graphs_.try_emplace({static_cast<std::int64_t>(kind), degrees.tensor, degrees.expert,
-                                                   degrees.expert_tensor, layout.embedding_beside_head});
+  std::vector<std::int64_t> key = model::parameter_degrees(plan.parallelism);
+  key.insert(key.end(), {static_cast<std::int64_t>(kind), layout.embedding_beside_head});
+  const auto [entry, fresh] = graphs_.try_emplace(std::move(key));
   model::Graph& graph = entry->second;
   if (!fresh) return graph;
   model::RoutingSpread spread;
@@ -49,10 +50,11 @@ double MemoryFloor::block_bytes(BlockKind kind, const model::Plan& plan, const m
 
 std::vector<double> MemoryFloor::bytes(const model::Plan& plan, const Pipeline& pipeline) {
   const model::Layout layout = *model::make_layout(plan, inputs_.architecture);
-  const auto& degrees = plan.parallelism;
-  States& states =
-      states_[{degrees.tensor, degrees.expert, degrees.expert_tensor, degrees.zero_stage, layout.embedding_beside_head,
-               model::shard_group(plan, layout, false).shards, model::shard_group(plan, layout, true).shards}];
+  std::vector<std::int64_t> key = model::parameter_degrees(plan.parallelism);
+  key.insert(key.end(),
+             {plan.parallelism.zero_stage, layout.embedding_beside_head, model::shard_group(plan, layout, false).shards,
+              model::shard_group(plan, layout, true).shards});
+  States& states = states_[std::move(key)];
   std::vector<double> before = {0};  // [layer]: of those before it
   for (const BlockKind kind : layer_kinds_) before.push_back(before.back() + block_bytes(kind, plan, layout, states));
   const double first = block_bytes(BlockKind::embedding, plan, layout, states);

@@ -81,10 +81,7 @@ class Search {
     const model::Plan& plan = scope_.inputs.plan;
     const auto own = [&](const OpenFamily& open) {
       const Family& family = *open.family;
-      const auto& degrees = plan.parallelism;
-      return family.tensor == degrees.tensor && family.sequence == degrees.sequence &&
-             family.context == degrees.context && family.expert == degrees.expert &&
-             family.expert_tensor == degrees.expert_tensor && family.micro_batch_size == plan.batch.micro_batch_size;
+      return family.parallelism == plan.parallelism && family.micro_batch_size == plan.batch.micro_batch_size;
     };
     std::ranges::stable_sort(open_, {}, [&](const OpenFamily& open) { return std::pair(!own(open), open.bound); });
   }

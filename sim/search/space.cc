@@ -28,34 +28,30 @@ Space::Space(const Inputs& inputs, Breadth breadth) : inputs_(inputs), choices_(
   base_.places.clear();
   model::Plan plan = base_;
   plan.schedule.layers_per_stage.clear();
-  auto& degrees = plan.parallelism;
   for (const std::int64_t tensor : choices_.tensor)
-    for (const bool sequence : choices_.sequence(tensor))
-      for (const std::int64_t context : choices_.context)
-        for (const std::int64_t expert : choices_.expert)
-          for (const std::int64_t expert_tensor : choices_.expert_tensor) {
-            degrees.tensor = tensor;
-            degrees.sequence = sequence;
-            degrees.context = context;
-            degrees.expert = expert;
-            degrees.expert_tensor = expert_tensor;
-            if (inputs.plan.cluster.gpus % (tensor * context) == 0) add_degrees(plan);
-          }
+    for (const bool sequence : choices_.sequence(tensor)) {
+      plan.parallelism.tensor = tensor;
+      plan.parallelism.sequence = sequence;
+      add_degrees(plan, 0);
+    }
+}
+
+void Space::add_degrees(model::Plan plan, std::size_t next) {
+  if (next == choices_.degrees.size()) return add_families(plan);
+  for (const std::int64_t value : choices_.degrees[next].values) {
+    plan.parallelism.*choices_.degrees[next].degree = value;
+    add_degrees(plan, next + 1);
+  }
 }
 
 // A family for every micro-batch size.
-void Space::add_degrees(model::Plan plan) {
+void Space::add_families(model::Plan plan) {
   const auto& degrees = plan.parallelism;
+  if (plan.cluster.gpus % (degrees.tensor * degrees.context) != 0) return;
   for (const std::int64_t size : choices_.micro_batch_size) {
     plan.batch.micro_batch_size = size;
-    Family family{degrees.tensor,
-                  degrees.sequence,
-                  degrees.context,
-                  degrees.expert,
-                  degrees.expert_tensor,
-                  size,
-                  {},
-                  choices_.communication_sms(degrees.expert)};
+    plan.parallelism.pipeline = base_.parallelism.pipeline;
+    Family family{degrees, size, {}, choices_.communication_sms(degrees.expert)};
     for (const std::int64_t ranks : choices_.pipeline(degrees.tensor, degrees.context)) {
       plan.parallelism.pipeline = ranks;
       model::Plan probe = plan;
@@ -90,8 +86,7 @@ const Pipeline* Space::pipeline(const model::Plan& plan) {
                                    degrees.pipeline,
                                    plan.batch.global_batch_size / (replicas * plan.batch.micro_batch_size)};
   if (degrees.shard_group > 0)
-    for (const std::int64_t degree : {degrees.tensor, degrees.context, degrees.expert, degrees.expert_tensor})
-      key.push_back(degree);
+    for (const model::Degree& degree : model::parallel_degrees) key.push_back(degrees.*degree.value);
   const auto [entry, fresh] = known_.try_emplace(std::move(key), nullptr);
   if (!fresh) return entry->second;
   model::Plan probe = plan;
@@ -139,12 +134,7 @@ std::uint64_t Space::size() const {
 
 model::Plan Space::plan(const Family& family) const {
   model::Plan plan = base_;
-  auto& degrees = plan.parallelism;
-  degrees.tensor = family.tensor;
-  degrees.sequence = family.sequence;
-  degrees.context = family.context;
-  degrees.expert = family.expert;
-  degrees.expert_tensor = family.expert_tensor;
+  plan.parallelism = family.parallelism;
   plan.batch.micro_batch_size = family.micro_batch_size;
   return plan;
 }

@@ -29,9 +29,8 @@ struct Pipeline {
 };
 
 struct Family {
-  std::int64_t tensor = 1;
-  bool sequence = false;
-  std::int64_t context = 1, expert = 1, expert_tensor = 1, micro_batch_size = 1;
+  model::Plan::Parallelism parallelism;  // pipeline and zero_stage are those of the inputs' plan
+  std::int64_t micro_batch_size = 1;
   std::vector<const Pipeline*> pipelines;
   std::vector<std::int64_t> communication_sms;
 };
@@ -65,7 +64,9 @@ class Space {
   static void apply(const Point& point, model::Plan& plan);
 
  private:
-  void add_degrees(model::Plan plan);
+  // Every combination of the choices for the degrees from the `next`-th on.
+  void add_degrees(model::Plan plan, std::size_t next);
+  void add_families(model::Plan plan);
   const Pipeline* pipeline(const model::Plan& plan);
   std::vector<std::int64_t> zero_stages(model::Plan plan) const;
 

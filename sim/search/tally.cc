@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 namespace plumbline::sim {
 
 namespace {
@@ -15,7 +17,7 @@ constexpr std::array<const char*, rules> names = {
     "time: the busiest rank's slots or collectives take longer than the plans kept",
     "refused"};
 
-void add_degree(std::vector<std::string>& words, const char* name, std::int64_t degree) {
+void add_degree(std::vector<std::string>& words, const std::string& name, std::int64_t degree) {
   if (degree > 1) words.push_back(fmt::format("{} {}", name, degree));
 }
 
@@ -34,12 +36,12 @@ bool on_memory(Rule rule) { return rule == Rule::states || rule == Rule::memory;
 std::string describe(const model::Plan& plan) {
   const auto& degrees = plan.parallelism;
   std::vector<std::string> words;
-  add_degree(words, "tensor", degrees.tensor);
-  if (degrees.sequence) words.emplace_back("sequence");
-  add_degree(words, "context", degrees.context);
-  add_degree(words, "pipeline", degrees.pipeline);
-  add_degree(words, "expert", degrees.expert);
-  add_degree(words, "expert tensor", degrees.expert_tensor);
+  for (const model::Degree& degree : model::parallel_degrees) {
+    std::string name = degree.name;
+    std::ranges::replace(name, '_', ' ');
+    add_degree(words, name, degrees.*degree.value);
+    if (degree.value == &model::Plan::Parallelism::tensor && degrees.sequence) words.emplace_back("sequence");
+  }
   words.push_back(fmt::format("zero {}", degrees.zero_stage));
   words.push_back(fmt::format("micro-batch {}", plan.batch.micro_batch_size));
   words.push_back(plan.schedule.kind);

@@ -126,7 +126,7 @@ std::string find_cycle(const std::map<std::string, std::set<std::string>>& graph
 }
 
 std::vector<std::string> layering_violations(const std::filesystem::path& root) {
-  const std::vector<SourceFile> files = read_source_tree(root, {".h", ".cc", ".cu", ".cuh"});
+  const std::vector<SourceFile> files = read_source_tree(root, {".h", ".cc", ".cu", ".cuh", ".def"});
   std::set<std::string> paths;
   for (const SourceFile& file : files) paths.insert(file.path);
 

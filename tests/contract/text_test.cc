@@ -18,8 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::set<std::string> kTextExtensions = {"",    ".h",    ".cc", ".cu",  ".cuh", ".cmake", ".txt",
-                                               ".md", ".toml", ".sh", ".csv", ".py",  ".ts",    ".html"};
+const std::set<std::string> kTextExtensions = {"",    ".h",    ".cc", ".cu",  ".cuh", ".def", ".cmake", ".txt",
+                                               ".md", ".toml", ".sh", ".csv", ".py",  ".ts",  ".html"};
 
 // The words are written so that this file does not contain them.
 const std::regex kUnfinished(

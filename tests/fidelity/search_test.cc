@@ -109,12 +109,17 @@ TEST_P(Searches, TheSpaceIsWhatTheLayoutAllows) {
   plan.search = {};
   plan.schedule.layers_per_stage.clear();
   choices.recompute.front().apply(plan, 0);
+  using Parallelism = model::Plan::Parallelism;
+  const auto values = [&](std::int64_t Parallelism::*degree) {
+    return std::ranges::find(choices.degrees, degree, &DegreeChoices::degree)->values;
+  };
+  const std::vector<std::int64_t> contexts = values(&Parallelism::context), experts = values(&Parallelism::expert);
   auto& degrees = plan.parallelism;
   for (degrees.tensor = 1; degrees.tensor <= 4; degrees.tensor *= 2)
     for (const bool sequence : {false, true})
       for (degrees.context = 1; degrees.context <= 2; ++degrees.context)
         for (const std::int64_t pipeline : choices.pipeline(degrees.tensor, degrees.context))
-          for (const std::int64_t expert : choices.expert)
+          for (const std::int64_t expert : experts)
             for (const std::int64_t size : choices.micro_batch_size)
               for (const std::int64_t zero : choices.zero_stage)
                 for (const std::string& kind : choices.schedule(pipeline))
@@ -123,7 +128,7 @@ TEST_P(Searches, TheSpaceIsWhatTheLayoutAllows) {
                     if (vee && chunks == 2) continue;
                     const auto modes = choices.sequence(degrees.tensor);
                     if (std::ranges::find(choices.tensor, degrees.tensor) == choices.tensor.end() ||
-                        std::ranges::find(choices.context, degrees.context) == choices.context.end() ||
+                        std::ranges::find(contexts, degrees.context) == contexts.end() ||
                         std::ranges::find(modes, sequence) == modes.end())
                       continue;
                     degrees.sequence = sequence;

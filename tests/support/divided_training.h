@@ -62,9 +62,8 @@ inline Division whole_of(const Division& division) {
 }
 
 inline real::Division place_of(const model::Plan& plan, std::size_t world) {
-  const auto& degrees = plan.parallelism;
-  const auto index = static_cast<std::int64_t>(world) % (plan.cluster.gpus / degrees.pipeline);
-  return {degrees.tensor, index % degrees.tensor, degrees.expert, index % degrees.expert, 1, 0};
+  return real::division_of(plan.parallelism,
+                           static_cast<std::int64_t>(world) % (plan.cluster.gpus / plan.parallelism.pipeline));
 }
 
 // The largest difference between what rank `world` holds and the whole's part, in units of the whole's largest entry.

@@ -18,7 +18,7 @@ struct Seen {
   Wide out, log_sum_exp;
 };
 
-// Attention as attributes.h words it, in double precision.
+// Attention as operators.def words it, in double precision.
 Seen attention_of(const model::AttentionAttributes& a, const FloatMatrix& q, const FloatMatrix& k,
                   const FloatMatrix& v) {
   Seen seen{Wide::Zero(q.rows(), a.query_heads * a.value_dim), Wide::Zero(q.rows(), a.query_heads)};

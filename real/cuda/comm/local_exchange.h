@@ -20,7 +20,7 @@ class LocalExchange {
   LocalExchange(const Machine& machine, const Options& options)
       : options_(options), blocks_{options.ctas, static_cast<int>(machine.properties.sharedMemPerBlockOptin)} {}
 
-  // model/graph/attributes.h says what each reads and writes.
+  // model/graph/operators.def says what each reads and writes.
   Status dispatch(const Group& group, const Kernel& kernel, cudaStream_t stream);
   Status dispatch_grad(const Kernel& kernel, cudaStream_t stream);
   Status combine(const Kernel& kernel, cudaStream_t stream);

@@ -27,7 +27,7 @@ class RankExchange {
   RankExchange(Scratch& scratch, NcclGroups& groups, Neighbours neighbours, const Blocks& blocks)
       : scratch_(scratch), groups_(groups), neighbours_(std::move(neighbours)), blocks_(blocks) {}
 
-  // model/graph/attributes.h says what each reads and writes. Rows are received by the sender's place within its node,
+  // model/graph/operators.def says what each reads and writes. Rows are received by the sender's place within its node,
   // then by its node, then by token. Sums of a hop are rounded to the format of its rows.
   Status dispatch(const Group& group, const Kernel& kernel, cudaStream_t stream);
   Status dispatch_grad(const Group& group, const Kernel& kernel, cudaStream_t stream);

@@ -7,7 +7,7 @@ namespace plumbline::real::cuda {
 namespace {
 
 using Attributes = model::LossAttributes;
-constexpr std::int64_t figures = 3;  // of a token, where ranks divide the vocabulary (model/graph/attributes.h)
+constexpr std::int64_t figures = 3;  // of a token, where ranks divide the vocabulary (model/graph/operators.def)
 
 template <class Element>
 Element* data(const CudaBuffer& buffer) {

@@ -1,7 +1,7 @@
 #include <numbers>
 #include <unsupported/Eigen/SpecialFunctions>
 
-#include "real/host/operators/functions.h"
+#include "real/host/operators/operators.h"
 #include "real/host/operators/rows.h"
 
 namespace plumbline::real::host {

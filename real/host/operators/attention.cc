@@ -1,7 +1,7 @@
 #include <cassert>
 
-#include "real/host/operators/functions.h"
 #include "real/host/operators/heads.h"
+#include "real/host/operators/operators.h"
 #include "real/host/operators/product.h"
 
 namespace plumbline::real::host {

@@ -1,6 +1,6 @@
 #include <cassert>
 
-#include "real/host/operators/functions.h"
+#include "real/host/operators/operators.h"
 #include "real/host/operators/product.h"
 #include "real/host/operators/rows.h"
 

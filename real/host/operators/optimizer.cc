@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "real/host/operators/functions.h"
+#include "real/host/operators/operators.h"
 #include "real/host/operators/rows.h"
 
 namespace plumbline::real::host {

@@ -1,7 +1,7 @@
 #include <cmath>
 #include <limits>
 
-#include "real/host/operators/functions.h"
+#include "real/host/operators/operators.h"
 #include "real/host/operators/rows.h"
 
 namespace plumbline::real::host {

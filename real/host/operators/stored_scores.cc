@@ -1,5 +1,5 @@
-#include "real/host/operators/functions.h"
 #include "real/host/operators/heads.h"
+#include "real/host/operators/operators.h"
 #include "real/host/operators/product.h"
 
 namespace plumbline::real::host {

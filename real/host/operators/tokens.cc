@@ -1,4 +1,4 @@
-#include "real/host/operators/functions.h"
+#include "real/host/operators/operators.h"
 #include "real/host/operators/rows.h"
 
 namespace plumbline::real::host {

@@ -51,13 +51,15 @@ void unscale(Call& call) {
   call.out(call.outs() - 1) = found;
 }
 
-void copy(Call& call) {
+void copy_to_host(Call& call) {
   const model::Dimension &from = call.in_tensor(0).shape[0], &to = call.out_tensor(0).shape[0];
   if (from.size == to.size)
     call.out(0) = call.in(0);  // as many rows as routing has made it
   else
     call.out(0) = call.in(0).topRows(to.size);
 }
+
+void copy_to_device(Call& call) { copy_to_host(call); }
 
 void adamw(Call& call) {
   const auto& a = call.attributes<model::AdamwAttributes>();

@@ -1,0 +1,47 @@
+// The quantities of a result, each once: what JSON and CSV write and what is read back follow from these lists.
+// visit(key, field, unit) is called in the order of the JSON; an empty unit marks what CSV leaves out.
+#pragma once
+
+#include "model/result/result.h"
+
+namespace plumbline::reports {
+
+// `Times` is model::StepTimes, const or not.
+template <class Times, class Visitor>
+void visit_step(Times& step, Visitor&& visit) {
+  visit("time_s", step.time_s, "s");
+  visit("tokens_per_s", step.tokens_per_s, "tokens/s");
+  visit("tokens_per_s_per_gpu", step.tokens_per_s_per_gpu, "tokens/s");
+  visit("model_tflops_per_gpu", step.model_tflops_per_gpu, "TFLOP/s");
+  visit("model_tflops_per_gpu_causal", step.model_tflops_per_gpu_causal, "TFLOP/s");
+  visit("mfu", step.mfu, "1");
+  visit("mfu_causal", step.mfu_causal, "1");
+  visit("bubble_s", step.bubble_s, "s");
+  visit("exposed_communication_s", step.exposed_communication_s, "s");
+  visit("optimizer_s", step.optimizer_s, "s");
+  visit("slots_s", step.slots_s, "s");
+  visit("chunk_s", step.chunk_s, "s");
+  visit("slot_counts", step.slot_counts, "");
+  visit("slots_mean_s", step.slots_mean_s, "s");
+  visit("exposed_mean_s", step.exposed_mean_s, "s");
+  visit("exposed_gradient_reduce_s", step.exposed_gradient_reduce_s, "");
+  visit("exposed_parameter_gather_s", step.exposed_parameter_gather_s, "");
+  visit("exposed_input_s", step.exposed_input_s, "");
+  visit("exposed_host_s", step.exposed_host_s, "");
+}
+
+// `Run` is model::RunCost, const or not; phases() is called where the phases stand.
+template <class Run, class Visitor, class Phases>
+void visit_run(Run& run, Visitor&& visit, Phases&& phases) {
+  visit("tokens", run.tokens, "tokens");
+  visit("steps", run.steps, "1");
+  visit("days", run.days, "d");
+  visit("gpu_hours", run.gpu_hours, "h");
+  visit("cost_usd", run.cost_usd, "USD");
+  visit("goodput", run.goodput, "1");
+  phases();
+  visit("total_gpu_hours", run.total_gpu_hours, "h");
+  visit("total_cost_usd", run.total_cost_usd, "USD");
+}
+
+}  // namespace plumbline::reports
