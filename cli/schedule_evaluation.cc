@@ -5,6 +5,7 @@
 
 #include "cli/schedule.h"
 #include "model/schedule/chunk_costs.h"
+#include "model/schedule/lower_bound.h"
 
 namespace plumbline::cli {
 namespace {

@@ -203,20 +203,4 @@ void Fabric::route(std::int64_t a, std::int64_t b, std::vector<LinkId>& out) con
   route_in_node(beside_b, b, out);
 }
 
-double Fabric::route_latency(std::int64_t a, std::int64_t b) const {
-  std::vector<LinkId> way;
-  route(a, b, way);
-  double seconds = 0;
-  for (const LinkId id : way) seconds += links_[id].latency;
-  return seconds;
-}
-
-double Fabric::route_bandwidth(std::int64_t a, std::int64_t b) const {
-  std::vector<LinkId> way;
-  route(a, b, way);
-  double slowest = std::numeric_limits<double>::infinity();
-  for (const LinkId id : way) slowest = std::min(slowest, links_[id].bandwidth);
-  return slowest;
-}
-
 }  // namespace plumbline::topologies

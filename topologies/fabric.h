@@ -87,10 +87,6 @@ class Fabric {
   // has none, out by a's own NIC and over the node of b.
   void route(std::int64_t a, std::int64_t b, std::vector<LinkId>& out) const;
 
-  // Sum of the latencies and smallest of the bandwidths on the way; 0 and infinity when a is b.
-  double route_latency(std::int64_t a, std::int64_t b) const;
-  double route_bandwidth(std::int64_t a, std::int64_t b) const;
-
  private:
   Fabric() = default;
   void lay_out();

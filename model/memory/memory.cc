@@ -23,7 +23,7 @@ std::vector<std::int64_t> stages_on(const Schedule& schedule, std::int32_t rank)
   return stages;
 }
 
-std::string largest_item(const TrainingState& state, const StageMemory& memory) {
+std::string largest_item(const TrainingState& state, const RankMemory& memory) {
   using Item = std::pair<std::string_view, double>;
   const std::array<Item, 10> items = {Item{"parameters of the experts", state.experts.parameters.value()},
                                       Item{"gradients of the experts", state.experts.gradients.value()},
@@ -39,7 +39,7 @@ std::string largest_item(const TrainingState& state, const StageMemory& memory) 
   return fmt::format("{}, {:.1f} GB", name, bytes / 1e9);
 }
 
-double state_bytes(const StageMemory& memory) {
+double state_bytes(const RankMemory& memory) {
   return memory.parameters_bytes + memory.gradients_bytes + memory.optimizer_bytes;
 }
 
@@ -49,8 +49,8 @@ class Accountant {
              const std::vector<SlotMemory>& slots)
       : plan_(plan), layout_(layout), program_(program), device_(device), slots_(slots) {}
 
-  StageMemory of(std::int32_t rank) {
-    StageMemory memory;
+  RankMemory of(std::int32_t rank) {
+    RankMemory memory;
     memory.rank = rank;
     memory.stages = stages_on(program_.schedule, rank);
     const TrainingState& state = state_of(memory.stages);
@@ -62,11 +62,11 @@ class Accountant {
     const MemoryMoment& fullest = timeline.ops[timeline.fullest];
     memory.activations_bytes = fullest.activations.value();
     memory.temporary_bytes = fullest.temporary.value();
-    const Bytes buffers = communication_buffers(plan_, layout_, device_, Bytes(memory.gradients_bytes));
-    memory.communication_bytes = (fullest.communication + buffers).value();
-    memory.reserve_bytes = (runtime_memory(device_) + fragmentation(device_, fullest.sum())).value();
-    memory.peak_bytes = state_bytes(memory) + memory.activations_bytes + memory.temporary_bytes +
-                        memory.communication_bytes + memory.reserve_bytes;
+    const RankPeak peak =
+        rank_peak(plan_, layout_, device_, Bytes(state_bytes(memory)), Bytes(memory.gradients_bytes), fullest.sum());
+    memory.communication_bytes = (fullest.communication + peak.buffers).value();
+    memory.reserve_bytes = peak.reserve.value();
+    memory.peak_bytes = peak.sum().value();
     memory.activations_peak_bytes = timeline.activations_peak.value();
     memory.peak_operator = describe(program_, slots_, index, fullest);
     memory.largest = largest_item(state, memory);
@@ -116,8 +116,8 @@ Memory memory(const Plan& plan, const Layout& layout, const StepProgram& program
   return memory(plan, layout, program, cluster, slot_memories(program));
 }
 
-const StageMemory* fullest_rank(const Memory& memory) {
-  const auto found = std::ranges::max_element(memory.ranks, {}, &StageMemory::peak_bytes);
+const RankMemory* fullest_rank(const Memory& memory) {
+  const auto found = std::ranges::max_element(memory.ranks, {}, &RankMemory::peak_bytes);
   return found == memory.ranks.end() ? nullptr : &*found;
 }
 
@@ -146,7 +146,7 @@ RankLevels rank_levels(const Memory& memory, const StepProgram& program, const s
 
 std::string shortage(const Memory& memory) {
   constexpr double giga = 1e9;
-  const StageMemory* rank = fullest_rank(memory);
+  const RankMemory* rank = fullest_rank(memory);
   if (rank == nullptr || rank->peak_bytes <= memory.capacity_bytes) return "";
   return fmt::format("does not fit: rank {} needs {:.1f} GB of {:.1f} GB; largest: {}", rank->rank,
                      rank->peak_bytes / giga, memory.capacity_bytes / giga, rank->largest);

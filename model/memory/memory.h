@@ -11,14 +11,14 @@
 namespace plumbline::model {
 
 // The peak of a rank is the maximum of its timeline (memory_timeline.h) on top of what stays: parameters, gradients
-// and optimizer states (training_state.h), buffers of libraries and reserves (memory_reserve.h).
+// and optimizer states (training_state.h), buffers of libraries and reserves (memory_reserve.h, which sums them up).
 Memory memory(const Plan& plan, const Layout& layout, const StepProgram& program, const ClusterShape& cluster);
 // The same from slot_memories(program), for who needs them besides.
 Memory memory(const Plan& plan, const Layout& layout, const StepProgram& program, const ClusterShape& cluster,
               const std::vector<SlotMemory>& slots);
 
 // The rank with the highest peak, the first of them; nullptr when there is none.
-const StageMemory* fullest_rank(const Memory& memory);
+const RankMemory* fullest_rank(const Memory& memory);
 
 // A rank over the step: all that it holds at the fullest moment of each schedule op.
 struct MemoryLevel {
@@ -28,7 +28,7 @@ struct MemoryLevel {
   double total_bytes = 0;  // with parameters, gradients, optimizer and reserve
 };
 struct RankLevels {
-  StageMemory rank;
+  RankMemory rank;
   std::vector<MemoryLevel> ops;   // of each schedule op in program order, and the end of the step
   std::vector<MemoryLevel> peak;  // operator by operator within the fullest op
   std::size_t fullest = 0;        // of ops

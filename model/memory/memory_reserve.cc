@@ -16,8 +16,6 @@ int groups_of_ranks(const Plan& plan, const Layout& layout) {
   return static_cast<int>(groups);
 }
 
-}  // namespace
-
 Bytes communication_buffers(const Plan& plan, const Layout& layout, const Device& device, Bytes gradients) {
   Bytes sum = device.reserve.communicator * groups_of_ranks(plan, layout);
   if (plan.parallelism.expert > 1) sum += device.reserve.exchange;
@@ -27,11 +25,30 @@ Bytes communication_buffers(const Plan& plan, const Layout& layout, const Device
   return sum;
 }
 
-Bytes runtime_memory(const Device& device) {
+}  // namespace
+
+RankPeak rank_peak(const Plan& plan, const Layout& layout, const Device& device, Bytes state, Bytes gradients,
+                   Bytes dynamic) {
   constexpr double product_streams = 2;
-  return device.reserve.context + product_streams * device.reserve.matmul_workspace;
+  const Bytes runtime = device.reserve.context + product_streams * device.reserve.matmul_workspace;
+  return {state, dynamic, communication_buffers(plan, layout, device, gradients),
+          runtime + dynamic * device.reserve.fragmentation};
 }
 
-Bytes fragmentation(const Device& device, Bytes dynamic) { return dynamic * device.reserve.fragmentation; }
+Bytes fullest_moment(const ScheduleTable::Rank& rank, const std::vector<ChunkBytes>& chunks,
+                     const std::vector<Bytes>& slots, Bytes message) {
+  Bytes most;
+  for (const ScheduleTable::Moment& moment : rank.moments) {
+    Bytes sum = message * static_cast<double>(moment.messages);
+    for (std::size_t i = 0; i < rank.stages.size(); ++i) {
+      const ChunkBytes& chunk = chunks[static_cast<std::size_t>(rank.stages[i])];
+      sum += chunk.after_forward * static_cast<double>(moment.forwards[i]);
+      sum += chunk.for_weights * static_cast<double>(moment.weights[i]);
+    }
+    if (moment.slot_class >= 0) sum += slots[static_cast<std::size_t>(moment.slot_class)];
+    most = std::max(most, sum);
+  }
+  return most;
+}
 
 }  // namespace plumbline::model

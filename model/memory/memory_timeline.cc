@@ -4,90 +4,24 @@
 
 #include <algorithm>
 
+#include "model/schedule/held_messages.h"
+
 namespace plumbline::model {
 
 namespace {
 
-// The messages of one op that come from another stage and go to one, and whether that lies on the same rank.
-struct Traffic {
-  Bytes from_ranks, to_ranks;          // other ranks
-  Bytes from_neighbour, to_neighbour;  // another stage here
-};
-
-class Walk {
- public:
-  Walk(const StepProgram& program, const std::vector<SlotMemory>& slots, std::size_t rank)
-      : program_(program), slots_(slots), rank_(rank), eager_(program.schedule.point_to_point == PointToPoint::eager) {}
-
-  // Calls at(moment, within): the rank while the messages before an op travel (within = nullptr), then while the op
-  // runs, at the level on top of which the moments of its slot come; at last after all ops.
-  template <class At>
-  void run(const At& at) {
-    const auto& ops = program_.schedule.ranks[rank_];
-    for (std::size_t k = 0; k < ops.size(); ++k) {
-      travel(k, at);
-      const Traffic traffic = traffic_of(ops[k]);
-      const SlotMemory& slot = slots_[program_.slot_templates[rank_][k]];
-      waiting_ -= traffic.from_ranks + traffic.from_neighbour;
-      at(level(k, false), &slot);
-      kept_ += slot.kept;
-      waiting_ += traffic.to_neighbour;
-      leaving_ += traffic.to_ranks;
-      if (eager_) leaving_ -= sent(k);
-    }
-    travel(ops.size(), at);
-    if (eager_) leaving_ -= sent(ops.size());
-    at(level(ops.size(), false), nullptr);
-  }
-
- private:
-  Bytes size_of(const Hop& hop) const { return hop.forward ? program_.activation_hop : program_.gradient_hop; }
-
-  Bytes sent(std::size_t batch) const {
-    Bytes sum;
-    for (const Hop& hop : program_.batches[rank_][batch])
-      if (hop.send) sum += size_of(hop);
-    return sum;
-  }
-
-  template <class At>
-  void travel(std::size_t batch, const At& at) {
-    const auto& hops = program_.batches[rank_][batch];
-    for (const Hop& hop : hops)
-      if (!hop.send) waiting_ += size_of(hop);
-    if (!hops.empty()) at(level(batch, true), nullptr);
-    if (!eager_) leaving_ -= sent(batch);
-  }
-
-  MemoryMoment level(std::size_t op, bool messages) const {
-    return {static_cast<std::int32_t>(op), messages, 0, kept_, Bytes(), waiting_ + leaving_};
-  }
-
-  Traffic traffic_of(const ScheduleOp& op) const {
-    Traffic traffic;
-    const auto add = [&](std::int32_t direction, std::int32_t other, Bytes bytes, Bytes& near, Bytes& far) {
-      if (other < 0 || other >= program_.schedule.stages) return;
-      const bool here = program_.schedule.rank_of(direction, other) == static_cast<std::int32_t>(rank_);
-      (here ? near : far) += bytes;
-    };
-    if (op.type == OpType::F || op.type == OpType::FB) {
-      add(op.f_dir, op.f_stage - 1, program_.activation_hop, traffic.from_neighbour, traffic.from_ranks);
-      add(op.f_dir, op.f_stage + 1, program_.activation_hop, traffic.to_neighbour, traffic.to_ranks);
-    }
-    if (op.type != OpType::F && op.type != OpType::W) {
-      add(op.b_dir, op.b_stage + 1, program_.gradient_hop, traffic.from_neighbour, traffic.from_ranks);
-      add(op.b_dir, op.b_stage - 1, program_.gradient_hop, traffic.to_neighbour, traffic.to_ranks);
-    }
-    return traffic;
-  }
-
-  const StepProgram& program_;
-  const std::vector<SlotMemory>& slots_;
-  std::size_t rank_;
-  bool eager_;
-  Bytes kept_;               // activations
-  Bytes waiting_, leaving_;  // messages received, and to send
-};
+// Calls at(moment, slot): the rank while the messages before an op travel (slot = nullptr), then while the op runs, at
+// the level on top of which the moments of its slot come; at last after all ops.
+template <class At>
+void walk(const StepProgram& program, const std::vector<SlotMemory>& slots, std::size_t rank, const At& at) {
+  const std::vector<std::uint16_t>& templates = program.slot_templates[rank];
+  Bytes kept;
+  walk_messages(program.schedule, rank, program.batches[rank], [&](std::size_t k, bool travel, std::int32_t messages) {
+    const SlotMemory* slot = travel || k == templates.size() ? nullptr : &slots[templates[k]];
+    at(MemoryMoment{static_cast<std::int32_t>(k), travel, 0, kept, Bytes(), program.activation_hop * messages}, slot);
+    if (slot != nullptr) kept += slot->kept;
+  });
+}
 
 MemoryMoment with(MemoryMoment moment, const SlotMemory& slot, std::size_t index) {
   const SlotMoment& within = slot.moments[index];
@@ -130,7 +64,7 @@ MemoryTimeline memory_timeline(const StepProgram& program, const std::vector<Slo
     fullest = ops.back().sum();
     timeline.fullest = ops.size() - 1;
   };
-  Walk(program, slots, rank).run([&](const MemoryMoment& level, const SlotMemory* slot) {
+  walk(program, slots, rank, [&](const MemoryMoment& level, const SlotMemory* slot) {
     timeline.activations_peak = std::max(timeline.activations_peak, level.activations);
     timeline.left = level.sum();
     if (slot == nullptr || slot->moments.empty()) return keep(level);
@@ -143,7 +77,7 @@ MemoryTimeline memory_timeline(const StepProgram& program, const std::vector<Slo
 std::vector<MemoryMoment> memory_within(const StepProgram& program, const std::vector<SlotMemory>& slots,
                                         std::size_t rank, std::int32_t op) {
   std::vector<MemoryMoment> moments;
-  Walk(program, slots, rank).run([&](const MemoryMoment& level, const SlotMemory* slot) {
+  walk(program, slots, rank, [&](const MemoryMoment& level, const SlotMemory* slot) {
     if (level.op != op) return;
     if (slot == nullptr) return moments.push_back(level);
     for (std::size_t i = 0; i < slot->moments.size(); ++i) moments.push_back(with(level, *slot, i));

@@ -28,10 +28,7 @@ struct MemoryTimeline {
   Bytes activations_peak;         // the most that is kept at any time, at whichever moment
 };
 
-// `slots` are slot_memories(program). Rules for messages: a buffer to receive is there from the batch in which the
-// receive is posted until its op begins, when it becomes a tensor of the slot; one to send from the end of its op
-// until its batch is over, under eager transfers (which block nobody) until the op after it is. A hop between stages on
-// one rank keeps its tensor until the next stage takes it.
+// `slots` are slot_memories(program). Messages are held as schedule/held_messages.h says.
 MemoryTimeline memory_timeline(const StepProgram& program, const std::vector<SlotMemory>& slots, std::size_t rank);
 
 // The same operator by operator, of one schedule op: its messages first.

@@ -29,11 +29,11 @@ struct SlotMemory {
   Bytes kept;                       // how much more the rank keeps after the slot than before
 };
 
-// Rules: a tensor that F leaves for a later phase is kept from the operator that writes it (or from the start,
-// when it is the message that came in) to its last reader; so is what I leaves for W. Any other tensor lives from
-// writer to last reader; one that nobody in the slot writes came in from a neighbour when the slot began, and what
-// the slot sends on lives until it ends. What goes to the host lives until its copy, what comes back from its copy on;
-// the slot's template launches copies such that this is two blocks' worth (slot_copies.h).
+// Rules, on top of slot_uses.h: a tensor that F leaves for a later phase is kept from the operator that writes it (or
+// from the start, when it is the message that came in) to its last reader; so is what I leaves for W. Any other tensor
+// lives from writer to last reader; one that nobody in the slot writes came in from a neighbour when the slot began,
+// and what the slot sends on lives until it ends. What goes to the host lives until its copy, what comes back from its
+// copy on; the slot's template launches copies such that this is two blocks' worth (slot_copies.h).
 SlotMemory slot_memory(const StepProgram& program, const SlotTemplate& slot, const std::vector<StageTensors>& kinds);
 
 // Of every template of a program, in its order.

@@ -29,31 +29,33 @@ bool exchanges(const Operator& op) { return op.section == Section::dispatch || o
 
 }  // namespace
 
-StageTensors::StageTensors(const StepProgram& program, std::int32_t stage_kind) {
-  const std::vector<std::uint16_t>& blocks = program.stage_kinds[static_cast<std::size_t>(stage_kind)].blocks;
-  const auto graph = [&](std::size_t position) -> const Graph& { return program.blocks[blocks[position]]; };
+StageIndex::StageIndex(const StageKind& stage, const std::vector<Graph>& blocks) {
+  const auto graph = [&](std::size_t position) -> const Graph& { return blocks[stage.blocks[position]]; };
   std::uint32_t count = 0;
-  for (std::size_t position = 0; position < blocks.size(); ++position) {
+  for (std::size_t position = 0; position < stage.blocks.size(); ++position) {
     first_.push_back(count);
     count += static_cast<std::uint32_t>(graph(position).tensors.size());
   }
   index_.resize(count);
-  tensors_.resize(count);
-
   const auto writer = [&](std::size_t position, TensorId id) {
     while (id == graph(position).input && position > 0) id = graph(--position).output;
-    while (id == graph(position).output_gradient && id != graph(position).input && position + 1 < blocks.size())
+    while (id == graph(position).output_gradient && id != graph(position).input && position + 1 < stage.blocks.size())
       id = graph(++position).input_gradient;
     return first_[position] + id;
   };
-  for (std::size_t position = 0; position < blocks.size(); ++position) {
-    const Graph& g = graph(position);
-    for (TensorId id = 0; id < g.tensors.size(); ++id) {
-      const std::uint32_t index = index_[first_[position] + id] = writer(position, id);
-      if (index != first_[position] + id || !is_activation(g.tensor(id))) continue;
-      tensors_[index] = {g.tensor(id).bytes(), Kept::within_slot, false, {}};
-    }
-  }
+  for (std::size_t position = 0; position < stage.blocks.size(); ++position)
+    for (TensorId id = 0; id < graph(position).tensors.size(); ++id)
+      index_[first_[position] + id] = writer(position, id);
+}
+
+StageTensors::StageTensors(const StepProgram& program, std::int32_t stage_kind)
+    : index_(program.stage_kinds[static_cast<std::size_t>(stage_kind)], program.blocks), tensors_(index_.size()) {
+  const std::vector<std::uint16_t>& blocks = program.stage_kinds[static_cast<std::size_t>(stage_kind)].blocks;
+  const auto graph = [&](std::size_t position) -> const Graph& { return program.blocks[blocks[position]]; };
+  for (std::size_t position = 0, own = 0; position < blocks.size(); ++position)
+    for (TensorId id = 0; id < graph(position).tensors.size(); ++id, ++own)
+      if (index_(position, id) == own && is_activation(graph(position).tensor(id)))
+        tensors_[own] = {graph(position).tensor(id).bytes(), Lifetime::within_slot, false, {}};
   for (std::size_t position = 0; position < blocks.size(); ++position) {
     const Graph& g = graph(position);
     const auto origin = origins(g);
@@ -61,17 +63,17 @@ StageTensors::StageTensors(const StepProgram& program, std::int32_t stage_kind) 
       if (exchanges(op))
         for (const auto* ids : {&op.reads, &op.writes})
           for (const TensorId id : *ids)
-            if (receives(g.tensor(id))) tensors_[index_[first_[position] + id]].exchanged = true;
+            if (receives(g.tensor(id))) tensors_[index_(position, id)].exchanged = true;
       if (op.phase == Phase::F) continue;
       if (op.kind == OperatorKind::copy_to_device)
-        tensors_[index_[first_[position] + op.writes[0]]].on_host = g.tensor(op.reads[0]).bytes();
+        tensors_[index_(position, op.writes[0])].on_host = g.tensor(op.reads[0]).bytes();
       for (const TensorId id : op.reads) {
-        StageTensor& tensor = tensors_[index_[first_[position] + id]];
-        if (tensor.kept == Kept::never || !origin[id]) continue;
+        StageTensor& tensor = tensors_[index_(position, id)];
+        if (tensor.lifetime == Lifetime::never || !origin[id]) continue;
         const bool until_weight = op.phase == Phase::W;
-        if (*origin[id] == Phase::F && (until_weight || tensor.kept == Kept::within_slot))
-          tensor.kept = until_weight ? Kept::forward_to_weight : Kept::forward_to_input;
-        if (*origin[id] == Phase::I && until_weight) tensor.kept = Kept::input_gradient_to_weight;
+        if (*origin[id] == Phase::F && (until_weight || tensor.lifetime == Lifetime::within_slot))
+          tensor.lifetime = until_weight ? Lifetime::forward_to_weight : Lifetime::forward_to_input;
+        if (*origin[id] == Phase::I && until_weight) tensor.lifetime = Lifetime::input_gradient_to_weight;
       }
     }
   }
@@ -80,10 +82,10 @@ StageTensors::StageTensors(const StepProgram& program, std::int32_t stage_kind) 
   input_gradient_ = index(0, graph(0).input_gradient);
 }
 
-Bytes StageTensors::kept(Kept kept) const {
+Bytes StageTensors::kept(Lifetime lifetime) const {
   Bytes sum;
   for (const StageTensor& tensor : tensors_)
-    if (tensor.kept == kept) sum += tensor.bytes;
+    if (tensor.lifetime == lifetime) sum += tensor.bytes;
   return sum;
 }
 

@@ -11,7 +11,7 @@
 namespace plumbline::model {
 
 // From which phase of a micro-batch to which a tensor is kept; the phases may lie in different slots.
-enum class Kept : std::uint8_t {
+enum class Lifetime : std::uint8_t {
   never,                     // parameters, gradients of parameters, constants: counted elsewhere
   within_slot,               // written and read in one phase
   forward_to_input,          // F leaves it for I
@@ -21,9 +21,24 @@ enum class Kept : std::uint8_t {
 
 struct StageTensor {
   Bytes bytes;
-  Kept kept = Kept::never;
+  Lifetime lifetime = Lifetime::never;
   bool exchanged = false;  // a buffer of received tokens that dispatch or combine writes or reads
   Bytes on_host;           // of its bytes, those that wait in host memory from F to the phase that reads it first
+};
+
+// Numbers the tensors of a stage. What crosses from one block to the next has two names and one number: an activation
+// is known by the block that writes it, a gradient too, through blocks that pass it on.
+class StageIndex {
+ public:
+  StageIndex(const StageKind& stage, const std::vector<Graph>& blocks);
+
+  std::size_t size() const { return index_.size(); }  // numbers of tensors that go by a neighbour's name are unused
+  // Tensor `id` of the block at a position of the stage.
+  std::uint32_t operator()(std::size_t position, TensorId id) const { return index_[first_[position] + id]; }
+
+ private:
+  std::vector<std::uint32_t> first_;  // of each block
+  std::vector<std::uint32_t> index_;
 };
 
 class StageTensors {
@@ -31,22 +46,22 @@ class StageTensors {
   StageTensors(const StepProgram& program, std::int32_t stage_kind);
 
   std::size_t size() const { return tensors_.size(); }
-  // Tensor `id` of the block at a position of the stage. What crosses from one block to the next has two names and
-  // one index: an activation is known by the block that writes it, a gradient too.
-  std::uint32_t index(std::uint16_t position, TensorId id) const { return index_[first_[position] + id]; }
+  std::uint32_t index(std::uint16_t position, TensorId id) const { return index_(position, id); }
   const StageTensor& operator[](std::uint32_t index) const { return tensors_[index]; }
 
   std::uint32_t output() const { return output_; }                  // of the last block
   std::uint32_t input_gradient() const { return input_gradient_; }  // of the first block
 
   // What one micro-batch leaves between its phases, on the device or its host.
-  Bytes kept(Kept kept) const;
-  Bytes kept_after_forward() const { return kept(Kept::forward_to_input) + kept(Kept::forward_to_weight); }
+  Bytes kept(Lifetime lifetime) const;
+  Bytes kept_after_forward() const { return kept(Lifetime::forward_to_input) + kept(Lifetime::forward_to_weight); }
+  Bytes kept_for_weights() const {  // after I
+    return kept(Lifetime::forward_to_weight) + kept(Lifetime::input_gradient_to_weight);
+  }
 
  private:
-  std::vector<std::uint32_t> first_;  // of each block
-  std::vector<std::uint32_t> index_;
-  std::vector<StageTensor> tensors_;  // unused where a tensor goes by its neighbour's name
+  StageIndex index_;
+  std::vector<StageTensor> tensors_;  // [number]
   std::uint32_t output_ = 0, input_gradient_ = 0;
 };
 

@@ -42,7 +42,7 @@ class Compiler {
     for (const auto& ops : program_.schedule.ranks) add_rank(ops);
     program_.gather_after_update = plan_.parallelism.zero_stage < 3 && !plan_.overlap.parameter_gather;
     program_.synchronisations = synchronisations(plan_, program_);
-    program_.activation_hop = program_.gradient_hop = hop_bytes(context_);
+    program_.activation_hop = hop_bytes(context_);
     return std::move(program_);
   }
 

@@ -85,8 +85,7 @@ struct StepProgram {
   Schedule schedule;
   std::vector<std::vector<std::uint16_t>> slot_templates;  // [rank][op]
   std::vector<std::vector<std::vector<Hop>>> batches;      // [rank][op] point-to-point before the op
-  Bytes activation_hop;                                    // one message between stages, forward
-  Bytes gradient_hop;                                      // backward
+  Bytes activation_hop;                                    // one message between stages; its gradient is as large
 };
 
 // plan and layout must belong together (make_layout succeeded). The spread of the tokens over the expert-parallel

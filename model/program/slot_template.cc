@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "model/cost/operator_class.h"
+#include "model/memory/stage_tensors.h"
 #include "model/program/slot_copies.h"
 
 namespace plumbline::model {
@@ -308,44 +309,17 @@ class Composer {
     for (; b != backward.end(); ++b) lone_backward_block();
   }
 
-  // The tensor that stands for `id` at a block's end: its neighbour's, through blocks that pass it on.
-  std::pair<std::size_t, TensorId> origin(const Place& place, TensorId id) const {
-    const auto& stage = stage_kinds_[place.kind].blocks;
-    std::size_t position = place.position;
-    while (id == blocks_[stage[position]].input && position > 0) id = blocks_[stage[--position]].output;
-    while (id == blocks_[stage[position]].output_gradient && id != blocks_[stage[position]].input &&
-           position + 1 < stage.size())
-      id = blocks_[stage[++position]].input_gradient;
-    return {position, id};
-  }
-
-  Place place_of(const Segment& s) const {
-    return {s.forward_side ? result_.f_stage_kind : result_.b_stage_kind, s.block_of_stage, s.forward_side};
-  }
-
-  // Positions of a side's tensors in one list.
-  std::vector<std::size_t> first_tensors(std::int32_t kind, std::size_t& count) const {
-    std::vector<std::size_t> first;
-    if (kind < 0) return first;
-    for (const std::uint16_t block : stage_kinds_[kind].blocks) {
-      first.push_back(count);
-      count += blocks_[block].tensors.size();
-    }
-    return first;
-  }
+  StageIndex index_of(std::int32_t kind) const { return {kind < 0 ? StageKind{} : stage_kinds_[kind], blocks_}; }
 
   void find_waits() {
-    std::size_t count = 0;
-    const std::vector<std::size_t> forward = first_tensors(result_.f_stage_kind, count);
-    const std::vector<std::size_t> backward = first_tensors(result_.b_stage_kind, count);
+    const StageIndex forward = index_of(result_.f_stage_kind), backward = index_of(result_.b_stage_kind);
     const auto index = [&](const Segment& s, TensorId id) {
-      const auto [position, tensor] = origin(place_of(s), id);  // it comes back from the host under its own name
-      return (s.forward_side ? forward : backward)[position] + tensor;
+      return s.forward_side ? forward(s.block_of_stage, id) : forward.size() + backward(s.block_of_stage, id);
     };
     // Of each tensor the latest segment so far that writes it, by stream, from 1: a stream is in order, so its latest
     // producer covers the others.
     using Latest = std::array<std::uint16_t, streams>;
-    std::vector<Latest> written(count, Latest{});
+    std::vector<Latest> written(forward.size() + backward.size(), Latest{});
     for (std::size_t i = 0; i < result_.segments.size(); ++i) {
       Segment& s = result_.segments[i];
       const Graph& block = blocks_[s.block];

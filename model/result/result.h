@@ -46,7 +46,7 @@ struct StepTimes {
   std::vector<ClassTime> breakdown;  // adds up to time_s
 };
 
-struct StageMemory {
+struct RankMemory {
   std::int64_t rank = 0;             // pipeline rank
   std::vector<std::int64_t> stages;  // stages it holds
   // At the rank's fullest moment; they add up to the peak.
@@ -66,7 +66,7 @@ struct Memory {
   double peak_bytes = 0;
   double capacity_bytes = 0;
   bool fits = true;
-  std::vector<StageMemory> ranks;
+  std::vector<RankMemory> ranks;
 };
 
 struct RunPhaseCost {

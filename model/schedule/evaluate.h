@@ -1,5 +1,4 @@
-// Runs a schedule with given costs: dependencies, in-order ranks, point-to-point. Used by the
-// `schedule` verb and by tests; the step simulator has its own clock.
+// Runs a schedule with given costs: dependencies, in-order ranks, point-to-point.
 #pragma once
 
 #include <vector>
@@ -24,11 +23,5 @@ Result<ScheduleEvaluation> evaluate(const Schedule& schedule, const ScheduleCost
                                     PointToPoint mode = PointToPoint::eager);
 Result<ScheduleEvaluation> evaluate(const Schedule& schedule, const ChunkCosts& costs,
                                     PointToPoint mode = PointToPoint::eager);
-
-// No order of the schedule's ops on its ranks ends earlier. Each rank waits for the shortest way from stage 0 to
-// one of its stages, does all its work, and after its last op the shortest way of a gradient back to stage 0
-// remains, if that op can be no weight gradient; and a micro-batch passes all stages forth and back.
-double lower_bound(const Schedule& schedule, const ScheduleCosts& costs);
-double lower_bound(const Schedule& schedule, const ChunkCosts& costs);
 
 }  // namespace plumbline::model

@@ -1,7 +1,8 @@
+#include "model/schedule/lower_bound.h"
+
 #include <algorithm>
 #include <limits>
-
-#include "model/schedule/evaluate.h"
+#include <map>
 
 namespace plumbline::model {
 namespace {
@@ -15,61 +16,93 @@ struct Ways {
   double round_trip = 0;
 };
 
-Ways ways_of(const Schedule& schedule, const ChunkCosts& costs, std::int32_t direction) {
-  const auto stages = static_cast<std::size_t>(schedule.stages);
+// cheapest: the least that an op of each class takes.
+Ways ways_of(const ScheduleOutline& outline, const std::vector<double>& cheapest, double hop, std::int32_t direction) {
+  const std::size_t stages = outline.hops.size();
   std::vector<double> forward(stages, never), backward(stages, never);  // the cheapest op of each stage
-  for (const auto& ops : schedule.ranks) {
-    for (const ScheduleOp& op : ops) {
-      const double cost = costs.of(op);
-      if (op.f_stage >= 0 && op.f_dir == direction) {
-        double& cheapest = forward[static_cast<std::size_t>(op.f_stage)];
-        cheapest = std::min(cheapest, cost);
-      }
-      if (op.b_stage >= 0 && op.b_dir == direction && op.type != OpType::W) {
-        double& cheapest = backward[static_cast<std::size_t>(op.b_stage)];
-        cheapest = std::min(cheapest, cost);
-      }
+  for (std::size_t c = 0; c < cheapest.size(); ++c) {
+    const ScheduleTable::SlotClass& one = outline.classes[c];
+    if (one.f_stage >= 0 && one.f_dir == direction) {
+      double& least = forward[static_cast<std::size_t>(one.f_stage)];
+      least = std::min(least, cheapest[c]);
+    }
+    if (one.b_stage >= 0 && one.b_dir == direction && one.type != OpType::W) {
+      double& least = backward[static_cast<std::size_t>(one.b_stage)];
+      least = std::min(least, cheapest[c]);
     }
   }
   Ways ways{std::vector<double>(stages, 0), std::vector<double>(stages, 0)};
   for (std::size_t stage = 1; stage < stages; ++stage) {
-    const auto here = static_cast<std::int32_t>(stage);
-    const bool hops = schedule.rank_of(direction, here) != schedule.rank_of(direction, here - 1);
-    const double hop = hops ? costs.p2p() : 0;
-    ways.in[stage] = ways.in[stage - 1] + forward[stage - 1] + hop;
-    ways.out[stage] = ways.out[stage - 1] + backward[stage - 1] + hop;
+    const double message = outline.hops[stage] ? hop : 0;
+    ways.in[stage] = ways.in[stage - 1] + forward[stage - 1] + message;
+    ways.out[stage] = ways.out[stage - 1] + backward[stage - 1] + message;
   }
   ways.round_trip = ways.in.back() + forward.back() + backward.back() + ways.out.back();
   return ways;
 }
 
+// work: all that each rank's ops take.
+double bound_of(const ScheduleOutline& outline, const std::vector<double>& cheapest, const std::vector<double>& work,
+                double hop) {
+  std::int32_t directions = 0;
+  for (const ScheduleTable::SlotClass& one : outline.classes)
+    directions = std::max({directions, one.f_dir + 1, one.b_dir + 1});
+  std::vector<Ways> ways;
+  double bound = 0;
+  for (std::int32_t direction = 0; direction < directions; ++direction) {
+    ways.push_back(ways_of(outline, cheapest, hop, direction));
+    bound = std::max(bound, ways.back().round_trip);
+  }
+  for (std::size_t rank = 0; rank < outline.ranks.size(); ++rank) {
+    double fill = never, drain = never;
+    for (const auto& [slot_class, ops] : outline.ranks[rank]) {
+      const ScheduleTable::SlotClass& one = outline.classes[slot_class];
+      if (one.f_stage >= 0)
+        fill = std::min(fill, ways[static_cast<std::size_t>(one.f_dir)].in[static_cast<std::size_t>(one.f_stage)]);
+      if (one.b_stage < 0) continue;
+      const double way = ways[static_cast<std::size_t>(one.b_dir)].out[static_cast<std::size_t>(one.b_stage)];
+      drain = std::min(drain, one.type == OpType::W ? 0 : way);
+    }
+    if (!outline.ranks[rank].empty()) bound = std::max(bound, fill + work[rank] + drain);
+  }
+  return bound;
+}
+
 }  // namespace
 
-double lower_bound(const Schedule& schedule, const ScheduleCosts& costs) {
-  return lower_bound(schedule, UniformCosts(costs));
+ScheduleOutline::ScheduleOutline(const ScheduleTable& table) : classes(table.classes) {
+  for (const ScheduleTable::Rank& rank : table.ranks) {
+    std::map<std::uint16_t, std::int64_t> counts;
+    for (const std::uint32_t op : rank.ops) ++counts[table.ops[op].slot_class];
+    ranks.emplace_back(counts.begin(), counts.end());
+  }
+  hops.push_back(false);
+  for (std::int32_t stage = 1; stage < table.outline.stages; ++stage)
+    hops.push_back(table.outline.rank_of(0, stage) != table.outline.rank_of(0, stage - 1));
+}
+
+double lower_bound(const ScheduleOutline& outline, const std::vector<double>& costs, double hop) {
+  std::vector<double> work;
+  for (const ScheduleOutline::Counts& rank : outline.ranks) {
+    double& sum = work.emplace_back(0);
+    for (const auto& [slot_class, ops] : rank) sum += static_cast<double>(ops) * costs[slot_class];
+  }
+  return bound_of(outline, costs, work, hop);
 }
 
 double lower_bound(const Schedule& schedule, const ChunkCosts& costs) {
-  std::vector<Ways> ways;
-  double bound = 0;
-  for (std::int32_t direction = 0; direction < schedule.directions; ++direction) {
-    ways.push_back(ways_of(schedule, costs, direction));
-    bound = std::max(bound, ways.back().round_trip);
-  }
-  for (const auto& ops : schedule.ranks) {
-    double fill = never, work = 0, drain = never;
-    for (const ScheduleOp& op : ops) {
-      work += costs.of(op);
-      if (op.f_stage >= 0) {
-        fill = std::min(fill, ways[static_cast<std::size_t>(op.f_dir)].in[static_cast<std::size_t>(op.f_stage)]);
-      }
-      if (op.b_stage < 0) continue;
-      const double way = ways[static_cast<std::size_t>(op.b_dir)].out[static_cast<std::size_t>(op.b_stage)];
-      drain = std::min(drain, op.type == OpType::W ? 0 : way);
+  const ScheduleTable table = order_ops(schedule, PointToPoint::eager).value();
+  std::vector<double> cheapest(table.classes.size(), never), work;
+  for (std::size_t rank = 0; rank < schedule.ranks.size(); ++rank) {
+    double& sum = work.emplace_back(0);
+    for (std::size_t k = 0; k < schedule.ranks[rank].size(); ++k) {
+      const double cost = costs.of(schedule.ranks[rank][k]);
+      double& least = cheapest[table.ops[table.ranks[rank].ops[k]].slot_class];
+      least = std::min(least, cost);
+      sum += cost;
     }
-    if (!ops.empty()) bound = std::max(bound, fill + work + drain);
   }
-  return bound;
+  return bound_of(ScheduleOutline(table), cheapest, work, costs.p2p());
 }
 
 }  // namespace plumbline::model

@@ -1,11 +1,14 @@
 #include "model/schedule/schedule_table.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <tuple>
 #include <utility>
 
-#include "model/schedule/evaluate.h"
+#include "model/schedule/held_messages.h"
 #include "model/schedule/transfers.h"
 
 namespace plumbline::model {
@@ -13,11 +16,20 @@ namespace {
 
 using Op = ScheduleTable::Op;
 using Moment = ScheduleTable::Moment;
+using Batches = std::vector<std::vector<std::vector<Hop>>>;
+
 bool writes_gradients(const ScheduleOp& op) { return op.b_stage >= 0 && op.type != OpType::I; }
 
-struct Place {  // of an op: rank and position; position -1: the start
+constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
+
+struct Place {  // of an op: rank and position; position -1: the start; never: no op makes the message
   std::size_t rank = 0;
-  std::int64_t op = -1;
+  std::int64_t op = never;
+};
+
+struct Wait {  // until the op at `place` has ended
+  Place place;
+  Hop message;
 };
 
 // A place for each message of a schedule, found by counting: there are millions of lookups.
@@ -43,40 +55,66 @@ class MessagePlaces {
   std::vector<Place> places_;
 };
 
+std::vector<std::int32_t> stages_on(const Schedule& schedule, std::int32_t rank) {
+  std::vector<std::int32_t> stages;
+  for (std::int32_t direction = 0; direction < schedule.directions; ++direction)
+    for (std::int32_t stage = 0; stage < schedule.stages; ++stage)
+      if (schedule.rank_of(direction, stage) == rank) stages.push_back(stage);
+  return stages;
+}
+
+std::size_t cell_of(const std::vector<std::int32_t>& stages, std::int32_t stage) {
+  return static_cast<std::size_t>(std::ranges::find(stages, stage) - stages.begin());
+}
+
 class Orderer {
  public:
-  explicit Orderer(const Schedule& schedule)
+  Orderer(const Schedule& schedule, PointToPoint mode, const Batches& batches)
       : schedule_(schedule),
-        batched_(schedule.point_to_point == PointToPoint::batched),
-        batches_(point_to_point_batches(schedule)),
+        batched_(mode == PointToPoint::batched),
+        batches_(batches),
         made_(schedule),
         sent_(schedule),
-        received_(schedule),
-        index_(schedule.ranks.size()),
-        begun_(schedule.ranks.size(), std::vector<bool>(static_cast<std::size_t>(schedule.stages))),
-        last_(schedule.ranks.size(), std::vector<std::int64_t>(static_cast<std::size_t>(schedule.stages), -1)) {}
+        received_(schedule) {
+    table_.outline = {schedule.kind,
+                      schedule.shape,
+                      schedule.stages,
+                      schedule.directions,
+                      schedule.placement,
+                      schedule.parameter_copies,
+                      mode,
+                      {},
+                      {}};
+    for (std::size_t rank = 0; rank < schedule.ranks.size(); ++rank) {
+      ScheduleTable::Rank& entry = table_.ranks.emplace_back();
+      entry.stages = stages_on(schedule, static_cast<std::int32_t>(rank));
+      entry.ops.reserve(schedule.ranks[rank].size());
+      begun_.emplace_back(entry.stages.size());
+      last_.emplace_back(entry.stages.size(), -1);
+    }
+  }
 
-  // False when ranks wait in a circle.
-  bool run(ScheduleTable& table) {
+  Result<ScheduleTable> run() {
     note_producers();
-    classify(table);
+    classify();
     std::size_t left = 0;
     for (const auto& ops : schedule_.ranks) left += ops.size();
     for (bool moved = true; moved;) {
       moved = false;
-      for (std::size_t rank = 0; rank < index_.size(); ++rank)
-        while (index_[rank].size() < schedule_.ranks[rank].size() && append(rank, table)) {
+      for (std::size_t rank = 0; rank < table_.ranks.size(); ++rank)
+        while (done(rank) < schedule_.ranks[rank].size() && append(rank)) {
           moved = true;
           --left;
         }
     }
-    return left == 0;
+    if (left > 0) return tl::make_unexpected(deadlock());
+    return std::move(table_);
   }
 
-  // [rank][op]: where in the table.
-  std::vector<std::vector<std::uint32_t>> take_ops() { return std::move(index_); }
-
  private:
+  std::size_t done(std::size_t rank) const { return table_.ranks[rank].ops.size(); }
+  bool ended(const Place& place) const { return place.op < static_cast<std::int64_t>(done(place.rank)); }
+
   void note_producers() {
     for (std::size_t rank = 0; rank < schedule_.ranks.size(); ++rank) {
       const auto& ops = schedule_.ranks[rank];
@@ -93,152 +131,133 @@ class Orderer {
     }
   }
 
-  void classify(ScheduleTable& table) {
-    std::map<std::tuple<OpType, std::int32_t, std::int32_t>, std::uint16_t> known;
+  void classify() {
+    std::map<std::tuple<OpType, std::int32_t, std::int32_t, std::int32_t, std::int32_t>, std::uint16_t> known;
     for (const auto& ops : schedule_.ranks) {
       auto& here = class_of_.emplace_back();
       for (const ScheduleOp& op : ops) {
-        const auto [entry, fresh] =
-            known.try_emplace({op.type, op.f_stage, op.b_stage}, static_cast<std::uint16_t>(known.size()));
-        if (fresh) table.classes.push_back({op.type, op.f_stage, op.b_stage});
+        const auto [entry, fresh] = known.try_emplace({op.type, op.f_stage, op.b_stage, op.f_dir, op.b_dir},
+                                                      static_cast<std::uint16_t>(known.size()));
+        if (fresh) table_.classes.push_back({op.type, op.f_stage, op.b_stage, op.f_dir, op.b_dir});
         here.push_back(entry->second);
       }
     }
   }
 
-  // What the op has to wait for, ops of its own rank left out.
-  void find_waits(std::size_t rank, std::size_t k) {
+  void find_waits(std::size_t rank) {
+    const std::size_t k = done(rank);
     const ScheduleOp& op = schedule_.ranks[rank][k];
     waits_.clear();
     if (batched_)
-      for (const Hop& hop : batches_[rank][k]) waits_.push_back((hop.send ? received_ : sent_).at(hop));
+      for (const Hop& hop : batches_[rank][k]) waits_.push_back({(hop.send ? received_ : sent_).at(hop), hop});
     // Under batches a message from another rank came with one that the rank has waited for.
     const auto need = [&](bool forward, std::int32_t direction, std::int32_t stage, std::int32_t mb) {
       const Place& maker = made_.at(forward, direction, stage, mb);
-      if (!batched_ || maker.rank == rank) waits_.push_back(maker);
+      if (!batched_ || maker.rank == rank)
+        waits_.push_back({maker, {false, forward, schedule_.rank_of(direction, stage), direction, stage, mb}});
     };
     if (op.f_stage > 0) need(true, op.f_dir, op.f_stage - 1, op.f_mb);
-    if (op.type != OpType::W && op.b_stage >= 0 && op.b_stage + 1 < schedule_.stages)
-      need(false, op.b_dir, op.b_stage + 1, op.b_mb);
+    if (op.b_stage < 0) return;
+    if (op.type == OpType::W) return need(false, op.b_dir, op.b_stage, op.b_mb);
+    need(true, op.b_dir, op.b_stage, op.b_mb);
+    if (op.b_stage + 1 < schedule_.stages) need(false, op.b_dir, op.b_stage + 1, op.b_mb);
   }
 
-  bool append(std::size_t rank, ScheduleTable& table) {
-    const std::size_t k = index_[rank].size();
-    find_waits(rank, k);
+  bool append(std::size_t rank) {
+    const std::size_t k = done(rank);
+    find_waits(rank);
     needs_.clear();
-    for (const Place& place : waits_) {
-      if (place.op >= 0 && static_cast<std::size_t>(place.op) >= index_[place.rank].size()) return false;
+    for (const auto& [place, message] : waits_) {
+      if (!ended(place)) return false;
       if (place.op >= 0 && place.rank != rank)
-        needs_.push_back(2 * index_[place.rank][static_cast<std::size_t>(place.op)] + 1);  // over a hop
+        needs_.push_back(2 * table_.ranks[place.rank].ops[static_cast<std::size_t>(place.op)] + 1);  // over a hop
     }
     std::ranges::sort(needs_);
-    table.needs.insert(table.needs.end(), needs_.begin(), std::ranges::unique(needs_).begin());
+    table_.needs.insert(table_.needs.end(), needs_.begin(), std::ranges::unique(needs_).begin());
     const ScheduleOp& op = schedule_.ranks[rank][k];
     Op entry;
-    entry.needs_end = static_cast<std::uint32_t>(table.needs.size());
+    entry.needs_end = static_cast<std::uint32_t>(table_.needs.size());
     entry.rank = static_cast<std::uint16_t>(rank);
     entry.slot_class = class_of_[rank][k];
     entry.type = op.type;
     entry.posts = batched_ && !batches_[rank][k].empty();
-    if (op.f_stage >= 0) entry.first_forward = begin(rank, op.f_stage);
+    if (op.f_stage >= 0) entry.first_forward = !std::exchange(begun_[rank][cell(rank, op.f_stage)], 1);
     entry.last_of_rank = k + 1 == schedule_.ranks[rank].size();
-    index_[rank].push_back(static_cast<std::uint32_t>(table.ops.size()));
-    if (writes_gradients(op)) last_[rank][static_cast<std::size_t>(op.b_stage)] = index_[rank].back();
-    table.ops.push_back(entry);
+    const auto index = static_cast<std::uint32_t>(table_.ops.size());
+    table_.ranks[rank].ops.push_back(index);
+    if (writes_gradients(op)) last_[rank][cell(rank, op.b_stage)] = index;
+    table_.ops.push_back(entry);
     if (entry.last_of_rank)
-      for (const std::int64_t index : last_[rank])
-        if (index >= 0) table.ops[static_cast<std::size_t>(index)].last_gradient = true;
+      for (const std::int64_t last : last_[rank])
+        if (last >= 0) table_.ops[static_cast<std::size_t>(last)].last_gradient = true;
     return true;
   }
 
-  // The stage's first forward on the rank?
-  bool begin(std::size_t rank, std::int32_t stage) {
-    std::vector<bool>::reference begun = begun_[rank][static_cast<std::size_t>(stage)];
-    const bool first = !begun;
-    begun = true;
-    return first;
+  std::size_t cell(std::size_t rank, std::int32_t stage) const { return cell_of(table_.ranks[rank].stages, stage); }
+
+  Error deadlock() {
+    constexpr std::size_t most = 8;
+    std::vector<std::string> waits;
+    for (std::size_t rank = 0; rank < table_.ranks.size() && waits.size() < most; ++rank) {
+      const std::size_t next = done(rank);
+      if (next == schedule_.ranks[rank].size()) continue;
+      find_waits(rank);
+      const auto wait = std::ranges::find_if(waits_, [&](const Wait& one) { return !ended(one.place); });
+      const Hop& message = wait->message;
+      waits.push_back(fmt::format(
+          "rank {} before op {} ({}) waits for rank {} over the {} of stage {}, direction {}, micro-batch {}", rank,
+          next, to_string(schedule_.ranks[rank][next].type), message.peer, message.forward ? "activation" : "gradient",
+          message.stage, message.direction, message.micro_batch));
+    }
+    Error error;
+    error.kind = ErrorKind::infeasible;
+    error.message = fmt::format("schedule {} deadlocks: {}", schedule_.kind, fmt::join(waits, "; "));
+    return error;
   }
 
   const Schedule& schedule_;
   bool batched_;
-  std::vector<std::vector<std::vector<Hop>>> batches_;
+  const Batches& batches_;                // under batched transfers only
   MessagePlaces made_, sent_, received_;  // sent, received: the op after which it was posted
   std::vector<std::vector<std::uint16_t>> class_of_;
-  std::vector<std::vector<std::uint32_t>> index_;  // [rank][op]: in the table
-  std::vector<std::vector<bool>> begun_;           // [rank][stage]
-  std::vector<std::vector<std::int64_t>> last_;    // [rank][stage]: op of the table, -1: none yet
-  std::vector<Place> waits_;
+  ScheduleTable table_;
+  std::vector<std::vector<char>> begun_;         // [rank][stage of the rank]
+  std::vector<std::vector<std::int64_t>> last_;  // [rank][stage of the rank]: op of the table, -1: none yet
+  std::vector<Wait> waits_;
   std::vector<std::uint32_t> needs_;
 };
 
-std::vector<std::int32_t> stages_on(const Schedule& schedule, std::int32_t rank) {
-  std::vector<std::int32_t> stages;
-  for (std::int32_t direction = 0; direction < schedule.directions; ++direction)
-    for (std::int32_t stage = 0; stage < schedule.stages; ++stage)
-      if (schedule.rank_of(direction, stage) == rank) stages.push_back(stage);
-  return stages;
-}
-
-// The walk of memory_timeline.cc with counts in place of bytes.
+// Collects the moments of one rank.
 class Holder {
  public:
-  Holder(const Schedule& schedule, std::size_t rank, const std::vector<std::vector<Hop>>& batches,
-         const std::vector<std::int32_t>& stages)
-      : schedule_(schedule), rank_(rank), batches_(batches), stages_(stages) {
-    now_.forwards.resize(stages.size());
-    now_.weights.resize(stages.size());
+  Holder(const Schedule& schedule, const std::vector<std::vector<Hop>>& batches, const ScheduleTable& table,
+         std::size_t rank)
+      : schedule_(schedule), batches_(batches), table_(table), rank_(rank) {
+    now_.forwards.resize(stages().size());
+    now_.weights.resize(stages().size());
   }
 
-  std::vector<Moment> run(const std::vector<ScheduleTable::SlotClass>& classes) {
-    const bool eager = schedule_.point_to_point == PointToPoint::eager;
+  std::vector<Moment> run() {
     const auto& ops = schedule_.ranks[rank_];
-    for (std::size_t k = 0; k <= ops.size(); ++k) {
-      now_.messages += count(k, false);
-      if (!batches_[k].empty()) add(-1);
-      if (!eager) now_.messages -= count(k, true);
-      if (k == ops.size()) break;
-      now_.messages -= neighbours(ops[k], true);
-      add(class_of(classes, ops[k]));
-      now_.messages += neighbours(ops[k], false);
+    walk_messages(schedule_, rank_, batches_, [&](std::size_t k, bool travel, std::int32_t messages) {
+      now_.messages = messages;
+      if (travel) return add(-1);
+      if (k == ops.size()) return;
+      add(table_.ops[table_.ranks[rank_].ops[k]].slot_class);
       hold(ops[k]);
-      if (eager) now_.messages -= count(k, true);
-    }
+    });
     return std::move(found_);
   }
 
  private:
-  std::int32_t count(std::size_t k, bool send) const {
-    return static_cast<std::int32_t>(std::ranges::count(batches_[k], send, &Hop::send));
-  }
-
-  static std::int32_t class_of(const std::vector<ScheduleTable::SlotClass>& classes, const ScheduleOp& op) {
-    const auto found = std::ranges::find_if(classes, [&](const ScheduleTable::SlotClass& c) {
-      return c.type == op.type && c.f_stage == op.f_stage && c.b_stage == op.b_stage;
-    });
-    return static_cast<std::int32_t>(found - classes.begin());
-  }
-
-  // Messages that come to the op, or leave it.
-  std::int32_t neighbours(const ScheduleOp& op, bool in) const {
-    const auto there = [&](std::int32_t stage) { return stage >= 0 && stage < schedule_.stages ? 1 : 0; };
-    std::int32_t messages = 0;
-    if (op.type == OpType::F || op.type == OpType::FB) messages += there(in ? op.f_stage - 1 : op.f_stage + 1);
-    if (op.type != OpType::F && op.type != OpType::W) messages += there(in ? op.b_stage + 1 : op.b_stage - 1);
-    return messages;
-  }
-
-  std::size_t cell(std::int32_t stage) const {
-    return static_cast<std::size_t>(std::ranges::find(stages_, stage) - stages_.begin());
-  }
+  const std::vector<std::int32_t>& stages() const { return table_.ranks[rank_].stages; }
 
   void hold(const ScheduleOp& op) {
-    if (op.f_stage >= 0) ++now_.forwards[cell(op.f_stage)];
+    if (op.f_stage >= 0) ++now_.forwards[cell_of(stages(), op.f_stage)];
     if (op.b_stage < 0) return;
-    if (op.type == OpType::W)
-      --now_.weights[cell(op.b_stage)];
-    else
-      --now_.forwards[cell(op.b_stage)];
-    if (op.type == OpType::I) ++now_.weights[cell(op.b_stage)];
+    const std::size_t cell = cell_of(stages(), op.b_stage);
+    --(op.type == OpType::W ? now_.weights : now_.forwards)[cell];
+    if (op.type == OpType::I) ++now_.weights[cell];
   }
 
   static bool covers(const Moment& more, const Moment& less) {
@@ -255,33 +274,28 @@ class Holder {
   }
 
   const Schedule& schedule_;
-  std::size_t rank_;
   const std::vector<std::vector<Hop>>& batches_;
-  const std::vector<std::int32_t>& stages_;
+  const ScheduleTable& table_;
+  std::size_t rank_;
   Moment now_;
   std::vector<Moment> found_;
 };
 
 }  // namespace
 
+Result<ScheduleTable> order_ops(const Schedule& schedule, PointToPoint mode) {
+  Batches batches;
+  if (mode == PointToPoint::batched) batches = point_to_point_batches(schedule, mode);
+  return Orderer(schedule, mode, batches).run();
+}
+
 Result<ScheduleTable> make_schedule_table(const ScheduleKind& kind, const ScheduleShape& shape) {
   const Schedule schedule = kind.build(shape);
-  ScheduleTable table;
-  table.outline = kind.outline(shape);
-  Orderer orderer(schedule);
-  if (!orderer.run(table)) {
-    const auto run = evaluate(schedule, ScheduleCosts{}, schedule.point_to_point);
-    return tl::unexpected(run ? Error{} : run.error());
-  }
-  const auto batches = point_to_point_batches(schedule);
-  auto ops_of_rank = orderer.take_ops();
-  for (std::size_t rank = 0; rank < schedule.ranks.size(); ++rank) {
-    ScheduleTable::Rank entry;
-    entry.stages = stages_on(schedule, static_cast<std::int32_t>(rank));
-    entry.ops = std::move(ops_of_rank[rank]);
-    entry.moments = Holder(schedule, rank, batches[rank], entry.stages).run(table.classes);
-    table.ranks.push_back(std::move(entry));
-  }
+  const Batches batches = point_to_point_batches(schedule);
+  Result<ScheduleTable> table = Orderer(schedule, schedule.point_to_point, batches).run();
+  if (!table) return table;
+  for (std::size_t rank = 0; rank < schedule.ranks.size(); ++rank)
+    table->ranks[rank].moments = Holder(schedule, batches[rank], *table, rank).run();
   return table;
 }
 

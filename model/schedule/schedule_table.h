@@ -10,9 +10,11 @@
 namespace plumbline::model {
 
 struct ScheduleTable {
-  struct SlotClass {  // ops of one type and the same stages
+  struct SlotClass {  // ops of one type, the same stages and the same directions
     OpType type = OpType::F;
     std::int32_t f_stage = -1, b_stage = -1;
+    std::int32_t f_dir = -1, b_dir = -1;
+    bool operator==(const SlotClass&) const = default;
   };
   struct Op {
     std::uint32_t needs_end = 0;  // its needs end here, those of the op before it end where they begin
@@ -43,10 +45,12 @@ struct ScheduleTable {
   std::vector<Rank> ranks;
 };
 
-// Infeasible when the schedule deadlocks (evaluate.h).
+// Both fail (infeasible) when the schedule deadlocks, and name who waits for whom. Batches and postings are those of
+// `mode`; order_ops leaves the moments out.
+Result<ScheduleTable> order_ops(const Schedule& schedule, PointToPoint mode);
 Result<ScheduleTable> make_schedule_table(const ScheduleKind& kind, const ScheduleShape& shape);
 
-// End of each rank's op in the order of the table: evaluate.h's recurrence, bit for bit.
+// The start of an op, given the end of its rank's op before it and the ends of all ops earlier in the table:
 //   start = max(end of the rank's op before (plus a hop where the op posts), ends of needs (plus their hops))
 inline double table_start(const ScheduleTable& table, std::uint32_t first_need, const ScheduleTable::Op& op,
                           double rank_end, double hop, const std::vector<double>& ends) {
@@ -57,6 +61,21 @@ inline double table_start(const ScheduleTable& table, std::uint32_t first_need, 
     start = end > start ? end : start;
   }
   return start;
+}
+
+// Runs all ops in the order of the table. seconds(i): what op i takes; visit(i, start, end) is called for each op. The
+// unit of time is the same for ops and hops.
+template <class Seconds, class Visit>
+void run_table(const ScheduleTable& table, double hop, const Seconds& seconds, const Visit& visit) {
+  std::vector<double> ends(table.ops.size()), rank_end(table.ranks.size());
+  std::uint32_t need = 0;
+  for (std::size_t i = 0; i < table.ops.size(); ++i) {
+    const ScheduleTable::Op& op = table.ops[i];
+    const double start = table_start(table, need, op, rank_end[op.rank], hop, ends);
+    need = op.needs_end;
+    rank_end[op.rank] = ends[i] = start + seconds(i);
+    visit(i, start, ends[i]);
+  }
 }
 
 }  // namespace plumbline::model

@@ -4,7 +4,7 @@
 
 namespace plumbline::real {
 
-using model::Kept;
+using model::Lifetime;
 using model::OperatorKind;
 using model::TensorId;
 
@@ -26,9 +26,10 @@ Activations::Activations(BufferPool& pool, const model::StepProgram& program, st
 const model::Graph& Activations::graph(std::uint16_t position) const { return program_.blocks[blocks_[position]]; }
 
 bool Activations::per_micro_batch(std::uint32_t index) const {
-  const Kept kept = tensors_[index].kept;
-  return (kept != Kept::never && kept != Kept::within_slot) || index == input_ || index == output_gradient_ ||
-         index == tensors_.output() || index == tensors_.input_gradient() || retained_.contains(index);
+  const Lifetime lifetime = tensors_[index].lifetime;
+  return (lifetime != Lifetime::never && lifetime != Lifetime::within_slot) || index == input_ ||
+         index == output_gradient_ || index == tensors_.output() || index == tensors_.input_gradient() ||
+         retained_.contains(index);
 }
 
 Buffer* Activations::find(std::uint16_t position, TensorId id, std::int64_t key, bool forward, model::Stream stream) {
@@ -55,28 +56,28 @@ void Activations::release(std::uint32_t index, std::int64_t key, std::optional<E
   in_flight_.erase(found);
 }
 
-void Activations::release_kept(Kept kept, std::int64_t key) {
+void Activations::release_kept(Lifetime lifetime, std::int64_t key) {
   for (std::uint32_t index = 0; index < tensors_.size(); ++index)
-    if (tensors_[index].kept == kept && !retained_.contains(index)) release(index, key, std::nullopt);
+    if (tensors_[index].lifetime == lifetime && !retained_.contains(index)) release(index, key, std::nullopt);
 }
 
 void Activations::end_forward(std::int64_t key) {
-  if (tensors_[input_].kept == Kept::within_slot) release(input_, key, std::nullopt);
+  if (tensors_[input_].lifetime == Lifetime::within_slot) release(input_, key, std::nullopt);
 }
 
 void Activations::end_input_gradient(std::int64_t key) {
-  release_kept(Kept::forward_to_input, key);
-  if (tensors_[output_gradient_].kept == Kept::within_slot) release(output_gradient_, key, std::nullopt);
+  release_kept(Lifetime::forward_to_input, key);
+  if (tensors_[output_gradient_].lifetime == Lifetime::within_slot) release(output_gradient_, key, std::nullopt);
 }
 
 void Activations::end_weight_gradient(std::int64_t key) {
-  release_kept(Kept::forward_to_weight, key);
-  release_kept(Kept::input_gradient_to_weight, key);
+  release_kept(Lifetime::forward_to_weight, key);
+  release_kept(Lifetime::input_gradient_to_weight, key);
 }
 
 // What a later phase reads too stays until then; the message has left before.
 void Activations::sent(std::uint32_t index, std::int64_t key, Event event) {
-  if (tensors_[index].kept == Kept::within_slot) release(index, key, event);
+  if (tensors_[index].lifetime == Lifetime::within_slot) release(index, key, event);
 }
 
 void Activations::sent_output(std::int64_t key, Event event) { sent(tensors_.output(), key, event); }

@@ -26,7 +26,7 @@ class Activations {
   // `forward` the side of the slot.
   Buffer* find(std::uint16_t position, model::TensorId id, std::int64_t key, bool forward, model::Stream stream);
 
-  std::uint32_t index(std::uint16_t position, model::TensorId id) const { return tensors_.index(position, id); }
+  const model::StageTensors& tensors() const { return tensors_; }
   bool is_temporary(std::uint32_t index) const { return !per_micro_batch(index); }
   // The last kernel of the slot that uses it has been launched; `only_user` as of BufferPool.
   void end_temporary(std::uint32_t index, bool forward, std::optional<model::Stream> only_user);
@@ -62,7 +62,7 @@ class Activations {
   std::uint16_t last_position() const { return static_cast<std::uint16_t>(blocks_.size() - 1); }
   bool per_micro_batch(std::uint32_t index) const;
   void release(std::uint32_t index, std::int64_t key, std::optional<Event> busy_until);
-  void release_kept(model::Kept kept, std::int64_t key);
+  void release_kept(model::Lifetime lifetime, std::int64_t key);
   void sent(std::uint32_t index, std::int64_t key, Event event);
 
   BufferPool& pool_;

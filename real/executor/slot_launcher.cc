@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "model/cost/operator_class.h"
+#include "model/memory/slot_uses.h"
 
 namespace plumbline::real {
 
@@ -129,6 +130,7 @@ void SlotLauncher::launch(std::int32_t slot, const Beside& beside) {
   start_streams(whole);
   const std::vector<Step>& steps = this->steps(index);
   ended_.assign(whole.segments.size(), std::nullopt);
+  launched_ = 0;
   for (std::size_t i = 0; i < whole.segments.size(); ++i)
     launch_segment(slot, static_cast<std::int32_t>(i), steps[i], beside);
   join_streams();
@@ -138,23 +140,35 @@ void SlotLauncher::launch(std::int32_t slot, const Beside& beside) {
   rank_.pool->end_slot();
 }
 
-const LastUses& SlotLauncher::last_uses(std::int32_t slot, std::uint16_t index) {
-  const model::ScheduleOp& op = rank_.ops()[static_cast<std::size_t>(slot)];
+// Of a slot that runs the template for the stages of `op`.
+const SlotLauncher::LastUses& SlotLauncher::last_uses(std::uint16_t index, const model::ScheduleOp& op) {
   const auto [entry, fresh] = last_uses_.try_emplace({index, op.f_stage, op.b_stage});
-  if (fresh) entry->second = find_last_uses(rank_, index, op);
+  if (!fresh) return entry->second;
+  const auto side = [&](std::int32_t stage) { return stage < 0 ? nullptr : rank_.stages.at(stage).activations.get(); };
+  const auto tensors = [](const Activations* of) { return of == nullptr ? nullptr : &of->tensors(); };
+  const Activations* const forward = side(op.f_stage);
+  const Activations* const backward = side(op.b_stage);
+  const model::SlotUses uses =
+      model::slot_uses(rank_.program().blocks, rank_.program().templates[index], tensors(forward), tensors(backward));
+  entry->second.resize(uses.operators);
+  const auto add = [&](bool is_forward, const Activations* activations, const std::vector<model::SlotUse>& all) {
+    for (std::uint32_t i = 0; i < all.size(); ++i)
+      if (all[i].last >= 0 && activations->is_temporary(i))
+        entry->second[static_cast<std::size_t>(all[i].last)].push_back({is_forward, i, all[i].only_stream});
+  };
+  add(true, forward, uses.forward);
+  add(false, backward, uses.backward);
   return entry->second;
 }
 
-void SlotLauncher::end_temporaries(std::int32_t slot, std::int32_t index, std::size_t place) {
+// After the operator that was launched last.
+void SlotLauncher::end_temporaries(std::int32_t slot) {
   const auto template_index =
       rank_.program().slot_templates[static_cast<std::size_t>(rank_.place.pipeline)][static_cast<std::size_t>(slot)];
-  const LastUses& all = last_uses(slot, template_index);
-  const auto here = all.find({index, place});
-  if (here == all.end()) return;
-  const model::ScheduleOp& o = rank_.ops()[static_cast<std::size_t>(slot)];
-  for (const LastUse& use : here->second)
-    rank_.stages.at(use.forward ? o.f_stage : o.b_stage)
-        .activations->end_temporary(use.index, use.forward, use.only_user);
+  const model::ScheduleOp& op = rank_.ops()[static_cast<std::size_t>(slot)];
+  for (const LastUse& use : last_uses(template_index, op)[launched_ - 1])
+    rank_.stages.at(use.forward ? op.f_stage : op.b_stage)
+        .activations->end_temporary(use.index, use.forward, use.only_stream);
 }
 
 void SlotLauncher::launch_segment(std::int32_t slot, std::int32_t index, const Step& step, const Beside& beside) {
@@ -164,9 +178,10 @@ void SlotLauncher::launch_segment(std::int32_t slot, std::int32_t index, const S
   for (const std::uint16_t waited : segment.waits) rank_.device().wait(segment.stream, *ended_[waited]);
   beside.before(slot, index, segment.stream);
   const model::Graph& graph = rank_.program().blocks[segment.block];
-  for (std::size_t i = 0; i < segment.operators.size(); ++i) {
-    launch_operator(slot, index, step, graph.operators[segment.operators[i]]);
-    end_temporaries(slot, index, i);
+  for (const std::uint16_t operator_index : segment.operators) {
+    launch_operator(slot, index, step, graph.operators[operator_index]);
+    ++launched_;
+    end_temporaries(slot);
   }
   if (step.records) ended_[static_cast<std::size_t>(index)] = rank_.device().record(segment.stream);
   beside.after(slot, index);

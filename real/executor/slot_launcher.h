@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "real/executor/last_uses.h"
 #include "real/executor/rank_state.h"
 
 namespace plumbline::real {
@@ -40,12 +39,18 @@ class SlotLauncher {
     bool records = false;  // another stream waits for its end
   };
   const std::vector<Step>& steps(std::uint16_t index);
-  const LastUses& last_uses(std::int32_t slot, std::uint16_t index);
+  struct LastUse {  // a temporary activation that no later operator of the slot uses
+    bool forward = false;
+    std::uint32_t index = 0;                   // of the stage's activations
+    std::optional<model::Stream> only_stream;  // of all its kernels
+  };
+  using LastUses = std::vector<std::vector<LastUse>>;  // [operator of the slot in launch order]
+  const LastUses& last_uses(std::uint16_t index, const model::ScheduleOp& op);
   void exchange_messages(std::int32_t slot);
   Buffer* message_buffer(const model::Hop& hop);
   void launch_segment(std::int32_t slot, std::int32_t index, const Step& step, const Beside& beside);
   void launch_operator(std::int32_t slot, std::int32_t index, const Step& step, const model::Operator& op);
-  void end_temporaries(std::int32_t slot, std::int32_t index, std::size_t place);
+  void end_temporaries(std::int32_t slot);
   Buffer* bind(std::int32_t stage, const model::Segment& segment, model::TensorId id, std::int64_t key);
   void start_streams(const model::SlotTemplate& slot);
   void join_streams();
@@ -59,6 +64,7 @@ class SlotLauncher {
   std::map<std::pair<std::int32_t, std::uint16_t>, BufferPointer> loads_;
   std::map<std::tuple<std::int32_t, std::uint16_t, model::TensorId, std::int64_t>, BufferPointer> data_;
   std::vector<std::optional<Event>> ended_;  // of the running slot's segments
+  std::size_t launched_ = 0;                 // operators of the running slot
   std::vector<model::Stream> used_;          // streams of the running slot beside compute
   std::optional<Event> previous_;            // end of the previous slot, on the compute stream
 };

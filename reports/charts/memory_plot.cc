@@ -21,7 +21,7 @@ constexpr std::array<Item, 7> items = {Item{'p', "parameters"}, Item{'g', "gradi
                                        Item{'r', "reserve"},    Item{'a', "activations"}, Item{'c', "communication"},
                                        Item{'t', "temporary"}};
 
-std::array<double, items.size()> bytes_of(const model::StageMemory& rank, const model::MemoryLevel& level) {
+std::array<double, items.size()> bytes_of(const model::RankMemory& rank, const model::MemoryLevel& level) {
   return {rank.parameters_bytes,   rank.gradients_bytes,      rank.optimizer_bytes, rank.reserve_bytes,
           level.activations_bytes, level.communication_bytes, level.temporary_bytes};
 }
@@ -50,7 +50,7 @@ std::vector<const model::MemoryLevel*> columns_of(const std::vector<model::Memor
 }  // namespace
 
 std::string memory_plot(const model::RankLevels& levels, double capacity_bytes, Style style) {
-  const model::StageMemory& rank = levels.rank;
+  const model::RankMemory& rank = levels.rank;
   const auto columns = columns_of(levels.ops);
   const double top = std::max(capacity_bytes, rank.peak_bytes);
   if (columns.empty() || top <= 0) return "";

@@ -46,7 +46,7 @@ std::string seconds_and_share(double seconds, double whole) {
   return whole > 0 ? fmt::format("{} ({})", duration(seconds), percent(seconds / whole)) : duration(seconds);
 }
 
-std::vector<Part> memory_parts(const model::StageMemory& rank) {
+std::vector<Part> memory_parts(const model::RankMemory& rank) {
   const std::array<std::pair<const char*, double>, 7> values = {{{"parameters", rank.parameters_bytes},
                                                                  {"gradients", rank.gradients_bytes},
                                                                  {"optimizer", rank.optimizer_bytes},
@@ -101,7 +101,7 @@ std::string breakdown_bars(const model::StepTimes& step) {
 
 std::string memory_bars(const model::Memory& memory) {
   double whole = memory.capacity_bytes;
-  for (const model::StageMemory& rank : memory.ranks) {
+  for (const model::RankMemory& rank : memory.ranks) {
     double sum = 0;
     for (const Part& part : memory_parts(rank)) sum += part.value;
     whole = std::max({whole, rank.peak_bytes, sum});
@@ -111,7 +111,7 @@ std::string memory_bars(const model::Memory& memory) {
                                ? fmt::format(R"(<b style="left:{:.3f}%"></b>)", memory.capacity_bytes / whole * 100)
                                : "";
   std::string out = "<div class=\"rows\">\n";
-  for (const model::StageMemory& rank : memory.ranks) {
+  for (const model::RankMemory& rank : memory.ranks) {
     const bool over = rank.peak_bytes > memory.capacity_bytes;
     out += fmt::format(
         R"(<div>rank {} <small>stage{} {}</small></div><div class="bar">{}{}</div><div class="number{}">{} GB</div>)"

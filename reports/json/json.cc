@@ -127,7 +127,7 @@ Json run_of(const std::optional<model::RunCost>& run) {
 
 Json memory_of(const model::Memory& memory) {
   Json stages = Json::array();
-  for (const model::StageMemory& rank : memory.ranks) {
+  for (const model::RankMemory& rank : memory.ranks) {
     stages.push_back({{"stage", rank.rank},
                       {"stages", rank.stages},
                       {"parameters_bytes", rank.parameters_bytes},
@@ -144,7 +144,7 @@ Json memory_of(const model::Memory& memory) {
                       {"largest", rank.largest},
                       {"peak_operator", rank.peak_operator}});
   }
-  const model::StageMemory* fullest = model::fullest_rank(memory);
+  const model::RankMemory* fullest = model::fullest_rank(memory);
   return {{"peak_bytes", memory.peak_bytes},
           {"capacity_bytes", memory.capacity_bytes},
           {"fits", memory.fits},

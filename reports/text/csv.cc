@@ -66,7 +66,7 @@ void write_memory(Writer& out, const model::Memory& memory) {
   out.row("memory.peak_bytes", memory.peak_bytes, "B");
   out.row("memory.capacity_bytes", memory.capacity_bytes, "B");
   out.row("memory.fits", memory.fits ? 1 : 0, "1");
-  for (const model::StageMemory& rank : memory.ranks) {
+  for (const model::RankMemory& rank : memory.ranks) {
     const auto row = [&](std::string_view part, double bytes) {
       out.row(fmt::format("memory.stages.{}.{}", rank.rank, part), bytes, "B");
     };

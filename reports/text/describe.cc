@@ -59,6 +59,6 @@ std::string parallelism(const model::Plan& plan) {
   return text + fmt::format(", {}", model::to_string(plan.precision.gemm));
 }
 
-std::string stage_list(const model::StageMemory& rank) { return fmt::format("{}", fmt::join(rank.stages, ", ")); }
+std::string stage_list(const model::RankMemory& rank) { return fmt::format("{}", fmt::join(rank.stages, ", ")); }
 
 }  // namespace plumbline::reports

@@ -19,12 +19,12 @@ constexpr std::size_t most_changes = 8;
 constexpr std::size_t table_width = 100;
 
 // The ranks to print, in rank order: all of them, or those with the highest peaks.
-std::vector<model::StageMemory> shown_ranks(const model::Memory& memory) {
-  std::vector<model::StageMemory> ranks = memory.ranks;
+std::vector<model::RankMemory> shown_ranks(const model::Memory& memory) {
+  std::vector<model::RankMemory> ranks = memory.ranks;
   if (ranks.size() <= most_ranks) return ranks;
-  std::ranges::stable_sort(ranks, std::ranges::greater{}, &model::StageMemory::peak_bytes);
+  std::ranges::stable_sort(ranks, std::ranges::greater{}, &model::RankMemory::peak_bytes);
   ranks.resize(most_ranks);
-  std::ranges::sort(ranks, {}, &model::StageMemory::rank);
+  std::ranges::sort(ranks, {}, &model::RankMemory::rank);
   return ranks;
 }
 
@@ -32,7 +32,7 @@ std::string verdict(const model::Memory& memory) {
   std::string text = fmt::format("{}: peak {} GB of {} GB", memory.fits ? "Fits" : "DOES NOT FIT",
                                  gigabytes(memory.peak_bytes), gigabytes(memory.capacity_bytes));
   if (memory.capacity_bytes > 0) text += fmt::format(" ({})", percent(memory.peak_bytes / memory.capacity_bytes));
-  if (const model::StageMemory* fullest = model::fullest_rank(memory)) {
+  if (const model::RankMemory* fullest = model::fullest_rank(memory)) {
     text += fmt::format(", on rank {}", fullest->rank);
     if (!fullest->peak_operator.empty()) text += fmt::format(" at {}", fullest->peak_operator);
     if (!fullest->largest.empty()) text += fmt::format("; largest item: {}", fullest->largest);
@@ -50,7 +50,7 @@ std::string memory_summary(const model::Memory& memory, Style style) {
   columns.push_back({""});
   Table table(columns, 2, table_width);
   const auto ranks = shown_ranks(memory);
-  for (const model::StageMemory& rank : ranks) {
+  for (const model::RankMemory& rank : ranks) {
     const bool over = rank.peak_bytes > memory.capacity_bytes;
     table.add({fmt::format("{}", rank.rank), stage_list(rank), gigabytes(rank.parameters_bytes),
                gigabytes(rank.gradients_bytes), gigabytes(rank.optimizer_bytes), gigabytes(rank.activations_bytes),
@@ -88,7 +88,7 @@ std::string memory_advice(const model::MemoryAdvice& advice, double capacity_byt
 
 LineChart memory_chart(const model::RankLevels& levels, double capacity_bytes, const std::string& model) {
   constexpr double giga = 1e9;
-  const model::StageMemory& rank = levels.rank;
+  const model::RankMemory& rank = levels.rank;
   const double state = rank.parameters_bytes + rank.gradients_bytes + rank.optimizer_bytes;
   LineChart chart;
   chart.title = fmt::format("{}: memory of rank {} over a step", model, rank.rank);

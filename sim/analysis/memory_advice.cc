@@ -84,7 +84,7 @@ std::optional<MemoryChange> evaluate(Inputs inputs, const std::string& plan_text
   const auto program = model::compile(inputs.plan, inputs.architecture, *layout, spread_of(inputs));
   if (!program) return std::nullopt;
   const model::Memory memory = model::memory(inputs.plan, *layout, *program, inputs.cluster);
-  const model::StageMemory* fullest = model::fullest_rank(memory);
+  const model::RankMemory* fullest = model::fullest_rank(memory);
   if (fullest == nullptr) return std::nullopt;
   return MemoryChange{std::move(settings), memory.peak_bytes, fullest->peak_operator};
 }

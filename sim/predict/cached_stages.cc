@@ -35,9 +35,7 @@ std::int32_t StageLibrary::kind(const BlockList& blocks) {
   model::StageKind& stage = program_.stage_kinds.emplace_back();
   for (const auto& one : blocks) stage.blocks.push_back(block(one));
   const model::StageTensors& tensors = tensors_.emplace_back(program_, index);
-  using enum model::Kept;
-  kept_.emplace_back(tensors.kept_after_forward(),
-                     tensors.kept(forward_to_weight) + tensors.kept(input_gradient_to_weight));
+  kept_.emplace_back(tensors.kept_after_forward(), tensors.kept_for_weights());
   known_kinds_.emplace(blocks, index);
   return index;
 }

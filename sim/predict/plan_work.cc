@@ -11,23 +11,6 @@ namespace {
 
 using model::OpType;
 
-// The most that a rank's activations, temporary tensors and messages come to.
-model::Bytes fullest(const PlanWork& work, const model::ScheduleTable::Rank& rank) {
-  const StageLibrary& library = work.timed->stage_library();
-  model::Bytes most;
-  for (const auto& moment : rank.moments) {
-    model::Bytes sum = library.hop() * static_cast<double>(moment.messages);
-    for (std::size_t i = 0; i < rank.stages.size(); ++i) {
-      const std::int32_t kind = work.stage_kinds[static_cast<std::size_t>(rank.stages[i])];
-      sum += library.kept_after_forward(kind) * static_cast<double>(moment.forwards[i]);
-      sum += library.kept_for_weights(kind) * static_cast<double>(moment.weights[i]);
-    }
-    if (moment.slot_class >= 0) sum += library.fullest(work.slots[static_cast<std::size_t>(moment.slot_class)]);
-    most = std::max(most, sum);
-  }
-  return most;
-}
-
 // Seconds that a slot's collectives hold their stream in any case. zero_stage 3: what two slots in a row use is
 // gathered once, so the first use may find it there, and within a slot uses of one unit in a row count once.
 double collective_seconds(const StepRecurrence& step, const SlotSync& sync) {
@@ -133,13 +116,19 @@ double busy_first_rank(const PlanWork& work) {
 }
 
 double peak_bytes(const PlanWork& work, const model::Device& device) {
+  const StageLibrary& library = work.timed->stage_library();
+  std::vector<model::ChunkBytes> chunks;
+  for (const std::int32_t kind : work.stage_kinds)
+    chunks.push_back({library.kept_after_forward(kind), library.kept_for_weights(kind)});
+  std::vector<model::Bytes> slots;
+  for (const std::int32_t slot : work.slots) slots.push_back(library.fullest(slot));
   double peak = 0;
   for (std::size_t rank = 0; rank < work.table->ranks.size(); ++rank) {
     const ShardedStages::State& state = *work.states[rank];
-    const model::Bytes dynamic = fullest(work, work.table->ranks[rank]);
-    const model::Bytes buffers = model::communication_buffers(*work.plan, work.layout, device, state.gradients);
-    const model::Bytes reserve = model::runtime_memory(device) + model::fragmentation(device, dynamic);
-    peak = std::max(peak, state.bytes + (dynamic + buffers + reserve).value());
+    const model::Bytes dynamic = model::fullest_moment(work.table->ranks[rank], chunks, slots, library.hop());
+    const model::RankPeak whole =
+        model::rank_peak(*work.plan, work.layout, device, model::Bytes(state.bytes), state.gradients, dynamic);
+    peak = std::max(peak, whole.sum().value());
   }
   return peak;
 }

@@ -41,7 +41,8 @@ double FamilyPlans::bound(std::size_t arrangement, std::int64_t sms) {
   const Arrangement& one = arrangements_[arrangement];
   const auto [entry, fresh] = arrangement_bounds_.try_emplace({one.pipeline, one.split}, 0.0);
   if (fresh)
-    entry->second = schedule_bound(*schedule, known->second.slots(*schedule, stages(arrangement)), known->second.hop());
+    entry->second =
+        model::lower_bound(*schedule, known->second.slots(*schedule, stages(arrangement)), known->second.hop());
   return entry->second;
 }
 
@@ -102,7 +103,7 @@ model::Result<void> FamilyPlans::evaluate(const Item& item, double limit, Found&
   if (schedule != nullptr) least = known->second.slots(*schedule, stages(item.arrangement));
   double bound = 0;
   const auto promising = [&](const std::vector<double>& seconds) {
-    if (schedule != nullptr) bound = schedule_bound(*schedule, seconds, known->second.hop());
+    if (schedule != nullptr) bound = model::lower_bound(*schedule, seconds, known->second.hop());
     return !above(bound, limit);
   };
   const auto estimate =

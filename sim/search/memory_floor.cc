@@ -62,9 +62,8 @@ std::vector<double> MemoryFloor::bytes(const model::Plan& plan, const Pipeline& 
   if (inputs_.architecture.multi_token_prediction_layers > 0)
     last += static_cast<double>(inputs_.architecture.multi_token_prediction_layers) *
             block_bytes(BlockKind::multi_token_prediction, plan, layout, states);
-  const model::Device& device = inputs_.cluster.device;
-  const double reserve =
-      (model::runtime_memory(device) + model::communication_buffers(plan, layout, device, model::Bytes(0))).value();
+  // Gradients are not counted twice, and no activations are: the peak of what is left is no more than the whole peak.
+  const double reserve = model::rank_peak(plan, layout, inputs_.cluster.device, {}, {}, {}).sum().value();
   const model::Schedule outline = pipeline.kind->outline(pipeline.shape);
   std::vector<double> floors;
   for (const Split& split : pipeline.splits) {

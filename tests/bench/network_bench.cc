@@ -12,8 +12,8 @@
 
 #include "model/base/random.h"
 #include "sim/engine/heap_loop.h"
-#include "sim/network/exchange_time.h"
 #include "sim/network/simgrid_loop.h"
+#include "tests/support/flow_time.h"
 #include "tests/support/network.h"
 
 namespace plumbline::sim {
@@ -38,7 +38,7 @@ void exchange(benchmark::State& state, std::vector<TrafficFlow> (*flows_of)(cons
     const auto transfers = transfers_of(fabric, tests::expert_dispatch(tests::gpus_from(64 * group, 64)));
     for (TrafficFlow& flow : flows_of(fabric, *transfers)) flows.push_back(std::move(flow));
   }
-  for (auto _ : state) benchmark::DoNotOptimize(*simulate_seconds(*network, flows, {}));
+  for (auto _ : state) benchmark::DoNotOptimize(*tests::simulate_seconds(*network, flows, {}));
   state.counters["flows"] = static_cast<double>(flows.size());
 }
 BENCHMARK_CAPTURE(exchange, footprint, footprint_flows)->Arg(1)->Arg(32)->Unit(benchmark::kMicrosecond);

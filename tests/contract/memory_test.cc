@@ -107,7 +107,7 @@ RC_GTEST_PROP(MemoryOverAStep, NeverFallsBelowNothing, ()) {
 RC_GTEST_PROP(MemoryOverAStep, ThePeakIsTheSumOfItsParts, ()) {
   const Case c = random_case();
   const Memory result = memory(c.plan, c.layout, c.program, cluster());
-  for (const StageMemory& rank : result.ranks) {
+  for (const RankMemory& rank : result.ranks) {
     double sum = 0;
     for (const double part : {rank.parameters_bytes, rank.gradients_bytes, rank.optimizer_bytes, rank.activations_bytes,
                               rank.temporary_bytes, rank.communication_bytes, rank.reserve_bytes}) {

@@ -22,18 +22,6 @@ std::vector<ScheduleShape> shapes() {
 // No two of them are in a simple ratio, so that every critical path has a length of its own.
 constexpr ScheduleCosts uneven = {1.03, 2.11, 1.27, 0.91, 2.83, 0.17};
 
-double makespan(const ScheduleTable& table, const ScheduleCosts& costs) {
-  std::vector<double> ends(table.ops.size()), rank_end(table.ranks.size());
-  std::uint32_t need = 0;
-  for (std::size_t i = 0; i < table.ops.size(); ++i) {
-    const auto& op = table.ops[i];
-    const double start = table_start(table, need, op, rank_end[op.rank], costs.p2p, ends);
-    need = op.needs_end;
-    rank_end[op.rank] = ends[i] = start + costs.of(op.type);
-  }
-  return *std::ranges::max_element(rank_end);
-}
-
 // Chunks held while the op runs, counting the forward that it runs itself.
 std::int32_t most_chunks(const ScheduleTable& table, const ScheduleTable::Rank& rank) {
   std::int32_t most = 0;
@@ -73,11 +61,38 @@ TEST(ScheduleTables, OutlineIsTheScheduleWithoutPrograms) {
   });
 }
 
-TEST(ScheduleTables, RunAsLongAsTheScheduleBitForBit) {
+// Whatever the transfers and the costs: each op starts when the last of what it needs has ended, and no earlier.
+TEST(ScheduleTables, StartEachOpAfterWhatItNeeds) {
   const int checked = for_all_tables([](const ScheduleKind&, const Schedule& schedule, const ScheduleTable& table) {
-    EXPECT_EQ(makespan(table, uneven), evaluate(schedule, uneven, schedule.point_to_point).value().makespan);
+    std::vector<double> ends(table.ops.size()), rank_end(table.ranks.size());
+    double makespan = 0;
+    std::uint32_t need = 0;
+    run_table(
+        table, uneven.p2p, [&](std::size_t i) { return uneven.of(table.ops[i].type); },
+        [&](std::size_t i, double start, double end) {
+          const auto& op = table.ops[i];
+          double ready = rank_end[op.rank] + (op.posts ? uneven.p2p : 0);
+          for (; need < op.needs_end; ++need)
+            ready = std::max(ready, ends[table.needs[need] >> 1] + (table.needs[need] % 2 == 1 ? uneven.p2p : 0));
+          EXPECT_EQ(start, ready);
+          rank_end[op.rank] = ends[i] = end;
+          makespan = std::max(makespan, end);
+        });
+    EXPECT_EQ(makespan, evaluate(schedule, uneven, schedule.point_to_point).value().makespan);
   });
   EXPECT_GT(checked, 200);
+}
+
+TEST(ScheduleTables, NameWhoWaitsForWhom) {
+  Schedule schedule = (*find_schedule("1f1b"))->build({2, 2, 1, 0});
+  std::ranges::reverse(schedule.ranks[0]);
+  const auto table = order_ops(schedule, PointToPoint::eager);
+  ASSERT_FALSE(table);
+  EXPECT_EQ(table.error().kind, ErrorKind::infeasible);
+  EXPECT_EQ(table.error().message,
+            "schedule 1f1b deadlocks: rank 0 before op 0 (B) waits for rank 0 over the activation of stage 0, "
+            "direction 0, micro-batch 1; rank 1 before op 0 (F) waits for rank 0 over the activation of stage 0, "
+            "direction 0, micro-batch 0");
 }
 
 TEST(ScheduleTables, HoldAsManyChunksAsTheSchedule) {

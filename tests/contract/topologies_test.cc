@@ -8,6 +8,7 @@
 
 #include "model/base/text_file.h"
 #include "tests/support/inputs.h"
+#include "tests/support/routes.h"
 #include "topologies/fabric.h"
 #include "topologies/topology.h"
 
@@ -69,7 +70,7 @@ TEST_P(EveryTopology, ThereAndBackAreAsLongAndShareNoLink) {
     std::vector<LinkId> back = way(b, a);
     ASSERT_FALSE(there.empty());
     ASSERT_EQ(there.size(), back.size()) << a << " " << b;
-    ASSERT_DOUBLE_EQ(fabric_.route_latency(a, b), fabric_.route_latency(b, a));
+    ASSERT_DOUBLE_EQ(tests::route_latency(fabric_, a, b), tests::route_latency(fabric_, b, a));
     std::ranges::sort(there);
     std::ranges::sort(back);
     ASSERT_LT(there.back(), fabric_.links().size());
@@ -112,9 +113,9 @@ TEST_P(EveryTopology, ASlowerNicSlowsWhatLeavesTheNodeAndNothingElse) {
   slower.nic_bandwidth /= 4;  // 0 stays 0 where there is no NIC: then nothing leaves the node
   const Fabric other = Fabric::make(slower, fabric_.gpus()).value();
   visit_pairs([&](std::int64_t a, std::int64_t b) {
-    const double now = other.route_bandwidth(a, b);
+    const double now = tests::route_bandwidth(other, a, b);
     const bool leaves_the_node = fabric_.node(a) != fabric_.node(b);
-    ASSERT_DOUBLE_EQ(now, fabric_.route_bandwidth(a, b) / (leaves_the_node ? 4 : 1));
+    ASSERT_DOUBLE_EQ(now, tests::route_bandwidth(fabric_, a, b) / (leaves_the_node ? 4 : 1));
   });
 }
 

@@ -110,7 +110,7 @@ TEST(Activations, OfALayerAreThoseThatThePaperNames) {
   const StageTensors tensors(program, 0);
   for (TensorId id = 0; id < program.blocks[0].tensors.size(); ++id) {
     const StageTensor& tensor = tensors[tensors.index(0, id)];
-    if (tensor.kept == Kept::forward_to_input || tensor.kept == Kept::forward_to_weight)
+    if (tensor.lifetime == Lifetime::forward_to_input || tensor.lifetime == Lifetime::forward_to_weight)
       held[program.blocks[0].tensor(id).name] = tensor.bytes.value() / (s * b * h);
   }
   const std::map<std::string, double> expected = {{"layer_in", 2},

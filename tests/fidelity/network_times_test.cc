@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "sim/engine/heap_loop.h"
-#include "sim/network/exchange_time.h"
 #include "sim/network/simgrid_loop.h"
+#include "tests/support/flow_time.h"
 #include "tests/support/network.h"
 
 namespace plumbline::sim {
@@ -36,7 +36,7 @@ SimGridNetwork network_of(const Fabric& fabric) {
 }
 
 double simulated(SimGridNetwork& network, const std::vector<TrafficFlow>& flows) {
-  const auto seconds = simulate_seconds(network, flows, {});
+  const auto seconds = tests::simulate_seconds(network, flows, {});
   EXPECT_TRUE(seconds) << to_string(seconds.error());
   return *seconds;
 }
@@ -171,10 +171,10 @@ TEST(TrafficBesideAnExchange, SharesByConnections) {
   ASSERT_EQ(reduction.size(), 1u);
   // The exchange has 7 of 8 connections on each NIC: 105,971,712 B at 7/8 of 50 GB/s. The ring ends when both sums of
   // bytes are through.
-  EXPECT_NEAR(*simulate_seconds(network, exchange, reduction), free_seconds * 8 / 7, 5e-12);
-  EXPECT_NEAR(*simulate_seconds(network, exchange, reduction), 2.4222e-3, 1e-7);
-  EXPECT_NEAR(*simulate_seconds(network, reduction, exchange), free_seconds + 100e6 / 50e9, 5e-12);
-  EXPECT_NEAR(*simulate_seconds(network, reduction, exchange), 4.1194e-3, 1e-7);
+  EXPECT_NEAR(*tests::simulate_seconds(network, exchange, reduction), free_seconds * 8 / 7, 5e-12);
+  EXPECT_NEAR(*tests::simulate_seconds(network, exchange, reduction), 2.4222e-3, 1e-7);
+  EXPECT_NEAR(*tests::simulate_seconds(network, reduction, exchange), free_seconds + 100e6 / 50e9, 5e-12);
+  EXPECT_NEAR(*tests::simulate_seconds(network, reduction, exchange), 4.1194e-3, 1e-7);
 }
 
 TEST(SkewedExchange, TakesAsLongAsItsHeaviestLink) {

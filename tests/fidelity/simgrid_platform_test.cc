@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/support/inputs.h"
+#include "tests/support/routes.h"
 #include "tests/support/temporary_directory.h"
 
 namespace plumbline::topologies {
@@ -50,8 +51,8 @@ TEST_P(Platform, HasTheBandwidthsAndLatenciesOfTheBuilder) {
       from->route_to(engine.host_by_name("gpu" + std::to_string(b)), links, &latency);
       double bandwidth = links.front()->get_bandwidth();
       for (const auto* link : links) bandwidth = std::min(bandwidth, link->get_bandwidth());
-      ASSERT_NEAR(latency, fabric.route_latency(a, b), 1e-12) << a << " " << b;
-      ASSERT_NEAR(bandwidth / fabric.route_bandwidth(a, b), 1, 1e-12) << a << " " << b;
+      ASSERT_NEAR(latency, tests::route_latency(fabric, a, b), 1e-12) << a << " " << b;
+      ASSERT_NEAR(bandwidth / tests::route_bandwidth(fabric, a, b), 1, 1e-12) << a << " " << b;
     }
   }
 }

@@ -86,7 +86,7 @@ inline model::StepResult example_result() {
   result.memory = {58e9, 84.94e9, true, {}};
   for (std::int64_t rank = 0; rank < example_ranks; ++rank) {
     const double held = static_cast<double>(17 - rank / 2) * 1e9;
-    model::StageMemory memory;
+    model::RankMemory memory;
     memory.rank = rank;
     memory.stages = {rank, example_ranks - 1 - rank};
     memory.parameters_bytes = 12e9;

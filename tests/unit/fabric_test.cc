@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/support/inputs.h"
+#include "tests/support/routes.h"
 
 namespace plumbline::topologies {
 namespace {
@@ -48,8 +49,8 @@ TEST(Fabric, InsideANodeOverTheSwitch) {
   const Fabric fabric = Fabric::make(multi_rail(), 16).value();
   EXPECT_EQ(way(fabric, 9, 14), (Names{"node1.gpu1.up", "node1.gpu6.down"}));
   EXPECT_TRUE(way(fabric, 9, 9).empty());
-  EXPECT_DOUBLE_EQ(fabric.route_latency(9, 14), 3e-6);
-  EXPECT_DOUBLE_EQ(fabric.route_bandwidth(9, 14), 200e9);
+  EXPECT_DOUBLE_EQ(tests::route_latency(fabric, 9, 14), 3e-6);
+  EXPECT_DOUBLE_EQ(tests::route_bandwidth(fabric, 9, 14), 200e9);
 }
 
 TEST(Fabric, InsideANodeOverTheMesh) {
@@ -60,16 +61,16 @@ TEST(Fabric, InsideANodeOverTheMesh) {
   EXPECT_EQ(way(fabric, 2, 7), (Names{"node0.gpu2.to7"}));
   EXPECT_EQ(way(fabric, 7, 2), (Names{"node0.gpu7.to2"}));
   EXPECT_EQ(way(fabric, 10, 8), (Names{"node1.gpu2.to0"}));
-  EXPECT_DOUBLE_EQ(fabric.route_bandwidth(2, 7), 64e9);
-  EXPECT_DOUBLE_EQ(fabric.route_latency(2, 7), 3e-6);
+  EXPECT_DOUBLE_EQ(tests::route_bandwidth(fabric, 2, 7), 64e9);
+  EXPECT_DOUBLE_EQ(tests::route_latency(fabric, 2, 7), 3e-6);
   EXPECT_EQ(fabric.leaves(), 8);
 }
 
 TEST(Fabric, OneRailOneLeaf) {
   const Fabric fabric = Fabric::make(multi_rail(), 256).value();  // 32 nodes fill the 32 down ports of each leaf
   EXPECT_EQ(way(fabric, 3, 8 * 31 + 3), (Names{"node0.nic3.up", "node31.nic3.down"}));
-  EXPECT_DOUBLE_EQ(fabric.route_latency(3, 8 * 31 + 3), 2 * 1e-6 + 0.5e-6);
-  EXPECT_DOUBLE_EQ(fabric.route_bandwidth(3, 8 * 31 + 3), 50e9);
+  EXPECT_DOUBLE_EQ(tests::route_latency(fabric, 3, 8 * 31 + 3), 2 * 1e-6 + 0.5e-6);
+  EXPECT_DOUBLE_EQ(tests::route_bandwidth(fabric, 3, 8 * 31 + 3), 50e9);
   EXPECT_EQ(fabric.leaves(), 8);
 }
 
@@ -79,7 +80,7 @@ TEST(Fabric, AnotherRailGoesOverASpineOfTheSharedNetwork) {
   // 69 mod 32 spines = 5.
   EXPECT_EQ(way(fabric, 8, 42),
             (Names{"node1.nic0.up", "plane0.leaf0.spine5.up", "plane0.leaf2.spine5.down", "node5.nic2.down"}));
-  EXPECT_DOUBLE_EQ(fabric.route_latency(8, 42), 2 * 1e-6 + 3 * 0.5e-6);
+  EXPECT_DOUBLE_EQ(tests::route_latency(fabric, 8, 42), 2 * 1e-6 + 3 * 0.5e-6);
 }
 
 TEST(Fabric, AnotherPlaneGoesOverTheNodeFirst) {
@@ -119,7 +120,7 @@ TEST(Fabric, ThreeLayersReachOtherPodsOverACore) {
   EXPECT_EQ(way(fabric, 0, 320),
             (Names{"node0.nic0.up", "plane0.leaf0.spine8.up", "plane0.pod0.spine8.core0.up",
                    "plane0.pod1.spine8.core0.down", "plane0.leaf16.spine8.down", "node40.nic0.down"}));
-  EXPECT_DOUBLE_EQ(fabric.route_latency(0, 320), 2 * 1e-6 + 5 * 0.5e-6);
+  EXPECT_DOUBLE_EQ(tests::route_latency(fabric, 0, 320), 2 * 1e-6 + 5 * 0.5e-6);
   EXPECT_EQ(way(fabric, 0, 160).size(), 4u);  // node 20: the same pod
 }
 
@@ -139,11 +140,11 @@ TEST(Fabric, NicsSharedByGpusAndSeveralNicsOfOne) {
   shape.nics = shape.rails = 4;
   const Fabric shared = Fabric::make(shape, 16).value();
   EXPECT_EQ(way(shared, 0, 9), (Names{"node0.nic0.up", "node1.nic0.down"}));  // GPUs 0 and 1 of a node use NIC 0
-  EXPECT_DOUBLE_EQ(shared.route_bandwidth(0, 9), 50e9);
+  EXPECT_DOUBLE_EQ(tests::route_bandwidth(shared, 0, 9), 50e9);
   shape.nics = 16;
   shape.rails = 8;
   const Fabric bundled = Fabric::make(shape, 16).value();
-  EXPECT_DOUBLE_EQ(bundled.route_bandwidth(0, 8), 100e9);
+  EXPECT_DOUBLE_EQ(tests::route_bandwidth(bundled, 0, 8), 100e9);
   EXPECT_EQ(capacity(shape).nodes_per_leaf, 16);  // 32 ports, two for each node
 }
 
@@ -151,7 +152,7 @@ TEST(Fabric, SixteenThousandGpus) {
   const Fabric fabric = Fabric::make(multi_plane(), 16384).value();
   // 2 links for each GPU, each NIC, and each of 32 spines of each of 64 leaves of 8 planes.
   EXPECT_EQ(fabric.links().size(), 2u * (16384 + 16384 + 8 * 64 * 32));
-  EXPECT_DOUBLE_EQ(fabric.route_latency(0, 16383), 3e-6 + 2 * 1e-6 + 3 * 0.5e-6);
+  EXPECT_DOUBLE_EQ(tests::route_latency(fabric, 0, 16383), 3e-6 + 2 * 1e-6 + 3 * 0.5e-6);
 }
 
 struct BadShape {

@@ -74,15 +74,15 @@ StepProgram tiny_program(const std::string& kind, std::int32_t ranks, std::int32
     auto& slots = program.slot_templates.emplace_back();
     for (const ScheduleOp& op : ops) slots.push_back(static_cast<std::uint16_t>(op.type));
   }
-  program.activation_hop = program.gradient_hop = Bytes(100);
+  program.activation_hop = Bytes(100);
   return program;
 }
 
 TEST(StageTensors, KnowHowLongEachIsKept) {
   const StageTensors tensors(tiny_program("1f1b", 2, 4), 0);
-  EXPECT_EQ(tensors.kept(Kept::forward_to_input), Bytes(1000));         // s; t and y are read by F alone
-  EXPECT_EQ(tensors.kept(Kept::forward_to_weight), Bytes(100));         // x
-  EXPECT_EQ(tensors.kept(Kept::input_gradient_to_weight), Bytes(600));  // u + dy; v is read by I alone
+  EXPECT_EQ(tensors.kept(Lifetime::forward_to_input), Bytes(1000));         // s; t and y are read by F alone
+  EXPECT_EQ(tensors.kept(Lifetime::forward_to_weight), Bytes(100));         // x
+  EXPECT_EQ(tensors.kept(Lifetime::input_gradient_to_weight), Bytes(600));  // u + dy; v is read by I alone
 }
 
 TEST(StageTensors, WhatCrossesBetweenBlocksCountsOnce) {
@@ -90,7 +90,7 @@ TEST(StageTensors, WhatCrossesBetweenBlocksCountsOnce) {
   // The first block's x, its y (the second block's x), and two s.
   EXPECT_EQ(tensors.kept_after_forward(), Bytes(100 + 100 + 2 * 1000));
   // Two u, the second block's dy and its dx (the first block's dy).
-  EXPECT_EQ(tensors.kept(Kept::input_gradient_to_weight), Bytes(2 * 500 + 100 + 100));
+  EXPECT_EQ(tensors.kept(Lifetime::input_gradient_to_weight), Bytes(2 * 500 + 100 + 100));
 }
 
 // {activations, temporary} of every moment of a slot.
@@ -249,7 +249,7 @@ TEST(Memory, AddsUpAndComparesWithTheDevice) {
   const TinyCase tiny;
   const Memory result = memory(tiny.plan, tiny.layout, tiny_program("1f1b", 4, 8), cluster(7700));
   ASSERT_EQ(result.ranks.size(), 4u);
-  const StageMemory& first = result.ranks[0];
+  const RankMemory& first = result.ranks[0];
   // 600 + 600 + (100 + 400) + 4 * 1100 + 800 + 100, and two gradient buckets, which hold no more than the gradients.
   EXPECT_EQ(first.peak_bytes, 7000 + 600);
   EXPECT_EQ(first.activations_bytes, 4400);
@@ -377,7 +377,7 @@ TEST(Memory, DeepSeekV3InteriorRankByHand) {
 // The optimizer's own graph and this account must speak of the same states.
 TEST(Memory, OptimizerStatesAreThoseOfTheOptimizerGraph) {
   const Shipped published = deepseek({});
-  for (const StageMemory& rank : published.result.ranks) {
+  for (const RankMemory& rank : published.result.ranks) {
     double states = 0;
     for (const std::int64_t stage : rank.stages) {
       const Graph& optimizer = published.program.stage_optimizers[static_cast<std::size_t>(stage)];

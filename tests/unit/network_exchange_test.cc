@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/network/exchange_time.h"
+#include "tests/support/flow_time.h"
 #include "tests/support/network.h"
 
 namespace plumbline::sim {
@@ -125,7 +125,7 @@ TEST(Simulation, NamesTheLinkThatFailed) {
   std::vector<LinkId> route;
   fabric.route(3, 11, route);
   const auto flows = flow_by_flow(fabric, std::vector<Transfer>{{3, 11, 50e6, 0}});
-  const auto seconds = simulate_seconds(*network, flows, {}, std::vector<LinkChange>{{0.5e-3, route[0], 0}});
+  const auto seconds = tests::simulate_seconds(*network, flows, {}, std::vector<LinkChange>{{0.5e-3, route[0], 0}});
   ASSERT_FALSE(seconds);
   EXPECT_EQ(seconds.error().kind, model::ErrorKind::infeasible);
   EXPECT_EQ(seconds.error().message, "link " + fabric.link(route[0]).name + " failed at 0.0005 s");

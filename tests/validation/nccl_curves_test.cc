@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "calibrate/fit/nccl_fit.h"
 #include "tests/support/costs.h"
+#include "tests/support/nccl_fit.h"
 
 namespace plumbline::tests {
 namespace {
@@ -44,11 +44,11 @@ class NcclCurves : public testing::TestWithParam<Machine> {};
 
 TEST_P(NcclCurves, HeldOutSizes) {
   const Machine machine = GetParam();
-  const auto curves = calibrate::read_collective_curves(shipped("calibrate/published/nccl_curves.csv")).value();
-  const auto curve = std::ranges::find(curves, machine.curve, &calibrate::CollectiveCurve::name);
+  const auto curves = read_collective_curves(shipped("calibrate/published/nccl_curves.csv")).value();
+  const auto curve = std::ranges::find(curves, machine.curve, &CollectiveCurve::name);
   ASSERT_NE(curve, curves.end());
-  const auto fit = calibrate::fit_curve(*curve, profile_of(machine), cluster_of(machine, curve->group),
-                                        calibrate::constants_to_fit(*curve, machine.nvls));
+  const auto fit =
+      fit_curve(*curve, profile_of(machine), cluster_of(machine, curve->group), constants_to_fit(*curve, machine.nvls));
   ASSERT_TRUE(fit) << to_string(fit.error());
   fmt::print("{}: held out: median error {:.1f} %, largest {:.1f} %; fitted to: median {:.1f} %\n", machine.curve,
              fit->median_error(true) * 100, fit->largest_error(true) * 100, fit->median_error(false) * 100);

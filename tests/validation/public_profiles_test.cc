@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "calibrate/fit/nccl_fit.h"
+#include "tests/support/nccl_fit.h"
 #include "tests/support/profile_constants.h"
 
 namespace plumbline::tests {
@@ -98,8 +98,8 @@ TEST_F(PublicProfiles, ClockUnderThePowerLimit) {
 // Three constants of collectives fitted to every second size of a curve, from where the datasheet profile stands.
 void expect_collectives(const std::string& name, const std::string& start, const std::string& curve_name,
                         double nvlink_gbps, double nic_gbps) {
-  const auto curves = calibrate::read_collective_curves(shipped("calibrate/published/nccl_curves.csv")).value();
-  const auto curve = std::ranges::find(curves, curve_name, &calibrate::CollectiveCurve::name);
+  const auto curves = read_collective_curves(shipped("calibrate/published/nccl_curves.csv")).value();
+  const auto curve = std::ranges::find(curves, curve_name, &CollectiveCurve::name);
   ASSERT_NE(curve, curves.end());
   const model::Profile from = profile(name);
   const auto find = [](const model::Profile& p, const std::string& constant) {
@@ -111,8 +111,7 @@ void expect_collectives(const std::string& name, const std::string& start, const
   cluster.gpus_per_node = cluster.nics_per_node = 8;
   cluster.intra_node_bandwidth = model::BytesPerSecond(nvlink_gbps * 1e9);
   cluster.nic_bandwidth = model::BytesPerSecond(nic_gbps * 1e9);
-  const auto fit =
-      calibrate::fit_curve(*curve, profile(start), cluster, calibrate::constants_to_fit(*curve, nvls)).value();
+  const auto fit = fit_curve(*curve, profile(start), cluster, constants_to_fit(*curve, nvls)).value();
   for (const model::Parameter& fitted : fit.fitted) {
     // Rates inside a node belong to the line rate of the profile that they stand in.
     const bool rate = fitted.name == "network.nvlink_rate";

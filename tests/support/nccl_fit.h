@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "calibrate/fit/collective_curves.h"
 #include "model/base/error.h"
 #include "model/profile/cluster.h"
 #include "model/profile/profile.h"
+#include "tests/support/collective_curves.h"
 
-namespace plumbline::calibrate {
+namespace plumbline::tests {
 
 struct CurveFit {
   struct Row {
@@ -37,4 +37,4 @@ std::vector<std::string> constants_to_fit(const CollectiveCurve& curve, bool nvl
 model::Result<CurveFit> fit_curve(const CollectiveCurve& curve, const model::Profile& profile,
                                   const model::ClusterShape& cluster, const std::vector<std::string>& constants);
 
-}  // namespace plumbline::calibrate
+}  // namespace plumbline::tests

@@ -8,7 +8,7 @@
 #include "model/base/error.h"
 #include "model/cost/collective_cost.h"
 
-namespace plumbline::calibrate {
+namespace plumbline::tests {
 
 struct CollectiveCurve {
   struct Point {
@@ -24,4 +24,4 @@ struct CollectiveCurve {
 // Curves in the order of their first row. Input errors name file, line and column.
 model::Result<std::vector<CollectiveCurve>> read_collective_curves(const std::string& path);
 
-}  // namespace plumbline::calibrate
+}  // namespace plumbline::tests

@@ -1,4 +1,4 @@
-#include "calibrate/fit/collective_curves.h"
+#include "tests/support/collective_curves.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,13 +7,13 @@
 
 #include "calibrate/measurement/csv_table.h"
 
-namespace plumbline::calibrate {
+namespace plumbline::tests {
 namespace {
 
 constexpr double microsecond = 1e-6;
 
 // The row's curve without its point.
-model::Result<CollectiveCurve> header_of(const CsvTable& table, std::size_t row) {
+model::Result<CollectiveCurve> header_of(const calibrate::CsvTable& table, std::size_t row) {
   CollectiveCurve curve;
   curve.name = table.text(row, "curve");
   curve.hardware = table.text(row, "hardware");
@@ -39,8 +39,8 @@ bool same_experiment(const CollectiveCurve& a, const CollectiveCurve& b) {
 }  // namespace
 
 model::Result<std::vector<CollectiveCurve>> read_collective_curves(const std::string& path) {
-  const auto table =
-      CsvTable::read(path, {"curve", "hardware", "nodes", "gpus", "collective", "bytes", "time_us", "source"});
+  const auto table = calibrate::CsvTable::read(
+      path, {"curve", "hardware", "nodes", "gpus", "collective", "bytes", "time_us", "source"});
   if (!table) return tl::unexpected(table.error());
   std::vector<CollectiveCurve> curves;
   for (std::size_t row = 0; row < table->rows(); ++row) {
@@ -61,4 +61,4 @@ model::Result<std::vector<CollectiveCurve>> read_collective_curves(const std::st
   return curves;
 }
 
-}  // namespace plumbline::calibrate
+}  // namespace plumbline::tests

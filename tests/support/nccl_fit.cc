@@ -1,4 +1,4 @@
-#include "calibrate/fit/nccl_fit.h"
+#include "tests/support/nccl_fit.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 
 #include "model/base/si_unit.h"
 
-namespace plumbline::calibrate {
+namespace plumbline::tests {
 namespace {
 
 using model::CollectiveCost;
@@ -184,4 +184,4 @@ model::Result<CurveFit> fit_curve(const CollectiveCurve& curve, const model::Pro
   return fit;
 }
 
-}  // namespace plumbline::calibrate
+}  // namespace plumbline::tests

@@ -1,0 +1,32 @@
+// When the operators of a slot use each tensor of its stages. Memory is predicted by it (slot_memory.h), and the
+// executor gives buffers back by it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "model/memory/stage_tensors.h"
+#include "model/program/program.h"
+
+namespace plumbline::model {
+
+// Operators count from 0 over all segments of the slot, in launch order.
+struct SlotUse {
+  std::int32_t first = -1;  // -1: no operator uses the tensor; 0 where it is read before an operator writes it, because
+                            // it was there when the slot began
+  std::int32_t last = -1;   // it lives until this operator has ended, unless a later slot or a neighbour needs it
+  bool copied = false;      // to the host or back
+  std::optional<Stream> only_stream;  // of all operators that use it; none where there are several
+};
+
+struct SlotUses {
+  std::vector<SlotUse> forward, backward;  // [tensor of the side's stage]; empty where the slot lacks the side
+  std::size_t operators = 0;
+};
+
+// forward, backward: tensors of the stages that the slot runs for; null where it lacks the side.
+SlotUses slot_uses(const std::vector<Graph>& blocks, const SlotTemplate& slot, const StageTensors* forward,
+                   const StageTensors* backward);
+
+}  // namespace plumbline::model
