@@ -15,7 +15,7 @@ tl::unexpected<model::Error> wrong(std::string message) {
                                      "alternatives are written {one,two}, not nested"});
 }
 
-std::vector<std::string> split(std::string_view list) {
+std::vector<std::string> split_list(std::string_view list) {
   std::vector<std::string> parts;
   while (true) {
     const std::size_t comma = list.find(',');
@@ -39,7 +39,7 @@ model::Result<std::vector<Alternative>> alternatives(std::string_view text) {
       return wrong(fmt::format("the braces of '{}' do not match", whole));
     std::vector<Alternative> extended;
     for (const Alternative& begun : result) {
-      for (const std::string& choice : split(text.substr(open + 1, close - open - 1))) {
+      for (const std::string& choice : split_list(text.substr(open + 1, close - open - 1))) {
         Alternative next = begun;
         next.text += choice;
         next.choices.push_back(choice);

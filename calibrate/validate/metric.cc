@@ -191,7 +191,7 @@ struct Split {
   std::string_view argument;
 };
 
-Split split(std::string_view metric) {
+Split split_argument(std::string_view metric) {
   if (!of_chunk(metric)) return {};
   metric.remove_prefix(chunk_prefix.size());
   for (const Quantity& quantity : quantities) {
@@ -212,7 +212,7 @@ model::Result<void> unknown(std::string_view metric, std::string_view name, cons
 }
 
 model::Result<void> check_chunk_metric(std::string_view metric) {
-  if (split(metric).quantity != nullptr) return {};
+  if (split_argument(metric).quantity != nullptr) return {};
   std::vector<std::string> known;
   for (const Quantity& quantity : quantities) {
     std::string_view name = quantity.name;
@@ -244,7 +244,7 @@ bool follows_from_step_time(std::string_view metric) {
 }
 
 std::optional<double> metric_value(std::string_view metric, const TimelineSummary& chunk) {
-  const auto [quantity, argument] = split(metric);
+  const auto [quantity, argument] = split_argument(metric);
   return quantity == nullptr ? std::nullopt : quantity->read(chunk, argument);
 }
 

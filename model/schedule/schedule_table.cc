@@ -16,15 +16,15 @@ namespace {
 
 using Op = ScheduleTable::Op;
 using Moment = ScheduleTable::Moment;
-using Batches = std::vector<std::vector<std::vector<Hop>>>;
+using RankBatches = std::vector<std::vector<std::vector<Hop>>>;
 
 bool writes_gradients(const ScheduleOp& op) { return op.b_stage >= 0 && op.type != OpType::I; }
 
-constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t no_op = std::numeric_limits<std::int64_t>::max();
 
-struct Place {  // of an op: rank and position; position -1: the start; never: no op makes the message
+struct Place {  // of an op: rank and position; position -1: the start; no_op: no op makes the message
   std::size_t rank = 0;
-  std::int64_t op = never;
+  std::int64_t op = no_op;
 };
 
 struct Wait {  // until the op at `place` has ended
@@ -69,7 +69,7 @@ std::size_t cell_of(const std::vector<std::int32_t>& stages, std::int32_t stage)
 
 class Orderer {
  public:
-  Orderer(const Schedule& schedule, PointToPoint mode, const Batches& batches)
+  Orderer(const Schedule& schedule, PointToPoint mode, const RankBatches& batches)
       : schedule_(schedule),
         batched_(mode == PointToPoint::batched),
         batches_(batches),
@@ -217,7 +217,7 @@ class Orderer {
 
   const Schedule& schedule_;
   bool batched_;
-  const Batches& batches_;                // under batched transfers only
+  const RankBatches& batches_;                // under batched transfers only
   MessagePlaces made_, sent_, received_;  // sent, received: the op after which it was posted
   std::vector<std::vector<std::uint16_t>> class_of_;
   ScheduleTable table_;
@@ -284,14 +284,14 @@ class Holder {
 }  // namespace
 
 Result<ScheduleTable> order_ops(const Schedule& schedule, PointToPoint mode) {
-  Batches batches;
+  RankBatches batches;
   if (mode == PointToPoint::batched) batches = point_to_point_batches(schedule, mode);
   return Orderer(schedule, mode, batches).run();
 }
 
 Result<ScheduleTable> make_schedule_table(const ScheduleKind& kind, const ScheduleShape& shape) {
   const Schedule schedule = kind.build(shape);
-  const Batches batches = point_to_point_batches(schedule);
+  const RankBatches batches = point_to_point_batches(schedule);
   Result<ScheduleTable> table = Orderer(schedule, schedule.point_to_point, batches).run();
   if (!table) return table;
   for (std::size_t rank = 0; rank < schedule.ranks.size(); ++rank)
