@@ -48,6 +48,10 @@ endfunction()
 # once per file. Names in anonymous namespaces must therefore differ within a folder.
 function(plumbline_join_folders name)
   set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # The warning takes the joined sources for headers.
+    target_compile_options(${name} PRIVATE -Wno-subobject-linkage)
+  endif()
   foreach(source IN LISTS ARGN)
     get_filename_component(folder ${source} DIRECTORY)
     string(MAKE_C_IDENTIFIER "of_${folder}" group)

@@ -26,7 +26,7 @@ enum Column : std::size_t { index, stream, class_name, phase, layer, start, dura
 constexpr std::array<std::string_view, columns> column_names = {"index",    "stream", "class",     "phase", "layer",
                                                                 "start_us", "dur_us", "grid_ctas", "note"};
 
-constexpr std::array<std::string_view, 5> phases = {"", "F", "B", "I", "W"};
+constexpr std::array<std::string_view, 5> known_phases = {"", "F", "B", "I", "W"};
 
 using Cells = std::vector<std::string_view>;
 
@@ -98,7 +98,7 @@ class ChunkReader {
     kernel.class_name = text(class_name);
     if (kernel.class_name.empty()) fail(column_names[class_name], "is empty", "write other where it is not known");
     kernel.phase = text(phase);
-    if (std::ranges::find(phases, kernel.phase) == phases.end())
+    if (std::ranges::find(known_phases, kernel.phase) == known_phases.end())
       fail(column_names[phase], fmt::format("'{}' is no phase", kernel.phase), "F, B, I, W or empty");
     traced.layer = whole(layer, -1);
     traced.start_ps = picoseconds(start, text(start));

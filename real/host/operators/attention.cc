@@ -12,9 +12,7 @@ namespace {
 // 4096 keys, 1 MiB, stay in a second-level cache (assumed).
 constexpr Index block_queries = 64;
 
-using Attributes = model::AttentionAttributes;
-
-float scale_of(const Attributes& a) { return 1 / std::sqrt(static_cast<float>(a.query_key_dim)); }
+float scale_of(const model::AttentionAttributes& a) { return 1 / std::sqrt(static_cast<float>(a.query_key_dim)); }
 
 // Queries first .. first + count - 1 of a sequence, and the keys from `low` to the last query: all that they see.
 struct Block {
@@ -23,7 +21,7 @@ struct Block {
 };
 
 template <class Body>
-void for_blocks(const Attributes& a, const Body& body) {
+void for_blocks(const model::AttentionAttributes& a, const Body& body) {
   const Visibility seen(a);
   for (Index first = 0; first < a.sequence_length; first += block_queries)
     body(Block{first, std::min(block_queries, a.sequence_length - first), seen.first_key(first)});
@@ -31,7 +29,7 @@ void for_blocks(const Attributes& a, const Body& body) {
 
 // Where one query head of one sequence stands.
 struct Head {
-  const Attributes& a;
+  const model::AttentionAttributes& a;
   Index number, from;  // of the query head; first token
 
   Index shared() const { return number / (a.query_heads / a.key_value_heads); }
@@ -51,7 +49,7 @@ struct Head {
 
 // The scores of a block, [count, keys], row by row: body(query, the scores that it sees); the others become 0.
 template <class Body>
-void for_queries(const Attributes& a, Index head, const Block& b, float* scores, const Body& body) {
+void for_queries(const model::AttentionAttributes& a, Index head, const Block& b, float* scores, const Body& body) {
   const Visibility seen(a);
   for (Index i = 0; i < b.count; ++i) {
     float* const line = scores + i * b.keys();
@@ -67,10 +65,10 @@ void for_queries(const Attributes& a, Index head, const Block& b, float* scores,
 Part scores_of(float* memory, const Block& b) { return {memory, b.count, b.keys(), Eigen::OuterStride<>(b.keys())}; }
 ConstPart as_const(const Part& p) { return {p.data(), p.rows(), p.cols(), Eigen::OuterStride<>(p.outerStride())}; }
 
-Index sequences(const Attributes& a, const HostBuffer& q) { return q.rows() / a.sequence_length; }
+Index sequences(const model::AttentionAttributes& a, const HostBuffer& q) { return q.rows() / a.sequence_length; }
 
 void forward(const Call& call, const Head& head) {
-  const Attributes& a = head.a;
+  const model::AttentionAttributes& a = head.a;
   HostBuffer &out = call.out(0), &log_sum_exp = call.out(1);
   float* const memory = scratch<Scratch::scores>(block_queries * a.sequence_length);
   for_blocks(a, [&](const Block& b) {
@@ -87,7 +85,7 @@ void forward(const Call& call, const Head& head) {
 
 // With p the probabilities: dv = p^T do, ds = p (do v^T - do . o), dq = ds k, dk = ds^T q.
 void backward(const Call& call, const Head& head) {
-  const Attributes& a = head.a;
+  const model::AttentionAttributes& a = head.a;
   const HostBuffer &d_out = call.in(0), &q = call.in(1), &k = call.in(2), &v = call.in(3), &out = call.in(4);
   HostBuffer &dq = call.out(0), &dk = call.out(1), &dv = call.out(2);
   const HostBuffer& log_sum_exp = call.in(5);
@@ -115,7 +113,7 @@ void backward(const Call& call, const Head& head) {
 }  // namespace
 
 void attention(const Call& call) {
-  const auto& a = call.attributes<Attributes>();
+  const auto& a = call.attributes<model::AttentionAttributes>();
   assert(a.dropout == 0 && a.ring_ranks == 1 && call.in(0).rows() == call.in(1).rows() &&
          "dropout and sequences divided over ranks are not for the host");
   const Index work = a.sequence_length * a.sequence_length;
@@ -126,7 +124,7 @@ void attention(const Call& call) {
 
 // The query heads of one key-value head add to the same gradients, so one core takes all of them.
 void attention_grad(const Call& call) {
-  const auto& a = call.attributes<Attributes>();
+  const auto& a = call.attributes<model::AttentionAttributes>();
   const Index group = a.query_heads / a.key_value_heads;
   call.out(1).matrix().setZero();
   call.out(2).matrix().setZero();

@@ -8,15 +8,14 @@ namespace plumbline::real::host {
 
 namespace {
 
-using Attributes = model::LossAttributes;
 constexpr Index figures = 3;  // of a token, where ranks divide the vocabulary: write_figures() says which
 
 // Which tokens carry a loss: those with a label, but for the last ones of a sequence.
-bool carries_loss(const Attributes& a, const HostBuffer& labels, Index t) {
+bool carries_loss(const model::LossAttributes& a, const HostBuffer& labels, Index t) {
   return labels.data()[t] >= 0 && t % a.sequence_length < a.sequence_length - a.ignored;
 }
 
-Index labelled_tokens(const Attributes& a, const HostBuffer& labels) {
+Index labelled_tokens(const model::LossAttributes& a, const HostBuffer& labels) {
   Index count = 0;
   for (Index t = 0; t < labels.rows(); ++t) count += carries_loss(a, labels, t) ? 1 : 0;
   return count;
@@ -30,7 +29,7 @@ Index label_column(const Call& call, const HostBuffer& logits, const HostBuffer&
 
 // Sums to which each rank adds its part of the vocabulary: exponentials, the label's logit, and 1 for the rank that has
 // the label of a token that carries a loss.
-void write_figures(const Call& call, const Attributes& a) {
+void write_figures(const Call& call, const model::LossAttributes& a) {
   const HostBuffer &logits = call.in(0), &labels = call.in(1);
   split(call, logits.rows(), logits.columns(), [&](Index begin, Index end) {
     for (Index t = begin; t < end; ++t) {
@@ -47,7 +46,7 @@ void write_figures(const Call& call, const Attributes& a) {
 }  // namespace
 
 void cross_entropy(const Call& call) {
-  const auto& a = call.attributes<Attributes>();
+  const auto& a = call.attributes<model::LossAttributes>();
   const HostBuffer &logits = call.in(0), &labels = call.in(1);
   if (call.out(1).columns() == figures) {
     assert(call.outs() == 2 && "logarithms need the whole vocabulary");
@@ -70,7 +69,7 @@ void cross_entropy(const Call& call) {
 }
 
 void cross_entropy_grad(const Call& call) {
-  const auto& a = call.attributes<Attributes>();
+  const auto& a = call.attributes<model::LossAttributes>();
   const HostBuffer &logits = call.in(0), &labels = call.in(1);
   const bool are_logarithms = call.ins() == 2;
   const bool divided = !are_logarithms && call.in(2).columns() == figures;

@@ -8,7 +8,6 @@ namespace plumbline::real::host {
 
 namespace {
 
-using Attributes = model::RouterAttributes;
 constexpr float lowest = -std::numeric_limits<float>::infinity();
 
 void score(const ConstArrayMap& logits, model::ScoreFunction function, ArrayMap scores) {
@@ -33,7 +32,7 @@ Index take_largest(ArrayMap values, const Taken& is_taken) {
 // The experts of one token: the best of those in its best groups. Uses E + 2 groups floats of memory.
 class Chooser {
  public:
-  Chooser(const Attributes& a, float* memory)
+  Chooser(const model::RouterAttributes& a, float* memory)
       : a_(a),
         biased_(memory, a.experts),
         groups_(memory + a.experts, a.groups),
@@ -79,14 +78,14 @@ class Chooser {
     return sum;
   }
 
-  const Attributes& a_;
+  const model::RouterAttributes& a_;
   ArrayMap biased_, groups_, taken_;
 };
 
 }  // namespace
 
 void router(const Call& call) {
-  const auto& a = call.attributes<Attributes>();
+  const auto& a = call.attributes<model::RouterAttributes>();
   const HostBuffer& logits = call.in(0);
   HostBuffer &indices = call.out(0), &weights = call.out(1);
   split(call, logits.rows(), a.experts * a.experts_per_token, [&](Index begin, Index end) {
@@ -107,7 +106,7 @@ void router(const Call& call) {
 }
 
 void router_grad(const Call& call) {
-  const auto& a = call.attributes<Attributes>();
+  const auto& a = call.attributes<model::RouterAttributes>();
   const HostBuffer &d_weights = call.in(0), &logits = call.in(1), &indices = call.in(2);
   split(call, logits.rows(), a.experts, [&](Index begin, Index end) {
     float* const memory = scratch<Scratch::tokens>(a.experts + a.experts_per_token);
