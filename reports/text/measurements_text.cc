@@ -1,31 +1,29 @@
-#include "cli/show_measurements.h"
+#include "reports/text/measurements_text.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <string_view>
 
-#include "cli/busiest_device.h"
-#include "cli/data.h"
-#include "cli/measurement_text.h"
-#include "cli/output.h"
-#include "cli/partition_chart.h"
-#include "reports/charts/line_chart.h"
-#include "reports/charts/roofline.h"
 #include "reports/text/format.h"
+#include "reports/text/paragraph.h"
 #include "reports/text/table.h"
 
-namespace plumbline::cli {
+namespace plumbline::reports {
 namespace {
 
 using calibrate::Failure;
 using calibrate::Measurement;
 using calibrate::Measurements;
-using reports::Align;
 
 constexpr double tera = 1e12, giga = 1e9;
-constexpr std::size_t table_width = 160;  // names and shapes are long; a row that wraps is harder to read
+
+std::int64_t extent(const calibrate::Shape& shape, std::string_view name) {
+  const auto found = std::ranges::find(shape, name, &calibrate::Shape::value_type::first);
+  return found == shape.end() ? 0 : found->second;
+}
 
 template <class Values, class Key>
 std::vector<std::string> distinct(const Values& values, Key key) {
@@ -36,30 +34,54 @@ std::vector<std::string> distinct(const Values& values, Key key) {
   return found;
 }
 
+// In TFLOP/s, else in GB/s.
+std::string rate_text(const Measurement& m) {
+  if (m.flop_rate()) return number(*m.flop_rate() / tera) + " TFLOP/s";
+  if (m.byte_rate()) return number(*m.byte_rate() / giga) + " GB/s";
+  return "";
+}
+
+// Of the datasheet: products against the tensor cores, what only moves data against the memory. Transfers over a
+// link have no cache state and no share.
+std::string share_text(const Measurement& m, const model::Device* device) {
+  if (device == nullptr) return "";
+  if (m.flop_rate()) {
+    const auto peak = calibrate::peak_flop_rate(*device, m.format);
+    return peak ? percent(*m.flop_rate() / *peak) : "";
+  }
+  if (!m.byte_rate() || m.cache.empty()) return "";
+  return percent(*m.byte_rate() / device->memory_bandwidth.value());
+}
+
+// From p10 to p90, over p50.
+std::string spread_text(const Measurement& m) {
+  if (!m.time.p10 || !m.time.p90) return "";
+  return fmt::format("{:.1f} %", (*m.time.p90 - *m.time.p10) / m.time.p50 * 100);
+}
+
+std::string check_text(const Measurement& m) {
+  if (!m.check) return "";
+  return fmt::format("{} {:.1e}", m.check->ok ? "ok" : "WRONG", m.check->relative_error);
+}
+
 std::vector<std::string> cells_of(const Measurement& m, const model::Device* device) {
-  return {m.name,
-          shape_text(m),
-          joined({m.phase, m.format}, " "),
-          variant_text(m),
-          reports::duration(m.time.p50),
-          spread_text(m),
-          rate_text(m),
-          share_text(m, device),
-          check_text(m)};
+  return {m.name,          shape_text(m),         joined({m.phase, m.format}, " "),
+          variant_text(m), duration(m.time.p50),  spread_text(m),
+          rate_text(m),    share_text(m, device), check_text(m)};
 }
 
 // Columns in which an operation has nothing to say are left out.
 std::string op_table(const Measurements& all, const std::string& device_name, const std::string& op,
                      const model::Device* device) {
-  const std::vector<reports::Column> columns = {{"name"},
-                                                {"shape"},
-                                                {"format"},
-                                                {"variant"},
-                                                {"p50", Align::right},
-                                                {"p10-p90", Align::right},
-                                                {"rate", Align::right},
-                                                {"of peak", Align::right},
-                                                {"check"}};
+  const std::vector<Column> columns = {{"name"},
+                                       {"shape"},
+                                       {"format"},
+                                       {"variant"},
+                                       {"p50", Align::right},
+                                       {"p10-p90", Align::right},
+                                       {"rate", Align::right},
+                                       {"of peak", Align::right},
+                                       {"check"}};
   std::vector<std::vector<std::string>> rows;
   for (const Measurement& m : all.values) {
     if (m.device == device_name && m.op == op) rows.push_back(cells_of(m, device));
@@ -68,9 +90,9 @@ std::string op_table(const Measurements& all, const std::string& device_name, co
   for (std::size_t i = 0; i < columns.size(); ++i) {
     if (std::ranges::any_of(rows, [i](const auto& row) { return !row[i].empty(); })) used.push_back(i);
   }
-  std::vector<reports::Column> chosen;
+  std::vector<Column> chosen;
   for (const std::size_t i : used) chosen.push_back(columns[i]);
-  reports::Table table(chosen, 2, table_width);
+  Table table(chosen, 2, wide_table);
   for (std::vector<std::string>& row : rows) {
     std::vector<std::string> cells;
     for (const std::size_t i : used) cells.push_back(std::move(row[i]));
@@ -98,7 +120,7 @@ std::string environment_text(const Measurements& all, const std::string& device)
     if (environment.device != device || !shown.insert(environment.properties).second) continue;
     std::string text;
     add_properties(nlohmann::ordered_json::parse(environment.properties, nullptr, false), "", text);
-    for (const std::string& line : reports::wrap(text, reports::terminal_width)) out += line + '\n';
+    out += wrapped(text);
   }
   return out;
 }
@@ -120,16 +142,14 @@ std::string heading(const Measurements& all, const std::string& name, const mode
                         device->memory_bandwidth.value() / giga);
   }
   std::string out;
-  for (const std::string& line : reports::wrap(text, reports::terminal_width)) out += line + '\n';
+  out += wrapped(text);
   if (!days.empty()) out += fmt::format("{}\n", fmt::join(days, ", "));
-  for (const std::string& source : sources) {
-    for (const std::string& line : reports::wrap("source: " + source, reports::terminal_width)) out += line + '\n';
-  }
+  for (const std::string& source : sources) out += wrapped("source: " + source);
   return out + environment_text(all, name);
 }
 
 std::string failures_text(const Measurements& all) {
-  reports::Table table({{"failed"}, {"reason"}}, 2, table_width);
+  Table table({{"failed"}, {"reason"}}, 2, wide_table);
   bool any = false;
   for (const Failure& failure : all.failures) {
     const bool made_good = std::ranges::any_of(all.values, [&](const Measurement& m) {
@@ -144,6 +164,38 @@ std::string failures_text(const Measurements& all) {
 }
 
 }  // namespace
+
+std::string shape_text(const calibrate::Subject& subject) {
+  const calibrate::Shape& shape = subject.shape;
+  const std::int64_t m = extent(shape, "m"), n = extent(shape, "n"), k = extent(shape, "k");
+  std::string text;
+  if (m > 0 && n > 0 && k > 0) {
+    const std::int64_t groups = extent(shape, "groups");
+    return (groups > 1 ? fmt::format("{} x ", groups) : "") + fmt::format("{}x{}x{}", m, n, k);
+  }
+  for (const auto& [name, value] : shape) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, value);
+  return text;
+}
+
+std::string joined(std::initializer_list<std::string> words, const char* separator) {
+  std::string text;
+  for (const std::string& word : words) {
+    if (!word.empty()) text += (text.empty() ? "" : separator) + word;
+  }
+  return text;
+}
+
+std::string variant_text(const Measurement& m) {
+  const std::int64_t ctas = m.communication_ctas.value_or(0), target = m.target_sms.value_or(0);
+  const bool of_cpu = m.variant == "cpu" || m.variant == "wall";  // the clock
+  const std::int64_t cores = of_cpu ? m.sms.value_or(1) : 1;
+  return joined({m.cache, cores > 1 ? fmt::format("{} cores", cores) : "", m.variant,
+                 ctas > 0 ? fmt::format("{} {}", ctas, of_cpu ? "copying" : "CTAs") : "",
+                 ctas > 0 && m.copy_to == "host" ? "to host" : "",
+                 ctas > 0 && m.copy_rate ? fmt::format("{:.0f} GB/s", *m.copy_rate / giga) : "",
+                 target > 0 ? fmt::format("for {} SMs", target) : ""},
+                ", ");
+}
 
 std::string measurements_text(const Measurements& all, const std::vector<topologies::KnownDevice>& devices) {
   std::vector<std::string> names = distinct(all.values, &Measurement::device);
@@ -161,46 +213,4 @@ std::string measurements_text(const Measurements& all, const std::vector<topolog
   return text + failures_text(all);
 }
 
-std::string measurements_roofline(const Measurements& all, const std::vector<topologies::KnownDevice>& devices) {
-  reports::Roofline roofline;
-  roofline.hollow_meaning = "hollow: operands in the cache";
-  roofline.title = "No measurements";
-  const std::string* name = busiest_device(all);
-  if (name == nullptr) return reports::roofline_svg(roofline);
-  roofline.title = *name;
-  if (const model::Device* device = topologies::find_device(devices, *name)) {
-    roofline.peaks.push_back({"BF16", device->bf16_peak.value()});
-    if (device->fp8_peak.value() > 0) roofline.peaks.push_back({"FP8", device->fp8_peak.value()});
-    roofline.bytes_per_s = device->memory_bandwidth.value();
-  }
-  for (const Measurement& m : all.values) {
-    if (m.device != *name || m.communication_ctas.value_or(0) > 0 || !m.flops || !m.bytes) continue;
-    roofline.points.push_back({m.format.empty() ? m.op : m.format,
-                               joined({m.name, m.phase, m.format, shape_text(m), variant_text(m)}, " "), *m.flops,
-                               *m.bytes, m.time.p50, m.cache == "hot"});
-  }
-  roofline.subtitle = fmt::format("{} matrix products, median times; roofs: {}", roofline.points.size(),
-                                  roofline.peaks.empty() ? "no datasheet known" : "datasheet, dense");
-  return reports::roofline_svg(roofline);
-}
-
-model::Result<void> show_measurements(const std::string& path, const std::string& svg, const std::string& partition) {
-  const auto data = data_folder();
-  if (!data) return tl::unexpected(data.error());
-  const auto devices = topologies::load_devices(*data + "/topologies/devices");
-  if (!devices) return tl::unexpected(devices.error());
-  const auto measurements = calibrate::load_measurements(path, *devices);
-  if (!measurements) return tl::unexpected(measurements.error());
-  for (const std::string& note : measurements->notes) fmt::print(stderr, "note: {}: {}\n", path, note);
-  if (!svg.empty()) {
-    if (auto written = write_output(svg, measurements_roofline(*measurements, *devices)); !written) return written;
-  }
-  if (!partition.empty()) {
-    const std::string picture = reports::line_chart_svg(partition_chart(*measurements));
-    if (auto written = write_output(partition, picture); !written) return written;
-  }
-  return svg == "-" || partition == "-" ? model::Result<void>()
-                                        : write_output("-", measurements_text(*measurements, *devices));
-}
-
-}  // namespace plumbline::cli
+}  // namespace plumbline::reports

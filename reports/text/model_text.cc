@@ -4,12 +4,12 @@
 #include <utility>
 #include <vector>
 
-#include "cli/show.h"
 #include "model/architecture/metrics.h"
 #include "reports/text/format.h"
+#include "reports/text/inputs_text.h"
 #include "reports/text/table.h"
 
-namespace plumbline::cli {
+namespace plumbline::reports {
 namespace {
 
 using Rows = std::vector<std::pair<std::string, std::string>>;
@@ -29,7 +29,7 @@ void add_latent_attention(const model::Architecture& a, Rows& rows) {
 std::string window_text(const model::Architecture& a) {
   if (a.window.tokens == 0) return "none";
   const std::string first = a.window.first_layer > 0 ? fmt::format(", from layer {} on", a.window.first_layer) : "";
-  return fmt::format("{} tokens{}", reports::grouped(static_cast<double>(a.window.tokens)), first);
+  return fmt::format("{} tokens{}", grouped(static_cast<double>(a.window.tokens)), first);
 }
 
 std::string attention_name(const model::Architecture& a) {
@@ -122,23 +122,21 @@ std::string model_text(const model::Architecture& architecture, std::int64_t seq
   const bool learned = architecture.positions == model::PositionKind::learned;
   const std::int64_t tokens = learned ? std::min(sequence_length, architecture.position_table) : sequence_length;
   const model::ModelMetrics metrics = model::model_metrics(architecture, tokens);
-  rows.emplace_back("parameters", reports::scaled(metrics.parameters));
-  rows.emplace_back("active per token", reports::scaled(metrics.active_parameters));
-  rows.emplace_back("in embeddings and head", reports::scaled(metrics.embedding_parameters));
+  rows.emplace_back("parameters", scaled(metrics.parameters));
+  rows.emplace_back("active per token", scaled(metrics.active_parameters));
+  rows.emplace_back("in embeddings and head", scaled(metrics.embedding_parameters));
   if (metrics.prediction_parameters > 0)
-    rows.emplace_back("in multi-token prediction",
-                      reports::scaled(metrics.prediction_parameters) + ", not counted above");
+    rows.emplace_back("in multi-token prediction", scaled(metrics.prediction_parameters) + ", not counted above");
   constexpr double giga = 1e9;
   rows.emplace_back("training FLOPs per token",
                     fmt::format("{:.2f} GFLOP at {} tokens; {:.2f} with causal attention",
                                 metrics.flops_per_token / giga, tokens, metrics.flops_per_token_causal / giga));
   constexpr double bf16_bytes = 2;
-  rows.emplace_back(
-      "keys and values per token",
-      fmt::format("{} B in BF16", reports::grouped(model::key_value_bytes_per_token(architecture, bf16_bytes))));
-  reports::Table table({{"model"}, {architecture.name + " (" + architecture.model_type + ")"}});
+  rows.emplace_back("keys and values per token",
+                    fmt::format("{} B in BF16", grouped(model::key_value_bytes_per_token(architecture, bf16_bytes))));
+  Table table({{"model"}, {architecture.name + " (" + architecture.model_type + ")"}});
   for (auto& [name, value] : rows) table.add({name, value});
   return table.to_string();
 }
 
-}  // namespace plumbline::cli
+}  // namespace plumbline::reports

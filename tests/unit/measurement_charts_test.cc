@@ -1,5 +1,5 @@
 // The picture of what it costs a kernel to leave SMs to a copy.
-#include "cli/partition_chart.h"
+#include "reports/charts/measurement_charts.h"
 
 #include <gtest/gtest.h>
 
@@ -7,18 +7,18 @@
 
 #include "calibrate/measurement/measurement.h"
 
-namespace plumbline::cli {
+namespace plumbline::reports {
 namespace {
 
 constexpr const char* header =
     "source,device,op,name,format,case,cache,variant,communication_ctas,target_sms,copy_to,time_us.p50\n";
 
-reports::LineChart chart_of(const std::string& lines) {
+LineChart chart_of(const std::string& lines) {
   return partition_chart(calibrate::parse_measurements(header + lines, "a.csv", {}).value());
 }
 
 TEST(PartitionChart, DividesByTheNearestTimeAloneOnAllSms) {
-  const reports::LineChart chart = chart_of(
+  const LineChart chart = chart_of(
       "s,H,gemm,q,bf16,a,hot,alone,0,0,,100\n"
       "s,H,gemm,q,bf16,b,hot,beside,8,0,device,110\n"
       "s,H,gemm,q,bf16,c,hot,alone,0,0,,200\n"  // clocks have fallen
@@ -40,7 +40,7 @@ TEST(PartitionChart, DividesByTheNearestTimeAloneOnAllSms) {
 }
 
 TEST(PartitionChart, LeavesOutPacedCopiesAndKeepsGreenContextsApart) {
-  const reports::LineChart chart = chart_of(
+  const LineChart chart = chart_of(
       "s,H,gemm,q,bf16,a,hot,alone,0,0,,100\n"
       "s,H,gemm,q,bf16,b copy_gbps=50,hot,beside,20,0,device,110\n"
       "s,H,gemm,q,bf16,c,hot,beside,20,0,host,800\n"
@@ -57,4 +57,4 @@ TEST(PartitionChart, WithoutMeasurementsIsEmpty) {
 }
 
 }  // namespace
-}  // namespace plumbline::cli
+}  // namespace plumbline::reports

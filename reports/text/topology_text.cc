@@ -4,15 +4,15 @@
 #include <string>
 #include <vector>
 
-#include "cli/show_topology.h"
 #include "model/economics/ownership.h"
 #include "reports/text/format.h"
+#include "reports/text/inputs_text.h"
 #include "reports/text/paragraph.h"
 #include "reports/text/run_report.h"
 #include "reports/text/table.h"
 #include "topologies/inventory.h"
 
-namespace plumbline::cli {
+namespace plumbline::reports {
 namespace {
 
 using topologies::Fabric;
@@ -39,7 +39,7 @@ std::vector<std::int64_t> drawn(std::int64_t gpus) {
 }
 
 std::string nodes_text(std::int64_t nodes) {
-  return fmt::format("{} node{}", reports::grouped(static_cast<double>(nodes)), nodes == 1 ? "" : "s");
+  return fmt::format("{} node{}", grouped(static_cast<double>(nodes)), nodes == 1 ? "" : "s");
 }
 
 std::string top_wall(const std::string& title) {
@@ -65,7 +65,7 @@ std::string draw_node(const FabricShape& shape, std::int64_t nodes) {
                                 ? fmt::format(" mesh: {} to each other GPU ", rate(shape.peer_bandwidth()))
                                 : fmt::format(" switch: {} per GPU ", rate(shape.gpu_bandwidth));
   std::string out =
-      top_wall(nodes == 1 ? "node" : fmt::format("node, {} of them", reports::grouped(static_cast<double>(nodes))));
+      top_wall(nodes == 1 ? "node" : fmt::format("node, {} of them", grouped(static_cast<double>(nodes))));
   out += wall_line(fmt::format(" [{:=^{}}]", links, std::max(gpus.size() * column, links.size() + 4) - 2));
   out += wall_line(row(gpus, bars));
   out += wall_line(row(gpus, [](std::int64_t gpu) { return fmt::format("GPU {}", gpu); }));
@@ -94,7 +94,7 @@ std::string draw_fabric(const Fabric& fabric) {
   const FabricCapacity most = topologies::capacity(shape);
   const auto count = [](std::int64_t all, std::int64_t planes) {
     const std::int64_t of_one = all / planes;
-    return reports::grouped(static_cast<double>(of_one));
+    return grouped(static_cast<double>(of_one));
   };
   std::string out =
       top_wall(shape.planes == 1 ? "network" : fmt::format("plane, {} of them, not connected", shape.planes));
@@ -117,13 +117,11 @@ std::string draw_fabric(const Fabric& fabric) {
 }
 
 std::string links_table(const Fabric& fabric) {
-  using reports::Align;
-  reports::Table table({{"links"}, {"count", Align::right}, {"each", Align::right}, {"together", Align::right}}, 2,
-                       100);
+  Table table({{"links"}, {"count", Align::right}, {"each", Align::right}, {"together", Align::right}}, 2, 100);
   for (const topologies::LinkGroup& group : topologies::inventory(fabric)) {
     const double together = static_cast<double>(group.count) * group.bandwidth;
-    table.add({std::string(to_string(group.kind)), reports::grouped(static_cast<double>(group.count)),
-               rate(group.bandwidth), fmt::format("{:.4g} TB/s", together / 1e12)});
+    table.add({std::string(to_string(group.kind)), grouped(static_cast<double>(group.count)), rate(group.bandwidth),
+               fmt::format("{:.4g} TB/s", together / 1e12)});
   }
   return table.to_string();
 }
@@ -131,8 +129,8 @@ std::string links_table(const Fabric& fabric) {
 // Of a GPU-hour and of the fabric of these GPUs.
 std::string prices_text(const model::ClusterShape& cluster) {
   std::string out;
-  const auto line = [&out](const std::string& text) { out += reports::paragraph(text); };
-  const std::string parts = reports::fabric_text(cluster.fabric, model::fabric_price(cluster));
+  const auto line = [&out](const std::string& text) { out += paragraph(text); };
+  const std::string parts = fabric_text(cluster.fabric, model::fabric_price(cluster));
   if (!parts.empty()) line("to buy: " + parts);
   const auto price = [&](const char* way, const model::Known<model::HourlyPrice>& known) {
     if (!known.value) return line(fmt::format("a GPU-hour {}: unknown, {}", way, known.missing));
@@ -149,11 +147,9 @@ std::string prices_text(const model::ClusterShape& cluster) {
 
 std::string topology_drawing(const Topology& topology, const Fabric& fabric) {
   const FabricShape& shape = fabric.shape();
-  const auto count = [](std::int64_t n) { return reports::grouped(static_cast<double>(n)); };
+  const auto count = [](std::int64_t n) { return grouped(static_cast<double>(n)); };
   std::string out;
-  for (const std::string& line :
-       reports::wrap(fmt::format("{}: {}", topology.cluster.name, topology.description), reports::terminal_width))
-    out += line + '\n';
+  out += wrapped(fmt::format("{}: {}", topology.cluster.name, topology.description));
   out += fmt::format("{} GPUs on {}; the wiring connects at most {}\n\n", count(fabric.gpus()),
                      nodes_text(fabric.nodes()), count(topologies::capacity(shape).gpus));
   out += draw_node(shape, fabric.nodes());
@@ -164,4 +160,4 @@ std::string topology_drawing(const Topology& topology, const Fabric& fabric) {
   return out + prices_text(topology.cluster);
 }
 
-}  // namespace plumbline::cli
+}  // namespace plumbline::reports

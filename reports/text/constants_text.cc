@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 #include <vector>
 
-#include "cli/show.h"
+#include "reports/text/evidence.h"
+#include "reports/text/inputs_text.h"
+#include "reports/text/paragraph.h"
 #include "reports/text/table.h"
 
-namespace plumbline::cli {
+namespace plumbline::reports {
 namespace {
 
 using model::Parameter;
@@ -27,7 +30,7 @@ class Sources {
     constexpr std::size_t indent = 7;
     for (std::size_t i = 0; i < sources_.size(); ++i) {
       std::string head = fmt::format("{:>{}}", fmt::format("[{}] ", i + 1), indent);
-      for (const std::string& line : reports::wrap(sources_[i], reports::terminal_width - indent)) {
+      for (const std::string& line : wrap(sources_[i], terminal_width - indent)) {
         out += head + line + '\n';
         head.assign(indent, ' ');
       }
@@ -48,12 +51,8 @@ std::string spread_of(const Parameter& parameter) {
 // One table; constants of a group ("exchange.dispatch") follow its name and carry their last word alone.
 std::string constants_table(const std::vector<Parameter>& parameters) {
   Sources sources;
-  reports::Table table({{"constant"},
-                        {"value", reports::Align::right},
-                        {"unit"},
-                        {"kind"},
-                        {"+-", reports::Align::right},
-                        {"source", reports::Align::right}});
+  Table table(
+      {{"constant"}, {"value", Align::right}, {"unit"}, {"kind"}, {"+-", Align::right}, {"source", Align::right}});
   std::string group;
   for (const Parameter& parameter : parameters) {
     const std::size_t dot = parameter.name.rfind('.');
@@ -67,21 +66,11 @@ std::string constants_table(const std::vector<Parameter>& parameters) {
   return table.to_string() + '\n' + sources.to_string();
 }
 
-std::string counts_line(const std::vector<Parameter>& parameters) {
-  using model::Evidence;
-  std::string text;
-  for (const Evidence kind :
-       {Evidence::measured, Evidence::fitted, Evidence::published, Evidence::datasheet, Evidence::assumed}) {
-    const auto count = std::ranges::count(parameters, kind, &Parameter::kind);
-    if (count > 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, model::to_string(kind));
-  }
-  return fmt::format("{} constants: {}", parameters.size(), text);
-}
-
-std::string with_heading(const std::string& heading, const std::string& body) {
-  std::string out;
-  for (const std::string& line : reports::wrap(heading, reports::terminal_width)) out += line + '\n';
-  return out + '\n' + body;
+// A heading, the constants by group, and how many there are of each kind.
+std::string constants_text(const std::string& heading, std::vector<Parameter> parameters) {
+  std::ranges::stable_sort(parameters, {}, [](const Parameter& p) { return p.name.substr(0, p.name.rfind('.')); });
+  return wrapped(heading) + '\n' + constants_table(parameters) + '\n' +
+         fmt::format("{} constants: {}\n", parameters.size(), evidence_counts(parameters));
 }
 
 }  // namespace
@@ -92,15 +81,11 @@ std::string topology_text(const model::ClusterShape& cluster) {
                   cluster.device.name, cluster.nics_per_node, cluster.default_profile);
   std::vector<Parameter> parameters = cluster.parameters;
   std::ranges::copy(cluster.prices.stated(), std::back_inserter(parameters));
-  std::ranges::stable_sort(parameters, {}, [](const Parameter& p) { return p.name.substr(0, p.name.rfind('.')); });
-  return with_heading(heading, constants_table(parameters)) + '\n' + counts_line(parameters) + '\n';
+  return constants_text(heading, std::move(parameters));
 }
 
 std::string profile_text(const model::Profile& profile) {
-  std::vector<Parameter> parameters = profile.parameters();
-  std::ranges::stable_sort(parameters, {}, [](const Parameter& p) { return p.name.substr(0, p.name.rfind('.')); });
-  return with_heading(profile.name() + ": " + profile.description(), constants_table(parameters)) + '\n' +
-         counts_line(parameters) + '\n';
+  return constants_text(profile.name() + ": " + profile.description(), profile.parameters());
 }
 
-}  // namespace plumbline::cli
+}  // namespace plumbline::reports

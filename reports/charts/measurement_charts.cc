@@ -1,21 +1,33 @@
-#include "cli/partition_chart.h"
+#include "reports/charts/measurement_charts.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <map>
 #include <optional>
 #include <string_view>
 
-#include "cli/busiest_device.h"
-#include "cli/measurement_text.h"
+#include "reports/charts/roofline.h"
+#include "reports/text/measurements_text.h"
 
-namespace plumbline::cli {
+namespace plumbline::reports {
 namespace {
 
 using calibrate::Measurement;
-using reports::LineChart;
+using calibrate::Measurements;
+
+// The device with most measurements, the first of equals; nullptr where there are none.
+const std::string* busiest_device(const Measurements& all) {
+  std::map<std::string, std::size_t> counts;
+  for (const Measurement& m : all.values) ++counts[m.device];
+  const Measurement* chosen = nullptr;
+  for (const Measurement& m : all.values) {
+    if (chosen == nullptr || counts[m.device] > counts[chosen->device]) chosen = &m;
+  }
+  return chosen == nullptr ? nullptr : &chosen->device;
+}
 
 bool same_kernel(const Measurement& a, const Measurement& b) {
   return a.device == b.device && a.op == b.op && a.name == b.name && a.phase == b.phase && a.format == b.format &&
@@ -90,4 +102,27 @@ LineChart partition_chart(const calibrate::Measurements& measurements) {
   return chart;
 }
 
-}  // namespace plumbline::cli
+std::string measurements_roofline(const Measurements& all, const std::vector<topologies::KnownDevice>& devices) {
+  Roofline roofline;
+  roofline.hollow_meaning = "hollow: operands in the cache";
+  roofline.title = "No measurements";
+  const std::string* name = busiest_device(all);
+  if (name == nullptr) return roofline_svg(roofline);
+  roofline.title = *name;
+  if (const model::Device* device = topologies::find_device(devices, *name)) {
+    roofline.peaks.push_back({"BF16", device->bf16_peak.value()});
+    if (device->fp8_peak.value() > 0) roofline.peaks.push_back({"FP8", device->fp8_peak.value()});
+    roofline.bytes_per_s = device->memory_bandwidth.value();
+  }
+  for (const Measurement& m : all.values) {
+    if (m.device != *name || m.communication_ctas.value_or(0) > 0 || !m.flops || !m.bytes) continue;
+    roofline.points.push_back({m.format.empty() ? m.op : m.format,
+                               joined({m.name, m.phase, m.format, shape_text(m), variant_text(m)}, " "), *m.flops,
+                               *m.bytes, m.time.p50, m.cache == "hot"});
+  }
+  roofline.subtitle = fmt::format("{} matrix products, median times; roofs: {}", roofline.points.size(),
+                                  roofline.peaks.empty() ? "no datasheet known" : "datasheet, dense");
+  return roofline_svg(roofline);
+}
+
+}  // namespace plumbline::reports

@@ -1,4 +1,4 @@
-#include "cli/show_collectives.h"
+#include "reports/text/collectives_text.h"
 
 #include <gtest/gtest.h>
 
@@ -6,10 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "model/base/si_unit.h"
 #include "tests/support/costs.h"
 #include "topologies/topology.h"
 
-namespace plumbline::cli {
+namespace plumbline::reports {
 namespace {
 
 using model::Collective;
@@ -37,7 +38,7 @@ std::string text_of(Collective collective, std::int64_t least, std::int64_t most
   return collectives_text(h100(gpus), tests::profile("generic-datasheet"), {collective, least, most}).value();
 }
 
-TEST(ShowCollectives, ColumnsOfNcclTests) {
+TEST(CollectivesText, ColumnsOfNcclTests) {
   const auto rows = rows_of(text_of(Collective::all_reduce, 8, std::int64_t{8} << 30));
   ASSERT_EQ(rows.size(), 31u);  // 2^3 to 2^33 bytes
   for (const auto& row : rows) ASSERT_EQ(row.size(), 9u);
@@ -53,7 +54,7 @@ TEST(ShowCollectives, ColumnsOfNcclTests) {
   EXPECT_EQ(rows[30][7], "445.71");
 }
 
-TEST(ShowCollectives, CountPerRankInMultiplesOf16Bytes) {
+TEST(CollectivesText, CountPerRankInMultiplesOf16Bytes) {
   // 1,000 bytes are 250 floats, 31 per rank, of which 28 are whole 16 bytes; eight of those are 896 bytes.
   const auto rows = rows_of(text_of(Collective::all_gather, 1000, 1000));
   ASSERT_EQ(rows.size(), 1u);
@@ -63,25 +64,25 @@ TEST(ShowCollectives, CountPerRankInMultiplesOf16Bytes) {
   EXPECT_EQ(rows_of(text_of(Collective::broadcast, 1000, 1000))[0][4], "0");
 }
 
-TEST(ShowCollectives, SaysWhatTheTimesRestOn) {
+TEST(CollectivesText, SaysWhatTheTimesRestOn) {
   const std::string text = text_of(Collective::all_reduce, 8, 8, 16);
   EXPECT_NE(text.find("predicted by plumbline, not measured"), std::string::npos);
   EXPECT_NE(text.find("network.nic_rate 40 GB/s (assumed)"), std::string::npos);
   EXPECT_NE(text.find("16 x h100-sxm, 8 on a node; profile generic-datasheet"), std::string::npos);
 }
 
-TEST(ShowCollectives, OneGpuIsRefused) {
+TEST(CollectivesText, OneGpuIsRefused) {
   EXPECT_FALSE(collectives_text(h100(1), tests::profile("generic-datasheet"), {}));
 }
 
-TEST(ShowCollectives, Sizes) {
-  EXPECT_EQ(parse_size("8", "--min").value(), 8);
-  EXPECT_EQ(parse_size("4K", "--min").value(), 4096);
-  EXPECT_EQ(parse_size("1M", "--min").value(), 1 << 20);
-  EXPECT_EQ(parse_size("8G", "--min").value(), std::int64_t{8} << 30);
+TEST(CollectivesText, Sizes) {
+  EXPECT_EQ(model::parse_binary_size("8", "--min").value(), 8);
+  EXPECT_EQ(model::parse_binary_size("4K", "--min").value(), 4096);
+  EXPECT_EQ(model::parse_binary_size("1M", "--min").value(), 1 << 20);
+  EXPECT_EQ(model::parse_binary_size("8G", "--min").value(), std::int64_t{8} << 30);
   for (const char* wrong : {"", "0", "-8", "1.5", "8T", "8GB", "K", "9999999999999999999", "2000000G"})
-    EXPECT_FALSE(parse_size(wrong, "--min")) << wrong;
+    EXPECT_FALSE(model::parse_binary_size(wrong, "--min")) << wrong;
 }
 
 }  // namespace
-}  // namespace plumbline::cli
+}  // namespace plumbline::reports
