@@ -1,4 +1,4 @@
-#include "cli/compare_trace.h"
+#include "reports/trace/result_comparison_trace.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 
 #include "reports/trace/trace.h"
 
-namespace plumbline::cli {
+namespace plumbline::reports {
 
 namespace {
 
@@ -15,7 +15,7 @@ using model::Error;
 using model::ErrorKind;
 using model::Result;
 
-Error without_timeline(const ComparisonSubject& subject) {
+Error without_timeline(const model::ComparisonSubject& subject) {
   if (!subject.result) return subject.result.error();
   if (subject.origin == "plan")
     return {ErrorKind::input, "the closed form has no timeline", "", 0, "--trace", "--fidelity step"};
@@ -27,7 +27,7 @@ Error without_timeline(const ComparisonSubject& subject) {
           "give its plan instead, which is simulated anew; results of `run --json` have one"};
 }
 
-std::string label_of(const PlanComparison& comparison, const ComparisonSubject& subject) {
+std::string label_of(const model::ResultComparison& comparison, const model::ComparisonSubject& subject) {
   const bool pair = comparison.subjects.size() == 2 && !comparison.measured.empty();
   if (!pair) return subject.name + ":";
   return subject.measured() ? "measured" : "predicted";
@@ -35,13 +35,13 @@ std::string label_of(const PlanComparison& comparison, const ComparisonSubject& 
 
 }  // namespace
 
-Result<std::string> comparison_trace(const PlanComparison& comparison, bool gzip) {
-  std::vector<reports::TraceLane> lanes;
-  for (const ComparisonSubject& subject : comparison.subjects) {
+Result<std::string> result_comparison_trace(const model::ResultComparison& comparison, bool gzip) {
+  std::vector<TraceLane> lanes;
+  for (const model::ComparisonSubject& subject : comparison.subjects) {
     if (subject.timeline.spans.empty()) return tl::unexpected(without_timeline(subject));
     lanes.push_back({label_of(comparison, subject), &subject.timeline, subject.rank_names});
   }
-  return reports::to_trace(lanes, gzip);
+  return to_trace(lanes, gzip);
 }
 
-}  // namespace plumbline::cli
+}  // namespace plumbline::reports

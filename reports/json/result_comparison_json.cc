@@ -1,34 +1,35 @@
+#include "reports/json/result_comparison_json.h"
+
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
-#include "cli/compare_plans.h"
-#include "model/base/version.h"
+#include "reports/json/detail/document.h"
 #include "reports/json/json.h"
 
-namespace plumbline::cli {
+namespace plumbline::reports {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json subject_of(const ComparisonSubject& subject) {
-  const std::string obstacle = subject.obstacle();
+Json subject_of(const model::ComparisonSubject& subject) {
+  const std::string reason = subject.reason();
   Json json = {{"name", subject.name},
                {"origin", subject.origin},
-               {"feasible", obstacle.empty()},
-               {"reason", obstacle.empty() ? Json(nullptr) : Json(obstacle)}};
+               {"feasible", reason.empty()},
+               {"reason", text_or_null<Json>(reason)}};
   if (!subject.result) {
     for (const char* key : {"step", "interval", "bound", "run", "memory", "basis"}) json[key] = nullptr;
-    json["plan"] = Json::parse(reports::plan_json(subject.plan));
+    json["plan"] = Json::parse(plan_json(subject.plan));
     return json;
   }
   // As `simulate --json` has it; what a stored result lacks is null.
-  Json result = Json::parse(subject.stored.empty() ? reports::to_json(*subject.result, subject.plan) : subject.stored);
+  Json result = Json::parse(subject.stored.empty() ? to_json(*subject.result, subject.plan) : subject.stored);
   for (const char* key : {"step", "interval", "bound", "run", "memory", "basis", "plan"}) json[key] = result[key];
   return json;
 }
 
-Json difference_of(const PlanComparison::Difference& difference) {
+Json difference_of(const model::ResultComparison::Difference& difference) {
   const model::Waterfall& waterfall = difference.waterfall;
   Json rows = Json::array();
   for (const model::WaterfallRow& row : waterfall.rows)
@@ -43,10 +44,8 @@ Json difference_of(const PlanComparison::Difference& difference) {
 }
 
 Json row_of(const model::PredictionRow& row) {
-  const auto error = row.error();
-  return {{"predicted_s", row.predicted_s},
-          {"measured_s", row.measured_s},
-          {"error", error ? Json(*error) : Json(nullptr)}};
+  return {
+      {"predicted_s", row.predicted_s}, {"measured_s", row.measured_s}, {"error", value_or_null<Json>(row.error())}};
 }
 
 Json rows_of(const model::PredictionError& error, const std::vector<model::PredictionRow>& rows) {
@@ -65,7 +64,7 @@ Json plain_rows(const std::vector<model::PredictionRow>& rows) {
   return list;
 }
 
-Json overlapped_of(const OverlappedPairs::Prediction& prediction) {
+Json overlapped_of(const model::OverlappedPairs::Prediction& prediction) {
   Json json = {{"count", prediction.slots.errors.size()}};
   json.update(row_of(prediction.slots.each));
   json["errors"] = prediction.slots.errors;
@@ -76,7 +75,7 @@ Json overlapped_of(const OverlappedPairs::Prediction& prediction) {
   return json;
 }
 
-Json overlapped_of(const std::optional<OverlappedPairs>& pairs) {
+Json overlapped_of(const std::optional<model::OverlappedPairs>& pairs) {
   if (!pairs) return nullptr;
   Json json = overlapped_of(pairs->predicted);
   json["rank"] = pairs->predicted.slots.rank;
@@ -85,13 +84,13 @@ Json overlapped_of(const std::optional<OverlappedPairs>& pairs) {
   return json;
 }
 
-Json pair_of(const PlanComparison::MeasuredPair& pair) {
+Json pair_of(const model::ResultComparison::MeasuredPair& pair) {
   Json slots = Json::array(), plans = Json::array();
   for (const model::SlotPrediction& slot : pair.error.slots) {
     Json& json = slots.emplace_back(Json{{"name", slot.each.name}, {"count", slot.count}});
     json.update(row_of(slot.each));
   }
-  for (const PlanComparison::PlanDifference& difference : pair.plans)
+  for (const model::ResultComparison::PlanDifference& difference : pair.plans)
     plans.push_back({{"key", difference.key}, {"predicted", difference.predicted}, {"measured", difference.measured}});
   return {{"predicted", pair.predicted},
           {"measured", pair.measured},
@@ -105,20 +104,18 @@ Json pair_of(const PlanComparison::MeasuredPair& pair) {
 
 }  // namespace
 
-std::string plan_comparison_json(const PlanComparison& comparison) {
+std::string result_comparison_json(const model::ResultComparison& comparison) {
   Json subjects = Json::array(), differences = Json::array(), pairs = Json::array();
-  for (const ComparisonSubject& subject : comparison.subjects) subjects.push_back(subject_of(subject));
-  for (const PlanComparison::Difference& difference : comparison.differences)
+  for (const model::ComparisonSubject& subject : comparison.subjects) subjects.push_back(subject_of(subject));
+  for (const model::ResultComparison::Difference& difference : comparison.differences)
     differences.push_back(difference_of(difference));
-  for (const PlanComparison::MeasuredPair& pair : comparison.measured) pairs.push_back(pair_of(pair));
-  const Json json = {{"plumbline", {{"version", model::version}, {"schema", model::schema}}},
-                     {"comparison",
-                      {{"against", comparison.against == Against::first ? "first" : "previous"},
-                       {"same_tokens", comparison.same_tokens}}},
-                     {"subjects", subjects},
-                     {"waterfalls", differences},
-                     {"predicted_and_measured", pairs}};
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+  for (const model::ResultComparison::MeasuredPair& pair : comparison.measured) pairs.push_back(pair_of(pair));
+  return document(Json{{"comparison",
+                        {{"against", comparison.against == model::Against::first ? "first" : "previous"},
+                         {"same_tokens", comparison.same_tokens}}},
+                       {"subjects", subjects},
+                       {"waterfalls", differences},
+                       {"predicted_and_measured", pairs}});
 }
 
-}  // namespace plumbline::cli
+}  // namespace plumbline::reports

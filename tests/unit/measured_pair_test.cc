@@ -5,30 +5,32 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "cli/compare_plans.h"
-#include "cli/compare_trace.h"
+#include "model/result/comparison.h"
 #include "reports/json/json.h"
 #include "reports/json/read_json.h"
+#include "reports/json/result_comparison_json.h"
+#include "reports/text/result_comparison_text.h"
 #include "reports/text/table.h"
+#include "reports/trace/result_comparison_trace.h"
 #include "tests/support/example_result.h"
 
-namespace plumbline::cli {
+namespace plumbline::reports {
 namespace {
 
 using testing::HasSubstr;
 using testing::Not;
 using Json = nlohmann::json;
 
-ComparisonSubject predicted() {
-  ComparisonSubject subject{"plan", "plan", support::example_plan(), support::example_result(), ""};
+model::ComparisonSubject predicted() {
+  model::ComparisonSubject subject{"plan", "plan", support::example_plan(), support::example_result(), ""};
   subject.timeline = support::example_timeline();
   subject.rank_names = support::example_rank_names();
   return subject;
 }
 
 // A pair takes 0.1 s less than predicted, 10.6 s together.
-ComparisonSubject measured() {
-  ComparisonSubject subject{"run", "result", support::example_plan(), support::example_result(), ""};
+model::ComparisonSubject measured() {
+  model::ComparisonSubject subject{"run", "result", support::example_plan(), support::example_result(), ""};
   subject.result->fidelity = "measured";
   subject.result->profile = "";
   model::StepTimes& step = subject.result->step;
@@ -43,12 +45,12 @@ ComparisonSubject measured() {
   return subject;
 }
 
-PlanComparison comparison(std::vector<ComparisonSubject> subjects) {
-  return compare_plans(std::move(subjects), Against::first, model::WaterfallDetail::categories);
+model::ResultComparison comparison(std::vector<model::ComparisonSubject> subjects) {
+  return model::compare_results(std::move(subjects), model::Against::first, model::WaterfallDetail::categories);
 }
 
 TEST(CompareMeasured, TablesTakeThePlaceOfTheWaterfall) {
-  const std::string text = plan_comparison_text(comparison({predicted(), measured()}), false);
+  const std::string text = result_comparison_text(comparison({predicted(), measured()}), false);
   EXPECT_THAT(text, HasSubstr("run (measured)"));
   EXPECT_THAT(text, HasSubstr("cpu clock, median of 3 steps, 9.200 s to 9.800 s"));
   EXPECT_THAT(text, HasSubstr("A predicted, B measured"));
@@ -56,11 +58,11 @@ TEST(CompareMeasured, TablesTakeThePlaceOfTheWaterfall) {
   EXPECT_THAT(text, Not(HasSubstr("Where the step times differ")));
   EXPECT_THAT(text, Not(HasSubstr("What was predicted is not")));
   std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) EXPECT_LE(reports::code_points(line), 80U) << line;
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(code_points(line), 80U) << line;
 }
 
 TEST(CompareMeasured, TheOrderOfTheSubjectsDoesNotMatter) {
-  const PlanComparison turned = comparison({measured(), predicted()});
+  const model::ResultComparison turned = comparison({measured(), predicted()});
   ASSERT_EQ(turned.measured.size(), 1U);
   EXPECT_EQ(turned.measured[0].predicted, 1U);
   EXPECT_EQ(turned.measured[0].measured, 0U);
@@ -68,19 +70,19 @@ TEST(CompareMeasured, TheOrderOfTheSubjectsDoesNotMatter) {
 }
 
 TEST(CompareMeasured, TwoMeasuredStepsHaveAWaterfall) {
-  const PlanComparison both = comparison({measured(), measured(), predicted()});
+  const model::ResultComparison both = comparison({measured(), measured(), predicted()});
   EXPECT_EQ(both.differences.size(), 2U);
   EXPECT_EQ(both.measured.size(), 1U);
-  EXPECT_THAT(plan_comparison_text(both, false), HasSubstr("Where the step times differ"));
+  EXPECT_THAT(result_comparison_text(both, false), HasSubstr("Where the step times differ"));
 }
 
 TEST(CompareMeasured, AnotherPlanIsSaid) {
-  ComparisonSubject other = predicted();
+  model::ComparisonSubject other = predicted();
   other.plan.schedule.kind = "1f1b";
   other.plan.cluster.profile = "h800";  // of the prediction alone
   other.plan.batch.global_batch_size = 30720;
   other.result->step.slot_counts[0] = 12;
-  const std::string text = plan_comparison_text(comparison({other, measured()}), false);
+  const std::string text = result_comparison_text(comparison({other, measured()}), false);
   EXPECT_THAT(text, HasSubstr("(predicted 30720, measured 15360)"));
   EXPECT_THAT(text, HasSubstr("schedule.kind"));
   EXPECT_THAT(text, Not(HasSubstr("cluster.profile")));
@@ -89,7 +91,7 @@ TEST(CompareMeasured, AnotherPlanIsSaid) {
 }
 
 TEST(CompareMeasured, JsonHoldsTheSame) {
-  const auto json = Json::parse(plan_comparison_json(comparison({predicted(), measured()})));
+  const auto json = Json::parse(result_comparison_json(comparison({predicted(), measured()})));
   const Json& pair = json["predicted_and_measured"].at(0);
   EXPECT_EQ(pair["slots"].back()["name"], "FB");
   EXPECT_NEAR(pair["slots"].back()["predicted_s"].get<double>() - pair["slots"].back()["measured_s"].get<double>(), 0.1,
@@ -102,7 +104,7 @@ TEST(CompareMeasured, JsonHoldsTheSame) {
 }
 
 TEST(CompareMeasured, OneTraceHoldsBothStepsRankBesideRank) {
-  const auto text = comparison_trace(comparison({predicted(), measured()}), false);
+  const auto text = result_comparison_trace(comparison({predicted(), measured()}), false);
   ASSERT_TRUE(text) << model::to_string(text.error());
   const auto trace = Json::parse(*text);
   std::map<int, std::string> processes;
@@ -123,21 +125,21 @@ TEST(CompareMeasured, OneTraceHoldsBothStepsRankBesideRank) {
 }
 
 TEST(CompareMeasured, AStoredPredictionHasNoTimeline) {
-  ComparisonSubject stored = predicted();
+  model::ComparisonSubject stored = predicted();
   stored.origin = "result";
   stored.timeline = {};
-  const auto trace = comparison_trace(comparison({stored, measured()}), false);
+  const auto trace = result_comparison_trace(comparison({stored, measured()}), false);
   ASSERT_FALSE(trace);
   EXPECT_THAT(model::to_string(trace.error()), HasSubstr("'plan' has no timeline"));
 }
 
 TEST(ReadResult, OfARunHoldsClockAndTimeline) {
-  reports::TrainingReport training;
+  TrainingReport training;
   training.clock = "cpu";
   training.measured_seconds = {1, 2};
   const model::Timeline timeline = support::example_timeline(2);
-  const auto read = reports::read_result(
-      reports::to_json(support::example_result(), support::example_plan(), training, timeline), "run.json");
+  const auto read =
+      read_result(to_json(support::example_result(), support::example_plan(), training, timeline), "run.json");
   ASSERT_TRUE(read) << model::to_string(read.error());
   EXPECT_EQ(read->clock, "cpu");
   EXPECT_EQ(read->measured_seconds, training.measured_seconds);
@@ -146,4 +148,4 @@ TEST(ReadResult, OfARunHoldsClockAndTimeline) {
 }
 
 }  // namespace
-}  // namespace plumbline::cli
+}  // namespace plumbline::reports

@@ -1,5 +1,3 @@
-#include "cli/compare_plans.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,16 +5,20 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "model/result/comparison.h"
+#include "reports/charts/result_comparison_svg.h"
 #include "reports/json/json.h"
 #include "reports/json/read_json.h"
+#include "reports/json/result_comparison_json.h"
+#include "reports/text/result_comparison_text.h"
 #include "tests/support/example_result.h"
 
-namespace plumbline::cli {
+namespace plumbline::reports {
 namespace {
 
 using testing::HasSubstr;
 
-ComparisonSubject subject(const std::string& name, double gemm) {
+model::ComparisonSubject subject(const std::string& name, double gemm) {
   model::StepResult result = support::example_result();
   result.step.time_s += gemm - result.step.breakdown[0].seconds;
   result.step.breakdown[0].seconds = gemm;
@@ -24,18 +26,19 @@ ComparisonSubject subject(const std::string& name, double gemm) {
   return {name, "plan", support::example_plan(), std::move(result), ""};
 }
 
-ComparisonSubject impossible(const std::string& name) {
+model::ComparisonSubject impossible(const std::string& name) {
   return {name, "plan", support::example_plan(),
           tl::unexpected(model::Error{model::ErrorKind::infeasible, "cannot be", "", 0, "cluster.gpus", ""}), ""};
 }
 
-PlanComparison comparison(Against against) {
-  return compare_plans({subject("one", 9), impossible("two"), subject("three", 10), subject("four", 12)}, against,
-                       model::WaterfallDetail::categories);
+model::ResultComparison comparison(model::Against against) {
+  return model::compare_results({subject("one", 9), impossible("two"), subject("three", 10), subject("four", 12)},
+                                against, model::WaterfallDetail::categories);
 }
 
 TEST(ComparePlans, InfeasibleSubjectsArePassedOver) {
-  const PlanComparison first = comparison(Against::first), previous = comparison(Against::previous);
+  const model::ResultComparison first = comparison(model::Against::first),
+                                previous = comparison(model::Against::previous);
   ASSERT_EQ(first.differences.size(), 2U);
   EXPECT_EQ(first.differences[1].from, 0U);
   EXPECT_EQ(first.differences[1].to, 3U);
@@ -47,7 +50,7 @@ TEST(ComparePlans, InfeasibleSubjectsArePassedOver) {
 }
 
 TEST(ComparePlans, TextSaysWhyAndWhatCannotBe) {
-  const std::string text = plan_comparison_text(comparison(Against::first), false);
+  const std::string text = result_comparison_text(comparison(model::Against::first), false);
   EXPECT_THAT(text, HasSubstr("B: cluster.gpus: cannot be"));
   EXPECT_THAT(text, HasSubstr("A -> D"));
   EXPECT_THAT(text, HasSubstr("GEMM +3.00 s."));
@@ -55,7 +58,7 @@ TEST(ComparePlans, TextSaysWhyAndWhatCannotBe) {
 }
 
 TEST(ComparePlans, JsonHoldsSubjectsAndWaterfalls) {
-  const auto json = nlohmann::json::parse(plan_comparison_json(comparison(Against::first)));
+  const auto json = nlohmann::json::parse(result_comparison_json(comparison(model::Against::first)));
   EXPECT_TRUE(json["subjects"][1]["step"].is_null());
   EXPECT_EQ(json["subjects"][1]["feasible"], false);
   EXPECT_EQ(json["subjects"][0]["plan"]["cluster"]["gpus"], 2048);
@@ -65,7 +68,7 @@ TEST(ComparePlans, JsonHoldsSubjectsAndWaterfalls) {
 }
 
 TEST(ComparePlans, PictureHasAPanelForEachDifference) {
-  const std::string svg = plan_comparison_svg(comparison(Against::first));
+  const std::string svg = result_comparison_svg(comparison(model::Against::first));
   EXPECT_THAT(svg, HasSubstr("one to three: +1.000 s"));
   EXPECT_THAT(svg, HasSubstr("one to four: +3.000 s"));
   EXPECT_THAT(svg, testing::Not(HasSubstr("var(")));
@@ -75,12 +78,12 @@ TEST(ReadResult, ReadsBackWhatWasWritten) {
   const model::StepResult written = support::example_result();
   model::Plan plan = support::example_plan();
   plan.model.overrides["n_routed_experts"] = std::int64_t{128};
-  const auto read = reports::read_result(reports::to_json(written, plan), "result.json");
+  const auto read = read_result(to_json(written, plan), "result.json");
   ASSERT_TRUE(read) << model::to_string(read.error());
   model::Plan known = read->plan;
   known.run.phases = plan.run.phases;  // stated costs are not read
-  EXPECT_EQ(reports::plan_json(known), reports::plan_json(plan));
-  EXPECT_EQ(reports::step_json(read->result.step), reports::step_json(written.step));
+  EXPECT_EQ(plan_json(known), plan_json(plan));
+  EXPECT_EQ(step_json(read->result.step), step_json(written.step));
   EXPECT_EQ(read->result.bound_s, written.bound_s);
   EXPECT_EQ(read->result.run->total_cost_usd, written.run->total_cost_usd);
   EXPECT_EQ(read->result.memory.peak_bytes, written.memory.peak_bytes);
@@ -88,9 +91,7 @@ TEST(ReadResult, ReadsBackWhatWasWritten) {
 }
 
 TEST(ReadResult, WhatIsNotAResultIsRefused) {
-  const auto message = [](const std::string& text) {
-    return model::to_string(reports::read_result(text, "r.json").error());
-  };
+  const auto message = [](const std::string& text) { return model::to_string(read_result(text, "r.json").error()); };
   EXPECT_THAT(message("{"), HasSubstr("r.json: not JSON"));
   EXPECT_THAT(message("{\"hidden_size\": 1}"), HasSubstr("no result"));
   EXPECT_THAT(message("{\"step\": {\"time_s\": \"long\"}}"), HasSubstr("step.time_s: expected a number"));
@@ -100,7 +101,7 @@ TEST(ReadResult, WhatIsNotAResultIsRefused) {
 
 // A measured step that says nothing but its time.
 TEST(ReadResult, WhatIsMissingStaysUnset) {
-  const auto read = reports::read_result("{\"step\": {\"time_s\": 2, \"bubble_s\": null}, \"run\": null}", "r.json");
+  const auto read = read_result("{\"step\": {\"time_s\": 2, \"bubble_s\": null}, \"run\": null}", "r.json");
   ASSERT_TRUE(read);
   EXPECT_EQ(read->result.step.time_s, 2);
   EXPECT_FALSE(read->result.step.bubble_s);
@@ -118,4 +119,4 @@ TEST(IsResult, ByEndingOrByContent) {
 }
 
 }  // namespace
-}  // namespace plumbline::cli
+}  // namespace plumbline::reports
