@@ -7,25 +7,19 @@
 #include <utility>
 #include <vector>
 
-#include "cli/validation.h"
 #include "reports/text/format.h"
+#include "reports/text/paragraph.h"
 #include "reports/text/table.h"
+#include "reports/text/validation_text.h"
 
-namespace plumbline::cli {
+namespace plumbline::reports {
 namespace {
 
 using calibrate::ComparedStep;
 using calibrate::StepComparison;
 using calibrate::StepErrors;
-using reports::Align;
 
 std::string error_text(std::optional<double> error) { return error ? fmt::format("{:+.1f}%", *error * 100) : "-"; }
-
-std::string paragraph(const std::string& text) {
-  std::string out;
-  for (const std::string& line : reports::wrap(text, reports::terminal_width - 2)) out += "  " + line + '\n';
-  return out;
-}
 
 std::string baseline_name(const StepComparison& comparison) {
   return fmt::format("MFU {:.0f} %", comparison.definition.naive_mfu * 100);
@@ -33,14 +27,14 @@ std::string baseline_name(const StepComparison& comparison) {
 
 // Rows with a prediction that share set and hardware, from `first` on; moves it behind them.
 std::string next_table(const StepComparison& comparison, std::size_t& first) {
-  reports::Table table({{"row"},
-                        {"model"},
-                        {"GPUs", Align::right},
-                        {"layout"},
-                        {"measured", Align::right},
-                        {"predicted, s", Align::right},
-                        {"error", Align::right},
-                        {baseline_name(comparison), Align::right}});
+  Table table({{"row"},
+               {"model"},
+               {"GPUs", Align::right},
+               {"layout"},
+               {"measured", Align::right},
+               {"predicted, s", Align::right},
+               {"error", Align::right},
+               {baseline_name(comparison), Align::right}});
   const calibrate::PublishedStep& group = comparison.steps[first].step;
   bool any = false;
   for (; first < comparison.steps.size(); ++first) {
@@ -49,7 +43,7 @@ std::string next_table(const StepComparison& comparison, std::size_t& first) {
     if (!row.predicted) continue;
     any = true;
     table.add({row.step.id, row.step.model, fmt::format("{}", row.step.numbers.at("gpus")), row.step.layout(),
-               reports::number(*row.step.seconds), reports::number(*row.predicted), error_text(row.prediction_error()),
+               number(*row.step.seconds), number(*row.predicted), error_text(row.prediction_error()),
                error_text(row.baseline_error())});
   }
   return any ? fmt::format("{}, {}:\n{}\n", group.set, group.hardware, table.to_string()) : "";
@@ -62,39 +56,39 @@ std::string steps_table(const StepComparison& comparison) {
 }
 
 std::string memory_table(const StepComparison& comparison) {
-  reports::Table table({{"row"},
-                        {"model"},
-                        {"layout"},
-                        {"measured, GB", Align::right},
-                        {"predicted", Align::right},
-                        {"difference", Align::right},
-                        {"", Align::left}});
+  Table table({{"row"},
+               {"model"},
+               {"layout"},
+               {"measured, GB", Align::right},
+               {"predicted", Align::right},
+               {"difference", Align::right},
+               {"", Align::left}});
   bool any = false;
   for (const ComparedStep& row : comparison.steps) {
     if (!row.peak_bytes || !row.step.memory_bytes) continue;
     any = true;
     const double difference = *row.peak_bytes - *row.step.memory_bytes;
-    table.add({row.step.id, row.step.model, row.step.layout(), reports::gigabytes(*row.step.memory_bytes),
-               reports::gigabytes(*row.peak_bytes), fmt::format("{:+.1f}", difference / 1e9),
+    table.add({row.step.id, row.step.model, row.step.layout(), gigabytes(*row.step.memory_bytes),
+               gigabytes(*row.peak_bytes), fmt::format("{:+.1f}", difference / 1e9),
                *row.peak_bytes <= row.capacity_bytes ? "fits" : "does not fit"});
   }
   return any ? paragraph("Memory of the fullest GPU:") + table.to_string() + "\n" : "";
 }
 
-void add_errors(const std::string& name, std::string_view who, const StepErrors& errors, reports::Table& table) {
+void add_errors(const std::string& name, std::string_view who, const StepErrors& errors, Table& table) {
   table.add({name, std::string(who), errors.rows > 0 ? fmt::format("{}", errors.rows) : "",
              fmt::format("{:.1f}%", errors.median_absolute * 100), error_text(errors.largest),
              fmt::format("{:.1f}%", errors.mean_absolute * 100), error_text(errors.bias)});
 }
 
 std::string summary_table(const StepComparison& comparison) {
-  reports::Table table({{"set"},
-                        {"by"},
-                        {"rows", Align::right},
-                        {"median", Align::right},
-                        {"largest", Align::right},
-                        {"mean absolute", Align::right},
-                        {"bias", Align::right}});
+  Table table({{"set"},
+               {"by"},
+               {"rows", Align::right},
+               {"median", Align::right},
+               {"largest", Align::right},
+               {"mean absolute", Align::right},
+               {"bias", Align::right}});
   const auto add = [&](const calibrate::StepSummary& summary) {
     add_errors(summary.name, "prediction", summary.prediction, table);
     add_errors("", baseline_name(comparison), summary.baseline, table);
@@ -108,13 +102,13 @@ std::string demand_lines(const StepComparison& comparison) {
   std::string out;
   for (const calibrate::ComparedDemand& row : comparison.demands) {
     const auto aim = [](std::optional<double> value) {
-      return value ? fmt::format(" (aim {})", reports::percent(*value)) : std::string();
+      return value ? fmt::format(" (aim {})", percent(*value)) : std::string();
     };
     out += paragraph(fmt::format(
         "{}: tolerated are a mean absolute error of {}{} and a bias of {}{}, and never one worse than the baseline: "
         "{}.",
-        row.demand.name, reports::percent(row.demand.mean_absolute_error), aim(row.demand.aim_mean_absolute_error),
-        reports::percent(row.demand.bias), aim(row.demand.aim_bias),
+        row.demand.name, percent(row.demand.mean_absolute_error), aim(row.demand.aim_mean_absolute_error),
+        percent(row.demand.bias), aim(row.demand.aim_bias),
         !row.holds()        ? "EXCEEDED"
         : row.reaches_aim() ? "within"
                             : "short of aim"));
@@ -163,4 +157,4 @@ std::string step_table(const StepComparison& comparison) {
                                      definition.naive_source));
 }
 
-}  // namespace plumbline::cli
+}  // namespace plumbline::reports

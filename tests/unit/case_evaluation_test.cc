@@ -1,13 +1,15 @@
-#include "cli/validation.h"
+#include "calibrate/validate/case_evaluation.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "cli/cases.h"
+#include "reports/json/validation_json.h"
+#include "reports/text/comparison.h"
+#include "reports/text/validation_text.h"
 
-namespace plumbline::cli {
+namespace plumbline::reports {
 namespace {
 
 using calibrate::Figure;
@@ -31,17 +33,17 @@ model::StepResult step_of(double seconds) {
   return result;
 }
 
-EvaluatedCase evaluate_steps(const ValidationCase& definition, const std::vector<double>& seconds) {
+calibrate::EvaluatedCase evaluate_steps(const ValidationCase& definition, const std::vector<double>& seconds) {
   std::vector<model::StepResult> steps;
   for (const double value : seconds) steps.push_back(step_of(value));
   std::vector<calibrate::Prediction> predictions;
   for (const model::StepResult& step : steps) predictions.push_back({.step = &step});
-  return evaluate(definition, predictions, {step_of(22), 0});
+  return calibrate::evaluate(definition, predictions, {step_of(22), 0});
 }
 
 TEST(Evaluation, HoldsByTheLastProfileAlone) {
   // 19 of 20 is within 10 %, 15 is not; the bubble is unknown and has no tolerance.
-  const EvaluatedCase good = evaluate_steps(two_figures(), {15, 19});
+  const calibrate::EvaluatedCase good = evaluate_steps(two_figures(), {15, 19});
   EXPECT_TRUE(good.holds());
   EXPECT_EQ(good.figures[0].naive, 22);
   EXPECT_EQ(good.figures[1].predicted[1], std::nullopt);
@@ -62,7 +64,7 @@ TEST(Evaluation, GroupsAndTheirAggregates) {
   median.tolerance = 0.5;
   definition.aggregates = {median};
   // 19 is 5 % below 20 and 90 % above 10: median 47.5 %. 24 errs by 20 and 140 %: median 80 %.
-  const EvaluatedCase good = evaluate_steps(definition, {24, 19});
+  const calibrate::EvaluatedCase good = evaluate_steps(definition, {24, 19});
   EXPECT_NEAR(good.aggregates.at(0).values.at(1).value(), 0.475, 1e-12);
   EXPECT_TRUE(good.aggregates[0].within);
   EXPECT_FALSE(good.holds());  // a figure of the group is not
@@ -118,4 +120,4 @@ TEST(Comparisons, BelongToThePlanOfTheirName) {
 }
 
 }  // namespace
-}  // namespace plumbline::cli
+}  // namespace plumbline::reports
