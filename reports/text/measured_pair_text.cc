@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 #include <vector>
@@ -75,54 +76,36 @@ std::string differences(const model::ResultComparison::MeasuredPair& pair) {
   return paragraph(text + ".");
 }
 
-class PairTable {
- public:
-  explicit PairTable(const model::OverlappedPairs& pairs) : pairs_(pairs), table_(columns(pairs)) {
-    const model::OverlappedSlots& slots = pairs.predicted.slots;
-    add(fmt::format("mean of {}", slots.errors.size()), slots.each,
-        pairs.by_baseline ? &pairs.by_baseline->slots.each : nullptr);
-    table_.add_rule();
-    for (const PredictionRow& row : slots.phases) add(row.name, row, find(row.name, true));
-    if (pairs.predicted.classes.empty()) return;
-    table_.add_rule();
-    for (const PredictionRow& row : pairs.predicted.classes) add(row.name, row, find(row.name, false));
+// Rows of a table of pairs, each beside the row of the same name of the second prediction where there is one.
+void add_pairs(Table& table, const std::vector<PredictionRow>& rows, const std::vector<PredictionRow>& by_baseline) {
+  for (const PredictionRow& row : rows) {
+    std::vector<std::string> cells = {row.name, duration(row.predicted_s), duration(row.measured_s), error_text(row)};
+    if (const auto other = std::ranges::find(by_baseline, row.name, &PredictionRow::name); other != by_baseline.end())
+      cells.insert(cells.end(), {duration(other->predicted_s), error_text(*other)});
+    table.add(std::move(cells));
   }
+}
 
-  std::string to_string() const { return table_.to_string(); }
-
- private:
-  static std::vector<Column> columns(const model::OverlappedPairs& pairs) {
-    std::vector<Column> columns = {{fmt::format("overlapped pair of rank {}", pairs.predicted.slots.rank)},
-                                   {"predicted", Align::right},
-                                   {"measured", Align::right},
-                                   {"error", Align::right}};
-    if (pairs.by_baseline) {
-      columns.push_back({"baseline", Align::right});
-      columns.push_back({"error", Align::right});
-    }
-    return columns;
-  }
-
-  // The baseline's row of that name; null where it has none.
-  const PredictionRow* find(const std::string& name, bool phase) const {
-    if (!pairs_.by_baseline) return nullptr;
-    for (const PredictionRow& row : phase ? pairs_.by_baseline->slots.phases : pairs_.by_baseline->classes)
-      if (row.name == name) return &row;
-    return nullptr;
-  }
-
-  void add(const std::string& name, const PredictionRow& row, const PredictionRow* baseline) {
-    std::vector<std::string> cells = {name, duration(row.predicted_s), duration(row.measured_s), error_text(row)};
-    if (pairs_.by_baseline && baseline != nullptr) {
-      cells.push_back(duration(baseline->predicted_s));
-      cells.push_back(error_text(*baseline));
-    }
-    table_.add(std::move(cells));
-  }
-
-  const model::OverlappedPairs& pairs_;
-  Table table_;
-};
+std::string pair_table(const model::OverlappedPairs& pairs) {
+  const model::OverlappedSlots& slots = pairs.predicted.slots;
+  std::vector<Column> columns = {{fmt::format("overlapped pair of rank {}", slots.rank)},
+                                 {"predicted", Align::right},
+                                 {"measured", Align::right},
+                                 {"error", Align::right}};
+  if (pairs.by_baseline) columns.insert(columns.end(), {{"baseline", Align::right}, {"error", Align::right}});
+  Table table(std::move(columns));
+  const auto mean_of = [&](PredictionRow row) {
+    row.name = fmt::format("mean of {}", slots.errors.size());
+    return std::vector{std::move(row)};
+  };
+  const model::OverlappedPairs::Prediction other = pairs.by_baseline.value_or(model::OverlappedPairs::Prediction());
+  add_pairs(table, mean_of(slots.each), pairs.by_baseline ? mean_of(other.slots.each) : std::vector<PredictionRow>());
+  table.add_rule();
+  add_pairs(table, slots.phases, other.slots.phases);
+  if (!pairs.predicted.classes.empty()) table.add_rule();
+  add_pairs(table, pairs.predicted.classes, other.classes);
+  return table.to_string();
+}
 
 std::string errors_text(const model::OverlappedSlots& slots) {
   return fmt::format("median {}, from {} to {}", share(slots.median_error()), share(slots.errors.front()),
@@ -131,7 +114,7 @@ std::string errors_text(const model::OverlappedSlots& slots) {
 
 // A table of the pairs, their phases and their classes of operators.
 std::string overlapped_pairs_text(const model::OverlappedPairs& pairs) {
-  std::string text = PairTable(pairs).to_string();
+  std::string text = pair_table(pairs);
   std::string errors = fmt::format("Single pairs: {}", errors_text(pairs.predicted.slots));
   if (pairs.by_baseline)
     errors += fmt::format("; by the baseline {}: {}", pairs.baseline, errors_text(pairs.by_baseline->slots));
