@@ -1,10 +1,9 @@
 #include "cli/cases.h"
 
 #include <filesystem>
-#include <optional>
 #include <system_error>
 
-#include "calibrate/validate/figure_value.h"
+#include "calibrate/validate/step_case.h"
 #include "cli/data.h"
 #include "cli/inputs.h"
 
@@ -49,20 +48,6 @@ model::Result<calibrate::StepComparison> compare_case_steps(const std::string& p
   if (!steps) return tl::unexpected(steps.error());
   const auto inputs = [](const model::Plan& plan, const std::string& profile) { return inputs_of_plan(plan, profile); };
   return calibrate::compare_steps(*definition, *steps, inputs, sim::Fidelity::step);
-}
-
-std::vector<reports::Comparison> comparisons(const std::vector<calibrate::ValidationCase>& cases,
-                                             const std::string& plan_file, const model::StepResult& result) {
-  const std::string plan = std::filesystem::path(plan_file).stem().string();
-  std::vector<reports::Comparison> found;
-  for (const calibrate::ValidationCase& published : cases) {
-    if (published.plan != plan) continue;
-    for (const calibrate::Figure& figure : published.figures) {
-      if (const std::optional<double> value = calibrate::predicted(figure, {.step = &result}))
-        found.push_back({figure.name, figure.unit, *value, figure.value, figure.source});
-    }
-  }
-  return found;
 }
 
 }  // namespace plumbline::cli

@@ -1,4 +1,4 @@
-// Published figures beside predictions: the shipped validation cases.
+// Reading validation cases, shipped or given.
 #pragma once
 
 #include <string>
@@ -7,8 +7,6 @@
 #include "calibrate/validate/step_comparison.h"
 #include "calibrate/validate/validation_case.h"
 #include "model/base/error.h"
-#include "model/result/result.h"
-#include "reports/text/comparison.h"
 
 namespace plumbline::cli {
 
@@ -20,10 +18,5 @@ model::Result<std::vector<calibrate::ValidationCase>> shipped_cases();
 
 // A case over published training steps (calibrate/validate/step_case.h) with all rows of its table predicted.
 model::Result<calibrate::StepComparison> compare_case_steps(const std::string& path);
-
-// The figures of the cases whose plan has the name of `plan_file` (without folder and extension), in
-// order; those that the result does not have are left out.
-std::vector<reports::Comparison> comparisons(const std::vector<calibrate::ValidationCase>& cases,
-                                             const std::string& plan_file, const model::StepResult& result);
 
 }  // namespace plumbline::cli

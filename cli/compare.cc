@@ -13,12 +13,17 @@
 #include "calibrate/chunk/chunk_comparison.h"
 #include "calibrate/import/kernel_classes.h"
 #include "cli/compare_output.h"
-#include "cli/compare_plans.h"
-#include "cli/compare_trace.h"
+#include "cli/comparison_subjects.h"
 #include "cli/data.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
 #include "cli/verb.h"
+#include "model/result/comparison.h"
+#include "reports/charts/result_comparison_svg.h"
+#include "reports/json/read_json.h"
+#include "reports/json/result_comparison_json.h"
+#include "reports/text/result_comparison_text.h"
+#include "reports/trace/result_comparison_trace.h"
 
 namespace plumbline::cli {
 
@@ -46,7 +51,7 @@ enum class Kind { plan, result, chunk };
 
 Kind kind_of(const std::string& subject) {
   if (subject.ends_with(".csv")) return Kind::chunk;
-  if (is_result(subject)) return Kind::result;
+  if (reports::is_result(subject)) return Kind::result;
   return !resolve_plan(subject) && resolve_published(subject) ? Kind::chunk : Kind::plan;
 }
 
@@ -79,29 +84,31 @@ model::Result<void> compare_plan_and_chunk(const Arguments& arguments, const std
 
 // For a trace, and to lay overlapped pairs beside measured ones.
 bool wants_timelines(const Arguments& arguments) {
-  return !arguments.trace.empty() || std::ranges::any_of(arguments.subjects, is_result);
+  return !arguments.trace.empty() || std::ranges::any_of(arguments.subjects, reports::is_result);
 }
 
-model::Result<PlanComparison> compare_steps(const Arguments& arguments) {
+model::Result<model::ResultComparison> compare_steps(const Arguments& arguments) {
   const auto fidelity = sim::parse_fidelity(arguments.fidelity);
   if (!fidelity) return tl::unexpected(fidelity.error());
   auto subjects = comparison_subjects({arguments.subjects, arguments.clusters, arguments.gpus, arguments.overrides,
                                        arguments.profile, *fidelity, wants_timelines(arguments), arguments.baseline});
   if (!subjects) return tl::unexpected(subjects.error());
-  return compare_plans(std::move(*subjects), arguments.against == "first" ? Against::first : Against::previous,
-                       arguments.by_class ? model::WaterfallDetail::classes : model::WaterfallDetail::categories);
+  return model::compare_results(
+      std::move(*subjects), arguments.against == "first" ? model::Against::first : model::Against::previous,
+      arguments.by_class ? model::WaterfallDetail::classes : model::WaterfallDetail::categories);
 }
 
-model::Result<void> write_files(const Arguments& arguments, const PlanComparison& comparison) {
+model::Result<void> write_files(const Arguments& arguments, const model::ResultComparison& comparison) {
   model::Result<void> done;
   const auto write = [&done](const std::string& path, const auto& content) {
     if (done && !path.empty())
       done = content().and_then([&path](const std::string& text) { return write_output(path, text); });
   };
   using Text = model::Result<std::string>;
-  write(arguments.json, [&]() -> Text { return plan_comparison_json(comparison); });
-  write(arguments.svg, [&]() -> Text { return plan_comparison_svg(comparison); });
-  write(arguments.trace, [&] { return comparison_trace(comparison, arguments.trace.ends_with(".gz")); });
+  write(arguments.json, [&]() -> Text { return reports::result_comparison_json(comparison); });
+  write(arguments.svg, [&]() -> Text { return reports::result_comparison_svg(comparison); });
+  write(arguments.trace,
+        [&] { return reports::result_comparison_trace(comparison, arguments.trace.ends_with(".gz")); });
   return done;
 }
 
@@ -113,10 +120,10 @@ model::Result<int> show_steps(const Arguments& arguments) {
   const auto comparison = compare_steps(arguments);
   if (!comparison) return tl::unexpected(comparison.error());
   if (auto written = write_files(arguments, *comparison); !written) return tl::unexpected(written.error());
-  if (to_stdout == 0) fmt::print("{}", plan_comparison_text(*comparison, colour()));
-  const auto possible = [](const ComparisonSubject& subject) { return subject.obstacle().empty(); };
+  if (to_stdout == 0) fmt::print("{}", reports::result_comparison_text(*comparison, colour()));
+  const auto possible = [](const model::ComparisonSubject& subject) { return subject.reason().empty(); };
   if (std::ranges::any_of(comparison->subjects, possible)) return 0;
-  fmt::print(stderr, "plumbline: no subject is feasible: {}\n", comparison->subjects.front().obstacle());
+  fmt::print(stderr, "plumbline: no subject is feasible: {}\n", comparison->subjects.front().reason());
   return infeasible_exit;
 }
 

@@ -11,7 +11,6 @@
 #include "cli/progress.h"
 #include "model/base/text_file.h"
 #include "model/cost/operator_class.h"
-#include "model/memory/memory.h"
 #include "model/plan/layout.h"
 #include "model/program/program.h"
 #include "reports/json/read_json.h"
@@ -20,6 +19,7 @@
 namespace plumbline::cli {
 namespace {
 
+using model::ComparisonSubject;
 using model::Error;
 using model::ErrorKind;
 using model::Result;
@@ -157,7 +157,7 @@ void tell_apart(std::vector<ComparisonSubject>& subjects, const std::vector<std:
 Result<void> check(const SubjectRequest& request) {
   const bool varied = !request.clusters.empty() || !request.gpus.empty();
   const std::string option = request.clusters.empty() ? "--gpus" : "--cluster";
-  if (varied && (request.subjects.size() != 1 || is_result(request.subjects.front())))
+  if (varied && (request.subjects.size() != 1 || reports::is_result(request.subjects.front())))
     return tl::unexpected(Error{ErrorKind::input, "takes exactly one plan", "", 0, option,
                                 "for example plumbline compare PLAN --cluster h800-rail-fat-tree,h100-dgx"});
   if (!varied && request.subjects.size() < 2)
@@ -172,20 +172,6 @@ Result<void> check(const SubjectRequest& request) {
 
 }  // namespace
 
-std::string ComparisonSubject::obstacle() const {
-  if (result) return model::shortage(result->memory);
-  const Error& error = result.error();
-  return error.key.empty() ? error.message : error.key + ": " + error.message;
-}
-
-bool is_result(const std::string& subject) {
-  if (subject.ends_with(".json")) return true;
-  if (subject.ends_with(".toml") || !std::filesystem::is_regular_file(subject)) return false;
-  const auto text = model::read_text_file(subject);
-  const std::size_t first = text ? text->find_first_not_of(" \t\r\n") : std::string::npos;
-  return first != std::string::npos && (*text)[first] == '{';
-}
-
 Result<std::vector<ComparisonSubject>> comparison_subjects(const SubjectRequest& request) {
   if (auto fine = check(request); !fine) return tl::unexpected(fine.error());
   std::vector<std::string> overrides = request.overrides;
@@ -195,7 +181,7 @@ Result<std::vector<ComparisonSubject>> comparison_subjects(const SubjectRequest&
   ProgressBar bar("subjects");
   for (const std::string& subject : request.subjects) {
     bar.update(found.size(), request.subjects.size());
-    if (is_result(subject)) {
+    if (reports::is_result(subject)) {
       auto read = read_subject(subject);
       if (!read) return tl::unexpected(read.error());
       found.push_back(std::move(*read));

@@ -1,14 +1,56 @@
-#include "cli/export.h"
+#include "model/megatron/export.h"
 
+#include <fmt/format.h>
+
+#include <cstdio>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "cli/data.h"
 #include "cli/formats.h"
+#include "cli/inputs.h"
 #include "cli/output.h"
 #include "cli/verb.h"
+#include "model/base/text_file.h"
+#include "model/megatron/config.h"
+#include "topologies/simgrid_platform.h"
 
 namespace plumbline::cli {
 namespace {
+
+struct ExportArguments {
+  std::string plan;
+  std::vector<std::string> overrides;  // of the plan
+  std::string out = "-";
+};
+
+model::Result<void> export_simgrid_platform(const ExportArguments& arguments) {
+  const auto plan = find_plan(arguments.plan, arguments.overrides);
+  if (!plan) return tl::unexpected(plan.error());
+  const auto topology = find_topology(plan->cluster.topology, topologies::variation_of(*plan));
+  if (!topology) return tl::unexpected(topology.error());
+  const auto fabric = topologies::Fabric::make(topology->fabric, topology->cluster.gpus);
+  if (!fabric) return tl::unexpected(fabric.error());
+  return write_output(arguments.out, topologies::simgrid_platform(*topology, *fabric));
+}
+
+// Says on stderr what no argument of Megatron-LM can say.
+model::Result<void> export_megatron(const ExportArguments& arguments) {
+  const auto plan = find_plan(arguments.plan, arguments.overrides);
+  if (!plan) return tl::unexpected(plan.error());
+  const auto config_path = resolve_model(plan->file, plan->model.config);
+  if (!config_path) return tl::unexpected(config_path.error());
+  const auto config = model::read_text_file(*config_path);
+  if (!config) return tl::unexpected(config.error());
+  const auto shape = model::megatron::shape_of(*config, *config_path, plan->model.overrides);
+  if (!shape) return tl::unexpected(shape.error());
+  const auto exported = model::megatron::export_script(*plan, *shape);
+  if (!exported) return tl::unexpected(exported.error());
+  if (auto written = write_output(arguments.out, exported->script); !written) return written;
+  for (const std::string& note : exported->notes) fmt::print(stderr, "{}\n", note);
+  return {};
+}
 
 // Every format that can be written.
 constexpr Format<ExportArguments> formats[] = {

@@ -7,7 +7,6 @@
 #include <system_error>
 
 #include "cli/data.h"
-#include "cli/measurement_text.h"
 #include "model/architecture/config_reader.h"
 #include "model/base/text_file.h"
 #include "model/plan/layout.h"
@@ -17,6 +16,7 @@
 #include "real/host/measure/case_workloads.h"
 #include "real/host/measure/runner.h"
 #include "reports/text/format.h"
+#include "reports/text/measurements_text.h"
 #include "reports/text/table.h"
 
 namespace plumbline::cli {
@@ -119,7 +119,7 @@ std::string cases_table(const std::vector<Subject>& subjects) {
   for (const Subject& subject : subjects) {
     calibrate::Subject shape;
     shape.shape = subject.shape;
-    table.add({subject.op, subject.phase, subject.format, shape_text(shape), fmt::format("{}", subject.cores),
+    table.add({subject.op, subject.phase, subject.format, reports::shape_text(shape), fmt::format("{}", subject.cores),
                subject.copy_cores > 0 ? fmt::format("{} copying", subject.copy_cores) : "",
                subject.flops > 0 ? fmt::format("{:.4g}", subject.flops / giga) : "",
                subject.bytes > 0 ? fmt::format("{:.4g}", subject.bytes / mega) : "", subject.name});

@@ -1,14 +1,184 @@
-#include "cli/import.h"
+#include "calibrate/import/kineto/import.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
+#include "calibrate/chunk/chunk.h"
+#include "calibrate/import/kernel_classes.h"
+#include "calibrate/import/nccl_tests.h"
+#include "cli/data.h"
 #include "cli/formats.h"
 #include "cli/output.h"
+#include "cli/progress.h"
 #include "cli/verb.h"
+#include "model/base/text_file.h"
+#include "model/megatron/import.h"
+#include "reports/text/format.h"
+#include "reports/text/table.h"
+#include "topologies/nccl_topology.h"
 
 namespace plumbline::cli {
 namespace {
+
+namespace fs = std::filesystem;
+namespace megatron = model::megatron;
+
+struct ImportArguments {
+  std::string file, out;
+  std::string classes;        // of kernels; empty: the shipped ones
+  std::optional<int> device;  // of a trace with several
+  // Of a launch script:
+  std::string model;                     // shipped or a path; empty: the script's own
+  std::string topology;                  // empty: h100-dgx
+  std::vector<std::string> definitions;  // NAME=VALUE of variables from outside
+  std::string more_arguments;            // as if the script gave them last
+  std::vector<std::string> overrides;    // of the plan
+};
+
+void say_what_was_taken(const calibrate::ImportedChunk& imported) {
+  const auto pieces = imported.kernels + imported.copies;
+  fmt::print(stderr, "device {}: kernels {}, copies and memory sets {}; with a phase {} of {}\n", imported.device,
+             imported.kernels, imported.copies, imported.with_phase, pieces);
+  if (imported.with_phase == 0)
+    fmt::print(stderr, "no annotation names a phase: record with torch.profiler.record_function around the passes\n");
+  if (imported.found.size() < 2) return;
+  fmt::print(stderr, "kernels by device (--device takes another one): {}\n",
+             calibrate::describe_devices(imported.found));
+}
+
+void list_unknown(const std::vector<calibrate::UnknownKernel>& unknown, const std::string& classes) {
+  constexpr std::size_t most_listed = 10, widest_name = 100;
+  if (unknown.empty()) return;
+  double seconds = 0;
+  for (const calibrate::UnknownKernel& kernel : unknown) seconds += kernel.seconds;
+  fmt::print(stderr, "kernel names without a class: {}, {} in all; the longest:\n", unknown.size(),
+             reports::duration(seconds));
+  reports::Table table({{"time", reports::Align::right}, {"count", reports::Align::right}, {"kernel"}});
+  for (std::size_t i = 0; i < std::min(unknown.size(), most_listed); ++i)
+    table.add({reports::duration(unknown[i].seconds), std::to_string(unknown[i].count),
+               unknown[i].name.substr(0, widest_name)});
+  fmt::print(stderr, "{}add a pattern for them to a copy of {} and pass it with --classes\n", table.to_string(),
+             classes);
+}
+
+// Says on stderr what was taken and what has no class.
+model::Result<void> import_kineto_trace(const ImportArguments& arguments) {
+  const auto classes = kernel_classes_file(arguments.classes).and_then(calibrate::load_kernel_classes);
+  if (!classes) return tl::unexpected(classes.error());
+  const auto imported = [&] {
+    ProgressBar bar("reading " + arguments.file);
+    return calibrate::import_kineto(arguments.file, *classes,
+                                    {arguments.device, [&](auto done, auto total) { bar.update(done, total); }});
+  }();
+  if (!imported) return tl::unexpected(imported.error());
+  auto written = write_output(arguments.out, calibrate::to_csv(imported->timeline, imported->comments));
+  if (!written) return written;
+  say_what_was_taken(*imported);
+  list_unknown(imported->unknown, arguments.classes.empty() ? "share/plumbline/kernels.toml" : arguments.classes);
+  return {};
+}
+
+tl::unexpected<model::Error> refuse(std::string key, std::string message, std::string hint) {
+  return tl::unexpected(
+      model::Error{model::ErrorKind::input, std::move(message), "", 0, std::move(key), std::move(hint)});
+}
+
+// Where the model's config.json goes: beside the plan, under its name.
+std::string config_beside(const std::string& plan) { return fs::path(plan).replace_extension(".json").string(); }
+
+model::Result<void> name_model(const ImportArguments& arguments, megatron::ImportOptions& options) {
+  if (arguments.model.empty()) {
+    if (arguments.out == "-")
+      return refuse("--output", "the model of the script needs a file beside the plan",
+                    "name the plan's file, or a model with --model");
+    options.config = fs::path(config_beside(arguments.out)).filename().string();
+    return {};
+  }
+  const auto path = resolve_model("", arguments.model);
+  if (!path) return tl::unexpected(path.error());
+  const auto text = model::read_text_file(*path);
+  if (!text) return tl::unexpected(text.error());
+  const auto shape = megatron::shape_of(*text, *path, {});
+  if (!shape) return tl::unexpected(shape.error());
+  options.model = *shape;
+  // A file is named by its whole path, since the plan may lie elsewhere; a shipped model by its name.
+  std::error_code ignored;
+  const bool own = fs::is_regular_file(arguments.model, ignored);
+  options.config = own ? fs::absolute(arguments.model, ignored).string() : arguments.model;
+  return {};
+}
+
+model::Result<megatron::ImportOptions> options_of(const ImportArguments& arguments) {
+  megatron::ImportOptions options;
+  for (const std::string& text : arguments.definitions) {
+    const std::size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0)
+      return refuse("--define", fmt::format("'{}' is not NAME=VALUE", text), "for example --define NNODES=16");
+    options.definitions[text.substr(0, equals)] = text.substr(equals + 1);
+  }
+  options.more_arguments = arguments.more_arguments;
+  options.overrides = arguments.overrides;
+  if (!arguments.topology.empty()) options.topology = arguments.topology;
+  if (const auto named = name_model(arguments, options); !named) return tl::unexpected(named.error());
+  return options;
+}
+
+// The model's config.json goes beside the plan; says on stderr what was assumed and what was not understood.
+model::Result<void> import_megatron(const ImportArguments& arguments) {
+  const auto text = model::read_text_file(arguments.file);
+  if (!text) return tl::unexpected(text.error());
+  const auto options = options_of(arguments);
+  if (!options) return tl::unexpected(options.error());
+  const auto imported = megatron::import_script(*text, arguments.file, *options);
+  if (!imported) return tl::unexpected(imported.error());
+  if (imported->config) {
+    const std::string path = config_beside(arguments.out);
+    if (auto written = write_output(path, imported->config->json); !written) return written;
+    fmt::print(stderr, "{}: the model as a config.json of type {}\n", path, imported->config->model_type);
+  }
+  if (auto written = write_output(arguments.out, to_toml(imported->plan)); !written) return written;
+  for (const megatron::Note& note : imported->notes) {
+    const std::string place = note.line > 0 ? fmt::format("{}:{}", arguments.file, note.line) : arguments.file;
+    fmt::print(stderr, "{}: {}\n", place, note.text);
+  }
+  return {};
+}
+
+// Writes JSON Lines to a .jsonl file, else CSV.
+model::Result<void> import_nccl_tests(const ImportArguments& arguments) {
+  if (arguments.device || !arguments.classes.empty())
+    return tl::unexpected(model::Error{model::ErrorKind::input, "only 'import kineto' takes it", "", 0,
+                                       arguments.device ? "--device" : "--classes", ""});
+  const auto text = model::read_text_file(arguments.file);
+  if (!text) return tl::unexpected(text.error());
+  const auto measurements = calibrate::parse_nccl_tests(*text, arguments.file);
+  if (!measurements) return tl::unexpected(measurements.error());
+  const bool lines = arguments.out.ends_with(".jsonl");
+  auto written =
+      write_output(arguments.out, lines ? calibrate::to_jsonl(*measurements) : calibrate::to_csv(*measurements));
+  if (!written) return written;
+  const calibrate::Measurement& first = measurements->values.front();
+  fmt::print(stderr, "{} times of {} on {} x {}\n", measurements->values.size(), first.op, first.shape[1].second,
+             first.device);
+  return {};
+}
+
+// Says on stderr what is assumed or left out.
+model::Result<void> import_nccl_topology(const ImportArguments& arguments) {
+  const auto imported = topologies::import_nccl_topology(arguments.file);
+  if (!imported) return tl::unexpected(imported.error());
+  auto written = write_output(arguments.out, imported->toml);
+  if (!written) return written;
+  for (const std::string& note : imported->notes) fmt::print(stderr, "{}\n", note);
+  return {};
+}
 
 // Every format that can be imported.
 constexpr Format<ImportArguments> formats[] = {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
@@ -9,7 +10,6 @@
 
 #include "cli/data.h"
 #include "cli/decimal.h"
-#include "topologies/topology.h"
 
 namespace plumbline::cli {
 
@@ -40,13 +40,9 @@ Result<model::Profile> profile_of(const model::Plan& plan, const model::ClusterS
 }
 
 Result<topologies::Topology> topology_of(const model::Plan& plan, const std::vector<model::ConstantChange>& changes) {
-  const Result<std::string> topology = resolve_topology(plan.cluster.topology);
-  if (!topology) return tl::unexpected(topology.error());
-  const Result<std::string> devices = resolve_device_folder(*topology);
-  if (!devices) return tl::unexpected(devices.error());
   topologies::Variation variation = topologies::variation_of(plan);
   variation.constants = changes;
-  return topologies::load_topology(*topology, *devices, variation).map_error([&](const Error& error) {
+  return find_topology(plan.cluster.topology, variation).map_error([&](const Error& error) {
     const bool unknown_constant = error.file.empty() && !changes.empty() && error.key != "cluster.device";
     return unknown_constant ? at_override(error, topology_prefix) : error;
   });
@@ -64,6 +60,33 @@ Result<model::Profile> find_profile(const std::string& path_or_name, const std::
   const Result<std::string> data = data_folder();
   if (!data) return tl::unexpected(data.error());
   return model::load_profile(*path, *data + "/profiles");
+}
+
+Result<model::Plan> find_plan(const std::string& path_or_name, const std::vector<std::string>& overrides) {
+  return resolve_plan(path_or_name).and_then([&](const std::string& path) {
+    return model::load_plan(path, overrides);
+  });
+}
+
+Result<topologies::Topology> find_topology(const std::string& path_or_name, const topologies::Variation& variation) {
+  const Result<std::string> path = resolve_topology(path_or_name);
+  if (!path) return tl::unexpected(path.error());
+  const Result<std::string> devices = resolve_device_folder(*path);
+  if (!devices) return tl::unexpected(devices.error());
+  return topologies::load_topology(*path, *devices, variation);
+}
+
+Result<std::vector<topologies::KnownDevice>> known_devices() {
+  return data_folder().and_then(
+      [](const std::string& data) { return topologies::load_devices(data + "/topologies/devices"); });
+}
+
+Result<calibrate::Measurements> read_measurements(const std::string& path,
+                                                  const std::vector<topologies::KnownDevice>& devices) {
+  auto measurements = calibrate::load_measurements(path, devices);
+  if (!measurements) return measurements;
+  for (const std::string& note : measurements->notes) fmt::print(stderr, "note: {}: {}\n", path, note);
+  return measurements;
 }
 
 Result<ConstantChanges> take_constant_changes(std::vector<std::string>& overrides) {
@@ -90,12 +113,10 @@ Result<ConstantChanges> take_constant_changes(std::vector<std::string>& override
 
 Result<sim::Inputs> load_inputs(const std::string& plan_name, const std::vector<std::string>& overrides,
                                 const std::optional<std::string>& profile_name) {
-  const Result<std::string> plan_path = resolve_plan(plan_name);
-  if (!plan_path) return tl::unexpected(plan_path.error());
   std::vector<std::string> of_plan = overrides;
   const Result<ConstantChanges> changes = take_constant_changes(of_plan);
   if (!changes) return tl::unexpected(changes.error());
-  const Result<model::Plan> plan = model::load_plan(*plan_path, of_plan);
+  const Result<model::Plan> plan = find_plan(plan_name, of_plan);
   if (!plan) return tl::unexpected(plan.error());
   return inputs_of_plan(*plan, profile_name, *changes);
 }

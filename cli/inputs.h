@@ -5,11 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "calibrate/measurement/measurement.h"
 #include "model/base/error.h"
 #include "model/plan/plan.h"
 #include "model/profile/constant_change.h"
 #include "model/profile/profile.h"
 #include "sim/predict/simulate.h"
+#include "topologies/device.h"
+#include "topologies/topology.h"
 
 namespace plumbline::cli {
 
@@ -20,6 +23,20 @@ struct ConstantChanges {
 // A profile by path (from the working directory or, where it is not there, beside `plan_file`) or by the name of a
 // shipped one. What it extends lies beside it or is shipped.
 model::Result<model::Profile> find_profile(const std::string& path_or_name, const std::string& plan_file = "");
+
+// A plan by path or by the name of a shipped one, with overrides of its own keys.
+model::Result<model::Plan> find_plan(const std::string& path_or_name, const std::vector<std::string>& overrides);
+
+// A topology by path or by the name of a shipped one, with the devices beside it or the shipped ones.
+model::Result<topologies::Topology> find_topology(const std::string& path_or_name,
+                                                  const topologies::Variation& variation);
+
+// The shipped devices.
+model::Result<std::vector<topologies::KnownDevice>> known_devices();
+
+// A file of measurements of these devices; prints its notes to stderr.
+model::Result<calibrate::Measurements> read_measurements(const std::string& path,
+                                                         const std::vector<topologies::KnownDevice>& devices);
 
 // Takes the changes of constants out of the overrides and leaves those of the plan.
 model::Result<ConstantChanges> take_constant_changes(std::vector<std::string>& overrides);

@@ -9,16 +9,15 @@
 #include <utility>
 #include <vector>
 
-#include "cli/data.h"
 #include "cli/host_cases.h"
 #include "cli/host_records.h"
+#include "cli/inputs.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/progress.h"
-#include "cli/show_measurements.h"
 #include "real/host/measure/environment.h"
 #include "real/host/measure/measure.h"
-#include "topologies/device.h"
+#include "reports/text/measurements_text.h"
 
 namespace plumbline::cli {
 namespace {
@@ -69,12 +68,6 @@ class Follower {
   Result<void> written_;
 };
 
-Result<std::vector<topologies::KnownDevice>> known_devices() {
-  const auto data = data_folder();
-  if (!data) return tl::unexpected(data.error());
-  return topologies::load_devices(*data + "/topologies/devices");
-}
-
 Result<calibrate::Measurements> measured(const std::vector<real::Workload>& workloads,
                                          const HostMeasureArguments& arguments, const World& world,
                                          real::host::ClockKind clock) {
@@ -107,7 +100,7 @@ Result<void> measure_on_host(const HostMeasureArguments& arguments, const World&
   if (!records) return tl::unexpected(records.error());
   if (!world.speaks) return {};
   if (const auto written = write_output(arguments.out, content(arguments.out, *records)); !written) return written;
-  return write_output("-", measurements_text(*records, *devices));
+  return write_output("-", reports::measurements_text(*records, *devices));
 }
 
 }  // namespace plumbline::cli

@@ -8,19 +8,17 @@
 #include <filesystem>
 #include <variant>
 
-#include "cli/data.h"
 #include "cli/host_cases.h"
 #include "cli/inputs.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/progress.h"
-#include "cli/show_measurements.h"
 #include "cli/stage_records.h"
 #include "model/plan/layout.h"
 #include "model/program/program.h"
 #include "real/cuda/backend.h"
 #include "real/measure/workload.h"
-#include "topologies/device.h"
+#include "reports/text/measurements_text.h"
 
 namespace plumbline::cli {
 namespace {
@@ -62,11 +60,9 @@ Result<real::cuda::StageMeasurement> measured(const sim::Inputs& inputs, const m
 Result<void> write(const calibrate::Measurements& records, const std::string& out) {
   const std::string content = out.ends_with(".csv") ? calibrate::to_csv(records) : calibrate::to_jsonl(records);
   if (const auto written = write_output(out, content); !written) return written;
-  const auto data = data_folder();
-  if (!data) return tl::unexpected(data.error());
-  const auto devices = topologies::load_devices(*data + "/topologies/devices");
+  const auto devices = known_devices();
   if (!devices) return tl::unexpected(devices.error());
-  return write_output("-", measurements_text(records, *devices));
+  return write_output("-", reports::measurements_text(records, *devices));
 }
 
 }  // namespace

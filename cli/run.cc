@@ -15,13 +15,10 @@ namespace plumbline::cli {
 
 namespace {
 
-// Every process of a job sees the same errors; one of them tells.
-int refuse(const World& world, const model::Error& error) { return world.speaks ? report(error) : code_of(error); }
-
 int run(const RunArguments& arguments, const World& world) {
-  if (const auto valid = check_run_arguments(arguments); !valid) return refuse(world, valid.error());
+  if (const auto valid = check_run_arguments(arguments); !valid) return world.report(valid.error());
   const auto inputs = load_inputs(arguments.plan.plan, arguments.plan.overrides);
-  if (!inputs) return refuse(world, inputs.error());
+  if (!inputs) return world.report(inputs.error());
   if (arguments.plan.print) {
     if (world.speaks) fmt::print("{}", model::to_toml(inputs->plan));
     return 0;

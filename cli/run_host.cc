@@ -45,14 +45,11 @@ model::Result<DeviceOptions> device_of(const RunArguments& arguments, const sim:
   return world.device(device);
 }
 
-// Every process of a job sees the same errors; one of them tells.
-int refuse(const World& world, const model::Error& error) { return world.speaks ? report(error) : code_of(error); }
-
 }  // namespace
 
 int run_on_host(const RunArguments& arguments, const sim::Inputs& inputs, const World& world) {
   const auto device = device_of(arguments, inputs, world);
-  if (!device) return refuse(world, device.error());
+  if (!device) return world.report(device.error());
   RunMonitor monitor = monitor_of(inputs, arguments.options.steps);
   if (world.speaks) {
     const auto opened = monitor.open(arguments.board);
@@ -66,7 +63,7 @@ int run_on_host(const RunArguments& arguments, const sim::Inputs& inputs, const 
   const auto result = world.transport == nullptr
                           ? real::host::run_in_process(input, arguments.options, *device, observer)
                           : real::host::run_rank(input, arguments.options, *device, *world.transport, observer);
-  if (!result) return refuse(world, result.error());
+  if (!result) return world.report(result.error());
   if (!world.speaks) return 0;
   if (monitor.failed()) return report(*monitor.failed());
   return write_run(arguments, inputs, *result, {.clock = std::string(to_string(device->clock))});

@@ -1,23 +1,42 @@
-#include "cli/show.h"
-
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "cli/data.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
 #include "cli/shapes.h"
-#include "cli/show_collectives.h"
-#include "cli/show_measurements.h"
-#include "cli/show_topology.h"
 #include "cli/verb.h"
+#include "model/base/si_unit.h"
+#include "reports/charts/measurement_charts.h"
+#include "reports/charts/topology_svg.h"
+#include "reports/text/collectives_text.h"
+#include "reports/text/inputs_text.h"
+#include "reports/text/measurements_text.h"
+#include "topologies/inventory.h"
 
 namespace plumbline::cli {
 
 namespace {
+
+// Of --collectives; empty: the defaults, and the profile that the topology names.
+struct CollectivesArguments {
+  bool wanted = false;
+  std::string collective, least, most, profile;
+  // The option that says nothing about such a `kind`, or without --collectives; nullptr when all do.
+  const char* misplaced(std::string_view kind) const {
+    if (wanted) return kind == "topology" ? nullptr : "--collectives";
+    if (!collective.empty()) return "--collective";
+    if (!least.empty()) return "--min";
+    if (!most.empty()) return "--max";
+    return profile.empty() ? nullptr : "--profile";
+  }
+};
 
 struct Arguments {
   std::string kind, name, svg, partition;
@@ -31,18 +50,99 @@ struct Arguments {
 model::Result<std::string> show_model(const Arguments& arguments) {
   if (arguments.shapes) return show_shapes(arguments.name, arguments.sequence_length, arguments.overrides);
   return resolve_model("", arguments.name).and_then(model::load_architecture).map([&](const auto& architecture) {
-    return model_text(architecture, arguments.sequence_length);
+    return reports::model_text(architecture, arguments.sequence_length);
   });
 }
 
 model::Result<std::string> show_profile(const Arguments& arguments) {
-  return find_profile(arguments.name).map(profile_text);
+  return find_profile(arguments.name).map(reports::profile_text);
+}
+
+// A cluster with `gpus` of them (0: 2,048, or as many as the wiring connects).
+model::Result<topologies::Topology> drawn_topology(const std::string& name, std::int64_t gpus) {
+  constexpr std::int64_t usual_gpus = 2048;
+  topologies::Variation variation;
+  variation.gpus = gpus;
+  auto topology = find_topology(name, variation);
+  if (!topology || gpus > 0) return topology;
+  topology->cluster.gpus = std::min(usual_gpus, topologies::capacity(topology->fabric).gpus);
+  return topology;
+}
+
+// With --svg - only the picture goes to stdout, and the text is empty.
+model::Result<std::string> show_topology(const Arguments& arguments) {
+  auto topology = drawn_topology(arguments.name, arguments.gpus);
+  if (!topology) return tl::unexpected(topology.error());
+  const auto fabric = topologies::Fabric::make(topology->fabric, topology->cluster.gpus);
+  if (!fabric) return tl::unexpected(fabric.error());
+  topology->cluster.fabric = topologies::count_parts(*fabric);
+  if (!arguments.svg.empty()) {
+    const auto written = write_output(arguments.svg, reports::topology_svg(*topology, *fabric));
+    if (!written) return tl::unexpected(written.error());
+    if (arguments.svg == "-") return std::string();
+  }
+  return reports::topology_drawing(*topology, *fabric) + '\n' + reports::topology_text(topology->cluster);
+}
+
+model::Result<reports::CollectivesOptions> options_of(const CollectivesArguments& arguments) {
+  reports::CollectivesOptions options;
+  if (!arguments.collective.empty()) {
+    auto collective = model::parse_collective(arguments.collective);
+    if (!collective) {
+      collective.error().key = "--collective";
+      return tl::unexpected(collective.error());
+    }
+    options.collective = *collective;
+  }
+  for (const auto& [text, option, value] :
+       {std::tuple{&arguments.least, "--min", &options.least}, std::tuple{&arguments.most, "--max", &options.most}}) {
+    if (text->empty()) continue;
+    const auto size = model::parse_binary_size(*text, option);
+    if (!size) return tl::unexpected(size.error());
+    *value = *size;
+  }
+  if (options.least > options.most)
+    return tl::unexpected(model::Error{model::ErrorKind::input, "is below --min", "", 0, "--max", ""});
+  return options;
+}
+
+model::Result<std::string> show_collectives(const Arguments& arguments) {
+  const auto options = options_of(arguments.collectives);
+  if (!options) return tl::unexpected(options.error());
+  topologies::Variation variation;
+  variation.gpus = arguments.gpus;
+  const auto topology = find_topology(arguments.name, variation);
+  if (!topology) return tl::unexpected(topology.error());
+  const std::string& other = arguments.collectives.profile;
+  const auto profile = find_profile(other.empty() ? topology->cluster.default_profile : other);
+  if (!profile) return tl::unexpected(profile.error());
+  return reports::collectives_text(topology->cluster, *profile, *options);
+}
+
+// The text is empty where a picture goes to stdout.
+model::Result<std::string> show_measurements(const Arguments& arguments) {
+  const auto devices = known_devices();
+  if (!devices) return tl::unexpected(devices.error());
+  const auto measurements = read_measurements(arguments.name, *devices);
+  if (!measurements) return tl::unexpected(measurements.error());
+  if (!arguments.svg.empty()) {
+    const auto written = write_output(arguments.svg, reports::measurements_roofline(*measurements, *devices));
+    if (!written) return tl::unexpected(written.error());
+  }
+  if (!arguments.partition.empty()) {
+    const auto written =
+        write_output(arguments.partition, reports::line_chart_svg(reports::partition_chart(*measurements)));
+    if (!written) return tl::unexpected(written.error());
+  }
+  if (arguments.svg == "-" || arguments.partition == "-") return std::string();
+  return reports::measurements_text(*measurements, *devices);
 }
 
 model::Result<std::string> show(const Arguments& arguments) {
   if (arguments.kind == "model") return show_model(arguments);
-  if (arguments.collectives.wanted) return show_collectives(arguments.name, arguments.gpus, arguments.collectives);
-  if (arguments.kind == "topology") return show_topology(arguments.name, arguments.gpus, arguments.svg);
+  if (arguments.collectives.wanted) return show_collectives(arguments);
+  if (arguments.kind == "topology") return show_topology(arguments);
+  if (arguments.kind == "measurements") return show_measurements(arguments);
   if (arguments.kind == "profile") return show_profile(arguments);
   const std::string nearest = model::nearest_name(arguments.kind, {"model", "topology", "profile", "measurements"});
   return tl::unexpected(model::Error{model::ErrorKind::input, fmt::format("cannot show '{}'", arguments.kind), "", 0,
@@ -71,14 +171,21 @@ model::Result<void> check(const Arguments& arguments) {
 
 int run(const Arguments& arguments) {
   if (const auto valid = check(arguments); !valid) return report(valid.error());
-  if (arguments.kind == "measurements") {
-    const auto shown = show_measurements(arguments.name, arguments.svg, arguments.partition);
-    return shown ? 0 : report(shown.error());
-  }
   const auto text = show(arguments);
   if (!text) return report(text.error());
   fmt::print("{}", *text);
   return 0;
+}
+
+void add_collectives_options(CLI::App& verb, CollectivesArguments& arguments) {
+  verb.add_flag("--collectives", arguments.wanted,
+                "Of a topology: predicted times of a collective by size, in the columns of nccl-tests");
+  verb.add_option("--collective", arguments.collective,
+                  "With --collectives: all_reduce (default) | reduce_scatter | all_gather | broadcast | all_to_all | "
+                  "send_recv");
+  verb.add_option("--min", arguments.least, "With --collectives: smallest size, 8 by default");
+  verb.add_option("--max", arguments.most, "With --collectives: largest size, 8G by default");
+  verb.add_option("--profile", arguments.profile, "With --collectives: another cost profile than the topology's");
 }
 
 }  // namespace

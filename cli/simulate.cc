@@ -16,6 +16,7 @@
 #include "model/memory/memory.h"
 #include "reports/html/html.h"
 #include "reports/json/json.h"
+#include "reports/text/comparison.h"
 #include "reports/text/csv.h"
 #include "reports/text/summary.h"
 #include "reports/trace/trace.h"
@@ -42,7 +43,7 @@ std::vector<reports::Comparison> published(const Arguments& arguments, const sim
   if (!arguments.plan.overrides.empty()) return {};
   const auto cases = shipped_cases();
   if (!cases) return {};
-  return comparisons(*cases, inputs.plan.file, result);
+  return reports::comparisons(*cases, inputs.plan.file, result);
 }
 
 model::Result<void> write_files(const Arguments& arguments, const sim::Inputs& inputs,

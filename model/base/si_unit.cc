@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <charconv>
 #include <utility>
 #include <vector>
 
@@ -70,6 +71,21 @@ Result<SiUnit> si_unit(std::string_view unit) {
   }
   return tl::unexpected(Error{ErrorKind::input, fmt::format("unknown unit '{}'", unit), "", 0, "",
                               fmt::format("known units: {}", known)});
+}
+
+Result<std::int64_t> parse_binary_size(std::string_view text, std::string key) {
+  constexpr std::int64_t most = std::int64_t{1} << 50;
+  std::int64_t value = 0;
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const std::string_view rest(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  constexpr std::string_view letters = "KMG";
+  const std::size_t letter = rest.size() == 1 ? letters.find(rest[0]) : std::string_view::npos;
+  if (status == std::errc() && (rest.empty() || letter != std::string_view::npos) && value > 0 && value <= most) {
+    const std::int64_t factor = rest.empty() ? 1 : std::int64_t{1} << (10 * (letter + 1));
+    if (value <= most / factor) return value * factor;
+  }
+  return tl::unexpected(Error{ErrorKind::input, fmt::format("'{}' is no size in bytes", text), "", 0, std::move(key),
+                              "a whole number above 0, with K, M or G for powers of 1024, up to 1048576G"});
 }
 
 }  // namespace plumbline::model

@@ -1,6 +1,7 @@
 // Units as profile, topology and device files write them. GB is 10^9 bytes, GiB 2^30.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -30,5 +31,9 @@ struct SiUnit {
 
 // An unknown unit is an input error that lists the known ones; the caller adds file, line and key.
 Result<SiUnit> si_unit(std::string_view unit);
+
+// Bytes as nccl-tests take them: a whole number above 0, with K, M or G for powers of 1024, at most 2^50. Else an input
+// error about `key`.
+Result<std::int64_t> parse_binary_size(std::string_view text, std::string key);
 
 }  // namespace plumbline::model

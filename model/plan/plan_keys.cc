@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "model/architecture/architecture.h"
@@ -71,6 +72,19 @@ Error plan_error(const Plan& plan, ErrorKind kind, std::string key, std::string 
   return Error{
       kind,           std::move(message), given ? place->second.file : plan.file, given ? place->second.line : 0,
       std::move(key), std::move(hint)};
+}
+
+std::string model_name(const Plan& plan) {
+  const std::string& path = plan.model.config;
+  const std::size_t slash = path.find_last_of('/');
+  std::string name = slash == std::string::npos ? path : path.substr(slash + 1);
+  if (name.ends_with(".json")) name.resize(name.size() - 5);
+  std::string changes;
+  for (const auto& [key, value] : plan.model.overrides) {
+    const auto text = [](const auto& alternative) { return fmt::format("{}", alternative); };
+    changes += fmt::format("{}{} {}", changes.empty() ? "" : ", ", key, std::visit(text, value));
+  }
+  return changes.empty() ? name : fmt::format("{} ({})", name, changes);
 }
 
 }  // namespace plumbline::model

@@ -7,6 +7,11 @@
 
 namespace plumbline::model {
 
+struct Plan;
+
+// The model by its name and what the plan changes of it: "deepseek-v3", "deepseek-v3 (n_routed_experts 512)".
+std::string model_name(const Plan& plan);
+
 std::vector<std::string> plan_keys();      // every dotted key in file order, run.phase and any model's keys included
 std::vector<std::string> plan_sections();  // "model", "cluster", ...
 

@@ -11,7 +11,7 @@ namespace plumbline::reports {
 struct BarChart {
   struct Bar {
     double from = 0, to = 0;
-    std::size_t colour = 0;  // of chart_style.h
+    std::size_t colour = 0;  // a series' of the charts' style, 0 to 9
     std::string hover;
   };
   struct Row {

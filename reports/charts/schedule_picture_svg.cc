@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <iterator>
 #include <string_view>
-#include <utility>
 
+#include "reports/charts/detail/chart_frame.h"
 #include "reports/charts/schedule_picture.h"
-#include "reports/charts/svg.h"
 #include "reports/text/format.h"
 
 namespace plumbline::reports {
@@ -28,51 +26,35 @@ constexpr std::array<Look, 5> looks = {{{"F", "F forward"},
                                         {"W", "W weight gradient"},
                                         {"FB", "FB overlapped pair"}}};
 
-// The colours of the HTML report, so that an op looks the same in both. They stand in each rule, because viewers other
-// than browsers know no variables.
-constexpr std::string_view style = R"css(<style>
-text { font: 12px system-ui, "Segoe UI", "Liberation Sans", "DejaVu Sans", sans-serif; }
-.title { font-size: 15px; font-weight: 600; } .label { font-size: 11px; text-anchor: middle; pointer-events: none; }
-.block { stroke-width: .5; } .marked { fill-opacity: .72; }
-text { fill: #5b6676; } .title { fill: #1c2330; } .label { fill: #fff; } .page { fill: #fff; } .idle { fill: #e4e8ee; }
+// The colours of the HTML report, so that an op looks the same in both.
+constexpr std::string_view rules =
+    R"css(.label { font-size: 11px; text-anchor: middle; pointer-events: none; fill: #fff; }
+.block { stroke-width: .5; stroke: #fff; } .marked { fill-opacity: .72; } .idle { fill: #e4e8ee; }
 .F { fill: #3b82d6; } .B { fill: #2f9e77; } .I { fill: #58b8a4; } .W { fill: #e39b2d; } .FB { fill: #7b61d1; }
-.block { stroke: #fff; } .axis { stroke: #5b6676; }
 @media (prefers-color-scheme: dark) {
-text { fill: #9aa6b8; } .title { fill: #e6eaf1; } .label { fill: #10151c; } .page { fill: #1b212b; } .idle { fill: #2a323f; }
+.label { fill: #10151c; } .idle { fill: #2a323f; } .block { stroke: #12161d; }
 .F { fill: #5a9bea; } .B { fill: #45b88f; } .I { fill: #76d0bd; } .W { fill: #edb04f; } .FB { fill: #9a84ea; }
-.block { stroke: #1b212b; } .axis { stroke: #9aa6b8; }
 }
-</style>
 )css";
 
 std::string number(double value) { return fmt::format("{:.6g}", value); }
 
-class Drawing {
+class Picture : private Drawing {
  public:
-  explicit Drawing(const SchedulePicture& picture)
+  explicit Picture(const SchedulePicture& picture)
       : picture_(picture), scale_(picture.makespan > 0 ? drawing_width / picture.makespan : 0) {}
 
   std::string draw() {
     const double bottom = top + row_pitch * static_cast<double>(picture_.ranks.size());
-    const double width = left + drawing_width + right, height = bottom + 44;
-    add(R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {0} {1}" width="{0}" height="{1}" role="img" )"
-        "aria-label=\"Pipeline schedule {2}: one row per rank, time to the right\">\n{3}",
-        width, height, escape_html(picture_.title), style);
-    add(R"(<rect class="page" x="0" y="0" width="{}" height="{}"/>)", width, height);
-    add("\n<text class=\"title\" x=\"{}\" y=\"22\">{}</text>\n", left, escape_html(picture_.title));
+    add("<text class=\"title\" x=\"{}\" y=\"22\">{}</text>\n", left, escape_html(picture_.title));
     add_legend();
     for (std::size_t rank = 0; rank < picture_.ranks.size(); ++rank) add_row(rank);
     if (scale_ > 0) add_axis(bottom);
-    add("</svg>\n");
-    return std::move(out_);
+    return document(left + drawing_width + right, bottom + 44,
+                    fmt::format("Pipeline schedule {}: one row per rank, time to the right", picture_.title), rules);
   }
 
  private:
-  template <class... Arguments>
-  void add(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
-    fmt::format_to(std::back_inserter(out_), format, std::forward<Arguments>(arguments)...);
-  }
-
   void add_legend() {
     std::array<bool, looks.size()> used{};
     for (const auto& blocks : picture_.ranks) {
@@ -131,7 +113,7 @@ class Drawing {
     const double step = axis_step(picture_.makespan);
     for (int i = 0; i * step <= picture_.makespan * (1 + 1e-9); ++i) {
       const double x = left + i * step * scale_;
-      add(R"(<line class="axis" x1="{0:.2f}" x2="{0:.2f}" y1="{1}" y2="{2}"/>)", x, y, y + 5);
+      add(R"(<line class="frame" x1="{0:.2f}" x2="{0:.2f}" y1="{1}" y2="{2}"/>)", x, y, y + 5);
       add("<text x=\"{:.2f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n", x, y + 18, number(i * step));
     }
     add("<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">time in the unit of the costs; makespan {}</text>\n",
@@ -140,11 +122,10 @@ class Drawing {
 
   const SchedulePicture& picture_;
   double scale_;
-  std::string out_;
 };
 
 }  // namespace
 
-std::string picture_svg(const SchedulePicture& picture) { return Drawing(picture).draw(); }
+std::string picture_svg(const SchedulePicture& picture) { return Picture(picture).draw(); }
 
 }  // namespace plumbline::reports

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <string_view>
 
+#include "reports/charts/detail/chart_frame.h"
 #include "reports/text/format.h"
 
 namespace plumbline::reports {
@@ -28,7 +29,7 @@ std::size_t class_of(std::string_view name) {
 
 bool is_slot(const Span& span) { return span.depth == 0 && span.stream == model::Stream::compute; }
 
-class Picture {
+class Picture : private Drawing {
  public:
   Picture(const Timeline& timeline, const std::vector<std::string>& rank_names)
       : timeline_(timeline),
@@ -52,16 +53,12 @@ class Picture {
     }
     add_axis(rows);
     add("</svg>\n");
-    return std::move(out_);
+    return take();
   }
 
  private:
   using Iterator = std::vector<Span>::const_iterator;
 
-  template <class... Arguments>
-  void add(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
-    fmt::format_to(std::back_inserter(out_), format, std::forward<Arguments>(arguments)...);
-  }
   double x_of(std::int64_t ps) const { return left + static_cast<double>(ps) * scale_; }
   static double y_of(std::int32_t rank) { return row_pitch * rank; }
 
@@ -126,19 +123,9 @@ class Picture {
   const Timeline& timeline_;
   const std::vector<std::string>& rank_names_;
   double scale_;
-  std::string out_;
 };
 
 }  // namespace
-
-double axis_step(double end) {
-  const double rough = end / 8;
-  const double power = std::pow(10, std::floor(std::log10(rough)));
-  for (const double factor : {1.0, 2.0, 5.0}) {
-    if (rough <= factor * power) return factor * power;
-  }
-  return 10 * power;
-}
 
 std::string pipeline_svg(const Timeline& timeline, const std::vector<std::string>& rank_names) {
   const bool empty = std::none_of(timeline.spans.begin(), timeline.spans.end(), is_slot);

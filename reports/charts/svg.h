@@ -12,8 +12,4 @@ namespace plumbline::reports {
 // slot-other, which the page colours; small timelines have a hover title on each. "" when there is no slot.
 std::string pipeline_svg(const model::Timeline& timeline, const std::vector<std::string>& rank_names);
 
-// The distance between ticks of an axis from 0 to `end` > 0: 1, 2 or 5 times a power of ten, so that there are about
-// four to eight of them.
-double axis_step(double end);
-
 }  // namespace plumbline::reports

@@ -5,12 +5,14 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "model/base/text_file.h"
 #include "reports/quantities.h"
 
 namespace plumbline::reports {
@@ -205,6 +207,14 @@ model::Result<StoredResult> read_result(std::string_view text, const std::string
     return tl::unexpected(std::move(error));
   }
   return stored;
+}
+
+bool is_result(const std::string& path) {
+  if (path.ends_with(".json")) return true;
+  if (path.ends_with(".toml") || !std::filesystem::is_regular_file(path)) return false;
+  const auto text = model::read_text_file(path);
+  const std::size_t first = text ? text->find_first_not_of(" \t\r\n") : std::string::npos;
+  return first != std::string::npos && (*text)[first] == '{';
 }
 
 }  // namespace plumbline::reports

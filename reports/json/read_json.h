@@ -25,4 +25,7 @@ struct StoredResult {
 // read is an input error with `path` and the key.
 model::Result<StoredResult> read_result(std::string_view text, const std::string& path);
 
+// Whether it is a stored result: a file that ends in .json or begins with a brace.
+bool is_result(const std::string& path);
+
 }  // namespace plumbline::reports

@@ -2,6 +2,10 @@
 #pragma once
 
 #include <string>
+#include <vector>
+
+#include "calibrate/validate/validation_case.h"
+#include "model/result/result.h"
 
 namespace plumbline::reports {
 
@@ -14,5 +18,10 @@ struct Comparison {
 
   double error() const { return predicted / published - 1; }  // relative; requires published != 0
 };
+
+// The figures of the cases whose plan has the name of `plan_file` (without folder and extension), in
+// order; those that the result does not have are left out.
+std::vector<Comparison> comparisons(const std::vector<calibrate::ValidationCase>& cases, const std::string& plan_file,
+                                    const model::StepResult& result);
 
 }  // namespace plumbline::reports

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <variant>
-
 #include "reports/text/format.h"
 
 namespace plumbline::reports {
@@ -22,19 +20,6 @@ std::string_view describe(model::OpType type) {
       return "overlapped pair";
   }
   return "";
-}
-
-std::string model_name(const model::Plan& plan) {
-  const std::string& path = plan.model.config;
-  const std::size_t slash = path.find_last_of('/');
-  std::string name = slash == std::string::npos ? path : path.substr(slash + 1);
-  if (name.ends_with(".json")) name.resize(name.size() - 5);
-  std::string changes;
-  for (const auto& [key, value] : plan.model.overrides) {
-    const auto text = [](const auto& alternative) { return fmt::format("{}", alternative); };
-    changes += fmt::format("{}{} {}", changes.empty() ? "" : ", ", key, std::visit(text, value));
-  }
-  return changes.empty() ? name : fmt::format("{} ({})", name, changes);
 }
 
 std::string hardware(const model::Plan& plan, const model::StepResult& result) {

@@ -5,12 +5,14 @@
 #include <string_view>
 
 #include "model/plan/plan.h"
+#include "model/plan/plan_keys.h"
 #include "model/result/result.h"
 
 namespace plumbline::reports {
 
-std::string_view describe(model::OpType type);    // "forward", "overlapped pair", ...
-std::string model_name(const model::Plan& plan);  // "deepseek-v3", "deepseek-v3 (n_routed_experts 512)"
+using model::model_name;
+
+std::string_view describe(model::OpType type);                                   // "forward", "overlapped pair", ...
 std::string hardware(const model::Plan& plan, const model::StepResult& result);  // "2,048 H800 (h800-...)"
 std::string parallelism(const model::Plan& plan);       // "dualpipe, pipeline 16, expert 64, data 128, ZeRO-1, fp8"
 std::string stage_list(const model::RankMemory& rank);  // "3, 12"

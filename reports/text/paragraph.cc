@@ -10,9 +10,11 @@ std::string heading(std::string_view text, Style style) {
   return style.colour ? fmt::format("\n\x1b[1m{}\x1b[0m\n", text) : fmt::format("\n{}\n", text);
 }
 
-std::string paragraph(std::string_view text) {
+std::string paragraph(std::string_view text) { return wrapped(text, 2); }
+
+std::string wrapped(std::string_view text, std::size_t indent) {
   std::string out;
-  for (const std::string& line : wrap(text, terminal_width - 2)) out += "  " + line + '\n';
+  for (const std::string& line : wrap(text, terminal_width - indent)) out += std::string(indent, ' ') + line + '\n';
   return out;
 }
 

@@ -1,6 +1,7 @@
 // Headings and running text of the reports in a terminal.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -13,5 +14,8 @@ struct Style {
 
 std::string heading(std::string_view text, Style style);  // after an empty line
 std::string paragraph(std::string_view text);             // indented by two, at most 80 columns
+
+// Lines of at most 80 columns, the indentation counted.
+std::string wrapped(std::string_view text, std::size_t indent = 0);
 
 }  // namespace plumbline::reports

@@ -9,6 +9,7 @@
 namespace plumbline::reports {
 
 inline constexpr std::size_t terminal_width = 80;
+inline constexpr std::size_t wide_table = 160;  // where long names would wrap, which is harder to read
 
 enum class Align { left, right };
 

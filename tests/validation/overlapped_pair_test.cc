@@ -10,8 +10,8 @@
 #include "calibrate/fit/fit_records.h"
 #include "calibrate/fit/profile_fit.h"
 #include "calibrate/measurement/measurement.h"
-#include "cli/compare_plans.h"
 #include "cli/comparison_subjects.h"
+#include "model/result/comparison.h"
 #include "tests/support/costs.h"
 #include "tests/support/inputs.h"
 #include "tests/support/temporary_directory.h"
@@ -44,7 +44,7 @@ std::string fitted_profile(const std::string& records_name, const TemporaryDirec
   return folder.write("h100.toml", calibrate::profile_text("h100", records_name, datasheet, fit.parameters)).string();
 }
 
-cli::PlanComparison predicted_and_measured(const std::string& name, const std::vector<std::string>& changes) {
+model::ResultComparison predicted_and_measured(const std::string& name, const std::vector<std::string>& changes) {
   const TemporaryDirectory folder;
   cli::SubjectRequest request;
   request.subjects = {shipped("examples/h100-chunk.toml"), kept(name + "-step.json")};
@@ -52,8 +52,8 @@ cli::PlanComparison predicted_and_measured(const std::string& name, const std::v
   request.profile = fitted_profile(name, folder);
   request.timelines = true;
   request.baseline = datasheet;
-  return cli::compare_plans(cli::comparison_subjects(request).value(), cli::Against::first,
-                            model::WaterfallDetail::categories);
+  return model::compare_results(cli::comparison_subjects(request).value(), model::Against::first,
+                                model::WaterfallDetail::categories);
 }
 
 // Of the mean pair, predicted over measured, less one; not a number where the two cannot be compared.
@@ -62,7 +62,7 @@ struct PairErrors {
 };
 
 PairErrors pair_errors(const std::string& name, const std::vector<std::string>& changes = {}) {
-  const cli::PlanComparison comparison = predicted_and_measured(name, changes);
+  const model::ResultComparison comparison = predicted_and_measured(name, changes);
   if (comparison.measured.empty() || !comparison.measured.front().overlapped) return {};
   const auto& [predicted, baseline, by_baseline] = *comparison.measured.front().overlapped;
   EXPECT_TRUE(comparison.measured.front().plans.empty()) << "what was simulated is not what was executed";

@@ -1,0 +1,128 @@
+#include "reports/charts/measurement_charts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string_view>
+
+#include "reports/charts/roofline.h"
+#include "reports/text/measurements_text.h"
+
+namespace plumbline::reports {
+namespace {
+
+using calibrate::Measurement;
+using calibrate::Measurements;
+
+// The device with most measurements, the first of equals; nullptr where there are none.
+const std::string* busiest_device(const Measurements& all) {
+  std::map<std::string, std::size_t> counts;
+  for (const Measurement& m : all.values) ++counts[m.device];
+  const Measurement* chosen = nullptr;
+  for (const Measurement& m : all.values) {
+    if (chosen == nullptr || counts[m.device] > counts[chosen->device]) chosen = &m;
+  }
+  return chosen == nullptr ? nullptr : &chosen->device;
+}
+
+bool same_kernel(const Measurement& a, const Measurement& b) {
+  return a.device == b.device && a.op == b.op && a.name == b.name && a.phase == b.phase && a.format == b.format &&
+         a.shape == b.shape;
+}
+
+bool says(const Measurement& m, std::string_view key) { return m.case_line.find(key) != std::string::npos; }
+
+bool alone_on_all(const Measurement& m) {
+  return m.communication_ctas.value_or(0) == 0 && m.target_sms.value_or(0) == 0 && m.cache == "hot" &&
+         !says(m, "by=green") && !says(m, "way=") && !says(m, "rows_by=");
+}
+
+bool beside_free_copy(const Measurement& m) {
+  return m.communication_ctas.value_or(0) > 0 && m.copy_to != "host" && !says(m, "copy_gbps=");
+}
+
+std::optional<double> nearest_alone(const std::vector<Measurement>& all, std::size_t index) {
+  std::optional<std::size_t> nearest;
+  const auto distance = [&](std::size_t i) { return i > index ? i - index : index - i; };
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (!alone_on_all(all[i]) || !same_kernel(all[i], all[index])) continue;
+    if (!nearest || distance(i) < distance(*nearest)) nearest = i;
+  }
+  return nearest ? std::optional(all[*nearest].time.p50) : std::nullopt;
+}
+
+enum PanelOf : std::size_t { all_sms, sms_left, others, green, panel_count };
+
+constexpr std::array<const char*, panel_count> titles = {"products for all SMs", "products for the SMs left",
+                                                         "attention, memory-bound", "green contexts"};
+
+// Nothing: it is in none of the panels.
+std::optional<PanelOf> panel_of(const Measurement& m) {
+  const bool targeted = m.target_sms.value_or(0) > 0;
+  if (says(m, "by=green")) return m.op == "gemm" && !targeted ? std::nullopt : std::optional(green);
+  if (m.op != "gemm") return others;
+  return targeted ? sms_left : all_sms;
+}
+
+void add(LineChart::Panel& panel, const std::string& name, LineChart::Point point) {
+  auto series = std::ranges::find(panel.series, name, &LineChart::Series::name);
+  if (series == panel.series.end()) series = panel.series.insert(series, {name, {}});
+  series->points.push_back(point);
+}
+
+}  // namespace
+
+LineChart partition_chart(const calibrate::Measurements& measurements) {
+  LineChart chart;
+  chart.x_title = "SMs that the copy owns";
+  const std::string* device = busiest_device(measurements);
+  chart.title = device == nullptr ? "No measurements" : *device + ": a kernel beside a copy that owns SMs";
+  chart.subtitle = "time beside the copy over time alone on all SMs";
+  std::array<LineChart::Panel, panel_count> panels;
+  const std::vector<Measurement>& all = measurements.values;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Measurement& m = all[i];
+    if (m.device != *device || !beside_free_copy(m)) continue;
+    const auto panel = panel_of(m);
+    const auto alone = nearest_alone(all, i);
+    if (!panel || !alone) continue;
+    add(panels[*panel], joined({m.name, m.phase == "F" ? "" : m.phase, m.format}, " "),
+        {static_cast<double>(*m.communication_ctas), m.time.p50 / *alone});
+  }
+  for (std::size_t i = 0; i < panels.size(); ++i) {
+    if (panels[i].series.empty()) continue;
+    for (LineChart::Series& series : panels[i].series) std::ranges::sort(series.points, {}, &LineChart::Point::x);
+    panels[i].y_title = titles[i];
+    chart.panels.push_back(std::move(panels[i]));
+  }
+  return chart;
+}
+
+std::string measurements_roofline(const Measurements& all, const std::vector<topologies::KnownDevice>& devices) {
+  Roofline roofline;
+  roofline.hollow_meaning = "hollow: operands in the cache";
+  roofline.title = "No measurements";
+  const std::string* name = busiest_device(all);
+  if (name == nullptr) return roofline_svg(roofline);
+  roofline.title = *name;
+  if (const model::Device* device = topologies::find_device(devices, *name)) {
+    roofline.peaks.push_back({"BF16", device->bf16_peak.value()});
+    if (device->fp8_peak.value() > 0) roofline.peaks.push_back({"FP8", device->fp8_peak.value()});
+    roofline.bytes_per_s = device->memory_bandwidth.value();
+  }
+  for (const Measurement& m : all.values) {
+    if (m.device != *name || m.communication_ctas.value_or(0) > 0 || !m.flops || !m.bytes) continue;
+    roofline.points.push_back({m.format.empty() ? m.op : m.format,
+                               joined({m.name, m.phase, m.format, shape_text(m), variant_text(m)}, " "), *m.flops,
+                               *m.bytes, m.time.p50, m.cache == "hot"});
+  }
+  roofline.subtitle = fmt::format("{} matrix products, median times; roofs: {}", roofline.points.size(),
+                                  roofline.peaks.empty() ? "no datasheet known" : "datasheet, dense");
+  return roofline_svg(roofline);
+}
+
+}  // namespace plumbline::reports

@@ -1,0 +1,150 @@
+#include "reports/json/validation_json.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "reports/json/detail/document.h"
+
+namespace plumbline::reports {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json by_profile(const std::vector<std::string>& profiles, const std::vector<std::optional<double>>& values) {
+  Json json = Json::object();
+  for (std::size_t i = 0; i < profiles.size(); ++i) json[profiles[i]] = value_or_null<Json>(values[i]);
+  return json;
+}
+
+Json figure_json(const calibrate::EvaluatedFigure& row, const std::vector<std::string>& profiles) {
+  std::vector<std::optional<double>> errors;
+  for (const std::optional<double>& value : row.predicted) errors.push_back(calibrate::error_of(row.figure, value));
+  return {{"name", row.figure.name},
+          {"metric", row.figure.metric},
+          {"group", text_or_null<Json>(row.figure.group)},
+          {"unit", row.figure.unit},
+          {"published", row.figure.value},
+          {"predicted", by_profile(profiles, row.predicted)},
+          {"error", by_profile(profiles, errors)},
+          {"naive", value_or_null<Json>(row.naive)},
+          {"naive_error", value_or_null<Json>(calibrate::error_of(row.figure, row.naive))},
+          {"tolerance", value_or_null<Json>(row.figure.tolerance)},
+          {"absolute_tolerance", value_or_null<Json>(row.figure.absolute_tolerance)},
+          {"at_most", value_or_null<Json>(row.figure.at_most)},
+          {"aim", value_or_null<Json>(row.figure.aim)},
+          {"within_tolerance", row.within ? Json(*row.within) : Json(nullptr)},
+          {"source", row.figure.source}};
+}
+
+Json aggregate_json(const calibrate::EvaluatedAggregate& row, const std::vector<std::string>& profiles) {
+  return {{"name", row.aggregate.name},
+          {"over", row.aggregate.over},
+          {"statistic", calibrate::to_string(row.aggregate.statistic)},
+          {"value", by_profile(profiles, row.values)},
+          {"tolerance", row.aggregate.tolerance},
+          {"within_tolerance", row.within}};
+}
+
+Json case_json(const calibrate::EvaluatedCase& evaluated) {
+  const calibrate::ValidationCase& definition = evaluated.definition;
+  Json figures = Json::array();
+  for (const calibrate::EvaluatedFigure& row : evaluated.figures)
+    figures.push_back(figure_json(row, definition.profiles));
+  Json aggregates = Json::array();
+  for (const calibrate::EvaluatedAggregate& row : evaluated.aggregates)
+    aggregates.push_back(aggregate_json(row, definition.profiles));
+  return {
+      {"name", definition.name},
+      {"plan", definition.plan},
+      {"profiles", definition.profiles},
+      {"naive",
+       {{"mfu", definition.naive_mfu}, {"step_time_s", evaluated.naive_step_s}, {"source", definition.naive_source}}},
+      {"passed", evaluated.holds()},
+      {"figures", std::move(figures)},
+      {"aggregates", std::move(aggregates)}};
+}
+
+Json step_json(const calibrate::ComparedStep& row) {
+  const calibrate::PublishedStep& step = row.step;
+  Json memory = nullptr;
+  if (step.memory_bytes || row.peak_bytes) {
+    const bool both = step.memory_bytes && row.peak_bytes;
+    memory = {{"measured_bytes", value_or_null<Json>(step.memory_bytes)},
+              {"predicted_peak_bytes", value_or_null<Json>(row.peak_bytes)},
+              {"error_bytes", both ? Json(*row.peak_bytes - *step.memory_bytes) : Json(nullptr)},
+              {"fits", row.peak_bytes ? Json(*row.peak_bytes <= row.capacity_bytes) : Json(nullptr)}};
+  }
+  return {{"id", step.id},
+          {"set", step.set},
+          {"variant", step.variant},
+          {"model", step.model},
+          {"hardware", step.hardware},
+          {"layout", step.layout()},
+          {"profile", text_or_null<Json>(row.profile)},
+          {"measured_s", value_or_null<Json>(step.seconds)},
+          {"measured_from", text_or_null<Json>(step.time)},
+          {"predicted_s", value_or_null<Json>(row.predicted)},
+          {"error", value_or_null<Json>(row.prediction_error())},
+          {"baseline_s", value_or_null<Json>(row.baseline)},
+          {"baseline_error", value_or_null<Json>(row.baseline_error())},
+          {"memory", std::move(memory)},
+          {"lacks", Json(row.lacking)},
+          {"assumed", Json(step.assumed)},
+          {"not_modelled", Json(row.missing)},
+          {"not_simulated", row.error ? Json(row.error->message) : Json(nullptr)},
+          {"source", step.source}};
+}
+
+Json errors_json(const calibrate::StepErrors& errors) {
+  return {{"median_absolute", errors.median_absolute},
+          {"largest", errors.largest},
+          {"mean_absolute", errors.mean_absolute},
+          {"bias", errors.bias}};
+}
+
+Json summary_json(const calibrate::StepSummary& summary) {
+  return {{"name", summary.name},
+          {"rows", summary.prediction.rows},
+          {"prediction", errors_json(summary.prediction)},
+          {"baseline", errors_json(summary.baseline)}};
+}
+
+Json step_case_json(const calibrate::StepComparison& comparison) {
+  const calibrate::StepCase& definition = comparison.definition;
+  Json steps = Json::array();
+  for (const calibrate::ComparedStep& row : comparison.steps) steps.push_back(step_json(row));
+  Json summaries = Json::array();
+  for (const calibrate::StepSummary& summary : comparison.summaries) summaries.push_back(summary_json(summary));
+  Json demands = Json::array();
+  for (const calibrate::ComparedDemand& row : comparison.demands) {
+    Json json = summary_json(row.summary);
+    json["mean_absolute_error_tolerance"] = row.demand.mean_absolute_error;
+    json["bias_tolerance"] = row.demand.bias;
+    json["within_tolerance"] = row.holds();
+    json["reaches_aim"] = row.reaches_aim();
+    demands.push_back(std::move(json));
+  }
+  return {{"name", definition.name},
+          {"naive", {{"mfu", definition.naive_mfu}, {"source", definition.naive_source}}},
+          {"passed", comparison.holds()},
+          {"steps", std::move(steps)},
+          {"summaries", std::move(summaries)},
+          {"demands", std::move(demands)}};
+}
+
+}  // namespace
+
+std::string validation_json(const std::vector<calibrate::EvaluatedCase>& cases,
+                            const std::vector<calibrate::StepComparison>& step_cases) {
+  Json json;
+  json["passed"] = std::ranges::all_of(cases, &calibrate::EvaluatedCase::holds) &&
+                   std::ranges::all_of(step_cases, &calibrate::StepComparison::holds);
+  Json& list = json["cases"] = Json::array();
+  for (const calibrate::EvaluatedCase& evaluated : cases) list.push_back(case_json(evaluated));
+  for (const calibrate::StepComparison& comparison : step_cases) list.push_back(step_case_json(comparison));
+  return document(json);
+}
+
+}  // namespace plumbline::reports

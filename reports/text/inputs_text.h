@@ -1,0 +1,28 @@
+// A model, a cluster or a cost profile as people read it: what goes into a prediction.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "model/architecture/architecture.h"
+#include "model/profile/cluster.h"
+#include "model/profile/profile.h"
+#include "topologies/fabric.h"
+#include "topologies/topology.h"
+
+namespace plumbline::reports {
+
+// Dimensions, layers by kind, parameters, training FLOPs per token at a sequence length (at most as long as the model
+// has learned positions), cache per token.
+std::string model_text(const model::Architecture& architecture, std::int64_t sequence_length);
+
+// Node, fabric and table of links as a drawing of at most 100 columns.
+std::string topology_drawing(const topologies::Topology& topology, const topologies::Fabric& fabric);
+
+// Node, links, NICs, fabric and device: every constant with unit, kind and source.
+std::string topology_text(const model::ClusterShape& cluster);
+
+// Every constant by name with value, unit, kind, uncertainty and source, and how many there are of each kind.
+std::string profile_text(const model::Profile& profile);
+
+}  // namespace plumbline::reports

@@ -1,0 +1,47 @@
+#include "reports/trace/result_comparison_trace.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+#include <vector>
+
+#include "reports/trace/trace.h"
+
+namespace plumbline::reports {
+
+namespace {
+
+using model::Error;
+using model::ErrorKind;
+using model::Result;
+
+Error without_timeline(const model::ComparisonSubject& subject) {
+  if (!subject.result) return subject.result.error();
+  if (subject.origin == "plan")
+    return {ErrorKind::input, "the closed form has no timeline", "", 0, "--trace", "--fidelity step"};
+  return {ErrorKind::input,
+          fmt::format("the result '{}' has no timeline", subject.name),
+          "",
+          0,
+          "--trace",
+          "give its plan instead, which is simulated anew; results of `run --json` have one"};
+}
+
+std::string label_of(const model::ResultComparison& comparison, const model::ComparisonSubject& subject) {
+  const bool pair = comparison.subjects.size() == 2 && !comparison.measured.empty();
+  if (!pair) return subject.name + ":";
+  return subject.measured() ? "measured" : "predicted";
+}
+
+}  // namespace
+
+Result<std::string> result_comparison_trace(const model::ResultComparison& comparison, bool gzip) {
+  std::vector<TraceLane> lanes;
+  for (const model::ComparisonSubject& subject : comparison.subjects) {
+    if (subject.timeline.spans.empty()) return tl::unexpected(without_timeline(subject));
+    lanes.push_back({label_of(comparison, subject), &subject.timeline, subject.rank_names});
+  }
+  return to_trace(lanes, gzip);
+}
+
+}  // namespace plumbline::reports

@@ -1,0 +1,151 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "model/result/comparison.h"
+#include "reports/json/json.h"
+#include "reports/json/read_json.h"
+#include "reports/json/result_comparison_json.h"
+#include "reports/text/result_comparison_text.h"
+#include "reports/text/table.h"
+#include "reports/trace/result_comparison_trace.h"
+#include "tests/support/example_result.h"
+
+namespace plumbline::reports {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+using Json = nlohmann::json;
+
+model::ComparisonSubject predicted() {
+  model::ComparisonSubject subject{"plan", "plan", support::example_plan(), support::example_result(), ""};
+  subject.timeline = support::example_timeline();
+  subject.rank_names = support::example_rank_names();
+  return subject;
+}
+
+// A pair takes 0.1 s less than predicted, 10.6 s together.
+model::ComparisonSubject measured() {
+  model::ComparisonSubject subject{"run", "result", support::example_plan(), support::example_result(), ""};
+  subject.result->fidelity = "measured";
+  subject.result->profile = "";
+  model::StepTimes& step = subject.result->step;
+  const auto pair = static_cast<std::size_t>(model::OpType::FB);
+  constexpr double less = 10.6;
+  step.slots_s[pair] = *step.slots_s[pair] - less;
+  step.breakdown[0].seconds -= less;
+  step.time_s -= less;
+  subject.clock = "cpu";
+  subject.measured_seconds = {9.2, 9.4, 9.8};
+  subject.timeline = support::example_timeline();
+  return subject;
+}
+
+model::ResultComparison comparison(std::vector<model::ComparisonSubject> subjects) {
+  return model::compare_results(std::move(subjects), model::Against::first, model::WaterfallDetail::categories);
+}
+
+TEST(CompareMeasured, TablesTakeThePlaceOfTheWaterfall) {
+  const std::string text = result_comparison_text(comparison({predicted(), measured()}), false);
+  EXPECT_THAT(text, HasSubstr("run (measured)"));
+  EXPECT_THAT(text, HasSubstr("cpu clock, median of 3 steps, 9.200 s to 9.800 s"));
+  EXPECT_THAT(text, HasSubstr("A predicted, B measured"));
+  EXPECT_THAT(text, HasSubstr("overlapped pair"));
+  EXPECT_THAT(text, Not(HasSubstr("Where the step times differ")));
+  EXPECT_THAT(text, Not(HasSubstr("What was predicted is not")));
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(code_points(line), 80U) << line;
+}
+
+TEST(CompareMeasured, TheOrderOfTheSubjectsDoesNotMatter) {
+  const model::ResultComparison turned = comparison({measured(), predicted()});
+  ASSERT_EQ(turned.measured.size(), 1U);
+  EXPECT_EQ(turned.measured[0].predicted, 1U);
+  EXPECT_EQ(turned.measured[0].measured, 0U);
+  EXPECT_DOUBLE_EQ(*turned.measured[0].error.step.error(), 20.0 / 9.4 - 1);
+}
+
+TEST(CompareMeasured, TwoMeasuredStepsHaveAWaterfall) {
+  const model::ResultComparison both = comparison({measured(), measured(), predicted()});
+  EXPECT_EQ(both.differences.size(), 2U);
+  EXPECT_EQ(both.measured.size(), 1U);
+  EXPECT_THAT(result_comparison_text(both, false), HasSubstr("Where the step times differ"));
+}
+
+TEST(CompareMeasured, AnotherPlanIsSaid) {
+  model::ComparisonSubject other = predicted();
+  other.plan.schedule.kind = "1f1b";
+  other.plan.cluster.profile = "h800";  // of the prediction alone
+  other.plan.batch.global_batch_size = 30720;
+  other.result->step.slot_counts[0] = 12;
+  const std::string text = result_comparison_text(comparison({other, measured()}), false);
+  EXPECT_THAT(text, HasSubstr("(predicted 30720, measured 15360)"));
+  EXPECT_THAT(text, HasSubstr("schedule.kind"));
+  EXPECT_THAT(text, Not(HasSubstr("cluster.profile")));
+  EXPECT_THAT(text, HasSubstr("do not correspond"));
+  EXPECT_THAT(text, Not(HasSubstr("one slot of rank 0")));
+}
+
+TEST(CompareMeasured, JsonHoldsTheSame) {
+  const auto json = Json::parse(result_comparison_json(comparison({predicted(), measured()})));
+  const Json& pair = json["predicted_and_measured"].at(0);
+  EXPECT_EQ(pair["slots"].back()["name"], "FB");
+  EXPECT_NEAR(pair["slots"].back()["predicted_s"].get<double>() - pair["slots"].back()["measured_s"].get<double>(), 0.1,
+              1e-12);
+  double sum = 0;
+  for (const Json& row : pair["classes"]) sum += row["of_step"].get<double>();
+  EXPECT_NEAR(sum, pair["step"]["error"].get<double>(), 1e-9);
+  EXPECT_TRUE(pair["differing_keys"].empty());
+  EXPECT_EQ(json["waterfalls"].size(), 1U);
+}
+
+TEST(CompareMeasured, OneTraceHoldsBothStepsRankBesideRank) {
+  const auto text = result_comparison_trace(comparison({predicted(), measured()}), false);
+  ASSERT_TRUE(text) << model::to_string(text.error());
+  const auto trace = Json::parse(*text);
+  std::map<int, std::string> processes;
+  std::map<int, std::size_t> spans;
+  for (const Json& event : trace["traceEvents"]) {
+    if (event["name"] == "process_name") processes[event["pid"]] = event["args"]["name"];
+    if (event["name"] == "process_sort_index") {
+      EXPECT_EQ(event["args"]["sort_index"], event["pid"]);
+    }
+    if (event["ph"] == "X") ++spans[event["pid"]];
+  }
+  EXPECT_EQ(processes.size(), 2U * support::example_ranks);
+  EXPECT_EQ(processes[0], "predicted rank 0 (stages 0, 15)");
+  EXPECT_EQ(processes[1], "measured rank 0");
+  EXPECT_EQ(processes[31], "measured rank 15");
+  EXPECT_EQ(spans[6], spans[7]);
+  EXPECT_GT(spans[7], 0U);
+}
+
+TEST(CompareMeasured, AStoredPredictionHasNoTimeline) {
+  model::ComparisonSubject stored = predicted();
+  stored.origin = "result";
+  stored.timeline = {};
+  const auto trace = result_comparison_trace(comparison({stored, measured()}), false);
+  ASSERT_FALSE(trace);
+  EXPECT_THAT(model::to_string(trace.error()), HasSubstr("'plan' has no timeline"));
+}
+
+TEST(ReadResult, OfARunHoldsClockAndTimeline) {
+  TrainingReport training;
+  training.clock = "cpu";
+  training.measured_seconds = {1, 2};
+  const model::Timeline timeline = support::example_timeline(2);
+  const auto read =
+      read_result(to_json(support::example_result(), support::example_plan(), training, timeline), "run.json");
+  ASSERT_TRUE(read) << model::to_string(read.error());
+  EXPECT_EQ(read->clock, "cpu");
+  EXPECT_EQ(read->measured_seconds, training.measured_seconds);
+  EXPECT_EQ(read->timeline.spans.size(), timeline.spans.size());
+  EXPECT_EQ(read->timeline.ranks, timeline.ranks);
+}
+
+}  // namespace
+}  // namespace plumbline::reports

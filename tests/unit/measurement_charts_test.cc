@@ -1,0 +1,60 @@
+// The picture of what it costs a kernel to leave SMs to a copy.
+#include "reports/charts/measurement_charts.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "calibrate/measurement/measurement.h"
+
+namespace plumbline::reports {
+namespace {
+
+constexpr const char* header =
+    "source,device,op,name,format,case,cache,variant,communication_ctas,target_sms,copy_to,time_us.p50\n";
+
+LineChart chart_of(const std::string& lines) {
+  return partition_chart(calibrate::parse_measurements(header + lines, "a.csv", {}).value());
+}
+
+TEST(PartitionChart, DividesByTheNearestTimeAloneOnAllSms) {
+  const LineChart chart = chart_of(
+      "s,H,gemm,q,bf16,a,hot,alone,0,0,,100\n"
+      "s,H,gemm,q,bf16,b,hot,beside,8,0,device,110\n"
+      "s,H,gemm,q,bf16,c,hot,alone,0,0,,200\n"  // clocks have fallen
+      "s,H,gemm,q,bf16,c,hot,beside,20,0,device,300\n"
+      "s,H,gemm,q,bf16,d,hot,alone,0,112,,250\n"  // by an algorithm for 112 SMs: no time alone on all of them
+      "s,H,gemm,q,bf16,d,hot,beside,20,112,device,260\n"
+      "s,H,rmsnorm,n,,e,hot,alone,0,0,,10\n"
+      "s,H,rmsnorm,n,,e,hot,beside,20,0,device,12\n");
+  ASSERT_EQ(chart.panels.size(), 3u);
+  EXPECT_EQ(chart.panels[0].y_title, "products for all SMs");
+  ASSERT_EQ(chart.panels[0].series.at(0).points.size(), 2u);
+  EXPECT_EQ(chart.panels[0].series[0].name, "q bf16");
+  EXPECT_EQ(chart.panels[0].series[0].points[0].x, 8);
+  EXPECT_DOUBLE_EQ(*chart.panels[0].series[0].points[0].y, 1.1);
+  EXPECT_DOUBLE_EQ(*chart.panels[0].series[0].points[1].y, 1.5);
+  EXPECT_DOUBLE_EQ(*chart.panels[1].series.at(0).points.at(0).y, 1.3);
+  EXPECT_EQ(chart.panels[2].y_title, "attention, memory-bound");
+  EXPECT_DOUBLE_EQ(*chart.panels[2].series.at(0).points.at(0).y, 1.2);
+}
+
+TEST(PartitionChart, LeavesOutPacedCopiesAndKeepsGreenContextsApart) {
+  const LineChart chart = chart_of(
+      "s,H,gemm,q,bf16,a,hot,alone,0,0,,100\n"
+      "s,H,gemm,q,bf16,b copy_gbps=50,hot,beside,20,0,device,110\n"
+      "s,H,gemm,q,bf16,c,hot,beside,20,0,host,800\n"
+      "s,H,gemm,q,bf16,d by=green,hot,alone,0,0,,130\n"
+      "s,H,gemm,q,bf16,e by=green,hot,beside,16,116,device,140\n");
+  ASSERT_EQ(chart.panels.size(), 1u);
+  EXPECT_EQ(chart.panels[0].y_title, "green contexts");
+  EXPECT_DOUBLE_EQ(*chart.panels[0].series.at(0).points.at(0).y, 1.4);
+}
+
+TEST(PartitionChart, WithoutMeasurementsIsEmpty) {
+  EXPECT_TRUE(partition_chart({}).panels.empty());
+  EXPECT_TRUE(chart_of("s,H,gemm,q,bf16,b,hot,beside,8,0,device,110\n").panels.empty());  // never measured alone
+}
+
+}  // namespace
+}  // namespace plumbline::reports

@@ -1,0 +1,122 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "model/result/comparison.h"
+#include "reports/charts/result_comparison_svg.h"
+#include "reports/json/json.h"
+#include "reports/json/read_json.h"
+#include "reports/json/result_comparison_json.h"
+#include "reports/text/result_comparison_text.h"
+#include "tests/support/example_result.h"
+
+namespace plumbline::reports {
+namespace {
+
+using testing::HasSubstr;
+
+model::ComparisonSubject subject(const std::string& name, double gemm) {
+  model::StepResult result = support::example_result();
+  result.step.time_s += gemm - result.step.breakdown[0].seconds;
+  result.step.breakdown[0].seconds = gemm;
+  result.step.tokens_per_s = 4096 * 15360 / result.step.time_s;
+  return {name, "plan", support::example_plan(), std::move(result), ""};
+}
+
+model::ComparisonSubject impossible(const std::string& name) {
+  return {name, "plan", support::example_plan(),
+          tl::unexpected(model::Error{model::ErrorKind::infeasible, "cannot be", "", 0, "cluster.gpus", ""}), ""};
+}
+
+model::ResultComparison comparison(model::Against against) {
+  return model::compare_results({subject("one", 9), impossible("two"), subject("three", 10), subject("four", 12)},
+                                against, model::WaterfallDetail::categories);
+}
+
+TEST(ComparePlans, InfeasibleSubjectsArePassedOver) {
+  const model::ResultComparison first = comparison(model::Against::first),
+                                previous = comparison(model::Against::previous);
+  ASSERT_EQ(first.differences.size(), 2U);
+  EXPECT_EQ(first.differences[1].from, 0U);
+  EXPECT_EQ(first.differences[1].to, 3U);
+  EXPECT_DOUBLE_EQ(first.differences[1].waterfall.change_s(), 3);
+  ASSERT_EQ(previous.differences.size(), 2U);
+  EXPECT_EQ(previous.differences[1].from, 2U);
+  EXPECT_DOUBLE_EQ(previous.differences[1].waterfall.change_s(), 2);
+  EXPECT_TRUE(first.same_tokens);
+}
+
+TEST(ComparePlans, TextSaysWhyAndWhatCannotBe) {
+  const std::string text = result_comparison_text(comparison(model::Against::first), false);
+  EXPECT_THAT(text, HasSubstr("B: cluster.gpus: cannot be"));
+  EXPECT_THAT(text, HasSubstr("A -> D"));
+  EXPECT_THAT(text, HasSubstr("GEMM +3.00 s."));
+  EXPECT_THAT(text, HasSubstr("|+++++++++"));
+}
+
+TEST(ComparePlans, JsonHoldsSubjectsAndWaterfalls) {
+  const auto json = nlohmann::json::parse(result_comparison_json(comparison(model::Against::first)));
+  EXPECT_TRUE(json["subjects"][1]["step"].is_null());
+  EXPECT_EQ(json["subjects"][1]["feasible"], false);
+  EXPECT_EQ(json["subjects"][0]["plan"]["cluster"]["gpus"], 2048);
+  double sum = 0;
+  for (const auto& row : json["waterfalls"][0]["rows"]) sum += row["change_s"].get<double>();
+  EXPECT_NEAR(sum, json["waterfalls"][0]["change_s"].get<double>(), 1e-9);
+}
+
+TEST(ComparePlans, PictureHasAPanelForEachDifference) {
+  const std::string svg = result_comparison_svg(comparison(model::Against::first));
+  EXPECT_THAT(svg, HasSubstr("one to three: +1.000 s"));
+  EXPECT_THAT(svg, HasSubstr("one to four: +3.000 s"));
+  EXPECT_THAT(svg, testing::Not(HasSubstr("var(")));
+}
+
+TEST(ReadResult, ReadsBackWhatWasWritten) {
+  const model::StepResult written = support::example_result();
+  model::Plan plan = support::example_plan();
+  plan.model.overrides["n_routed_experts"] = std::int64_t{128};
+  const auto read = read_result(to_json(written, plan), "result.json");
+  ASSERT_TRUE(read) << model::to_string(read.error());
+  model::Plan known = read->plan;
+  known.run.phases = plan.run.phases;  // stated costs are not read
+  EXPECT_EQ(plan_json(known), plan_json(plan));
+  EXPECT_EQ(step_json(read->result.step), step_json(written.step));
+  EXPECT_EQ(read->result.bound_s, written.bound_s);
+  EXPECT_EQ(read->result.run->total_cost_usd, written.run->total_cost_usd);
+  EXPECT_EQ(read->result.memory.peak_bytes, written.memory.peak_bytes);
+  EXPECT_EQ(read->result.profile, "h800");
+}
+
+TEST(ReadResult, WhatIsNotAResultIsRefused) {
+  const auto message = [](const std::string& text) { return model::to_string(read_result(text, "r.json").error()); };
+  EXPECT_THAT(message("{"), HasSubstr("r.json: not JSON"));
+  EXPECT_THAT(message("{\"hidden_size\": 1}"), HasSubstr("no result"));
+  EXPECT_THAT(message("{\"step\": {\"time_s\": \"long\"}}"), HasSubstr("step.time_s: expected a number"));
+  EXPECT_THAT(message("{\"step\": {\"time_s\": 1}, \"plan\": {\"cluster\": {\"gpus\": 1.5}}}"),
+              HasSubstr("plan.cluster.gpus: expected a whole number"));
+}
+
+// A measured step that says nothing but its time.
+TEST(ReadResult, WhatIsMissingStaysUnset) {
+  const auto read = read_result("{\"step\": {\"time_s\": 2, \"bubble_s\": null}, \"run\": null}", "r.json");
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->result.step.time_s, 2);
+  EXPECT_FALSE(read->result.step.bubble_s);
+  EXPECT_FALSE(read->result.run);
+}
+
+TEST(IsResult, ByEndingOrByContent) {
+  const auto file = std::filesystem::path(testing::TempDir()) / "comparison_subject_without_ending";
+  std::ofstream(file) << "\n  {\"step\": {}}";
+  EXPECT_TRUE(is_result(file.string()));
+  EXPECT_TRUE(is_result("somewhere/result.json"));
+  EXPECT_FALSE(is_result("plan.toml"));
+  EXPECT_FALSE(is_result("deepseek-v3-2048xh800"));
+  std::filesystem::remove(file);
+}
+
+}  // namespace
+}  // namespace plumbline::reports
