@@ -13,20 +13,20 @@ if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
 
-# plumbline_library(name [HOT] DEPENDS other... PRIVATE imported... EXCEPT file... SOURCES file...)
+# plumbline_library(name [HOT] [SEPARATE folder...] DEPENDS other... PRIVATE imported... EXCEPT file... SOURCES file...)
 # A static library for one folder. DEPENDS lists the plumbline libraries it may include. Its sources are all .cc files
 # below the folder but those of EXCEPT; a folder whose sources depend on what is installed lists them as SOURCES.
 # HOT libraries hold loops that a step or a search spends its time in; the others are compiled with -O1 in a release,
-# which takes two thirds of the time.
+# which takes two thirds of the time. The sources of SEPARATE folders are not joined: verbs and charts have names of their own.
 function(plumbline_library name)
-  cmake_parse_arguments(ARG "HOT" "" "DEPENDS;PUBLIC;PRIVATE;EXCEPT;SOURCES" ${ARGN})
+  cmake_parse_arguments(ARG "HOT" "" "SEPARATE;DEPENDS;PUBLIC;PRIVATE;EXCEPT;SOURCES" ${ARGN})
   if(NOT ARG_SOURCES)
     file(GLOB_RECURSE ARG_SOURCES RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS *.cc)
     list(REMOVE_ITEM ARG_SOURCES ${ARG_EXCEPT})
   endif()
   add_library(${name} STATIC ${ARG_SOURCES})
   if(PLUMBLINE_UNITY)
-    plumbline_join_folders(${name} ${ARG_SOURCES})
+    plumbline_join_folders(${name} SOURCES ${ARG_SOURCES} SEPARATE ${ARG_SEPARATE})
   endif()
   if(NOT ARG_HOT)
     target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
@@ -47,15 +47,18 @@ endfunction()
 # The sources of a folder become one translation unit, so that a first build reads the headers once per folder instead of
 # once per file. Names in anonymous namespaces must therefore differ within a folder.
 function(plumbline_join_folders name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;SEPARATE" ${ARGN})
   set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # The warning takes the joined sources for headers.
     target_compile_options(${name} PRIVATE -Wno-subobject-linkage)
   endif()
-  foreach(source IN LISTS ARGN)
-    get_filename_component(folder ${source} DIRECTORY)
-    string(MAKE_C_IDENTIFIER "of_${folder}" group)
-    set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${group})
+  foreach(source IN LISTS ARG_SOURCES)
+    get_filename_component(folder ./${source} DIRECTORY)
+    if(NOT folder IN_LIST ARG_SEPARATE)
+      string(MAKE_C_IDENTIFIER ${folder} group)
+      set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${group})
+    endif()
   endforeach()
 endfunction()
 
