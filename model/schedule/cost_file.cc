@@ -1,5 +1,3 @@
-#include "cli/schedule_cost_file.h"
-
 #include <fmt/format.h>
 #include <toml++/toml.h>
 
@@ -10,13 +8,10 @@
 #include <optional>
 #include <utility>
 
-namespace plumbline::cli {
-namespace {
+#include "model/schedule/cost_table.h"
 
-using model::Error;
-using model::ErrorKind;
-using model::Result;
-using model::ScheduleCosts;
+namespace plumbline::model {
+namespace {
 
 // In the order of OpType.
 const std::vector<std::string> cost_names = {"F", "B", "I", "W", "FB"};
@@ -32,7 +27,7 @@ tl::unexpected<Error> wrong(const std::string& file, int line, std::string key, 
 
 tl::unexpected<Error> unknown_key(const std::string& file, int line, const std::string& prefix, std::string_view key,
                                   const std::vector<std::string>& known) {
-  const std::string nearest = model::nearest_name(key, known);
+  const std::string nearest = nearest_name(key, known);
   return wrong(file, line, prefix + std::string(key), "unknown key",
                nearest.empty() ? fmt::format("known here: {}", fmt::join(known, ", "))
                                : fmt::format("did you mean '{}{}'?", prefix, nearest));
@@ -77,7 +72,7 @@ Result<ScheduleCosts> stage_from(const toml::node& node, const std::string& file
   return stage_costs(values, file, line_of(node), "stage.");
 }
 
-Result<void> read_key(CostInput& input, std::string_view key, const toml::node& node) {
+Result<void> read_key(CostTable& input, std::string_view key, const toml::node& node) {
   if (key == "p2p") {
     const auto cost = cost_value(node, input.file, "p2p");
     if (!cost) return tl::make_unexpected(cost.error());
@@ -156,8 +151,8 @@ Result<ScheduleCosts> stage_from_row(std::string_view row, const std::vector<std
 
 }  // namespace
 
-Result<CostInput> costs_from_toml(const std::string& text, const std::string& file) {
-  CostInput input;
+Result<CostTable> costs_from_toml(const std::string& text, const std::string& file) {
+  CostTable input;
   input.file = file;
   try {
     for (const auto& [key, node] : toml::parse(text, file)) {
@@ -171,8 +166,8 @@ Result<CostInput> costs_from_toml(const std::string& text, const std::string& fi
   return input;
 }
 
-Result<CostInput> costs_from_csv(const std::string& text, const std::string& file) {
-  CostInput input;
+Result<CostTable> costs_from_csv(const std::string& text, const std::string& file) {
+  CostTable input;
   input.file = file;
   std::optional<std::vector<std::size_t>> columns;
   int number = 0;
@@ -198,4 +193,4 @@ Result<CostInput> costs_from_csv(const std::string& text, const std::string& fil
   return input;
 }
 
-}  // namespace plumbline::cli
+}  // namespace plumbline::model

@@ -1,4 +1,4 @@
-#include "cli/schedule_costs.h"
+#include "model/schedule/cost_table.h"
 
 #include <fmt/format.h>
 
@@ -6,20 +6,13 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <utility>
 
-#include "cli/schedule_cost_file.h"
 #include "model/base/text_file.h"
 
-namespace plumbline::cli {
+namespace plumbline::model {
 namespace {
-
-using model::Error;
-using model::ErrorKind;
-using model::Result;
-using model::ScheduleCosts;
 
 tl::unexpected<Error> input_error(std::string message, std::string hint = {}) {
   return tl::make_unexpected(Error{ErrorKind::input, std::move(message), "", 0, "--costs", std::move(hint)});
@@ -39,7 +32,7 @@ Result<void> parse_cost(std::string_view item, std::span<CostEntry> entries) {
   if (equals == std::string_view::npos || entry == entries.end()) {
     std::vector<std::string> names;
     for (const CostEntry& known : entries) names.emplace_back(known.key);
-    const std::string nearest = model::nearest_name(key, names);
+    const std::string nearest = nearest_name(key, names);
     return input_error(fmt::format("'{}' is no cost", item),
                        nearest.empty() || equals == std::string_view::npos
                            ? std::string("write KEY=VALUE with F, B, I, W, FB or p2p, or name a .toml or .csv file")
@@ -55,10 +48,6 @@ Result<void> parse_cost(std::string_view item, std::span<CostEntry> entries) {
   *entry->value = value;
   entry->given = true;
   return {};
-}
-
-nlohmann::ordered_json stage_json(const ScheduleCosts& costs) {
-  return {{"F", costs.F}, {"B", costs.B}, {"I", costs.I}, {"W", costs.W}, {"FB", costs.FB}};
 }
 
 }  // namespace
@@ -77,28 +66,16 @@ Result<ScheduleCosts> parse_costs(std::string_view text) {
   return costs;
 }
 
-Result<CostInput> read_costs(const std::string& text_or_file) {
+Result<CostTable> read_costs(const std::string& text_or_file) {
   const bool toml = text_or_file.ends_with(".toml"), csv = text_or_file.ends_with(".csv");
   if (!toml && !csv) {
     const auto uniform = parse_costs(text_or_file);
     if (!uniform) return tl::make_unexpected(uniform.error());
-    return CostInput{*uniform, {}, {}, ""};
+    return CostTable{*uniform, {}, {}, ""};
   }
-  const auto text = model::read_text_file(text_or_file);
+  const auto text = read_text_file(text_or_file);
   if (!text) return tl::make_unexpected(text.error());
   return toml ? costs_from_toml(*text, text_or_file) : costs_from_csv(*text, text_or_file);
 }
 
-std::string costs_json(const CostInput& costs) {
-  nlohmann::ordered_json json = nlohmann::ordered_json::object();
-  if (costs.stages.empty()) {
-    json = stage_json(costs.uniform);
-  } else {
-    for (const ScheduleCosts& stage : costs.stages) json["stages"].push_back(stage_json(stage));
-    if (!costs.micro_batch_factors.empty()) json["micro_batch_factors"] = costs.micro_batch_factors;
-  }
-  json["p2p"] = costs.uniform.p2p;
-  return json.dump();
-}
-
-}  // namespace plumbline::cli
+}  // namespace plumbline::model
