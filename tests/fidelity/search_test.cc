@@ -11,7 +11,7 @@
 #include <string>
 
 #include "model/plan/layout.h"
-#include "sim/search/finalists.h"
+#include "sim/search/top_plans.h"
 #include "sim/search/tally.h"
 #include "tests/support/search_inputs.h"
 
@@ -206,7 +206,7 @@ TEST(Finalists, AreSimulatedInOrder) {
   const SearchResult result = found(inputs, {.top = 3});
   std::vector<model::Plan> plans;
   for (const Candidate& candidate : result.best) plans.push_back(candidate.plan);
-  const auto one = simulate_finalists(inputs, plans, 1), more = simulate_finalists(inputs, plans, 3);
+  const auto one = simulate_top_plans(inputs, plans, 1), more = simulate_top_plans(inputs, plans, 3);
   ASSERT_EQ(one.size(), plans.size());
   for (std::size_t i = 0; i < plans.size(); ++i) {
     ASSERT_TRUE(one[i] && more[i]);
@@ -214,7 +214,7 @@ TEST(Finalists, AreSimulatedInOrder) {
     EXPECT_NEAR(one[i]->result.step.time_s, result.best[i].estimate.step_s, 0.2 * result.best[i].estimate.step_s);
     EXPECT_GT(one[i]->events, 0U);
   }
-  const auto none = simulate_finalists(inputs, plans, 2, [] { return true; });
+  const auto none = simulate_top_plans(inputs, plans, 2, [] { return true; });
   EXPECT_FALSE(none.front());
 }
 
