@@ -44,7 +44,7 @@ std::string choice_words(const sim::PlanAnswer& answer) {
         "{} has {}{}: sizes of one cluster have the same errors, and those of other hardware do not reach it.", first,
         aim, tie);
   return fmt::format(
-      "No winner: {} comes first for {}{}, but within the uncertainties of the predictions it cannot be listed from "
+      "No winner: {} comes first for {}{}, but within the uncertainties of the predictions it cannot be told from "
       "{}.",
       first, aim, tie, names_of(answer, answer.verdict.indistinguishable));
 }

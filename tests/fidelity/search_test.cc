@@ -11,8 +11,8 @@
 #include <string>
 
 #include "model/plan/layout.h"
+#include "sim/search/detail/statistics.h"
 #include "sim/search/top_plans.h"
-#include "sim/search/tally.h"
 #include "tests/support/search_inputs.h"
 
 namespace plumbline::sim {
@@ -93,13 +93,13 @@ TEST_P(Searches, TheSpaceIsWhatTheLayoutAllows) {
   const Space space(inputs);
   std::set<std::string> listed;
   std::uint64_t plans = 0;
-  tests::for_each_plan(space, [&](const Family&, const Point&, const model::Plan& plan) {
+  tests::for_each_plan(space, [&](const Branch&, const Point&, const model::Plan& plan) {
     ++plans;
     if (plans % 11 != 0) return;
     EXPECT_TRUE(model::make_layout(plan, inputs.architecture)) << describe(plan);
   });
   EXPECT_EQ(plans, space.size());
-  tests::for_each_plan(space, [&](const Family&, const Point& point, const model::Plan& plan) {
+  tests::for_each_plan(space, [&](const Branch&, const Point& point, const model::Plan& plan) {
     if (point.split->word == "even" && point.recompute == &space.choices().recompute.front())
       listed.insert(model::to_toml(plan));
   });

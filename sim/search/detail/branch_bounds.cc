@@ -1,4 +1,4 @@
-#include "sim/search/family_bounds.h"
+#include "sim/search/detail/branch_bounds.h"
 
 #include <algorithm>
 #include <utility>
@@ -48,12 +48,12 @@ StageLists stage_lists(const model::Plan& plan, const model::Architecture& archi
   return lists;
 }
 
-FamilyBlocks::FamilyBlocks(const Inputs& inputs, const model::Plan& plan)
+BranchBlocks::BranchBlocks(const Inputs& inputs, const model::Plan& plan)
     : context_(context_of(inputs, plan)),
       pieces_(plan.overlap.tensor ? plan.parallelism.tensor : 1),
       hop_(model::hop_bytes(context_)) {}
 
-BlockSlots& FamilyBlocks::block(const StageBlock& block) {
+BlockSlots& BranchBlocks::block(const StageBlock& block) {
   auto known = known_.find(block);
   if (known == known_.end())
     known =
@@ -61,19 +61,19 @@ BlockSlots& FamilyBlocks::block(const StageBlock& block) {
   return known->second;
 }
 
-BlockTimes& FamilyBounds::block(const StageBlock& block) {
+BlockTimes& BranchBounds::block(const StageBlock& block) {
   auto known = known_.find(block);
   if (known == known_.end()) known = known_.emplace(block, BlockTimes(blocks_.block(block), costs_)).first;
   return known->second;
 }
 
-FamilyBounds::Stage& FamilyBounds::stage(const BlockList& blocks) {
+BranchBounds::Stage& BranchBounds::stage(const BlockList& blocks) {
   const auto [entry, fresh] = stages_.try_emplace(blocks);
   if (fresh) entry->second.blocks = blocks;
   return entry->second;
 }
 
-const StreamWork& FamilyBounds::work(Stage& stage, OpType type) {
+const StreamWork& BranchBounds::work(Stage& stage, OpType type) {
   std::optional<StreamWork>& known = stage.works[index(type)];
   if (known) return *known;
   known.emplace();
@@ -81,7 +81,7 @@ const StreamWork& FamilyBounds::work(Stage& stage, OpType type) {
   return *known;
 }
 
-double FamilyBounds::slot(Stage& stage, OpType type) {
+double BranchBounds::slot(Stage& stage, OpType type) {
   std::optional<double>& known = stage.seconds[index(type)];
   if (known) return *known;
   Path path;
@@ -93,7 +93,7 @@ double FamilyBounds::slot(Stage& stage, OpType type) {
   return known.emplace(std::max(work(stage, type).bound(), path.longest()));
 }
 
-const model::SlotTemplate& FamilyBlocks::pair(const StageBlock& forward, const StageBlock& backward) {
+const model::SlotTemplate& BranchBlocks::pair(const StageBlock& forward, const StageBlock& backward) {
   const auto [entry, fresh] = pairs_.try_emplace({forward, backward});
   if (fresh)
     entry->second = model::make_slot_template(OpType::FB, 0, 1, {{{0}}, {{1}}},
@@ -101,7 +101,7 @@ const model::SlotTemplate& FamilyBlocks::pair(const StageBlock& forward, const S
   return entry->second;
 }
 
-const Path& FamilyBounds::pair(const StageBlock& forward, const StageBlock& backward) {
+const Path& BranchBounds::pair(const StageBlock& forward, const StageBlock& backward) {
   const auto known = layer_pairs_.find({forward, backward});
   if (known != layer_pairs_.end()) return known->second;
   const model::SlotTemplate& slot = blocks_.pair(forward, backward);
@@ -115,7 +115,7 @@ const Path& FamilyBounds::pair(const StageBlock& forward, const StageBlock& back
 
 // The blocks of both sides in the order of model::make_slot_template: ends of the model alone, then layers two by two,
 // then what is left of the longer side.
-double FamilyBounds::pair(Stage& forward, Stage& backward) {
+double BranchBounds::pair(Stage& forward, Stage& backward) {
   const auto [entry, fresh] = pairs_.try_emplace({&forward, &backward}, 0.0);
   if (!fresh) return entry->second;
   const auto alone = [](const StageBlock& one) {
@@ -134,7 +134,7 @@ double FamilyBounds::pair(Stage& forward, Stage& backward) {
   return entry->second = std::max(both.add(work(backward, OpType::B)).bound(), path.longest());
 }
 
-double FamilyBounds::family(const model::Plan& plan) {
+double BranchBounds::branch(const model::Plan& plan) {
   const auto& degrees = plan.parallelism;
   const double passes = static_cast<double>(plan.batch.global_batch_size * degrees.tensor * degrees.context) /
                         static_cast<double>(plan.batch.micro_batch_size * plan.cluster.gpus);
@@ -147,7 +147,7 @@ double FamilyBounds::family(const model::Plan& plan) {
   return passes * all.bound();
 }
 
-std::vector<double> FamilyBounds::slots(const ScheduleOutline& outline, const StageLists& stages) {
+std::vector<double> BranchBounds::slots(const ScheduleOutline& outline, const StageLists& stages) {
   std::vector<Stage*> known;
   for (const BlockList& blocks : stages.kinds) known.push_back(&stage(blocks));
   const auto of = [&](std::int32_t at) -> Stage& {

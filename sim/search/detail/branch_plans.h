@@ -1,4 +1,4 @@
-// The plans of a family under one recomputation, from the one that can be the fastest on.
+// The plans of a branch under one recomputation, from the one that can be the fastest on.
 #pragma once
 
 #include <cstddef>
@@ -9,18 +9,18 @@
 #include <utility>
 #include <vector>
 
-#include "sim/search/family_bounds.h"
-#include "sim/search/family_search.h"
+#include "sim/search/detail/branch_bounds.h"
+#include "sim/search/detail/branch_search.h"
 
 namespace plumbline::sim {
 
-class FamilyPlans {
+class BranchPlans {
  public:
   // All must outlive it.
-  FamilyPlans(SearchWorker& worker, const OpenFamily& open, const Recomputation& recompute);
+  BranchPlans(SearchWorker& worker, const OpenBranch& open, const Recomputation& recompute);
 
   // Removes plans by bounds that are quick to know first; the rest is evaluated in the order of its bounds.
-  model::Result<Found> decide(const Leaders& before);
+  model::Result<Found> decide(const Incumbents& before);
 
  private:
   struct Item {
@@ -40,12 +40,12 @@ class FamilyPlans {
 
   SearchWorker& worker_;
   SearchScope& scope_;
-  const OpenFamily& open_;
+  const OpenBranch& open_;
   const Recomputation& recompute_;
   std::vector<Arrangement> arrangements_;  // that allow the recomputation
   model::Plan plan_;
-  std::optional<FamilyBlocks> blocks_;
-  std::map<std::int64_t, FamilyBounds> bounds_;  // [communication SMs]; none where nothing is bounded
+  std::optional<BranchBlocks> blocks_;
+  std::map<std::int64_t, BranchBounds> bounds_;  // [communication SMs]; none where nothing is bounded
   std::map<std::pair<std::int64_t, std::string>, StageLists> stages_;              // [stages, split]
   std::map<std::pair<const Pipeline*, const Split*>, double> arrangement_bounds_;  // for the SMs being collected
   std::map<std::size_t, model::Result<double>> peaks_;                             // [arrangement]: SMs change nothing

@@ -1,4 +1,4 @@
-#include "sim/search/tally.h"
+#include "sim/search/detail/statistics.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -52,12 +52,12 @@ std::string describe(const model::Plan& plan) {
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
-void Tally::refuse(const model::Plan& plan, const std::string& why) {
+void Statistics::refuse(const model::Plan& plan, const std::string& why) {
   Closest& closest = removed_[static_cast<std::size_t>(Rule::refused)];
   if (closest.plans++ == 0) closest.plan = fmt::format("{}: {}", describe(plan), why);
 }
 
-void Tally::add(const Tally& other) {
+void Statistics::add(const Statistics& other) {
   evaluated_ += other.evaluated_;
   for (std::size_t rule = 0; rule < rules; ++rule) {
     Closest& closest = removed_[rule];
@@ -71,13 +71,13 @@ void Tally::add(const Tally& other) {
   }
 }
 
-std::uint64_t Tally::decided() const {
+std::uint64_t Statistics::decided() const {
   std::uint64_t plans = evaluated_;
   for (const Closest& one : removed_) plans += one.plans;
   return plans;
 }
 
-std::vector<Removed> Tally::removed(double capacity) const {
+std::vector<Removed> Statistics::removed(double capacity) const {
   std::vector<Removed> list;
   for (std::size_t i = 0; i < rules; ++i) {
     const Closest& one = removed_[i];

@@ -1,4 +1,4 @@
-#include "sim/search/block_times.h"
+#include "sim/search/detail/block_times.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "sim/search/leaders.h"
+#include "sim/search/detail/incumbents.h"
 
 #include <algorithm>
 #include <utility>
@@ -15,7 +15,7 @@ Shape shape_of(const model::Plan& plan) {
           degrees.expert, degrees.expert_tensor, degrees.zero_stage, kind - kinds.begin()};
 }
 
-void Leaders::offer(const Shape& shape, const Candidate& candidate) {
+void Incumbents::add(const Shape& shape, const Candidate& candidate) {
   const auto [entry, fresh] = known_.try_emplace(shape, candidate);
   if (!fresh && candidate.estimate.step_s >= entry->second.estimate.step_s) return;
   if (!fresh) entry->second = candidate;
@@ -27,23 +27,23 @@ void Leaders::offer(const Shape& shape, const Candidate& candidate) {
   limit_ = *last;
 }
 
-void Leaders::offer(const Leaders& other) {
-  for (const auto& [shape, candidate] : other.known_) offer(shape, candidate);
+void Incumbents::add(const Incumbents& other) {
+  for (const auto& [shape, candidate] : other.known_) add(shape, candidate);
 }
 
-double Leaders::limit(const Shape& shape) const {
+double Incumbents::limit(const Shape& shape) const {
   const auto own = known_.find(shape);
   return own == known_.end() ? limit_ : std::min(limit_, own->second.estimate.step_s);
 }
 
-double Leaders::best() const {
+double Incumbents::best() const {
   double best = 0;
   for (const auto& [shape, candidate] : known_)
     if (best == 0 || candidate.estimate.step_s < best) best = candidate.estimate.step_s;
   return best;
 }
 
-std::vector<Candidate> Leaders::ranked(std::size_t most) const {
+std::vector<Candidate> Incumbents::ranked(std::size_t most) const {
   std::vector<Candidate> all;
   for (const auto& [shape, candidate] : known_) all.push_back(candidate);
   std::ranges::stable_sort(all, {}, [](const Candidate& candidate) { return candidate.estimate.step_s; });

@@ -1,10 +1,10 @@
-#include "sim/search/family_search.h"
+#include "sim/search/detail/branch_search.h"
 
 #include <algorithm>
 #include <limits>
 
-#include "sim/search/family_bounds.h"
-#include "sim/search/family_plans.h"
+#include "sim/search/detail/branch_bounds.h"
+#include "sim/search/detail/branch_plans.h"
 
 namespace plumbline::sim {
 
@@ -57,16 +57,16 @@ model::Result<const CostModels*> SearchWorker::costs(const model::Plan& plan) {
   return nullptr;
 }
 
-model::Result<OpenFamily> SearchWorker::open(const Family& family, Tally& tally) {
+model::Result<OpenBranch> SearchWorker::open(const Branch& branch, Statistics& statistics) {
   const Space& space = scope_.space;
   const double capacity = scope_.inputs.cluster.device.memory.value();
-  OpenFamily open{&family, {}, 0};
-  model::Plan plan = space.plan(family);
+  OpenBranch open{&branch, {}, 0};
+  model::Plan plan = space.plan(branch);
   const Recomputation& any = space.choices().recompute.front();
-  for (const Pipeline* pipeline : family.pipelines)
+  for (const Pipeline* pipeline : branch.pipelines)
     for (const std::int64_t zero : pipeline->zero_stages) {
       const auto apply = [&](const Split& split) {
-        Space::apply({pipeline, zero, &split, &any, family.communication_sms.front()}, plan);
+        Space::apply({pipeline, zero, &split, &any, branch.communication_sms.front()}, plan);
       };
       apply(pipeline->splits.front());
       const std::vector<double> floors = floor_.bytes(plan, *pipeline);
@@ -76,7 +76,7 @@ model::Result<OpenFamily> SearchWorker::open(const Family& family, Tally& tally)
           open.arrangements.push_back({pipeline, zero, &split});
           continue;
         }
-        tally.remove(Rule::states, space.tunings(family, *pipeline), floors[s], [&]() -> const model::Plan& {
+        statistics.remove(Rule::states, space.tunings(branch, *pipeline), floors[s], [&]() -> const model::Plan& {
           apply(split);
           return plan;
         });
@@ -89,27 +89,27 @@ model::Result<OpenFamily> SearchWorker::open(const Family& family, Tally& tally)
 }
 
 // Recomputation only adds operators, so that without it no stream has more to do.
-model::Result<double> SearchWorker::bound(const OpenFamily& open) {
+model::Result<double> SearchWorker::bound(const OpenBranch& open) {
   if (open.arrangements.empty() || !scope_.bounded()) return 0;
   const Arrangement& first = open.arrangements.front();
   const Recomputation nothing{"none", "none", {}, {}, false};
-  model::Plan plan = scope_.space.plan(*open.family);
+  model::Plan plan = scope_.space.plan(*open.branch);
   Space::apply({first.pipeline, first.zero_stage, first.split, &nothing, 0}, plan);
-  FamilyBlocks blocks(scope_.free, plan);
+  BranchBlocks blocks(scope_.free, plan);
   double least = std::numeric_limits<double>::infinity();
-  for (const std::int64_t sms : open.family->communication_sms) {
+  for (const std::int64_t sms : open.branch->communication_sms) {
     plan.overlap.communication_sms = sms;
     const auto found = costs(plan);
     if (!found) return tl::unexpected(found.error());
     if (*found == nullptr) return 0;  // whoever looks at these plans will say why
-    least = std::min(least, FamilyBounds(blocks, **found).family(plan));
+    least = std::min(least, BranchBounds(blocks, **found).branch(plan));
   }
   return least;
 }
 
-model::Result<Found> SearchWorker::decide(const OpenFamily& open, const Recomputation& recompute,
-                                          const Leaders& before) {
-  return FamilyPlans(*this, open, recompute).decide(before);
+model::Result<Found> SearchWorker::decide(const OpenBranch& open, const Recomputation& recompute,
+                                          const Incumbents& before) {
+  return BranchPlans(*this, open, recompute).decide(before);
 }
 
 }  // namespace plumbline::sim

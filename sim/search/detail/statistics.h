@@ -13,7 +13,7 @@ namespace plumbline::sim {
 
 enum class Rule : std::uint8_t {
   states,    // memory: what a rank holds through the whole step is too much already
-  family,    // time: not even the family's blocks, spread evenly over the ranks, are fast enough
+  branch,    // time: not even the branch's blocks, spread evenly over the ranks, are fast enough
   schedule,  // time: nor are they in this schedule, with this split
   memory,    // the fullest moment of a rank is too much
   slots,     // time: nor is the schedule, with the durations of its slots
@@ -25,7 +25,7 @@ bool on_memory(Rule rule);
 // "tensor 8, pipeline 16, zero 1, micro-batch 1, 1f1b, recompute full": what differs from all ones, in words.
 std::string describe(const model::Plan& plan);
 
-class Tally {
+class Statistics {
  public:
   // measure: bytes or seconds, the smaller the closer.
   // plan(): asked for only when it is the closest so far.
@@ -40,7 +40,7 @@ class Tally {
   }
   void refuse(const model::Plan& plan, const std::string& why);
   void evaluate() { ++evaluated_; }
-  void add(const Tally& other);
+  void add(const Statistics& other);
 
   std::uint64_t evaluated() const { return evaluated_; }
   std::uint64_t decided() const;

@@ -1,4 +1,4 @@
-// What a search does with one family: first with all of its plans at once, then one by one.
+// What a search does with one branch: first with all of its plans at once, then one by one.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +7,11 @@
 
 #include "sim/predict/cost_models.h"
 #include "sim/predict/plan_evaluator.h"
-#include "sim/search/leaders.h"
-#include "sim/search/memory_floor.h"
-#include "sim/search/schedule_bound.h"
+#include "sim/search/detail/incumbents.h"
+#include "sim/search/detail/memory_floor.h"
+#include "sim/search/detail/schedule_bound.h"
+#include "sim/search/detail/statistics.h"
 #include "sim/search/space.h"
-#include "sim/search/tally.h"
 
 namespace plumbline::sim {
 
@@ -29,23 +29,23 @@ struct SearchScope {
   bool bounded() const { return !options.exhaustive && inputs.plan.offload.activations == 0; }
 };
 
-// Plans of a family with one pipeline, ZeRO stage and split, whose training states fit.
+// Plans of a branch with one pipeline, ZeRO stage and split, whose training states fit.
 struct Arrangement {
   const Pipeline* pipeline = nullptr;
   std::int64_t zero_stage = 0;
   const Split* split = nullptr;
 };
 
-// A family with what of it is left when states have been looked at.
-struct OpenFamily {
-  const Family* family = nullptr;
+// A branch with what of it is left when states have been looked at.
+struct OpenBranch {
+  const Branch* branch = nullptr;
   std::vector<Arrangement> arrangements;
   double bound = 0;  // s, of all its plans
 };
 
 struct Found {
-  Leaders leaders;
-  Tally tally;
+  Incumbents incumbents;
+  Statistics statistics;
   bool complete = true;  // false: stopped
 };
 
@@ -54,10 +54,10 @@ class SearchWorker {
  public:
   explicit SearchWorker(SearchScope& scope);
 
-  // Removes plans whose states do not fit, and bounds the others. tally: theirs.
-  model::Result<OpenFamily> open(const Family& family, Tally& tally);
-  // Decides all plans of the family under one recomputation. before: what was found until then.
-  model::Result<Found> decide(const OpenFamily& open, const Recomputation& recompute, const Leaders& before);
+  // Removes plans whose states do not fit, and bounds the others. statistics: theirs.
+  model::Result<OpenBranch> open(const Branch& branch, Statistics& statistics);
+  // Decides all plans of the branch under one recomputation. before: what was found until then.
+  model::Result<Found> decide(const OpenBranch& open, const Recomputation& recompute, const Incumbents& before);
 
   SearchScope& scope() { return scope_; }
   PlanEvaluator& evaluator() { return evaluator_; }
@@ -65,7 +65,7 @@ class SearchWorker {
   model::Result<const CostModels*> costs(const model::Plan& plan);
 
  private:
-  model::Result<double> bound(const OpenFamily& open);
+  model::Result<double> bound(const OpenBranch& open);
 
   SearchScope& scope_;
   PlanEvaluator evaluator_;

@@ -1,4 +1,4 @@
-#include "sim/search/schedule_bound.h"
+#include "sim/search/detail/schedule_bound.h"
 
 #include <algorithm>
 #include <limits>

@@ -17,14 +17,14 @@ namespace plumbline::sim {
 using Shape = std::array<std::int64_t, 8>;
 Shape shape_of(const model::Plan& plan);
 
-class Leaders {
+class Incumbents {
  public:
-  explicit Leaders(std::size_t top) : top_(top) {}
+  explicit Incumbents(std::size_t top) : top_(top) {}
 
   // A plan is kept if it is faster than the one of its shape; of equals the first one stays.
-  void offer(const Shape& shape, const Candidate& candidate);
+  void add(const Shape& shape, const Candidate& candidate);
   // All of the other's, in their order.
-  void offer(const Leaders& other);
+  void add(const Incumbents& other);
 
   // No plan of the shape that takes longer can be among the `top` fastest shapes or be the fastest of its own.
   double limit(const Shape& shape) const;

@@ -1,4 +1,4 @@
-#include "sim/search/memory_floor.h"
+#include "sim/search/detail/memory_floor.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,4 +1,5 @@
-// Lower bounds on the steps of a family's plans under one recomputation, from its blocks (sim/search/block_times.h).
+// Lower bounds on the steps of a branch's plans under one recomputation, from its blocks
+// (sim/search/detail/block_times.h).
 #pragma once
 
 #include <array>
@@ -11,8 +12,8 @@
 #include "model/layers/blocks.h"
 #include "model/layers/context.h"
 #include "sim/predict/cached_stages.h"
-#include "sim/search/block_times.h"
-#include "sim/search/schedule_bound.h"
+#include "sim/search/detail/block_times.h"
+#include "sim/search/detail/schedule_bound.h"
 #include "sim/search/space.h"
 
 namespace plumbline::sim {
@@ -26,11 +27,11 @@ struct StageLists {
 };
 StageLists stage_lists(const model::Plan& plan, const model::Architecture& architecture, std::int64_t stages);
 
-// The graphs of a family's blocks, each written once. For one thread at a time.
-class FamilyBlocks {
+// The graphs of a branch's blocks, each written once. For one thread at a time.
+class BranchBlocks {
  public:
-  // `plan` is one of the family's; its recomputation counts.
-  FamilyBlocks(const Inputs& inputs, const model::Plan& plan);
+  // `plan` is one of the branch's; its recomputation counts.
+  BranchBlocks(const Inputs& inputs, const model::Plan& plan);
 
   BlockSlots& block(const StageBlock& block);
   // Of a pair of layers.
@@ -47,16 +48,16 @@ class FamilyBlocks {
 };
 
 // Seconds of those blocks under one cost model. Both must outlive it.
-class FamilyBounds {
+class BranchBounds {
  public:
-  FamilyBounds(FamilyBlocks& blocks, const CostModels& costs)
+  BranchBounds(BranchBlocks& blocks, const CostModels& costs)
       : blocks_(blocks), costs_(costs), hop_(costs.exchanges.hop(blocks.hop(), 1)) {}
 
-  // Of every plan of the family with the recomputation of `plan`. The busiest rank does as much as the mean of all
+  // Of every plan of the branch with the recomputation of `plan`. The busiest rank does as much as the mean of all
   // ranks at least, however layers are split and in whatever order, and streams of all ranks together add up to those
   // of the whole model for every micro-batch. A rank's mean share is micro-batches / pipeline passes through the model:
   // the same for all pipeline degrees, since the micro-batches grow with them.
-  double family(const model::Plan& plan);
+  double branch(const model::Plan& plan);
 
   // Of the slots of a plan with this schedule and these stages, by slot class.
   std::vector<double> slots(const ScheduleOutline& outline, const StageLists& stages);
@@ -76,7 +77,7 @@ class FamilyBounds {
   double slot(Stage& stage, model::OpType type);
   double pair(Stage& forward, Stage& backward);
 
-  FamilyBlocks& blocks_;
+  BranchBlocks& blocks_;
   const CostModels& costs_;
   double hop_;
   std::map<StageBlock, BlockTimes> known_;
