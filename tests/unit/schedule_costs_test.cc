@@ -121,15 +121,5 @@ TEST(InlineCosts, ErrorsNameTheEntry) {
   refuse("F=1,F=2", "'F' is given twice");
 }
 
-TEST(CostsJson, HoldsStagesOrUniformCosts) {
-  CostTable costs;
-  costs.uniform.p2p = 0.5;
-  EXPECT_EQ(costs_json(costs), R"({"F":1.0,"B":2.0,"I":1.0,"W":1.0,"FB":3.0,"p2p":0.5})");
-  costs.stages = {ScheduleCosts{}};
-  costs.micro_batch_factors = {2};
-  EXPECT_EQ(costs_json(costs),
-            R"({"stages":[{"F":1.0,"B":2.0,"I":1.0,"W":1.0,"FB":3.0}],"micro_batch_factors":[2.0],"p2p":0.5})");
-}
-
 }  // namespace
 }  // namespace plumbline::model

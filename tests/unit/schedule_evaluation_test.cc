@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "model/schedule/schedule.h"
@@ -108,6 +109,18 @@ TEST(ScheduleText, ShowsTableAndPictureAndBound) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
   }
   EXPECT_NE(reports::schedule_json(output).find("\"lower_bound\": 9.0"), std::string::npos);
+}
+
+TEST(ScheduleJson, HoldsStagesAndTheirFactors) {
+  CostTable costs;
+  costs.uniform.p2p = 0.5;
+  costs.stages = {ScheduleCosts{}};
+  costs.micro_batch_factors = {2};
+  const auto json =
+      nlohmann::json::parse(reports::schedule_json(evaluated("gpipe", {.ranks = 1, .micro_batches = 1}, costs)));
+  const auto& held = json["schedule"]["costs"];
+  EXPECT_EQ(held.dump(),
+            R"({"micro_batch_factors":[2.0],"p2p":0.5,"stages":[{"B":2.0,"F":1.0,"FB":3.0,"I":1.0,"W":1.0}]})");
 }
 
 }  // namespace
