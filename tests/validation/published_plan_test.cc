@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "sim/search/top_plans.h"
 #include "sim/search/search.h"
+#include "sim/search/top_plans.h"
 #include "tests/support/step_inputs.h"
 
 namespace plumbline::sim {
