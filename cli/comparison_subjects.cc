@@ -15,6 +15,7 @@
 #include "model/program/program.h"
 #include "reports/json/read_json.h"
 #include "reports/text/format.h"
+#include "sim/search/cluster_option.h"
 
 namespace plumbline::cli {
 namespace {
@@ -94,7 +95,7 @@ std::vector<NamedPlan> variants(const std::string& name, const model::Plan& plan
     for (const std::int64_t count : gpus) {
       NamedPlan& variant = found.emplace_back(NamedPlan{cluster, plan});
       if (!cluster.empty() && cluster != plan.cluster.topology) {
-        forget_cluster(variant.plan);
+        sim::forget_cluster(variant.plan);
         variant.plan.cluster.topology = cluster;
       }
       if (count == 0) continue;

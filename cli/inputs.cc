@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "cli/data.h"
-#include "cli/decimal.h"
+#include "model/base/decimal.h"
 
 namespace plumbline::cli {
 
@@ -100,7 +100,7 @@ Result<ConstantChanges> take_constant_changes(std::vector<std::string>& override
     }
     const std::size_t equals = text.find('=');
     const std::string key = text.substr(0, equals);
-    const auto number = equals == std::string::npos ? std::nullopt : parse_decimal(text.substr(equals + 1));
+    const auto number = equals == std::string::npos ? std::nullopt : model::parse_decimal(text.substr(equals + 1));
     if (!number)
       return tl::unexpected(Error{ErrorKind::input, fmt::format("expected {}=NUMBER, found '{}'", key, text), "--set",
                                   0, key, "in the constant's own unit; of a name with *, a factor"});
@@ -132,25 +132,6 @@ Result<sim::Inputs> inputs_of_plan(const model::Plan& plan, const std::optional<
   const Result<model::Profile> profile = profile_of(plan, topology->cluster, profile_name, changes.profile);
   if (!profile) return tl::unexpected(profile.error());
   return sim::Inputs{plan, *architecture, topology->cluster, *profile, nullptr, topology->fabric};
-}
-
-std::vector<std::string> forget_cluster(model::Plan& plan) {
-  std::vector<std::string> forgotten;
-  const auto forget = [&](const char* key, auto& field) {
-    const auto place = plan.places.find(key);
-    const bool asked = place != plan.places.end() && place->second.file == "--set";
-    if (!field || asked) return;
-    field.reset();
-    forgotten.emplace_back(key);
-  };
-  forget("cluster.profile", plan.cluster.profile);
-  forget("cluster.device", plan.cluster.device);
-  forget("cluster.nics_per_node", plan.cluster.nics_per_node);
-  forget("cluster.nic_gbps", plan.cluster.nic_gbps);
-  forget("cluster.oversubscription", plan.cluster.oversubscription);
-  forget("cluster.placement", plan.cluster.placement);
-  forget("run.price_usd_per_gpu_hour", plan.run.price_usd_per_gpu_hour);
-  return forgotten;
 }
 
 }  // namespace plumbline::cli

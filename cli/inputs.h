@@ -52,8 +52,4 @@ model::Result<sim::Inputs> inputs_of_plan(const model::Plan& plan,
                                           const std::optional<std::string>& profile = std::nullopt,
                                           const ConstantChanges& changes = {});
 
-// Forgets what the plan says of its own cluster and its price, but not what --set says of any, when it moves to another
-// one. Returns the keys that it forgot.
-std::vector<std::string> forget_cluster(model::Plan& plan);
-
 }  // namespace plumbline::cli

@@ -8,6 +8,7 @@
 
 #include "cli/inputs.h"
 #include "cli/output.h"
+#include "cli/outputs.h"
 #include "cli/verb.h"
 #include "model/plan/layout.h"
 #include "model/program/program.h"
@@ -28,7 +29,7 @@ constexpr int infeasible_exit = 2;
 
 struct Arguments {
   PlanArguments plan;
-  std::string json, svg;
+  Outputs outputs;
   std::optional<std::int64_t> rank;
 };
 
@@ -64,22 +65,20 @@ std::vector<model::Parameter> reserve_constants(const model::ClusterShape& clust
 }
 
 model::Result<void> write_files(const Arguments& arguments, const sim::Inputs& inputs, const Account& account) {
-  if (!arguments.json.empty()) {
+  const auto json = [&] {
     const reports::MemoryDetails details{&account.levels, account.advice ? &*account.advice : nullptr,
                                          reserve_constants(inputs.cluster)};
-    const auto text = reports::memory_to_json(account.memory, inputs.plan, details);
-    if (auto written = write_output(arguments.json, text); !written) return written;
-  }
-  if (arguments.svg.empty()) return {};
-  const auto chart =
-      reports::memory_chart(account.levels, account.memory.capacity_bytes, reports::model_name(inputs.plan));
-  return write_output(arguments.svg, reports::line_chart_svg(chart));
+    return reports::memory_to_json(account.memory, inputs.plan, details);
+  };
+  const auto svg = [&] {
+    return reports::line_chart_svg(
+        reports::memory_chart(account.levels, account.memory.capacity_bytes, reports::model_name(inputs.plan)));
+  };
+  return arguments.outputs.write({{"--json", json}, {"--svg", svg}});
 }
 
 model::Result<int> run(const Arguments& arguments) {
-  if (arguments.json == "-" && arguments.svg == "-")
-    return tl::unexpected(
-        Error{ErrorKind::input, "only one output can go to stdout", "", 0, "--json", "give the other a file"});
+  if (const auto fine = arguments.outputs.check(); !fine) return tl::unexpected(fine.error());
   const auto inputs = load_inputs(arguments.plan.plan, arguments.plan.overrides);
   if (!inputs) return tl::unexpected(inputs.error());
   if (arguments.plan.print) {
@@ -90,7 +89,7 @@ model::Result<int> run(const Arguments& arguments) {
   if (!account) return tl::unexpected(account.error());
   if (const auto written = write_files(arguments, *inputs, *account); !written) return tl::unexpected(written.error());
   const model::Memory& memory = account->memory;
-  if (arguments.json != "-" && arguments.svg != "-") {
+  if (!arguments.outputs.to_stdout()) {
     const reports::Style style = {.colour = colour()};
     fmt::print("{}{}", reports::memory_summary(memory, style),
                reports::memory_plot(account->levels, memory.capacity_bytes, style));
@@ -109,8 +108,8 @@ CLI::App* add_memory(CLI::App& root, int& exit_code) {
   const auto arguments = std::make_shared<Arguments>();
   add_plan_arguments(*verb, arguments->plan);
   verb->add_option("--rank", arguments->rank, "Pipeline rank to show over the step; default: the fullest");
-  verb->add_option("--json", arguments->json, "Write the result as JSON to a file, or - for stdout");
-  verb->add_option("--svg", arguments->svg, "Draw the rank over the step to a file, or - for stdout");
+  arguments->outputs.add(*verb, "--json", "Write the result as JSON to a file, or - for stdout");
+  arguments->outputs.add(*verb, "--svg", "Draw the rank over the step to a file, or - for stdout");
   verb->footer(
       "Examples:\n"
       "  plumbline memory examples/deepseek-v3-2048xh800.toml\n"

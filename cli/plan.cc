@@ -9,15 +9,14 @@
 #include <vector>
 
 #include "cli/data.h"
+#include "cli/inputs.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
-#include "cli/plan_answer.h"
-#include "cli/plan_flips.h"
-#include "cli/plan_question.h"
-#include "cli/plan_sites.h"
+#include "cli/outputs.h"
 #include "cli/progress.h"
 #include "cli/recipe.h"
 #include "cli/verb.h"
+#include "reports/text/plan_report.h"
 
 namespace plumbline::cli {
 
@@ -38,41 +37,41 @@ struct Arguments {
   std::size_t top = 10;
   unsigned threads = 0;
   bool complete = false, exhaustive = false;
-  std::string json, svg, out;
+  Outputs outputs;
 };
 
 tl::unexpected<Error> input_error(std::string key, std::string message, std::string hint) {
   return tl::make_unexpected(Error{ErrorKind::input, std::move(message), "", 0, std::move(key), std::move(hint)});
 }
 
-Result<void> read_limits(const Arguments& arguments, PlanAnswer& answer) {
-  const auto objective = parse_objective(arguments.objective);
+Result<void> read_limits(const Arguments& arguments, sim::PlanAnswer& answer) {
+  const auto objective = sim::parse_objective(arguments.objective);
   if (!objective) return tl::unexpected(objective.error());
   answer.objective = *objective;
   if (!arguments.deadline.empty()) {
-    const auto days = parse_days(arguments.deadline);
+    const auto days = sim::parse_days(arguments.deadline);
     if (!days) return tl::unexpected(days.error());
     answer.limits.days = *days;
   }
   if (!arguments.budget.empty()) {
-    const auto usd = parse_usd(arguments.budget);
+    const auto usd = sim::parse_usd(arguments.budget);
     if (!usd) return tl::unexpected(usd.error());
     answer.limits.usd = *usd;
   }
   return {};
 }
 
-// What a limit or an objective rests on must be known of at least one site.
-Result<void> check_answerable(const PlanAnswer& answer) {
+// What a limit or an objective rests on must be known of at least one option.
+Result<void> check_answerable(const sim::PlanAnswer& answer) {
   if (!answer.has_tokens) {
     const char* option = answer.limits.days ? "--deadline" : answer.limits.usd ? "--budget" : "--objective";
-    if (answer.limits.any() || answer.objective == Objective::cost)
+    if (answer.limits.any() || answer.objective == sim::Objective::cost)
       return input_error(option, "days and cost need to know how long the training is",
                          "give the tokens: --set run.tokens=1e12");
   }
-  const bool price =
-      std::ranges::any_of(answer.sites, [](const Site& site) { return price_of(site).value.has_value(); });
-  if (!price && (answer.limits.usd || answer.objective == Objective::cost))
+  const bool price = std::ranges::any_of(
+      answer.options, [](const sim::ClusterOption& option) { return sim::price_of(option).value.has_value(); });
+  if (!price && (answer.limits.usd || answer.objective == sim::Objective::cost))
     return input_error(answer.limits.usd ? "--budget" : "--objective", "no price is known of any of the clusters",
                        "give one: --set run.price_usd_per_gpu_hour=2.0");
   return {};
@@ -91,45 +90,52 @@ Result<void> check_overrides(const Arguments& arguments) {
   return {};
 }
 
-Result<PlanAnswer> load(const Arguments& arguments) {
-  PlanAnswer answer;
+// Each cluster of each size. One that cannot be wired as large stays an option with its error.
+Result<std::vector<sim::ClusterOption>> load_options(const Arguments& arguments, const sim::Recipe& recipe) {
+  const auto choices = sim::cluster_choices(arguments.clusters, arguments.gpus);
+  if (!choices) return tl::unexpected(choices.error());
+  std::vector<std::string> overrides = arguments.plan.overrides;
+  const auto changes = take_constant_changes(overrides);
+  if (!changes) return tl::unexpected(changes.error());
+  const auto inputs = [&](const model::Plan& plan) { return inputs_of_plan(plan, std::nullopt, *changes); };
+  std::vector<sim::ClusterOption> options;
+  for (const sim::ClusterChoice& choice : *choices) {
+    auto option = sim::load_option(recipe, choice, overrides, inputs);
+    if (!option && option.error().kind == ErrorKind::input) return tl::unexpected(option.error());
+    options.push_back(option ? std::move(*option) : sim::ClusterOption{choice.cluster, choice.gpus});
+    if (!option) options.back().error = option.error();
+  }
+  return options;
+}
+
+Result<sim::PlanAnswer> load(const Arguments& arguments) {
+  sim::PlanAnswer answer;
   if (const auto fine = read_limits(arguments, answer); !fine) return tl::unexpected(fine.error());
   if (const auto fine = check_overrides(arguments); !fine) return tl::unexpected(fine.error());
   const auto recipe = find_recipe(arguments.plan.plan, arguments.gpus);
   if (!recipe) return tl::unexpected(recipe.error());
-  const auto names = sites_of(arguments.clusters, arguments.gpus);
-  if (!names) return tl::unexpected(names.error());
+  auto options = load_options(arguments, *recipe);
+  if (!options) return tl::unexpected(options.error());
+  answer.options = std::move(*options);
   answer.name = recipe->name;
-  answer.assumptions = recipe->assumptions;
+  answer.assumptions = reports::assumptions(*recipe);
   answer.overrides = arguments.plan.overrides;
   answer.top = arguments.top;
   answer.every_value = arguments.complete || arguments.exhaustive;
-  for (const SiteName& name : *names) {
-    auto site = load_site(*recipe, name, arguments.plan.overrides);
-    if (!site) {
-      if (site.error().kind == ErrorKind::input) return tl::unexpected(site.error());
-      Site broken;
-      broken.cluster = name.cluster;
-      broken.gpus = name.gpus;
-      broken.error = site.error();
-      site = std::move(broken);
-    }
-    answer.sites.push_back(std::move(*site));
-  }
-  answer.has_tokens =
-      std::ranges::any_of(answer.sites, [](const Site& site) { return site.inputs.plan.run.tokens.has_value(); });
+  answer.has_tokens = std::ranges::any_of(
+      answer.options, [](const sim::ClusterOption& option) { return option.inputs.plan.run.tokens.has_value(); });
   if (const auto fine = check_answerable(answer); !fine) return tl::unexpected(fine.error());
   return answer;
 }
 
-Result<void> search_sites(const Arguments& arguments, PlanAnswer& answer, const Interrupt& interrupt) {
-  for (std::size_t i = 0; i < answer.sites.size(); ++i) {
-    Site& site = answer.sites[i];
-    if (site.error) continue;
+Result<void> search_options(const Arguments& arguments, sim::PlanAnswer& answer, const Interrupt& interrupt) {
+  for (std::size_t i = 0; i < answer.options.size(); ++i) {
+    sim::ClusterOption& option = answer.options[i];
+    if (option.error) continue;
     if (interrupt.requested()) break;
     const std::string place =
-        answer.sites.size() > 1 ? fmt::format(" ({} of {})", i + 1, answer.sites.size()) : std::string();
-    ProgressBar bar(site_name(site) + place + ", plans");
+        answer.options.size() > 1 ? fmt::format(" ({} of {})", i + 1, answer.options.size()) : std::string();
+    ProgressBar bar(reports::option_name(option) + place + ", plans");
     sim::SearchOptions options;
     options.top = arguments.top;
     options.threads = arguments.threads;
@@ -137,14 +143,14 @@ Result<void> search_sites(const Arguments& arguments, PlanAnswer& answer, const 
     options.exhaustive = arguments.exhaustive;
     options.on_progress = [&bar](const sim::SearchProgress& progress) { bar.update(progress.done, progress.total); };
     options.stopped = [&interrupt] { return interrupt.requested(); };
-    if (const auto filled = fill_site(site, options); !filled) return filled;
+    if (const auto filled = sim::search_option(option, options); !filled) return filled;
   }
   answer.complete = !interrupt.requested();
   return {};
 }
 
 // A plan that `simulate` reads from anywhere: a model that was found beside the recipe is named by its whole path.
-Result<std::string> plan_file(const PlanRow& row) {
+Result<std::string> plan_file(const sim::RankedPlan& row) {
   model::Plan plan = row.plan;
   const auto config = resolve_model(plan.file, plan.model.config);
   if (!config) return tl::unexpected(config.error());
@@ -155,32 +161,28 @@ Result<std::string> plan_file(const PlanRow& row) {
   return model::to_toml(plan);
 }
 
-Result<void> write_files(const Arguments& arguments, const PlanAnswer& answer) {
-  if (!arguments.json.empty()) {
-    if (const auto written = write_output(arguments.json, plan_json(answer)); !written) return written;
-  }
-  if (!arguments.svg.empty() && !answer.order.empty()) {
-    if (const auto written = write_output(arguments.svg, plan_svg(answer)); !written) return written;
-  }
-  if (arguments.out.empty() || answer.order.empty()) return {};
-  const auto content = plan_file(answer.best(0));
-  if (!content) return tl::unexpected(content.error());
-  return write_output(arguments.out, *content);
+Result<void> write_files(const Arguments& arguments, const sim::PlanAnswer& answer) {
+  auto written = arguments.outputs.write({{"--json", [&] { return reports::plan_json(answer); }}});
+  if (!written || answer.order.empty()) return written;
+  Result<std::string> best;
+  if (arguments.outputs.given("-o")) best = plan_file(answer.best(0));
+  if (!best) return tl::unexpected(best.error());
+  return arguments.outputs.write({{"--svg", [&] { return reports::plan_svg(answer); }}, {"-o", [&] { return *best; }}});
 }
 
 // What keeps the question from an answer, on stderr; 0 where there is one.
-int verdict_exit(const PlanAnswer& answer) {
+int verdict_exit(const sim::PlanAnswer& answer) {
   if (!answer.complete) {
     fmt::print(stderr, "plumbline: stopped: the answer is incomplete\n");
     return interrupted_exit;
   }
   if (answer.order.empty()) {
-    for (const Site& site : answer.sites)
-      fmt::print(stderr, "plumbline: {}: no plan: {}\n", site_name(site), why_empty(site));
+    for (const sim::ClusterOption& option : answer.options)
+      fmt::print(stderr, "plumbline: {}: no plan: {}\n", reports::option_name(option), reports::why_empty(option));
     return infeasible_exit;
   }
-  if (within(answer.best(0).offer, answer.limits)) return 0;
-  fmt::print(stderr, "plumbline: no plan meets the limits: {}\n", shortfall(answer));
+  if (sim::within(answer.best(0).cost, answer.limits)) return 0;
+  fmt::print(stderr, "plumbline: no plan meets the limits: {}\n", reports::unmet_limits(answer));
   return infeasible_exit;
 }
 
@@ -188,19 +190,18 @@ Result<int> run(const Arguments& arguments) {
   auto answer = load(arguments);
   if (!answer) return tl::unexpected(answer.error());
   if (arguments.plan.print) {
-    fmt::print("{}", model::to_toml(answer->sites.front().inputs.plan));
+    fmt::print("{}", model::to_toml(answer->options.front().inputs.plan));
     return 0;
   }
-  const int to_stdout = (arguments.json == "-") + (arguments.svg == "-") + (arguments.out == "-");
-  if (to_stdout > 1) return input_error("--json", "only one output can go to stdout", "give the others a file");
+  if (const auto fine = arguments.outputs.check(); !fine) return tl::unexpected(fine.error());
   const Interrupt interrupt;
-  if (const auto searched = search_sites(arguments, *answer, interrupt); !searched)
+  if (const auto searched = search_options(arguments, *answer, interrupt); !searched)
     return tl::unexpected(searched.error());
-  rank(*answer);
+  sim::rank(*answer);
   if (!answer->order.empty() && answer->complete)
-    find_flips(*answer, arguments.threads, [&] { return interrupt.requested(); });
+    sim::find_break_evens(*answer, arguments.threads, [&] { return interrupt.requested(); });
   if (const auto written = write_files(arguments, *answer); !written) return tl::unexpected(written.error());
-  if (to_stdout == 0) fmt::print("{}", plan_text(*answer, colour()));
+  if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::plan_text(*answer, colour()));
   std::fflush(stdout);  // before what stderr adds
   return verdict_exit(*answer);
 }
@@ -228,9 +229,9 @@ CLI::App* add_plan(CLI::App& root, int& exit_code) {
                  "Try every value of each key that makes sense, not only those that usually win (docs/search.md)");
   verb->add_flag("--exhaustive", arguments->exhaustive,
                  "The same, and evaluate every plan that fits in memory, without bounds");
-  verb->add_option("--json", arguments->json, "Write the answer as JSON to a file, or - for stdout");
-  verb->add_option("--svg", arguments->svg, "Draw days against dollars to a file, or -");
-  verb->add_option("-o", arguments->out, "Write the best plan to a file, or -");
+  arguments->outputs.add(*verb, "--json", "Write the answer as JSON to a file, or - for stdout");
+  arguments->outputs.add(*verb, "--svg", "Draw days against dollars to a file, or -");
+  arguments->outputs.add(*verb, "-o", "Write the best plan to a file, or -");
   verb->footer(
       "Ctrl-C prints the best found so far (exit code 130).\n"
       "Examples:\n"

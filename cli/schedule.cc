@@ -1,5 +1,3 @@
-#include "cli/schedule.h"
-
 #include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -10,8 +8,9 @@
 #include <utility>
 
 #include "cli/output.h"
-#include "cli/schedule_comparison.h"
+#include "cli/outputs.h"
 #include "cli/verb.h"
+#include "reports/text/schedule_report.h"
 #include "reports/text/table.h"
 
 namespace plumbline::cli {
@@ -28,12 +27,9 @@ struct Options {
   std::string kind;
   model::ScheduleShape shape;
   std::optional<std::int32_t> virtual_stages;
-  std::string costs, csv, json, svg;
+  std::string costs;
+  Outputs outputs;
 };
-
-tl::unexpected<Error> input_error(std::string message, std::string key) {
-  return tl::make_unexpected(Error{ErrorKind::input, std::move(message), "", 0, std::move(key), ""});
-}
 
 // Columns of the terminal that stdout is; where it is none, what tables take.
 std::size_t terminal_columns() {
@@ -42,54 +38,41 @@ std::size_t terminal_columns() {
   return known ? size.ws_col : reports::terminal_width;
 }
 
-struct Destination {
-  std::string path;  // "" for none
-  std::string content;
-};
-
-Result<void> write_all(const std::vector<Destination>& destinations) {
-  for (const auto& [path, content] : destinations) {
-    if (path.empty()) continue;
-    if (auto written = write_output(path, content); !written) return written;
-  }
-  return {};
-}
-
-Result<void> run_one(const Options& options, const CostInput& costs) {
+Result<void> run_one(const Options& options, const model::CostTable& costs) {
   const auto kind = model::find_schedule(options.kind);
   if (!kind) return tl::make_unexpected(kind.error());
   model::ScheduleShape shape = options.shape;
   shape.virtual_stages = options.virtual_stages.value_or(shape.virtual_stages);
-  const auto output = evaluate_schedule(**kind, shape, costs);
+  const auto output = model::evaluate_schedule(**kind, shape, costs);
   if (!output) return tl::make_unexpected(output.error());
-  if (options.csv.empty() && options.json.empty() && options.svg.empty()) {
-    return write_output("-", schedule_text(*output, terminal_columns(), colour()));
-  }
-  return write_all({{options.csv, options.csv.empty() ? "" : schedule_csv(output->schedule)},
-                    {options.json, options.json.empty() ? "" : schedule_json(*output)},
-                    {options.svg, options.svg.empty() ? "" : schedule_svg(*output)}});
+  if (!options.outputs.any()) return write_output("-", reports::schedule_text(*output, terminal_columns(), colour()));
+  return options.outputs.write({{"--csv", [&] { return reports::schedule_csv(output->schedule); }},
+                                {"--json", [&] { return reports::schedule_json(*output); }},
+                                {"--svg", [&] { return reports::schedule_svg(*output); }}});
 }
 
-Result<void> run_all(const Options& options, const CostInput& costs) {
-  if (!options.csv.empty()) return input_error("one schedule at a time", "--csv");
-  if (!options.svg.empty()) return input_error("one schedule at a time", "--svg");
+Result<void> run_all(const Options& options, const model::CostTable& costs) {
+  for (const char* option : {"--csv", "--svg"})
+    if (options.outputs.given(option))
+      return tl::unexpected(Error{ErrorKind::input, "one schedule at a time", "", 0, option, ""});
   model::ScheduleShape shape = options.shape;
   shape.virtual_stages = options.virtual_stages.value_or(compared_chunks);
-  const auto rows = compare_schedules(shape, costs);
+  const auto rows = model::compare_schedules(shape, costs);
   if (!rows) return tl::make_unexpected(rows.error());
-  const bool json = !options.json.empty();
-  auto written = write_output(json ? options.json : "-",
-                              json ? comparison_json(*rows, shape, costs) : comparison_table(*rows, shape, costs));
-  const bool possible = std::ranges::any_of(*rows, [](const ComparedSchedule& row) { return !row.impossible; });
-  if (!written || possible) return written;
-  return tl::make_unexpected(Error{ErrorKind::infeasible, "no schedule exists for this shape", "", 0, "", ""});
+  const auto json = [&] { return reports::comparison_json(*rows, shape, costs); };
+  if (const auto written = options.outputs.write({{"--json", json}}); !written) return tl::unexpected(written.error());
+  if (!options.outputs.any()) {
+    const auto printed = write_output("-", reports::comparison_table(*rows, shape, costs));
+    if (!printed) return tl::unexpected(printed.error());
+  }
+  if (std::ranges::none_of(*rows, [](const model::ComparedSchedule& row) { return !row.infeasible; }))
+    return tl::unexpected(Error{ErrorKind::infeasible, "no schedule exists for this shape", "", 0, "", ""});
+  return {};
 }
 
 Result<void> run(const Options& options) {
-  int to_stdout = 0;
-  for (const std::string* path : {&options.csv, &options.json, &options.svg}) to_stdout += *path == "-" ? 1 : 0;
-  if (to_stdout > 1) return input_error("only one output can go to stdout", options.json == "-" ? "--json" : "--svg");
-  const auto costs = read_costs(options.costs);
+  if (const auto fine = options.outputs.check(); !fine) return fine;
+  const auto costs = model::read_costs(options.costs);
   if (!costs) return tl::make_unexpected(costs.error());
   return options.kind == all_kinds ? run_all(options, *costs) : run_one(options, *costs);
 }
@@ -116,9 +99,9 @@ CLI::App* add_schedule(CLI::App& root, int& exit_code) {
   verb->add_option("--costs", options->costs,
                    "cost per op, e.g. F=1,I=1,W=1,FB=3,p2p=0 (B defaults to I + W, FB to F + B), or a .toml or .csv "
                    "file of costs per stage");
-  verb->add_option("--csv", options->csv, "write the order of ops to FILE, or to stdout with -");
-  verb->add_option("--json", options->json, "write makespan, busy, idle, window, peak activations to FILE or -");
-  verb->add_option("--svg", options->svg, "draw the picture to FILE or -");
+  options->outputs.add(*verb, "--csv", "write the order of ops to FILE, or to stdout with -");
+  options->outputs.add(*verb, "--json", "write makespan, busy, idle, window, peak activations to FILE or -");
+  options->outputs.add(*verb, "--svg", "draw the picture to FILE or -");
   verb->footer(
       "Without --csv, --json and --svg a table and a picture are printed. Messages are eager: one leaves when its\n"
       "producer ends and arrives p2p later. Activations are counted in chunks. For `all`, costs are those of a full\n"

@@ -1,5 +1,3 @@
-#include "sim/whatif/sweep.h"
-
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -8,13 +6,15 @@
 #include <utility>
 #include <vector>
 
+#include "calibrate/validate/metric.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
+#include "cli/outputs.h"
 #include "cli/progress.h"
-#include "cli/sweep_arguments.h"
-#include "cli/sweep_grid.h"
-#include "cli/sweep_result.h"
 #include "cli/verb.h"
+#include "model/base/decimal.h"
+#include "reports/text/whatif_report.h"
+#include "sim/whatif/range.h"
 
 namespace plumbline::cli {
 
@@ -26,14 +26,38 @@ using model::Result;
 
 constexpr int infeasible_exit = 2;
 
+struct Arguments {
+  PlanArguments plan;
+  std::vector<std::string> over;
+  std::string fidelity = "step";
+  sim::SweepLimits limits;
+  Outputs outputs;
+  bool tornado = false;
+  std::string solve, target;  // KEY, and METRIC=VALUE
+};
+
 tl::unexpected<Error> input_error(std::string message, std::string key, std::string hint) {
   return tl::make_unexpected(Error{ErrorKind::input, std::move(message), "", 0, std::move(key), std::move(hint)});
 }
 
-Result<SweepGrid> read_grid(const SweepArguments& arguments) {
-  std::vector<SweepAxis> axes;
+// The inputs of the plan with changes after those of --set. Errors about a key of the changes name --over.
+sim::ChangedInputs changed_inputs(const Arguments& arguments) {
+  return [&arguments](const std::vector<std::string>& changes) -> Result<sim::Inputs> {
+    std::vector<std::string> all = arguments.plan.overrides;
+    all.insert(all.end(), changes.begin(), changes.end());
+    auto inputs = load_inputs(arguments.plan.plan, all);
+    if (inputs) return inputs;
+    Error error = inputs.error();
+    for (const std::string& change : changes)
+      if (error.file == "--set" && change.starts_with(error.key + "=")) error.file = "--over";
+    return tl::unexpected(error);
+  };
+}
+
+Result<sim::SweepGrid> read_grid(const Arguments& arguments) {
+  std::vector<sim::SweepAxis> axes;
   for (const std::string& text : arguments.over) {
-    auto axis = parse_axis(text);
+    auto axis = sim::parse_axis(text);
     if (!axis) return tl::unexpected(axis.error());
     for (const std::string& change : arguments.plan.overrides) {
       if (change.starts_with(axis->key + "="))
@@ -41,57 +65,101 @@ Result<SweepGrid> read_grid(const SweepArguments& arguments) {
     }
     axes.push_back(std::move(*axis));
   }
-  auto grid = SweepGrid::make(std::move(axes));
-  if (grid && !arguments.svg.empty() && !grid->numeric_axis())
+  auto grid = sim::SweepGrid::make(std::move(axes));
+  if (grid && arguments.outputs.given("--svg") && !grid->numeric_axis())
     return input_error("a picture needs a swept key with at least two numbers", "--svg",
                        "for example --over overlap.communication_sms=0..64:4");
   return grid;
 }
 
 // What does not go together.
-Result<void> check(const SweepArguments& arguments) {
-  int to_stdout = 0;
-  for (const std::string* path : {&arguments.json, &arguments.csv, &arguments.svg}) to_stdout += *path == "-" ? 1 : 0;
-  if (to_stdout > 1)
-    return input_error("only one output can go to stdout", arguments.json == "-" ? "--json" : "--svg",
-                       "give the others a file");
+Result<void> check(const Arguments& arguments) {
+  if (const auto fine = arguments.outputs.check(); !fine) return fine;
   const bool solving = !arguments.solve.empty();
   if (arguments.tornado && solving) return input_error("is a question of its own", "--solve", "leave --tornado out");
   if (solving == arguments.target.empty())
     return input_error("--solve KEY and --for METRIC=VALUE belong together", solving ? "--for" : "--solve",
                        "for example --solve cluster.nic_gbps --for step.time_s=15");
-  if ((arguments.tornado || solving) && !arguments.csv.empty())
+  if ((arguments.tornado || solving) && arguments.outputs.given("--csv"))
     return input_error("is for sweeps", "--csv", "take --json");
-  if (solving && !arguments.svg.empty()) return input_error("a solution has no picture", "--svg", "take --json");
+  if (solving && arguments.outputs.given("--svg"))
+    return input_error("a solution has no picture", "--svg", "take --json");
+  if (solving && arguments.over.size() > 1)
+    return input_error("one key is solved for", "--over", "give its range alone");
   if (arguments.over.empty() && !arguments.tornado && !solving && !arguments.plan.print)
     return input_error("nothing to sweep", "--over", "for example --over overlap.communication_sms=0..64:4");
   return {};
 }
 
-Result<SweepResult> run_sweep(const SweepArguments& arguments, SweepGrid grid, sim::Fidelity fidelity) {
-  const auto inputs = [&](std::size_t point) { return inputs_with(arguments, grid.overrides(point)); };
+// What `work` returns when it simulates points under a bar.
+template <class Work>
+auto with_progress(sim::Fidelity fidelity, Work work) {
   ProgressBar bar("points");
-  const auto progress = [&](std::size_t done) { bar.update(done, grid.size()); };
-  auto points = sim::sweep(grid.size(), inputs, {.fidelity = fidelity, .on_progress = progress});
-  if (!points) return tl::unexpected(points.error());
-  SweepResult result = sweep_result(std::move(grid), fidelity, arguments.limits, std::move(*points));
-  auto shown = inputs_with(arguments, result.grid.overrides(result.best.value_or(0)));
-  if (shown) result.plan = std::move(shown->plan);
-  return result;
+  return work(
+      {.fidelity = fidelity, .on_progress = [&bar](std::size_t done, std::size_t total) { bar.update(done, total); }});
 }
 
-Result<void> write_files(const SweepArguments& arguments, const SweepResult& result) {
-  using Writer = std::string (*)(const SweepResult&);
-  const std::pair<const std::string&, Writer> outputs[] = {
-      {arguments.json, sweep_json}, {arguments.csv, sweep_csv}, {arguments.svg, sweep_svg}};
-  for (const auto& [path, writer] : outputs) {
-    if (path.empty()) continue;
-    if (auto written = write_output(path, writer(result)); !written) return written;
+Result<int> run_sweep(const Arguments& arguments, sim::Fidelity fidelity) {
+  auto grid = read_grid(arguments);
+  if (!grid) return tl::unexpected(grid.error());
+  const auto result = with_progress(fidelity, [&](const sim::SweepOptions& options) {
+    return sim::sweep(std::move(*grid), changed_inputs(arguments), arguments.limits, options);
+  });
+  if (!result) return tl::unexpected(result.error());
+  const auto written = arguments.outputs.write({{"--json", [&] { return reports::sweep_json(*result); }},
+                                                {"--csv", [&] { return reports::sweep_csv(*result); }},
+                                                {"--svg", [&] { return reports::sweep_svg(*result); }}});
+  if (!written) return tl::unexpected(written.error());
+  if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::sweep_text(*result, colour()));
+  if (result->best) return 0;
+  fmt::print(stderr, "plumbline: no point of the sweep is feasible: {}\n", sim::reason(result->points.front()));
+  return infeasible_exit;
+}
+
+Result<int> run_tornado(const Arguments& arguments, sim::Fidelity fidelity) {
+  auto inputs = sim::parse_inputs(arguments.over);
+  if (!inputs) return tl::unexpected(inputs.error());
+  const auto result = with_progress(fidelity, [&](const sim::SweepOptions& options) {
+    return sim::tornado(std::move(*inputs), changed_inputs(arguments), options);
+  });
+  if (!result) return tl::unexpected(result.error());
+  const auto written = arguments.outputs.write({{"--json", [&] { return reports::tornado_json(*result); }},
+                                                {"--svg", [&] { return reports::tornado_svg(*result); }}});
+  if (!written) return tl::unexpected(written.error());
+  if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::tornado_text(*result, colour()));
+  return 0;
+}
+
+Result<sim::SolveTarget> parse_target(const std::string& text) {
+  const std::size_t equals = text.rfind('=');
+  const auto number =
+      equals == std::string::npos ? std::nullopt : model::parse_decimal(std::string_view(text).substr(equals + 1));
+  if (!number)
+    return input_error(fmt::format("expected METRIC=VALUE, found '{}'", text), "--for", "for example step.time_s=15");
+  const std::string metric = text.substr(0, equals);
+  if (const auto known = calibrate::check_step_metric(metric); !known) {
+    Error error = known.error();
+    error.key = "--for";
+    return tl::unexpected(error);
   }
-  return {};
+  return sim::SolveTarget{metric, number->value(), [metric](const model::StepResult& result) {
+                            return calibrate::metric_value(metric, result);
+                          }};
 }
 
-Result<int> run(const SweepArguments& arguments) {
+Result<int> run_solve(const Arguments& arguments, sim::Fidelity fidelity) {
+  const auto target = parse_target(arguments.target);
+  if (!target) return tl::unexpected(target.error());
+  const auto over = arguments.over.empty() ? std::nullopt : std::optional(arguments.over.front());
+  const auto result = sim::solve(arguments.solve, over, *target, changed_inputs(arguments), fidelity);
+  if (!result) return tl::unexpected(result.error());
+  const auto written = arguments.outputs.write({{"--json", [&] { return reports::solve_json(*result); }}});
+  if (!written) return tl::unexpected(written.error());
+  if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::solve_text(*result, colour()));
+  return result->found() ? 0 : infeasible_exit;
+}
+
+Result<int> run(const Arguments& arguments) {
   const auto fidelity = sim::parse_fidelity(arguments.fidelity);
   if (!fidelity) return tl::unexpected(fidelity.error());
   if (const auto fine = check(arguments); !fine) return tl::unexpected(fine.error());
@@ -102,35 +170,14 @@ Result<int> run(const SweepArguments& arguments) {
     return 0;
   }
   if (arguments.tornado) return run_tornado(arguments, *fidelity);
-  if (!arguments.solve.empty()) return run_solve(arguments, *fidelity);
-  auto grid = read_grid(arguments);
-  if (!grid) return tl::unexpected(grid.error());
-  const auto result = run_sweep(arguments, std::move(*grid), *fidelity);
-  if (!result) return tl::unexpected(result.error());
-  if (const auto written = write_files(arguments, *result); !written) return tl::unexpected(written.error());
-  const bool stdout_taken = arguments.json == "-" || arguments.csv == "-" || arguments.svg == "-";
-  if (!stdout_taken) fmt::print("{}", sweep_text(*result, colour()));
-  if (result->best) return 0;
-  fmt::print(stderr, "plumbline: no point of the sweep is feasible: {}\n", obstacle(result->points.front()));
-  return infeasible_exit;
+  return arguments.solve.empty() ? run_sweep(arguments, *fidelity) : run_solve(arguments, *fidelity);
 }
 
 }  // namespace
 
-Result<sim::Inputs> inputs_with(const SweepArguments& arguments, const std::vector<std::string>& overrides) {
-  std::vector<std::string> all = arguments.plan.overrides;
-  all.insert(all.end(), overrides.begin(), overrides.end());
-  auto inputs = load_inputs(arguments.plan.plan, all);
-  if (inputs) return inputs;
-  Error error = inputs.error();
-  for (const std::string& change : overrides)
-    if (error.file == "--set" && change.starts_with(error.key + "=")) error.file = "--over";
-  return tl::unexpected(error);
-}
-
 CLI::App* add_sweep(CLI::App& root, int& exit_code) {
   CLI::App* verb = root.add_subcommand("sweep", "Predict a step over ranges of plan and model keys: best and plateau");
-  const auto arguments = std::make_shared<SweepArguments>();
+  const auto arguments = std::make_shared<Arguments>();
   add_plan_arguments(*verb, arguments->plan);
   verb->add_option("--over", arguments->over, "KEY=RANGE, a key to sweep (repeatable: every combination)")
       ->take_all()
@@ -147,9 +194,9 @@ CLI::App* add_sweep(CLI::App& root, int& exit_code) {
                    "share of the overlapped pairs up to which communication counts as hidden")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
-  verb->add_option("--json", arguments->json, "Write all points as JSON to a file, or - for stdout");
-  verb->add_option("--csv", arguments->csv, "Write one row per point as CSV to a file, or - for stdout");
-  verb->add_option("--svg", arguments->svg, "Draw step time against the last numeric key to a file, or -");
+  arguments->outputs.add(*verb, "--json", "Write all points as JSON to a file, or - for stdout");
+  arguments->outputs.add(*verb, "--csv", "Write one row per point as CSV to a file, or - for stdout");
+  arguments->outputs.add(*verb, "--svg", "Draw step time against the last numeric key to a file, or -");
   verb->footer(
       "Ranges: 0..64:4 (both ends; without a step 1), 1..64:*2 (times 2), 0..0.2:0.05, lists 1,2,4 or fp8,bf16, and\n"
       "TOML lists [1, 2]; a key that takes a list: [[3, 5], [4, 4]]. Keys of the model are swept as model.KEY, "

@@ -15,7 +15,10 @@ execute_process(COMMAND ${PREFIX}/program/build/step_time WORKING_DIRECTORY ${PR
   OUTPUT_VARIABLE library COMMAND_ERROR_IS_FATAL ANY)
 execute_process(COMMAND ${PREFIX}/installed/bin/plumbline simulate deepseek-v3-2048xh800 WORKING_DIRECTORY ${PREFIX}
   OUTPUT_VARIABLE command COMMAND_ERROR_IS_FATAL ANY)
-# Both must predict the same.
+execute_process(
+  COMMAND ${PREFIX}/installed/bin/plumbline plan llama-2-7b --gpus 64 --cluster h100-dgx,h800-rail-fat-tree --top 1
+  WORKING_DIRECTORY ${PREFIX} OUTPUT_VARIABLE plans COMMAND_ERROR_IS_FATAL ANY)
+# Both must predict and rank the same.
 if(NOT library MATCHES "deepseek-v3-2048xh800: ([0-9.]+) s per step")
   message(FATAL_ERROR "the example printed: ${library}")
 endif()
@@ -23,3 +26,13 @@ set(seconds ${CMAKE_MATCH_1})
 if(NOT command MATCHES "step time +${seconds} s")
   message(FATAL_ERROR "the library says ${seconds} s, the command: ${command}")
 endif()
+foreach(place 1 2)
+  if(NOT library MATCHES "${place}\\. ([a-z0-9-]+): ([0-9.]+) days")
+    message(FATAL_ERROR "the example printed no place ${place}: ${library}")
+  endif()
+  set(cluster ${CMAKE_MATCH_1})
+  set(days ${CMAKE_MATCH_2})
+  if(NOT plans MATCHES "\n +${place}  ${cluster} [^\n]* ${days} ")
+    message(FATAL_ERROR "the library puts ${cluster} with ${days} days in place ${place}, the command: ${plans}")
+  endif()
+endforeach()

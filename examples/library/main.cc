@@ -1,4 +1,4 @@
-// Predicts a training step with the library: a shipped plan, or the one that is named.
+// Predicts a training step with the library, then plans the training of a model on two clusters and ranks them.
 #include <cstdio>
 #include <string>
 
@@ -6,35 +6,70 @@
 #include "model/plan/plan.h"
 #include "model/profile/profile.h"
 #include "sim/predict/simulate.h"
+#include "sim/search/plan_answer.h"
 #include "topologies/topology.h"
 
 namespace model = plumbline::model;
 namespace sim = plumbline::sim;
 namespace topologies = plumbline::topologies;
 
-model::Result<double> step_seconds(const std::string& data, const std::string& name) {
+const std::string data = DATA;
+
+// What the plan names, from the shipped data.
+model::Result<sim::Inputs> load_inputs(const model::Plan& plan) {
+  const auto architecture = model::load_architecture_of(plan, data + "/examples/" + plan.model.config);
+  if (!architecture) return tl::unexpected(architecture.error());
+  const auto topology = topologies::load_topology(data + "/topologies/" + plan.cluster.topology + ".toml",
+                                                  data + "/topologies/devices", topologies::variation_of(plan));
+  if (!topology) return tl::unexpected(topology.error());
+  const std::string name = plan.cluster.profile.value_or(topology->cluster.default_profile);
+  const auto profile = model::load_profile(data + "/profiles/" + name + ".toml");
+  if (!profile) return tl::unexpected(profile.error());
+  return sim::Inputs{plan, *architecture, topology->cluster, *profile, nullptr, topology->fabric};
+}
+
+model::Result<double> step_seconds(const std::string& name) {
   const auto plan = model::load_plan(data + "/examples/" + name + ".toml", {});
   if (!plan) return tl::unexpected(plan.error());
-  const auto architecture = model::load_architecture_of(*plan, data + "/examples/" + plan->model.config);
-  if (!architecture) return tl::unexpected(architecture.error());
-  const auto topology = topologies::load_topology(data + "/topologies/" + plan->cluster.topology + ".toml",
-                                                  data + "/topologies/devices", topologies::variation_of(*plan));
-  if (!topology) return tl::unexpected(topology.error());
-  const auto profile = model::load_profile(data + "/profiles/" + topology->cluster.default_profile + ".toml");
-  if (!profile) return tl::unexpected(profile.error());
-  const sim::Inputs inputs{*plan, *architecture, topology->cluster, *profile, nullptr, topology->fabric};
-  const auto simulation = sim::simulate_on_network(inputs, false);
+  const auto inputs = load_inputs(*plan);
+  if (!inputs) return tl::unexpected(inputs.error());
+  const auto simulation = sim::simulate_on_network(*inputs, false);
   if (!simulation) return tl::unexpected(simulation.error());
   return simulation->result.step.time_s;
 }
 
+// The fastest plan on each cluster, and the clusters by the days that a training takes.
+model::Result<sim::PlanAnswer> ranking(const std::string& recipe_name, const std::vector<std::string>& clusters) {
+  const auto recipe = sim::recipe_of_plan(data + "/examples/recipes/" + recipe_name + ".toml");
+  if (!recipe) return tl::unexpected(recipe.error());
+  sim::SearchOptions search;
+  search.top = 1;
+  search.breadth = sim::Breadth::quick;
+  sim::PlanAnswer answer;
+  for (const std::string& cluster : clusters) {
+    auto option = sim::load_option(*recipe, {cluster, "", 64}, {}, load_inputs);
+    if (!option) return tl::unexpected(option.error());
+    if (const auto searched = sim::search_option(*option, search); !searched) return tl::unexpected(searched.error());
+    answer.options.push_back(std::move(*option));
+  }
+  sim::rank(answer);
+  return answer;
+}
+
+int fail(const model::Error& error) {
+  std::fprintf(stderr, "%s\n", to_string(error).c_str());
+  return 1;
+}
+
 int main(int argc, char** argv) {
   const std::string name = argc > 1 ? argv[1] : "deepseek-v3-2048xh800";
-  const auto seconds = step_seconds(DATA, name);
-  if (!seconds) {
-    std::fprintf(stderr, "%s\n", to_string(seconds.error()).c_str());
-    return 1;
-  }
+  const auto seconds = step_seconds(name);
+  if (!seconds) return fail(seconds.error());
   std::printf("%s: %.2f s per step\n", name.c_str(), *seconds);
+  const auto answer = ranking("llama-2-7b", {"h100-dgx", "h800-rail-fat-tree"});
+  if (!answer) return fail(answer.error());
+  for (std::size_t place = 0; place < answer->order.size(); ++place)
+    std::printf("%zu. %s: %.2f days\n", place + 1, answer->options[answer->order[place]].cluster.c_str(),
+                answer->best(place).cost.days.value_or(0));
   return 0;
 }

@@ -6,9 +6,11 @@
 
 namespace plumbline::reports {
 
-std::string heading(std::string_view text, Style style) {
-  return style.colour ? fmt::format("\n\x1b[1m{}\x1b[0m\n", text) : fmt::format("\n{}\n", text);
+std::string bold(std::string_view text, Style style) {
+  return style.colour ? fmt::format("\x1b[1m{}\x1b[0m", text) : std::string(text);
 }
+
+std::string heading(std::string_view text, Style style) { return fmt::format("\n{}\n", bold(text, style)); }
 
 std::string paragraph(std::string_view text) { return wrapped(text, 2); }
 

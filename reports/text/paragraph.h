@@ -12,6 +12,7 @@ struct Style {
   bool colour = false;
 };
 
+std::string bold(std::string_view text, Style style);     // on the same line
 std::string heading(std::string_view text, Style style);  // after an empty line
 std::string paragraph(std::string_view text);             // indented by two, at most 80 columns
 

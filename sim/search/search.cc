@@ -11,7 +11,7 @@
 #include <optional>
 #include <utility>
 
-#include "sim/search/family_search.h"
+#include "sim/search/detail/branch_search.h"
 
 namespace plumbline::sim {
 
@@ -21,8 +21,8 @@ namespace {
 // threads; small rounds at first, when every find still moves the threshold.
 constexpr std::size_t seeds = 8, first_round = 8, largest_round = 32;
 
-struct Unit {  // a family under one recomputation
-  const OpenFamily* open = nullptr;
+struct Unit {  // a branch under one recomputation
+  const OpenBranch* open = nullptr;
   const Recomputation* recompute = nullptr;
 };
 
@@ -32,15 +32,15 @@ class Search {
       : given_(inputs),
         scope_(inputs, options),
         workers_([this] { return SearchWorker(scope_); }),
-        leaders_(std::max<std::size_t>(1, options.top)),
+        incumbents_(std::max<std::size_t>(1, options.top)),
         total_(scope_.space.size()) {}
 
   model::Result<SearchResult> run() {
-    if (auto opened = open_families(); !opened) return tl::unexpected(opened.error());
-    sort_families();
+    if (auto opened = open_branches(); !opened) return tl::unexpected(opened.error());
+    sort_branches();
     if (auto seeded = seed(); !seeded) return tl::unexpected(seeded.error());
     std::vector<Unit> units;
-    for (const OpenFamily& open : open_)
+    for (const OpenBranch& open : open_)
       for (const Recomputation& recompute : scope_.space.choices().recompute) units.push_back({&open, &recompute});
     std::size_t size = first_round;
     for (std::size_t next = 0; next < units.size() && complete_; size = std::min(2 * size, largest_round)) {
@@ -55,48 +55,48 @@ class Search {
   }
 
  private:
-  model::Result<void> open_families() {
-    const std::vector<Family>& families = scope_.space.families();
-    std::vector<std::optional<model::Result<OpenFamily>>> opened(families.size());
-    std::vector<Tally> tallies(families.size());
-    tbb::parallel_for(std::size_t{0}, families.size(), [&](std::size_t i) {
+  model::Result<void> open_branches() {
+    const std::vector<Branch>& branches = scope_.space.branches();
+    std::vector<std::optional<model::Result<OpenBranch>>> opened(branches.size());
+    std::vector<Statistics> counted(branches.size());
+    tbb::parallel_for(std::size_t{0}, branches.size(), [&](std::size_t i) {
       if (scope_.stopped()) return;
-      opened[i] = workers_.local().open(families[i], tallies[i]);
-      progress(tallies[i], 0);
+      opened[i] = workers_.local().open(branches[i], counted[i]);
+      progress(counted[i], 0);
     });
-    for (std::size_t i = 0; i < families.size(); ++i) {
+    for (std::size_t i = 0; i < branches.size(); ++i) {
       if (!opened[i]) {
         complete_ = false;
         continue;
       }
       if (!*opened[i]) return tl::unexpected(opened[i]->error());
-      tally_.add(tallies[i]);
+      statistics_.add(counted[i]);
       if (!(*opened[i])->arrangements.empty()) open_.push_back(std::move(**opened[i]));
     }
     return {};
   }
 
-  // The plan's own family first, because somebody chose it, then those that can be the fastest.
-  void sort_families() {
+  // The plan's own branch first, because somebody chose it, then those that can be the fastest.
+  void sort_branches() {
     const model::Plan& plan = scope_.inputs.plan;
-    const auto own = [&](const OpenFamily& open) {
-      const Family& family = *open.family;
-      return family.parallelism == plan.parallelism && family.micro_batch_size == plan.batch.micro_batch_size;
+    const auto own = [&](const OpenBranch& open) {
+      const Branch& branch = *open.branch;
+      return branch.parallelism == plan.parallelism && branch.micro_batch_size == plan.batch.micro_batch_size;
     };
-    std::ranges::stable_sort(open_, {}, [&](const OpenFamily& open) { return std::pair(!own(open), open.bound); });
+    std::ranges::stable_sort(open_, {}, [&](const OpenBranch& open) { return std::pair(!own(open), open.bound); });
   }
 
-  // A first threshold: the first families with one recomputation and one number of SMs only. Whatever is found is
+  // A first threshold: the first branches with one recomputation and one number of SMs only. Whatever is found is
   // found, and counted, once more later on.
   model::Result<void> seed() {
     if (!scope_.bounded()) return {};
     const auto& choices = scope_.space.choices().recompute;
     const std::size_t count = std::min(open_.size(), seeds);
-    std::vector<Family> families;
-    std::vector<OpenFamily> narrow;
+    std::vector<Branch> branches;
+    std::vector<OpenBranch> narrow;
     for (std::size_t i = 0; i < count; ++i) {
-      families.push_back(*open_[i].family);
-      auto& shares = families.back().communication_sms;
+      branches.push_back(*open_[i].branch);
+      auto& shares = branches.back().communication_sms;
       const auto own = std::ranges::find(shares, scope_.inputs.plan.overlap.communication_sms);
       shares = {own != shares.end() ? *own : shares[shares.size() / 2]};
       narrow.push_back(open_[i]);
@@ -107,14 +107,14 @@ class Search {
         recompute = &one;
     std::vector<Unit> units;
     for (std::size_t i = 0; i < count; ++i) {
-      narrow[i].family = &families[i];
+      narrow[i].branch = &branches[i];
       units.push_back({&narrow[i], recompute});
     }
-    const Tally before = tally_;
+    const Statistics before = statistics_;
     counting_ = false;
     auto done = round(units);
     counting_ = true;
-    tally_ = before;
+    statistics_ = before;
     return done;
   }
 
@@ -124,8 +124,8 @@ class Search {
         std::size_t{0}, units.size(),
         [&](std::size_t i) {
           if (scope_.stopped()) return;
-          found[i] = workers_.local().decide(*units[i].open, *units[i].recompute, leaders_);
-          if (*found[i]) progress((*found[i])->tally, (*found[i])->leaders.best());
+          found[i] = workers_.local().decide(*units[i].open, *units[i].recompute, incumbents_);
+          if (*found[i]) progress((*found[i])->statistics, (*found[i])->incumbents.best());
         },
         tbb::simple_partitioner());
     for (const auto& one : found) {
@@ -134,14 +134,14 @@ class Search {
         continue;
       }
       if (!*one) return tl::unexpected(one->error());
-      tally_.add((*one)->tally);
-      leaders_.offer((*one)->leaders);
+      statistics_.add((*one)->statistics);
+      incumbents_.add((*one)->incumbents);
       complete_ = complete_ && (*one)->complete;
     }
     return {};
   }
 
-  void progress(const Tally& decided, double best) {
+  void progress(const Statistics& decided, double best) {
     if (!scope_.options.on_progress) return;
     const std::scoped_lock lock(mutex_);
     if (counting_) progress_.done += decided.decided();
@@ -152,11 +152,11 @@ class Search {
 
   SearchResult result() const {
     SearchResult result;
-    result.best = leaders_.ranked(2 * std::max<std::size_t>(1, scope_.options.top));
+    result.best = incumbents_.ranked(2 * std::max<std::size_t>(1, scope_.options.top));
     for (Candidate& candidate : result.best) candidate.plan.routing = given_.plan.routing;
     result.space = total_;
-    result.evaluated = tally_.evaluated();
-    result.removed = tally_.removed(scope_.inputs.cluster.device.memory.value());
+    result.evaluated = statistics_.evaluated();
+    result.removed = statistics_.removed(scope_.inputs.cluster.device.memory.value());
     result.complete = complete_;
     return result;
   }
@@ -164,9 +164,9 @@ class Search {
   const Inputs& given_;
   SearchScope scope_;
   tbb::enumerable_thread_specific<SearchWorker> workers_;
-  std::vector<OpenFamily> open_;
-  Leaders leaders_;
-  Tally tally_;
+  std::vector<OpenBranch> open_;
+  Incumbents incumbents_;
+  Statistics statistics_;
   std::uint64_t total_;
   bool complete_ = true;
   bool counting_ = true;  // false: the plans being decided will be decided again

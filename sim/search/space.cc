@@ -37,21 +37,21 @@ Space::Space(const Inputs& inputs, Breadth breadth) : inputs_(inputs), choices_(
 }
 
 void Space::add_degrees(model::Plan plan, std::size_t next) {
-  if (next == choices_.degrees.size()) return add_families(plan);
+  if (next == choices_.degrees.size()) return add_branches(plan);
   for (const std::int64_t value : choices_.degrees[next].values) {
     plan.parallelism.*choices_.degrees[next].degree = value;
     add_degrees(plan, next + 1);
   }
 }
 
-// A family for every micro-batch size.
-void Space::add_families(model::Plan plan) {
+// A branch for every micro-batch size.
+void Space::add_branches(model::Plan plan) {
   const auto& degrees = plan.parallelism;
   if (plan.cluster.gpus % (degrees.tensor * degrees.context) != 0) return;
   for (const std::int64_t size : choices_.micro_batch_size) {
     plan.batch.micro_batch_size = size;
     plan.parallelism.pipeline = base_.parallelism.pipeline;
-    Family family{degrees, size, {}, choices_.communication_sms(degrees.expert)};
+    Branch branch{degrees, size, {}, choices_.communication_sms(degrees.expert)};
     for (const std::int64_t ranks : choices_.pipeline(degrees.tensor, degrees.context)) {
       plan.parallelism.pipeline = ranks;
       model::Plan probe = plan;
@@ -67,11 +67,11 @@ void Space::add_families(model::Plan plan) {
           const Pipeline* found = pipeline(plan);
           if (found == nullptr || std::ranges::find(stages, found->stages) != stages.end()) continue;
           stages.push_back(found->stages);
-          family.pipelines.push_back(found);
+          branch.pipelines.push_back(found);
         }
       }
     }
-    if (!family.pipelines.empty() && !family.communication_sms.empty()) families_.push_back(std::move(family));
+    if (!branch.pipelines.empty() && !branch.communication_sms.empty()) branches_.push_back(std::move(branch));
   }
 }
 
@@ -113,29 +113,29 @@ std::vector<std::int64_t> Space::zero_stages(model::Plan plan) const {
   return allowed;
 }
 
-std::uint64_t Space::tunings(const Family& family, const Pipeline& pipeline) const {
+std::uint64_t Space::tunings(const Branch& branch, const Pipeline& pipeline) const {
   const auto allowed =
       std::ranges::count_if(choices_.recompute, [&](const Recomputation& one) { return allows(pipeline, one); });
-  return static_cast<std::uint64_t>(allowed) * family.communication_sms.size();
+  return static_cast<std::uint64_t>(allowed) * branch.communication_sms.size();
 }
 
-std::uint64_t Space::size(const Family& family) const {
+std::uint64_t Space::size(const Branch& branch) const {
   std::uint64_t plans = 0;
-  for (const Pipeline* pipeline : family.pipelines)
-    plans += tunings(family, *pipeline) * pipeline->zero_stages.size() * pipeline->splits.size();
+  for (const Pipeline* pipeline : branch.pipelines)
+    plans += tunings(branch, *pipeline) * pipeline->zero_stages.size() * pipeline->splits.size();
   return plans;
 }
 
 std::uint64_t Space::size() const {
   std::uint64_t plans = 0;
-  for (const Family& family : families_) plans += size(family);
+  for (const Branch& branch : branches_) plans += size(branch);
   return plans;
 }
 
-model::Plan Space::plan(const Family& family) const {
+model::Plan Space::plan(const Branch& branch) const {
   model::Plan plan = base_;
-  plan.parallelism = family.parallelism;
-  plan.batch.micro_batch_size = family.micro_batch_size;
+  plan.parallelism = branch.parallelism;
+  plan.batch.micro_batch_size = branch.micro_batch_size;
   return plan;
 }
 

@@ -1,6 +1,6 @@
 // The plans that a search chooses from: every combination of the values in sim/search/choices.h that model::make_layout
-// accepts. They come in families, whose blocks have the same graphs but for recomputation, and are never listed one by
-// one: a family holds its pipelines, and what tunes them multiplies.
+// accepts. They come in branches, whose blocks have the same graphs but for recomputation, and are never listed one by
+// one: a branch holds its pipelines, and what tunes them multiplies.
 #pragma once
 
 #include <cstddef>
@@ -28,14 +28,14 @@ struct Pipeline {
   std::int64_t half_of_a_stage = 0;  // layers; 0: stages are too short to be halved
 };
 
-struct Family {
+struct Branch {
   model::Plan::Parallelism parallelism;  // pipeline and zero_stage are those of the inputs' plan
   std::int64_t micro_batch_size = 1;
   std::vector<const Pipeline*> pipelines;
   std::vector<std::int64_t> communication_sms;
 };
 
-// A plan of a family.
+// A plan of a branch.
 struct Point {
   const Pipeline* pipeline = nullptr;
   std::int64_t zero_stage = 0;
@@ -48,32 +48,32 @@ class Space {
  public:
   explicit Space(const Inputs& inputs, Breadth breadth = Breadth::complete);
 
-  const std::vector<Family>& families() const { return families_; }
+  const std::vector<Branch>& branches() const { return branches_; }
   const Choices& choices() const { return choices_; }
   // Recomputation that a pipeline allows: `half` needs stages of two layers.
   static bool allows(const Pipeline& pipeline, const Recomputation& recompute) {
     return !recompute.half || pipeline.half_of_a_stage > 0;
   }
-  std::uint64_t size(const Family& family) const;
+  std::uint64_t size(const Branch& branch) const;
   std::uint64_t size() const;
   // Plans of a pipeline for one ZeRO stage and one split.
-  std::uint64_t tunings(const Family& family, const Pipeline& pipeline) const;
+  std::uint64_t tunings(const Branch& branch, const Pipeline& pipeline) const;
 
-  // The inputs' plan with the degrees of the family; its [search] is empty.
-  model::Plan plan(const Family& family) const;
+  // The inputs' plan with the degrees of the branch; its [search] is empty.
+  model::Plan plan(const Branch& branch) const;
   static void apply(const Point& point, model::Plan& plan);
 
  private:
   // Every combination of the choices for the degrees from the `next`-th on.
   void add_degrees(model::Plan plan, std::size_t next);
-  void add_families(model::Plan plan);
+  void add_branches(model::Plan plan);
   const Pipeline* pipeline(const model::Plan& plan);
   std::vector<std::int64_t> zero_stages(model::Plan plan) const;
 
   const Inputs& inputs_;
   Choices choices_;
   model::Plan base_;
-  std::vector<Family> families_;
+  std::vector<Branch> branches_;
   std::deque<Pipeline> pipelines_;  // distinct ones
   std::map<std::vector<std::int64_t>, const Pipeline*> known_;
 };

@@ -79,7 +79,7 @@ class Pool {
     const model::Result<SweepPoint>& result = results_[point];
     const bool wrong_input = !result && result.error().kind == model::ErrorKind::input;
     if (wrong_input) end_ = std::min<std::size_t>(end_, point);
-    if (options_.on_progress) options_.on_progress(++done_);
+    if (options_.on_progress) options_.on_progress(++done_, results_.size());
   }
 
   const SweepInputs& inputs_;

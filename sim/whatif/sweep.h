@@ -30,10 +30,14 @@ model::StepResult step_result(const SweepPoint& point, Fidelity fidelity);
 // Makes the inputs of a point. Called from several threads at once, each point once.
 using SweepInputs = std::function<model::Result<Inputs>(std::size_t point)>;
 
+// Makes the inputs of the plan with changes KEY=VALUE over its own. Called like SweepInputs.
+using ChangedInputs = std::function<model::Result<Inputs>(const std::vector<std::string>& changes)>;
+
 struct SweepOptions {
   Fidelity fidelity = Fidelity::step;
-  unsigned threads = 0;                               // 0: as many as cores
-  std::function<void(std::size_t done)> on_progress;  // after each point, one call at a time; may be empty
+  unsigned threads = 0;  // 0: as many as cores
+  // After each point, one call at a time; may be empty.
+  std::function<void(std::size_t done, std::size_t total)> on_progress;
 };
 
 // A point that cannot be (infeasible) keeps its error and the sweep goes on. Wrong input ends the sweep with the

@@ -1,9 +1,11 @@
 #include "sim/whatif/sweep_findings.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "model/cost/operator_class.h"
 
@@ -27,6 +29,46 @@ std::optional<double> total(const model::PerOp& values) {
     sum += *value;
   }
   return sum;
+}
+
+using Point = model::Result<SweepPoint>;
+
+// Seconds per token, so that points with other batches can be compared.
+std::optional<double> cost(const Point& point) {
+  if (!feasible(point) || point->step.tokens_per_s <= 0) return std::nullopt;
+  return 1 / point->step.tokens_per_s;
+}
+
+template <class Quantity>
+std::vector<std::optional<double>> along(const std::vector<std::size_t>& line, const std::vector<Point>& points,
+                                         Quantity quantity) {
+  std::vector<std::optional<double>> values;
+  for (const std::size_t point : line) values.push_back(quantity(points[point]));
+  return values;
+}
+
+SweepLine line_of(std::vector<std::size_t> members, const std::vector<Point>& points, const SweepLimits& limits) {
+  SweepLine line;
+  line.points = std::move(members);
+  const auto costs = along(line.points, points, cost);
+  line.best = cheapest(costs);
+  if (line.best) line.plateau = plateau(costs, *line.best, limits.plateau);
+  const auto shares = along(line.points, points, [](const Point& point) { return exposed_share(point); });
+  line.known =
+      static_cast<std::size_t>(std::ranges::count_if(shares, [](const auto& share) { return share.has_value(); }));
+  line.hidden = stretches_within(shares, limits.hidden);
+  return line;
+}
+
+bool same_tokens(const std::vector<Point>& points) {
+  std::optional<double> first;
+  for (const Point& point : points) {
+    if (!point) continue;
+    const double tokens = std::round(point->step.tokens_per_s * point->step.time_s);
+    if (first.value_or(tokens) != tokens) return false;
+    first = tokens;
+  }
+  return true;
 }
 
 }  // namespace
@@ -94,6 +136,44 @@ std::vector<std::optional<double>> product_slowdowns(const std::vector<model::Re
     slowdowns.push_back(known ? std::optional<double>(*seconds / fastest.at(*work)) : std::nullopt);
   }
   return slowdowns;
+}
+
+bool SweepLine::hidden_everywhere() const {
+  std::size_t covered = 0;
+  for (const Stretch& stretch : hidden) covered += stretch.last - stretch.first + 1;
+  return known > 0 && covered == known;
+}
+
+bool feasible(const Point& point) { return point && point->shortage.empty(); }
+
+std::string reason(const Point& point) {
+  if (point) return point->shortage;
+  const model::Error& error = point.error();
+  return error.key.empty() ? error.message : error.key + ": " + error.message;
+}
+
+std::optional<double> exposed_share(const Point& point) { return point ? exposed_share(point->step) : std::nullopt; }
+
+SweepResult sweep_result(SweepGrid grid, Fidelity fidelity, const SweepLimits& limits, std::vector<Point> points) {
+  SweepResult result{std::move(grid), fidelity, limits, std::move(points), {}, {}, {}, {}, true};
+  result.product_slowdowns = product_slowdowns(result.points);
+  for (std::vector<std::size_t>& members : result.grid.lines())
+    result.lines.push_back(line_of(std::move(members), result.points, limits));
+  std::vector<std::optional<double>> costs;
+  for (const Point& point : result.points) costs.push_back(cost(point));
+  result.best = cheapest(costs);
+  result.same_tokens = same_tokens(result.points);
+  return result;
+}
+
+model::Result<SweepResult> sweep(SweepGrid grid, const ChangedInputs& inputs, const SweepLimits& limits,
+                                 const SweepOptions& options) {
+  const auto at = [&](std::size_t point) { return inputs(grid.changes(point)); };
+  auto points = sweep(grid.size(), at, options);
+  if (!points) return tl::unexpected(points.error());
+  SweepResult result = sweep_result(std::move(grid), options.fidelity, limits, std::move(*points));
+  if (auto shown = inputs(result.grid.changes(result.best.value_or(0)))) result.plan = std::move(shown->plan);
+  return result;
 }
 
 }  // namespace plumbline::sim

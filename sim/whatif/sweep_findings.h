@@ -4,9 +4,12 @@
 
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "model/base/error.h"
+#include "model/plan/plan.h"
+#include "sim/whatif/grid.h"
 #include "sim/whatif/sweep.h"
 
 namespace plumbline::sim {
@@ -41,5 +44,46 @@ std::optional<double> product_seconds(const model::StepTimes& step);
 // Per point: product_seconds over the smallest among the points that do the same work on the same kind of GPU with
 // the same profile. Nothing where either is not known.
 std::vector<std::optional<double>> product_slowdowns(const std::vector<model::Result<SweepPoint>>& points);
+
+struct SweepLimits {
+  double plateau = 0.01;  // a point belongs to the plateau when it is at most this much slower than the best
+  double hidden = 0.02;   // communication is hidden where at most this share of the overlapped pairs waits for it
+};
+
+// Points that differ in the numeric key alone, by rising value. Stretches are positions in `points`.
+struct SweepLine {
+  std::vector<std::size_t> points;
+  std::optional<std::size_t> best;  // position; nothing when no point is feasible
+  Stretch plateau;                  // around the best
+  std::size_t known = 0;            // points whose exposed communication is known
+  std::vector<Stretch> hidden;      // where communication is hidden
+  bool hidden_everywhere() const;
+};
+
+struct SweepResult {
+  SweepGrid grid;
+  Fidelity fidelity;
+  SweepLimits limits;
+  std::vector<model::Result<SweepPoint>> points;
+  std::vector<std::optional<double>> product_slowdowns;  // per point
+  std::vector<SweepLine> lines;
+  std::optional<std::size_t> best;  // the feasible point with the most tokens/s; nothing when there is none
+  model::Plan plan;                 // of the best point, else of the first
+  bool same_tokens = true;          // a step of every point trains on as many tokens
+};
+
+// What the points show; everything but `plan`.
+SweepResult sweep_result(SweepGrid grid, Fidelity fidelity, const SweepLimits& limits,
+                         std::vector<model::Result<SweepPoint>> points);
+
+// Simulates every point of the grid. Errors: those of sweep().
+model::Result<SweepResult> sweep(SweepGrid grid, const ChangedInputs& inputs, const SweepLimits& limits,
+                                 const SweepOptions& options);
+
+bool feasible(const model::Result<SweepPoint>& point);
+// Why a point is not feasible: a sentence without full stop; "" when it is.
+std::string reason(const model::Result<SweepPoint>& point);
+// The exposed share of a point that was simulated.
+std::optional<double> exposed_share(const model::Result<SweepPoint>& point);
 
 }  // namespace plumbline::sim

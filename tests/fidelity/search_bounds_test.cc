@@ -10,10 +10,10 @@
 #include "model/schedule/schedule_table.h"
 #include "sim/predict/cached_stages.h"
 #include "sim/predict/plan_evaluator.h"
-#include "sim/search/family_bounds.h"
-#include "sim/search/memory_floor.h"
-#include "sim/search/schedule_bound.h"
-#include "sim/search/tally.h"
+#include "sim/search/detail/branch_bounds.h"
+#include "sim/search/detail/memory_floor.h"
+#include "sim/search/detail/schedule_bound.h"
+#include "sim/search/detail/statistics.h"
 #include "tests/support/search_inputs.h"
 
 namespace plumbline::sim {
@@ -22,7 +22,7 @@ namespace {
 constexpr double rounding = 1 + 1e-9;
 
 struct Bounds {
-  double family = 0, schedule = 0;
+  double branch = 0, schedule = 0;
 };
 
 Bounds bounds_of(const Inputs& given, const model::Plan& plan, const Pipeline& pipeline, ScheduleOutlines& outlines) {
@@ -30,14 +30,14 @@ Bounds bounds_of(const Inputs& given, const model::Plan& plan, const Pipeline& p
   inputs.plan = plan;
   const model::Layout layout = model::make_layout(plan, inputs.architecture).value();
   const CostModels costs = cost_models(inputs, layout).value();
-  FamilyBlocks blocks(inputs, plan);
-  FamilyBounds bounds(blocks, costs);
+  BranchBlocks blocks(inputs, plan);
+  BranchBounds bounds(blocks, costs);
   const ScheduleOutline* outline = outlines.find(*pipeline.kind, pipeline.shape);
   const StageLists stages = stage_lists(plan, inputs.architecture, pipeline.stages);
   model::Plan nothing = plan;
   nothing.recompute.policy = "none";
-  FamilyBlocks least(inputs, nothing);
-  return {FamilyBounds(least, costs).family(nothing),
+  BranchBlocks least(inputs, nothing);
+  return {BranchBounds(least, costs).branch(nothing),
           lower_bound(*outline, bounds.slots(*outline, stages), bounds.hop())};
 }
 
@@ -46,20 +46,20 @@ class SearchBounds : public testing::TestWithParam<std::size_t> {
   tests::SmallSearch search_ = tests::small_searches()[GetParam()];
 };
 
-// The family's bound leaves recomputation out and holds for all of it.
+// The branch's bound leaves recomputation out and holds for all of it.
 TEST_P(SearchBounds, HoldForTheClosedFormAndForEvents) {
   const Inputs& inputs = search_.inputs;
   const Space space(inputs);
   PlanEvaluator evaluator(inputs.architecture, inputs.cluster, inputs.profile, inputs.fabric, inputs.routing);
   ScheduleOutlines outlines(std::make_shared<ScheduleTables>());
   int plans = 0, simulated = 0;
-  tests::for_each_plan(space, [&](const Family&, const Point& point, const model::Plan& plan) {
+  tests::for_each_plan(space, [&](const Branch&, const Point& point, const model::Plan& plan) {
     if (plans++ % 7 != 0) return;  // a prime: all values of all keys come up
     const auto estimate = evaluator.evaluate(plan);
     ASSERT_TRUE(estimate) << to_string(estimate.error());
     const Bounds bounds = bounds_of(inputs, plan, *point.pipeline, outlines);
     EXPECT_GT(bounds.schedule, 0);
-    EXPECT_LE(bounds.family, estimate->step_s * rounding) << describe(plan);
+    EXPECT_LE(bounds.branch, estimate->step_s * rounding) << describe(plan);
     EXPECT_LE(bounds.schedule, estimate->step_s * rounding) << describe(plan);
     if (plans % 41 != 1) return;
     Inputs one = inputs;
@@ -67,7 +67,7 @@ TEST_P(SearchBounds, HoldForTheClosedFormAndForEvents) {
     const auto events = simulate(one, Fidelity::step, false);
     ASSERT_TRUE(events) << to_string(events.error());
     ++simulated;
-    EXPECT_LE(bounds.family, events->result.step.time_s * rounding) << describe(plan);
+    EXPECT_LE(bounds.branch, events->result.step.time_s * rounding) << describe(plan);
     EXPECT_LE(bounds.schedule, events->result.step.time_s * rounding) << describe(plan);
   });
   EXPECT_GT(plans, 300);
@@ -80,7 +80,7 @@ TEST_P(SearchBounds, StatesAreNeverMoreThanThePeak) {
   PlanEvaluator evaluator(inputs.architecture, inputs.cluster, inputs.profile, inputs.fabric, inputs.routing);
   MemoryFloor floor(inputs);
   int plans = 0;
-  tests::for_each_plan(space, [&](const Family&, const Point& point, const model::Plan& plan) {
+  tests::for_each_plan(space, [&](const Branch&, const Point& point, const model::Plan& plan) {
     if (plans++ % 5 != 0) return;
     const std::vector<double> floors = floor.bytes(plan, *point.pipeline);
     const auto split = static_cast<std::size_t>(point.split - point.pipeline->splits.data());
@@ -102,8 +102,8 @@ TEST(BlockTimes, AreNoMoreThanSlots) {
       inputs.plan.search = {};
       const model::Layout layout = model::make_layout(inputs.plan, inputs.architecture).value();
       const CostModels costs = cost_models(inputs, layout).value();
-      FamilyBlocks blocks(inputs, inputs.plan);
-      FamilyBounds bounds(blocks, costs);
+      BranchBlocks blocks(inputs, inputs.plan);
+      BranchBounds bounds(blocks, costs);
       const auto spread = spread_of(inputs);
       StageLibrary library(model::plan_context(inputs.plan, inputs.architecture, layout, spread), 1);
       TimedStages timed(library, costs, {0, {}, 0}, inputs.plan.parallelism.expert);

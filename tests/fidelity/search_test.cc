@@ -11,8 +11,8 @@
 #include <string>
 
 #include "model/plan/layout.h"
-#include "sim/search/finalists.h"
-#include "sim/search/tally.h"
+#include "sim/search/detail/statistics.h"
+#include "sim/search/top_plans.h"
 #include "tests/support/search_inputs.h"
 
 namespace plumbline::sim {
@@ -93,13 +93,13 @@ TEST_P(Searches, TheSpaceIsWhatTheLayoutAllows) {
   const Space space(inputs);
   std::set<std::string> listed;
   std::uint64_t plans = 0;
-  tests::for_each_plan(space, [&](const Family&, const Point&, const model::Plan& plan) {
+  tests::for_each_plan(space, [&](const Branch&, const Point&, const model::Plan& plan) {
     ++plans;
     if (plans % 11 != 0) return;
     EXPECT_TRUE(model::make_layout(plan, inputs.architecture)) << describe(plan);
   });
   EXPECT_EQ(plans, space.size());
-  tests::for_each_plan(space, [&](const Family&, const Point& point, const model::Plan& plan) {
+  tests::for_each_plan(space, [&](const Branch&, const Point& point, const model::Plan& plan) {
     if (point.split->word == "even" && point.recompute == &space.choices().recompute.front())
       listed.insert(model::to_toml(plan));
   });
@@ -211,7 +211,7 @@ TEST(Finalists, AreSimulatedInOrder) {
   const SearchResult result = found(inputs, {.top = 3});
   std::vector<model::Plan> plans;
   for (const Candidate& candidate : result.best) plans.push_back(candidate.plan);
-  const auto one = simulate_finalists(inputs, plans, 1), more = simulate_finalists(inputs, plans, 3);
+  const auto one = simulate_top_plans(inputs, plans, 1), more = simulate_top_plans(inputs, plans, 3);
   ASSERT_EQ(one.size(), plans.size());
   for (std::size_t i = 0; i < plans.size(); ++i) {
     ASSERT_TRUE(one[i] && more[i]);
@@ -219,7 +219,7 @@ TEST(Finalists, AreSimulatedInOrder) {
     EXPECT_NEAR(one[i]->result.step.time_s, result.best[i].estimate.step_s, 0.2 * result.best[i].estimate.step_s);
     EXPECT_GT(one[i]->events, 0U);
   }
-  const auto none = simulate_finalists(inputs, plans, 2, [] { return true; });
+  const auto none = simulate_top_plans(inputs, plans, 2, [] { return true; });
   EXPECT_FALSE(none.front());
 }
 

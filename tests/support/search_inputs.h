@@ -65,20 +65,20 @@ inline std::vector<SmallSearch> small_searches() {
   return all;
 }
 
-// Every plan of the space, family by family.
+// Every plan of the space, branch by branch.
 inline void for_each_plan(const sim::Space& space,
-                          const std::function<void(const sim::Family&, const sim::Point&, const model::Plan&)>& visit) {
-  for (const sim::Family& family : space.families()) {
-    model::Plan plan = space.plan(family);
-    for (const sim::Pipeline* pipeline : family.pipelines)
+                          const std::function<void(const sim::Branch&, const sim::Point&, const model::Plan&)>& visit) {
+  for (const sim::Branch& branch : space.branches()) {
+    model::Plan plan = space.plan(branch);
+    for (const sim::Pipeline* pipeline : branch.pipelines)
       for (const std::int64_t zero : pipeline->zero_stages)
         for (const sim::Split& split : pipeline->splits)
           for (const sim::Recomputation& recompute : space.choices().recompute)
-            for (const std::int64_t sms : family.communication_sms) {
+            for (const std::int64_t sms : branch.communication_sms) {
               if (!sim::Space::allows(*pipeline, recompute)) continue;
               const sim::Point point{pipeline, zero, &split, &recompute, sms};
               sim::Space::apply(point, plan);
-              visit(family, point, plan);
+              visit(branch, point, plan);
             }
   }
 }

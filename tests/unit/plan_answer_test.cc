@@ -1,14 +1,12 @@
-#include "cli/plan_answer.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "cli/plan_sites.h"
+#include "reports/text/plan_report.h"
 #include "tests/support/example_result.h"
 
-namespace plumbline::cli {
+namespace plumbline::sim {
 namespace {
 
 using nlohmann::json;
@@ -16,23 +14,23 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-PlanRow row(double step_s, double days, std::optional<double> usd, double uncertainty, const std::string& errors) {
-  PlanRow made;
+RankedPlan row(double step_s, double days, std::optional<double> usd, double uncertainty, const std::string& errors) {
+  RankedPlan made;
   made.plan = support::example_plan();
   made.result = support::example_result();
   made.result.step.time_s = step_s;
-  made.offer.errors = errors;
-  made.offer.gpus = 2048;
-  made.offer.step_s = step_s;
-  made.offer.days = days;
-  made.offer.gpu_hours = days * 24 * 2048;
-  made.offer.usd = made.offer.usd_low = made.offer.usd_high = usd;
-  made.offer.uncertainty = uncertainty;
+  made.cost.errors = errors;
+  made.cost.gpus = 2048;
+  made.cost.step_s = step_s;
+  made.cost.days = days;
+  made.cost.gpu_hours = days * 24 * 2048;
+  made.cost.usd = made.cost.usd_low = made.cost.usd_high = usd;
+  made.cost.uncertainty = uncertainty;
   return made;
 }
 
-Site site(const std::string& cluster, std::vector<PlanRow> rows) {
-  Site made;
+ClusterOption site(const std::string& cluster, std::vector<RankedPlan> rows) {
+  ClusterOption made;
   made.cluster = cluster;
   made.gpus = 2048;
   made.inputs.profile = model::Profile(cluster + "-profile", "", {});
@@ -42,7 +40,7 @@ Site site(const std::string& cluster, std::vector<PlanRow> rows) {
   made.search.removed = {{"layout: degrees that do not divide", 900, ""},
                          {"memory: states alone exceed the GPU", 90, "needs 95.3 GB of 84.9 GB: tensor 8"},
                          {"time: bounded above the best", 0, ""}};
-  made.rows = std::move(rows);
+  made.plans = std::move(rows);
   return made;
 }
 
@@ -52,13 +50,13 @@ PlanAnswer example() {
   answer.name = "example";
   answer.has_tokens = true;
   answer.assumptions = {"assumed: something"};
-  answer.sites.push_back(site("near", {row(10, 50, 4e6, 0.1, "near")}));
-  answer.sites.push_back(site("empty", {}));
-  answer.sites.push_back(site("far", {row(8, 40, 5e6, 0.1, "far"), row(8.04, 40.2, 5.1e6, 0.1, "far")}));
+  answer.options.push_back(site("near", {row(10, 50, 4e6, 0.1, "near")}));
+  answer.options.push_back(site("empty", {}));
+  answer.options.push_back(site("far", {row(8, 40, 5e6, 0.1, "far"), row(8.04, 40.2, 5.1e6, 0.1, "far")}));
   return answer;
 }
 
-TEST(PlanAnswer, RanksSitesByTheirBestPlan) {
+TEST(PlanAnswer, RanksOptionsByTheirBestPlan) {
   PlanAnswer answer = example();
   rank(answer);
   EXPECT_THAT(answer.order, ElementsAre(2, 0));
@@ -75,11 +73,11 @@ TEST(PlanAnswer, RanksSitesByTheirBestPlan) {
 }
 
 TEST(PlanAnswer, TheLastRuleThatRemovedAnything) {
-  const Site empty = site("empty", {});
-  EXPECT_EQ(last_rule(empty.search),
+  const ClusterOption empty = site("empty", {});
+  EXPECT_EQ(reports::last_rule(empty.search),
             "memory: states alone exceed the GPU (90 plans; closest: needs 95.3 GB of 84.9 GB: tensor 8)");
-  EXPECT_EQ(last_rule({}), "");
-  EXPECT_EQ(why_empty(Site{}), "not looked at");
+  EXPECT_EQ(reports::last_rule({}), "");
+  EXPECT_EQ(reports::why_empty(ClusterOption{}), "not looked at");
 }
 
 TEST(PlanAnswer, SaysHowFarTheLimitsAre) {
@@ -87,27 +85,27 @@ TEST(PlanAnswer, SaysHowFarTheLimitsAre) {
   answer.limits.days = 32;
   answer.limits.usd = 3.2e6;
   rank(answer);
-  EXPECT_EQ(shortfall(answer),
+  EXPECT_EQ(reports::unmet_limits(answer),
             "time: 40.00 days on far, 2,048 GPUs is the least, 25.0 % over the limit of 32.00 days; cost: 4.000 M USD "
             "on near, 2,048 GPUs is the least, 25.0 % over the limit of 3.200 M USD");
   PlanAnswer both = example();
   both.limits.days = 45;
   both.limits.usd = 4.5e6;
   rank(both);
-  EXPECT_EQ(shortfall(both), "each limit alone is met by a site, both together by none");
+  EXPECT_EQ(reports::unmet_limits(both), "each limit alone is met by a site, both together by none");
 }
 
-TEST(PlanAnswer, PlansOfOneSiteLessThanAPercentApartTie) {
+TEST(PlanAnswer, PlansOfOneClusterLessThanAPercentApartTie) {
   const PlanAnswer answer = example();
-  const auto& rows = answer.sites[2].rows;
-  EXPECT_THAT(reason_on_site(rows[0], rows[1]), HasSubstr("a tie (+0.5 %)"));
-  EXPECT_THAT(reason_on_site(rows[0], answer.sites[0].rows[0]), Not(HasSubstr("tie")));
+  const auto& rows = answer.options[2].plans;
+  EXPECT_THAT(reports::reason_on_option(rows[0], rows[1]), HasSubstr("a tie (+0.5 %)"));
+  EXPECT_THAT(reports::reason_on_option(rows[0], answer.options[0].plans[0]), Not(HasSubstr("tie")));
 }
 
 TEST(PlanAnswer, TextNamesSitesPlansAndTheChoice) {
   PlanAnswer answer = example();
   rank(answer);
-  const std::string text = plan_text(answer, false);
+  const std::string text = reports::plan_text(answer, false);
   for (const char* part : {"example: 3 sites, for the shortest time", "Sites, each with its best plan",
                            "Plans on far, 2,048 GPUs", "far, 2,048 GPUs has the shortest time: sizes of one",
                            "empty, 2,048 GPUs: no plan: memory: states alone", "assumed: something."})
@@ -118,23 +116,23 @@ TEST(PlanAnswer, AnIncompleteOrEmptyAnswerSaysSo) {
   PlanAnswer answer = example();
   answer.complete = false;
   rank(answer);
-  EXPECT_THAT(plan_text(answer, false), HasSubstr("INCOMPLETE"));
+  EXPECT_THAT(reports::plan_text(answer, false), HasSubstr("INCOMPLETE"));
   PlanAnswer nothing;
   nothing.name = "nothing";
-  nothing.sites.push_back(site("empty", {}));
+  nothing.options.push_back(site("empty", {}));
   rank(nothing);
-  EXPECT_THAT(plan_text(nothing, false), HasSubstr("empty, 2,048 GPUs: no plan: memory"));
-  EXPECT_EQ(json::parse(plan_json(nothing))["plan"], nullptr);
+  EXPECT_THAT(reports::plan_text(nothing, false), HasSubstr("empty, 2,048 GPUs: no plan: memory"));
+  EXPECT_EQ(json::parse(reports::plan_json(nothing))["plan"], nullptr);
 }
 
 TEST(PlanAnswer, Json) {
   PlanAnswer answer = example();
   rank(answer);
-  answer.flips.push_back({true,
-                          {"near, 2,048 GPUs"},
-                          {{sim::FlipQuantity::nic_bandwidth, 0.5, 0, std::nullopt},
-                           {sim::FlipQuantity::price, std::nullopt, 0, std::nullopt}}});
-  const json object = json::parse(plan_json(answer));
+  answer.break_evens.push_back({true,
+                                {1},
+                                {{BreakEvenQuantity::nic_bandwidth, 0.5, 0, std::nullopt},
+                                 {BreakEvenQuantity::price, std::nullopt, 0, std::nullopt}}});
+  const json object = json::parse(reports::plan_json(answer));
   EXPECT_EQ(object["plumbline"]["schema"], 1);
   EXPECT_EQ(object["verdict"]["winner"], 1);
   EXPECT_EQ(object["sites"][0]["cluster"], "far");
@@ -153,20 +151,20 @@ TEST(PlanAnswer, Json) {
 TEST(PlanAnswer, PictureHasTheFrontAsRings) {
   PlanAnswer answer = example();
   rank(answer);
-  const std::string svg = plan_svg(answer);
+  const std::string svg = reports::plan_svg(answer);
   for (const char* part : {"days against dollars", "far, 2,048 GPUs", "near, 2,048 GPUs"})
     EXPECT_THAT(svg, HasSubstr(part));
 }
 
 TEST(PlanAnswer, WithoutAPriceThereIsNoCost) {
-  Site priceless = site("near", {});
+  ClusterOption priceless = site("near", {});
   model::StepResult result = support::example_result();
   result.run = model::RunCost{.tokens = 1, .steps = 1, .days = 3, .gpu_hours = 4};
-  const Offer offer = offer_of(priceless, result);
-  EXPECT_EQ(offer.days, 3);
-  EXPECT_FALSE(offer.usd);
-  EXPECT_EQ(offer.uncertainty, 0.1);
+  const PlanCost cost = cost_of(priceless, result);
+  EXPECT_EQ(cost.days, 3);
+  EXPECT_FALSE(cost.usd);
+  EXPECT_EQ(cost.uncertainty, 0.1);
 }
 
 }  // namespace
-}  // namespace plumbline::cli
+}  // namespace plumbline::sim

@@ -1,8 +1,8 @@
-#include "cli/plan_question.h"
-
 #include <gtest/gtest.h>
 
-namespace plumbline::cli {
+#include "sim/search/cluster_option.h"
+
+namespace plumbline::sim {
 namespace {
 
 TEST(PlanQuestion, DurationsAreDays) {
@@ -41,30 +41,30 @@ TEST(PlanQuestion, ObjectivesHaveNames) {
 }
 
 TEST(PlanQuestion, EveryClusterWithEverySizeOnce) {
-  const auto sites = sites_of({"a", "b:p", "a"}, {8, 16, 8}).value();
-  ASSERT_EQ(sites.size(), 4u);
-  EXPECT_EQ(sites[0].cluster, "a");
-  EXPECT_EQ(sites[0].gpus, 8);
-  EXPECT_EQ(sites[1].gpus, 16);
-  EXPECT_EQ(sites[2].cluster, "b");
-  EXPECT_EQ(sites[2].profile, "p");
-  EXPECT_EQ(sites[0].profile, "");
+  const auto choices = cluster_choices({"a", "b:p", "a"}, {8, 16, 8}).value();
+  ASSERT_EQ(choices.size(), 4u);
+  EXPECT_EQ(choices[0].cluster, "a");
+  EXPECT_EQ(choices[0].gpus, 8);
+  EXPECT_EQ(choices[1].gpus, 16);
+  EXPECT_EQ(choices[2].cluster, "b");
+  EXPECT_EQ(choices[2].profile, "p");
+  EXPECT_EQ(choices[0].profile, "");
 }
 
 TEST(PlanQuestion, WhatIsNotGivenIsThePlans) {
-  const auto sites = sites_of({}, {}).value();
-  ASSERT_EQ(sites.size(), 1u);
-  EXPECT_EQ(sites[0].cluster, "");
-  EXPECT_EQ(sites[0].gpus, 0);
+  const auto choices = cluster_choices({}, {}).value();
+  ASSERT_EQ(choices.size(), 1u);
+  EXPECT_EQ(choices[0].cluster, "");
+  EXPECT_EQ(choices[0].gpus, 0);
 }
 
 TEST(PlanQuestion, SitesThatCannotBe) {
-  EXPECT_FALSE(sites_of({"a"}, {0}));
-  EXPECT_FALSE(sites_of({"a"}, {-8}));
-  EXPECT_FALSE(sites_of({""}, {8}));
-  EXPECT_FALSE(sites_of({":p"}, {8}));
-  EXPECT_FALSE(sites_of({"a:"}, {8}));
+  EXPECT_FALSE(cluster_choices({"a"}, {0}));
+  EXPECT_FALSE(cluster_choices({"a"}, {-8}));
+  EXPECT_FALSE(cluster_choices({""}, {8}));
+  EXPECT_FALSE(cluster_choices({":p"}, {8}));
+  EXPECT_FALSE(cluster_choices({"a:"}, {8}));
 }
 
 }  // namespace
-}  // namespace plumbline::cli
+}  // namespace plumbline::sim

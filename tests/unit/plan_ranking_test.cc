@@ -1,18 +1,18 @@
-#include "cli/plan_ranking.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <limits>
 
-namespace plumbline::cli {
+#include "sim/search/ranking.h"
+
+namespace plumbline::sim {
 namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-Offer offer(const std::string& errors, double days, std::optional<double> usd, double uncertainty, double gpus = 64) {
-  Offer made;
+PlanCost cost(const std::string& errors, double days, std::optional<double> usd, double uncertainty, double gpus = 64) {
+  PlanCost made;
   made.errors = errors;
   made.gpus = gpus;
   made.step_s = days;
@@ -25,15 +25,15 @@ Offer offer(const std::string& errors, double days, std::optional<double> usd, d
 
 TEST(PlanRanking, EachObjectiveHasItsOrder) {
   // Days 10, 20, 30; dollars 9, 8, none; GPU-hours 10 * 64, 20 * 64, 30 * 8 (times 24).
-  const std::vector<Offer> offers = {offer("a", 10, 9, 0.1), offer("b", 20, 8, 0.1),
-                                     offer("c", 30, std::nullopt, 0.1, 8)};
-  EXPECT_THAT(ranked(offers, Objective::time, {}), ElementsAre(0, 1, 2));
-  EXPECT_THAT(ranked(offers, Objective::cost, {}), ElementsAre(1, 0, 2));
-  EXPECT_THAT(ranked(offers, Objective::gpu_hours, {}), ElementsAre(2, 0, 1));
+  const std::vector<PlanCost> candidates = {cost("a", 10, 9, 0.1), cost("b", 20, 8, 0.1),
+                                            cost("c", 30, std::nullopt, 0.1, 8)};
+  EXPECT_THAT(ranked(candidates, Objective::time, {}), ElementsAre(0, 1, 2));
+  EXPECT_THAT(ranked(candidates, Objective::cost, {}), ElementsAre(1, 0, 2));
+  EXPECT_THAT(ranked(candidates, Objective::gpu_hours, {}), ElementsAre(2, 0, 1));
 }
 
 TEST(PlanRanking, WithoutTokensTheStepCounts) {
-  Offer fast, slow;
+  PlanCost fast, slow;
   fast.step_s = 1;
   fast.gpus = 64;
   slow.step_s = 2;
@@ -44,73 +44,75 @@ TEST(PlanRanking, WithoutTokensTheStepCounts) {
 }
 
 TEST(PlanRanking, WhatExceedsALimitComesAfterWhatDoesNot) {
-  const std::vector<Offer> offers = {offer("a", 10, 9, 0.1), offer("b", 20, 8, 0.1), offer("c", 30, 7, 0.1)};
+  const std::vector<PlanCost> candidates = {cost("a", 10, 9, 0.1), cost("b", 20, 8, 0.1), cost("c", 30, 7, 0.1)};
   const Limits deadline{.days = 15, .usd = std::nullopt}, budget{.days = std::nullopt, .usd = 8};
-  EXPECT_THAT(ranked(offers, Objective::cost, deadline), ElementsAre(0, 2, 1));
-  EXPECT_THAT(ranked(offers, Objective::time, budget), ElementsAre(1, 2, 0));
-  EXPECT_FALSE(within(offer("d", 1, std::nullopt, 0.1), budget));
-  EXPECT_TRUE(within(offer("d", 1, std::nullopt, 0.1), deadline));
+  EXPECT_THAT(ranked(candidates, Objective::cost, deadline), ElementsAre(0, 2, 1));
+  EXPECT_THAT(ranked(candidates, Objective::time, budget), ElementsAre(1, 2, 0));
+  EXPECT_FALSE(within(cost("d", 1, std::nullopt, 0.1), budget));
+  EXPECT_TRUE(within(cost("d", 1, std::nullopt, 0.1), deadline));
 }
 
 TEST(PlanRanking, ParetoFront) {
-  const std::vector<Offer> offers = {offer("a", 10, 9, 0.1), offer("b", 20, 8, 0.1),           offer("c", 20, 9, 0.1),
-                                     offer("d", 11, 9, 0.1), offer("e", 5, std::nullopt, 0.1), offer("f", 10, 9, 0.1)};
+  const std::vector<PlanCost> candidates = {cost("a", 10, 9, 0.1),           cost("b", 20, 8, 0.1),
+                                            cost("c", 20, 9, 0.1),           cost("d", 11, 9, 0.1),
+                                            cost("e", 5, std::nullopt, 0.1), cost("f", 10, 9, 0.1)};
   // c is beaten by b and a, d by a; f equals a, which beats neither; e has no price.
-  EXPECT_THAT(dominated(offers), ElementsAre(false, false, true, true, std::nullopt, false));
+  EXPECT_THAT(dominated(candidates), ElementsAre(false, false, true, true, std::nullopt, false));
 }
 
 TEST(PlanRanking, AnIntervalInvertsTheErrorOfThePrediction) {
   // Predicted 10 with an error of -20 % is 12.5 in truth, with +20 % it is 8.33.
-  const auto days = interval(offer("a", 10, 4, 0.2), Objective::time).value();
+  const auto days = interval(cost("a", 10, 4, 0.2), Objective::time).value();
   EXPECT_DOUBLE_EQ(days.low, 10 / 1.2);
   EXPECT_DOUBLE_EQ(days.high, 12.5);
-  Offer priced = offer("a", 10, 4, 0.2);
+  PlanCost priced = cost("a", 10, 4, 0.2);
   priced.usd_low = 3;
   priced.usd_high = 6;
   EXPECT_DOUBLE_EQ(interval(priced, Objective::cost)->low, 2.5);
   EXPECT_DOUBLE_EQ(interval(priced, Objective::cost)->high, 7.5);
   priced.uncertainty = std::nullopt;
   EXPECT_FALSE(interval(priced, Objective::cost));
-  EXPECT_FALSE(interval(offer("a", 10, 4, 1.0), Objective::time));
+  EXPECT_FALSE(interval(cost("a", 10, 4, 1.0), Objective::time));
 }
 
 TEST(PlanRanking, NoWinnerWhileIntervalsOverlap) {
   // 10 with 10 %: up to 11.1; 12 with 10 %: from 10.9; 13 with 10 %: from 11.8.
-  const std::vector<Offer> close = {offer("a", 10, 1, 0.1), offer("b", 12, 1, 0.1), offer("c", 13, 1, 0.1)};
+  const std::vector<PlanCost> close = {cost("a", 10, 1, 0.1), cost("b", 12, 1, 0.1), cost("c", 13, 1, 0.1)};
   const Verdict open = verdict(close, ranked(close, Objective::time, {}), Objective::time, {});
   EXPECT_FALSE(open.winner);
   EXPECT_THAT(open.indistinguishable, ElementsAre(1));
-  const std::vector<Offer> far = {offer("a", 10, 1, 0.1), offer("c", 13, 1, 0.1)};
+  const std::vector<PlanCost> far = {cost("a", 10, 1, 0.1), cost("c", 13, 1, 0.1)};
   const Verdict clear = verdict(far, ranked(far, Objective::time, {}), Objective::time, {});
   EXPECT_EQ(clear.winner, 0u);
   EXPECT_THAT(clear.indistinguishable, IsEmpty());
 }
 
 TEST(PlanRanking, CommonErrorsCancelAndLessThanAPercentIsATie) {
-  const std::vector<Offer> offers = {offer("a", 10, 1, 0.5), offer("a", 10.05, 1, 0.5), offer("a", 10.2, 1, 0.5)};
-  const Verdict result = verdict(offers, ranked(offers, Objective::time, {}), Objective::time, {});
+  const std::vector<PlanCost> candidates = {cost("a", 10, 1, 0.5), cost("a", 10.05, 1, 0.5), cost("a", 10.2, 1, 0.5)};
+  const Verdict result = verdict(candidates, ranked(candidates, Objective::time, {}), Objective::time, {});
   EXPECT_EQ(result.winner, 0u);
   EXPECT_THAT(result.ties, ElementsAre(1));
 }
 
 TEST(PlanRanking, UnknownUncertaintyTellsNothingApart) {
-  std::vector<Offer> offers = {offer("a", 10, 1, 0.1), offer("b", 1000, 1, 0.1)};
-  offers[1].uncertainty = std::nullopt;
-  EXPECT_EQ(standing(offers[0], offers[1], Objective::time), Standing::indistinguishable);
+  std::vector<PlanCost> candidates = {cost("a", 10, 1, 0.1), cost("b", 1000, 1, 0.1)};
+  candidates[1].uncertainty = std::nullopt;
+  EXPECT_EQ(standing(candidates[0], candidates[1], Objective::time), Standing::indistinguishable);
 }
 
 TEST(PlanRanking, OnlyWhatIsWithinTheLimitsCanWinOrBeInTheWay) {
-  const std::vector<Offer> offers = {offer("a", 10, 9, 0.1), offer("b", 10.1, 8, 0.1)};
+  const std::vector<PlanCost> candidates = {cost("a", 10, 9, 0.1), cost("b", 10.1, 8, 0.1)};
   const Limits budget{.days = std::nullopt, .usd = 8.5};
-  EXPECT_EQ(verdict(offers, ranked(offers, Objective::time, budget), Objective::time, budget).winner, 1u);
+  EXPECT_EQ(verdict(candidates, ranked(candidates, Objective::time, budget), Objective::time, budget).winner, 1u);
   const Limits impossible{.days = 1, .usd = std::nullopt};
-  EXPECT_FALSE(verdict(offers, ranked(offers, Objective::time, impossible), Objective::time, impossible).winner);
+  EXPECT_FALSE(
+      verdict(candidates, ranked(candidates, Objective::time, impossible), Objective::time, impossible).winner);
   EXPECT_FALSE(verdict({}, {}, Objective::time, {}).winner);
 }
 
 TEST(PlanRanking, CostOverSeveralSizesNeedsADeadline) {
-  const std::vector<Offer> sizes = {offer("a", 10, 9, 0.1, 64), offer("a", 20, 8, 0.1, 32)};
-  const std::vector<Offer> one = {offer("a", 10, 9, 0.1), offer("b", 20, 8, 0.1)};
+  const std::vector<PlanCost> sizes = {cost("a", 10, 9, 0.1, 64), cost("a", 20, 8, 0.1, 32)};
+  const std::vector<PlanCost> one = {cost("a", 10, 9, 0.1), cost("b", 20, 8, 0.1)};
   const Limits deadline{.days = 30, .usd = std::nullopt};
   EXPECT_TRUE(degenerate(sizes, Objective::cost, {}));
   EXPECT_TRUE(degenerate(sizes, Objective::gpu_hours, {}));
@@ -120,4 +122,4 @@ TEST(PlanRanking, CostOverSeveralSizesNeedsADeadline) {
 }
 
 }  // namespace
-}  // namespace plumbline::cli
+}  // namespace plumbline::sim

@@ -7,6 +7,7 @@
 
 #include "model/architecture/architecture.h"
 #include "model/base/text_file.h"
+#include "reports/text/plan_report.h"
 #include "tests/support/inputs.h"
 #include "tests/support/temporary_directory.h"
 
@@ -20,23 +21,23 @@ using testing::StartsWith;
 
 TEST(Recipe, TokensSequenceAndBatchFollowFromTheParameters) {
   // 7e9 parameters: 140e9 tokens; 4 Mi tokens are 1,024 sequences of 4,096.
-  const DefaultRecipe small = default_recipe(7e9, 7e9, 0, {64});
+  const sim::DefaultRecipe small = sim::default_recipe(7e9, 7e9, 0, {64});
   EXPECT_EQ(small.sequence_length, 4096);
   EXPECT_EQ(small.global_batch_size, 1024);
   EXPECT_DOUBLE_EQ(small.tokens, 140e9);
   // Above 100e9 in all: 16 Mi tokens; tokens by what one token uses; at most the model's positions.
-  const DefaultRecipe large = default_recipe(600e9, 30e9, 2048, {64, 4096});
+  const sim::DefaultRecipe large = sim::default_recipe(600e9, 30e9, 2048, {64, 4096});
   EXPECT_EQ(large.sequence_length, 2048);
   EXPECT_EQ(large.global_batch_size, 8192);
   EXPECT_DOUBLE_EQ(large.tokens, 600e9);
-  EXPECT_EQ(default_recipe(7e9, 7e9, 131072, {64}).sequence_length, 4096);
+  EXPECT_EQ(sim::default_recipe(7e9, 7e9, 131072, {64}).sequence_length, 4096);
 }
 
 TEST(Recipe, TheBatchIsDivisibleAmongAllSizes) {
   // 96 = 3 * 32, 40 = 5 * 8: odd part 15; 1,024 / 15 = 68.3, nearest power of two 64: 960 sequences.
-  EXPECT_EQ(default_recipe(7e9, 7e9, 0, {96, 40}).global_batch_size, 960);
+  EXPECT_EQ(sim::default_recipe(7e9, 7e9, 0, {96, 40}).global_batch_size, 960);
   // An odd part above the batch is the batch.
-  EXPECT_EQ(default_recipe(7e9, 7e9, 0, {100003}).global_batch_size, 100003);
+  EXPECT_EQ(sim::default_recipe(7e9, 7e9, 0, {100003}).global_batch_size, 100003);
 }
 
 class ShippedRecipes : public testing::TestWithParam<std::string> {};
@@ -69,8 +70,8 @@ TEST(Recipe, AFileOfAModelGetsTheDefaultsAndSaysThem) {
   const auto recipe = find_recipe(tests::shipped("examples/models/mixtral-8x7b.json"), {64});
   ASSERT_TRUE(recipe);
   EXPECT_EQ(recipe->name, "mixtral-8x7b");
-  EXPECT_THAT(recipe->assumptions, Contains(StartsWith("assumed: sequences of 4,096")));
-  EXPECT_THAT(recipe->assumptions, Contains(StartsWith("assumed: tokens choose their experts evenly")));
+  EXPECT_THAT(reports::assumptions(*recipe), Contains(StartsWith("assumed: sequences of 4,096")));
+  EXPECT_THAT(reports::assumptions(*recipe), Contains(StartsWith("assumed: tokens choose their experts evenly")));
   const auto plan = model::read_plan(recipe->text, recipe->path, {"cluster.topology=h100-dgx", "cluster.gpus=64"});
   ASSERT_TRUE(plan) << to_string(plan.error());
   // 12.88e9 of Mixtral's 46.7e9 parameters are used per token (its model card: 12.9), less the token table of which a
@@ -82,7 +83,7 @@ TEST(Recipe, APlanFileIsItself) {
   const auto recipe = find_recipe(tests::shipped("examples/llama-3-8b-64xh800.toml"), {});
   ASSERT_TRUE(recipe);
   EXPECT_EQ(recipe->name, "llama-3-8b-64xh800");
-  EXPECT_THAT(recipe->assumptions, IsEmpty());
+  EXPECT_THAT(reports::assumptions(*recipe), IsEmpty());
 }
 
 TEST(Recipe, AFileThatIsNoModelIsAnInputError) {

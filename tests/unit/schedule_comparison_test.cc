@@ -1,17 +1,13 @@
-#include "cli/schedule_comparison.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <string>
 
 #include "model/schedule/schedule.h"
+#include "reports/text/schedule_report.h"
 
-namespace plumbline::cli {
+namespace plumbline::model {
 namespace {
-
-using model::ScheduleCosts;
-using model::ScheduleShape;
 
 const ComparedSchedule& row_of(const std::vector<ComparedSchedule>& rows, const std::string& kind) {
   const auto found = std::ranges::find(rows, kind, &ComparedSchedule::kind);
@@ -19,7 +15,7 @@ const ComparedSchedule& row_of(const std::vector<ComparedSchedule>& rows, const 
   return *found;
 }
 
-std::vector<ComparedSchedule> compare(const ScheduleShape& shape, const CostInput& costs) {
+std::vector<ComparedSchedule> compare(const ScheduleShape& shape, const CostTable& costs) {
   const auto rows = compare_schedules(shape, costs);
   if (!rows) throw std::runtime_error(to_string(rows.error()));
   return *rows;
@@ -29,27 +25,27 @@ constexpr ScheduleShape four_by_eight{.ranks = 4, .micro_batches = 8, .virtual_s
 
 TEST(ScheduleComparison, HoldsEverySchedule) {
   const auto rows = compare(four_by_eight, {});
-  ASSERT_EQ(rows.size(), model::schedule_kinds().size());
-  for (std::size_t i = 0; i < rows.size(); ++i) EXPECT_EQ(rows[i].kind, model::schedule_kinds()[i]->name());
+  ASSERT_EQ(rows.size(), schedule_kinds().size());
+  for (std::size_t i = 0; i < rows.size(); ++i) EXPECT_EQ(rows[i].kind, schedule_kinds()[i]->name());
 }
 
 // A rank computes 8 x (F + B) = 24 in every schedule, however many chunks that is: the makespan less its idle time.
 TEST(ScheduleComparison, EveryScheduleHasTheSameWork) {
   std::size_t possible = 0;
   for (const ComparedSchedule& row : compare(four_by_eight, {})) {
-    if (row.impossible) continue;
+    if (row.infeasible) continue;
     ++possible;
     EXPECT_NEAR(row.makespan * (1 - row.average_bubble), 24, 1e-9) << row.kind;
     EXPECT_GE(row.makespan, row.lower_bound * (1 - 1e-9)) << row.kind;
     EXPECT_GT(row.lower_bound, 24 * (1 - 1e-9)) << row.kind;
   }
-  EXPECT_EQ(possible, model::schedule_kinds().size());
+  EXPECT_EQ(possible, schedule_kinds().size());
 }
 
 // 1F1B: (M + P - 1)(F + B) = 33, of which 9 are idle. With hops: 2 (P - 1) M / P + 2 (P - 2) = 16 of them are exposed;
 // the first rank holds P micro-batches. Two chunks a rank halve the fill: 24 + 9 / 2.
 TEST(ScheduleComparison, NumbersOfKnownSchedules) {
-  CostInput costs;
+  CostTable costs;
   costs.uniform.p2p = 0.25;
   const auto rows = compare(four_by_eight, costs);
   const ComparedSchedule& plain = row_of(rows, "1f1b");
@@ -80,20 +76,21 @@ TEST(ScheduleComparison, ActivationsAndCopiesAreThoseOfFullStages) {
 TEST(ScheduleComparison, SaysWhyAScheduleIsImpossible) {
   const ScheduleShape odd{.ranks = 3, .micro_batches = 6, .virtual_stages = 2};
   const auto rows = compare(odd, {});
-  ASSERT_TRUE(row_of(rows, "dualpipe").impossible);
-  EXPECT_NE(row_of(rows, "dualpipe").impossible->message.find("even number of ranks"), std::string::npos);
-  EXPECT_FALSE(row_of(rows, "1f1b").impossible);
-  EXPECT_NE(comparison_table(rows, odd, {}).find("not possible here:\n  dualpipe  "), std::string::npos);
-  EXPECT_NE(comparison_json(rows, odd, {}).find("\"possible\": false,\n      \"reason\": \"dualpipe needs an even"),
-            std::string::npos);
+  ASSERT_TRUE(row_of(rows, "dualpipe").infeasible);
+  EXPECT_NE(row_of(rows, "dualpipe").infeasible->message.find("even number of ranks"), std::string::npos);
+  EXPECT_FALSE(row_of(rows, "1f1b").infeasible);
+  EXPECT_NE(reports::comparison_table(rows, odd, {}).find("not possible here:\n  dualpipe  "), std::string::npos);
+  EXPECT_NE(
+      reports::comparison_json(rows, odd, {}).find("\"possible\": false,\n      \"reason\": \"dualpipe needs an even"),
+      std::string::npos);
 }
 
 // Six chunks for two ranks with three chunks each: each stage is cut into three equal parts.
 TEST(ScheduleComparison, CutsStagesIntoEqualParts) {
-  CostInput costs;
+  CostTable costs;
   costs.uniform.p2p = 0.5;
   costs.stages = {ScheduleCosts{.F = 3, .B = 6, .I = 3, .W = 3, .FB = 9}, ScheduleCosts{.F = 6, .FB = 12}};
-  const CostInput cut = cut_costs(costs, 2, 6);
+  const CostTable cut = cut_costs(costs, 2, 6);
   ASSERT_EQ(cut.stages.size(), 6U);
   EXPECT_EQ(cut.stages[2].F, 1);
   EXPECT_EQ(cut.stages[2].FB, 3);
@@ -103,14 +100,14 @@ TEST(ScheduleComparison, CutsStagesIntoEqualParts) {
 }
 
 TEST(ScheduleComparison, NeedsAStageForEachRank) {
-  CostInput costs;
+  CostTable costs;
   costs.file = "stages.toml";
   costs.stages = {ScheduleCosts{}, ScheduleCosts{}};
   const auto rows = compare_schedules(four_by_eight, costs);
   ASSERT_FALSE(rows);
-  EXPECT_EQ(rows.error().kind, model::ErrorKind::input);
+  EXPECT_EQ(rows.error().kind, ErrorKind::input);
   EXPECT_EQ(to_string(rows.error()).find("stages.toml: stage: lists 2 stages, the comparison needs one"), 0U);
 }
 
 }  // namespace
-}  // namespace plumbline::cli
+}  // namespace plumbline::model

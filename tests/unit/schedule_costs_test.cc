@@ -1,21 +1,19 @@
-#include "cli/schedule_costs.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 
+#include "model/schedule/cost_table.h"
 #include "tests/support/inputs.h"
 #include "tests/support/temporary_directory.h"
 
-namespace plumbline::cli {
+namespace plumbline::model {
 namespace {
 
-using model::ErrorKind;
 using tests::expect_error;
 
 class CostFile : public testing::Test {
  protected:
-  model::Result<CostInput> read(const std::string& name, const std::string& text) {
+  Result<CostTable> read(const std::string& name, const std::string& text) {
     path_ = folder_.write(name, text).string();
     return read_costs(path_);
   }
@@ -123,15 +121,5 @@ TEST(InlineCosts, ErrorsNameTheEntry) {
   refuse("F=1,F=2", "'F' is given twice");
 }
 
-TEST(CostsJson, HoldsStagesOrUniformCosts) {
-  CostInput costs;
-  costs.uniform.p2p = 0.5;
-  EXPECT_EQ(costs_json(costs), R"({"F":1.0,"B":2.0,"I":1.0,"W":1.0,"FB":3.0,"p2p":0.5})");
-  costs.stages = {model::ScheduleCosts{}};
-  costs.micro_batch_factors = {2};
-  EXPECT_EQ(costs_json(costs),
-            R"({"stages":[{"F":1.0,"B":2.0,"I":1.0,"W":1.0,"FB":3.0}],"micro_batch_factors":[2.0],"p2p":0.5})");
-}
-
 }  // namespace
-}  // namespace plumbline::cli
+}  // namespace plumbline::model

@@ -1,20 +1,17 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <string>
 
-#include "cli/schedule.h"
 #include "model/schedule/schedule.h"
+#include "reports/text/schedule_report.h"
 
-namespace plumbline::cli {
+namespace plumbline::model {
 namespace {
 
-using model::OpType;
-using model::ScheduleCosts;
-using model::ScheduleShape;
-
-ScheduleOutput evaluated(const std::string& kind, const ScheduleShape& shape, const CostInput& costs) {
-  const auto output = evaluate_schedule(*model::find_schedule(kind).value(), shape, costs);
+CostedSchedule evaluated(const std::string& kind, const ScheduleShape& shape, const CostTable& costs) {
+  const auto output = evaluate_schedule(*find_schedule(kind).value(), shape, costs);
   if (!output) throw std::runtime_error(to_string(output.error()));
   return *output;
 }
@@ -23,10 +20,10 @@ ScheduleCosts stage(double F, double I, double W) { return {.F = F, .B = I + W, 
 
 // One micro-batch through two stages: F 1, hop, F 2, B 4, hop, B 2.
 TEST(ScheduleEvaluation, StagesHaveTheirOwnCosts) {
-  CostInput costs;
+  CostTable costs;
   costs.uniform.p2p = 0.5;
   costs.stages = {stage(1, 1, 1), stage(2, 3, 1)};
-  const ScheduleOutput output = evaluated("1f1b", {.ranks = 2, .micro_batches = 1}, costs);
+  const CostedSchedule output = evaluated("1f1b", {.ranks = 2, .micro_batches = 1}, costs);
   EXPECT_DOUBLE_EQ(output.evaluation.makespan, 10);
   EXPECT_DOUBLE_EQ(output.lower_bound, 10) << "one micro-batch has no slack";
   EXPECT_FALSE(output.exact_makespan) << "stated for equal stages only";
@@ -35,7 +32,7 @@ TEST(ScheduleEvaluation, StagesHaveTheirOwnCosts) {
 
 // One rank: (1 + 2) of the first micro-batch and three times that of the second.
 TEST(ScheduleEvaluation, MicroBatchesHaveTheirFactors) {
-  CostInput costs;
+  CostTable costs;
   costs.stages = {stage(1, 1, 1)};
   costs.micro_batch_factors = {1, 3};
   EXPECT_DOUBLE_EQ(evaluated("gpipe", {.ranks = 1, .micro_batches = 2}, costs).evaluation.makespan, 12);
@@ -44,10 +41,10 @@ TEST(ScheduleEvaluation, MicroBatchesHaveTheirFactors) {
 // Of the four micro-batches the last two are direction 1's: rank 0 holds stage 0 of direction 0 (3 each) and stage 1
 // of direction 1 (3 times factor 2 each).
 TEST(ScheduleEvaluation, FactorsOfBothDirectionsFollowEachOther) {
-  CostInput costs;
+  CostTable costs;
   costs.stages = {stage(1, 1, 1), stage(1, 1, 1)};
   costs.micro_batch_factors = {1, 1, 2, 2};
-  const ScheduleOutput output = evaluated("dualpipe", {.ranks = 2, .micro_batches = 4}, costs);
+  const CostedSchedule output = evaluated("dualpipe", {.ranks = 2, .micro_batches = 4}, costs);
   EXPECT_DOUBLE_EQ(output.evaluation.busy[0], 2 * 3 + 2 * 6);
   EXPECT_DOUBLE_EQ(output.evaluation.busy[1], 2 * 3 + 2 * 6);
 }
@@ -55,9 +52,9 @@ TEST(ScheduleEvaluation, FactorsOfBothDirectionsFollowEachOther) {
 // FB = 6 is 3/4 of F + B = 8 in stage 0, FB = 3 all of F + B in stage 1: a pair of F 0 (2) and B 1 (2) takes 3.5, one
 // of F 1 (1) and B 0 (6) takes 5.5.
 TEST(ScheduleEvaluation, PairsShrinkAsTheirStagesDo) {
-  CostInput costs;
+  CostTable costs;
   costs.stages = {{.F = 2, .B = 6, .I = 3, .W = 3, .FB = 6}, {.F = 1, .B = 2, .I = 1, .W = 1, .FB = 3}};
-  const ScheduleOutput output = evaluated("dualpipe", {.ranks = 2, .micro_batches = 4}, costs);
+  const CostedSchedule output = evaluated("dualpipe", {.ranks = 2, .micro_batches = 4}, costs);
   std::size_t pairs = 0;
   for (std::size_t rank = 0; rank < 2; ++rank) {
     const auto& ops = output.schedule.ranks[rank];
@@ -72,13 +69,13 @@ TEST(ScheduleEvaluation, PairsShrinkAsTheirStagesDo) {
 
 // The same costs once for all stages or listed for each.
 TEST(ScheduleEvaluation, EqualStagesAreTheUniformCosts) {
-  CostInput uniform;
+  CostTable uniform;
   uniform.uniform = {.F = 1.1, .B = 2.5, .I = 1.3, .W = 1.2, .FB = 3.2, .p2p = 0.1};
-  for (const model::ScheduleKind* kind : model::schedule_kinds()) {
+  for (const ScheduleKind* kind : schedule_kinds()) {
     const ScheduleShape shape{.ranks = 4, .micro_batches = 12};
     const auto expected = evaluate_schedule(*kind, shape, uniform);
     ASSERT_TRUE(expected) << kind->name();
-    CostInput listed = uniform;
+    CostTable listed = uniform;
     listed.stages.assign(static_cast<std::size_t>(expected->schedule.stages), uniform.uniform);
     listed.micro_batch_factors.assign(12, 1);
     const auto output = evaluate_schedule(*kind, shape, listed);
@@ -90,14 +87,13 @@ TEST(ScheduleEvaluation, EqualStagesAreTheUniformCosts) {
 }
 
 TEST(ScheduleEvaluation, ListsMustFitTheSchedule) {
-  const auto refuse = [](const CostInput& costs, const std::string& text) {
-    const auto output =
-        evaluate_schedule(*model::find_schedule("1f1b").value(), {.ranks = 2, .micro_batches = 4}, costs);
+  const auto refuse = [](const CostTable& costs, const std::string& text) {
+    const auto output = evaluate_schedule(*find_schedule("1f1b").value(), {.ranks = 2, .micro_batches = 4}, costs);
     ASSERT_FALSE(output);
-    EXPECT_EQ(output.error().kind, model::ErrorKind::input);
+    EXPECT_EQ(output.error().kind, ErrorKind::input);
     EXPECT_EQ(to_string(output.error()), text);
   };
-  CostInput costs;
+  CostTable costs;
   costs.file = "costs.toml";
   costs.stages = {stage(1, 1, 1)};
   refuse(costs, "costs.toml: stage: lists 1 stages, but 1f1b of this shape has 2");
@@ -107,13 +103,25 @@ TEST(ScheduleEvaluation, ListsMustFitTheSchedule) {
 }
 
 TEST(ScheduleText, ShowsTableAndPictureAndBound) {
-  const ScheduleOutput output = evaluated("1f1b", {.ranks = 2, .micro_batches = 2}, {});
-  const std::string text = schedule_text(output, 80, false);
+  const CostedSchedule output = evaluated("1f1b", {.ranks = 2, .micro_batches = 2}, {});
+  const std::string text = reports::schedule_text(output, 80, false);
   for (const char* part : {"activations\n", "     0  F0", "makespan     9\n", "lower bound  9  (+0.0 %)\n"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
   }
-  EXPECT_NE(schedule_json(output).find("\"lower_bound\": 9.0"), std::string::npos);
+  EXPECT_NE(reports::schedule_json(output).find("\"lower_bound\": 9.0"), std::string::npos);
+}
+
+TEST(ScheduleJson, HoldsStagesAndTheirFactors) {
+  CostTable costs;
+  costs.uniform.p2p = 0.5;
+  costs.stages = {ScheduleCosts{}};
+  costs.micro_batch_factors = {2};
+  const auto json =
+      nlohmann::json::parse(reports::schedule_json(evaluated("gpipe", {.ranks = 1, .micro_batches = 1}, costs)));
+  const auto& held = json["schedule"]["costs"];
+  EXPECT_EQ(held.dump(),
+            R"({"micro_batch_factors":[2.0],"p2p":0.5,"stages":[{"B":2.0,"F":1.0,"FB":3.0,"I":1.0,"W":1.0}]})");
 }
 
 }  // namespace
-}  // namespace plumbline::cli
+}  // namespace plumbline::model

@@ -1,13 +1,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cli/solve.h"
+#include "sim/whatif/solve_plan.h"
 
-namespace plumbline::cli {
+namespace plumbline::sim {
 namespace {
 
-sim::Inputs inputs() {
-  sim::Inputs inputs;
+Inputs inputs() {
+  Inputs inputs;
   inputs.plan.cluster.gpus = 48;
   inputs.plan.batch.global_batch_size = 512;
   inputs.plan.routing.imbalance = 0.1;
@@ -63,14 +63,5 @@ TEST(SolveKey, Refusals) {
   EXPECT_THAT(model::to_string(error("cluster.gpus", "cluster.gpus=8..4")), testing::HasSubstr("the smaller one"));
 }
 
-TEST(SolveTarget, IsAMetricAndANumber) {
-  const SolveTarget target = parse_target("step.slots_s.F + step.slots_s.B=1.5e1").value();
-  EXPECT_EQ(target.metric, "step.slots_s.F + step.slots_s.B");
-  EXPECT_DOUBLE_EQ(target.value, 15);
-  EXPECT_THAT(model::to_string(parse_target("step.time=15").error()),
-              testing::HasSubstr("did you mean 'step.time_s'?"));
-  EXPECT_FALSE(parse_target("step.time_s"));
-}
-
 }  // namespace
-}  // namespace plumbline::cli
+}  // namespace plumbline::sim

@@ -1,13 +1,12 @@
-#include "cli/sweep_range.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "cli/sweep_grid.h"
+#include "sim/whatif/grid.h"
+#include "sim/whatif/range.h"
 
-namespace plumbline::cli {
+namespace plumbline::sim {
 namespace {
 
 using model::to_string;
@@ -120,9 +119,9 @@ TEST(SweepRange, EndsAreTheTwoValuesOfARangeWithoutAStep) {
 TEST(SweepGrid, TheLastKeyIsTheFastest) {
   const SweepGrid grid = grid_of({"a.x=1,2", "b.y=u,v,w"});
   ASSERT_EQ(grid.size(), 6u);
-  EXPECT_EQ(grid.overrides(0), (Texts{"a.x=1", "b.y=u"}));
-  EXPECT_EQ(grid.overrides(1), (Texts{"a.x=1", "b.y=v"}));
-  EXPECT_EQ(grid.overrides(5), (Texts{"a.x=2", "b.y=w"}));
+  EXPECT_EQ(grid.changes(0), (Texts{"a.x=1", "b.y=u"}));
+  EXPECT_EQ(grid.changes(1), (Texts{"a.x=1", "b.y=v"}));
+  EXPECT_EQ(grid.changes(5), (Texts{"a.x=2", "b.y=w"}));
 }
 
 TEST(SweepGrid, LinesFollowTheLastNumericKeyByRisingValue) {
@@ -154,4 +153,4 @@ TEST(SweepGrid, RefusesAKeyTwiceAndTooManyPoints) {
 }
 
 }  // namespace
-}  // namespace plumbline::cli
+}  // namespace plumbline::sim

@@ -1,5 +1,3 @@
-#include "cli/sweep_result.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,12 +6,14 @@
 #include <string>
 #include <vector>
 
-namespace plumbline::cli {
+#include "reports/text/whatif_report.h"
+
+namespace plumbline::sim {
 namespace {
 
 // 1,000 tokens in `seconds`, all of them overlapped pairs of which `share` is exposed communication.
-sim::SweepPoint point_of(double seconds, double share) {
-  sim::SweepPoint point;
+SweepPoint point_of(double seconds, double share) {
+  SweepPoint point;
   point.step.time_s = seconds;
   point.step.tokens_per_s = 1000 / seconds;
   point.step.slots_mean_s = {0, 0, 0, 0, seconds};
@@ -25,18 +25,17 @@ sim::SweepPoint point_of(double seconds, double share) {
   return point;
 }
 
-SweepResult result_of(const std::vector<std::string>& over, std::vector<model::Result<sim::SweepPoint>> points) {
+SweepResult result_of(const std::vector<std::string>& over, std::vector<model::Result<SweepPoint>> points) {
   std::vector<SweepAxis> axes;
   for (const std::string& text : over) axes.push_back(parse_axis(text).value());
-  SweepResult result =
-      sweep_result(SweepGrid::make(std::move(axes)).value(), sim::Fidelity::step, {}, std::move(points));
+  SweepResult result = sweep_result(SweepGrid::make(std::move(axes)).value(), Fidelity::step, {}, std::move(points));
   result.plan.model.config = "models/tiny.json";
   return result;
 }
 
 // Six points along one key: 24 does not fit, 28 cannot be.
 SweepResult along_one_key() {
-  sim::SweepPoint large = point_of(1, 0.01);
+  SweepPoint large = point_of(1, 0.01);
   large.shortage = "does not fit: rank 0";
   model::Error impossible{model::ErrorKind::infeasible, "28 leave none", "--over", 0, "o.sms", ""};
   return result_of({"o.sms=8..28:4"}, {point_of(20, 0.10), point_of(10.05, 0.02), point_of(10, 0.01),
@@ -52,9 +51,9 @@ TEST(SweepResult, FindsTheBestFeasiblePointItsPlateauAndWhereCommunicationIsHidd
   const SweepResult result = along_one_key();
   EXPECT_EQ(result.best, 2u);  // the faster one does not fit
   ASSERT_EQ(result.lines.size(), 1u);
-  EXPECT_EQ(result.lines[0].plateau, (sim::Stretch{1, 2}));  // 10.05 is 0.5 % slower, 10.2 is 2 %
-  EXPECT_EQ(result.lines[0].hidden, (std::vector<sim::Stretch>{{1, 2}, {4, 4}}));
-  const std::string text = sweep_text(result, false);
+  EXPECT_EQ(result.lines[0].plateau, (Stretch{1, 2}));  // 10.05 is 0.5 % slower, 10.2 is 2 %
+  EXPECT_EQ(result.lines[0].hidden, (std::vector<Stretch>{{1, 2}, {4, 4}}));
+  const std::string text = reports::sweep_text(result, false);
   EXPECT_TRUE(has(text, "Best: sms 16, a step of 10.00 s.")) << text;
   EXPECT_TRUE(has(text, "plateau from 12 to 16")) << text;
   EXPECT_TRUE(has(text, "at 8 it shows with 10.0 %")) << text;
@@ -63,7 +62,7 @@ TEST(SweepResult, FindsTheBestFeasiblePointItsPlateauAndWhereCommunicationIsHidd
 }
 
 TEST(SweepResult, JsonHoldsPointsOptimumAndPlateau) {
-  const auto json = nlohmann::json::parse(sweep_json(along_one_key()));
+  const auto json = nlohmann::json::parse(reports::sweep_json(along_one_key()));
   ASSERT_EQ(json["points"].size(), 6u);
   EXPECT_EQ(json["points"][0]["values"]["o.sms"], 8);
   EXPECT_EQ(json["points"][0]["step"]["time_s"], 20.0);
@@ -78,7 +77,7 @@ TEST(SweepResult, JsonHoldsPointsOptimumAndPlateau) {
 }
 
 TEST(SweepResult, CsvHasARowPerPointWithAllFields) {
-  const std::string csv = sweep_csv(along_one_key());
+  const std::string csv = reports::sweep_csv(along_one_key());
   EXPECT_TRUE(csv.starts_with("o.sms,feasible,best,step_time_s,")) << csv;
   EXPECT_TRUE(has(csv, "\n16,1,1,10,0.1,0.01,5,")) << csv;
   EXPECT_TRUE(has(csv, "\n28,0,0,,,,,,,,,,,,,o.sms: 28 leave none\n")) << csv;
@@ -94,18 +93,18 @@ TEST(SweepResult, CsvHasARowPerPointWithAllFields) {
 TEST(SweepResult, EveryCombinationOfTheOtherKeysHasItsLine) {
   const SweepResult result =
       result_of({"s.kind=a,b", "o.sms=1,2"}, {point_of(4, 0), point_of(3, 0), point_of(2, 0.5), point_of(5, 0.5)});
-  const std::string text = unwrapped(sweep_text(result, false));
+  const std::string text = unwrapped(reports::sweep_text(result, false));
   EXPECT_TRUE(has(
       text, "kind a: best at sms 2 with 3.000 s, plateau at 2 alone; communication is hidden in the pairs everywhere."))
       << text;
   EXPECT_TRUE(has(
       text, "kind b: best at sms 1 with 2.000 s, plateau at 1 alone; communication is hidden in the pairs nowhere."))
       << text;
-  EXPECT_TRUE(has(sweep_svg(result), ">kind a</text>"));
+  EXPECT_TRUE(has(reports::sweep_svg(result), ">kind a</text>"));
 }
 
 TEST(SweepResult, ThePictureMarksTheBestAndShadesItsPlateau) {
-  const std::string svg = sweep_svg(along_one_key());
+  const std::string svg = reports::sweep_svg(along_one_key());
   EXPECT_TRUE(has(svg, "best: 16, 10.00 s"));
   EXPECT_TRUE(has(svg, "class=\"band s0\""));
   for (const char* title : {"step time in s", "exposed communication in s", "GEMM time over the fastest", ">o.sms<"})
@@ -113,22 +112,22 @@ TEST(SweepResult, ThePictureMarksTheBestAndShadesItsPlateau) {
 }
 
 TEST(SweepResult, DifferentBatchesAreComparedByTokensPerSecond) {
-  sim::SweepPoint larger = point_of(15, 0);
+  SweepPoint larger = point_of(15, 0);
   larger.step.tokens_per_s = 2000.0 / 15;  // twice the tokens in less than twice the time
   const SweepResult result = result_of({"b.size=1,2"}, {point_of(10, 0), larger});
   EXPECT_EQ(result.best, 1u);
   EXPECT_FALSE(result.same_tokens);
-  EXPECT_TRUE(has(sweep_text(result, false), "different numbers of tokens per step"));
+  EXPECT_TRUE(has(reports::sweep_text(result, false), "different numbers of tokens per step"));
 }
 
 TEST(SweepResult, WithoutAFeasiblePointThereIsNoBest) {
   const model::Error impossible{model::ErrorKind::infeasible, "never", "", 0, "", ""};
   const SweepResult result = result_of({"o.sms=1,2"}, {tl::unexpected(impossible), tl::unexpected(impossible)});
   EXPECT_FALSE(result.best);
-  EXPECT_TRUE(has(sweep_text(result, false), "No point is feasible."));
-  EXPECT_TRUE(nlohmann::json::parse(sweep_json(result))["optimum"].is_null());
-  EXPECT_TRUE(has(sweep_svg(result), "</svg>"));
+  EXPECT_TRUE(has(reports::sweep_text(result, false), "No point is feasible."));
+  EXPECT_TRUE(nlohmann::json::parse(reports::sweep_json(result))["optimum"].is_null());
+  EXPECT_TRUE(has(reports::sweep_svg(result), "</svg>"));
 }
 
 }  // namespace
-}  // namespace plumbline::cli
+}  // namespace plumbline::sim

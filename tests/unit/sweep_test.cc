@@ -72,7 +72,8 @@ TEST(Sweep, CountsEveryPoint) {
   const auto inputs = [](std::size_t) -> model::Result<Inputs> {
     return tl::unexpected(model::Error{model::ErrorKind::infeasible, "impossible"});
   };
-  ASSERT_TRUE(sweep(3, inputs, {.threads = 2, .on_progress = [&](std::size_t done) { counts.push_back(done); }}));
+  ASSERT_TRUE(
+      sweep(3, inputs, {.threads = 2, .on_progress = [&](std::size_t done, std::size_t) { counts.push_back(done); }}));
   EXPECT_EQ(counts, (std::vector<std::size_t>{1, 2, 3}));
   EXPECT_TRUE(sweep(0, inputs, {})->empty());
 }

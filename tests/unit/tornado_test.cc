@@ -1,18 +1,18 @@
-#include "cli/tornado.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-namespace plumbline::cli {
+#include "reports/text/whatif_report.h"
+
+namespace plumbline::sim {
 namespace {
 
 using model::Evidence;
 
-sim::SweepPoint point_of(double seconds) {
-  sim::SweepPoint point;
+SweepPoint point_of(double seconds) {
+  SweepPoint point;
   point.step.time_s = seconds;
   point.run = model::RunCost{};
   point.run->cost_usd = 1000 * seconds;
@@ -30,7 +30,7 @@ model::Error infeasible() { return {model::ErrorKind::infeasible, "cannot be", "
 
 // Ten seconds as it is; "wide" spans 9 to 12, "narrow" 10 to 10.5 with one setting that cannot be, "none" nothing.
 TornadoResult example() {
-  return tornado_result(sim::Fidelity::step, {input_named("narrow", 2), input_named("none", 1), input_named("wide", 3)},
+  return tornado_result(Fidelity::step, {input_named("narrow", 2), input_named("none", 1), input_named("wide", 3)},
                         {point_of(10), point_of(10.5), tl::unexpected(infeasible()), point_of(10), point_of(11),
                          point_of(9), point_of(12)});
 }
@@ -58,16 +58,16 @@ TEST(Tornado, ASettingThatCannotBeDoesNotCount) {
 }
 
 TEST(Tornado, WithoutARunThereIsNoCost) {
-  sim::SweepPoint base = point_of(10), other = point_of(11);
+  SweepPoint base = point_of(10), other = point_of(11);
   base.run.reset(), other.run.reset();
-  const TornadoResult result = tornado_result(sim::Fidelity::step, {input_named("a", 1)}, {base, other});
+  const TornadoResult result = tornado_result(Fidelity::step, {input_named("a", 1)}, {base, other});
   EXPECT_FALSE(result.base[1]);
   EXPECT_FALSE(result.rows[0].spans[1]);
-  EXPECT_THAT(tornado_text(result, false), testing::HasSubstr("No cost: it takes run.tokens"));
+  EXPECT_THAT(reports::tornado_text(result, false), testing::HasSubstr("No cost: it takes run.tokens"));
 }
 
 TEST(Tornado, TextNamesEndsReasonsAndWhatHasNoEffect) {
-  const std::string text = tornado_text(example(), false);
+  const std::string text = reports::tornado_text(example(), false);
   EXPECT_THAT(text,
               testing::HasSubstr("wide    9.000 s         1  12.00 s   2  30.0 %          --------|++++++++++++++++"));
   EXPECT_THAT(text, testing::HasSubstr("Without effect: none."));
@@ -75,7 +75,7 @@ TEST(Tornado, TextNamesEndsReasonsAndWhatHasNoEffect) {
 }
 
 TEST(Tornado, JsonHoldsEverySetting) {
-  const auto json = nlohmann::json::parse(tornado_json(example()));
+  const auto json = nlohmann::json::parse(reports::tornado_json(example()));
   EXPECT_EQ(json["tornado"]["base"]["step.time_s"], 10);
   EXPECT_EQ(json["inputs"][0]["width"]["step.time_s"], 3);
   EXPECT_EQ(json["inputs"][0]["settings"][1]["set"][0], "wide=1");
@@ -83,8 +83,8 @@ TEST(Tornado, JsonHoldsEverySetting) {
   EXPECT_EQ(json["inputs"][1]["settings"][1]["feasible"], false);
 }
 
-sim::Inputs inputs() {
-  sim::Inputs inputs;
+Inputs inputs() {
+  Inputs inputs;
   inputs.plan.cluster.gpus = inputs.cluster.gpus = 16;
   inputs.cluster.gpus_per_node = 8;
   inputs.cluster.nic_bandwidth = model::BytesPerSecond(50e9);
@@ -107,13 +107,13 @@ TEST(TornadoInputs, StatedUncertaintiesElseTwentyPercent) {
   const TornadoInput* gemm = find(found, "GEMM time");
   ASSERT_NE(gemm, nullptr);
   EXPECT_EQ(gemm->settings[0].text, "-2 to 20 %");
-  EXPECT_THAT(gemm->settings[0].overrides,
+  EXPECT_THAT(gemm->settings[0].changes,
               testing::UnorderedElementsAre("profile.gemm.fp8.k_time=2.94", "profile.gemm.bf16.k_time=4"));
-  EXPECT_THAT(gemm->settings[1].overrides,
+  EXPECT_THAT(gemm->settings[1].changes,
               testing::UnorderedElementsAre("profile.gemm.fp8.k_time=3.06", "profile.gemm.bf16.k_time=6"));
   const TornadoInput* nic = find(found, "NIC bandwidth");
   ASSERT_NE(nic, nullptr);
-  EXPECT_THAT(nic->settings[0].overrides, testing::ElementsAre("topology.node.nic_bandwidth=320"));
+  EXPECT_THAT(nic->settings[0].changes, testing::ElementsAre("topology.node.nic_bandwidth=320"));
 }
 
 TEST(TornadoInputs, NothingFallsToZero) {
@@ -123,7 +123,7 @@ TEST(TornadoInputs, NothingFallsToZero) {
 }
 
 TEST(TornadoInputs, OnlyWhatThePlanHas) {
-  sim::Inputs plan = inputs();
+  Inputs plan = inputs();
   EXPECT_EQ(find(usual_inputs(plan), "meeting of expert ranks"), nullptr);
   EXPECT_EQ(find(usual_inputs(plan), "price of a GPU-hour"), nullptr);
   EXPECT_EQ(find(usual_inputs(plan), "communication SMs"), nullptr);
@@ -135,9 +135,9 @@ TEST(TornadoInputs, OnlyWhatThePlanHas) {
   EXPECT_NE(find(usual_inputs(plan), "price of a GPU-hour"), nullptr);
   EXPECT_EQ(find(usual_inputs(plan), "price of a GPU-hour")->settings[0].text, "1.6");
   EXPECT_EQ(find(usual_inputs(plan), "uneven experts")->settings.size(), 1U);
-  EXPECT_THAT(find(usual_inputs(plan), "communication SMs")->settings[1].overrides,
+  EXPECT_THAT(find(usual_inputs(plan), "communication SMs")->settings[1].changes,
               testing::ElementsAre("overlap.communication_sms=24"));
 }
 
 }  // namespace
-}  // namespace plumbline::cli
+}  // namespace plumbline::sim

@@ -1,0 +1,28 @@
+// Numbers as people write them down: 0.05 is five hundredths, not the double next to it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace plumbline::model {
+
+// units * 10^exponent. Arithmetic is exact; nothing is returned where 64 bits do not hold the result.
+struct Decimal {
+  std::int64_t units = 0;
+  int exponent = 0;
+  bool integer = true;  // written without a point and without an exponent
+
+  double value() const;      // the nearest double
+  std::string text() const;  // a TOML number: 20, 0.15, 1e-07
+};
+
+// An optional sign, digits, perhaps a point with digits, perhaps an exponent; nothing else.
+std::optional<Decimal> parse_decimal(std::string_view text);
+
+std::optional<Decimal> sum(Decimal a, Decimal b);
+std::optional<Decimal> product(Decimal a, Decimal b);
+bool less(Decimal a, Decimal b);
+
+}  // namespace plumbline::model

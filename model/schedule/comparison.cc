@@ -1,0 +1,120 @@
+#include "model/schedule/comparison.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "model/schedule/costed_schedule.h"
+
+namespace plumbline::model {
+namespace {
+
+// A pipeline of one stage per rank is what the costs describe.
+Result<void> check_costs(const ScheduleShape& shape, const CostTable& costs) {
+  const auto ranks = static_cast<std::size_t>(std::max(shape.ranks, 0));
+  if (costs.stages.empty() || costs.stages.size() == ranks) return {};
+  return tl::unexpected(
+      Error{ErrorKind::input,
+            fmt::format("lists {} stages, the comparison needs one for each of {} ranks", costs.stages.size(), ranks),
+            costs.file, 0, "stage", "schedules with more stages cut each into equal chunks"});
+}
+
+// Whether the schedule lets one choose groups of micro-batches: one group of all of them is then always possible.
+bool takes_groups(const ScheduleKind& kind, ScheduleShape shape) {
+  shape.micro_batch_group = shape.micro_batches;
+  return kind.check(shape).has_value();
+}
+
+// The shape that the schedule takes: the wanted chunks and groups where it lets one choose, else its own.
+Result<ScheduleShape> shape_for(const ScheduleKind& kind, ScheduleShape shape) {
+  for (;;) {
+    const auto checked = kind.check(shape);
+    if (checked) return shape;
+    const std::string& key = checked.error().key;
+    if (key == "virtual_stages" && shape.virtual_stages > 1) {
+      shape.virtual_stages = 1;
+    } else if (key == "micro_batch_group" && shape.micro_batch_group != 0 && !takes_groups(kind, shape)) {
+      shape.micro_batch_group = 0;
+    } else {
+      return tl::make_unexpected(checked.error());
+    }
+  }
+}
+
+ScheduleCosts scaled(ScheduleCosts costs, double factor) {
+  for (double* cost : {&costs.F, &costs.B, &costs.I, &costs.W, &costs.FB}) *cost *= factor;
+  return costs;
+}
+
+// What p2p adds to the makespan, in hops.
+Result<double> exposed_hops(const ScheduleKind& kind, const CostedSchedule& output) {
+  CostTable free_hops = output.costs;
+  free_hops.uniform.p2p = 0;
+  const auto without = evaluate_schedule(kind, output.schedule.shape, free_hops);
+  if (!without) return tl::make_unexpected(without.error());
+  return (output.evaluation.makespan - without->evaluation.makespan) / output.costs.uniform.p2p;
+}
+
+Result<ComparedSchedule> compare(const ScheduleKind& kind, const ScheduleShape& wanted, const CostTable& costs) {
+  ComparedSchedule row;
+  row.kind = kind.name();
+  const auto shape = shape_for(kind, wanted);
+  if (!shape) {
+    row.infeasible = shape.error();
+    return row;
+  }
+  const std::int32_t stages = kind.build(*shape).stages;
+  const auto output = evaluate_schedule(kind, *shape, cut_costs(costs, shape->ranks, stages));
+  if (!output) return tl::make_unexpected(output.error());
+  const ScheduleEvaluation& evaluation = output->evaluation;
+  const double total = std::accumulate(evaluation.idle.begin(), evaluation.idle.end(), 0.0);
+  row.chunks = stages / shape->ranks * output->schedule.directions;
+  row.makespan = evaluation.makespan;
+  if (row.makespan > 0) {
+    row.average_bubble = total / shape->ranks / row.makespan;
+    row.worst_bubble = *std::max_element(evaluation.idle.begin(), evaluation.idle.end()) / row.makespan;
+  }
+  row.peak_activations = *std::max_element(evaluation.peak_activations.begin(), evaluation.peak_activations.end()) *
+                         (static_cast<double>(shape->ranks) / stages);
+  row.parameter_copies = output->schedule.parameter_copies;
+  row.lower_bound = output->lower_bound;
+  if (costs.uniform.p2p > 0) {
+    const auto hops = exposed_hops(kind, *output);
+    if (!hops) return tl::make_unexpected(hops.error());
+    row.exposed_hops = *hops;
+  }
+  return row;
+}
+
+}  // namespace
+
+std::string ComparedSchedule::reason() const {
+  return infeasible->hint.empty() ? infeasible->message : fmt::format("{} ({})", infeasible->message, infeasible->hint);
+}
+
+CostTable cut_costs(const CostTable& costs, std::int32_t ranks, std::int32_t stages) {
+  const double part = static_cast<double>(ranks) / stages;
+  CostTable cut = costs;
+  cut.uniform = scaled(costs.uniform, part);
+  cut.stages.clear();
+  if (costs.stages.empty()) return cut;
+  for (std::int32_t stage = 0; stage < stages; ++stage) {
+    cut.stages.push_back(scaled(costs.stages[static_cast<std::size_t>(stage / (stages / ranks))], part));
+  }
+  return cut;
+}
+
+Result<std::vector<ComparedSchedule>> compare_schedules(const ScheduleShape& shape, const CostTable& costs) {
+  if (const auto fits = check_costs(shape, costs); !fits) return tl::make_unexpected(fits.error());
+  std::vector<ComparedSchedule> rows;
+  for (const ScheduleKind* kind : schedule_kinds()) {
+    auto row = compare(*kind, shape, costs);
+    if (!row) return tl::make_unexpected(row.error());
+    rows.push_back(std::move(*row));
+  }
+  return rows;
+}
+
+}  // namespace plumbline::model

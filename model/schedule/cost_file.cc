@@ -1,0 +1,196 @@
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "model/schedule/cost_table.h"
+
+namespace plumbline::model {
+namespace {
+
+// In the order of OpType.
+const std::vector<std::string> cost_names = {"F", "B", "I", "W", "FB"};
+constexpr std::size_t f = 0, b = 1, i = 2, w = 3, fb = 4;
+constexpr const char* stage_hint = "each stage needs F, I and W";
+
+using StageValues = std::array<std::optional<double>, 5>;
+
+tl::unexpected<Error> wrong(const std::string& file, int line, std::string key, std::string message,
+                            std::string hint = {}) {
+  return tl::unexpected(Error{ErrorKind::input, std::move(message), file, line, std::move(key), std::move(hint)});
+}
+
+tl::unexpected<Error> unknown_key(const std::string& file, int line, const std::string& prefix, std::string_view key,
+                                  const std::vector<std::string>& known) {
+  const std::string nearest = nearest_name(key, known);
+  return wrong(file, line, prefix + std::string(key), "unknown key",
+               nearest.empty() ? fmt::format("known here: {}", fmt::join(known, ", "))
+                               : fmt::format("did you mean '{}{}'?", prefix, nearest));
+}
+
+bool is_cost(double value) { return std::isfinite(value) && value >= 0; }
+
+// `prefix` goes before the name of a missing cost.
+Result<ScheduleCosts> stage_costs(const StageValues& values, const std::string& file, int line,
+                                  const std::string& prefix) {
+  for (const std::size_t index : {f, i, w}) {
+    if (!values[index]) return wrong(file, line, prefix + cost_names[index], "a stage without this cost", stage_hint);
+  }
+  ScheduleCosts costs;
+  costs.F = *values[f];
+  costs.I = *values[i];
+  costs.W = *values[w];
+  costs.B = values[b].value_or(costs.I + costs.W);
+  costs.FB = values[fb].value_or(costs.F + costs.B);
+  return costs;
+}
+
+int line_of(const toml::node& node) { return static_cast<int>(node.source().begin.line); }
+
+Result<double> cost_value(const toml::node& node, const std::string& file, const std::string& key) {
+  const auto value = node.is_number() ? node.value<double>() : std::nullopt;
+  if (!value || !is_cost(*value)) return wrong(file, line_of(node), key, "not a number of at least 0");
+  return *value;
+}
+
+Result<ScheduleCosts> stage_from(const toml::node& node, const std::string& file) {
+  const toml::table* table = node.as_table();
+  if (table == nullptr) return wrong(file, line_of(node), "stage", "a stage is a table", stage_hint);
+  StageValues values;
+  for (const auto& [key, value] : *table) {
+    const auto name = std::find(cost_names.begin(), cost_names.end(), key.str());
+    if (name == cost_names.end()) return unknown_key(file, line_of(value), "stage.", key.str(), cost_names);
+    const auto cost = cost_value(value, file, "stage." + *name);
+    if (!cost) return tl::make_unexpected(cost.error());
+    values[static_cast<std::size_t>(name - cost_names.begin())] = *cost;
+  }
+  return stage_costs(values, file, line_of(node), "stage.");
+}
+
+Result<void> read_key(CostTable& input, std::string_view key, const toml::node& node) {
+  if (key == "p2p") {
+    const auto cost = cost_value(node, input.file, "p2p");
+    if (!cost) return tl::make_unexpected(cost.error());
+    input.uniform.p2p = *cost;
+    return {};
+  }
+  const toml::array* list = node.as_array();
+  if (key != "stage" && key != "micro_batch_factors") {
+    return unknown_key(input.file, line_of(node), "", key, {"p2p", "micro_batch_factors", "stage"});
+  }
+  if (list == nullptr) {
+    return wrong(input.file, line_of(node), std::string(key), "not a list", key == "stage" ? stage_hint : "");
+  }
+  for (const toml::node& item : *list) {
+    if (key == "stage") {
+      const auto stage = stage_from(item, input.file);
+      if (!stage) return tl::make_unexpected(stage.error());
+      input.stages.push_back(*stage);
+    } else {
+      const auto factor = cost_value(item, input.file, "micro_batch_factors");
+      if (!factor) return tl::make_unexpected(factor.error());
+      input.micro_batch_factors.push_back(*factor);
+    }
+  }
+  return {};
+}
+
+std::string_view trimmed(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(" \t\r");
+  return begin == std::string_view::npos ? "" : text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
+}
+
+std::vector<std::string_view> fields_of(std::string_view line) {
+  std::vector<std::string_view> fields;
+  for (std::size_t begin = 0;;) {
+    const std::size_t comma = line.find(',', begin);
+    fields.push_back(trimmed(line.substr(begin, comma - begin)));
+    if (comma == std::string_view::npos) return fields;
+    begin = comma + 1;
+  }
+}
+
+// Which cost each column holds.
+Result<std::vector<std::size_t>> columns_from(std::string_view header, const std::string& file, int line) {
+  std::vector<std::size_t> columns;
+  for (const std::string_view name : fields_of(header)) {
+    const auto known = std::find(cost_names.begin(), cost_names.end(), name);
+    if (known == cost_names.end()) return unknown_key(file, line, "", name, cost_names);
+    const auto index = static_cast<std::size_t>(known - cost_names.begin());
+    if (std::find(columns.begin(), columns.end(), index) != columns.end()) {
+      return wrong(file, line, *known, "two columns of this name");
+    }
+    columns.push_back(index);
+  }
+  return columns;
+}
+
+Result<ScheduleCosts> stage_from_row(std::string_view row, const std::vector<std::size_t>& columns,
+                                     const std::string& file, int line) {
+  const std::vector<std::string_view> fields = fields_of(row);
+  if (fields.size() != columns.size()) {
+    return wrong(file, line, "", fmt::format("{} fields below a header of {}", fields.size(), columns.size()));
+  }
+  StageValues values;
+  for (std::size_t column = 0; column < fields.size(); ++column) {
+    const std::string_view text = fields[column];
+    double value = 0;
+    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (code != std::errc() || end != text.data() + text.size() || !is_cost(value)) {
+      return wrong(file, line, cost_names[columns[column]], fmt::format("'{}' is not a number of at least 0", text));
+    }
+    values[columns[column]] = value;
+  }
+  return stage_costs(values, file, line, "");
+}
+
+}  // namespace
+
+Result<CostTable> costs_from_toml(const std::string& text, const std::string& file) {
+  CostTable input;
+  input.file = file;
+  try {
+    for (const auto& [key, node] : toml::parse(text, file)) {
+      if (const auto read = read_key(input, key.str(), node); !read) return tl::make_unexpected(read.error());
+    }
+  } catch (const toml::parse_error& failure) {
+    return wrong(file, static_cast<int>(failure.source().begin.line), "", std::string(failure.description()));
+  }
+  if (input.stages.empty())
+    return wrong(file, 0, "stage", "lists no stage", "write a [[stage]] table with F, I and W for each stage");
+  return input;
+}
+
+Result<CostTable> costs_from_csv(const std::string& text, const std::string& file) {
+  CostTable input;
+  input.file = file;
+  std::optional<std::vector<std::size_t>> columns;
+  int number = 0;
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size() - 1);
+    const std::string_view line = trimmed(rest.substr(0, rest.find('\n')));
+    rest = rest.substr(end + 1);
+    ++number;
+    if (line.empty()) continue;
+    if (!columns) {
+      const auto header = columns_from(line, file, number);
+      if (!header) return tl::make_unexpected(header.error());
+      columns = *header;
+      continue;
+    }
+    const auto stage = stage_from_row(line, *columns, file, number);
+    if (!stage) return tl::make_unexpected(stage.error());
+    input.stages.push_back(*stage);
+  }
+  if (input.stages.empty()) {
+    return wrong(file, 0, "", "lists no stage", "write a header with F, I and W, and a line for each stage");
+  }
+  return input;
+}
+
+}  // namespace plumbline::model

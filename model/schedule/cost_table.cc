@@ -1,0 +1,81 @@
+#include "model/schedule/cost_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <span>
+#include <utility>
+
+#include "model/base/text_file.h"
+
+namespace plumbline::model {
+namespace {
+
+tl::unexpected<Error> input_error(std::string message, std::string hint = {}) {
+  return tl::make_unexpected(Error{ErrorKind::input, std::move(message), "", 0, "--costs", std::move(hint)});
+}
+
+struct CostEntry {
+  std::string_view key;
+  double* value = nullptr;
+  bool given = false;
+};
+
+// One "KEY=VALUE" of --costs.
+Result<void> parse_cost(std::string_view item, std::span<CostEntry> entries) {
+  const std::size_t equals = item.find('=');
+  const std::string_view key = item.substr(0, equals);
+  const auto entry = std::find_if(entries.begin(), entries.end(), [&](const CostEntry& e) { return e.key == key; });
+  if (equals == std::string_view::npos || entry == entries.end()) {
+    std::vector<std::string> names;
+    for (const CostEntry& known : entries) names.emplace_back(known.key);
+    const std::string nearest = nearest_name(key, names);
+    return input_error(fmt::format("'{}' is no cost", item),
+                       nearest.empty() || equals == std::string_view::npos
+                           ? std::string("write KEY=VALUE with F, B, I, W, FB or p2p, or name a .toml or .csv file")
+                           : fmt::format("did you mean '{}'?", nearest));
+  }
+  const std::string_view text = item.substr(equals + 1);
+  double value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (code != std::errc() || end != text.data() + text.size() || !std::isfinite(value) || value < 0) {
+    return input_error(fmt::format("'{}' is not a number of at least 0", item));
+  }
+  if (entry->given) return input_error(fmt::format("'{}' is given twice", key));
+  *entry->value = value;
+  entry->given = true;
+  return {};
+}
+
+}  // namespace
+
+Result<ScheduleCosts> parse_costs(std::string_view text) {
+  ScheduleCosts costs;
+  std::array<CostEntry, 6> entries = {
+      {{"F", &costs.F}, {"B", &costs.B}, {"I", &costs.I}, {"W", &costs.W}, {"FB", &costs.FB}, {"p2p", &costs.p2p}}};
+  while (!text.empty()) {
+    const std::size_t comma = text.find(',');
+    if (auto parsed = parse_cost(text.substr(0, comma), entries); !parsed) return tl::make_unexpected(parsed.error());
+    text = comma == std::string_view::npos ? std::string_view() : text.substr(comma + 1);
+  }
+  if (!entries[1].given) costs.B = costs.I + costs.W;
+  if (!entries[4].given) costs.FB = costs.F + costs.B;
+  return costs;
+}
+
+Result<CostTable> read_costs(const std::string& text_or_file) {
+  const bool toml = text_or_file.ends_with(".toml"), csv = text_or_file.ends_with(".csv");
+  if (!toml && !csv) {
+    const auto uniform = parse_costs(text_or_file);
+    if (!uniform) return tl::make_unexpected(uniform.error());
+    return CostTable{*uniform, {}, {}, ""};
+  }
+  const auto text = read_text_file(text_or_file);
+  if (!text) return tl::make_unexpected(text.error());
+  return toml ? costs_from_toml(*text, text_or_file) : costs_from_csv(*text, text_or_file);
+}
+
+}  // namespace plumbline::model

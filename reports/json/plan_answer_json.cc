@@ -1,0 +1,156 @@
+#include <nlohmann/json.hpp>
+
+#include "reports/json/detail/document.h"
+#include "reports/json/json.h"
+#include "reports/text/plan_report.h"
+
+namespace plumbline::reports {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json interval_of(const sim::PlanCost& cost, sim::Objective objective) {
+  const auto range = sim::interval(cost, objective);
+  return range ? Json{{"low", range->low}, {"high", range->high}} : Json(nullptr);
+}
+
+Json row_of(const sim::PlanAnswer& answer, const sim::RankedPlan& row, const std::string& reason) {
+  const sim::PlanCost& cost = row.cost;
+  return {
+      {"step", Json::parse(step_json(row.result.step))},
+      {"days", value_or_null<Json>(cost.days)},
+      {"gpu_hours", value_or_null<Json>(cost.gpu_hours)},
+      {"cost_usd", value_or_null<Json>(cost.usd)},
+      {"cost_usd_low", value_or_null<Json>(cost.usd_low)},
+      {"cost_usd_high", value_or_null<Json>(cost.usd_high)},
+      {"memory", {{"peak_bytes", row.result.memory.peak_bytes}, {"capacity_bytes", row.result.memory.capacity_bytes}}},
+      {"within_limits", sim::within(cost, answer.limits)},
+      {"reason", text_or_null<Json>(reason)},
+      {"plan", Json::parse(plan_json(row.plan))}};
+}
+
+Json removed_of(const sim::SearchResult& search) {
+  Json rules = Json::array();
+  for (const sim::Removed& removed : search.removed)
+    rules.push_back(
+        {{"rule", removed.rule}, {"plans", removed.plans}, {"example", text_or_null<Json>(removed.example)}});
+  return rules;
+}
+
+Json uncertainty_of(const sim::ClusterOption& option) {
+  if (!option.uncertainty) return nullptr;
+  return {{"value", option.uncertainty->value},
+          {"kind", model::to_string(option.uncertainty->kind)},
+          {"source", option.uncertainty->source}};
+}
+
+Json price_json(const sim::ClusterOption& option) {
+  const auto price = sim::price_of(option);
+  Json json = {{"ownership", option.inputs.plan.run.ownership},
+               {"usd_per_gpu_hour", nullptr},
+               {"low", nullptr},
+               {"high", nullptr},
+               {"kind", nullptr},
+               {"source", nullptr},
+               {"missing", text_or_null<Json>(price.missing)}};
+  if (!price.value) return json;
+  json["usd_per_gpu_hour"] = price.value->value;
+  json["low"] = price.value->low;
+  json["high"] = price.value->high;
+  json["kind"] = model::to_string(price.value->kind);
+  json["source"] = price.value->source;
+  return json;
+}
+
+// `place`: in the ranking; nothing for a site without a plan.
+Json site_of(const sim::PlanAnswer& answer, const sim::ClusterOption& option, const std::optional<std::size_t>& place) {
+  Json plans = Json::array();
+  for (std::size_t i = 0; i < option.plans.size(); ++i)
+    plans.push_back(row_of(answer, option.plans[i],
+                           i == 0 ? std::string() : reason_on_option(option.plans[i - 1], option.plans[i])));
+  Json json = {{"cluster", option.cluster},
+               {"gpus", option.gpus},
+               {"profile", text_or_null<Json>(option.inputs.profile.name())},
+               {"rank", nullptr},
+               {"dominated", nullptr},
+               {"reason", nullptr},
+               {"no_plan_because", nullptr},
+               {"step_uncertainty", uncertainty_of(option)},
+               {"measured_share", nullptr},
+               {"interval", nullptr},
+               {"price", price_json(option)},
+               {"notes", option.notes},
+               {"search",
+                {{"space", option.search.space},
+                 {"evaluated", option.search.evaluated},
+                 {"complete", option.search.complete},
+                 {"removed", removed_of(option.search)}}},
+               {"plans", std::move(plans)}};
+  if (!place) {
+    json["no_plan_because"] = why_empty(option);
+    return json;
+  }
+  json["rank"] = *place + 1;
+  if (answer.dominated[*place]) json["dominated"] = *answer.dominated[*place];
+  if (*place > 0) json["reason"] = reason_between(answer.options[answer.order[*place - 1]], option, answer.objective);
+  json["measured_share"] = measured_share(option.plans.front().result);
+  json["interval"] = interval_of(option.plans.front().cost, answer.objective);
+  return json;
+}
+
+Json sites_of(const sim::PlanAnswer& answer) {
+  Json sites = Json::array();
+  for (std::size_t i = 0; i < answer.order.size(); ++i)
+    sites.push_back(site_of(answer, answer.options[answer.order[i]], i));
+  for (const std::size_t i : answer.empty) sites.push_back(site_of(answer, answer.options[i], std::nullopt));
+  return sites;
+}
+
+Json ranks_of(const std::vector<std::size_t>& places) {
+  Json ranks = Json::array();
+  for (const std::size_t place : places) ranks.push_back(place + 1);
+  return ranks;
+}
+
+Json verdict_of(const sim::PlanAnswer& answer) {
+  const bool met = !answer.order.empty() && sim::within(answer.best(0).cost, answer.limits);
+  return {{"winner", answer.verdict.winner ? Json(*answer.verdict.winner + 1) : Json(nullptr)},
+          {"indistinguishable", ranks_of(answer.verdict.indistinguishable)},
+          {"ties", ranks_of(answer.verdict.ties)},
+          {"limits_met", met},
+          {"shortfall", met || answer.order.empty() ? Json(nullptr) : Json(unmet_limits(answer))}};
+}
+
+Json break_evens_of(const sim::PlanAnswer& answer) {
+  Json found = Json::array();
+  for (const sim::BreakEvenSection& section : answer.break_evens) {
+    const std::vector<std::string> names = alternative_names(answer, section);
+    for (const sim::BreakEven& break_even : section.break_evens) {
+      found.push_back({{"against", section.hardware ? "sites" : "plans"},
+                       {"quantity", sim::describe(break_even.quantity)},
+                       {"factor", value_or_null<Json>(break_even.factor)},
+                       {"then_better", break_even.factor ? Json(names[break_even.by]) : Json(nullptr)}});
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+std::string plan_json(const sim::PlanAnswer& answer) {
+  return document<Json>({{"question",
+                          {{"subject", answer.name},
+                           {"objective", to_string(answer.objective)},
+                           {"deadline_days", value_or_null<Json>(answer.limits.days)},
+                           {"budget_usd", value_or_null<Json>(answer.limits.usd)},
+                           {"assumptions", answer.assumptions},
+                           {"overrides", answer.overrides}}},
+                         {"complete", answer.complete},
+                         {"every_value", answer.every_value},
+                         {"verdict", verdict_of(answer)},
+                         {"sites", sites_of(answer)},
+                         {"flips", break_evens_of(answer)},
+                         {"plan", answer.order.empty() ? Json(nullptr) : Json::parse(plan_json(answer.best(0).plan))}});
+}
+
+}  // namespace plumbline::reports

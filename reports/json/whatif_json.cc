@@ -1,0 +1,169 @@
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "reports/json/detail/document.h"
+#include "reports/json/json.h"
+#include "reports/text/whatif_report.h"
+
+namespace plumbline::reports {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// TOML's numbers, flags, lists and quoted strings read as JSON; the rest are bare words.
+Json value_of(const sim::SweepValue& value) {
+  Json parsed = Json::parse(value.text, nullptr, false);
+  if (!parsed.is_discarded()) return parsed;
+  return value.number ? Json(*value.number) : Json(value.text);
+}
+
+Json values_of(const sim::SweepResult& result, std::size_t point) {
+  Json values = Json::object();
+  for (std::size_t axis = 0; axis < result.grid.axes().size(); ++axis)
+    values[result.grid.axes()[axis].key] = value_of(result.grid.value(point, axis));
+  return values;
+}
+
+Json point_of(const sim::SweepResult& result, std::size_t index) {
+  const model::Result<sim::SweepPoint>& point = result.points[index];
+  const std::string reason = sim::reason(point);
+  Json json = {{"values", values_of(result, index)},
+               {"feasible", sim::feasible(point)},
+               {"reason", text_or_null<Json>(reason)},
+               {"step", nullptr},
+               {"exposed_communication_share", value_or_null<Json>(sim::exposed_share(point))},
+               {"gemm_slowdown", value_or_null<Json>(result.product_slowdowns[index])},
+               {"bound", {{"time_s", nullptr}}},
+               {"memory", nullptr},
+               {"basis", nullptr}};
+  if (!point) return json;
+  json["step"] = Json::parse(step_json(point->step));
+  json["bound"]["time_s"] = value_or_null<Json>(point->bound_s);
+  json["memory"] = {
+      {"peak_bytes", point->peak_bytes}, {"capacity_bytes", point->capacity_bytes}, {"fits", point->shortage.empty()}};
+  json["basis"] = {
+      {"fidelity", sim::to_string(result.fidelity)}, {"profile", point->profile}, {"device", point->device}};
+  return json;
+}
+
+// A stretch by the numeric key's values and its points' positions in `points`.
+Json stretch_of(const sim::SweepResult& result, const sim::SweepLine& line, const sim::Stretch& stretch) {
+  const std::size_t axis = *result.grid.numeric_axis();
+  const std::size_t first = line.points[stretch.first], last = line.points[stretch.last];
+  return {{"from", value_of(result.grid.value(first, axis))},
+          {"to", value_of(result.grid.value(last, axis))},
+          {"points", stretch.last - stretch.first + 1}};
+}
+
+Json line_of(const sim::SweepResult& result, const sim::SweepLine& line) {
+  Json json = {{"values", values_of(result, line.points.front())}, {"optimum", nullptr}, {"plateau", nullptr}};
+  json["values"].erase(result.grid.axes()[*result.grid.numeric_axis()].key);
+  if (line.best) {
+    json["optimum"] = line.points[*line.best];
+    json["plateau"] = stretch_of(result, line, line.plateau);
+  }
+  Json hidden = Json::array();
+  for (const sim::Stretch& stretch : line.hidden) hidden.push_back(stretch_of(result, line, stretch));
+  json["communication_hidden"] = line.known > 0 ? hidden : Json(nullptr);
+  return json;
+}
+
+Json optimum_of(const sim::SweepResult& result) {
+  if (!result.best) return nullptr;
+  return {{"point", *result.best},
+          {"values", values_of(result, *result.best)},
+          {"time_s", result.points[*result.best]->step.time_s}};
+}
+
+Json setting_of(const sim::TornadoRow& row, std::size_t index) {
+  const model::Result<sim::SweepPoint>& point = row.points[index];
+  const std::string reason = sim::reason(point);
+  Json cost = nullptr;
+  if (point && point->run && point->run->cost_usd) cost = *point->run->cost_usd;
+  return {{"value", row.input.settings[index].text},
+          {"set", row.input.settings[index].changes},
+          {"feasible", sim::feasible(point)},
+          {"reason", text_or_null<Json>(reason)},
+          {"step.time_s", point ? Json(point->step.time_s) : Json(nullptr)},
+          {"run.cost_usd", cost}};
+}
+
+Json row_of(const sim::TornadoRow& row) {
+  Json settings = Json::array(), widths = Json::object();
+  for (std::size_t i = 0; i < row.points.size(); ++i) settings.push_back(setting_of(row, i));
+  for (std::size_t m = 0; m < sim::tornado_metrics.size(); ++m)
+    widths[std::string(sim::tornado_metrics[m])] = row.spans[m] ? Json(row.spans[m]->width()) : Json(nullptr);
+  return {{"name", row.input.name}, {"key", row.input.key}, {"width", widths}, {"settings", settings}};
+}
+
+Json sample_of(const sim::SolveResult& result, const sim::SolveSample& sample) {
+  const auto point = result.points.find(sample.x);
+  const bool known = point != result.points.end();
+  return {{"value", result.key.whole ? Json(std::llround(sample.x)) : Json(sample.x)},
+          {"metric", sample.value ? Json(*sample.value) : Json(nullptr)},
+          {"feasible", known && point->second.shortage.empty()}};
+}
+
+Json sample_of(const sim::SolveResult& result, const std::optional<sim::SolveSample>& sample) {
+  return sample ? sample_of(result, *sample) : Json(nullptr);
+}
+
+}  // namespace
+
+std::string sweep_json(const sim::SweepResult& result) {
+  const auto axis = result.grid.numeric_axis();
+  Json keys = Json::array(), points = Json::array(), lines = Json::array(), plateau = nullptr;
+  for (const sim::SweepAxis& swept : result.grid.axes()) keys.push_back(swept.key);
+  for (std::size_t i = 0; i < result.points.size(); ++i) points.push_back(point_of(result, i));
+  for (const sim::SweepLine& line : result.lines) {
+    if (!axis) break;
+    lines.push_back(line_of(result, line));
+    if (line.best && line.points[*line.best] == result.best) plateau = lines.back()["plateau"];
+  }
+  return document<Json>({{"sweep",
+                          {{"keys", keys},
+                           {"along", axis ? Json(result.grid.axes()[*axis].key) : Json(nullptr)},
+                           {"fidelity", sim::to_string(result.fidelity)},
+                           {"plateau", result.limits.plateau},
+                           {"hidden", result.limits.hidden}}},
+                         {"points", points},
+                         {"optimum", optimum_of(result)},
+                         {"plateau", plateau},
+                         {"lines", lines},
+                         {"plan", Json::parse(plan_json(result.plan))}});
+}
+
+std::string tornado_json(const sim::TornadoResult& result) {
+  Json base = Json::object(), rows = Json::array();
+  for (std::size_t m = 0; m < sim::tornado_metrics.size(); ++m)
+    base[std::string(sim::tornado_metrics[m])] = value_or_null<Json>(result.base[m]);
+  for (const sim::TornadoRow& row : result.rows) rows.push_back(row_of(row));
+  return document<Json>({{"tornado", {{"fidelity", sim::to_string(result.fidelity)}, {"base", base}}},
+                         {"inputs", rows},
+                         {"plan", Json::parse(plan_json(result.plan))}});
+}
+
+std::string solve_json(const sim::SolveResult& result) {
+  const sim::Solution& solution = result.solution;
+  Json samples = Json::array();
+  for (const sim::SolveSample& sample : solution.samples) samples.push_back(sample_of(result, sample));
+  return document<Json>(
+      {{"solve",
+        {{"key", result.key.key},
+         {"metric", result.target.metric},
+         {"target", result.target.value},
+         {"fidelity", sim::to_string(result.fidelity)},
+         {"range", {result.key.range.low, result.key.range.high}},
+         {"present",
+          {{"value", value_or_null<Json>(result.key.value)}, {"metric", value_or_null<Json>(result.present)}}},
+         {"exact", sample_of(result, solution.exact)},
+         {"below", sample_of(result, solution.below)},
+         {"above", sample_of(result, solution.above)},
+         {"crossings", solution.crossings}}},
+       {"samples", samples},
+       {"plan", Json::parse(plan_json(result.plan))}});
+}
+
+}  // namespace plumbline::reports

@@ -1,0 +1,26 @@
+// What `plumbline schedule` prints and writes: one evaluated schedule, or all of them compared.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "model/schedule/comparison.h"
+#include "model/schedule/costed_schedule.h"
+
+namespace plumbline::reports {
+
+// The table per rank, the picture in a terminal of `width` columns, the makespan beside its bound.
+std::string schedule_text(const model::CostedSchedule& schedule, std::size_t width, bool colour);
+// One row per op: rank,slot,op,f_dir,f_stage,f_mb,b_dir,b_stage,b_mb; fields that an op lacks are empty.
+std::string schedule_csv(const model::Schedule& schedule);
+std::string schedule_json(const model::CostedSchedule& schedule);
+std::string schedule_svg(const model::CostedSchedule& schedule);
+
+// `shape` and `costs` are those that the schedules were compared with.
+std::string comparison_table(const std::vector<model::ComparedSchedule>& schedules, const model::ScheduleShape& shape,
+                             const model::CostTable& costs);
+std::string comparison_json(const std::vector<model::ComparedSchedule>& schedules, const model::ScheduleShape& shape,
+                            const model::CostTable& costs);
+
+}  // namespace plumbline::reports

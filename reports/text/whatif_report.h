@@ -1,0 +1,27 @@
+// What `plumbline sweep` prints and writes: a sweep, a tornado, and the solution for a target.
+#pragma once
+
+#include <string>
+
+#include "sim/whatif/solve_plan.h"
+#include "sim/whatif/sweep_findings.h"
+#include "sim/whatif/tornado.h"
+
+namespace plumbline::reports {
+
+// The model's name, without those of its keys that are swept.
+std::string model_title(const sim::SweepResult& result);
+
+std::string sweep_text(const sim::SweepResult& result, bool colour);  // table and sentences
+std::string sweep_csv(const sim::SweepResult& result);                // a row per point
+std::string sweep_json(const sim::SweepResult& result);
+std::string sweep_svg(const sim::SweepResult& result);  // needs a numeric axis
+
+std::string tornado_text(const sim::TornadoResult& result, bool colour);
+std::string tornado_json(const sim::TornadoResult& result);
+std::string tornado_svg(const sim::TornadoResult& result);
+
+std::string solve_text(const sim::SolveResult& result, bool colour);
+std::string solve_json(const sim::SolveResult& result);
+
+}  // namespace plumbline::reports

@@ -1,0 +1,206 @@
+#include "sim/search/break_even.h"
+
+#include <oneapi/tbb/parallel_for.h>
+#include <oneapi/tbb/task_arena.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "sim/predict/plan_evaluator.h"
+
+namespace plumbline::sim {
+
+namespace {
+
+constexpr double out = std::numeric_limits<double>::infinity();
+
+model::Profile scaled(const model::Profile& profile, std::string_view prefix, std::string_view suffix, double factor) {
+  std::vector<model::Parameter> parameters = profile.parameters();
+  for (model::Parameter& parameter : parameters) {
+    const bool meant = parameter.name.starts_with(prefix) && parameter.name.ends_with(suffix);
+    if (meant) parameter.value *= factor;
+  }
+  return {profile.name(), profile.description(), std::move(parameters)};
+}
+
+double closed_form(const Inputs& inputs) {
+  PlanEvaluator evaluator(inputs);
+  const auto estimate = evaluator.evaluate(inputs.plan);
+  return estimate && estimate->fits ? estimate->step_s : out;
+}
+
+// A plan under changes.
+class Contender {
+ public:
+  Contender(const BreakEvenCandidate& candidate, bool meets_hardware)
+      : candidate_(candidate), meets_hardware_(meets_hardware) {}
+
+  void prepare() { unchanged_ = closed_form(*candidate_.inputs); }
+
+  double value(BreakEvenQuantity quantity, double factor) const {
+    const double now = candidate_.weight * candidate_.step_s;
+    const bool met = meets_hardware_ || quantity == BreakEvenQuantity::imbalance;
+    if (!met || !std::isfinite(unchanged_)) return now;
+    return now * closed_form(changed(*candidate_.inputs, quantity, factor)) / unchanged_;
+  }
+
+ private:
+  BreakEvenCandidate candidate_;
+  bool meets_hardware_;
+  double unchanged_ = 0;
+};
+
+class Question {
+ public:
+  Question(const BreakEvenCandidate& winner, const std::vector<BreakEvenCandidate>& alternatives,
+           const std::vector<bool>& same, const BreakEvenOptions& options)
+      : options_(options), winner_(winner, true) {
+    for (std::size_t i = 0; i < alternatives.size(); ++i) alternatives_.emplace_back(alternatives[i], same[i]);
+  }
+
+  void prepare() {
+    tbb::parallel_for(std::size_t{0}, alternatives_.size() + 1,
+                      [&](std::size_t i) { (i == 0 ? winner_ : alternatives_[i - 1]).prepare(); });
+  }
+
+  BreakEven nearest(BreakEvenQuantity quantity) const {
+    BreakEven break_even{quantity, std::nullopt, 0, std::nullopt};
+    const double step = std::sqrt(2.0);
+    double up = 1, down = 1;
+    while (!break_even.factor && (up < options_.highest || down > options_.lowest)) {
+      const double higher = std::min(up * step, options_.highest), lower = std::max(down / step, options_.lowest);
+      const auto above = higher > up ? overturned(quantity, higher) : std::nullopt;
+      const auto below = lower < down ? overturned(quantity, lower) : std::nullopt;
+      const BreakEven rising = above ? bisected(quantity, up, higher, *above) : break_even;
+      const BreakEven falling = below ? bisected(quantity, down, lower, *below) : break_even;
+      const bool take_rising = rising.factor && (!falling.factor || *rising.factor <= 1 / *falling.factor);
+      break_even = take_rising ? rising : falling;
+      up = higher;
+      down = lower;
+    }
+    return break_even;
+  }
+
+ private:
+  bool stopped() const { return options_.stopped && options_.stopped(); }
+
+  // The best alternative where it is better than the winner.
+  std::optional<std::size_t> overturned(BreakEvenQuantity quantity, double factor) const {
+    double best = stopped() ? -out : winner_.value(quantity, factor);
+    std::optional<std::size_t> by;
+    for (std::size_t i = 0; i < alternatives_.size() && !stopped(); ++i) {
+      const double value = alternatives_[i].value(quantity, factor);
+      if (value >= best) continue;
+      best = value;
+      by = i;
+    }
+    return by;
+  }
+
+  // `far` overturns, `near` does not.
+  BreakEven bisected(BreakEvenQuantity quantity, double near, double far, std::size_t by) const {
+    constexpr double precision = 0.01;
+    while (std::abs(far / near - 1) > precision && !stopped()) {
+      const double middle = std::sqrt(near * far);
+      const auto found = overturned(quantity, middle);
+      (found ? far : near) = middle;
+      if (found) by = *found;
+    }
+    return {quantity, far, by, std::nullopt};
+  }
+
+  const BreakEvenOptions& options_;
+  Contender winner_;
+  std::vector<Contender> alternatives_;
+};
+
+// The winner may cost so much more: arithmetic.
+BreakEven price_break_even(const BreakEvenCandidate& winner, const std::vector<BreakEvenCandidate>& alternatives,
+                           const std::vector<bool>& same, const BreakEvenOptions& options) {
+  BreakEven break_even{BreakEvenQuantity::price, std::nullopt, 0, std::nullopt};
+  for (std::size_t i = 0; i < alternatives.size(); ++i) {
+    if (same[i]) continue;
+    const double factor = alternatives[i].weight * alternatives[i].step_s / (winner.weight * winner.step_s);
+    if (factor > options.highest || factor >= break_even.factor.value_or(out)) continue;
+    break_even.factor = factor;
+    break_even.by = i;
+  }
+  return break_even;
+}
+
+}  // namespace
+
+std::string_view describe(BreakEvenQuantity quantity) {
+  switch (quantity) {
+    case BreakEvenQuantity::nic_bandwidth:
+      return "NIC bandwidth";
+    case BreakEvenQuantity::nvlink_bandwidth:
+      return "bandwidth inside a node";
+    case BreakEvenQuantity::gemm_rate:
+      return "rate of matrix products";
+    case BreakEvenQuantity::memory_bandwidth:
+      return "memory bandwidth";
+    case BreakEvenQuantity::imbalance:
+      return "imbalance of the experts";
+    case BreakEvenQuantity::price:
+      return "price of a GPU-hour";
+  }
+  return "";
+}
+
+Inputs changed(const Inputs& inputs, BreakEvenQuantity quantity, double factor) {
+  Inputs result = inputs;
+  switch (quantity) {
+    case BreakEvenQuantity::nic_bandwidth:
+      result.cluster.nic_bandwidth = result.cluster.nic_bandwidth * factor;
+      if (result.fabric) result.fabric->nic_bandwidth *= factor;
+      break;
+    case BreakEvenQuantity::nvlink_bandwidth:
+      result.cluster.intra_node_bandwidth = result.cluster.intra_node_bandwidth * factor;
+      if (result.fabric) result.fabric->gpu_bandwidth *= factor;
+      break;
+    case BreakEvenQuantity::gemm_rate:
+      result.profile = scaled(inputs.profile, "gemm.", ".k_time", 1 / factor);
+      break;
+    case BreakEvenQuantity::memory_bandwidth:
+      result.profile = scaled(inputs.profile, "memory.", ".bandwidth", factor);
+      break;
+    case BreakEvenQuantity::imbalance:
+      result.plan.routing.imbalance *= factor;
+      break;
+    case BreakEvenQuantity::price:
+      break;
+  }
+  return result;
+}
+
+std::vector<BreakEven> break_evens(const BreakEvenCandidate& winner,
+                                   const std::vector<BreakEvenCandidate>& alternatives, const std::vector<bool>& same,
+                                   const BreakEvenOptions& options) {
+  std::vector<BreakEvenQuantity> quantities = {BreakEvenQuantity::nic_bandwidth, BreakEvenQuantity::nvlink_bandwidth,
+                                               BreakEvenQuantity::gemm_rate, BreakEvenQuantity::memory_bandwidth};
+  const double imbalance = winner.inputs->plan.routing.imbalance;
+  if (winner.inputs->architecture.experts.routed_experts > 0 && imbalance > 0)
+    quantities.push_back(BreakEvenQuantity::imbalance);
+  std::vector<BreakEven> found(quantities.size());
+  Question question(winner, alternatives, same, options);
+  const int workers = options.threads > 0 ? static_cast<int>(options.threads) : tbb::task_arena::automatic;
+  tbb::task_arena arena(workers);
+  arena.execute([&] {
+    question.prepare();
+    tbb::parallel_for(std::size_t{0}, quantities.size(),
+                      [&](std::size_t i) { found[i] = question.nearest(quantities[i]); });
+  });
+  for (BreakEven& break_even : found) {
+    if (break_even.quantity == BreakEvenQuantity::imbalance) break_even.from = imbalance;
+  }
+  const bool elsewhere = std::ranges::find(same, false) != same.end();
+  if (options.weight_is_price && elsewhere) found.push_back(price_break_even(winner, alternatives, same, options));
+  return found;
+}
+
+}  // namespace plumbline::sim

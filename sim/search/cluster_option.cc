@@ -1,0 +1,200 @@
+#include "sim/search/cluster_option.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "model/base/data_type.h"
+#include "sim/search/top_plans.h"
+
+namespace plumbline::sim {
+namespace {
+
+using model::Error;
+using model::ErrorKind;
+using model::Precision;
+using model::Result;
+
+bool same_choice(const ClusterChoice& a, const ClusterChoice& b) {
+  return a.cluster == b.cluster && a.profile == b.profile && a.gpus == b.gpus;
+}
+
+// The plan that the recipe states for this cluster. The places of its keys: an option of the command line is "--set".
+Result<model::Plan> plan_of(const Recipe& recipe, const ClusterChoice& choice,
+                            const std::vector<std::string>& overrides) {
+  std::vector<std::string> changes;
+  if (!choice.cluster.empty()) changes.push_back("cluster.topology=" + toml_string(choice.cluster));
+  if (choice.gpus > 0) changes.push_back(fmt::format("cluster.gpus={}", choice.gpus));
+  if (!choice.profile.empty()) changes.push_back("cluster.profile=" + toml_string(choice.profile));
+  changes.insert(changes.end(), overrides.begin(), overrides.end());
+  auto plan = model::read_plan(recipe.text, recipe.path, changes);
+  if (plan) return plan;
+  Error error = plan.error();
+  const auto missing = [&](const char* key, bool given, const char* option, const char* what, const char* hint) {
+    if (error.key == key && error.line == 0 && !given) error = Error{ErrorKind::input, what, "", 0, option, hint};
+  };
+  missing("cluster.topology", !choice.cluster.empty(), "--cluster", "no cluster is named",
+          "give --cluster NAME[,NAME...]");
+  missing("cluster.gpus", choice.gpus > 0, "--gpus", "no number of GPUs is given", "give --gpus N[,N...]");
+  return tl::unexpected(error);
+}
+
+// What the plan says of another cluster does not hold here.
+void forget_other_cluster(const Recipe& recipe, model::Plan& plan, std::vector<std::string>& notes) {
+  const auto own = model::read_plan(recipe.text, recipe.path, {});
+  if (!own || own->cluster.topology == plan.cluster.topology) return;
+  for (const std::string& key : forget_cluster(plan))
+    notes.push_back(fmt::format("{} is that of {} and does not hold here", key, own->cluster.topology));
+}
+
+void avoid_fp8(Inputs& inputs, std::vector<std::string>& notes) {
+  if (inputs.cluster.device.fp8_peak.value() > 0) return;
+  const auto replace = [&](const char* key, Precision& precision) {
+    const auto place = inputs.plan.places.find(key);
+    const bool asked = place != inputs.plan.places.end() && place->second.file == "--set";
+    const bool fp8 = precision == Precision::fp8 || precision == Precision::fp8_tensor;
+    if (!fp8 || asked) return;
+    precision = Precision::bf16;
+    notes.push_back(fmt::format("{} is bf16: {} has no FP8", key, inputs.cluster.device.name));
+  };
+  replace("precision.gemm", inputs.plan.precision.gemm);
+  replace("precision.dispatch", inputs.plan.precision.dispatch);
+  replace("precision.combine", inputs.plan.precision.combine);
+}
+
+std::optional<model::Parameter> uncertainty_of(const model::Profile& profile) {
+  const auto index = profile.find("prediction.step_uncertainty");
+  return index ? std::optional(profile.parameters()[*index]) : std::nullopt;
+}
+
+model::Error placed(model::Error error, const ClusterChoice& choice) {
+  if (error.key == "cluster.gpus" && choice.gpus > 0) error.file = "--gpus";
+  const bool cluster = error.key == "cluster.topology" || error.key == "cluster.profile";
+  if (cluster && !choice.cluster.empty()) error.file = "--cluster";
+  return error;
+}
+
+tl::unexpected<Error> refused(std::string key, std::string message, std::string hint) {
+  return tl::unexpected(Error{ErrorKind::input, std::move(message), "", 0, std::move(key), std::move(hint)});
+}
+
+}  // namespace
+
+Result<std::vector<ClusterChoice>> cluster_choices(const std::vector<std::string>& clusters,
+                                                   const std::vector<std::int64_t>& gpus) {
+  std::vector<ClusterChoice> choices;
+  const std::vector<std::string> names = clusters.empty() ? std::vector<std::string>{""} : clusters;
+  const std::vector<std::int64_t> sizes = gpus.empty() ? std::vector<std::int64_t>{0} : gpus;
+  for (const std::string& name : names) {
+    const std::size_t colon = name.rfind(':');
+    const bool split = colon != std::string::npos;
+    if (!clusters.empty() && (name.empty() || colon == 0 || (split && colon + 1 == name.size())))
+      return refused("--cluster", fmt::format("'{}' is not NAME or NAME:PROFILE", name),
+                     "for example --cluster h800-rail-fat-tree,h100-dgx:h100-public");
+    for (const std::int64_t size : sizes) {
+      if (!gpus.empty() && size < 1)
+        return refused("--gpus", fmt::format("{} GPUs train nothing", size),
+                       "give numbers from 1 on: --gpus 1024,2048");
+      ClusterChoice choice{name.substr(0, colon), split ? name.substr(colon + 1) : "", size};
+      const bool fresh =
+          std::ranges::none_of(choices, [&](const ClusterChoice& known) { return same_choice(known, choice); });
+      if (fresh) choices.push_back(std::move(choice));
+    }
+  }
+  return choices;
+}
+
+Result<ClusterOption> load_option(const Recipe& recipe, const ClusterChoice& choice,
+                                  const std::vector<std::string>& overrides, const LoadInputs& load) {
+  auto plan = plan_of(recipe, choice, overrides);
+  if (!plan) return tl::unexpected(placed(plan.error(), choice));
+  ClusterOption option;
+  forget_other_cluster(recipe, *plan, option.notes);
+  auto inputs = load(*plan);
+  if (!inputs) return tl::unexpected(placed(inputs.error(), choice));
+  option.inputs = std::move(*inputs);
+  option.inputs.routing = std::make_shared<RoutingMemo>();
+  option.inputs.tables = std::make_shared<ScheduleTables>();
+  avoid_fp8(option.inputs, option.notes);
+  option.cluster = option.inputs.cluster.name;
+  option.gpus = plan->cluster.gpus;
+  option.uncertainty = uncertainty_of(option.inputs.profile);
+  return option;
+}
+
+PlanCost cost_of(const ClusterOption& option, const model::StepResult& result) {
+  PlanCost cost;
+  cost.errors = fmt::format("{} {}", option.cluster, option.inputs.profile.name());
+  cost.gpus = static_cast<double>(option.gpus);
+  cost.step_s = result.step.time_s;
+  if (option.uncertainty) cost.uncertainty = option.uncertainty->value;
+  if (!result.run) return cost;
+  cost.days = result.run->days;
+  cost.gpu_hours = result.run->gpu_hours;
+  cost.usd = result.run->cost_usd;
+  cost.usd_low = result.run->cost_low_usd(result.run->gpu_hours);
+  cost.usd_high = result.run->cost_high_usd(result.run->gpu_hours);
+  return cost;
+}
+
+Result<void> search_option(ClusterOption& option, const SearchOptions& options) {
+  auto found = search(option.inputs, options);
+  if (!found) {
+    if (found.error().kind == model::ErrorKind::input) return tl::unexpected(found.error());
+    option.error = found.error();
+    return {};
+  }
+  option.search = std::move(*found);
+  // Who asked to stop does not wait for all of them.
+  constexpr std::size_t when_stopped = 3;
+  const std::size_t wanted = option.search.complete ? 2 * options.top : when_stopped;
+  const std::size_t top_plans = std::min(option.search.best.size(), wanted);
+  std::vector<model::Plan> plans;
+  for (std::size_t i = 0; i < top_plans; ++i) {
+    plans.push_back(option.search.best[i].plan);
+    plans.back().search = {};  // of the search, not of what it found
+  }
+  auto simulations = simulate_top_plans(option.inputs, plans, options.threads);
+  std::optional<model::Error> refusal;
+  for (std::size_t i = 0; i < top_plans; ++i) {
+    auto& simulation = simulations[i];
+    if (!simulation) refusal = simulation.error();
+    if (!simulation || !simulation->result.memory.fits) continue;
+    const PlanCost cost = cost_of(option, simulation->result);
+    option.plans.push_back({std::move(plans[i]), std::move(simulation->result), cost});
+  }
+  if (option.plans.empty()) option.error = refusal;
+  std::ranges::stable_sort(option.plans, {}, [](const RankedPlan& ranked_plan) { return ranked_plan.cost.step_s; });
+  if (option.plans.size() > options.top)
+    option.plans.erase(option.plans.begin() + static_cast<std::ptrdiff_t>(options.top), option.plans.end());
+  return {};
+}
+
+model::Known<model::HourlyPrice> price_of(const ClusterOption& option) {
+  const model::Plan& plan = option.inputs.plan;
+  const bool owned = plan.run.ownership == "purchase";
+  return owned ? model::purchase_price(plan, option.inputs.cluster) : model::rent_price(plan, option.inputs.cluster);
+}
+
+std::vector<std::string> forget_cluster(model::Plan& plan) {
+  std::vector<std::string> forgotten;
+  const auto forget = [&](const char* key, auto& field) {
+    const auto place = plan.places.find(key);
+    const bool asked = place != plan.places.end() && place->second.file == "--set";
+    if (!field || asked) return;
+    field.reset();
+    forgotten.emplace_back(key);
+  };
+  forget("cluster.profile", plan.cluster.profile);
+  forget("cluster.device", plan.cluster.device);
+  forget("cluster.nics_per_node", plan.cluster.nics_per_node);
+  forget("cluster.nic_gbps", plan.cluster.nic_gbps);
+  forget("cluster.oversubscription", plan.cluster.oversubscription);
+  forget("cluster.placement", plan.cluster.placement);
+  forget("run.price_usd_per_gpu_hour", plan.run.price_usd_per_gpu_hour);
+  return forgotten;
+}
+
+}  // namespace plumbline::sim

@@ -1,0 +1,89 @@
+// Lower bounds on the steps of a branch's plans under one recomputation, from its blocks
+// (sim/search/detail/block_times.h).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "model/layers/blocks.h"
+#include "model/layers/context.h"
+#include "sim/predict/cached_stages.h"
+#include "sim/search/detail/block_times.h"
+#include "sim/search/detail/schedule_bound.h"
+#include "sim/search/space.h"
+
+namespace plumbline::sim {
+
+using StageBlock = BlockList::value_type;  // kind; recomputed or not
+
+// The stages of a plan by the blocks that they have.
+struct StageLists {
+  std::vector<BlockList> kinds;             // distinct ones
+  std::vector<std::int32_t> kind_of_stage;  // index into kinds
+};
+StageLists stage_lists(const model::Plan& plan, const model::Architecture& architecture, std::int64_t stages);
+
+// The graphs of a branch's blocks, each written once. For one thread at a time.
+class BranchBlocks {
+ public:
+  // `plan` is one of the branch's; its recomputation counts.
+  BranchBlocks(const Inputs& inputs, const model::Plan& plan);
+
+  BlockSlots& block(const StageBlock& block);
+  // Of a pair of layers.
+  const model::SlotTemplate& pair(const StageBlock& forward, const StageBlock& backward);
+  model::Bytes hop() const { return hop_; }
+  const model::Architecture& architecture() const { return context_.architecture; }
+
+ private:
+  model::LayerContext context_;
+  std::int64_t pieces_;
+  model::Bytes hop_;
+  std::map<StageBlock, BlockSlots> known_;
+  std::map<std::pair<StageBlock, StageBlock>, model::SlotTemplate> pairs_;
+};
+
+// Seconds of those blocks under one cost model. Both must outlive it.
+class BranchBounds {
+ public:
+  BranchBounds(BranchBlocks& blocks, const CostModels& costs)
+      : blocks_(blocks), costs_(costs), hop_(costs.exchanges.hop(blocks.hop(), 1)) {}
+
+  // Of every plan of the branch with the recomputation of `plan`. The busiest rank does as much as the mean of all
+  // ranks at least, however layers are split and in whatever order, and streams of all ranks together add up to those
+  // of the whole model for every micro-batch. A rank's mean share is micro-batches / pipeline passes through the model:
+  // the same for all pipeline degrees, since the micro-batches grow with them.
+  double branch(const model::Plan& plan);
+
+  // Of the slots of a plan with this schedule and these stages, by slot class.
+  std::vector<double> slots(const ScheduleOutline& outline, const StageLists& stages);
+  // Of a message between two ranks.
+  double hop() const { return hop_; }
+
+ private:
+  struct Stage {
+    BlockList blocks;
+    std::array<std::optional<StreamWork>, 4> works;  // F, B, I, W as model::OpType
+    std::array<std::optional<double>, 4> seconds;    // of a slot
+  };
+  BlockTimes& block(const StageBlock& block);
+  const Path& pair(const StageBlock& forward, const StageBlock& backward);
+  Stage& stage(const BlockList& blocks);
+  const StreamWork& work(Stage& stage, model::OpType type);
+  double slot(Stage& stage, model::OpType type);
+  double pair(Stage& forward, Stage& backward);
+
+  BranchBlocks& blocks_;
+  const CostModels& costs_;
+  double hop_;
+  std::map<StageBlock, BlockTimes> known_;
+  std::map<std::pair<StageBlock, StageBlock>, Path> layer_pairs_;
+  std::map<BlockList, Stage> stages_;
+  std::map<std::pair<const Stage*, const Stage*>, double> pairs_;
+};
+
+}  // namespace plumbline::sim

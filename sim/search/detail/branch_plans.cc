@@ -1,0 +1,160 @@
+#include "sim/search/detail/branch_plans.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace plumbline::sim {
+
+BranchPlans::BranchPlans(SearchWorker& worker, const OpenBranch& open, const Recomputation& recompute)
+    : worker_(worker),
+      scope_(worker.scope()),
+      open_(open),
+      recompute_(recompute),
+      plan_(scope_.space.plan(*open.branch)) {
+  for (const Arrangement& one : open.arrangements)
+    if (Space::allows(*one.pipeline, recompute)) arrangements_.push_back(one);
+}
+
+const model::Plan& BranchPlans::plan(std::size_t arrangement, std::int64_t sms) {
+  const Arrangement& one = arrangements_[arrangement];
+  Space::apply({one.pipeline, one.zero_stage, one.split, &recompute_, sms}, plan_);
+  return plan_;
+}
+
+const StageLists& BranchPlans::stages(std::size_t arrangement) {
+  const Arrangement& one = arrangements_[arrangement];
+  const auto [entry, fresh] = stages_.try_emplace({one.pipeline->stages, one.split->word});
+  if (fresh) entry->second = stage_lists(plan(arrangement, 0), scope_.free.architecture, one.pipeline->stages);
+  return entry->second;
+}
+
+const ScheduleOutline* BranchPlans::outline(std::size_t arrangement) {
+  const Pipeline& pipeline = *arrangements_[arrangement].pipeline;
+  return scope_.outlines.find(*pipeline.kind, pipeline.shape);
+}
+
+// ZeRO moves nothing that the bound knows of.
+double BranchPlans::bound(std::size_t arrangement, std::int64_t sms) {
+  const auto known = bounds_.find(sms);
+  const ScheduleOutline* schedule = known == bounds_.end() ? nullptr : outline(arrangement);
+  if (schedule == nullptr) return 0;
+  const Arrangement& one = arrangements_[arrangement];
+  const auto [entry, fresh] = arrangement_bounds_.try_emplace({one.pipeline, one.split}, 0.0);
+  if (fresh)
+    entry->second =
+        model::lower_bound(*schedule, known->second.slots(*schedule, stages(arrangement)), known->second.hop());
+  return entry->second;
+}
+
+// The plans with one number of communication SMs.
+model::Result<void> BranchPlans::collect(std::int64_t sms, Found& found) {
+  const double limit = scope_.bounded() ? found.incumbents.limit() : std::numeric_limits<double>::infinity();
+  arrangement_bounds_.clear();
+  if (scope_.bounded()) {
+    if (!blocks_) blocks_.emplace(scope_.free, plan(0, sms));
+    const auto costs = worker_.costs(plan(0, sms));
+    if (!costs) return tl::unexpected(costs.error());
+    if (*costs != nullptr) {
+      BranchBounds& bounds = bounds_.emplace(sms, BranchBounds(*blocks_, **costs)).first->second;
+      const double branch = bounds.branch(plan(0, sms));
+      if (above(branch, limit)) {
+        found.statistics.remove(
+            Rule::branch, arrangements_.size(), branch, [&]() -> const auto& { return plan(0, sms); });
+        return {};
+      }
+    }
+  }
+  for (std::size_t i = 0; i < arrangements_.size(); ++i) {
+    const double least = bound(i, sms);
+    if (above(least, limit))
+      found.statistics.remove(
+          Rule::schedule, 1, least, [&]() -> const auto& { return plan(i, sms); });
+    else
+      items_.push_back({least, sms, i});
+  }
+  return {};
+}
+
+bool BranchPlans::in_time(const Item& item, double limit, Found& found) {
+  if (!above(item.bound, limit)) return true;
+  found.statistics.remove(
+      Rule::schedule, 1, item.bound, [&]() -> const auto& { return plan_; });
+  return false;
+}
+
+model::Result<bool> BranchPlans::in_memory(const Item& item, Found& found) {
+  auto peak = peaks_.find(item.arrangement);
+  if (peak == peaks_.end()) peak = peaks_.emplace(item.arrangement, worker_.evaluator().peak(plan_)).first;
+  if (!peak->second) {
+    if (peak->second.error().kind == model::ErrorKind::input) return tl::unexpected(peak->second.error());
+    found.statistics.refuse(plan_, to_string(peak->second.error()));
+    return false;
+  }
+  if (*peak->second <= scope_.inputs.cluster.device.memory.value()) return true;
+  found.statistics.remove(
+      Rule::memory, 1, *peak->second, [&]() -> const auto& { return plan_; });
+  return false;
+}
+
+model::Result<void> BranchPlans::evaluate(const Item& item, double limit, Found& found) {
+  const auto known = bounds_.find(item.sms);
+  const ScheduleOutline* schedule = known == bounds_.end() ? nullptr : outline(item.arrangement);
+  std::vector<double> least;
+  if (schedule != nullptr) least = known->second.slots(*schedule, stages(item.arrangement));
+  double bound = 0;
+  const auto promising = [&](const std::vector<double>& seconds) {
+    if (schedule != nullptr) bound = model::lower_bound(*schedule, seconds, known->second.hop());
+    return !above(bound, limit);
+  };
+  const auto estimate =
+      worker_.evaluator().evaluate_while(plan(item.arrangement, item.sms), limit, std::move(least), promising);
+  if (!estimate) {
+    if (estimate.error().kind == model::ErrorKind::input) return tl::unexpected(estimate.error());
+    found.statistics.refuse(plan_, to_string(estimate.error()));
+  } else if (!*estimate) {
+    found.statistics.remove(
+        Rule::slots, 1, std::max(bound, limit), [&]() -> const auto& { return plan_; });
+  } else {
+    found.statistics.evaluate();
+    found.incumbents.add(shape_of(plan_), {plan_, **estimate});
+  }
+  return {};
+}
+
+model::Result<Found> BranchPlans::decide(const Incumbents& before) {
+  Found found{before, {}, true};
+  if (arrangements_.empty()) return found;
+  const std::vector<std::int64_t>& shares = open_.branch->communication_sms;
+  if (scope_.bounded() && above(open_.bound, before.limit())) {
+    found.statistics.remove(
+        Rule::branch, arrangements_.size() * shares.size(),
+        open_.bound, [&]() -> const auto& { return plan(0, shares.front()); });
+    return found;
+  }
+  for (const std::int64_t sms : shares)
+    if (auto collected = collect(sms, found); !collected) return tl::unexpected(collected.error());
+  std::ranges::stable_sort(items_, {}, &Item::bound);
+  for (std::size_t i = 0; i < items_.size(); ++i) {
+    const Item& item = items_[i];
+    if (scope_.stopped()) {
+      found.complete = false;
+      return found;
+    }
+    plan(item.arrangement, item.sms);
+    const bool bounded = scope_.bounded();
+    if (bounded && above(item.bound, found.incumbents.limit())) {  // and so are all that follow
+      found.statistics.remove(
+          Rule::schedule, items_.size() - i, item.bound, [&]() -> const auto& { return plan_; });
+      return found;
+    }
+    const double limit = bounded ? found.incumbents.limit(shape_of(plan_)) : std::numeric_limits<double>::infinity();
+    if (!in_time(item, limit, found)) continue;
+    const auto fits = in_memory(item, found);
+    if (!fits) return tl::unexpected(fits.error());
+    if (!*fits) continue;
+    if (auto done = evaluate(item, limit, found); !done) return tl::unexpected(done.error());
+  }
+  return found;
+}
+
+}  // namespace plumbline::sim

@@ -1,0 +1,116 @@
+#include "sim/search/detail/branch_search.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "model/plan/layout.h"
+#include "sim/search/detail/branch_bounds.h"
+#include "sim/search/detail/branch_plans.h"
+
+namespace plumbline::sim {
+
+namespace {
+
+Inputs with_memos(const Inputs& given) {
+  Inputs inputs = given;
+  if (!inputs.routing) inputs.routing = std::make_shared<RoutingMemo>();
+  if (!inputs.links) inputs.links = std::make_shared<LinksMemo>();
+  if (!inputs.tables) inputs.tables = std::make_shared<ScheduleTables>();
+  return inputs;
+}
+
+Inputs with_even_rows(Inputs inputs) {
+  inputs.plan.routing.imbalance = 0;
+  inputs.plan.routing.rows_per_rank.clear();
+  return inputs;
+}
+
+Inputs without_wiring(Inputs inputs) {
+  inputs.fabric.reset();
+  inputs.contention.reset();
+  return inputs;
+}
+
+}  // namespace
+
+SearchScope::SearchScope(const Inputs& given, const SearchOptions& wanted)
+    : inputs(with_even_rows(with_memos(given))),
+      free(without_wiring(inputs)),
+      options(wanted),
+      space(inputs, wanted.breadth),
+      outlines(inputs.tables) {}
+
+SearchWorker::SearchWorker(SearchScope& scope) : scope_(scope), evaluator_(scope.inputs), floor_(scope.inputs) {}
+
+// Plans of a search differ in nothing else of what costs look at where links do not count.
+model::Result<const CostModels*> SearchWorker::costs(const model::Plan& plan) {
+  const model::RankGroup group = model::exchange_group(plan.parallelism);
+  const std::vector<std::int64_t> key = {group.ranks, group.stride, plan.overlap.communication_sms};
+  const auto known = costs_.find(key);
+  if (known != costs_.end()) return &known->second;
+  const auto layout = model::make_layout(plan, scope_.free.architecture);
+  if (!layout) return nullptr;
+  Inputs inputs = scope_.free;
+  inputs.plan = plan;
+  auto made = cost_models(inputs, *layout);
+  if (made) return &costs_.emplace(key, std::move(*made)).first->second;
+  if (made.error().kind == model::ErrorKind::input) return tl::unexpected(made.error());
+  return nullptr;
+}
+
+model::Result<OpenBranch> SearchWorker::open(const Branch& branch, Statistics& statistics) {
+  const Space& space = scope_.space;
+  const double capacity = scope_.inputs.cluster.device.memory.value();
+  OpenBranch open{&branch, {}, 0};
+  model::Plan plan = space.plan(branch);
+  const Recomputation& any = space.choices().recompute.front();
+  for (const Pipeline* pipeline : branch.pipelines)
+    for (const std::int64_t zero : pipeline->zero_stages) {
+      const auto apply = [&](const Split& split) {
+        Space::apply({pipeline, zero, &split, &any, branch.communication_sms.front()}, plan);
+      };
+      apply(pipeline->splits.front());
+      const std::vector<double> floors = floor_.bytes(plan, *pipeline);
+      for (std::size_t s = 0; s < floors.size(); ++s) {
+        const Split& split = pipeline->splits[s];
+        if (!above(floors[s], capacity)) {
+          open.arrangements.push_back({pipeline, zero, &split});
+          continue;
+        }
+        statistics.remove(Rule::states, space.tunings(branch, *pipeline), floors[s], [&]() -> const model::Plan& {
+          apply(split);
+          return plan;
+        });
+      }
+    }
+  const auto found = bound(open);
+  if (!found) return tl::unexpected(found.error());
+  open.bound = *found;
+  return open;
+}
+
+// Recomputation only adds operators, so that without it no stream has more to do.
+model::Result<double> SearchWorker::bound(const OpenBranch& open) {
+  if (open.arrangements.empty() || !scope_.bounded()) return 0;
+  const Arrangement& first = open.arrangements.front();
+  const Recomputation nothing{"none", "none", {}, {}, false};
+  model::Plan plan = scope_.space.plan(*open.branch);
+  Space::apply({first.pipeline, first.zero_stage, first.split, &nothing, 0}, plan);
+  BranchBlocks blocks(scope_.free, plan);
+  double least = std::numeric_limits<double>::infinity();
+  for (const std::int64_t sms : open.branch->communication_sms) {
+    plan.overlap.communication_sms = sms;
+    const auto found = costs(plan);
+    if (!found) return tl::unexpected(found.error());
+    if (*found == nullptr) return 0;  // whoever looks at these plans will say why
+    least = std::min(least, BranchBounds(blocks, **found).branch(plan));
+  }
+  return least;
+}
+
+model::Result<Found> SearchWorker::decide(const OpenBranch& open, const Recomputation& recompute,
+                                          const Incumbents& before) {
+  return BranchPlans(*this, open, recompute).decide(before);
+}
+
+}  // namespace plumbline::sim

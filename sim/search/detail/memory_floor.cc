@@ -1,0 +1,90 @@
+#include "sim/search/detail/memory_floor.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "model/memory/memory_reserve.h"
+#include "model/memory/training_state.h"
+#include "model/program/plan_context.h"
+#include "model/program/sharding.h"
+
+namespace plumbline::sim {
+
+using model::BlockKind;
+
+MemoryFloor::MemoryFloor(const Inputs& inputs) : inputs_(inputs) {
+  for (std::int64_t layer = 0; layer < inputs.architecture.layers; ++layer)
+    layer_kinds_.push_back(model::layer_kind(inputs.architecture, layer));
+}
+
+// The degrees over which parameters are divided decide it; tokens, which do not, are those of the first plan.
+const model::Graph& MemoryFloor::graph(BlockKind kind, const model::Plan& plan, const model::Layout& layout) {
+  std::vector<std::int64_t> key = model::parameter_degrees(plan.parallelism);
+  key.insert(key.end(), {static_cast<std::int64_t>(kind), layout.embedding_beside_head});
+  const auto [entry, fresh] = graphs_.try_emplace(std::move(key));
+  model::Graph& graph = entry->second;
+  if (!fresh) return graph;
+  model::RoutingSpread spread;
+  spread.ranks_per_token = 1;  // moves tokens only
+  graph = model::make_stage_block(kind, false, model::plan_context(plan, inputs_.architecture, layout, spread));
+  graph.operators.clear();
+  std::erase_if(graph.tensors, [](const model::Tensor& tensor) {
+    return tensor.shared || (tensor.role != model::Role::parameter && tensor.role != model::Role::gradient);
+  });
+  return graph;
+}
+
+double MemoryFloor::block_bytes(BlockKind kind, const model::Plan& plan, const model::Layout& layout, States& states) {
+  std::optional<double>& known = states[static_cast<std::size_t>(kind)];
+  if (known) return *known;
+  const std::vector<model::Graph> blocks = {graph(kind, plan, layout)};
+  const model::StageKind alone{{0}};
+  const model::TrainingState state = model::training_state(plan, layout, blocks, {{&alone, nullptr}});
+  double bytes = 0;
+  for (const model::StateBytes& part : {state.experts, state.others})
+    bytes += (part.parameters + part.gradients + part.optimizer).value();
+  known = bytes;
+  return bytes;
+}
+
+std::vector<double> MemoryFloor::bytes(const model::Plan& plan, const Pipeline& pipeline) {
+  const model::Layout layout = *model::make_layout(plan, inputs_.architecture);
+  std::vector<std::int64_t> key = model::parameter_degrees(plan.parallelism);
+  key.insert(key.end(),
+             {plan.parallelism.zero_stage, layout.embedding_beside_head, model::shard_group(plan, layout, false).shards,
+              model::shard_group(plan, layout, true).shards});
+  States& states = states_[std::move(key)];
+  std::vector<double> before = {0};  // [layer]: of those before it
+  for (const BlockKind kind : layer_kinds_) before.push_back(before.back() + block_bytes(kind, plan, layout, states));
+  const double first = block_bytes(BlockKind::embedding, plan, layout, states);
+  double last = block_bytes(BlockKind::head, plan, layout, states);
+  if (inputs_.architecture.multi_token_prediction_layers > 0)
+    last += static_cast<double>(inputs_.architecture.multi_token_prediction_layers) *
+            block_bytes(BlockKind::multi_token_prediction, plan, layout, states);
+  // Gradients are not counted twice, and no activations are: the peak of what is left is no more than the whole peak.
+  const double reserve = model::rank_peak(plan, layout, inputs_.cluster.device, {}, {}, {}).sum().value();
+  const model::Schedule outline = pipeline.kind->outline(pipeline.shape);
+  std::vector<double> floors;
+  for (const Split& split : pipeline.splits) {
+    const std::vector<std::int64_t> counts =
+        split.layers.empty() ? model::even_layer_counts(inputs_.architecture.layers, pipeline.stages) : split.layers;
+    std::vector<double> ranks(static_cast<std::size_t>(pipeline.shape.ranks), reserve);
+    std::size_t layer = 0;
+    for (std::int32_t stage = 0; stage < outline.stages; ++stage) {
+      const std::size_t next = layer + static_cast<std::size_t>(counts[static_cast<std::size_t>(stage)]);
+      double held = before[next] - before[layer];
+      if (stage == 0) held += first;
+      if (stage + 1 == outline.stages) held += last;
+      // A stage that both directions have on the same rank is held once.
+      for (std::int32_t direction = 0; direction < outline.directions; ++direction)
+        if (direction == 0 || outline.rank_of(1, stage) != outline.rank_of(0, stage))
+          ranks[static_cast<std::size_t>(outline.rank_of(direction, stage))] += held;
+      layer = next;
+    }
+    floors.push_back(*std::ranges::max_element(ranks));
+  }
+  return floors;
+}
+
+}  // namespace plumbline::sim

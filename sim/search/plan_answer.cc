@@ -1,0 +1,94 @@
+#include "sim/search/plan_answer.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace plumbline::sim {
+namespace {
+
+constexpr std::size_t most_alternatives = 3;
+
+using Alternatives = std::vector<std::pair<const ClusterOption*, const RankedPlan*>>;
+
+Inputs inputs_of(const ClusterOption& option, const RankedPlan& row) {
+  Inputs inputs = option.inputs;
+  inputs.plan = row.plan;
+  return inputs;
+}
+
+// What is compared is proportional to the step.
+BreakEvenCandidate candidate(const Inputs& inputs, const RankedPlan& row, Objective objective) {
+  return {&inputs, row.cost.step_s, measure(row.cost, objective).value_or(row.cost.step_s) / row.cost.step_s};
+}
+
+std::vector<BreakEven> break_evens_among(const PlanAnswer& answer, const Alternatives& others,
+                                         const BreakEvenOptions& options) {
+  const ClusterOption& first = answer.first();
+  std::vector<Inputs> inputs = {inputs_of(first, first.plans.front())};
+  std::vector<bool> same;
+  for (const auto& [option, row] : others) {
+    inputs.push_back(inputs_of(*option, *row));
+    const bool profile = option->inputs.profile.name() == first.inputs.profile.name();
+    same.push_back(option->cluster == first.cluster && profile);
+  }
+  const BreakEvenCandidate winner = candidate(inputs.front(), first.plans.front(), answer.objective);
+  std::vector<BreakEvenCandidate> alternatives;
+  for (std::size_t i = 0; i < others.size(); ++i)
+    alternatives.push_back(candidate(inputs[i + 1], *others[i].second, answer.objective));
+  return break_evens(winner, alternatives, same, options);
+}
+
+}  // namespace
+
+void rank(PlanAnswer& answer) {
+  std::vector<PlanCost> candidates;
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < answer.options.size(); ++i) {
+    if (answer.options[i].plans.empty()) {
+      answer.empty.push_back(i);
+      continue;
+    }
+    places.push_back(i);
+    candidates.push_back(answer.options[i].plans.front().cost);
+  }
+  const auto order = ranked(candidates, answer.objective, answer.limits);
+  const auto known = dominated(candidates);
+  const auto place_of = [&](std::size_t cost) {
+    return static_cast<std::size_t>(std::ranges::find(order, cost) - order.begin());
+  };
+  for (const std::size_t i : order) {
+    answer.order.push_back(places[i]);
+    answer.dominated.push_back(known[i]);
+  }
+  // The verdict speaks of places in the ranking.
+  answer.verdict = verdict(candidates, order, answer.objective, answer.limits);
+  if (answer.verdict.winner) answer.verdict.winner = 0;
+  for (auto* list : {&answer.verdict.indistinguishable, &answer.verdict.ties})
+    std::ranges::transform(*list, list->begin(), place_of);
+}
+
+void find_break_evens(PlanAnswer& answer, unsigned threads, const std::function<bool()>& stopped) {
+  const ClusterOption& first = answer.first();
+  BreakEvenOptions options;
+  options.threads = threads;
+  options.stopped = stopped;
+  Alternatives plans, clusters;
+  std::vector<std::size_t> plan_places, cluster_places;
+  for (std::size_t i = 1; i < first.plans.size() && plans.size() < most_alternatives; ++i) {
+    plans.emplace_back(&first, &first.plans[i]);
+    plan_places.push_back(i);
+  }
+  for (std::size_t i = 1; i < answer.order.size() && clusters.size() < most_alternatives; ++i) {
+    const RankedPlan& best = answer.best(i);
+    if (!within(best.cost, answer.limits) || !measure(best.cost, answer.objective)) continue;
+    clusters.emplace_back(&answer.options[answer.order[i]], &best);
+    cluster_places.push_back(i);
+  }
+  if (!plans.empty())
+    answer.break_evens.push_back({false, std::move(plan_places), break_evens_among(answer, plans, options)});
+  options.weight_is_price = answer.objective == Objective::cost;
+  if (!clusters.empty())
+    answer.break_evens.push_back({true, std::move(cluster_places), break_evens_among(answer, clusters, options)});
+}
+
+}  // namespace plumbline::sim

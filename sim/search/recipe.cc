@@ -1,0 +1,106 @@
+#include "sim/search/recipe.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <numeric>
+
+#include "model/architecture/architecture.h"
+#include "model/architecture/config_reader.h"
+#include "model/architecture/metrics.h"
+#include "model/base/text_file.h"
+
+namespace plumbline::sim {
+namespace {
+
+namespace fs = std::filesystem;
+using model::Result;
+
+// What the file says of itself: "# Published: ..." and "# Assumed: ...".
+std::vector<std::string> stated(const std::string& text) {
+  std::vector<std::string> sentences;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string line = text.substr(begin, end - begin);
+    if (line.starts_with("# Published: ")) sentences.push_back("published: " + line.substr(13));
+    if (line.starts_with("# Assumed: ")) sentences.push_back("assumed: " + line.substr(11));
+    begin = end + 1;
+  }
+  return sentences;
+}
+
+// Positions that the model was made for; 0 where its file states none.
+Result<std::int64_t> positions_of(const std::string& config) {
+  auto reader = model::ConfigReader::open(config);
+  if (!reader) return tl::unexpected(reader.error());
+  for (const char* key : {"max_position_embeddings", "n_positions", "max_seq_len"}) {
+    if (const std::int64_t positions = reader->count(key, 0); positions > 0 || reader->error()) {
+      if (reader->error()) return tl::unexpected(*reader->error());
+      return positions;
+    }
+  }
+  return 0;
+}
+
+std::int64_t odd_part(std::int64_t value) {
+  while (value > 0 && value % 2 == 0) value /= 2;
+  return value;
+}
+
+}  // namespace
+
+DefaultRecipe default_recipe(double parameters, double active_parameters, std::int64_t positions,
+                             const std::vector<std::int64_t>& gpus) {
+  constexpr std::int64_t longest = 4096;
+  constexpr double tokens_per_parameter = 20, small = 1 << 22, large = 1 << 24, large_model = 100e9;
+  DefaultRecipe recipe;
+  recipe.parameters = parameters;
+  recipe.active_parameters = active_parameters;
+  recipe.sequence_length = positions > 0 ? std::min(positions, longest) : longest;
+  recipe.tokens = std::round(tokens_per_parameter * active_parameters);
+  std::int64_t odd = 1;
+  for (const std::int64_t size : gpus) odd = std::lcm(odd, odd_part(std::max<std::int64_t>(size, 1)));
+  const double sequences =
+      (parameters <= large_model ? small : large) / static_cast<double>(recipe.sequence_length * odd);
+  recipe.global_batch_size = odd * (std::int64_t{1} << std::lround(std::max(0.0, std::log2(sequences))));
+  return recipe;
+}
+
+std::string toml_string(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out + '"';
+}
+
+Result<Recipe> recipe_of_plan(const std::string& path) {
+  const auto text = model::read_text_file(path);
+  if (!text) return tl::unexpected(text.error());
+  return Recipe{fs::path(path).stem().string(), *text, path, stated(*text), {}};
+}
+
+Result<Recipe> recipe_of_model(const std::string& config, const std::string& written,
+                               const std::vector<std::int64_t>& gpus) {
+  const auto architecture = model::load_architecture(config);
+  if (!architecture) return tl::unexpected(architecture.error());
+  const auto positions = positions_of(config);
+  if (!positions) return tl::unexpected(positions.error());
+  constexpr std::int64_t any_length = 4096;  // parameters do not depend on it
+  const model::ModelMetrics metrics = model::model_metrics(*architecture, any_length);
+  const DefaultRecipe sizes = default_recipe(metrics.parameters, metrics.active_parameters, *positions, gpus);
+  Recipe recipe;
+  recipe.name = fs::path(config).stem().string();
+  recipe.path = config;
+  recipe.text = fmt::format(
+      "[model]\nconfig = {}\n[batch]\nsequence_length = {}\nmicro_batch_size = 1\nglobal_batch_size = {}\n"
+      "[run]\ntokens = {:e}\n",
+      toml_string(written), sizes.sequence_length, sizes.global_batch_size, sizes.tokens);
+  recipe.defaults = sizes;
+  return recipe;
+}
+
+}  // namespace plumbline::sim

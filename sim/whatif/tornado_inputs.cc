@@ -1,0 +1,175 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "model/economics/ownership.h"
+#include "sim/whatif/tornado.h"
+
+namespace plumbline::sim {
+namespace {
+
+constexpr double usual_change = 0.2;     // where no uncertainty is stated
+constexpr double deepest_fall = 0.99;    // of a constant that is uncertain by more: no rate is 0
+constexpr double usual_imbalance = 0.1;  // looked at where the plan says that experts are even
+
+// Constants of the profile that answer one question.
+struct Group {
+  std::string_view name, pattern;
+  bool of_experts = false;  // matters with expert parallelism only
+};
+constexpr Group groups[] = {
+    {"GEMM time", "gemm.*.k_time"},
+    {"attention rate", "attention.*_rate"},
+    {"memory bandwidth", "memory.*.bandwidth"},
+    {"launch gap", "kernel.launch_gap"},
+    {"exchange rate between nodes", "exchange.*.nic_rate*", true},
+    {"exchange rate inside a node", "exchange.nvlink_rate", true},
+    {"meeting of expert ranks", "exchange.notify", true},
+    {"network rate", "network.nic_rate"},
+    {"latency of collectives", "collective.*latency_scale"},
+};
+
+std::string setting_text(std::string_view key, double value) { return fmt::format("{}={}", key, value); }
+
+// One end of a group: its constants move together, each by its own share of its value.
+class End {
+ public:
+  explicit End(int sign) : sign_(sign) {}
+
+  void add(const model::Parameter& constant, double change) {
+    least_ = std::min(least_, change);
+    most_ = std::max(most_, change);
+    setting_.changes.push_back(setting_text("profile." + constant.name, constant.value * (1 + sign_ * change)));
+  }
+  // Nothing when nothing was added.
+  std::optional<TornadoSetting> take() {
+    if (setting_.changes.empty()) return std::nullopt;
+    const char sign = sign_ < 0 ? '-' : '+';
+    setting_.text = least_ == most_ ? fmt::format("{}{:.3g} %", sign, most_ * 100)
+                                    : fmt::format("{}{:.3g} to {:.3g} %", sign, least_ * 100, most_ * 100);
+    return std::move(setting_);
+  }
+
+ private:
+  int sign_;
+  double least_ = std::numeric_limits<double>::infinity(), most_ = 0;
+  TornadoSetting setting_;
+};
+
+void add_group(const Inputs& inputs, const Group& group, std::vector<TornadoInput>& found) {
+  End down(-1), up(+1);
+  for (const model::Parameter& constant : inputs.profile.parameters()) {
+    if (!model::name_fits(constant.name, group.pattern) || constant.value == 0) continue;
+    const double change = constant.relative_uncertainty.value_or(usual_change);
+    if (change == 0) continue;
+    down.add(constant, std::min(change, deepest_fall));
+    up.add(constant, change);
+  }
+  TornadoInput input{std::string(group.name), fmt::format("profile.{}", group.pattern), {}};
+  for (End* end : {&down, &up})
+    if (auto setting = end->take()) input.settings.push_back(std::move(*setting));
+  if (!input.settings.empty()) found.push_back(std::move(input));
+}
+
+void add_key(std::string_view name, std::string_view key, double value, std::vector<TornadoInput>& found) {
+  TornadoInput input{std::string(name), std::string(key), {}};
+  for (const double factor : {1 - usual_change, 1 + usual_change})
+    input.settings.push_back({fmt::format("{:.6g}", value * factor), {setting_text(key, value * factor)}});
+  found.push_back(std::move(input));
+}
+
+void add_whole_key(std::string_view name, std::string_view key, std::int64_t value, std::vector<TornadoInput>& found) {
+  TornadoInput input{std::string(name), std::string(key), {}};
+  for (const double factor : {1 - usual_change, 1 + usual_change}) {
+    const auto changed = static_cast<std::int64_t>(std::llround(static_cast<double>(value) * factor));
+    if (changed != value) input.settings.push_back({fmt::format("{}", changed), {fmt::format("{}={}", key, changed)}});
+  }
+  if (!input.settings.empty()) found.push_back(std::move(input));
+}
+
+void add_links(const Inputs& inputs, std::vector<TornadoInput>& found) {
+  const model::ClusterShape& cluster = inputs.cluster;
+  const bool several_nodes = cluster.nodes() > 1 && cluster.nic_bandwidth.value() > 0;
+  // A NIC that the plan itself changes has no price; the topology's, a little off, keeps its own.
+  if (several_nodes && inputs.plan.cluster.nic_gbps)
+    add_key("NIC bandwidth", "cluster.nic_gbps", *inputs.plan.cluster.nic_gbps, found);
+  for (const model::Parameter& constant : cluster.parameters) {
+    if (several_nodes && !inputs.plan.cluster.nic_gbps && constant.name == "node.nic_bandwidth")
+      add_key("NIC bandwidth", "topology." + constant.name, constant.value, found);
+    if (cluster.gpus == 1 || cluster.gpus_per_node == 1) continue;
+    if (constant.name == "node.gpu_bandwidth" || constant.name == "node.peer_bandwidth")
+      add_key("bandwidth inside a node", "topology." + constant.name, constant.value, found);
+  }
+}
+
+void add_experts(const model::Plan& plan, std::vector<TornadoInput>& found) {
+  constexpr std::string_view key = "routing.imbalance";
+  if (!plan.routing.rows_per_rank.empty()) return;
+  if (plan.routing.imbalance > 0) {
+    add_key("uneven experts", key, plan.routing.imbalance, found);
+  } else {
+    found.push_back({"uneven experts",
+                     std::string(key),
+                     {{fmt::format("{:.6g}", usual_imbalance), {setting_text(key, usual_imbalance)}}}});
+  }
+}
+
+// What turns GPU-hours into money: a price with its range where the topology states one.
+void add_cost(const Inputs& inputs, std::vector<TornadoInput>& found) {
+  const model::Plan& plan = inputs.plan;
+  add_key("tokens of the run", "run.tokens", *plan.run.tokens, found);
+  const bool owned = plan.run.ownership == "purchase";
+  const auto price = owned ? model::purchase_price(plan, inputs.cluster) : model::rent_price(plan, inputs.cluster);
+  if (!price.value) return;
+  if (owned) {
+    for (const model::Parameter& constant : inputs.cluster.parameters)
+      if (constant.name == "price.server")
+        add_key("price of a node", "topology." + constant.name, constant.value, found);
+    return;
+  }
+  constexpr std::string_view key = "run.price_usd_per_gpu_hour";
+  const model::HourlyPrice& rent = *price.value;
+  if (rent.low == rent.high) return add_key("price of a GPU-hour", key, rent.value, found);
+  TornadoInput input{"price of a GPU-hour", std::string(key), {}};
+  for (const double end : {rent.low, rent.high})
+    input.settings.push_back({fmt::format("{:.6g}", end), {setting_text(key, end)}});
+  found.push_back(std::move(input));
+}
+
+}  // namespace
+
+std::vector<TornadoInput> usual_inputs(const Inputs& inputs) {
+  const model::Plan& plan = inputs.plan;
+  const bool experts = plan.parallelism.expert > 1;
+  std::vector<TornadoInput> found;
+  add_links(inputs, found);
+  for (const Group& group : groups)
+    if (experts || !group.of_experts) add_group(inputs, group, found);
+  if (experts) add_experts(plan, found);
+  if (plan.overlap.communication_sms > 0)
+    add_whole_key("communication SMs", "overlap.communication_sms", plan.overlap.communication_sms, found);
+  if (plan.run.tokens) add_cost(inputs, found);
+  return found;
+}
+
+model::Result<std::vector<TornadoInput>> parse_inputs(const std::vector<std::string>& over) {
+  std::vector<TornadoInput> found;
+  for (const std::string& text : over) {
+    const auto axis = parse_ends(text);
+    if (!axis) return tl::unexpected(axis.error());
+    if (std::ranges::find(found, axis->key, &TornadoInput::key) != found.end())
+      return tl::unexpected(model::Error{model::ErrorKind::input, "the key is given twice", "--over", 0, axis->key,
+                                         "give all its values in one"});
+    TornadoInput& input = found.emplace_back(TornadoInput{axis->key, axis->key, {}});
+    for (const SweepValue& value : axis->values)
+      input.settings.push_back({value.text, {fmt::format("{}={}", axis->key, value.text)}});
+  }
+  return found;
+}
+
+}  // namespace plumbline::sim

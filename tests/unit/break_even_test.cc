@@ -1,0 +1,115 @@
+#include "sim/search/break_even.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/support/step_inputs.h"
+
+namespace plumbline::sim {
+namespace {
+
+// Llama 3 8B on 64 H800: a plan with much traffic inside the node against one with a bubble.
+Inputs with_tensor() {
+  return tests::step_inputs(tests::llama_plan, "h800",
+                            {"parallelism.tensor=2", "parallelism.sequence=true", "parallelism.pipeline=1"});
+}
+Inputs with_pipeline() { return tests::step_inputs(tests::llama_plan, "h800"); }
+
+double closed_form(const Inputs& inputs) {
+  return simulate(inputs, Fidelity::closed_form, false).value().result.step.time_s;
+}
+
+BreakEvenCandidate candidate(const Inputs& inputs, double step_s, double weight = 1) {
+  return {&inputs, step_s, weight};
+}
+
+const BreakEven& find(const std::vector<BreakEven>& found, BreakEvenQuantity quantity) {
+  return *std::ranges::find(found, quantity, &BreakEven::quantity);
+}
+
+TEST(BreakEven, ChangesAreOfTheQuantityAlone) {
+  const Inputs inputs = tests::wired_inputs(tests::deepseek_plan, "h800");
+  const Inputs nic = changed(inputs, BreakEvenQuantity::nic_bandwidth, 0.5);
+  EXPECT_DOUBLE_EQ(nic.cluster.nic_bandwidth.value(), inputs.cluster.nic_bandwidth.value() / 2);
+  EXPECT_DOUBLE_EQ(nic.fabric->nic_bandwidth, inputs.fabric->nic_bandwidth / 2);
+  EXPECT_DOUBLE_EQ(nic.cluster.intra_node_bandwidth.value(), inputs.cluster.intra_node_bandwidth.value());
+  const Inputs faster = changed(inputs, BreakEvenQuantity::gemm_rate, 2);
+  const auto value = [](const Inputs& of, const char* name) {
+    return of.profile.parameters()[of.profile.find(name).value()].value;
+  };
+  EXPECT_DOUBLE_EQ(value(faster, "gemm.fp8.k_time"), value(inputs, "gemm.fp8.k_time") / 2);
+  EXPECT_DOUBLE_EQ(value(faster, "gemm.fp8.wave_overhead"), value(inputs, "gemm.fp8.wave_overhead"));
+  const Inputs memory = changed(inputs, BreakEvenQuantity::memory_bandwidth, 2);
+  EXPECT_DOUBLE_EQ(value(memory, "memory.default.bandwidth"), value(inputs, "memory.default.bandwidth") * 2);
+  EXPECT_DOUBLE_EQ(changed(inputs, BreakEvenQuantity::imbalance, 3).plan.routing.imbalance,
+                   inputs.plan.routing.imbalance * 3);
+}
+
+TEST(BreakEven, FoundAtTheNodeLinksAndHoldsOnBothSides) {
+  const Inputs tensor = with_tensor(), pipeline = with_pipeline();
+  // As if events put the plan with the tensor-parallel collectives 3 % ahead: slower links put it behind.
+  const double winner_s = 1.0, other_s = 1.03;
+  const auto found = break_evens(candidate(tensor, winner_s), {candidate(pipeline, other_s)}, {true}, {});
+  const BreakEven& break_even = find(found, BreakEvenQuantity::nvlink_bandwidth);
+  ASSERT_TRUE(break_even.factor);
+  EXPECT_LT(*break_even.factor, 1);
+  EXPECT_EQ(break_even.by, 0u);
+  const auto lead = [&](double factor) {
+    const auto at = [&](const Inputs& inputs) {
+      return closed_form(changed(inputs, BreakEvenQuantity::nvlink_bandwidth, factor)) / closed_form(inputs);
+    };
+    return other_s * at(pipeline) - winner_s * at(tensor);
+  };
+  EXPECT_LT(lead(*break_even.factor), 0);          // overturned
+  EXPECT_GT(lead(*break_even.factor * 1.011), 0);  // and bisected to 1 %
+}
+
+TEST(BreakEven, FarAheadNothingOverturnsIt) {
+  const Inputs tensor = with_tensor(), pipeline = with_pipeline();
+  for (const BreakEven& break_even : break_evens(candidate(tensor, 1), {candidate(pipeline, 100)}, {true}, {}))
+    EXPECT_FALSE(break_even.factor) << describe(break_even.quantity);
+}
+
+TEST(BreakEven, PricesAreArithmetic) {
+  const Inputs tensor = with_tensor(), pipeline = with_pipeline();
+  BreakEvenOptions options;
+  options.weight_is_price = true;
+  // 10 s at 2 a second cost 20; 6 s at 4 cost 24: x1.2. The other plan on the same hardware pays the same price.
+  const auto found = break_evens(candidate(tensor, 10, 2), {candidate(pipeline, 10.5, 2), candidate(pipeline, 6, 4)},
+                                 {true, false}, options);
+  const BreakEven& break_even = find(found, BreakEvenQuantity::price);
+  ASSERT_TRUE(break_even.factor);
+  EXPECT_DOUBLE_EQ(*break_even.factor, 1.2);
+  EXPECT_EQ(break_even.by, 1u);
+}
+
+TEST(BreakEven, QuantitiesThatCannotMatterAreLeftOut) {
+  const Inputs tensor = with_tensor(), pipeline = with_pipeline();
+  const auto found = break_evens(candidate(tensor, 1), {candidate(pipeline, 1.03)}, {true}, {});
+  EXPECT_EQ(std::ranges::count(found, BreakEvenQuantity::imbalance, &BreakEven::quantity), 0);  // dense
+  EXPECT_EQ(std::ranges::count(found, BreakEvenQuantity::price, &BreakEven::quantity), 0);
+}
+
+TEST(BreakEven, IsTheSameForAnyNumberOfThreads) {
+  const Inputs tensor = with_tensor(), pipeline = with_pipeline();
+  const auto with = [&](unsigned threads) {
+    BreakEvenOptions options;
+    options.threads = threads;
+    return break_evens(candidate(tensor, 1), {candidate(pipeline, 1.03)}, {true}, options);
+  };
+  const auto one = with(1), four = with(4);
+  ASSERT_EQ(one.size(), four.size());
+  for (std::size_t i = 0; i < one.size(); ++i) EXPECT_EQ(one[i].factor, four[i].factor);
+}
+
+TEST(BreakEven, AfterAStopNothingIsClaimed) {
+  const Inputs tensor = with_tensor(), pipeline = with_pipeline();
+  BreakEvenOptions options;
+  options.stopped = [] { return true; };
+  for (const BreakEven& break_even : break_evens(candidate(tensor, 1), {candidate(pipeline, 1.0001)}, {true}, options))
+    EXPECT_FALSE(break_even.factor);
+}
+
+}  // namespace
+}  // namespace plumbline::sim
