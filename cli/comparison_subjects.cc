@@ -13,7 +13,7 @@
 #include "model/cost/operator_class.h"
 #include "model/memory/memory.h"
 #include "model/plan/layout.h"
-#include "model/program/program.h"
+#include "model/program/compile.h"
 #include "reports/json/read_json.h"
 #include "reports/text/format.h"
 

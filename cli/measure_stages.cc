@@ -17,7 +17,7 @@
 #include "cli/show_measurements.h"
 #include "cli/stage_records.h"
 #include "model/plan/layout.h"
-#include "model/program/program.h"
+#include "model/program/compile.h"
 #include "real/cuda/backend.h"
 #include "real/measure/workload.h"
 #include "topologies/device.h"

@@ -9,6 +9,8 @@
 
 #include "cli/inputs.h"
 #include "model/base/data_type.h"
+#include "sim/predict/routing_memo.h"
+#include "sim/predict/schedule_tables.h"
 #include "sim/search/finalists.h"
 
 namespace plumbline::cli {
@@ -133,7 +135,7 @@ Result<void> fill_site(Site& site, const sim::SearchOptions& options) {
     plans.push_back(site.search.best[i].plan);
     plans.back().search = {};  // of the search, not of what it found
   }
-  auto simulations = sim::simulate_finalists(site.inputs, plans, options.threads);
+  auto simulations = sim::simulate_finalists(site.inputs, plans);
   std::optional<model::Error> refused;
   for (std::size_t i = 0; i < finalists; ++i) {
     auto& simulation = simulations[i];

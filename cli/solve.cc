@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <functional>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -30,7 +31,7 @@ class Evaluation {
     const auto inputs = [&](std::size_t point) {
       return inputs_with(arguments_, {override_of(result_.key, xs[point])});
     };
-    auto points = sim::sweep(xs.size(), inputs, {.fidelity = result_.fidelity});
+    auto points = sim::sweep(xs.size(), inputs, {.fidelity = result_.fidelity, .predictors = predictors_});
     if (!points) return tl::unexpected(points.error());
     std::vector<std::optional<double>> values;
     for (std::size_t i = 0; i < xs.size(); ++i) {
@@ -47,6 +48,7 @@ class Evaluation {
  private:
   const SweepArguments& arguments_;
   SolveResult& result_;
+  std::shared_ptr<sim::PredictorPool> predictors_ = std::make_shared<sim::PredictorPool>();
 };
 
 // Simulates the plan as it is. A metric that its result lacks can never be reached.

@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "sim/network/simgrid_loop.h"
-#include "sim/network/step_links.h"
 #include "sim/network/traffic.h"
-#include "sim/predict/simulate.h"
+#include "sim/predict/inputs.h"
+#include "sim/predict/routing_memo.h"
 #include "topologies/placement.h"
 
 namespace plumbline::sim {

@@ -2,7 +2,8 @@
 
 #include <utility>
 
-#include "sim/predict/simulate.h"
+#include "sim/network/contention.h"
+#include "sim/predict/inputs.h"
 
 namespace plumbline::sim {
 

@@ -28,7 +28,7 @@ void add_graphs(const model::Plan& plan, const model::LayerContext& degrees, Pla
           context, ring, expert_parallel, expert_tensor, groups_per_token, shares_embedding, distinct_ranks_per_token);
   key.add(recompute.size());
   for (const auto group : recompute) key.add(group);
-  key.add(plan.overlap.tensor);
+  key.add(plan.overlap.tensor, plan.offload.activations);
 }
 
 void add_costs(const model::Plan& plan, bool wired, PlanKey& key) {

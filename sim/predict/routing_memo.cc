@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "sim/predict/simulate.h"
+#include "sim/predict/inputs.h"
 
 namespace plumbline::sim {
 

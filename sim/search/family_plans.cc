@@ -83,7 +83,7 @@ bool FamilyPlans::in_time(const Item& item, double limit, Found& found) {
 
 model::Result<bool> FamilyPlans::in_memory(const Item& item, Found& found) {
   auto peak = peaks_.find(item.arrangement);
-  if (peak == peaks_.end()) peak = peaks_.emplace(item.arrangement, worker_.evaluator().peak(plan_)).first;
+  if (peak == peaks_.end()) peak = peaks_.emplace(item.arrangement, worker_.predictor().peak_bytes(plan_)).first;
   if (!peak->second) {
     if (peak->second.error().kind == model::ErrorKind::input) return tl::unexpected(peak->second.error());
     found.tally.refuse(plan_, to_string(peak->second.error()));
@@ -106,7 +106,7 @@ model::Result<void> FamilyPlans::evaluate(const Item& item, double limit, Found&
     return !above(bound, limit);
   };
   const auto estimate =
-      worker_.evaluator().evaluate_while(plan(item.arrangement, item.sms), limit, std::move(least), promising);
+      worker_.predictor().closed_form_while(plan(item.arrangement, item.sms), limit, std::move(least), promising);
   if (!estimate) {
     if (estimate.error().kind == model::ErrorKind::input) return tl::unexpected(estimate.error());
     found.tally.refuse(plan_, to_string(estimate.error()));

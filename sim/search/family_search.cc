@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <limits>
 
+#include "sim/network/links_memo.h"
+#include "sim/predict/routing_memo.h"
+#include "sim/predict/schedule_tables.h"
 #include "sim/search/family_bounds.h"
-#include "sim/search/family_plans.h"
 
 namespace plumbline::sim {
 
@@ -39,7 +41,7 @@ SearchScope::SearchScope(const Inputs& given, const SearchOptions& wanted)
       space(inputs, wanted.breadth),
       outlines(inputs.tables) {}
 
-SearchWorker::SearchWorker(SearchScope& scope) : scope_(scope), evaluator_(scope.inputs), floor_(scope.inputs) {}
+SearchWorker::SearchWorker(SearchScope& scope) : scope_(scope), predictor_(scope.inputs), floor_(scope.inputs) {}
 
 // Plans of a search differ in nothing else of what costs look at where links do not count.
 model::Result<const CostModels*> SearchWorker::costs(const model::Plan& plan) {
@@ -105,11 +107,6 @@ model::Result<double> SearchWorker::bound(const OpenFamily& open) {
     least = std::min(least, FamilyBounds(blocks, **found).family(plan));
   }
   return least;
-}
-
-model::Result<Found> SearchWorker::decide(const OpenFamily& open, const Recomputation& recompute,
-                                          const Leaders& before) {
-  return FamilyPlans(*this, open, recompute).decide(before);
 }
 
 }  // namespace plumbline::sim

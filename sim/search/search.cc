@@ -11,6 +11,7 @@
 #include <optional>
 #include <utility>
 
+#include "sim/search/family_plans.h"
 #include "sim/search/family_search.h"
 
 namespace plumbline::sim {
@@ -127,7 +128,7 @@ class Search {
         std::size_t{0}, units.size(),
         [&](std::size_t i) {
           if (scope_.stopped()) return;
-          found[i] = workers_.local().decide(*units[i].open, *units[i].recompute, leaders_);
+          found[i] = FamilyPlans(workers_.local(), *units[i].open, *units[i].recompute).decide(leaders_);
           if (*found[i]) progress((*found[i])->tally, (*found[i])->leaders.best());
         },
         tbb::simple_partitioner());

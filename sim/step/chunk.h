@@ -11,7 +11,7 @@
 #include "model/cost/operator_class.h"
 #include "model/graph/graph.h"
 #include "model/result/timeline.h"
-#include "sim/predict/simulate.h"
+#include "sim/predict/inputs.h"
 #include "sim/step/kernel_slot.h"
 
 namespace plumbline::sim {

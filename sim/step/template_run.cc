@@ -59,9 +59,4 @@ TemplateRun run_template(const model::SlotTemplate& slot, const std::vector<Segm
       .run({.segments = &slot.segments, .times = &times, .device_sms = device_sms, .links = &links.exchange(rank)});
 }
 
-double template_seconds(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times,
-                        std::int64_t device_sms) {
-  return run_template(slot, times, device_sms).seconds;
-}
-
 }  // namespace plumbline::sim

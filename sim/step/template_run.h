@@ -22,7 +22,5 @@ TemplateRun run_template(const model::SlotTemplate& slot, const std::vector<Segm
 // On the links of a pipeline rank, each transfer as if it were alone on them.
 TemplateRun run_template(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times,
                          std::int64_t device_sms, const StepLinks& links, std::int32_t rank);
-double template_seconds(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times,
-                        std::int64_t device_sms);
 
 }  // namespace plumbline::sim

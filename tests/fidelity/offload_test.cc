@@ -126,7 +126,7 @@ TEST(OffloadedSlots, APairUsesBothDirectionsAtOnce) {
   }
   EXPECT_DOUBLE_EQ(out, in);
   EXPECT_GT(out, 0);
-  const double seconds = template_seconds(pair, times, costs.partition.device_sms);
+  const double seconds = run_template(pair, times, costs.partition.device_sms).seconds;
   EXPECT_GE(seconds, out);
   EXPECT_LT(seconds, 1.5 * out);
 }

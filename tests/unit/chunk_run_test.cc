@@ -124,7 +124,7 @@ TEST_F(ChunkRuns, KernelByKernelIsSegmentBySegmentWithinTwoPerCent) {
     const model::StepProgram program = tests::program_of(in);
     const CostModels costs = tests::costs_of(in);
     const model::SlotTemplate& pair = tests::interior_slot(program, OpType::FB);
-    const double segments = template_seconds(pair, segment_times(program, pair, costs), costs.partition.device_sms);
+    const double segments = run_template(pair, segment_times(program, pair, costs), costs.partition.device_sms).seconds;
     EXPECT_NEAR(run(in).seconds / segments, 1, 0.02) << policy;
   }
 }

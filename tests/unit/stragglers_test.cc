@@ -58,7 +58,7 @@ TEST(Stragglers, NobodyWaitsWhenRowsAreEven) {
   const TwoBlocks t;
   const GroupRun run = run_group(t.slot, t.times, 8, sms, {});
   EXPECT_EQ(run.waits, std::vector<double>(5, 0.0));
-  EXPECT_NEAR(run.seconds, template_seconds(t.slot, t.times, sms), 1e-11);
+  EXPECT_NEAR(run.seconds, run_template(t.slot, t.times, sms).seconds, 1e-11);
 }
 
 TEST(Stragglers, OneRankWaitsForNobody) {
@@ -92,7 +92,7 @@ TEST(Stragglers, TwoRanksByHand) {
 TEST(Stragglers, WaitsAndTimeGrowWithImbalance) {
   const TwoBlocks t;
   double waits = 0;
-  double seconds = template_seconds(t.slot, t.times, sms);
+  double seconds = run_template(t.slot, t.times, sms).seconds;
   for (double imbalance : {0.02, 0.05, 0.1, 0.2}) {
     const GroupRun run = run_group(t.slot, t.times, 16, sms, drawn(imbalance, 3));
     EXPECT_GT(sum(run.waits), waits) << imbalance;
@@ -147,7 +147,7 @@ TEST(Stragglers, EqualStatedRowsAreNoImbalance) {
   const TwoBlocks t;
   const GroupRun run = run_group(t.slot, t.times, 4, sms, stated({7, 7, 7, 7}));
   EXPECT_EQ(run.waits, std::vector<double>(5, 0.0));
-  EXPECT_NEAR(run.seconds, template_seconds(t.slot, t.times, sms), 1e-11);
+  EXPECT_NEAR(run.seconds, run_template(t.slot, t.times, sms).seconds, 1e-11);
 }
 
 TEST(Stragglers, ExtremeImbalanceStaysFinite) {
