@@ -12,7 +12,7 @@
 #include "model/base/text_file.h"
 #include "model/cost/operator_class.h"
 #include "model/plan/layout.h"
-#include "model/program/program.h"
+#include "model/program/compile.h"
 #include "reports/json/read_json.h"
 #include "reports/text/format.h"
 #include "sim/search/cluster_option.h"

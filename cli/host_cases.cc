@@ -11,7 +11,7 @@
 #include "model/base/text_file.h"
 #include "model/plan/layout.h"
 #include "model/plan/plan.h"
-#include "model/program/program.h"
+#include "model/program/compile.h"
 #include "real/host/measure/case_file.h"
 #include "real/host/measure/case_workloads.h"
 #include "real/host/measure/runner.h"

@@ -15,7 +15,7 @@
 #include "cli/progress.h"
 #include "cli/stage_records.h"
 #include "model/plan/layout.h"
-#include "model/program/program.h"
+#include "model/program/compile.h"
 #include "real/cuda/backend.h"
 #include "real/measure/workload.h"
 #include "reports/text/measurements_text.h"

@@ -11,12 +11,13 @@
 #include "cli/outputs.h"
 #include "cli/verb.h"
 #include "model/plan/layout.h"
-#include "model/program/program.h"
+#include "model/program/compile.h"
 #include "reports/charts/line_chart.h"
 #include "reports/json/json.h"
 #include "reports/text/describe.h"
 #include "reports/text/memory_report.h"
 #include "sim/analysis/memory_advice.h"
+#include "sim/predict/routing_memo.h"
 
 namespace plumbline::cli {
 

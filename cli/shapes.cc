@@ -7,6 +7,7 @@
 #include "cli/data.h"
 #include "model/architecture/architecture.h"
 #include "model/plan/layout.h"
+#include "model/program/compile.h"
 #include "real/cuda/probe/case.h"
 
 namespace plumbline::cli {

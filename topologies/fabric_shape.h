@@ -37,6 +37,7 @@ struct FabricShape {
                ? gpu_bandwidth / static_cast<double>(gpus_per_node - 1)
                : gpu_bandwidth;
   }
+  bool operator==(const FabricShape&) const = default;
 };
 
 // What is impossible about the wiring, whatever the number of GPUs, as an input error whose key is the entry of the

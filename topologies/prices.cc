@@ -2,6 +2,8 @@
 
 #include <string_view>
 
+#include "topologies/topology.h"
+
 namespace plumbline::topologies {
 
 model::Prices take_prices(const model::ParameterFile& file, ParameterTaker& taker) {

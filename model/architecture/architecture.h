@@ -24,6 +24,7 @@ struct LatentAttention {
   std::int64_t qk_nope_head_dim = 0;
   std::int64_t qk_rope_head_dim = 0;
   std::int64_t v_head_dim = 0;
+  bool operator==(const LatentAttention&) const = default;
 };
 
 // Mixture of experts. routed_experts 0: the model is dense.
@@ -49,6 +50,7 @@ struct MixtureOfExperts {
   std::int64_t shared_width() const {  // intermediate size of the shared experts as one MLP
     return shared_intermediate_size > 0 ? shared_intermediate_size : shared_experts * intermediate_size;
   }
+  bool operator==(const MixtureOfExperts&) const = default;
 };
 
 // Which products of a layer add a bias to every row.
@@ -56,6 +58,7 @@ struct Biases {
   bool query_key_value = false;
   bool attention_output = false;
   bool mlp = false;
+  bool operator==(const Biases&) const = default;
 };
 
 // Probabilities of zeroing an entry in training.
@@ -63,12 +66,14 @@ struct Dropout {
   double embedding = 0;
   double attention = 0;  // of a softmax probability
   double residual = 0;   // of what attention and MLP add to the residual stream
+  bool operator==(const Dropout&) const = default;
 };
 
 // Grouped-query attention over the last `window` tokens only, the query's own included.
 struct SlidingWindow {
   std::int64_t tokens = 0;       // 0: every layer sees all
   std::int64_t first_layer = 0;  // layers before it see all
+  bool operator==(const SlidingWindow&) const = default;
 };
 
 struct Architecture {
@@ -104,6 +109,7 @@ struct Architecture {
   bool is_windowed_layer(std::int64_t layer) const;
   std::int64_t query_key_head_dim() const;  // 192 for DeepSeek-V3
   std::int64_t value_head_dim() const;      // 128 for DeepSeek-V3
+  bool operator==(const Architecture&) const = default;
 };
 
 // Reads the model types of model/architecture/families/families.h. Unknown keys are ignored, missing ones take Hugging

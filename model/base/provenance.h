@@ -23,6 +23,7 @@ struct Parameter {
   // The range that the source, or several sources, state around the value, in `unit`; none: they state one value.
   std::optional<double> low = std::nullopt;
   std::optional<double> high = std::nullopt;
+  bool operator==(const Parameter&) const = default;
 };
 
 }  // namespace plumbline::model

@@ -31,6 +31,7 @@ struct Prices {
   std::string changed;
 
   std::vector<Parameter> stated() const;  // those that are there
+  bool operator==(const Prices&) const = default;
 };
 
 // What a fabric of a number of GPUs is made of.
@@ -38,6 +39,7 @@ struct FabricParts {
   std::int64_t nics = 0;
   std::int64_t switches = 0;
   std::int64_t links = 0;  // cables between switches
+  bool operator==(const FabricParts&) const = default;
 };
 
 }  // namespace plumbline::model

@@ -20,6 +20,7 @@ struct MemoryReserve {
   Bytes communicator;        // buffers of the collective library for one group of ranks
   Bytes exchange;            // buffers of the library that exchanges tokens between expert ranks
   double fragmentation = 0;  // what the allocator holds unused, over the tensors that come and go
+  bool operator==(const MemoryReserve&) const = default;
 };
 
 struct Device {
@@ -34,6 +35,7 @@ struct Device {
   BytesPerSecond host_bandwidth;  // to its host's memory and back, each direction, line rate; 0: unknown
   double tdp = 0;                 // W, thermal design power; 0: unknown
   MemoryReserve reserve;
+  bool operator==(const Device&) const = default;
 };
 
 struct ClusterShape {
@@ -54,6 +56,7 @@ struct ClusterShape {
   BytesPerSecond inter_node_bandwidth() const {
     return nic_bandwidth * (static_cast<double>(nics_per_node) / static_cast<double>(gpus_per_node));
   }
+  bool operator==(const ClusterShape&) const = default;
 };
 
 }  // namespace plumbline::model

@@ -27,6 +27,8 @@ class Profile {
   // This profile with constants changed, one change after the other; its name then says so: "h800 (changed)".
   Result<Profile> with_changes(const std::vector<ConstantChange>& changes) const;
 
+  bool operator==(const Profile&) const = default;
+
  private:
   std::string name_;
   std::string description_;

@@ -88,13 +88,6 @@ struct StepProgram {
   Bytes activation_hop;                                    // one message between stages; its gradient is as large
 };
 
-// plan and layout must belong together (make_layout succeeded). The spread of the tokens over the expert-parallel
-// ranks decides how many tokens a rank receives; whoever has it already gives it, since its estimate takes longer
-// than all the rest.
-Result<StepProgram> compile(const Plan& plan, const Architecture& architecture, const Layout& layout);
-Result<StepProgram> compile(const Plan& plan, const Architecture& architecture, const Layout& layout,
-                            const RoutingSpread& spread);
-
 // "attn(F)", "mlp(W)", "dispatch(B)": the span names of the published H800 profile. Phase I prints as B.
 std::string span_name(Section section, Phase phase);
 

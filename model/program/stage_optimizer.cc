@@ -202,11 +202,6 @@ bool has_master_weights(const Plan& plan, DataType stored) {
   return master != stored || bytes_per_element(master) > 2;
 }
 
-StageOptimizer make_stage_optimizer(const Plan& plan, const Layout& layout, const std::vector<Graph>& blocks,
-                                    const StageKind& stage) {
-  return make_stage_optimizer(plan, layout, stage_units(plan, blocks, stage));
-}
-
 StageOptimizer make_stage_optimizer(const Plan& plan, const Layout& layout, const std::vector<StageUnit>& units) {
   return OptimizerWriter(plan, layout).run(units);
 }

@@ -20,10 +20,8 @@ struct StageOptimizer {
 
 // zero_stage 0: all-reduce, and every rank updates everything. Sharded: reduce-scatter, all-reduce between the
 // replicas of a shard, all-gather. Units of zero_stage 0 to 2 are buckets of at least overlap.gradient_bucket_bytes
-// of whole gradients, those of experts apart; of zero_stage 3 blocks, their experts apart.
-StageOptimizer make_stage_optimizer(const Plan& plan, const Layout& layout, const std::vector<Graph>& blocks,
-                                    const StageKind& stage);
-// The same of units that are known already (stage_units.h), which must be in their order.
+// of whole gradients, those of experts apart; of zero_stage 3 blocks, their experts apart. `units` are those of the
+// stage, in the order of stage_units().
 StageOptimizer make_stage_optimizer(const Plan& plan, const Layout& layout, const std::vector<StageUnit>& units);
 
 // A master copy in the stored format of 16 bits would hold nothing that the parameter does not.

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "model/plan/layout.h"
-#include "model/program/program.h"
+#include "model/program/compile.h"
 #include "real/executor/agreement.h"
 #include "real/executor/rehearsal.h"
 #include "real/executor/remembered_steps.h"

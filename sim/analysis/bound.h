@@ -9,19 +9,17 @@
 #include <vector>
 
 #include "sim/analysis/load.h"
-#include "sim/step/step_end.h"
+#include "sim/predict/plan_work.h"
 
 namespace plumbline::sim {
 
-// Slots of each rank, and the traffic beside them. reduce_share: of steps, those that reduce gradients.
-// serial_messages: a GPU sends one message at a time, else messages are left out; the closed form lets them pass each
-// other, so they bound nothing there.
-std::vector<Load> rank_loads(const model::StepProgram& program, const std::vector<Load>& templates,
-                             const CostModels& costs, const std::vector<OptimizerTiming>& timings, double reduce_share,
-                             bool serial_messages);
+// Slots of each rank, and the traffic beside them. The plan's parts and slots are found. serial_messages: a GPU sends
+// one message at a time, else messages are left out; the closed form lets them pass each other, so they bound nothing
+// there.
+std::vector<Load> rank_loads(const PlanWork& work, bool serial_messages);
 
 // The optimizer's kernels on a rank at best rates, s.
-double optimizer_at_best(const model::StepProgram& program, std::size_t rank, const CostModels& costs);
+double optimizer_at_best(const PlanWork& work, std::size_t rank);
 
 struct StepBound {
   double seconds = 0;
@@ -29,7 +27,6 @@ struct StepBound {
   Resource resource = Resource::compute;
 };
 
-// optimizers[rank]: its kernels at best rates.
-StepBound step_bound(const std::vector<Load>& loads, const std::vector<double>& optimizers);
+StepBound step_bound(const PlanWork& work, const std::vector<Load>& loads);
 
 }  // namespace plumbline::sim

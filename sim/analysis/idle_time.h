@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "model/program/program.h"
+#include "model/schedule/schedule_table.h"
 
 namespace plumbline::sim {
 
@@ -16,13 +16,13 @@ struct IdleTime {             // s
   double bubble() const { return uneven_stages + fill_and_drain; }
 };
 
-// `idle` seconds of a rank up to the end of its pipeline, in which each slot took template_seconds of its template and
-// a message between ranks `hop` seconds. With R(hop, seconds) the rank's idle time in the recurrence:
-//   point_to_point = R(hop, template_seconds) - R(0, template_seconds)
-//   uneven_stages  = R(0, template_seconds) - R(0, means)
+// `idle` seconds of a rank up to the end of its pipeline, in which each slot took class_seconds of its slot class and a
+// message between ranks `hop` seconds. With R(hop, seconds) the rank's idle time in the recurrence:
+//   point_to_point = R(hop, class_seconds) - R(0, class_seconds)
+//   uneven_stages  = R(0, class_seconds) - R(0, means)
 // each between 0 and what is left of `idle`. In the recurrence messages do not wait for each other; where they do, that
-// wait counts as fill and drain. The schedule must not deadlock.
-IdleTime split_idle(const model::StepProgram& program, const std::vector<double>& template_seconds, double hop,
+// wait counts as fill and drain.
+IdleTime split_idle(const model::ScheduleTable& table, const std::vector<double>& class_seconds, double hop,
                     std::size_t rank, double idle);
 
 }  // namespace plumbline::sim

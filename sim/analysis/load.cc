@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "model/cost/work.h"
+
 namespace plumbline::sim {
 
 namespace {
@@ -44,65 +46,47 @@ class Order {
   std::vector<std::vector<bool>> before_;  // [later][earlier]
 };
 
+double peak_seconds(const model::Graph& graph, const model::Operator& op, const model::Device& device) {
+  const double work = model::flops(graph, op, 1, true).value();
+  if (work == 0) return 0;
+  const bool fp8 = model::is_fp8(graph.tensor(op.reads[0]).type) && device.fp8_peak.value() > 0;
+  return work / (fp8 ? device.fp8_peak : device.bf16_peak).value();
+}
+
+// The load of one segment.
 class Loader {
  public:
-  Loader(const model::StepProgram& program, const CostModels& costs) : program_(program), costs_(costs) {
-    neighbour_ = model::Neighbour::collective;
-    for (const model::SlotTemplate& slot : program.templates)
-      for (const model::Segment& segment : slot.segments)
-        if (segment.stream == Stream::communication) neighbour_ = model::Neighbour::transferring;
-  }
+  Loader(const model::Graph& graph, const model::Segment& segment, const CostModels& costs, model::Neighbour neighbour)
+      : graph_(graph), segment_(segment), costs_(costs), neighbour_(neighbour) {}
 
-  Load of(const model::SlotTemplate& slot) {
-    load_ = {};
-    const Order order(slot);
-    for (std::size_t i = 0; i < slot.segments.size(); ++i) {
-      const model::Segment& segment = slot.segments[i];
-      const double width = least_width(segment, order.beside_second_stream(i));
-      for (const std::uint16_t index : segment.operators) add(segment, index, width);
-    }
+  Load of(double width) {
+    for (const std::uint16_t index : segment_.operators) add(graph_.operators[index], width);
     return load_;
   }
 
  private:
-  const model::Graph& graph_of(const model::Segment& segment) const { return program_.blocks[segment.block]; }
-
-  // Where products run on both streams of compute, each takes the share of the GPU that its blocks fill, and all
-  // kernels of its segment count as if they were its blocks (sim/engine/lane.h): others then get by with that share of
-  // the GPU.
-  double least_width(const model::Segment& segment, bool beside_second_stream) const {
-    const bool with_product = std::ranges::any_of(segment.operators, [&](std::uint16_t index) {
-      return is_product(model::operator_class(graph_of(segment), graph_of(segment).operators[index]));
-    });
-    if (!with_product || !beside_second_stream) return 1;
-    return static_cast<double>(costs_.partition.launch_width(model::Neighbour::none)) /
-           static_cast<double>(costs_.partition.device_sms);
-  }
-
-  void add(const model::Segment& segment, std::uint16_t index, double width) {
-    const model::Graph& graph = graph_of(segment);
-    const model::Operator& op = graph.operators[index];
-    switch (model::operator_class(graph, op)) {
+  void add(const model::Operator& op, double width) {
+    switch (model::operator_class(graph_, op)) {
       case OperatorClass::exchange: {
-        const model::ExchangeTime time = costs_.exchanges.exchange(graph, op);
-        add_links(Resource::exchange_nic, op, costs_.exchanges.exchange_at_best(graph, op), {time.network, time.node});
+        const model::ExchangeTime time = costs_.exchanges.exchange(graph_, op);
+        add_links(Resource::exchange_nic, op, costs_.exchanges.exchange_at_best(graph_, op), {time.network, time.node});
         return;
       }
       case OperatorClass::collective: {
-        const Links best = scaled(costs_.exchanges.collective_at_best(graph, op), segment.share);
-        const double seconds = segment.share * costs_.exchanges.collective(graph, op);
+        const Links best = scaled(costs_.exchanges.collective_at_best(graph_, op), segment_.share);
+        const double seconds = segment_.share * costs_.exchanges.collective(graph_, op);
         add_links(Resource::collective_nic, op, best, {best.network > 0 ? seconds : 0, best.network > 0 ? 0 : seconds});
         return;
       }
       case OperatorClass::host_link: {
-        const auto to = segment.stream == Stream::to_host ? Resource::to_host : Resource::from_host;
-        const double seconds = costs_.host.copy(graph, op);
+        const auto to = segment_.stream == Stream::to_host ? Resource::to_host : Resource::from_host;
+        const double seconds = costs_.host.copy(graph_, op);
         load_.at_best(to) += seconds;
         load_.taken[static_cast<std::size_t>(to)] += seconds;
         return;
       }
       default:
-        if (segment.stream != Stream::communication) add_kernels(segment, op, width);
+        if (segment_.stream != Stream::communication) add_kernels(op, width);
     }
   }
 
@@ -116,29 +100,28 @@ class Loader {
     load_.taken[first + 1] += taken.node;
   }
 
-  void add_kernels(const model::Segment& segment, const model::Operator& op, double width) {
-    const model::Graph& graph = graph_of(segment);
-    const OperatorClass kind = model::operator_class(graph, op);
-    const model::KernelTime whole = costs_.kernels.time(graph, op, {.sms = costs_.partition.device_sms});
+  void add_kernels(const model::Operator& op, double width) {
+    const OperatorClass kind = model::operator_class(graph_, op);
+    const model::KernelTime whole = costs_.kernels.time(graph_, op, {.sms = costs_.partition.device_sms});
     const double ring = kind == OperatorClass::attention
-                            ? costs_.exchanges.ring_attention(graph, op, whole.seconds) - whole.seconds
+                            ? costs_.exchanges.ring_attention(graph_, op, whole.seconds) - whole.seconds
                             : 0;
-    add_neighbours(segment, op);
+    add_neighbours(op);
     if (op.recomputed) {
-      load_.loss.recomputation += segment.share * (whole.seconds + ring);
+      load_.loss.recomputation += segment_.share * (whole.seconds + ring);
       return;
     }
-    const double best = costs_.kernels.best(graph, op) * (is_product(kind) ? 1 : width);
-    const double slower = segment.share * (whole.seconds - whole.gaps - best);
-    load_.at_best(Resource::compute) += segment.share * best;
+    const double best = costs_.kernels.best(graph_, op) * (is_product(kind) ? 1 : width);
+    const double slower = segment_.share * (whole.seconds - whole.gaps - best);
+    load_.at_best(Resource::compute) += segment_.share * best;
     (is_product(kind) ? load_.loss.gemm : load_.loss.memory_bound) += slower;
-    load_.loss.gaps += segment.share * whole.gaps;
-    load_.loss.ring += segment.share * ring;
+    load_.loss.gaps += segment_.share * whole.gaps;
+    load_.loss.ring += segment_.share * ring;
   }
 
-  void add_neighbours(const model::Segment& segment, const model::Operator& op) {
+  void add_neighbours(const model::Operator& op) {
     const auto seconds = [&](const model::Conditions& conditions) {
-      return segment.share * costs_.kernels.time(graph_of(segment), op, conditions).seconds;
+      return segment_.share * costs_.kernels.time(graph_, op, conditions).seconds;
     };
     const model::Conditions moving = costs_.partition.beside(neighbour_);
     model::Conditions waiting = moving;
@@ -147,9 +130,10 @@ class Loader {
     load_.slowdown_beside += seconds(moving) - seconds(waiting);
   }
 
-  const model::StepProgram& program_;
+  const model::Graph& graph_;
+  const model::Segment& segment_;
   const CostModels& costs_;
-  model::Neighbour neighbour_;  // beside which kernels of this program run
+  model::Neighbour neighbour_;
   Load load_;
 };
 
@@ -171,26 +155,68 @@ std::string_view to_string(Resource resource) {
   return names[static_cast<std::size_t>(resource)];
 }
 
-Load& Load::operator+=(const Load& other) {
+Load& Load::add(const Load& other, double times) {
   for (std::size_t i = 0; i < resources; ++i) {
-    best[i] += other.best[i];
-    taken[i] += other.taken[i];
+    best[i] += times * other.best[i];
+    taken[i] += times * other.taken[i];
   }
-  loss.recomputation += other.loss.recomputation;
-  loss.gemm += other.loss.gemm;
-  loss.memory_bound += other.loss.memory_bound;
-  loss.gaps += other.loss.gaps;
-  loss.ring += other.loss.ring;
-  seats_beside += other.seats_beside;
-  slowdown_beside += other.slowdown_beside;
+  loss.recomputation += times * other.loss.recomputation;
+  loss.gemm += times * other.loss.gemm;
+  loss.memory_bound += times * other.loss.memory_bound;
+  loss.gaps += times * other.loss.gaps;
+  loss.ring += times * other.loss.ring;
+  seats_beside += times * other.seats_beside;
+  slowdown_beside += times * other.slowdown_beside;
   return *this;
 }
 
-std::vector<Load> template_loads(const model::StepProgram& program, const CostModels& costs) {
-  Loader loader(program, costs);
-  std::vector<Load> loads;
-  for (const model::SlotTemplate& slot : program.templates) loads.push_back(loader.of(slot));
-  return loads;
+// Where products run on both streams of compute, each takes the share of the GPU that its blocks fill, and all
+// kernels of its segment count as if they were its blocks (sim/engine/lane.h): others then get by with that share of
+// the GPU.
+double SegmentLoads::least_width(const model::Segment& segment, bool beside_second_stream) const {
+  const model::Graph& graph = program_.blocks[segment.block];
+  const bool with_product = std::ranges::any_of(segment.operators, [&](std::uint16_t index) {
+    return is_product(model::operator_class(graph, graph.operators[index]));
+  });
+  if (!with_product || !beside_second_stream) return 1;
+  return static_cast<double>(costs_.partition.launch_width(model::Neighbour::none)) /
+         static_cast<double>(costs_.partition.device_sms);
+}
+
+const SlotLoad& SegmentLoads::segment(const model::Segment& segment, double width) {
+  if (known_.size() <= segment.block) known_.resize(segment.block + std::size_t{1});
+  std::deque<Known>& known = known_[segment.block];
+  const auto same = [&](const Known& one) {
+    return one.operators == segment.operators && one.stream == segment.stream && one.share == segment.share &&
+           one.width == width;
+  };
+  const auto found = std::ranges::find_if(known, same);
+  if (found != known.end()) return found->load;
+  const model::Graph& graph = program_.blocks[segment.block];
+  SlotLoad load{Loader(graph, segment, costs_, *neighbour_).of(width), 0};
+  for (const std::uint16_t index : segment.operators)
+    load.flop_seconds += segment.share * peak_seconds(graph, graph.operators[index], device_);
+  known.push_back({segment.stream, segment.share, width, segment.operators, load});
+  return known.back().load;
+}
+
+SlotLoad SegmentLoads::of(const model::SlotTemplate& slot) {
+  if (!neighbour_) {
+    const bool exchanges = std::ranges::any_of(program_.blocks, [](const model::Graph& graph) {
+      return std::ranges::any_of(graph.operators, [&](const model::Operator& op) {
+        return model::operator_class(graph, op) == OperatorClass::exchange;
+      });
+    });
+    neighbour_ = exchanges ? model::Neighbour::transferring : model::Neighbour::collective;
+  }
+  const Order order(slot);
+  SlotLoad sum;
+  for (std::size_t i = 0; i < slot.segments.size(); ++i) {
+    const SlotLoad& one = segment(slot.segments[i], least_width(slot.segments[i], order.beside_second_stream(i)));
+    sum.load.add(one.load);
+    sum.flop_seconds += one.flop_seconds;
+  }
+  return sum;
 }
 
 }  // namespace plumbline::sim

@@ -4,9 +4,12 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
+#include <optional>
 #include <string_view>
 #include <vector>
 
+#include "model/profile/cluster.h"
 #include "model/program/program.h"
 #include "sim/predict/cost_models.h"
 
@@ -52,10 +55,38 @@ struct Load {                             // seconds
 
   double& at_best(Resource resource) { return best[static_cast<std::size_t>(resource)]; }
   double at_best(Resource resource) const { return best[static_cast<std::size_t>(resource)]; }
-  Load& operator+=(const Load& other);
+  Load& add(const Load& other, double times = 1);
 };
 
-// One slot of each template.
-std::vector<Load> template_loads(const model::StepProgram& program, const CostModels& costs);
+struct SlotLoad {
+  Load load;
+  double flop_seconds = 0;  // FLOPs over the device's peak: no kernel can be faster
+};
+
+// Loads of slots of the same blocks. Layers of one kind have the same segments in every slot, and each is counted once.
+class SegmentLoads {
+ public:
+  // All must outlive it; the program's blocks must be those of a whole model when the first slot is asked for.
+  SegmentLoads(const model::StepProgram& program, const CostModels& costs, const model::Device& device)
+      : program_(program), costs_(costs), device_(device) {}
+
+  SlotLoad of(const model::SlotTemplate& slot);
+
+ private:
+  struct Known {
+    model::Stream stream;
+    double share, width;
+    std::vector<std::uint16_t> operators;
+    SlotLoad load;
+  };
+  const SlotLoad& segment(const model::Segment& segment, double width);
+  double least_width(const model::Segment& segment, bool beside_second_stream) const;
+
+  const model::StepProgram& program_;
+  const CostModels& costs_;
+  const model::Device& device_;
+  std::optional<model::Neighbour> neighbour_;  // beside which kernels of this model run
+  std::vector<std::deque<Known>> known_;       // [block]
+};
 
 }  // namespace plumbline::sim

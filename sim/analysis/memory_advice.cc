@@ -13,7 +13,8 @@
 
 #include "model/memory/memory.h"
 #include "model/plan/layout.h"
-#include "model/program/program.h"
+#include "model/program/compile.h"
+#include "sim/predict/routing_memo.h"
 
 namespace plumbline::sim {
 

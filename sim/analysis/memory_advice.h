@@ -2,7 +2,7 @@
 #pragma once
 
 #include "model/memory/memory_change.h"
-#include "sim/predict/simulate.h"
+#include "sim/predict/inputs.h"
 
 namespace plumbline::sim {
 

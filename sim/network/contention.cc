@@ -8,9 +8,9 @@
 
 #include "model/plan/layout.h"
 #include "sim/network/simgrid_loop.h"
-#include "sim/network/step_links.h"
 #include "sim/network/traffic.h"
-#include "sim/predict/simulate.h"
+#include "sim/predict/inputs.h"
+#include "sim/predict/routing_memo.h"
 #include "topologies/placement.h"
 
 namespace plumbline::sim {

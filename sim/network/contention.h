@@ -4,17 +4,13 @@
 
 #include <map>
 #include <string>
-#include <vector>
 
 #include "model/base/error.h"
+#include "sim/network/step_links.h"
 
 namespace plumbline::sim {
 
 struct Inputs;
-
-// Of each pipeline rank's expert group, at least 1: seconds of its exchange over the network when those of all ranks
-// begin together, over seconds alone. An upper bound for a step, in which they do not always meet.
-using Contention = std::vector<double>;
 
 class ContentionTable {
  public:

@@ -3,7 +3,8 @@
 #include <utility>
 
 #include "model/plan/layout.h"
-#include "sim/predict/simulate.h"
+#include "sim/network/contention.h"
+#include "sim/predict/inputs.h"
 
 namespace plumbline::sim {
 

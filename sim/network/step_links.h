@@ -11,12 +11,15 @@
 #include "model/plan/plan.h"
 #include "model/program/routing.h"
 #include "sim/engine/loop.h"
-#include "sim/network/contention.h"
 #include "sim/network/exchange_pattern.h"
 #include "topologies/fabric.h"
 #include "topologies/placement.h"
 
 namespace plumbline::sim {
+
+// Of each pipeline rank's expert group, at least 1: seconds of its exchange over the network when those of all ranks
+// begin together, over seconds alone. An upper bound for a step, in which they do not always meet.
+using Contention = std::vector<double>;
 
 // The hops of an exchange of tokens (sim/network/exchange_pattern.h).
 inline constexpr std::uint8_t network_hop = 0, node_hop = 1;

@@ -1,28 +1,13 @@
 #include "sim/predict/attribution.h"
 
-#include "model/cost/work.h"
-
 namespace plumbline::sim {
 
-namespace {
-
-double peak_seconds(const model::Graph& graph, const model::Operator& op, const model::Device& device) {
-  const double work = model::flops(graph, op, 1, true).value();
-  if (work == 0) return 0;
-  const bool fp8 = model::is_fp8(graph.tensor(op.reads[0]).type) && device.fp8_peak.value() > 0;
-  return work / (fp8 ? device.fp8_peak : device.bf16_peak).value();
-}
-
-}  // namespace
-
-Attribution attribute(const model::StepProgram& program, const model::SlotTemplate& slot, const CostModels& costs,
-                      const model::Device& device) {
+Attribution attribute(const model::StepProgram& program, const model::SlotTemplate& slot, const CostModels& costs) {
   Attribution result;
   for (const model::Segment& segment : slot.segments) {
     const model::Graph& graph = program.blocks[segment.block];
     for (std::uint16_t index : segment.operators) {
       const model::Operator& op = graph.operators[index];
-      result.flop_seconds += segment.share * peak_seconds(graph, op, device);
       const model::OperatorClass kind = model::operator_class(graph, op);
       if (kind == model::OperatorClass::exchange) {
         const model::ExchangeTime time = costs.exchanges.exchange(graph, op);

@@ -14,10 +14,8 @@ struct Attribution {
   std::map<std::string, double> classes;     // breakdown row -> seconds of compute
   std::map<std::int32_t, double> constants;  // profile constant -> seconds of compute
   std::map<std::int32_t, double> exchanges;  // profile constant -> seconds of transfer
-  double flop_seconds = 0;                   // FLOPs over the device's peak: no kernel can be faster
 };
 
-Attribution attribute(const model::StepProgram& program, const model::SlotTemplate& slot, const CostModels& costs,
-                      const model::Device& device);
+Attribution attribute(const model::StepProgram& program, const model::SlotTemplate& slot, const CostModels& costs);
 
 }  // namespace plumbline::sim

@@ -1,13 +1,10 @@
 #include "sim/predict/cached_stages.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "model/memory/training_state.h"
-#include "model/program/slot_template.h"
-#include "model/program/stage_optimizer.h"
 #include "model/program/synchronisation.h"
-#include "sim/step/optimizer_timing.h"
-#include "sim/step/segment_time.h"
 
 namespace plumbline::sim {
 
@@ -17,84 +14,42 @@ bool writes_gradients(model::OpType type) {
   return type == model::OpType::B || type == model::OpType::W || type == model::OpType::FB;
 }
 
+bool communicates(const model::SlotTemplate& slot) {
+  return std::ranges::any_of(slot.segments, [](const model::Segment& segment) {
+    return segment.stream == model::Stream::communication || segment.stream == model::Stream::collective;
+  });
+}
+
 }  // namespace
 
-StageLibrary::StageLibrary(model::LayerContext context, std::int64_t pieces)
-    : context_(std::move(context)), pieces_(pieces), hop_(model::hop_bytes(context_)) {}
-
-std::uint16_t StageLibrary::block(const std::pair<model::BlockKind, bool>& block) {
-  const auto [entry, fresh] = known_blocks_.try_emplace(block, static_cast<std::uint16_t>(program_.blocks.size()));
-  if (fresh) program_.blocks.push_back(model::make_stage_block(block.first, block.second, context_));
-  return entry->second;
-}
-
-std::int32_t StageLibrary::kind(const BlockList& blocks) {
-  const auto known = known_kinds_.find(blocks);
-  if (known != known_kinds_.end()) return known->second;
-  const auto index = static_cast<std::int32_t>(program_.stage_kinds.size());
-  model::StageKind& stage = program_.stage_kinds.emplace_back();
-  for (const auto& one : blocks) stage.blocks.push_back(block(one));
-  const model::StageTensors& tensors = tensors_.emplace_back(program_, index);
-  kept_.emplace_back(tensors.kept_after_forward(), tensors.kept_for_weights());
-  known_kinds_.emplace(blocks, index);
-  return index;
-}
-
-std::int32_t StageLibrary::slot(model::OpType type, std::int32_t f_kind, std::int32_t b_kind) {
-  const auto [entry, fresh] =
-      known_slots_.try_emplace({type, f_kind, b_kind}, static_cast<std::int32_t>(slots_.size()));
-  if (!fresh) return entry->second;
-  auto slot = std::make_unique<Slot>();
-  slot->slot = model::make_slot_template(type, f_kind, b_kind, program_.stage_kinds, program_.blocks, pieces_);
-  const model::SlotMemory memory = model::slot_memory(program_, slot->slot, tensors_);
-  if (!memory.moments.empty()) slot->fullest = memory.moments[memory.fullest].sum();
-  slots_.push_back(std::move(slot));
-  return entry->second;
-}
-
-const UnitPlaces& StageLibrary::units(std::int32_t kind, const model::Plan& plan) {
-  const bool by_block = plan.parallelism.zero_stage == 3;
-  const double bucket = by_block ? 0 : plan.overlap.gradient_bucket_bytes;
-  const auto [entry, fresh] = units_.try_emplace({kind, by_block, bucket});
-  UnitPlaces& known = entry->second;
-  if (!fresh) return known;
-  known.units = model::stage_units(plan, blocks(), stage(kind));
-  for (const model::StageUnit& unit : known.units)
-    known.places.push_back({.parameters = unit.parameters, .gradients = unit.gradients});
-  return known;
-}
-
-const std::vector<model::SegmentSpan>& StageLibrary::spans(std::int32_t slot, bool forward, const UnitPlaces& units,
-                                                           bool writing) {
-  const auto [entry, fresh] = spans_.try_emplace({slot, forward, &units, writing});
-  if (fresh) entry->second = model::segment_spans(blocks(), slot_template(slot), forward, units.places, writing);
-  return entry->second;
-}
-
-const OptimizerTiming& OptimizerTimings::of(const std::vector<model::StageUnit>& units, const model::Plan& plan,
-                                            const model::Layout& layout, const CostModels& costs) {
+TimedOptimizer& StageOptimizers::of(const std::vector<model::StageUnit>& units, const model::Plan& plan,
+                                    const model::Layout& layout, const CostModels& costs) {
   add_sharding(plan, layout, key_.clear().add(&costs));
   for (const model::StageUnit& unit : units) {
     key_.add(unit.expert, unit.pieces.size());
     for (const auto& [stored, elements, whole] : unit.pieces) key_.add(stored, elements, whole);
   }
-  std::unique_ptr<OptimizerTiming>& known = known_[key_.bytes()];
+  std::unique_ptr<TimedOptimizer>& known = known_[key_.bytes()];
   if (known) return *known;
-  const model::StageOptimizer optimizer = model::make_stage_optimizer(plan, layout, units);
-  known = std::make_unique<OptimizerTiming>(optimizer_timing(optimizer.graph, optimizer.units, costs));
+  known = std::make_unique<TimedOptimizer>();
+  known->optimizer = model::make_stage_optimizer(plan, layout, units);
+  known->timing = optimizer_timing(known->optimizer.graph, known->optimizer.units, costs);
   return *known;
 }
 
-TimedStages::TimedStages(StageLibrary& library, const CostModels& costs, Imbalance imbalance, std::int64_t ranks)
+TimedStages::TimedStages(model::StageLibrary& library, const CostModels& costs, const model::Device& device,
+                         Imbalance imbalance, std::int64_t ranks)
     : library_(library),
       costs_(costs),
+      device_(device),
       timer_(library.program(), costs),
+      loads_(library.program(), costs, device),
       imbalance_(std::move(imbalance)),
       ranks_(ranks),
       even_(ranks == 1 || imbalance_.even()) {}
 
-const TimedStages::Timed& TimedStages::timed(std::int32_t slot) {
-  std::unique_ptr<Timed>& known = runs_[slot];
+TimedStages::Timed& TimedStages::timed(std::int32_t slot) {
+  std::unique_ptr<Timed>& known = slots_[slot];
   if (known) return *known;
   known = std::make_unique<Timed>();
   const model::SlotTemplate& whole = library_.slot_template(slot);
@@ -118,16 +73,54 @@ std::vector<SegmentTime> TimedStages::times(std::int32_t slot) {
   return times;
 }
 
-ShardedStages::ShardedStages(TimedStages& timed, OptimizerTimings& timings, const model::Plan& plan,
+const SlotLoad& TimedStages::load(std::int32_t slot) {
+  std::optional<SlotLoad>& known = timed(slot).load;
+  if (!known) known = loads_.of(library_.slot_template(slot));
+  return *known;
+}
+
+const Attribution& TimedStages::attribution(std::int32_t slot) {
+  std::optional<Attribution>& known = timed(slot).attribution;
+  if (!known) known = attribute(library_.program(), library_.slot_template(slot), costs_);
+  return *known;
+}
+
+const TimedStages::Account& TimedStages::account(std::int32_t slot) {
+  Timed& one = timed(slot);
+  if (one.account) return *one.account;
+  const model::SlotTemplate& whole = library_.slot_template(slot);
+  const std::vector<SegmentTime> all = times(slot);
+  const auto busy = [](const TemplateRun& run, const Exposure& exposed) {
+    return run.seconds - std::accumulate(exposed.begin(), exposed.end(), 0.0);
+  };
+  Account& account = one.account.emplace();
+  account.exposed = exposure(whole, all, one.run);
+  account.busy = account.undisturbed = busy(one.run, account.exposed);
+  if (communicates(whole)) {
+    const std::vector<SegmentTime> freed = undisturbed(all);
+    const TemplateRun alone = run_template(whole, freed, costs_.partition.device_sms);
+    account.undisturbed = busy(alone, exposure(whole, freed, alone));
+  }
+  return account;
+}
+
+ShardedStages::ShardedStages(TimedStages& timed, StageOptimizers& optimizers, const model::Plan& plan,
                              const model::Layout& layout)
-    : timed_(timed), timings_(timings), plan_(plan), layout_(layout) {}
+    : timed_(timed), optimizers_(optimizers), plan_(plan), layout_(layout) {}
 
 const ShardedStages::Stage& ShardedStages::stage(std::int32_t kind) {
   const auto [entry, fresh] = stages_.try_emplace(kind);
   if (!fresh) return entry->second;
-  const UnitPlaces& units = timed_.stage_library().units(kind, plan_);
-  entry->second = {&units, &timings_.of(units.units, plan_, layout_, timed_.costs())};
+  const model::UnitPlaces& units = timed_.stage_library().units(kind, plan_);
+  TimedOptimizer& optimizer = optimizers_.of(units.units, plan_, layout_, timed_.costs());
+  entry->second = {&units, &optimizer.timing, &optimizer};
   return entry->second;
+}
+
+const OptimizerLoad& ShardedStages::optimizer_load(std::int32_t kind) {
+  TimedOptimizer& known = *stage(kind).optimizer;
+  if (!known.load) known.load = sim::optimizer_load(known.optimizer, timed_.costs());
+  return *known.load;
 }
 
 const ShardedStages::State& ShardedStages::state(const std::vector<std::int32_t>& kinds) {

@@ -7,7 +7,8 @@
 #include "model/program/routing.h"
 #include "sim/network/group_links.h"
 #include "sim/network/links_memo.h"
-#include "sim/predict/simulate.h"
+#include "sim/predict/inputs.h"
+#include "sim/predict/routing_memo.h"
 #include "topologies/placement.h"
 
 namespace plumbline::sim {

@@ -31,7 +31,7 @@ class RankWalk {
 
   // starts: of the table's ops; empty: slots run back to back. Calls late(op, s) for each slot.
   template <class Late>
-  double run(const model::ScheduleTable::Rank& rank, const std::vector<double>& starts, const Late& late) {
+  void run(const model::ScheduleTable::Rank& rank, const std::vector<double>& starts, const Late& late) {
     rank_ = &rank;
     next_ = 0;
     now_ = free_ = reduced_ = gate_ = 0;
@@ -44,7 +44,17 @@ class RankWalk {
       const double begin = starts.empty() ? now_ : std::max(now_, starts[rank.ops[k]]);
       late(op, slot(static_cast<std::int32_t>(k), op, begin));
     }
-    return now_;
+  }
+
+  // What run() gathers, without its times.
+  std::vector<std::pair<std::int32_t, std::int32_t>> gathers(const model::ScheduleTable::Rank& rank) {
+    rank_ = &rank;
+    collect();
+    if (!step_.reshard) keep_between();
+    std::vector<std::pair<std::int32_t, std::int32_t>> units;
+    for (const Use& use : uses_)
+      if (use.gathered) units.emplace_back(use.stage, use.unit);
+    return units;
   }
 
   GradientsReady ready() const { return gradients_ready(now_, reduced_, copies_); }
@@ -195,12 +205,15 @@ void walk_with_gathers(const StepRecurrence& step, bool alone, StepWalk& walk) {
   if (alone) starts.clear();
   walk.ranks.clear();
   walk.gather_waits.clear();
+  walk.slot_seconds = {};
   RankWalk walked(step);
   for (const auto& rank : step.table->ranks) {
     double waits = 0;
-    const double end = walked.run(rank, starts, [&](const Op&, double late) { waits += late; });
+    walked.run(rank, starts, [&](const Op& op, double late) {
+      waits += late;
+      if (alone) walk.slot_seconds[static_cast<std::size_t>(op.type)] += step.runs[op.slot_class]->seconds + late;
+    });
     walk.gather_waits.push_back(waits);
-    if (alone) walk.first_slots = end;
     walk.ranks.push_back(walked.ready());
   }
 }
@@ -215,6 +228,10 @@ std::array<double, 5> mean_gather_waits(const StepRecurrence& step, std::size_t 
   for (std::size_t type = 0; type < waits.size(); ++type)
     if (counts[type] > 0) waits[type] /= counts[type];
   return waits;
+}
+
+std::vector<std::pair<std::int32_t, std::int32_t>> gathered_units(const StepRecurrence& step, std::size_t rank) {
+  return RankWalk(step).gathers(step.table->ranks[rank]);
 }
 
 }  // namespace plumbline::sim

@@ -1,9 +1,12 @@
 // step_recurrence.h for zero_stage 3, where a rank gathers parameters before every use: the rules of
-// model/program/synchronisation.h and the walk of sim/predict/closed_form.h in one pass over the rank's slots.
+// model/program/synchronisation.h and the walk in one pass over the rank's slots.
 #pragma once
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
 
 #include "sim/predict/step_recurrence.h"
 
@@ -13,5 +16,8 @@ void walk_with_gathers(const StepRecurrence& step, bool alone, StepWalk& walk);
 
 // As mean_waits().
 std::array<double, 5> mean_gather_waits(const StepRecurrence& step, std::size_t rank);
+
+// The units that a rank gathers in a step, each as often as it does: stage and unit.
+std::vector<std::pair<std::int32_t, std::int32_t>> gathered_units(const StepRecurrence& step, std::size_t rank);
 
 }  // namespace plumbline::sim

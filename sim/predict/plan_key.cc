@@ -21,7 +21,7 @@ void add_overlap(const model::Plan& plan, PlanKey& key) {
 
 void add_graphs(const model::Plan& plan, const model::LayerContext& degrees, PlanKey& key) {
   model::visit_context(degrees, [&](const auto& value) { key.add(value); });
-  key.add(plan.overlap.tensor);
+  key.add(plan.overlap.tensor, plan.offload.activations);
 }
 
 void add_costs(const model::Plan& plan, bool wired, PlanKey& key) {

@@ -1,15 +1,18 @@
 #include "sim/predict/plan_work.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "model/memory/memory_reserve.h"
+#include "sim/predict/gather_walk.h"
 
 namespace plumbline::sim {
 
 namespace {
 
 using model::OpType;
+using model::StageLibrary;
 
 // Seconds that a slot's collectives hold their stream in any case. zero_stage 3: what two slots in a row use is
 // gathered once, so the first use may find it there, and within a slot uses of one unit in a row count once.
@@ -59,14 +62,26 @@ void time_slots(PlanWork& work) {
   }
 }
 
-// As sim/predict/prediction.cc: messages of pairs share their link two by two.
+SlotCounts slot_counts(const model::ScheduleTable& table) {
+  SlotCounts counts;
+  for (const model::ScheduleTable::Rank& rank : table.ranks) {
+    std::map<std::uint16_t, std::int64_t> ops;
+    for (const std::uint32_t op : rank.ops) ++ops[table.ops[op].slot_class];
+    counts.emplace_back(ops.begin(), ops.end());
+  }
+  return counts;
+}
+
+// A pair sends an activation and a gradient over the same link. Waits are those that a chunk of a middle rank has on
+// average.
 void fill_costs(PlanWork& work) {
   const bool pairs = std::ranges::any_of(work.table->classes, [](const auto& one) { return one.type == OpType::FB; });
   const bool pipeline = work.layout.stages > 1;
   work.step.hop = pipeline ? work.costs->exchanges.hop(work.timed->stage_library().hop(), pairs ? 2 : 1) : 0;
   work.step.waits = {};
-  if (work.plan->parallelism.zero_stage >= 2 && pipeline)
-    work.step.waits = mean_waits(work.step, work.table->ranks.size() / 2);
+  if (work.plan->parallelism.zero_stage < 2 || !pipeline) return;
+  const std::size_t middle = work.table->ranks.size() / 2;
+  work.step.waits = work.step.gathers_each ? mean_gather_waits(work.step, middle) : mean_waits(work.step, middle);
 }
 
 void prepare_step(PlanWork& work) {
@@ -84,35 +99,38 @@ void prepare_step(PlanWork& work) {
   work.alone = work.table->ranks.size() == 1;
 }
 
-StepEnds run_step(PlanWork& work, bool reduces) {
+std::vector<std::int32_t> distinct_slots(const PlanWork& work) {
+  std::vector<std::int32_t> slots;
+  for (const std::int32_t slot : work.slots)
+    if (std::ranges::find(slots, slot) == slots.end()) slots.push_back(slot);
+  return slots;
+}
+
+Execution run_step(PlanWork& work, bool reduces, bool tail) {
   work.step.reduces = reduces;
   StepWalk& walk = work.walk;
-  walk_step(work.step, work.alone, walk);
-  StepEnds ends;
-  for (const GradientsReady& ready : walk.ranks) ends.pipeline = std::max(ends.pipeline, ready.end);
+  (work.step.gathers_each ? walk_with_gathers : walk_step)(work.step, work.alone, walk);
+  const std::vector<double> costs = slot_costs(work.step);
+  Execution execution;
+  execution.ranks.resize(walk.ranks.size());
   std::vector<RankWork> works;
   for (std::size_t rank = 0; rank < walk.ranks.size(); ++rank) {
-    ends.exposed_reduce = std::max(ends.exposed_reduce, walk.ranks[rank].reduced - ends.pipeline);
+    RankTimes& times = execution.ranks[rank];
+    for (const auto& [slot_class, ops] : work.counts->at(rank)) {
+      const auto type = static_cast<std::size_t>(work.table->classes[slot_class].type);
+      times.slot_seconds[type] += static_cast<double>(ops) * costs[slot_class];
+      times.slot_counts[type] += ops;
+    }
+    if (work.alone) times.slot_seconds = walk.slot_seconds;
+    times.gather_wait = walk.gather_waits[rank];
+    execution.pipeline_end = std::max(execution.pipeline_end, walk.ranks[rank].end);
     works.push_back(work.states[rank]->work);
   }
-  ends.step = step_end(works, walk.ranks, {});
-  ends.gather_wait = walk.gather_waits[0];
-  ends.slots = walk.first_slots;
-  return ends;
-}
-
-StepEnds mean_of(const StepEnds& reducing, const StepEnds& local, double share) {
-  const auto blend = [share](double a, double b) { return share * a + (1 - share) * b; };
-  return {blend(reducing.pipeline, local.pipeline), blend(reducing.step, local.step),
-          blend(reducing.exposed_reduce, local.exposed_reduce), blend(reducing.gather_wait, local.gather_wait),
-          blend(reducing.slots, local.slots)};
-}
-
-double busy_first_rank(const PlanWork& work) {
-  const std::vector<double> costs = slot_costs(work.step);
-  double busy = 0;
-  for (const std::uint32_t op : work.table->ranks[0].ops) busy += costs[work.table->ops[op].slot_class];
-  return busy;
+  for (const GradientsReady& ready : walk.ranks)
+    execution.exposed_reduce = std::max(execution.exposed_reduce, ready.reduced - execution.pipeline_end);
+  execution.step_end = step_end(works, walk.ranks, {});
+  if (tail) execution.tail = step_tail(std::move(works), walk.ranks);
+  return execution;
 }
 
 double peak_bytes(const PlanWork& work, const model::Device& device) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "model/plan/layout.h"
@@ -10,8 +11,13 @@
 #include "model/schedule/schedule_table.h"
 #include "sim/predict/cached_stages.h"
 #include "sim/predict/step_recurrence.h"
+#include "sim/step/step_executor.h"
 
 namespace plumbline::sim {
+
+// [rank]: how many ops it has of each slot class, by class.
+using SlotCounts = std::vector<std::vector<std::pair<std::uint16_t, std::int64_t>>>;
+SlotCounts slot_counts(const model::ScheduleTable& table);
 
 // Everything of one plan, until its estimate is made.
 struct PlanWork {
@@ -19,6 +25,7 @@ struct PlanWork {
   model::Layout layout;
   const model::ScheduleKind* kind = nullptr;
   const model::ScheduleTable* table = nullptr;
+  const SlotCounts* counts = nullptr;  // of the table
   const CostModels* costs = nullptr;
   TimedStages* timed = nullptr;
   ShardedStages* sharded = nullptr;
@@ -28,10 +35,6 @@ struct PlanWork {
   StepRecurrence step;
   StepWalk walk;
   bool alone = false;
-};
-
-struct StepEnds {
-  double pipeline = 0, step = 0, exposed_reduce = 0, gather_wait = 0, slots = 0;
 };
 
 // From plan, table, times and sharding to the recurrence's slots.
@@ -47,13 +50,12 @@ void find_slots(PlanWork& work);
 double most_collective_seconds(const PlanWork& work);
 std::vector<std::int32_t> slots_by_weight(const PlanWork& work, const std::vector<double>& seconds);
 
-// In closed form; reduces: gradients are reduced in this step.
-StepEnds run_step(PlanWork& work, bool reduces);
-// `share` of the steps reduce.
-StepEnds mean_of(const StepEnds& reducing, const StepEnds& local, double share);
+// The plan's slots of the library, each once, in the order of their first uses: that of model::assemble()'s templates.
+std::vector<std::int32_t> distinct_slots(const PlanWork& work);
 
-// In all slots of rank 0, s.
-double busy_first_rank(const PlanWork& work);
+// One step in closed form; reduces: gradients are reduced in it. tail: Execution::tail is asked for.
+Execution run_step(PlanWork& work, bool reduces, bool tail);
+
 // Of the fullest rank.
 double peak_bytes(const PlanWork& work, const model::Device& device);
 

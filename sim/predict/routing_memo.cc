@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "model/plan/layout.h"
-#include "sim/predict/simulate.h"
+#include "sim/predict/inputs.h"
 
 namespace plumbline::sim {
 

@@ -4,8 +4,6 @@
 #include <array>
 #include <utility>
 
-#include "sim/predict/gather_walk.h"
-
 namespace plumbline::sim {
 
 namespace {
@@ -116,7 +114,6 @@ std::vector<double> slot_costs(const StepRecurrence& step) {
 }
 
 void walk_step(const StepRecurrence& step, bool alone, StepWalk& walk) {
-  if (step.gathers_each) return walk_with_gathers(step, alone, walk);
   const model::ScheduleTable& table = *step.table;
   const std::size_t count = table.ranks.size();
   std::vector<Rank> ranks;
@@ -127,7 +124,7 @@ void walk_step(const StepRecurrence& step, bool alone, StepWalk& walk) {
   std::vector<double> rank_end(count, 0.0);
   const std::vector<double> costs = slot_costs(step);
   walk.gather_waits.assign(count, 0);
-  walk.first_slots = 0;
+  walk.slot_seconds = {};
   std::uint32_t need = 0;
   for (std::size_t i = 0; i < table.ops.size(); ++i) {
     const Op& op = table.ops[i];
@@ -141,14 +138,13 @@ void walk_step(const StepRecurrence& step, bool alone, StepWalk& walk) {
       rank.run_plain(op, begin);
     else
       walk.gather_waits[op.rank] += late = rank.run(op, begin);
-    if (alone) walk.first_slots += step.runs[op.slot_class]->seconds + late;
+    if (alone) walk.slot_seconds[static_cast<std::size_t>(op.type)] += step.runs[op.slot_class]->seconds + late;
   }
   walk.ranks.clear();
   for (Rank& rank : ranks) walk.ranks.push_back(rank.ready());
 }
 
 std::array<double, 5> mean_waits(const StepRecurrence& step, std::size_t rank) {
-  if (step.gathers_each) return mean_gather_waits(step, rank);
   std::array<double, 5> waits{}, counts{};
   Rank walked(step, rank);
   for (const Op& op : step.table->ops) {

@@ -1,5 +1,9 @@
 // The closed form of a step on a schedule's table: the recurrence of its ops, and beside it every rank's slots with the
-// reductions and gathers that depend on them (sim/predict/closed_form.h).
+// reductions and gathers that depend on them. It follows the event simulation where compute and collectives do not slow
+// each other down:
+//   start of a collective = max(end of the one before it, what lets it start)
+//   start of a segment    = max(where its slot would have it, ends of the gathers it needs)
+// sim/predict/gather_walk.h does the same where parameters are gathered before every use.
 #pragma once
 
 #include <array>
@@ -57,13 +61,15 @@ struct StepRecurrence {
 struct StepWalk {
   std::vector<GradientsReady> ranks;  // each by its own slots
   std::vector<double> gather_waits;   // [rank] in all slots
-  double first_slots = 0;             // s in all slots of rank 0, waits included
+  // Of a rank that is alone: s in its slots by op type, waits included. Slots of others last as long as their costs.
+  std::array<double, 5> slot_seconds{};
 };
 
 // Of each op in the recurrence, by slot class, s.
 std::vector<double> slot_costs(const StepRecurrence& step);
 
-// alone: one rank, whose slots follow each other whatever the recurrence says. `walk` is written over.
+// Of a step without gathers_each. alone: one rank, whose slots follow each other whatever the recurrence says. `walk`
+// is written over.
 void walk_step(const StepRecurrence& step, bool alone, StepWalk& walk);
 
 // Mean wait of the rank's slots by op type where they run back to back.

@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "sim/predict/plan_evaluator.h"
+#include "sim/predict/predictor.h"
 
 namespace plumbline::sim {
 
@@ -28,9 +28,8 @@ model::Profile scaled(const model::Profile& profile, std::string_view prefix, st
 }
 
 double closed_form(const Inputs& inputs) {
-  PlanEvaluator evaluator(inputs);
-  const auto estimate = evaluator.evaluate(inputs.plan);
-  return estimate && estimate->fits ? estimate->step_s : out;
+  const auto estimate = Predictor(inputs).closed_form(inputs.plan);
+  return estimate && estimate->fits ? estimate->step.time_s : out;
 }
 
 // A plan under changes.

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/predict/simulate.h"
+#include "sim/predict/inputs.h"
 
 namespace plumbline::sim {
 

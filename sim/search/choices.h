@@ -9,7 +9,7 @@
 
 #include "model/architecture/architecture.h"
 #include "model/plan/plan.h"
-#include "sim/predict/simulate.h"
+#include "sim/predict/inputs.h"
 
 namespace plumbline::sim {
 

@@ -11,6 +11,7 @@
 #include <optional>
 #include <utility>
 
+#include "sim/search/detail/branch_plans.h"
 #include "sim/search/detail/branch_search.h"
 
 namespace plumbline::sim {
@@ -124,7 +125,7 @@ class Search {
         std::size_t{0}, units.size(),
         [&](std::size_t i) {
           if (scope_.stopped()) return;
-          found[i] = workers_.local().decide(*units[i].open, *units[i].recompute, incumbents_);
+          found[i] = BranchPlans(workers_.local(), *units[i].open, *units[i].recompute).decide(incumbents_);
           if (*found[i]) progress((*found[i])->statistics, (*found[i])->incumbents.best());
         },
         tbb::simple_partitioner());

@@ -12,7 +12,7 @@
 
 #include "model/base/error.h"
 #include "model/schedule/schedule.h"
-#include "sim/predict/simulate.h"
+#include "sim/predict/inputs.h"
 #include "sim/search/choices.h"
 
 namespace plumbline::sim {

@@ -6,15 +6,16 @@
 
 #include "model/base/error.h"
 #include "model/plan/plan.h"
-#include "sim/predict/simulate.h"
+#include "sim/predict/inputs.h"
+#include "sim/predict/simulation.h"
 
 namespace plumbline::sim {
 
-// Each of `plans` with events (Fidelity::step on the loop where transfers run as if alone), without a timeline, in the
-// order in which they are given. What differs between them is in the plans; `inputs` gives the rest. threads: 0 for as
-// many as cores; the results do not depend on it. stopped: asked before each plan, from several threads; may be empty;
+// Each of `plans` as simulate_on_network() runs it, without a timeline, or as simulate() does where the inputs know no
+// wiring; in the order in which they are given. What differs between them is in the plans; `inputs` gives the rest. On
+// the thread that may use SimGrid, while no SimGridNetwork is alive. stopped: asked before each plan; may be empty;
 // plans that were not begun then have an infeasible result that says so.
 std::vector<model::Result<Simulation>> simulate_top_plans(const Inputs& inputs, const std::vector<model::Plan>& plans,
-                                                          unsigned threads, const std::function<bool()>& stopped = {});
+                                                          const std::function<bool()>& stopped = {});
 
 }  // namespace plumbline::sim

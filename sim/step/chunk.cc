@@ -9,9 +9,12 @@
 
 #include "model/cost/operator_class.h"
 #include "model/cost/work.h"
+#include "model/plan/layout.h"
+#include "model/program/compile.h"
 #include "sim/engine/heap_loop.h"
 #include "sim/engine/lane.h"
-#include "sim/predict/compiled_plan.h"
+#include "sim/predict/cost_models.h"
+#include "sim/predict/routing_memo.h"
 #include "sim/step/kernel_slot.h"
 #include "sim/step/stragglers.h"
 
@@ -215,9 +218,14 @@ class Run final : public LaneListener, public Handler {
 }  // namespace
 
 model::Result<ChunkModel> ChunkModel::make(const Inputs& inputs) {
-  const model::Result<CompiledPlan> compiled = compile_plan(inputs);
+  const model::Result<model::Layout> layout = model::make_layout(inputs.plan, inputs.architecture);
+  if (!layout) return tl::unexpected(layout.error());
+  const auto compiled = model::compile(inputs.plan, inputs.architecture, *layout, spread_of(inputs));
   if (!compiled) return tl::unexpected(compiled.error());
-  const auto& [layout, program, costs] = *compiled;
+  const model::Result<CostModels> models = cost_models(inputs, *layout);
+  if (!models) return tl::unexpected(models.error());
+  const model::StepProgram& program = *compiled;
+  const CostModels& costs = *models;
   const model::SlotTemplate* pair = interior_pair(program);
   if (pair == nullptr)
     return tl::unexpected(model::plan_error(inputs.plan, model::ErrorKind::infeasible, "schedule.kind",

@@ -10,7 +10,7 @@
 #include "model/base/error.h"
 #include "model/graph/graph.h"
 #include "model/result/timeline.h"
-#include "sim/predict/simulate.h"
+#include "sim/predict/inputs.h"
 #include "sim/step/kernel_slot.h"
 
 namespace plumbline::sim {

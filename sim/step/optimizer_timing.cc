@@ -1,6 +1,7 @@
 #include "sim/step/optimizer_timing.h"
 
 #include <cstdint>
+#include <set>
 #include <variant>
 
 #include "sim/step/segment_time.h"
@@ -9,6 +10,7 @@ namespace plumbline::sim {
 
 namespace {
 
+using model::OperatorClass;
 using model::OperatorKind;
 
 bool on_host(const model::Operator& op) {
@@ -77,6 +79,20 @@ class Timer {
   OptimizerTiming timing_;
 };
 
+// Casts of a unit run on the stream of its collectives; they are nobody's link.
+UnitLoad unit_load(const model::Graph& graph, const std::vector<std::uint16_t>& operators, const CostModels& costs) {
+  UnitLoad load;
+  for (const std::uint16_t index : operators) {
+    const model::Operator& op = graph.operators[index];
+    if (model::operator_class(graph, op) != OperatorClass::collective) continue;
+    const model::ExchangeCost::LinkSeconds best = costs.exchanges.collective_at_best(graph, op);
+    load.best.network += best.network;
+    load.best.node += best.node;
+    (best.network > 0 ? load.taken.network : load.taken.node) += costs.exchanges.collective(graph, op);
+  }
+  return load;
+}
+
 }  // namespace
 
 OptimizerTiming optimizer_timing(const model::Graph& optimizer, const std::vector<model::SynchronisationUnit>& units,
@@ -84,11 +100,22 @@ OptimizerTiming optimizer_timing(const model::Graph& optimizer, const std::vecto
   return Timer(optimizer, costs).run(units);
 }
 
-std::vector<OptimizerTiming> optimizer_timings(const model::StepProgram& program, const CostModels& costs) {
-  std::vector<OptimizerTiming> timings;
-  for (std::size_t stage = 0; stage < program.stages.size(); ++stage)
-    timings.push_back(optimizer_timing(program.stage_optimizers[stage], program.stage_units[stage], costs));
-  return timings;
+OptimizerLoad optimizer_load(const model::StageOptimizer& optimizer, const CostModels& costs) {
+  const model::Graph& graph = optimizer.graph;
+  OptimizerLoad load;
+  std::set<std::uint16_t> beside;  // runs with the collectives
+  for (const model::SynchronisationUnit& unit : optimizer.units) {
+    load.reduce.push_back(unit_load(graph, unit.reduce, costs));
+    load.gather.push_back(unit_load(graph, unit.gather, costs));
+    for (const auto* part : {&unit.reduce, &unit.gather, &unit.copy}) beside.insert(part->begin(), part->end());
+  }
+  for (std::uint16_t i = 0; i < graph.operators.size(); ++i) {
+    const model::Operator& op = graph.operators[i];
+    const OperatorClass kind = model::operator_class(graph, op);
+    const bool kernel = kind != OperatorClass::collective && kind != OperatorClass::host_link && !on_host(op);
+    if (kernel && !beside.contains(i)) load.kernels_at_best += costs.kernels.best(graph, op);
+  }
+  return load;
 }
 
 }  // namespace plumbline::sim

@@ -53,11 +53,6 @@ std::vector<RankWork> rank_works(const model::Schedule& schedule, const std::vec
   return works;
 }
 
-double step_end(const model::Schedule& schedule, const std::vector<OptimizerTiming>& stages,
-                const std::vector<GradientsReady>& ranks, bool gather_after_update, const StepPart& part) {
-  return step_end(rank_works(schedule, stages, gather_after_update), ranks, part);
-}
-
 double step_end(const std::vector<RankWork>& works, const std::vector<GradientsReady>& ranks, const StepPart& part) {
   const auto tell = [&part](std::size_t rank, const char* name, double start, double end) {
     if (part) part(static_cast<std::int32_t>(rank), name, start, end);

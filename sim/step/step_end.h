@@ -57,10 +57,7 @@ std::vector<RankWork> rank_works(const model::Schedule& schedule, const std::vec
 using StepPart = std::function<void(std::int32_t rank, const std::string& name, double start, double end)>;
 
 // End of the step. The update waits for all ranks where they have to agree, because clipping needs the norm of the
-// whole gradient. gather_after_update: every unit's parameters are gathered then.
-double step_end(const model::Schedule& schedule, const std::vector<OptimizerTiming>& stages,
-                const std::vector<GradientsReady>& ranks, bool gather_after_update, const StepPart& part);
-// The same of what is known per rank already; part may be empty.
+// whole gradient. `part` may be empty.
 double step_end(const std::vector<RankWork>& works, const std::vector<GradientsReady>& ranks, const StepPart& part);
 
 // How much earlier the step would end without each, taken away one after the other in this order; s.

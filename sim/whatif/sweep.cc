@@ -6,24 +6,35 @@
 #include <thread>
 #include <utility>
 
+#include "model/economics/economics.h"
 #include "model/memory/memory.h"
+#include "sim/network/contention.h"
+#include "sim/predict/routing_memo.h"
 
 namespace plumbline::sim {
 
 namespace {
 
-SweepPoint kept(Simulation simulation) {
-  model::StepResult& result = simulation.result;
+model::Result<SweepPoint> point_of(const Inputs& inputs, Fidelity fidelity, Predictor& predictor) {
+  const model::Plan& plan = inputs.plan;
+  auto estimate = fidelity == Fidelity::step ? predictor.events(plan) : predictor.closed_form(plan);
+  if (!estimate) return tl::unexpected(estimate.error());
+  const auto limits = predictor.bounds(plan, fidelity);
+  if (!limits) return tl::unexpected(limits.error());
   SweepPoint point;
-  point.step = std::move(result.step);
-  point.bound_s = result.bound_s;
-  point.flops_at_peak_s = result.flops_at_peak_s;
-  point.device = std::move(result.device);
-  point.profile = std::move(result.profile);
-  point.peak_bytes = result.memory.peak_bytes;
-  point.capacity_bytes = result.memory.capacity_bytes;
-  point.shortage = model::shortage(result.memory);
-  point.run = std::move(result.run);
+  point.bound_s = limits->bound_s;
+  point.flops_at_peak_s = limits->flops_at_peak_s;
+  point.device = inputs.cluster.device.name;
+  point.profile = inputs.profile.name();
+  point.peak_bytes = estimate->peak_bytes;
+  point.capacity_bytes = inputs.cluster.device.memory.value();
+  if (!estimate->fits) {
+    const auto memory = predictor.memory(plan);
+    if (!memory) return tl::unexpected(memory.error());
+    point.shortage = model::shortage(*memory);
+  }
+  point.run = model::run_cost(plan, estimate->step.time_s, inputs.cluster);
+  point.step = std::move(estimate->step);
   return point;
 }
 
@@ -32,7 +43,11 @@ SweepPoint kept(Simulation simulation) {
 class Pool {
  public:
   Pool(std::size_t points, const SweepInputs& inputs, const SweepOptions& options)
-      : inputs_(inputs), options_(options), end_(points), results_(points) {}
+      : inputs_(inputs),
+        options_(options),
+        end_(points),
+        predictors_(options.predictors ? options.predictors : std::make_shared<PredictorPool>()),
+        results_(points) {}
 
   // SimGrid is one per process: before any worker begins. What is wrong with a point shows when it is evaluated.
   void tabulate_contention() {
@@ -70,8 +85,9 @@ class Pool {
     model::Result<Inputs> inputs = inputs_(point);
     if (!inputs) return tl::unexpected(inputs.error());
     inputs->routing = routing_;
-    inputs->contention = contention_;
-    return simulate(*inputs, options_.fidelity, false).map(kept);
+    if (contention_->find(*inputs) != nullptr) inputs->contention = contention_;
+    return predictors_->with(*inputs,
+                             [&](Predictor& predictor) { return point_of(*inputs, options_.fidelity, predictor); });
   }
 
   void finished(std::size_t point) {
@@ -89,6 +105,7 @@ class Pool {
   std::size_t done_ = 0;
   std::mutex mutex_;
   std::shared_ptr<RoutingMemo> routing_ = std::make_shared<RoutingMemo>();
+  std::shared_ptr<PredictorPool> predictors_;
   std::shared_ptr<ContentionTable> contention_ = std::make_shared<ContentionTable>();
   std::vector<model::Result<SweepPoint>> results_;
 };

@@ -3,13 +3,16 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "model/base/error.h"
 #include "model/result/result.h"
-#include "sim/predict/simulate.h"
+#include "sim/predict/inputs.h"
+#include "sim/predict/predictor_pool.h"
+#include "sim/predict/simulation.h"
 
 namespace plumbline::sim {
 
@@ -38,6 +41,8 @@ struct SweepOptions {
   unsigned threads = 0;  // 0: as many as cores
   // After each point, one call at a time; may be empty.
   std::function<void(std::size_t done, std::size_t total)> on_progress;
+  // Of sweeps that follow each other; null: the sweep has its own.
+  std::shared_ptr<PredictorPool> predictors = nullptr;
 };
 
 // A point that cannot be (infeasible) keeps its error and the sweep goes on. Wrong input ends the sweep with the

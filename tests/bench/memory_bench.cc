@@ -2,6 +2,7 @@
 #include <benchmark/benchmark.h>
 
 #include "model/memory/memory.h"
+#include "model/program/compile.h"
 #include "tests/support/step_inputs.h"
 
 namespace plumbline::model {

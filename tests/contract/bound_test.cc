@@ -172,9 +172,12 @@ TEST(Bound, NoTransferBeatsItsBestRate) {
   const Inputs inputs = tests::step_inputs(tests::deepseek_plan, "h800", {"parallelism.expert=32"});
   const model::StepProgram program = tests::program_of(inputs);
   const CostModels costs = tests::costs_of(inputs);
-  for (const Load& load : template_loads(program, costs))
+  SegmentLoads loads(program, costs, inputs.cluster.device);
+  for (const model::SlotTemplate& slot : program.templates) {
+    const Load load = loads.of(slot).load;
     for (std::size_t i = 1; i < resources; ++i)
       EXPECT_LE(load.best[i], load.taken[i]) << to_string(static_cast<Resource>(i));
+  }
   for (const model::Graph& graph : program.stage_optimizers)
     for (const model::Operator& op : graph.operators) {
       if (model::operator_class(graph, op) != model::OperatorClass::collective) continue;

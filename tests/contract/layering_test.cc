@@ -29,6 +29,10 @@ const std::map<std::string, std::set<std::string>> kMayUse = {
     {"cli", {"model", "topologies", "sim", "real", "calibrate", "reports"}},
 };
 
+// Folders in which components (a header and the source of its name) may not include each other in a circle. Files do
+// not anywhere.
+const std::set<std::string> kUntied = {"topologies", "sim", "reports", "examples"};
+
 // External headers that stay in their corner: those whose name starts with one of `prefixes` may be
 // included only by files whose path starts with `only_under` and ends with `only_in`.
 struct Confinement {
@@ -125,6 +129,9 @@ std::string find_cycle(const std::map<std::string, std::set<std::string>>& graph
   return "";
 }
 
+// "sim/lane" of "sim/engine/lane.h" and "sim/engine/lane.cc".
+std::string component_of(const std::string& path) { return path.substr(0, path.rfind('.')); }
+
 std::vector<std::string> layering_violations(const std::filesystem::path& root) {
   const std::vector<SourceFile> files = read_source_tree(root, {".h", ".cc", ".cu", ".cuh", ".def"});
   std::set<std::string> paths;
@@ -134,7 +141,7 @@ std::vector<std::string> layering_violations(const std::filesystem::path& root) 
   const auto report = [&](const SourceFile& file, std::size_t line, const std::string& what) {
     if (!what.empty()) violations.push_back(at(file, line, what));
   };
-  std::map<std::string, std::set<std::string>> includes;
+  std::map<std::string, std::set<std::string>> includes, components;
   for (const SourceFile& file : files) {
     if (file.folder() != "tests" && !kMayUse.contains(file.folder())) {
       report(file, 0, "sources in a folder that the layering table does not know");
@@ -147,10 +154,15 @@ std::vector<std::string> layering_violations(const std::filesystem::path& root) 
       report(
           file, i,
           include->quoted ? check_own_header(file, include->name, paths) : check_external_header(file, include->name));
-      if (include->quoted) includes[file.path].insert(include->name);
+      if (!include->quoted) continue;
+      includes[file.path].insert(include->name);
+      const std::string from = component_of(file.path), to = component_of(include->name);
+      if (kUntied.contains(file.folder()) && from != to) components[from].insert(to);
     }
   }
   if (const std::string cycle = find_cycle(includes); !cycle.empty()) violations.push_back("include cycle: " + cycle);
+  if (const std::string cycle = find_cycle(components); !cycle.empty())
+    violations.push_back("cycle of components: " + cycle);
   return violations;
 }
 
@@ -196,6 +208,15 @@ const std::vector<Violation> kViolations = {
     {"sim/a.h", "#pragma once\n#include \"sim/a.h\"\nnamespace plumbline::sim {}\n",
      "include cycle: sim/a.h -> sim/a.h"},
 };
+
+// Each header is sound alone; the source of one includes the other.
+TEST(Layering, ComponentsDoNotIncludeEachOther) {
+  const TemporaryDirectory tree;
+  tree.write("sim/a.h", "#pragma once\nnamespace plumbline::sim {}\n");
+  tree.write("sim/a.cc", "#include \"sim/a.h\"\n#include \"sim/b.h\"\n");
+  tree.write("sim/b.h", "#pragma once\n#include \"sim/a.h\"\nnamespace plumbline::sim {}\n");
+  EXPECT_THAT(layering_violations(tree.path()), testing::ElementsAre("cycle of components: sim/a -> sim/b -> sim/a"));
+}
 
 TEST(Layering, EveryRuleReportsItsViolationWithTheLine) {
   for (const auto& [path, text, expected] : kViolations) {

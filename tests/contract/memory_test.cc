@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "model/program/compile.h"
 #include "tests/support/inputs.h"
 
 namespace plumbline::model {

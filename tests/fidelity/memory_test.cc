@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "model/memory/training_state.h"
+#include "model/program/compile.h"
 #include "tests/support/inputs.h"
 
 namespace plumbline::model {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "model/program/stage_optimizer.h"
+#include "model/program/stage_units.h"
 #include "tests/support/interpreter/interpreter.h"
 
 namespace plumbline::tests {
@@ -30,7 +31,7 @@ model::Graph optimizer(const Case& c, bool& sharded) {
   layout.dense_group = ranks;
   model::Graph block;
   block.tensors.push_back({.name = "w", .shape = {{elements}}, .role = model::Role::parameter});
-  return model::make_stage_optimizer(plan, layout, {block}, {{0}}).graph;
+  return model::make_stage_optimizer(plan, layout, model::stage_units(plan, {block}, {{0}})).graph;
 }
 
 bool has(const model::Graph& graph, model::OperatorKind kind) {

@@ -9,7 +9,9 @@
 #include "model/schedule/lower_bound.h"
 #include "model/schedule/schedule_table.h"
 #include "sim/predict/cached_stages.h"
-#include "sim/predict/plan_evaluator.h"
+#include "sim/predict/predictor.h"
+#include "sim/predict/routing_memo.h"
+#include "sim/predict/schedule_tables.h"
 #include "sim/search/detail/branch_bounds.h"
 #include "sim/search/detail/memory_floor.h"
 #include "sim/search/detail/schedule_bound.h"
@@ -50,17 +52,17 @@ class SearchBounds : public testing::TestWithParam<std::size_t> {
 TEST_P(SearchBounds, HoldForTheClosedFormAndForEvents) {
   const Inputs& inputs = search_.inputs;
   const Space space(inputs);
-  PlanEvaluator evaluator(inputs.architecture, inputs.cluster, inputs.profile, inputs.fabric, inputs.routing);
+  Predictor predictor(inputs);
   ScheduleOutlines outlines(std::make_shared<ScheduleTables>());
   int plans = 0, simulated = 0;
   tests::for_each_plan(space, [&](const Branch&, const Point& point, const model::Plan& plan) {
     if (plans++ % 7 != 0) return;  // a prime: all values of all keys come up
-    const auto estimate = evaluator.evaluate(plan);
+    const auto estimate = predictor.closed_form(plan);
     ASSERT_TRUE(estimate) << to_string(estimate.error());
     const Bounds bounds = bounds_of(inputs, plan, *point.pipeline, outlines);
     EXPECT_GT(bounds.schedule, 0);
-    EXPECT_LE(bounds.branch, estimate->step_s * rounding) << describe(plan);
-    EXPECT_LE(bounds.schedule, estimate->step_s * rounding) << describe(plan);
+    EXPECT_LE(bounds.branch, estimate->step.time_s * rounding) << describe(plan);
+    EXPECT_LE(bounds.schedule, estimate->step.time_s * rounding) << describe(plan);
     if (plans % 41 != 1) return;
     Inputs one = inputs;
     one.plan = plan;
@@ -77,17 +79,17 @@ TEST_P(SearchBounds, HoldForTheClosedFormAndForEvents) {
 TEST_P(SearchBounds, StatesAreNeverMoreThanThePeak) {
   const Inputs& inputs = search_.inputs;
   const Space space(inputs);
-  PlanEvaluator evaluator(inputs.architecture, inputs.cluster, inputs.profile, inputs.fabric, inputs.routing);
+  Predictor predictor(inputs);
   MemoryFloor floor(inputs);
   int plans = 0;
   tests::for_each_plan(space, [&](const Branch&, const Point& point, const model::Plan& plan) {
     if (plans++ % 5 != 0) return;
     const std::vector<double> floors = floor.bytes(plan, *point.pipeline);
     const auto split = static_cast<std::size_t>(point.split - point.pipeline->splits.data());
-    const double peak = evaluator.peak(plan).value();
+    const double peak = predictor.peak_bytes(plan).value();
     EXPECT_LE(floors[split], peak * rounding) << describe(plan);
     EXPECT_GT(floors[split], 0.01 * peak) << describe(plan);
-    EXPECT_EQ(peak, evaluator.evaluate(plan)->peak_bytes);
+    EXPECT_EQ(peak, predictor.closed_form(plan)->peak_bytes);
   });
 }
 
@@ -105,8 +107,8 @@ TEST(BlockTimes, AreNoMoreThanSlots) {
       BranchBlocks blocks(inputs, inputs.plan);
       BranchBounds bounds(blocks, costs);
       const auto spread = spread_of(inputs);
-      StageLibrary library(model::plan_context(inputs.plan, inputs.architecture, layout, spread), 1);
-      TimedStages timed(library, costs, {0, {}, 0}, inputs.plan.parallelism.expert);
+      model::StageLibrary library(model::plan_context(inputs.plan, inputs.architecture, layout, spread), inputs.plan);
+      TimedStages timed(library, costs, inputs.cluster.device, {0, {}, 0}, inputs.plan.parallelism.expert);
       const StageLists stages = stage_lists(inputs.plan, inputs.architecture, layout.stages);
       ScheduleOutline outline(model::make_schedule_table(**model::find_schedule("1f1b"), {1, 1, 1, 0}).value());
       outline.classes.clear();

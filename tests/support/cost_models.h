@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "model/plan/layout.h"
-#include "model/program/program.h"
+#include "model/program/compile.h"
 #include "sim/predict/cost_models.h"
 #include "sim/predict/simulate.h"
 

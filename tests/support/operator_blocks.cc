@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "model/program/stage_optimizer.h"
+#include "model/program/stage_units.h"
 
 namespace plumbline::tests {
 
@@ -51,7 +52,7 @@ Graph optimizer_block() {
   plan.optimizer.gradient_clipping = true;
   Graph block;
   block.tensors.push_back({.name = "w", .shape = {{elements}}, .role = Role::parameter});
-  return model::make_stage_optimizer(plan, {}, {block}, {{0}}).graph;
+  return model::make_stage_optimizer(plan, {}, model::stage_units(plan, {block}, {{0}})).graph;
 }
 
 Matrix start_value(const Tensor& tensor, std::int64_t sequence_length, model::Random& random) {

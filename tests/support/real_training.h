@@ -12,7 +12,7 @@
 #include "model/architecture/architecture.h"
 #include "model/plan/layout.h"
 #include "model/plan/plan.h"
-#include "model/program/program.h"
+#include "model/program/compile.h"
 #include "model/program/routing.h"
 #include "real/executor/parameter_part.h"
 #include "real/executor/step_executor.h"

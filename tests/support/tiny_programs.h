@@ -6,7 +6,7 @@
 #include "model/architecture/architecture.h"
 #include "model/plan/layout.h"
 #include "model/plan/plan.h"
-#include "model/program/program.h"
+#include "model/program/compile.h"
 #include "tests/support/temporary_directory.h"
 
 namespace plumbline::tests {

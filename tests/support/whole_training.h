@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/program/compile.h"
 #include "real/executor/trainer.h"
 #include "tests/support/host_ranks.h"
 #include "tests/support/real_training.h"

@@ -2,23 +2,34 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "model/schedule/evaluate.h"
+#include "model/schedule/schedule_table.h"
 #include "sim/step/step_end.h"
-#include "tests/support/uniform_program.h"
 
 namespace plumbline::sim {
 namespace {
+
+// F = 1, B = 2; on the last of four stages `last` times as long.
+std::vector<double> class_seconds(const model::ScheduleTable& table, double last) {
+  std::vector<double> seconds;
+  for (const model::ScheduleTable::SlotClass& one : table.classes)
+    seconds.push_back((one.type == model::OpType::F ? 1 : 2) * (std::max(one.f_stage, one.b_stage) == 3 ? last : 1));
+  return seconds;
+}
 
 // 1F1B, P = 4, M = 8, F = 1, B = 2: every rank idles (P - 1)(F + B) = 9.
 class Idle : public testing::Test {
  protected:
   const model::ScheduleKind& kind_ = *model::find_schedule("1f1b").value();
-  const model::StepProgram program_ = tests::uniform_program(kind_.build({.ranks = 4, .micro_batches = 8}));
-  const std::vector<double> seconds_ = {1, 2, 0, 0, 0};  // F, B, I, W, FB
+  const model::ScheduleTable table_ = model::make_schedule_table(kind_, {.ranks = 4, .micro_batches = 8}).value();
+  const std::vector<double> seconds_ = class_seconds(table_, 1);
 };
 
 TEST_F(Idle, EqualStagesOnlyFillAndDrain) {
-  const IdleTime idle = split_idle(program_, seconds_, 0, 0, 9);
+  const IdleTime idle = split_idle(table_, seconds_, 0, 0, 9);
   EXPECT_EQ(idle.point_to_point, 0);
   EXPECT_EQ(idle.uneven_stages, 0);
   EXPECT_EQ(idle.fill_and_drain, 9);
@@ -28,31 +39,27 @@ TEST_F(Idle, EqualStagesOnlyFillAndDrain) {
 TEST_F(Idle, MessagesCountByWhatTheStepWouldBeWithoutThem) {
   const double hop = 0.1;
   const model::ScheduleCosts costs = {.F = 1, .B = 2, .p2p = hop};
-  const double makespan = model::evaluate(program_.schedule, costs).value().makespan;
-  const IdleTime idle = split_idle(program_, seconds_, hop, 0, makespan - 24);
+  const double makespan = model::evaluate(kind_.build({.ranks = 4, .micro_batches = 8}), costs).value().makespan;
+  const IdleTime idle = split_idle(table_, seconds_, hop, 0, makespan - 24);
   EXPECT_GE(idle.point_to_point, 6 * hop - 1e-12);
   EXPECT_NEAR(idle.fill_and_drain, 9, 1e-12);
   EXPECT_NEAR(idle.point_to_point + idle.bubble(), makespan - 24, 1e-12);
 }
 
 TEST_F(Idle, NoMoreIsFoundThanThereIs) {
-  const IdleTime idle = split_idle(program_, seconds_, 0.1, 0, 0.05);
+  const IdleTime idle = split_idle(table_, seconds_, 0.1, 0, 0.05);
   EXPECT_EQ(idle.point_to_point, 0.05);
   EXPECT_EQ(idle.bubble(), 0);
 }
 
 // The last of four stages takes twice as long, and the others wait for it.
 TEST(UnevenStages, TheOthersWait) {
-  model::StepProgram program =
-      tests::uniform_program(model::find_schedule("1f1b").value()->build({.ranks = 4, .micro_batches = 8}));
-  program.stage_kinds.push_back({{0}});
-  program.stages[3].kind = 1;
-  for (const int type : {0, 1}) program.templates.push_back(program.templates[static_cast<std::size_t>(type)]);
-  for (std::uint16_t& slot : program.slot_templates[3]) slot = static_cast<std::uint16_t>(slot + 5);
-  const std::vector<double> seconds = {1, 2, 0, 0, 0, 2, 4};
+  const model::ScheduleTable table =
+      model::make_schedule_table(*model::find_schedule("1f1b").value(), {.ranks = 4, .micro_batches = 8}).value();
+  const std::vector<double> seconds = class_seconds(table, 2);
   // Rank 0 works 24 of 3 F + 8 (2 F + 2 B) + 3 B = 3 + 48 + 6 = 57. Equal stages would take 5/4 each:
   // 9 * 5/4 idle, and 30 of work instead of 24.
-  const IdleTime idle = split_idle(program, seconds, 0, 0, 33);
+  const IdleTime idle = split_idle(table, seconds, 0, 0, 33);
   EXPECT_NEAR(idle.fill_and_drain, 11.25, 1e-12);
   EXPECT_NEAR(idle.uneven_stages, 33 - 11.25, 1e-12);
 }

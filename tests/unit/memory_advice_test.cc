@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "model/memory/memory.h"
+#include "model/program/compile.h"
+#include "sim/predict/routing_memo.h"
 #include "tests/support/step_inputs.h"
 
 namespace plumbline::sim {

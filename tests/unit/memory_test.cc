@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/memory/training_state.h"
+#include "model/program/compile.h"
 #include "model/program/slot_template.h"
 #include "tests/support/inputs.h"
 

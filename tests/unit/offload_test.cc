@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "model/memory/memory.h"
+#include "model/program/compile.h"
 #include "model/program/slot_template.h"
 #include "tests/support/inputs.h"
 

@@ -8,6 +8,7 @@
 #include "model/cost/kernel_shapes.h"
 #include "model/cost/work.h"
 #include "model/plan/layout.h"
+#include "model/program/compile.h"
 #include "real/cuda/probe/case.h"
 #include "real/cuda/probe/work.h"
 #include "tests/support/step_inputs.h"

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "sim/predict/routing_memo.h"
+#include "sim/predict/schedule_tables.h"
 #include "sim/search/search.h"
 #include "sim/search/top_plans.h"
 #include "tests/support/step_inputs.h"
@@ -25,7 +27,7 @@ double fastest(const Inputs& inputs, const std::vector<std::int64_t>& tensor, st
   std::vector<model::Plan> plans;
   for (const Candidate& candidate : found.best) plans.push_back(candidate.plan);
   double best = 0;
-  for (const auto& simulation : simulate_top_plans(inputs, plans, 0)) {
+  for (const auto& simulation : simulate_top_plans(inputs, plans)) {
     const double seconds = simulation.value().result.step.time_s;
     best = best == 0 ? seconds : std::min(best, seconds);
   }

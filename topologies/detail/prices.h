@@ -6,9 +6,10 @@
 #include "model/base/parameter_file.h"
 #include "model/economics/prices.h"
 #include "topologies/detail/parameter_taker.h"
-#include "topologies/topology.h"
 
 namespace plumbline::topologies {
+
+struct Variation;
 
 // Every entry may be left out. Errors are the taker's.
 model::Prices take_prices(const model::ParameterFile& file, ParameterTaker& taker);

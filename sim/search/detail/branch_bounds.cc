@@ -38,7 +38,7 @@ StageLists stage_lists(const model::Plan& plan, const model::Architecture& archi
   }
   StageLists lists;
   for (std::int64_t stage = 0; stage < stages; ++stage) {
-    BlockList blocks;
+    model::BlockList blocks;
     for (const model::StageBlock& block : model::stage_blocks(plan, architecture, layout, stage))
       blocks.emplace_back(block.kind, block.recomputed);
     const auto known = std::ranges::find(lists.kinds, blocks);
@@ -67,7 +67,7 @@ BlockTimes& BranchBounds::block(const StageBlock& block) {
   return known->second;
 }
 
-BranchBounds::Stage& BranchBounds::stage(const BlockList& blocks) {
+BranchBounds::Stage& BranchBounds::stage(const model::BlockList& blocks) {
   const auto [entry, fresh] = stages_.try_emplace(blocks);
   if (fresh) entry->second.blocks = blocks;
   return entry->second;
@@ -149,7 +149,7 @@ double BranchBounds::branch(const model::Plan& plan) {
 
 std::vector<double> BranchBounds::slots(const ScheduleOutline& outline, const StageLists& stages) {
   std::vector<Stage*> known;
-  for (const BlockList& blocks : stages.kinds) known.push_back(&stage(blocks));
+  for (const model::BlockList& blocks : stages.kinds) known.push_back(&stage(blocks));
   const auto of = [&](std::int32_t at) -> Stage& {
     return *known[static_cast<std::size_t>(stages.kind_of_stage[static_cast<std::size_t>(at)])];
   };

@@ -11,18 +11,18 @@
 
 #include "model/layers/blocks.h"
 #include "model/layers/context.h"
-#include "sim/predict/cached_stages.h"
+#include "model/program/stage_library.h"
 #include "sim/search/detail/block_times.h"
 #include "sim/search/detail/schedule_bound.h"
 #include "sim/search/space.h"
 
 namespace plumbline::sim {
 
-using StageBlock = BlockList::value_type;  // kind; recomputed or not
+using StageBlock = model::BlockList::value_type;  // kind; recomputed or not
 
 // The stages of a plan by the blocks that they have.
 struct StageLists {
-  std::vector<BlockList> kinds;             // distinct ones
+  std::vector<model::BlockList> kinds;      // distinct ones
   std::vector<std::int32_t> kind_of_stage;  // index into kinds
 };
 StageLists stage_lists(const model::Plan& plan, const model::Architecture& architecture, std::int64_t stages);
@@ -66,13 +66,13 @@ class BranchBounds {
 
  private:
   struct Stage {
-    BlockList blocks;
+    model::BlockList blocks;
     std::array<std::optional<StreamWork>, 4> works;  // F, B, I, W as model::OpType
     std::array<std::optional<double>, 4> seconds;    // of a slot
   };
   BlockTimes& block(const StageBlock& block);
   const Path& pair(const StageBlock& forward, const StageBlock& backward);
-  Stage& stage(const BlockList& blocks);
+  Stage& stage(const model::BlockList& blocks);
   const StreamWork& work(Stage& stage, model::OpType type);
   double slot(Stage& stage, model::OpType type);
   double pair(Stage& forward, Stage& backward);
@@ -82,7 +82,7 @@ class BranchBounds {
   double hop_;
   std::map<StageBlock, BlockTimes> known_;
   std::map<std::pair<StageBlock, StageBlock>, Path> layer_pairs_;
-  std::map<BlockList, Stage> stages_;
+  std::map<model::BlockList, Stage> stages_;
   std::map<std::pair<const Stage*, const Stage*>, double> pairs_;
 };
 

@@ -84,7 +84,7 @@ bool BranchPlans::in_time(const Item& item, double limit, Found& found) {
 
 model::Result<bool> BranchPlans::in_memory(const Item& item, Found& found) {
   auto peak = peaks_.find(item.arrangement);
-  if (peak == peaks_.end()) peak = peaks_.emplace(item.arrangement, worker_.evaluator().peak(plan_)).first;
+  if (peak == peaks_.end()) peak = peaks_.emplace(item.arrangement, worker_.predictor().peak_bytes(plan_)).first;
   if (!peak->second) {
     if (peak->second.error().kind == model::ErrorKind::input) return tl::unexpected(peak->second.error());
     found.statistics.refuse(plan_, to_string(peak->second.error()));
@@ -107,7 +107,7 @@ model::Result<void> BranchPlans::evaluate(const Item& item, double limit, Found&
     return !above(bound, limit);
   };
   const auto estimate =
-      worker_.evaluator().evaluate_while(plan(item.arrangement, item.sms), limit, std::move(least), promising);
+      worker_.predictor().closed_form_while(plan(item.arrangement, item.sms), limit, std::move(least), promising);
   if (!estimate) {
     if (estimate.error().kind == model::ErrorKind::input) return tl::unexpected(estimate.error());
     found.statistics.refuse(plan_, to_string(estimate.error()));

@@ -4,8 +4,10 @@
 #include <limits>
 
 #include "model/plan/layout.h"
+#include "sim/network/links_memo.h"
+#include "sim/predict/routing_memo.h"
+#include "sim/predict/schedule_tables.h"
 #include "sim/search/detail/branch_bounds.h"
-#include "sim/search/detail/branch_plans.h"
 
 namespace plumbline::sim {
 
@@ -40,7 +42,7 @@ SearchScope::SearchScope(const Inputs& given, const SearchOptions& wanted)
       space(inputs, wanted.breadth),
       outlines(inputs.tables) {}
 
-SearchWorker::SearchWorker(SearchScope& scope) : scope_(scope), evaluator_(scope.inputs), floor_(scope.inputs) {}
+SearchWorker::SearchWorker(SearchScope& scope) : scope_(scope), predictor_(scope.inputs), floor_(scope.inputs) {}
 
 // Plans of a search differ in nothing else of what costs look at where links do not count.
 model::Result<const CostModels*> SearchWorker::costs(const model::Plan& plan) {
@@ -106,11 +108,6 @@ model::Result<double> SearchWorker::bound(const OpenBranch& open) {
     least = std::min(least, BranchBounds(blocks, **found).branch(plan));
   }
   return least;
-}
-
-model::Result<Found> SearchWorker::decide(const OpenBranch& open, const Recomputation& recompute,
-                                          const Incumbents& before) {
-  return BranchPlans(*this, open, recompute).decide(before);
 }
 
 }  // namespace plumbline::sim

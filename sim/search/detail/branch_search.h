@@ -6,7 +6,8 @@
 #include <vector>
 
 #include "sim/predict/cost_models.h"
-#include "sim/predict/plan_evaluator.h"
+#include "sim/predict/inputs.h"
+#include "sim/predict/predictor.h"
 #include "sim/search/detail/incumbents.h"
 #include "sim/search/detail/memory_floor.h"
 #include "sim/search/detail/schedule_bound.h"
@@ -56,11 +57,9 @@ class SearchWorker {
 
   // Removes plans whose states do not fit, and bounds the others. statistics: theirs.
   model::Result<OpenBranch> open(const Branch& branch, Statistics& statistics);
-  // Decides all plans of the branch under one recomputation. before: what was found until then.
-  model::Result<Found> decide(const OpenBranch& open, const Recomputation& recompute, const Incumbents& before);
 
   SearchScope& scope() { return scope_; }
-  PlanEvaluator& evaluator() { return evaluator_; }
+  Predictor& predictor() { return predictor_; }
   // Where no link is shared. nullptr: there are none for this plan (infeasible).
   model::Result<const CostModels*> costs(const model::Plan& plan);
 
@@ -68,7 +67,7 @@ class SearchWorker {
   model::Result<double> bound(const OpenBranch& open);
 
   SearchScope& scope_;
-  PlanEvaluator evaluator_;
+  Predictor predictor_;
   MemoryFloor floor_;
   std::map<std::vector<std::int64_t>, CostModels> costs_;
 };

@@ -21,11 +21,11 @@ Shape shape_of(const model::Plan& plan) {
 
 void Incumbents::add(const Shape& shape, const Candidate& candidate) {
   const auto [entry, fresh] = known_.try_emplace(shape, candidate);
-  if (!fresh && candidate.estimate.step_s >= entry->second.estimate.step_s) return;
+  if (!fresh && candidate.estimate.step.time_s >= entry->second.estimate.step.time_s) return;
   if (!fresh) entry->second = candidate;
   if (known_.size() < top_) return;
   std::vector<double> steps;
-  for (const auto& [key, best] : known_) steps.push_back(best.estimate.step_s);
+  for (const auto& [key, best] : known_) steps.push_back(best.estimate.step.time_s);
   const auto last = steps.begin() + static_cast<std::ptrdiff_t>(top_) - 1;
   std::ranges::nth_element(steps, last);
   limit_ = *last;
@@ -37,20 +37,20 @@ void Incumbents::add(const Incumbents& other) {
 
 double Incumbents::limit(const Shape& shape) const {
   const auto own = known_.find(shape);
-  return own == known_.end() ? limit_ : std::min(limit_, own->second.estimate.step_s);
+  return own == known_.end() ? limit_ : std::min(limit_, own->second.estimate.step.time_s);
 }
 
 double Incumbents::best() const {
   double best = 0;
   for (const auto& [shape, candidate] : known_)
-    if (best == 0 || candidate.estimate.step_s < best) best = candidate.estimate.step_s;
+    if (best == 0 || candidate.estimate.step.time_s < best) best = candidate.estimate.step.time_s;
   return best;
 }
 
 std::vector<Candidate> Incumbents::ranked(std::size_t most) const {
   std::vector<Candidate> all;
   for (const auto& [shape, candidate] : known_) all.push_back(candidate);
-  std::ranges::stable_sort(all, {}, [](const Candidate& candidate) { return candidate.estimate.step_s; });
+  std::ranges::stable_sort(all, {}, [](const Candidate& candidate) { return candidate.estimate.step.time_s; });
   if (all.size() > most) all.resize(most);
   return all;
 }

@@ -7,7 +7,7 @@
 #include <map>
 #include <vector>
 
-#include "sim/search/search.h"
+#include "sim/search/candidate.h"
 
 namespace plumbline::sim {
 

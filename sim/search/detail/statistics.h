@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/search/search.h"
+#include "sim/search/candidate.h"
 
 namespace plumbline::sim {
 

@@ -1,5 +1,5 @@
-// Plans per second of the evaluator with memory, of a search around the shipped DeepSeek-V3 plan on 2,048 H800: cold
-// (every part computed the first time it is met) and warm (all parts there), and of the closed form without memory.
+// Plans per second of a predictor, of a search around the shipped DeepSeek-V3 plan on 2,048 H800: cold
+// (every part computed the first time it is met) and warm (all parts there), and with a predictor for each plan.
 #include <benchmark/benchmark.h>
 
 #include <memory>
@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "model/plan/layout.h"
-#include "sim/predict/plan_evaluator.h"
+#include "sim/predict/predictor.h"
+#include "sim/predict/routing_memo.h"
 #include "sim/predict/simulate.h"
 #include "tests/support/step_inputs.h"
 
@@ -48,41 +49,35 @@ Search search(const std::vector<std::int64_t>& zero_stages, double imbalance) {
   return search;
 }
 
-PlanEvaluator evaluator_of(const Search& search) {
-  return {search.inputs.architecture, search.inputs.cluster, search.inputs.profile};
+void evaluate_all(Predictor& predictor, const Search& search) {
+  for (const model::Plan& plan : search.plans) benchmark::DoNotOptimize(predictor.closed_form(plan));
 }
 
-void evaluate_all(PlanEvaluator& evaluator, const Search& search) {
-  for (const model::Plan& plan : search.plans) benchmark::DoNotOptimize(evaluator.evaluate(plan));
-}
-
-void report(benchmark::State& state, const Search& search, const PlanEvaluator& evaluator) {
+void report(benchmark::State& state, const Search& search) {
   const auto plans = static_cast<double>(search.plans.size());
   state.counters["plans"] = plans;
   state.counters["plans_per_s"] =
       benchmark::Counter(static_cast<double>(state.iterations()) * plans, benchmark::Counter::kIsRate);
-  state.counters["graphs"] = static_cast<double>(evaluator.remembered().graphs);
-  state.counters["schedules"] = static_cast<double>(evaluator.remembered().schedules);
 }
 
 void cold(benchmark::State& state, const std::vector<std::int64_t>& zero_stages, double imbalance) {
   const Search all = search(zero_stages, imbalance);
-  PlanEvaluator evaluator = evaluator_of(all);
+  Predictor predictor(all.inputs);
   for (auto _ : state) {
-    evaluator = evaluator_of(all);
-    evaluate_all(evaluator, all);
+    predictor = Predictor(all.inputs);
+    evaluate_all(predictor, all);
   }
-  report(state, all, evaluator);
+  report(state, all);
 }
 BENCHMARK_CAPTURE(cold, zero_0_to_2, {0, 1, 2}, 0)->Unit(benchmark::kMillisecond)->Iterations(1);
 BENCHMARK_CAPTURE(cold, zero_1_uneven, {1}, 0.075)->Unit(benchmark::kMillisecond)->Iterations(1);
 
 void warm(benchmark::State& state, const std::vector<std::int64_t>& zero_stages, double imbalance) {
   const Search all = search(zero_stages, imbalance);
-  PlanEvaluator evaluator = evaluator_of(all);
-  evaluate_all(evaluator, all);
-  for (auto _ : state) evaluate_all(evaluator, all);
-  report(state, all, evaluator);
+  Predictor predictor(all.inputs);
+  evaluate_all(predictor, all);
+  for (auto _ : state) evaluate_all(predictor, all);
+  report(state, all);
 }
 BENCHMARK_CAPTURE(warm, zero_0_to_2, {0, 1, 2}, 0)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(warm, zero_3, {3}, 0)->Unit(benchmark::kMillisecond);
@@ -99,27 +94,27 @@ void mixed(benchmark::State& state) {
         plan.overlap.gradient_reduce = plan.overlap.parameter_gather = overlap;
         all.plans.push_back(plan);
       }
-  PlanEvaluator evaluator = evaluator_of(all);
+  Predictor predictor(all.inputs);
   for (auto _ : state) {
-    evaluator = evaluator_of(all);
-    evaluate_all(evaluator, all);
+    predictor = Predictor(all.inputs);
+    evaluate_all(predictor, all);
   }
-  report(state, all, evaluator);
+  report(state, all);
 }
 BENCHMARK(mixed)->Unit(benchmark::kMillisecond)->Iterations(1);
 
-// Steps by events, of a sample of the same plans: by the evaluator with memory and by simulate().
+// Steps by events, of a sample of the same plans: by one predictor and by simulate().
 void by_events(benchmark::State& state, const std::vector<std::int64_t>& zero_stages, double imbalance) {
   Search all = search(zero_stages, imbalance);
   std::vector<model::Plan> sample;
   const std::size_t every = all.plans.size() / 50;
   for (std::size_t i = 0; i < all.plans.size(); i += every) sample.push_back(all.plans[i]);
   all.plans = sample;
-  PlanEvaluator evaluator = evaluator_of(all);
-  evaluate_all(evaluator, all);
+  Predictor predictor(all.inputs);
+  evaluate_all(predictor, all);
   for (auto _ : state)
-    for (const model::Plan& plan : all.plans) benchmark::DoNotOptimize(evaluator.evaluate_by_events(plan));
-  report(state, all, evaluator);
+    for (const model::Plan& plan : all.plans) benchmark::DoNotOptimize(predictor.events(plan));
+  report(state, all);
 }
 BENCHMARK_CAPTURE(by_events, zero_0_and_1, {0, 1}, 0)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(by_events, zero_0_and_1_uneven, {0, 1}, 0.075)->Unit(benchmark::kMillisecond);
@@ -143,8 +138,8 @@ BENCHMARK_CAPTURE(simulate_by_events, zero_0_and_1, {0, 1}, 0)->Unit(benchmark::
 // One plan again and again.
 void warm_shipped_plan(benchmark::State& state) {
   const Inputs inputs = tests::step_inputs(tests::deepseek_plan, "h800");
-  PlanEvaluator evaluator(inputs.architecture, inputs.cluster, inputs.profile);
-  for (auto _ : state) benchmark::DoNotOptimize(evaluator.evaluate(inputs.plan));
+  Predictor predictor(inputs);
+  for (auto _ : state) benchmark::DoNotOptimize(predictor.closed_form(inputs.plan));
 }
 BENCHMARK(warm_shipped_plan)->Unit(benchmark::kMicrosecond);
 

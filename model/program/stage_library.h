@@ -1,0 +1,80 @@
+// The blocks of stages and the slots that are made of them, each written once when it is first asked for. All plans
+// whose blocks have the same graphs can share a library: their stages, schedules, costs and sharding may differ.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "model/base/units.h"
+#include "model/layers/blocks.h"
+#include "model/layers/context.h"
+#include "model/memory/stage_tensors.h"
+#include "model/plan/plan.h"
+#include "model/program/program.h"
+#include "model/program/stage_units.h"
+#include "model/program/synchronisation.h"
+
+namespace plumbline::model {
+
+using BlockList = std::vector<std::pair<BlockKind, bool>>;  // of a stage; recomputed or not
+
+// What is reduced and gathered together in stages of one kind, under one grouping.
+struct UnitPlaces {
+  std::vector<StageUnit> units;
+  std::vector<SynchronisationUnit> places;  // the same without operators
+};
+
+// Stage kinds and slots are named by their indices in the library. Not for several threads at a time.
+class StageLibrary {
+ public:
+  // The context is the plan's; of the plan itself overlap.tensor and offload.activations count.
+  StageLibrary(LayerContext context, const Plan& plan);
+
+  std::int32_t kind(const BlockList& blocks);
+  // A kind is -1 for a side that the op does not have.
+  std::int32_t slot(OpType type, std::int32_t f_kind, std::int32_t b_kind);
+  // Units depend on the plan's zero_stage and overlap.gradient_bucket_bytes.
+  const UnitPlaces& units(std::int32_t kind, const Plan& plan);
+  // The segments of a slot that use those units, as model::segment_spans.
+  const std::vector<SegmentSpan>& spans(std::int32_t slot, bool forward, const UnitPlaces& units, bool writing);
+
+  const std::vector<Graph>& blocks() const { return program_.blocks; }
+  const StageKind& stage(std::int32_t kind) const { return program_.stage_kinds[static_cast<std::size_t>(kind)]; }
+  const SlotTemplate& slot_template(std::int32_t slot) const { return slots_[static_cast<std::size_t>(slot)]->slot; }
+  Bytes hop() const { return hop_; }                       // one message between stages
+  const StepProgram& program() const { return program_; }  // blocks and stage kinds only
+
+  // The most that a slot adds to what its rank kept when it began.
+  Bytes fullest(std::int32_t slot) const;
+  // What one micro-batch keeps on a stage from its forward on, and from its input gradient to its weight gradient.
+  Bytes kept_after_forward(std::int32_t kind) const;
+  Bytes kept_for_weights(std::int32_t kind) const;
+
+ private:
+  struct Slot {
+    SlotTemplate slot;
+    std::optional<Bytes> fullest;  // once it is asked for
+  };
+  std::uint16_t block(const std::pair<BlockKind, bool>& block);
+  const std::vector<StageTensors>& tensors() const;
+
+  LayerContext context_;
+  std::int64_t pieces_;  // of an overlapped tensor collective
+  double offloaded_;     // share of the activations that waits in host memory
+  Bytes hop_;
+  StepProgram program_;
+  std::map<std::pair<BlockKind, bool>, std::uint16_t> known_blocks_;
+  std::map<BlockList, std::int32_t> known_kinds_;
+  mutable std::vector<StageTensors> tensors_;  // [kind], of the first kinds
+  std::map<std::tuple<OpType, std::int32_t, std::int32_t>, std::int32_t> known_slots_;
+  std::vector<std::unique_ptr<Slot>> slots_;
+  std::map<std::tuple<std::int32_t, bool, double>, UnitPlaces> units_;  // kind, by block, bytes of a bucket
+  std::map<std::tuple<std::int32_t, bool, const UnitPlaces*, bool>, std::vector<SegmentSpan>> spans_;
+};
+
+}  // namespace plumbline::model

@@ -1,0 +1,66 @@
+// Finds the parts of a plan (sim/predict/plan_work.h) among those of the plans before it, and makes what is missing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "model/base/error.h"
+#include "model/plan/plan.h"
+#include "model/schedule/schedule_table.h"
+#include "sim/predict/cached_stages.h"
+#include "sim/predict/inputs.h"
+#include "sim/predict/plan_key.h"
+#include "sim/predict/plan_work.h"
+
+namespace plumbline::sim {
+
+// For one thread at a time. What it remembers is forgotten when there are more than some hundred distinct graphs.
+class PartsCache {
+ public:
+  // Inputs without memos get their own; their plan does not matter.
+  explicit PartsCache(Inputs inputs);
+
+  // Layout, schedule, costs and stages. Parts that `work` had from another plan may be gone afterwards. Errors: those
+  // of make_layout(), of a schedule that deadlocks, of cost_models().
+  model::Result<void> find(const model::Plan& plan, PlanWork& work);
+  // What each rank holds of them.
+  void find_states(PlanWork& work);
+
+  const Inputs& inputs() const { return inputs_; }
+
+ private:
+  template <class Part>
+  using Known = std::unordered_map<std::string, std::unique_ptr<Part>>;
+  struct Table {
+    std::shared_ptr<const model::ScheduleTable> table;
+    SlotCounts counts;
+  };
+  struct Stages {                             // of a plan
+    std::vector<model::BlockList> kinds;      // distinct ones
+    std::vector<std::int32_t> kind_of_stage;  // index into kinds
+  };
+
+  void forget();
+  model::Result<void> find_table(PlanWork& work);
+  model::Result<void> find_costs(PlanWork& work);
+  void find_stages(PlanWork& work);
+  std::unique_ptr<Stages> stages_of(const PlanWork& work) const;
+
+  Inputs inputs_;  // its plan is the last one for which something new was computed
+  PlanKey key_;
+  std::vector<std::int32_t> kinds_;
+  std::size_t table_ops_ = 0;
+  Known<Table> tables_;
+  Known<CostModels> costs_;
+  Known<Stages> stages_;
+  Known<model::StageLibrary> libraries_;
+  Known<TimedStages> timed_;
+  StageOptimizers optimizers_;
+  Known<ShardedStages> sharded_;
+};
+
+}  // namespace plumbline::sim

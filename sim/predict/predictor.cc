@@ -1,0 +1,233 @@
+#include "sim/predict/predictor.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "model/architecture/metrics.h"
+#include "model/economics/economics.h"
+#include "model/memory/memory.h"
+#include "model/program/compile.h"
+#include "sim/engine/loop.h"
+#include "sim/predict/accounting.h"
+#include "sim/predict/parts_cache.h"
+
+namespace plumbline::sim {
+
+namespace {
+
+std::vector<std::string> rank_names(const model::Schedule& schedule) {
+  std::vector<std::set<std::int32_t>> stages(schedule.ranks.size());
+  for (std::int32_t stage = 0; stage < schedule.stages; ++stage)
+    for (std::int32_t direction = 0; direction < schedule.directions; ++direction)
+      stages[static_cast<std::size_t>(schedule.rank_of(direction, stage))].insert(stage);
+  std::vector<std::string> names;
+  for (std::size_t rank = 0; rank < stages.size(); ++rank)
+    names.push_back(
+        fmt::format("rank {} (stage{} {})", rank, stages[rank].size() > 1 ? "s" : "", fmt::join(stages[rank], ", ")));
+  return names;
+}
+
+}  // namespace
+
+class Predictor::Parts {
+ public:
+  explicit Parts(Inputs inputs) : cache_(std::move(inputs)) {}
+
+  model::Result<PlanEstimate> closed_form(const model::Plan& plan) {
+    if (auto prepared = prepare(plan); !prepared) return tl::unexpected(prepared.error());
+    return estimate(run_closed_form(false));
+  }
+
+  model::Result<PlanEstimate> events(const model::Plan& plan, Loop* loop) {
+    if (auto prepared = prepare(plan); !prepared) return tl::unexpected(prepared.error());
+    const model::Result<Execution> execution = run_events(program(), false, loop);
+    if (!execution) return tl::unexpected(execution.error());
+    return estimate(*execution);
+  }
+
+  model::Result<double> peak_bytes(const model::Plan& plan) {
+    if (auto found = cache_.find(plan, work_); !found) return tl::unexpected(found.error());
+    find_slots(work_);
+    cache_.find_states(work_);
+    return peak();
+  }
+
+  model::Result<model::Memory> memory(const model::Plan& plan) {
+    if (auto found = cache_.find(plan, work_); !found) return tl::unexpected(found.error());
+    return memory(program());
+  }
+
+  model::Result<PlanLimits> bounds(const model::Plan& plan, Fidelity fidelity) {
+    if (auto prepared = prepare(plan); !prepared) return tl::unexpected(prepared.error());
+    const PlanBound bound = plan_bound(work_, fidelity == Fidelity::step);
+    return PlanLimits{bound.step.seconds, bound.flops_at_peak_s};
+  }
+
+  model::Result<std::shared_ptr<const StepLinks>> links(const model::Plan& plan) {
+    if (auto found = cache_.find(plan, work_); !found) return tl::unexpected(found.error());
+    return work_.costs->links;
+  }
+
+  model::Result<Simulation> simulate(const model::Plan& plan, const SimulationOptions& options) {
+    if (auto prepared = prepare(plan); !prepared) return tl::unexpected(prepared.error());
+    const model::StepProgram& whole = program();
+    const bool by_events = options.fidelity == Fidelity::step;
+    model::Result<Execution> execution =
+        by_events ? run_events(whole, options.record_timeline, options.loop) : run_closed_form(true);
+    if (!execution) return tl::unexpected(execution.error());
+    const StepAccounting accounting(cache_.inputs(), work_, *execution);
+    const PlanBound bound = plan_bound(work_, by_events);
+    Simulation simulation;
+    model::StepResult& result = simulation.result;
+    result.fidelity = to_string(options.fidelity);
+    result.profile = cache_.inputs().profile.name();
+    result.device = cache_.inputs().cluster.device.name;
+    result.step = times(accounting, *execution);
+    result.bound_s = bound.step.seconds;
+    result.bound_by = to_string(bound.step.resource);
+    result.bound_rank = static_cast<std::int64_t>(bound.step.rank);
+    result.lost = accounting.lost(bound);
+    result.flops_at_peak_s = bound.flops_at_peak_s;
+    result.provenance = accounting.provenance();
+    result.memory = memory(whole);
+    result.run = model::run_cost(plan, result.step.time_s, cache_.inputs().cluster);
+    simulation.rank_names = rank_names(whole.schedule);
+    simulation.events = execution->events;
+    simulation.timeline = std::move(execution->timeline);
+    return simulation;
+  }
+
+  model::Result<std::optional<PlanEstimate>> closed_form_while(const model::Plan& plan, double limit,
+                                                               std::vector<double> seconds,
+                                                               const Promising& promising) {
+    if (auto found = cache_.find(plan, work_); !found) return tl::unexpected(found.error());
+    find_slots(work_);
+    seconds.resize(work_.slots.size(), 0);
+    for (const std::int32_t slot : slots_by_weight(work_, seconds)) {
+      const TemplateRun& run = work_.timed->run(slot);
+      for (std::size_t c = 0; c < seconds.size(); ++c)
+        if (work_.slots[c] == slot) seconds[c] = run.seconds;
+      if (!promising(seconds)) return std::nullopt;
+    }
+    prepare_step(work_);
+    time_slots(work_);
+    if (most_collective_seconds(work_) > limit) return std::nullopt;
+    cache_.find_states(work_);
+    fill_costs(work_);
+    return estimate(run_closed_form(false));
+  }
+
+ private:
+  // Finds the parts of the plan and all that its step is made of.
+  model::Result<void> prepare(const model::Plan& plan) {
+    if (auto found = cache_.find(plan, work_); !found) return found;
+    prepare_step(work_);
+    time_slots(work_);
+    cache_.find_states(work_);
+    fill_costs(work_);
+    return {};
+  }
+
+  double reducing_share() const { return 1 / static_cast<double>(work_.plan->parallelism.synchronisation_interval); }
+
+  Execution run_closed_form(bool tail) {
+    Execution reducing = run_step(work_, true, tail);
+    if (reducing_share() == 1) return reducing;
+    return mean_of(std::move(reducing), run_step(work_, false, tail), reducing_share());
+  }
+
+  model::StepProgram program() {
+    return model::assemble(*work_.plan, cache_.inputs().architecture, work_.layout,
+                           work_.kind->build(work_.layout.schedule), work_.timed->stage_library());
+  }
+
+  ExecutionInput execution_input(const model::StepProgram& program, bool synchronise) {
+    ExecutionInput input;
+    input.program = &program;
+    for (const std::int32_t slot : distinct_slots(work_)) input.template_times.push_back(work_.timed->times(slot));
+    input.device_sms = work_.costs->partition.device_sms;
+    input.collective_sms = work_.costs->partition.collective_sms;
+    input.hop_latency = work_.costs->exchanges.hop(model::Bytes(0), 1);
+    input.hop_bytes = program.activation_hop.value();
+    input.hop_rate = work_.costs->exchanges.hop_rate().value;
+    input.links = work_.costs->links.get();
+    for (const std::int32_t kind : work_.stage_kinds) input.optimizers.push_back(*work_.sharded->stage(kind).timing);
+    input.synchronise = synchronise;
+    return input;
+  }
+
+  model::Result<Execution> run_events(const model::StepProgram& program, bool record, Loop* loop) {
+    ExecutionInput input = execution_input(program, true);
+    input.record = record;
+    model::Result<Execution> reducing = loop == nullptr ? execute(input) : execute(input, *loop);
+    if (!reducing || reducing_share() == 1) return reducing;
+    // A loop runs once; between reductions nobody shares a link with them anyway.
+    const model::Result<Execution> local = execute(execution_input(program, false));
+    if (!local) return tl::unexpected(local.error());
+    return mean_of(std::move(*reducing), *local, reducing_share());
+  }
+
+  model::StepTimes times(const StepAccounting& accounting, const Execution& execution) {
+    const std::int64_t sequence = work_.plan->batch.sequence_length;
+    const auto [metrics, fresh] = metrics_.try_emplace(sequence);
+    if (fresh) metrics->second = model::model_metrics(cache_.inputs().architecture, sequence);
+    model::StepTimes step = accounting.times(metrics->second);
+    if (execution.events > 0) step.breakdown = accounting.breakdown();
+    return step;
+  }
+
+  PlanEstimate estimate(const Execution& execution) {
+    PlanEstimate result;
+    result.step = times(StepAccounting(cache_.inputs(), work_, execution), execution);
+    result.peak_bytes = peak();
+    result.fits = result.peak_bytes <= cache_.inputs().cluster.device.memory.value();
+    return result;
+  }
+
+  model::Memory memory(const model::StepProgram& program) const {
+    return model::memory(*work_.plan, work_.layout, program, cache_.inputs().cluster);
+  }
+
+  // Copies of activations to the host and back give slots a memory that the schedule's moments do not count.
+  double peak() {
+    if (work_.plan->offload.activations > 0) return memory(program()).peak_bytes;
+    return sim::peak_bytes(work_, cache_.inputs().cluster.device);
+  }
+
+  PartsCache cache_;
+  PlanWork work_;
+  std::unordered_map<std::int64_t, model::ModelMetrics> metrics_;  // by length of a sequence
+};
+
+Predictor::Predictor(Inputs inputs) : parts_(std::make_unique<Parts>(std::move(inputs))) {}
+Predictor::~Predictor() = default;
+Predictor::Predictor(Predictor&&) noexcept = default;
+Predictor& Predictor::operator=(Predictor&&) noexcept = default;
+
+model::Result<PlanEstimate> Predictor::closed_form(const model::Plan& plan) { return parts_->closed_form(plan); }
+model::Result<PlanEstimate> Predictor::events(const model::Plan& plan, Loop* loop) {
+  return parts_->events(plan, loop);
+}
+model::Result<model::Memory> Predictor::memory(const model::Plan& plan) { return parts_->memory(plan); }
+model::Result<double> Predictor::peak_bytes(const model::Plan& plan) { return parts_->peak_bytes(plan); }
+model::Result<PlanLimits> Predictor::bounds(const model::Plan& plan, Fidelity fidelity) {
+  return parts_->bounds(plan, fidelity);
+}
+model::Result<std::shared_ptr<const StepLinks>> Predictor::links(const model::Plan& plan) {
+  return parts_->links(plan);
+}
+model::Result<Simulation> Predictor::simulate(const model::Plan& plan, const SimulationOptions& options) {
+  return parts_->simulate(plan, options);
+}
+model::Result<std::optional<PlanEstimate>> Predictor::closed_form_while(const model::Plan& plan, double limit,
+                                                                        std::vector<double> seconds,
+                                                                        const Promising& promising) {
+  return parts_->closed_form_while(plan, limit, std::move(seconds), promising);
+}
+
+}  // namespace plumbline::sim

@@ -1,0 +1,28 @@
+// What a prediction of one step returns.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/base/error.h"
+#include "model/result/result.h"
+#include "model/result/timeline.h"
+
+namespace plumbline::sim {
+
+// closed_form puts the durations of chunks on a free GPU through the schedule's own recurrence, without events; step
+// runs every slot of every pipeline rank. Both use the same chunks and costs.
+enum class Fidelity { closed_form, step };
+std::string_view to_string(Fidelity fidelity);
+model::Result<Fidelity> parse_fidelity(std::string_view text);
+
+struct Simulation {
+  model::StepResult result;
+  model::Timeline timeline;             // empty unless asked for
+  std::vector<std::string> rank_names;  // "rank 3 (stages 3, 12)"
+  std::uint64_t events = 0;
+};
+
+}  // namespace plumbline::sim
