@@ -62,8 +62,10 @@ const std::vector<SegmentSpan>& StageLibrary::spans(std::int32_t slot, bool forw
 }
 
 const std::vector<StageTensors>& StageLibrary::tensors() const {
-  while (tensors_.size() < program_.stage_kinds.size())
-    tensors_.emplace_back(program_, static_cast<std::int32_t>(tensors_.size()));
+  while (tensors_.size() < program_.stage_kinds.size()) {
+    const StageTensors& stage = tensors_.emplace_back(program_, static_cast<std::int32_t>(tensors_.size()));
+    kept_.emplace_back(stage.kept_after_forward(), stage.kept_for_weights());
+  }
   return tensors_;
 }
 
@@ -77,11 +79,13 @@ Bytes StageLibrary::fullest(std::int32_t slot) const {
 }
 
 Bytes StageLibrary::kept_after_forward(std::int32_t kind) const {
-  return tensors()[static_cast<std::size_t>(kind)].kept_after_forward();
+  tensors();
+  return kept_[static_cast<std::size_t>(kind)].first;
 }
 
 Bytes StageLibrary::kept_for_weights(std::int32_t kind) const {
-  return tensors()[static_cast<std::size_t>(kind)].kept_for_weights();
+  tensors();
+  return kept_[static_cast<std::size_t>(kind)].second;
 }
 
 }  // namespace plumbline::model

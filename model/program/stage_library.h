@@ -70,7 +70,8 @@ class StageLibrary {
   StepProgram program_;
   std::map<std::pair<BlockKind, bool>, std::uint16_t> known_blocks_;
   std::map<BlockList, std::int32_t> known_kinds_;
-  mutable std::vector<StageTensors> tensors_;  // [kind], of the first kinds
+  mutable std::vector<StageTensors> tensors_;          // [kind], of the first kinds
+  mutable std::vector<std::pair<Bytes, Bytes>> kept_;  // [kind], after the forward and for the weights, of the same
   std::map<std::tuple<OpType, std::int32_t, std::int32_t>, std::int32_t> known_slots_;
   std::vector<std::unique_ptr<Slot>> slots_;
   std::map<std::tuple<std::int32_t, bool, double>, UnitPlaces> units_;  // kind, by block, bytes of a bucket

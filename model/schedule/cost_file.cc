@@ -15,7 +15,7 @@ namespace {
 
 // In the order of OpType.
 const std::vector<std::string> cost_names = {"F", "B", "I", "W", "FB"};
-constexpr std::size_t f = 0, b = 1, i = 2, w = 3, fb = 4;
+constexpr std::size_t f_cost = 0, b_cost = 1, i_cost = 2, w_cost = 3, fb_cost = 4;
 constexpr const char* stage_hint = "each stage needs F, I and W";
 
 using StageValues = std::array<std::optional<double>, 5>;
@@ -38,15 +38,15 @@ bool is_cost(double value) { return std::isfinite(value) && value >= 0; }
 // `prefix` goes before the name of a missing cost.
 Result<ScheduleCosts> stage_costs(const StageValues& values, const std::string& file, int line,
                                   const std::string& prefix) {
-  for (const std::size_t index : {f, i, w}) {
+  for (const std::size_t index : {f_cost, i_cost, w_cost}) {
     if (!values[index]) return wrong(file, line, prefix + cost_names[index], "a stage without this cost", stage_hint);
   }
   ScheduleCosts costs;
-  costs.F = *values[f];
-  costs.I = *values[i];
-  costs.W = *values[w];
-  costs.B = values[b].value_or(costs.I + costs.W);
-  costs.FB = values[fb].value_or(costs.F + costs.B);
+  costs.F = *values[f_cost];
+  costs.I = *values[i_cost];
+  costs.W = *values[w_cost];
+  costs.B = values[b_cost].value_or(costs.I + costs.W);
+  costs.FB = values[fb_cost].value_or(costs.F + costs.B);
   return costs;
 }
 

@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "model/base/data_type.h"
+#include "sim/predict/routing_memo.h"
+#include "sim/predict/schedule_tables.h"
 #include "sim/search/top_plans.h"
 
 namespace plumbline::sim {
@@ -156,7 +158,7 @@ Result<void> search_option(ClusterOption& option, const SearchOptions& options) 
     plans.push_back(option.search.best[i].plan);
     plans.back().search = {};  // of the search, not of what it found
   }
-  auto simulations = simulate_top_plans(option.inputs, plans, options.threads);
+  auto simulations = simulate_top_plans(option.inputs, plans);
   std::optional<model::Error> refusal;
   for (std::size_t i = 0; i < top_plans; ++i) {
     auto& simulation = simulations[i];

@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <memory>
 #include <utility>
 #include <vector>
+
+#include "sim/predict/predictor_pool.h"
 
 namespace plumbline::sim {
 namespace {
@@ -24,7 +27,7 @@ class Evaluation {
 
   Result<std::vector<std::optional<double>>> operator()(const std::vector<double>& xs) {
     const auto inputs = [&](std::size_t point) { return changed_({change_of(result_.key, xs[point])}); };
-    auto points = sweep(xs.size(), inputs, {.fidelity = result_.fidelity});
+    auto points = sweep(xs.size(), inputs, {.fidelity = result_.fidelity, .predictors = predictors_});
     if (!points) return tl::unexpected(points.error());
     std::vector<std::optional<double>> values;
     for (std::size_t i = 0; i < xs.size(); ++i) {
@@ -41,6 +44,7 @@ class Evaluation {
  private:
   const ChangedInputs& changed_;
   SolveResult& result_;
+  std::shared_ptr<PredictorPool> predictors_ = std::make_shared<PredictorPool>();
 };
 
 // Simulates the plan as it is. A metric that its result lacks can never be reached.

@@ -12,8 +12,10 @@ namespace {
 
 constexpr std::size_t points = 16;
 
-void sweep_sms(benchmark::State& state, Fidelity fidelity) {
-  const Inputs base = tests::step_inputs(tests::deepseek_plan, "h800");
+// Uneven expert rows make every distinct slot a run of the whole expert group.
+void sweep_sms(benchmark::State& state, Fidelity fidelity, bool even = false) {
+  Inputs base = tests::step_inputs(tests::deepseek_plan, "h800");
+  if (even) base.plan.routing.imbalance = 0;
   const SweepInputs inputs = [&base](std::size_t point) {
     Inputs one = base;  // files are read once, as what is measured is the sweep
     one.plan.overlap.communication_sms = static_cast<std::int64_t>(8 + 2 * point);
@@ -37,6 +39,12 @@ BENCHMARK_CAPTURE(sweep_sms, closed_form, Fidelity::closed_form)
     ->ArgName("threads")
     ->Arg(1)
     ->Arg(0)
+    ->UseRealTime()
+    ->Unit(benchmark::kMillisecond);
+
+BENCHMARK_CAPTURE(sweep_sms, closed_form_even_rows, Fidelity::closed_form, true)
+    ->ArgName("threads")
+    ->Arg(1)
     ->UseRealTime()
     ->Unit(benchmark::kMillisecond);
 
