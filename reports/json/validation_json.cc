@@ -66,7 +66,7 @@ Json case_json(const calibrate::EvaluatedCase& evaluated) {
       {"aggregates", std::move(aggregates)}};
 }
 
-Json step_json(const calibrate::ComparedStep& row) {
+Json compared_step_json(const calibrate::ComparedStep& row) {
   const calibrate::PublishedStep& step = row.step;
   Json memory = nullptr;
   if (step.memory_bytes || row.peak_bytes) {
@@ -114,7 +114,7 @@ Json summary_json(const calibrate::StepSummary& summary) {
 Json step_case_json(const calibrate::StepComparison& comparison) {
   const calibrate::StepCase& definition = comparison.definition;
   Json steps = Json::array();
-  for (const calibrate::ComparedStep& row : comparison.steps) steps.push_back(step_json(row));
+  for (const calibrate::ComparedStep& row : comparison.steps) steps.push_back(compared_step_json(row));
   Json summaries = Json::array();
   for (const calibrate::StepSummary& summary : comparison.summaries) summaries.push_back(summary_json(summary));
   Json demands = Json::array();

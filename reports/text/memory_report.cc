@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t most_ranks = 16;
 constexpr std::size_t most_changes = 8;
-constexpr std::size_t table_width = 100;
+constexpr std::size_t memory_table_width = 100;
 
 // The ranks to print, in rank order: all of them, or those with the highest peaks.
 std::vector<model::RankMemory> shown_ranks(const model::Memory& memory) {
@@ -48,7 +48,7 @@ std::string memory_summary(const model::Memory& memory, Style style) {
   for (const char* title : {"params", "grads", "optim.", "activ.", "temp.", "comm.", "reserve", "peak", "free"})
     columns.push_back({title, Align::right});
   columns.push_back({""});
-  Table table(columns, 2, table_width);
+  Table table(columns, 2, memory_table_width);
   const auto ranks = shown_ranks(memory);
   for (const model::RankMemory& rank : ranks) {
     const bool over = rank.peak_bytes > memory.capacity_bytes;
@@ -76,7 +76,7 @@ std::string memory_advice(const model::MemoryAdvice& advice, double capacity_byt
            paragraph(fmt::format("Closest: {}, which needs {} GB of {} GB.", fmt::join(advice.closest->settings, ", "),
                                  gigabytes(advice.closest->peak_bytes), gigabytes(capacity_bytes)));
   }
-  Table table({{"--set"}, {"peak", Align::right}}, 2, table_width);
+  Table table({{"--set"}, {"peak", Align::right}}, 2, memory_table_width);
   const std::size_t shown = std::min(advice.fitting.size(), most_changes);
   for (std::size_t i = 0; i < shown; ++i) table.add(row(advice.fitting[i]));
   out += table.to_string();

@@ -105,7 +105,7 @@ std::string notes_text(const sim::PlanAnswer& answer, Style style) {
   return notes.empty() ? "" : heading("What it rests on", style) + notes;
 }
 
-constexpr std::size_t table_width = 120;
+constexpr std::size_t break_even_width = 120;
 constexpr std::size_t most_rules = 6;  // of an option
 
 // Each profile once, with why it is off by so much.
@@ -135,7 +135,7 @@ std::string certainty_text(const sim::PlanAnswer& answer, Style style) {
                {"off by", right},
                {answer.has_tokens ? unit : of_step, right},
                {"measured", right}},
-              2, table_width);
+              2, break_even_width);
   for (std::size_t i = 0; i < answer.order.size(); ++i) {
     const sim::ClusterOption& option = answer.options[answer.order[i]];
     const auto range = sim::interval(answer.best(i).cost, answer.objective);

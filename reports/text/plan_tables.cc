@@ -11,7 +11,7 @@
 namespace plumbline::reports {
 namespace {
 
-constexpr std::size_t table_width = 190;
+constexpr std::size_t plan_table_width = 190;
 
 std::string count(std::int64_t value) { return grouped(static_cast<double>(value)); }
 
@@ -109,7 +109,7 @@ std::string option_remark(const sim::PlanAnswer& answer, std::size_t place) {
 
 std::string options_table(const sim::PlanAnswer& answer, Style style) {
   using enum Align;
-  Table table(with({{"", right}, {"cluster"}, {"GPUs", right}}, plan_columns()), 2, table_width);
+  Table table(with({{"", right}, {"cluster"}, {"GPUs", right}}, plan_columns()), 2, plan_table_width);
   const auto best = sim::measure(answer.best(0).cost, answer.objective);
   std::string reasons;
   for (std::size_t i = 0; i < answer.order.size(); ++i) {
@@ -132,7 +132,7 @@ std::string options_table(const sim::PlanAnswer& answer, Style style) {
 std::string plans_table(const sim::PlanAnswer& answer, Style style) {
   using enum Align;
   const sim::ClusterOption& option = answer.first();
-  Table table(with({{"", right}}, plan_columns()), 2, table_width);
+  Table table(with({{"", right}}, plan_columns()), 2, plan_table_width);
   std::string reasons;
   for (std::size_t i = 0; i < option.plans.size(); ++i) {
     const sim::RankedPlan& row = option.plans[i];

@@ -19,7 +19,7 @@ void add_difference(std::vector<std::string>& parts, const char* what, double va
 }
 
 std::vector<std::string> hardware_differences(const sim::ClusterOption& above, const sim::ClusterOption& option) {
-  constexpr double tera = 1e12, giga = 1e9;
+  constexpr double tera_unit = 1e12, giga_unit = 1e9;
   const model::ClusterShape &now = option.inputs.cluster, &then = above.inputs.cluster;
   std::vector<std::string> parts;
   if (option.gpus != above.gpus)
@@ -29,15 +29,15 @@ std::vector<std::string> hardware_differences(const sim::ClusterOption& above, c
     add_difference(parts, what, rate(now).value() / unit, rate(then).value() / unit, name);
   };
   add(
-      "BF16 peak", [](const auto& c) { return c.device.bf16_peak; }, tera, "TFLOP/s");
+      "BF16 peak", [](const auto& c) { return c.device.bf16_peak; }, tera_unit, "TFLOP/s");
   add(
-      "memory", [](const auto& c) { return c.device.memory; }, giga, "GB");
+      "memory", [](const auto& c) { return c.device.memory; }, giga_unit, "GB");
   add(
-      "memory bandwidth", [](const auto& c) { return c.device.memory_bandwidth; }, tera, "TB/s");
+      "memory bandwidth", [](const auto& c) { return c.device.memory_bandwidth; }, tera_unit, "TB/s");
   add(
-      "node links", [](const auto& c) { return c.intra_node_bandwidth; }, giga, "GB/s");
+      "node links", [](const auto& c) { return c.intra_node_bandwidth; }, giga_unit, "GB/s");
   add(
-      "NICs", [](const auto& c) { return c.inter_node_bandwidth(); }, giga, "GB/s a GPU");
+      "NICs", [](const auto& c) { return c.inter_node_bandwidth(); }, giga_unit, "GB/s a GPU");
   const std::string profile = option.inputs.profile.name(), other = above.inputs.profile.name();
   if (profile != other) parts.push_back(fmt::format("profile {} instead of {}", profile, other));
   return parts;

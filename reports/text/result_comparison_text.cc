@@ -21,7 +21,7 @@ using model::Waterfall;
 using model::WaterfallRow;
 using Text = std::optional<std::string>;
 
-constexpr std::size_t half_bar = 9;  // characters for the largest change on either side
+constexpr std::size_t half_difference_bar = 9;  // characters for the largest change on either side
 
 // "cpu clock, median of 11 steps, 93.1 to 96.0 ms"
 std::string measured_steps(const model::ComparisonSubject& subject) {
@@ -146,8 +146,8 @@ double largest_change(const model::ResultComparison& comparison) {
 // "     ----|" or "         |++": what is faster to the left, what is slower to the right.
 std::string bar(double change, double largest) {
   const double share = largest > 0 ? std::abs(change) / largest : 0;
-  const auto length = static_cast<std::size_t>(std::lround(share * static_cast<double>(half_bar)));
-  const std::string blank(half_bar - (change < 0 ? length : 0), ' ');
+  const auto length = static_cast<std::size_t>(std::lround(share * static_cast<double>(half_difference_bar)));
+  const std::string blank(half_difference_bar - (change < 0 ? length : 0), ' ');
   return change < 0 ? blank + std::string(length, '-') + "|" : blank + "|" + std::string(length, '+');
 }
 
@@ -162,7 +162,7 @@ std::string waterfall_text(const model::ResultComparison::Difference& difference
                {subject_letter(difference.from), right},
                {subject_letter(difference.to), right},
                {"change", right},
-               {std::string(half_bar, ' ') + "|"}},
+               {std::string(half_difference_bar, ' ') + "|"}},
               2, wide_table);
   for (const WaterfallRow& row : waterfall.rows)
     table.add({row.name, seconds(row.from_s), seconds(row.to_s), change(row.change_s()), bar(row.change_s(), largest)});

@@ -21,7 +21,7 @@ constexpr std::size_t comparison_width = 110;
 constexpr std::array op_types = {OpType::F, OpType::B, OpType::I, OpType::W, OpType::FB};
 
 std::string field(std::int32_t value) { return value < 0 ? std::string() : fmt::format("{}", value); }
-std::string number(double value) { return fmt::format("{:.6g}", value); }
+std::string short_number(double value) { return fmt::format("{:.6g}", value); }
 
 std::string heading(const model::CostedSchedule& output) {
   const ScheduleShape& shape = output.schedule.shape;
@@ -50,7 +50,7 @@ std::string rank_table(const model::CostedSchedule& output) {
     std::vector<std::string> row = {fmt::format("{}", rank)};
     for (const std::int64_t count : counts) row.push_back(fmt::format("{}", count));
     for (const auto* column : {&evaluation.busy, &evaluation.idle, &evaluation.window}) {
-      row.push_back(number((*column)[rank]));
+      row.push_back(short_number((*column)[rank]));
     }
     row.push_back(fmt::format("{}", evaluation.peak_activations[rank]));
     table.add(std::move(row));
@@ -60,11 +60,11 @@ std::string rank_table(const model::CostedSchedule& output) {
 
 std::string makespan_lines(const model::CostedSchedule& output) {
   const double makespan = output.evaluation.makespan;
-  std::string text = fmt::format("makespan     {}\n", number(makespan));
-  text += fmt::format("lower bound  {}", number(output.lower_bound));
+  std::string text = fmt::format("makespan     {}\n", short_number(makespan));
+  text += fmt::format("lower bound  {}", short_number(output.lower_bound));
   if (output.lower_bound > 0) text += fmt::format("  ({:+.1f} %)", (makespan / output.lower_bound - 1) * 100);
   if (!output.exact_makespan) return text + "\nexact form   none for this shape and these costs\n";
-  return text + fmt::format("\nexact form   {}\ndifference   {:.1e}\n", number(*output.exact_makespan),
+  return text + fmt::format("\nexact form   {}\ndifference   {:.1e}\n", short_number(*output.exact_makespan),
                             makespan - *output.exact_makespan);
 }
 

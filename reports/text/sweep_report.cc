@@ -21,7 +21,6 @@ constexpr std::size_t most_rows = 256;  // of the table; a larger sweep shows it
 constexpr std::size_t best_rows = 32;
 constexpr std::size_t most_lines = 24;   // combinations that get sentences
 constexpr std::size_t most_reasons = 8;  // of points that cannot be
-constexpr std::size_t table_width = 160;
 
 // "communication_sms 20, kind 1f1b": where a point lies.
 std::string place(const sim::SweepResult& result, std::size_t point) {
@@ -94,7 +93,7 @@ std::string table(const sim::SweepResult& result) {
     columns.push_back({result.grid.short_name(axis), result.grid.axes()[axis].numeric() ? right : left});
   for (const Metric& metric : shown_metrics) columns.push_back({metric.title, right});
   columns.push_back({""});
-  Table table(columns, 2, table_width);
+  Table table(columns, 2, wide_table);
   for (const std::size_t point : shown) {
     std::vector<std::string> row;
     for (std::size_t axis = 0; axis < result.grid.axes().size(); ++axis)

@@ -15,7 +15,6 @@ namespace plumbline::reports {
 namespace {
 
 constexpr std::size_t half_bar = 16;  // characters for the widest side
-constexpr std::size_t table_width = 160;
 constexpr std::array<std::string_view, sim::tornado_metrics.size()> titles = {"Step time", "Cost of the run"};
 constexpr std::size_t lower = 2, higher = 1;  // colours of reports/charts/chart_style.h
 
@@ -56,7 +55,7 @@ std::string metric_table(const sim::TornadoResult& result, std::size_t metric) {
                {"at", right},
                {"width", right},
                {std::string(half_bar, ' ') + "|"}},
-              2, table_width);
+              2, wide_table);
   for (const sim::TornadoRow* row : rows) {
     const sim::TornadoSpan& span = *row->spans[metric];
     table.add({row->input.name, amount(metric, span.least), setting_name(*row, span.least_setting),

@@ -21,7 +21,7 @@ std::string label(const Figure& figure) {
   return figure.unit == "1" ? figure.name : fmt::format("{}, {}", figure.name, figure.unit);
 }
 
-std::string error_text(std::optional<double> error) {
+std::string error_or_blank(std::optional<double> error) {
   return error ? fmt::format("{:+.1f}%", *error * 100) : std::string();
 }
 
@@ -42,8 +42,8 @@ std::vector<std::string> figure_cells(const calibrate::EvaluatedFigure& row, std
   constexpr int error_width = 7;
   std::vector<std::string> cells = {std::move(name), number(row.figure.value)};
   for (const std::optional<double>& value : row.predicted) {
-    cells.push_back(value ? fmt::format("{} {:>{}}", number(*value), error_text(calibrate::error_of(row.figure, value)),
-                                        error_width)
+    cells.push_back(value ? fmt::format("{} {:>{}}", number(*value),
+                                        error_or_blank(calibrate::error_of(row.figure, value)), error_width)
                           : "-");
   }
   return cells;
@@ -100,7 +100,7 @@ std::string deviation(const calibrate::EvaluatedFigure& row) {
     return text.starts_with('-') ? text : "+" + text;
   }
   if (row.figure.at_most) return fmt::format("{} {}", number(*value), row.figure.unit);
-  return error_text(calibrate::error_of(row.figure, value));
+  return error_or_blank(calibrate::error_of(row.figure, value));
 }
 
 std::string_view verdict(std::optional<bool> within) { return !within ? "" : *within ? "within" : "EXCEEDED"; }
@@ -109,7 +109,7 @@ bool short_of_aim(const calibrate::EvaluatedFigure& row) { return row.figure.sho
 
 void add_check(const calibrate::EvaluatedFigure& row, Table& table) {
   table.add({label(row.figure), deviation(row), row.naive ? number(*row.naive) : "",
-             error_text(calibrate::error_of(row.figure, row.naive)), demand(row.figure),
+             error_or_blank(calibrate::error_of(row.figure, row.naive)), demand(row.figure),
              short_of_aim(row) ? "short of aim" : std::string(verdict(row.within))});
 }
 
@@ -136,7 +136,7 @@ void add_group_checks(const std::string& group, const std::vector<const calibrat
       const auto error = calibrate::error_of(row->figure, row->naive);
       if (error && std::abs(*error) > std::abs(naive.value_or(0))) naive = error;
     }
-    table.add({fmt::format("{}: largest of {}", group, same.size()), deviation(*worst), "", error_text(naive), text,
+    table.add({fmt::format("{}: largest of {}", group, same.size()), deviation(*worst), "", error_or_blank(naive), text,
                exceeded > 0 ? fmt::format("{} EXCEEDED", exceeded)
                : missed > 0 ? fmt::format("{} short of aim", missed)
                             : "within"});

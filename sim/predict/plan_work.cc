@@ -1,7 +1,6 @@
 #include "sim/predict/plan_work.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "model/memory/memory_reserve.h"
@@ -65,9 +64,11 @@ void time_slots(PlanWork& work) {
 SlotCounts slot_counts(const model::ScheduleTable& table) {
   SlotCounts counts;
   for (const model::ScheduleTable::Rank& rank : table.ranks) {
-    std::map<std::uint16_t, std::int64_t> ops;
+    std::vector<std::int64_t> ops(table.classes.size(), 0);
     for (const std::uint32_t op : rank.ops) ++ops[table.ops[op].slot_class];
-    counts.emplace_back(ops.begin(), ops.end());
+    auto& some = counts.emplace_back();
+    for (std::size_t c = 0; c < ops.size(); ++c)
+      if (ops[c] > 0) some.emplace_back(static_cast<std::uint16_t>(c), ops[c]);
   }
   return counts;
 }
