@@ -123,13 +123,14 @@ double optimizer_at_best(const PlanWork& work, std::size_t rank) {
 }
 
 StepBound step_bound(const PlanWork& work, const std::vector<Load>& loads) {
+  constexpr double rounding = 1e-12;  // of sums of the same terms in another order: the first of equal ranks counts
   StepBound bound;
   for (std::size_t rank = 0; rank < loads.size(); ++rank)
     for (std::size_t i = 0; i < resources; ++i) {
       const auto resource = static_cast<Resource>(i);
       const double optimizer = resource == Resource::compute ? optimizer_at_best(work, rank) : 0;
       const double seconds = loads[rank].at_best(resource) + optimizer;
-      if (seconds > bound.seconds) bound = {seconds, rank, resource};
+      if (seconds > bound.seconds * (1 + rounding)) bound = {seconds, rank, resource};
     }
   return bound;
 }
