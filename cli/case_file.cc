@@ -17,7 +17,7 @@ using model::ErrorKind;
 using model::Result;
 
 constexpr const char* form_hint =
-    "write [[case]] tables with op = \"gemm\", m = 4096, ...; docs/probe.md lists the keys";
+    "write [[case]] tables with op = \"gemm\", m = 4096, ...; docs/measuring.md lists the keys";
 
 int line_of(const toml::node& node) { return static_cast<int>(node.source().begin.line); }
 
@@ -74,7 +74,7 @@ Result<std::string> check_lines(const std::string& text, const std::string& path
     const std::string plain = line.substr(0, line.find('#'));
     if (plain.find_first_not_of(" \t\r") == std::string::npos) continue;
     const std::string problem = real::cuda::parse_case(plain).error;
-    if (!problem.empty()) return wrong(path, number, "", problem, "docs/probe.md lists operations and keys");
+    if (!problem.empty()) return wrong(path, number, "", problem, "docs/measuring.md lists operations and keys");
   }
   return text;
 }

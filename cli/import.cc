@@ -193,7 +193,7 @@ constexpr Format<ImportArguments> formats[] = {
 
 std::string footer() {
   return format_list<ImportArguments>(formats) +
-         "\nKernels that no class of the class file matches are listed on stderr; docs/measurements.md says how\n"
+         "\nKernels that no class of the class file matches are listed on stderr; docs/measuring.md says how\n"
          "to record a trace and how to add a class.\n\n"
          "Examples:\n"
          "  plumbline import kineto trace.json.gz -o chunk.csv\n"

@@ -54,7 +54,7 @@ Result<void> check(const Arguments& arguments) {
   if (!arguments.plan.empty() && !arguments.cases.empty())
     return wrong("--plan", "a plan and a file of cases are measured one by one", "give one of them");
   if (!arguments.plan.empty() && arguments.backend == "host")
-    return wrong("--plan", "measures a plan on a GPU", "of the host: a file with [[plan]] (docs/host.md)");
+    return wrong("--plan", "measures a plan on a GPU", "of the host: a file with [[plan]] (docs/measuring.md)");
   if (arguments.plan.empty() && !arguments.overrides.empty())
     return wrong("--set", "there is no plan to change", "--plan PLAN");
   if (!arguments.budget.empty() && !real::cuda::parse_duration(arguments.budget))

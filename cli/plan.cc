@@ -226,7 +226,7 @@ CLI::App* add_plan(CLI::App& root, int& exit_code) {
   verb->add_option("--threads", arguments->threads, "Threads of the search; 0: as many as cores")
       ->capture_default_str();
   verb->add_flag("--complete", arguments->complete,
-                 "Try every value of each key that makes sense, not only those that usually win (docs/search.md)");
+                 "Try every value of each key that makes sense, not only those that usually win (docs/planning.md)");
   verb->add_flag("--exhaustive", arguments->exhaustive,
                  "The same, and evaluate every plan that fits in memory, without bounds");
   arguments->outputs.add(*verb, "--json", "Write the answer as JSON to a file, or - for stdout");

@@ -1,4 +1,4 @@
-// The wiring rules of a cluster, from which every link and every way follows. docs/topologies.md explains them.
+// The wiring rules of a cluster, from which every link and every way follows. docs/network.md explains them.
 #pragma once
 
 #include <cstdint>

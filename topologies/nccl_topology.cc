@@ -143,7 +143,7 @@ class Importer {
     }
     if (!is_mesh())
       return fault(path_, first().line, "the GPUs are linked neither by switches nor all with each other",
-                   "write node.interconnect and its rate by hand, see docs/topologies.md");
+                   "write node.interconnect and its rate by hand, see docs/network.md");
     const int links = first().peers.begin()->second;
     write_interconnect("mesh", "peer_bandwidth", links * rate->rate, "datasheet",
                        fmt::format("{} links to each GPU in the NCCL topology dump, {:g} GB/s each: {}", links,

@@ -1,6 +1,6 @@
 // A kernel trace as a file: what one GPU ran, kernel by kernel, during some chunks of a training step. Its form is a
 // CSV with the header index,stream,class,phase,layer,start_us,dur_us,grid_ctas,note; lines that start with '#' are
-// comments (calibrate/published/h800_dualpipe_chunk.csv, docs/measurements.md).
+// comments (calibrate/published/h800_dualpipe_chunk.csv, docs/measuring.md).
 #pragma once
 
 #include <string>

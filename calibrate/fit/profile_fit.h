@@ -1,5 +1,5 @@
 // A profile of a host or a GPU fitted to its measurements: what the cost functions (model/cost/) ask for, as far as
-// records tell it. Forms: docs/calibration.md.
+// records tell it. Forms: docs/measuring.md.
 #pragma once
 
 #include <string>

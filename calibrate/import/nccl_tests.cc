@@ -59,7 +59,7 @@ std::optional<std::int64_t> bytes_of(std::string_view type) {
   return std::nullopt;
 }
 
-// As docs/measurements.md spells number formats.
+// As docs/measuring.md spells number formats.
 std::string format_of(std::string_view type) {
   if (type == "float") return "fp32";
   if (type == "half") return "fp16";

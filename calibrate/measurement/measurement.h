@@ -1,5 +1,5 @@
 // Measurements in one tidy form, whoever made them: the GPU probe, the host, a publication. One record
-// per case, JSON Lines or CSV; docs/measurements.md describes both for those who bring their own.
+// per case, JSON Lines or CSV; docs/measuring.md describes both for those who bring their own.
 #pragma once
 
 #include <cstdint>

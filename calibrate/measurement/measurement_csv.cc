@@ -37,7 +37,7 @@ std::vector<std::string> columns_of(const std::vector<Fields>& records) {
 
 tl::unexpected<model::Error> malformed(const std::string& path, int line, std::string message) {
   return tl::unexpected(model::Error{model::ErrorKind::input, std::move(message), path, line, "",
-                                     "a header of keys, then one record per line; docs/measurements.md lists them"});
+                                     "a header of keys, then one record per line; docs/measuring.md lists them"});
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // What goes between a GPU and its host, and what the host computes: offloaded optimizer states and activations, a
-// moving average of the parameters, the tokens of a step. Formulas: docs/data_parallelism.md.
+// moving average of the parameters, the tokens of a step. Formulas: docs/parallelism.md.
 #pragma once
 
 #include <cstdint>

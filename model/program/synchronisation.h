@@ -1,5 +1,5 @@
 // When each pipeline rank reduces gradients and gathers parameters: which segment's end lets a unit start, and which
-// segment waits for it. docs/data_parallelism.md derives the rules.
+// segment waits for it. docs/parallelism.md derives the rules.
 #pragma once
 
 #include <vector>

@@ -186,7 +186,7 @@ std::string search_text(const sim::PlanAnswer& answer, Style style) {
   }
   if (!answer.every_value)
     text +=
-        paragraph("Of each key only the values that usually win were tried; --complete tries all (docs/search.md).");
+        paragraph("Of each key only the values that usually win were tried; --complete tries all (docs/planning.md).");
   return text;
 }
 

@@ -1,5 +1,5 @@
 // A step can end no earlier than the busiest resource of any pipeline rank has done its work at the best rates of the
-// profile. Definitions and proof: docs/bound.md. In short: kernels of a rank run on one GPU, and none takes less of its
+// profile. Definitions and proof: docs/costs.md. In short: kernels of a rank run on one GPU, and none takes less of its
 // SMs' time than KernelCost::best says; each kind of traffic of a rank is one queue, in which nothing takes less than
 // its bytes at the highest rate; the optimizer's kernels follow a rank's slots. Waits, starts and whatever else the
 // simulation adds only make a queue longer.

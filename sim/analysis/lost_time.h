@@ -1,4 +1,4 @@
-// What keeps a step from its bound: seconds of the rank that carries it, each with one cause. docs/bound.md defines
+// What keeps a step from its bound: seconds of the rank that carries it, each with one cause. docs/costs.md defines
 // them.
 #pragma once
 

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <toml++/toml.h>
 
+#include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <regex>
 #include <set>
@@ -29,7 +31,7 @@ const std::regex kUnfinished(
     "X)\\b");
 // An absolute path under a folder in which people keep their own files.
 const std::regex kOwnPath("(^|[\\s\"'(=`:])/(home|root|work|mnt|Users)/");
-const std::regex kMarkdownLink("\\]\\(([^)#\\s]+)(#[^)]*)?\\)");
+const std::regex kMarkdownLink("\\]\\(([^)#\\s]*)#?([^)\\s]*)\\)");
 
 std::vector<std::string> lines_matching(const fs::path& root, const std::regex& pattern) {
   std::vector<std::string> found;
@@ -41,7 +43,25 @@ std::vector<std::string> lines_matching(const fs::path& root, const std::regex& 
   return found;
 }
 
-// Relative links of the Markdown pages that name no file inside the repository.
+// The anchors of a page's headings: small letters, digits and dashes, which stand for blanks.
+std::set<std::string> anchors(const std::vector<std::string>& page) {
+  std::set<std::string> found;
+  bool code = false;
+  for (const std::string& line : page) {
+    if (line.starts_with("```")) code = !code;
+    if (code || !line.starts_with("#")) continue;
+    std::string anchor;
+    for (const char letter : line.substr(std::min(line.size(), line.find_first_not_of("# ")))) {
+      const auto byte = static_cast<unsigned char>(letter);
+      if (letter == ' ' || letter == '-') anchor += '-';
+      if (std::isalnum(byte) != 0 || letter == '_') anchor += static_cast<char>(std::tolower(byte));
+    }
+    found.insert(anchor);
+  }
+  return found;
+}
+
+// Relative links of the Markdown pages that name no file inside the repository, or no heading of the page they name.
 std::vector<std::string> dead_links(const fs::path& root) {
   std::vector<std::string> dead;
   for (const SourceFile& page : read_source_tree(root, {".md"})) {
@@ -49,10 +69,13 @@ std::vector<std::string> dead_links(const fs::path& root) {
     for (std::size_t i = 0; i < page.lines.size(); ++i) {
       const std::string& line = page.lines[i];
       for (std::sregex_iterator link(line.begin(), line.end(), kMarkdownLink); link != std::sregex_iterator(); ++link) {
-        const std::string target = (*link)[1];
+        const std::string target = (*link)[1], anchor = (*link)[2];
         if (target.find("://") != std::string::npos) continue;
-        const fs::path file = (folder / target).lexically_normal();
-        if (file.string().starts_with("..") || !fs::exists(root / file)) dead.push_back(at(page, i, target));
+        const fs::path file = target.empty() ? fs::path(page.path) : (folder / target).lexically_normal();
+        const bool there = !file.string().starts_with("..") && fs::exists(root / file);
+        const bool reached =
+            anchor.empty() || file.extension() != ".md" || (there && anchors(read_lines(root / file)).contains(anchor));
+        if (!there || !reached) dead.push_back(at(page, i, target + (reached ? "" : "#" + anchor)));
       }
     }
   }
@@ -128,14 +151,15 @@ TEST(Text, ChecksFindWhatTheyLookFor) {
              "DO: later\n");
   tree.write("b.md",
              "[here](a.cc) [there](missing.md) [out](../x) [net](https://example.org/y)\nsee `/home"
-             "/me/x`\n");
+             "/me/x`\n# The `b` page, first\n[up](#the-b-page-first) [down](b.md#nowhere)\n");
   tree.write("build/generated.cc",
              "// TO"
              "DO: generated\n");
   EXPECT_THAT(lines_matching(tree.path(), kUnfinished), testing::ElementsAre("a.cc:2: // TO"
                                                                              "DO: later"));
   EXPECT_THAT(lines_matching(tree.path(), kOwnPath), testing::ElementsAre(testing::StartsWith("b.md:2: ")));
-  EXPECT_THAT(dead_links(tree.path()), testing::ElementsAre("b.md:1: missing.md", "b.md:1: ../x"));
+  EXPECT_THAT(dead_links(tree.path()),
+              testing::ElementsAre("b.md:1: missing.md", "b.md:1: ../x", "b.md:4: b.md#nowhere"));
 }
 
 TEST(Text, ConstantCheckFindsWhatIsMissing) {

@@ -1,5 +1,5 @@
-// golden_runner [--update] ROOT BINARY_FOLDER TRANSCRIPT...
-// Replays transcripts and shows what differs (exit 1), or rewrites them in place.
+// golden_runner [--update] ROOT BINARY_FOLDER FILE...
+// Replays transcripts and computes figures (files *.toml), and shows what differs (exit 1), or rewrites them in place.
 #include <sys/wait.h>
 
 #include <cstdio>
@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/golden/figures.h"
 #include "tests/golden/transcript.h"
 #include "tests/support/temporary_directory.h"
 
@@ -32,7 +33,7 @@ void show_difference(const fs::path& expected, const std::string& actual) {
 }
 
 // Whether the transcript holds (or was brought up to date).
-bool check(const fs::path& file, const fs::path& root, const fs::path& binary_folder, bool update) {
+bool check_transcript(const fs::path& file, const fs::path& root, const fs::path& binary_folder, bool update) {
   std::ostringstream expected;
   expected << std::ifstream(file).rdbuf();
   const Transcript transcript = parse_transcript(expected.str());
@@ -59,13 +60,15 @@ int main(int argc, char** argv) {
   const bool update = !arguments.empty() && arguments.front() == "--update";
   if (update) arguments.erase(arguments.begin());
   if (arguments.size() < 3) {
-    std::fprintf(stderr, "usage: golden_runner [--update] ROOT BINARY_FOLDER TRANSCRIPT...\n");
+    std::fprintf(stderr, "usage: golden_runner [--update] ROOT BINARY_FOLDER FILE...\n");
     return 2;
   }
   try {
     bool all_hold = true;
     for (std::size_t i = 2; i < arguments.size(); ++i) {
-      all_hold &= plumbline::tests::check(arguments[i], arguments[0], arguments[1], update);
+      const auto check =
+          arguments[i].ends_with(".toml") ? plumbline::tests::check_figures : plumbline::tests::check_transcript;
+      all_hold &= check(arguments[i], arguments[0], arguments[1], update);
     }
     return all_hold ? 0 : 1;
   } catch (const std::exception& failure) {

@@ -29,25 +29,6 @@ std::string replace_all(std::string text, const std::string& from, const std::st
   return text;
 }
 
-// The same terminal for everybody: no colour, 80 columns, no local language or time zone.
-CommandResult run_command(const std::string& command, const fs::path& root, const fs::path& binary_folder,
-                          const TemporaryDirectory& scratch) {
-  const fs::path out = scratch.path() / "out";
-  fs::create_directories(out);
-  const fs::path script = scratch.write(
-      "script", "cd " + quoted(root) + " || exit 126\nexport PATH=" + quoted(binary_folder) +
-                    ":\"$PATH\" OUT=" + quoted(out) + " NO_COLOR=1 COLUMNS=80 LC_ALL=C TZ=UTC\n" + command + "\n");
-  const fs::path output = scratch.path() / "stdout";
-  const fs::path errors = scratch.path() / "stderr";
-  const int status =
-      std::system(("sh " + quoted(script) + " </dev/null >" + quoted(output) + " 2>" + quoted(errors)).c_str());
-  if (!WIFEXITED(status)) throw std::runtime_error("the shell was killed while running: " + command);
-  const auto shown = [&](const fs::path& file) {
-    return replace_all(replace_all(read_file(file), out.string(), "$OUT"), binary_folder.string(), "$BUILD");
-  };
-  return {shown(output), shown(errors), WEXITSTATUS(status)};
-}
-
 std::string with_prefix(const std::string& text, const std::string& prefix) {
   std::string result;
   std::istringstream stream(text);
@@ -66,6 +47,25 @@ std::string written_down(const CommandResult& result) {
 }
 
 }  // namespace
+
+// The same terminal for everybody: no colour, 80 columns, no local language or time zone.
+CommandResult run_command(const std::string& command, const fs::path& root, const fs::path& binary_folder,
+                          const TemporaryDirectory& scratch) {
+  const fs::path out = scratch.path() / "out";
+  fs::create_directories(out);
+  const fs::path script = scratch.write(
+      "script", "cd " + quoted(root) + " || exit 126\nexport PATH=" + quoted(binary_folder) +
+                    ":\"$PATH\" OUT=" + quoted(out) + " NO_COLOR=1 COLUMNS=80 LC_ALL=C TZ=UTC\n" + command + "\n");
+  const fs::path output = scratch.path() / "stdout";
+  const fs::path errors = scratch.path() / "stderr";
+  const int status =
+      std::system(("sh " + quoted(script) + " </dev/null >" + quoted(output) + " 2>" + quoted(errors)).c_str());
+  if (!WIFEXITED(status)) throw std::runtime_error("the shell was killed while running: " + command);
+  const auto shown = [&](const fs::path& file) {
+    return replace_all(replace_all(read_file(file), out.string(), "$OUT"), binary_folder.string(), "$BUILD");
+  };
+  return {shown(output), shown(errors), WEXITSTATUS(status)};
+}
 
 Transcript parse_transcript(const std::string& text) {
   Transcript transcript;

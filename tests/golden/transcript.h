@@ -19,6 +19,8 @@
 
 namespace plumbline::tests {
 
+class TemporaryDirectory;
+
 struct Transcript {
   std::string introduction;           // before the first command
   std::vector<std::string> commands;  // without the "$ "
@@ -31,6 +33,11 @@ struct CommandResult {
 };
 
 Transcript parse_transcript(const std::string& text);
+
+// Runs a shell command from `root`, with `plumbline` standing for the command in `binary_folder` and $OUT for a folder
+// in `scratch`.
+CommandResult run_command(const std::string& command, const std::filesystem::path& root,
+                          const std::filesystem::path& binary_folder, const TemporaryDirectory& scratch);
 
 // Runs the transcript's commands with `plumbline` standing for the command in `binary_folder`, and writes
 // down what they print. A last line without a line break is marked "(no line break at the end)".

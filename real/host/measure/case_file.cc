@@ -231,7 +231,8 @@ Result<CaseFile> parse_cases(std::string_view text, const std::string& path) {
     return reader.run(toml::parse(text, path));
   } catch (const toml::parse_error& failure) {
     return tl::unexpected(reader.problem(static_cast<int>(failure.source().begin.line), "",
-                                         std::string(failure.description()), "docs/host.md lists tables and keys"));
+                                         std::string(failure.description()),
+                                         "docs/measuring.md lists tables and keys"));
   }
 }
 

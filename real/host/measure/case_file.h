@@ -1,5 +1,5 @@
 // What to measure on the host, as a TOML file says it: tables of cases, each a grid of everything that it lists.
-// docs/host.md describes the keys.
+// docs/measuring.md describes the keys.
 #pragma once
 
 #include <cstdint>
