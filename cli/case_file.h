@@ -1,14 +1,16 @@
-// Files that say what to measure: .cases, one case per line (real/cuda/probe/case.h), or .toml, one [[case]] table
-// each with the same keys.
+// Files that say what to measure on a GPU: .cases, one case per line (real/measure/kernel_case.h), or .toml, one
+// [[case]] table each with the same keys.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "model/base/error.h"
+#include "real/measure/kernel_case.h"
 
 namespace plumbline::cli {
 
-// The cases as the probe reads them, one per line. Errors name file and line of the case.
-model::Result<std::string> read_case_file(const std::string& path);
+// Input errors name file and line of the case.
+model::Result<std::vector<real::KernelCase>> read_case_file(const std::string& path);
 
 }  // namespace plumbline::cli

@@ -42,7 +42,7 @@ constexpr Collection topologies = {"topology", "topologies", ".toml"};
 constexpr Collection profiles = {"profile", "profiles", ".toml"};
 constexpr Collection cases = {"validation case", "cases", ".toml"};
 constexpr Collection published = {"measurement", "published", ".csv"};
-constexpr Collection probe_cases = {"file of cases to measure", "probe-cases", ".toml"};
+constexpr Collection gpu_cases = {"file of cases to measure", "gpu-cases", ".toml"};
 constexpr Collection host_cases = {"file of cases to measure on the host", "host-cases", ".toml"};
 
 Error miss(const Collection& collection, const std::string& wanted, const fs::path& folder) {
@@ -100,8 +100,8 @@ model::Result<std::string> resolve_profile(const std::string& path_or_name) { re
 
 model::Result<std::string> resolve_case(const std::string& path_or_name) { return resolve(cases, path_or_name); }
 
-model::Result<std::string> resolve_probe_cases(const std::string& path_or_name) {
-  return resolve(probe_cases, path_or_name);
+model::Result<std::string> resolve_gpu_cases(const std::string& path_or_name) {
+  return resolve(gpu_cases, path_or_name);
 }
 
 model::Result<std::string> resolve_host_cases(const std::string& path_or_name) {

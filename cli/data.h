@@ -19,7 +19,7 @@ model::Result<std::string> resolve_plan(const std::string& path_or_name);
 model::Result<std::string> resolve_topology(const std::string& path_or_name);
 model::Result<std::string> resolve_profile(const std::string& path_or_name);
 model::Result<std::string> resolve_case(const std::string& path_or_name);
-model::Result<std::string> resolve_probe_cases(const std::string& path_or_name);
+model::Result<std::string> resolve_gpu_cases(const std::string& path_or_name);
 model::Result<std::string> resolve_host_cases(const std::string& path_or_name);
 model::Result<std::string> resolve_published(const std::string& path_or_name);
 

@@ -1,6 +1,7 @@
 #include "cli/executable.h"
 
 #include <sys/auxv.h>
+#include <unistd.h>
 
 #include <system_error>
 
@@ -15,6 +16,15 @@ std::filesystem::path executable() {
   if (started_as == nullptr) return {};
   path = std::filesystem::canonical(started_as, failure);
   return failure ? std::filesystem::path{} : path;
+}
+
+std::optional<std::string> find_program(const std::string& name) {
+  std::error_code failed;
+  const std::filesystem::path self = executable();
+  const std::filesystem::path candidate = self.parent_path() / name;
+  if (self.empty() || !std::filesystem::is_regular_file(candidate, failed) || ::access(candidate.c_str(), X_OK) != 0)
+    return std::nullopt;
+  return candidate.string();
 }
 
 }  // namespace plumbline::cli

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "cli/process.h"
+#include "cli/executable.h"
 #include "cli/world.h"
 
 namespace {

@@ -5,13 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "cli/gpu_job.h"
 #include "cli/output.h"
 #include "cli/run_backends.h"
 #include "cli/run_monitor.h"
 #include "cli/run_output.h"
 #include "real/bootstrap/bootstrap.h"
 #include "real/cuda/backend.h"
-#include "real/host/control.h"
 
 namespace plumbline::cli {
 
@@ -21,18 +21,6 @@ using model::Error;
 using model::ErrorKind;
 using model::Result;
 using real::Bootstrap;
-using real::cuda::GpuPresence;
-
-constexpr int no_device = 77;
-
-// The job: who this process is in it. mpirun's own channel is used where it started the ranks.
-Result<Bootstrap> job_of(const World& world) {
-  auto job = real::read_bootstrap();
-  if (!job || world.transport == nullptr) return job;
-  job->rank = world.transport->rank();
-  job->ranks = world.transport->ranks();
-  return job;
-}
 
 Result<void> check_ranks(const RunArguments& arguments, const model::Plan& plan, const Bootstrap& job) {
   const auto wrong = [](ErrorKind kind, std::string key, std::string message, std::string hint) {
@@ -51,27 +39,6 @@ Result<void> check_ranks(const RunArguments& arguments, const model::Plan& plan,
     return wrong(ErrorKind::input, "--emulate", fmt::format("the plan has no pipeline rank {}", *arguments.emulated),
                  fmt::format("they are 0 to {}", pipeline - 1));
   return {};
-}
-
-// Whether every rank has a GPU, as all of them learn it: the exit code of the job, 0 where they have.
-Result<int> look_for_gpus(real::ControlChannel& channel, int device) {
-  const auto own = real::cuda::describe_gpu(device);
-  const bool ready = own.presence == GpuPresence::ready;
-  const auto all = channel.gather(ready ? "" : own.message);
-  if (!all) return tl::unexpected(all.error());
-  int code = own.presence == GpuPresence::not_built ? 2 : no_device;
-  bool missing = false;
-  for (std::size_t rank = 0; rank < all->size(); ++rank) {
-    const std::string& reason = (*all)[rank];
-    if (reason.empty()) continue;
-    missing = true;
-    fmt::print(stderr, "plumbline: {}{}\n", channel.ranks() > 1 ? fmt::format("rank {}: ", rank) : "", reason);
-  }
-  if (missing && own.presence == GpuPresence::not_built)
-    fmt::print(stderr, "build it where the CUDA toolkit is: cmake -D PLUMBLINE_CUDA=ON\n");
-  const auto verdict = channel.broadcast(missing ? std::to_string(code) : "0");
-  if (!verdict) return tl::unexpected(verdict.error());
-  return std::stoi(*verdict);
 }
 
 RunDescription description_of(const RunArguments& arguments, const Bootstrap& job) {
@@ -107,7 +74,7 @@ int train(const RunArguments& arguments, const sim::Inputs& inputs, const Bootst
       channel.abort(to_string(opened.error()));
       return report(opened.error());
     }
-  const auto watch = [&](const real::StepFigures& figures, const real::cuda::ClockReading& reading) {
+  const auto watch = [&](const real::StepFigures& figures, const real::ClockReading& reading) {
     monitor.step(figures, reading);
   };
   const real::cuda::GpuOptions gpu{device, arguments.library_folders, arguments.target_sms, arguments.emulated,
@@ -130,9 +97,7 @@ int run_on_gpu(const RunArguments& arguments, const sim::Inputs& inputs, const W
   if (const auto valid = check_ranks(arguments, inputs.plan, *job); !valid)
     return speaks ? report(valid.error()) : code_of(valid.error());
   // Who does not find the others tells it itself: rank 0 may not be there to do it.
-  auto channel = world.transport != nullptr
-                     ? Result<std::unique_ptr<real::ControlChannel>>(real::host::make_control_channel(*world.transport))
-                     : real::connect(*job);
+  auto channel = channel_of(*job, world);
   if (!channel) return report(channel.error());
   const int device = arguments.device.value_or(real::cuda::usual_gpu(job->local_rank));
   const auto code = look_for_gpus(**channel, device);

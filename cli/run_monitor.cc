@@ -18,7 +18,7 @@ double seconds_since_1970() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-std::vector<reports::BoardScalar> scalars_of(const real::cuda::ClockReading& reading) {
+std::vector<reports::BoardScalar> scalars_of(const real::ClockReading& reading) {
   std::vector<reports::BoardScalar> scalars;
   const auto add = [&](const char* tag, const auto& value) {
     if (value) scalars.push_back({tag, static_cast<double>(*value)});
@@ -41,7 +41,7 @@ std::string rate_of(const real::StepFigures& figures) {
   return std::isfinite(figures.tokens_per_second) ? fmt::format("  {:.0f} tokens/s", figures.tokens_per_second) : "";
 }
 
-std::string device_of(const real::cuda::ClockReading& reading) {
+std::string device_of(const real::ClockReading& reading) {
   std::string text;
   if (reading.power_w) text += fmt::format("  {:.0f} W", *reading.power_w);
   if (reading.sm_mhz) text += fmt::format("  {} MHz", *reading.sm_mhz);
@@ -66,7 +66,7 @@ model::Result<void> RunMonitor::open(const std::string& folder) {
   return {};
 }
 
-void RunMonitor::step(const real::StepFigures& figures, const real::cuda::ClockReading& reading) {
+void RunMonitor::step(const real::StepFigures& figures, const real::ClockReading& reading) {
   show(figures, reading);
   if (!board_ || failed_) return;
   std::vector<reports::BoardScalar> scalars = {
@@ -88,7 +88,7 @@ void RunMonitor::step(const real::StepFigures& figures, const real::cuda::ClockR
 }
 
 // Not more than a line each half second, but the last step's.
-void RunMonitor::show(const real::StepFigures& figures, const real::cuda::ClockReading& reading) {
+void RunMonitor::show(const real::StepFigures& figures, const real::ClockReading& reading) {
   const double now = seconds_since_1970();
   constexpr double pause = 0.5;
   if (figures.step < steps_ && now - shown_ < pause) return;

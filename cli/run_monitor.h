@@ -7,8 +7,8 @@
 
 #include "cli/inputs.h"
 #include "model/base/error.h"
-#include "real/cuda/device/clock_reading.h"
 #include "real/executor/trainer.h"
+#include "real/measure/clock_reading.h"
 #include "reports/tensorboard/tensorboard.h"
 
 namespace plumbline::cli {
@@ -22,13 +22,13 @@ class RunMonitor {
   // Event files of TensorBoard go to the folder; empty: none are written.
   model::Result<void> open(const std::string& folder);
   // With what the device read while the step ran, where it has something to read.
-  void step(const real::StepFigures& figures, const real::cuda::ClockReading& reading = {});
+  void step(const real::StepFigures& figures, const real::ClockReading& reading = {});
 
   // Why the board was given up.
   const std::optional<model::Error>& failed() const { return failed_; }
 
  private:
-  void show(const real::StepFigures& figures, const real::cuda::ClockReading& reading);
+  void show(const real::StepFigures& figures, const real::ClockReading& reading);
 
   std::int64_t steps_;
   double peak_flops_, flops_per_token_;

@@ -16,15 +16,21 @@ std::optional<double> positive(double value) { return value > 0 ? std::optional(
 
 }  // namespace
 
+calibrate::Subject subject_record(const real::Subject& subject) {
+  calibrate::Subject record;
+  record.op = subject.op;
+  record.name = subject.name;
+  record.phase = subject.phase;
+  record.format = subject.format;
+  record.case_line = subject.key;
+  record.shape = subject.shape;
+  return record;
+}
+
 calibrate::Measurement series_record(const real::Series& series) {
   const real::Subject& subject = series.subject;
   calibrate::Measurement m;
-  m.op = subject.op;
-  m.name = subject.name;
-  m.phase = subject.phase;
-  m.format = subject.format;
-  m.case_line = subject.key;
-  m.shape = subject.shape;
+  static_cast<calibrate::Subject&>(m) = subject_record(subject);
   m.samples = static_cast<std::int64_t>(series.seconds.size());
   const real::Spread spread = real::spread_of(series.seconds);
   m.time = {spread.p50, spread.p10, spread.p90, spread.min, spread.mad, {}};

@@ -6,6 +6,9 @@
 
 namespace plumbline::cli {
 
+// What a record says of a case, without program, device and date.
+calibrate::Subject subject_record(const real::Subject& subject);
+
 // Requires at least one sample.
 calibrate::Measurement series_record(const real::Series& series);
 

@@ -8,7 +8,7 @@
 #include "model/architecture/architecture.h"
 #include "model/plan/layout.h"
 #include "model/program/compile.h"
-#include "real/cuda/probe/case.h"
+#include "real/measure/kernel_case.h"
 
 namespace plumbline::cli {
 namespace {
@@ -53,12 +53,14 @@ std::string shapes_text(const model::KernelShapes& shapes, const std::string& mo
   std::string text;
   for (const KernelShape& shape : shapes.shapes) {
     const std::string line = line_of(shape, model);
-    const std::string problem = real::cuda::parse_case(line).error;
+    const auto measured = real::parse_kernel_case(line);
+    const std::string problem = measured ? "" : measured.error().message;
     const std::string often = shape.op == "adamw" ? "per step" : "per micro-batch";
     text += fmt::format("{}{}  # {} {}{}\n", problem.empty() ? "" : "# ", line, shape.count, often,
                         problem.empty() ? "" : "; not measured: " + problem);
   }
-  return text + fmt::format("# not among the probe's kernels: {}\n", fmt::join(shapes.others, ", "));
+  return text +
+         fmt::format("# not among the kernels that are measured by themselves: {}\n", fmt::join(shapes.others, ", "));
 }
 
 Result<std::string> show_shapes(const std::string& name, std::int64_t sequence_length,

@@ -1,4 +1,4 @@
-// The kernels of a model or plan as cases of the probe's simple form, one per line.
+// The kernels of a model or plan as cases to measure (real/measure/kernel_case.h), one per line.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace plumbline::cli {
 
-// `model` stands before the names. What the probe does not measure is a comment that says so.
+// `model` stands before the names. What is not measured is a comment that says so.
 std::string shapes_text(const model::KernelShapes& shapes, const std::string& model);
 
 // Of a plan's program, or of a model on one GPU with the plan's defaults where `name` is a model: its changes

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/case_records.h"
 #include "cli/series_record.h"
 #include "model/base/version.h"
 
@@ -20,16 +21,6 @@ calibrate::Environment environment_record(const StageMeasurement& measured, cons
                                        {"nic_gbps", measured.nic_gbps},
                                        {"other_ranks", "stood in for"}};
   return {program(), measured.device, date, measured.sms, properties.dump()};
-}
-
-calibrate::Clock clock_of(const real::cuda::ClockReading& reading) {
-  calibrate::Clock clock;
-  if (reading.sm_mhz) clock.sm_mhz = *reading.sm_mhz;
-  if (reading.memory_mhz) clock.memory_mhz = *reading.memory_mhz;
-  clock.power_w = reading.power_w;
-  clock.temperature_c = reading.temperature_c;
-  clock.throttle = reading.throttle.value_or("");
-  return clock;
 }
 
 calibrate::Measurement record_of(const real::Series& series, const StageMeasurement& measured,

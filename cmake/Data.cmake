@@ -1,11 +1,22 @@
 # Shipped data: plans, models, clusters, profiles, validation cases. The command looks for them in
 # share/plumbline beside its own binary, then in the install prefix; so the build tree gets links.
+function(plumbline_install_data)
+  install(${ARGN})
+  # What follows FILES_MATCHING chooses files; the component stands before it.
+  list(FIND ARGN FILES_MATCHING matching)
+  if(matching EQUAL -1)
+    list(LENGTH ARGN matching)
+  endif()
+  list(INSERT ARGN ${matching} COMPONENT portable EXCLUDE_FROM_ALL)
+  install(${ARGN})
+endfunction()
+
 set(plumbline_data
   examples   examples
   topologies topologies
   profiles   calibrate/profiles
   cases      calibrate/cases
-  probe-cases real/cuda/cases
+  gpu-cases  real/cuda/cases
   host-cases real/host/cases
   published  calibrate/published)
 
@@ -13,12 +24,23 @@ file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/share/plumbline)
 while(plumbline_data)
   list(POP_FRONT plumbline_data name folder)
   file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${folder} ${PROJECT_BINARY_DIR}/share/plumbline/${name} SYMBOLIC)
-  install(DIRECTORY ${folder}/ DESTINATION ${CMAKE_INSTALL_DATADIR}/plumbline/${name} OPTIONAL
+  plumbline_install_data(DIRECTORY ${folder}/ DESTINATION ${CMAKE_INSTALL_DATADIR}/plumbline/${name} OPTIONAL
     FILES_MATCHING PATTERN "*.toml" PATTERN "*.json" PATTERN "*.csv" PATTERN "*.cases")
 endwhile()
 file(CREATE_LINK ${PROJECT_SOURCE_DIR}/calibrate/kernels.toml ${PROJECT_BINARY_DIR}/share/plumbline/kernels.toml SYMBOLIC)
-install(FILES calibrate/kernels.toml DESTINATION ${CMAKE_INSTALL_DATADIR}/plumbline)
+plumbline_install_data(FILES calibrate/kernels.toml DESTINATION ${CMAKE_INSTALL_DATADIR}/plumbline)
 
 if(TARGET plumbline)
   install(TARGETS plumbline RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  # The component "portable" is the command with all libraries but the C library, for a machine that has none of them:
+  #
+  #   cmake --install build/release --component portable --prefix plumbline-portable
+  set(plumbline_libraries ${CMAKE_INSTALL_LIBDIR}/plumbline)
+  install(TARGETS plumbline RUNTIME_DEPENDENCIES
+      PRE_EXCLUDE_REGEXES "^linux-vdso" "^ld-linux" "^lib(c|m|dl|rt|pthread|resolv|util)\\.so"
+    RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT portable EXCLUDE_FROM_ALL
+    LIBRARY DESTINATION ${plumbline_libraries} COMPONENT portable EXCLUDE_FROM_ALL)
+  # The older tag holds for what these libraries need of each other, too.
+  set_target_properties(plumbline PROPERTIES INSTALL_RPATH "\$ORIGIN/../${plumbline_libraries}")
+  target_link_options(plumbline PRIVATE -Wl,--disable-new-dtags)
 endif()

@@ -1,4 +1,4 @@
-// Measurements in one tidy form, whoever made them: the GPU probe, the host, a publication. One record
+// Measurements in one tidy form, whoever made them: a GPU, the host, a publication. One record
 // per case, JSON Lines or CSV; docs/measuring.md describes both for those who bring their own.
 #pragma once
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "model/base/error.h"
-#include "real/cuda/device/clock_reading.h"
 #include "real/executor/control_channel.h"
 #include "real/executor/run.h"
+#include "real/measure/clock_reading.h"
 
 namespace plumbline::real::cuda {
 

@@ -4,8 +4,6 @@
 #include <chrono>
 #include <map>
 #include <numeric>
-#include <string>
-#include <tuple>
 #include <utility>
 
 #include "model/base/random.h"
@@ -91,7 +89,7 @@ class Measuring {
   const RoundOptions& options_;
   const MeasureObserver& observer_;
   std::vector<std::vector<std::size_t>> places_;  // [workload][subject]: index into series_
-  std::map<std::tuple<std::string, int, int, bool>, std::size_t> index_;
+  std::map<Subject::Place, std::size_t> index_;
   std::vector<Series> series_;
   std::vector<double> rate_sums_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();

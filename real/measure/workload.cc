@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include "model/cost/operator_class.h"
@@ -107,7 +106,7 @@ std::vector<Workload> plan_workloads(const model::StepProgram& program, const st
 
 std::vector<Subject> distinct_subjects(const std::vector<Workload>& workloads) {
   std::vector<Subject> distinct;
-  std::set<std::tuple<std::string, int, int, bool>> known;
+  std::set<Subject::Place> known;
   for (const Workload& workload : workloads) {
     for (Subject& subject : subjects_of(workload))
       if (known.insert(subject.place()).second) distinct.push_back(std::move(subject));

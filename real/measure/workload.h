@@ -25,9 +25,12 @@ struct Subject {
   bool beside = false;  // what the step's other streams do runs at the same time
   double flops = 0;     // 0: none
   double bytes = 0;
+  std::string cache;    // "hot", "cold" or empty: not said
+  std::string variant;  // of a kernel's case (real/measure/kernel_case.h): how it was run
 
   // What tells cases apart: all that is timed in one place is one case.
-  std::tuple<std::string, int, int, bool> place() const { return {key, cores, copy_cores, beside}; }
+  using Place = std::tuple<std::string, int, int, bool, std::string, std::string>;
+  Place place() const { return {key, cores, copy_cores, beside, cache, variant}; }
 };
 
 // Operators that run one after the other, as a stage of a step runs them, or one alone with its gradients.

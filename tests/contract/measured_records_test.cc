@@ -1,60 +1,69 @@
-// What is measured is what calibration reads: every case of the probe's built-in sweep, every variant of it, and the
-// records that the repository keeps.
+// What is measured is what calibration reads: every case of the built-in sweep, every variant of it, and the records
+// that the repository keeps.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "calibrate/measurement/measurement.h"
-#include "real/cuda/probe/record.h"
-#include "real/cuda/probe/sweep.h"
+#include "cli/case_file.h"
+#include "cli/case_records.h"
 #include "tests/support/inputs.h"
 
 namespace plumbline::tests {
 namespace {
 
-namespace probe = real::cuda;
+using real::KernelCase;
 
-const probe::RecordContext context = {"NVIDIA H200", 132, "2026-11-21T10:00:00Z"};
+class MadeUpMachine final : public real::CaseMachine {
+ public:
+  std::string device() const override { return "NVIDIA H200"; }
+  int sms() const override { return 132; }
+  std::string environment() const override { return R"({"driver":"580.95","l2_bytes":50})"; }
+  bool lost() const override { return false; }
+  model::Result<std::unique_ptr<real::Runner>> prepare(const KernelCase& /*what*/, int /*samples*/) override {
+    return tl::unexpected(model::Error{});
+  }
+};
 
-// Twice the floor time, so that no rate is above the datasheet.
-std::vector<double> believable_samples(const probe::Case& what) {
-  const double floor = std::max(1.0, probe::floor_us(what, *probe::find_peak("h200")));
-  return {2 * floor, 2.1 * floor, 2.2 * floor};
+const MadeUpMachine machine;
+const std::string date = "2026-11-21T10:00:00Z";
+
+// At half of the H200's datasheet rates, so that no rate is above them.
+real::Series measured(const real::Subject& subject) {
+  const double peak = subject.format == "bf16" ? 989e12 : 1979e12;
+  const double time = 2 * std::max({1e-6, subject.flops / peak, subject.bytes / 4.8e12});
+  return {subject, {time, 1.05 * time, 1.1 * time}, subject.copy_cores > 0 ? 250.5e9 : 0};
 }
 
-probe::Measurement measured(const probe::Case& what, const probe::VariantKey& variant) {
-  probe::Measurement m;
-  m.what = what;
-  m.variant = variant;
-  m.samples_us = believable_samples(what);
-  m.work = probe::work_of(what);
-  m.running_ctas = variant.variant == "beside" ? what.ctas : 0;
-  m.copy_gbps = m.running_ctas > 0 ? 250.5 : 0;
-  m.check = probe::CheckOutcome{1e-3, 1e-2, true, "a note"};
-  m.clock = {1755, 3201, 612.5, 54.0, 0.97, "none"};
-  m.algorithm.integer("tile", 21).text("library", "cuBLASLt");
-  m.note = "commas, \"quotes\" and a\nline break";
-  return m;
+real::Findings findings() {
+  return {real::CheckOutcome{1e-3, 1e-2, true, "a note"},
+          {1755, 3201, 612.5, 54.0, 0.97, "none"},
+          R"({"tile":21,"library":"cuBLASLt"})",
+          "commas, \"quotes\" and a\nline break"};
 }
 
-TEST(ProbeRecords, AreReadByCalibration) {
-  std::string text =
-      probe::environment_line(probe::JsonLine().text("driver", "580.95").integer("l2_bytes", 50), context);
-  text += '\n';
+std::string line_of(const KernelCase& what, const real::Subject& subject) {
+  return cli::measurement_line(machine, what, measured(subject), findings(), date);
+}
+
+TEST(CaseRecords, AreReadByCalibration) {
+  std::string text = cli::environment_line(machine, date);
   std::size_t written = 0;
-  const std::vector<probe::Case> sweep = probe::built_in_sweep();
-  for (const probe::Case& what : sweep) {
-    for (const probe::VariantKey& variant : probe::variants_of(what)) {
-      text += probe::measurement_line(measured(what, variant), context) + '\n';
+  const std::vector<KernelCase> sweep = cli::read_case_file(shipped("real/cuda/cases/sweep.cases")).value();
+  for (KernelCase what : sweep) {
+    if (what.target_sms == KernelCase::others) what.target_sms = machine.sms() - what.ctas;
+    for (const real::Subject& subject : subjects_of(what)) {
+      text += line_of(what, subject);
       ++written;
     }
-    text += probe::failure_line(what, "a reason", context) + '\n';
+    text += cli::failure_line(machine, what, "a reason", date);
   }
   const auto devices = topologies::load_devices(shipped("topologies/devices")).value();
-  const auto read = calibrate::parse_measurements(text, "probe.jsonl", devices);
+  const auto read = calibrate::parse_measurements(text, "records.jsonl", devices);
   ASSERT_TRUE(read) << to_string(read.error());
   EXPECT_GT(written, sweep.size());
   EXPECT_EQ(read->values.size(), written);
@@ -63,19 +72,48 @@ TEST(ProbeRecords, AreReadByCalibration) {
   EXPECT_TRUE(read->notes.empty());
 }
 
-TEST(ProbeRecords, KeepTheirValues) {
-  const probe::Case what = probe::parse_case("gemm name=a phase=W format=bf16 m=256 n=512 k=1024 groups=2").value;
-  const auto read = calibrate::parse_measurements(
-      probe::measurement_line(measured(what, {"cold", "burst"}), context) + "\n", "probe.jsonl", {});
+TEST(CaseRecords, KeepTheirValues) {
+  const KernelCase what =
+      real::parse_kernel_case("gemm name=a phase=W format=bf16 m=256 n=512 k=1024 groups=2").value();
+  const real::Subject cold = subjects_of(what).at(1);
+  const auto read = calibrate::parse_measurements(line_of(what, cold), "records.jsonl", {});
   ASSERT_TRUE(read) << to_string(read.error());
   const calibrate::Measurement& m = read->values.at(0);
   EXPECT_EQ(m.shape, (calibrate::Shape{{"m", 256}, {"n", 512}, {"k", 1024}, {"groups", 2}}));
   EXPECT_EQ(m.flops, 2.0 * 256 * 512 * 1024 * 2);
-  EXPECT_EQ(m.case_line, probe::to_line(what));
+  EXPECT_EQ(m.case_line, to_line(what));
+  EXPECT_EQ(m.cache, "cold");
   EXPECT_EQ(m.note, "commas, \"quotes\" and a\nline break");
   EXPECT_EQ(m.algorithm, R"({"tile":21,"library":"cuBLASLt"})");
-  // The median of 2, 2.1 and 2.2 floor times.
-  EXPECT_DOUBLE_EQ(m.time.p50 * 1e6, believable_samples(what)[1]);
+  EXPECT_NEAR(m.time.p50, measured(cold).seconds[1], 1e-18);
+}
+
+// The keys, in their order, of records that the repository keeps.
+TEST(CaseRecords, HaveTheFormOfThoseThatAreKept) {
+  const auto text = [](const std::string& line) {
+    const KernelCase what = real::parse_kernel_case(line).value();
+    const std::vector<real::Subject> subjects = subjects_of(what);
+    std::string keys;
+    const auto record = nlohmann::ordered_json::parse(line_of(what, subjects.back()));
+    for (const auto& [key, value] : record.items()) keys += key + ' ';
+    return keys;
+  };
+  EXPECT_EQ(text("gemm name=a phase=F format=bf16 m=8 n=8 k=8"),
+            "schema kind source device date op name phase format case shape sms communication_ctas target_sms cache "
+            "variant samples time_us flops bytes tflops gbps check clock algorithm note ");
+  EXPECT_EQ(text("partition kernel=rmsnorm ctas=20 rows=64 columns=512"),
+            "schema kind source device date op case shape sms communication_ctas target_sms copy_to copy_gbps cache "
+            "variant samples time_us bytes gbps check clock algorithm note ");
+  EXPECT_EQ(text("launch"),
+            "schema kind source device date op case sms communication_ctas target_sms variant samples time_us check "
+            "clock algorithm note ");
+  const KernelCase held = real::parse_kernel_case("partition kernel=rmsnorm ctas=20 rows=64 columns=512").value();
+  real::Series series = measured(subjects_of(held).back());
+  series.copy_rate = 0;  // it only held its SMs
+  const auto record = nlohmann::json::parse(cli::measurement_line(machine, held, series, {}, date));
+  EXPECT_EQ(record["communication_ctas"], 20);
+  for (const char* key : {"copy_gbps", "copy_to", "check", "clock", "algorithm", "note"})
+    EXPECT_FALSE(record.contains(key)) << key;
 }
 
 TEST(KeptRecords, AreReadAndNameClockAndEnvironment) {

@@ -1,11 +1,14 @@
 #include "cli/case_file.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <string>
+#include <vector>
 
-#include "cli/process.h"
 #include "tests/support/inputs.h"
 #include "tests/support/temporary_directory.h"
 
@@ -13,11 +16,19 @@ namespace plumbline::cli {
 namespace {
 
 using model::ErrorKind;
+using real::KernelCase;
+using testing::ElementsAre;
 using tests::expect_error;
+
+std::vector<std::string> texts(const std::vector<KernelCase>& cases) {
+  std::vector<std::string> lines;
+  for (const KernelCase& value : cases) lines.push_back(to_line(value));
+  return lines;
+}
 
 class CaseFile : public testing::Test {
  protected:
-  model::Result<std::string> read(const std::string& name, const std::string& text) {
+  model::Result<std::vector<real::KernelCase>> read(const std::string& name, const std::string& text) {
     path_ = folder_.write(name, text).string();
     return read_case_file(path_);
   }
@@ -32,19 +43,18 @@ class CaseFile : public testing::Test {
   std::string path_;
 };
 
-TEST_F(CaseFile, TurnsTablesIntoLines) {
+TEST_F(CaseFile, ReadsTables) {
   const auto lines = read("a.toml",
                           "[[case]]\nop = \"gemm\"\nk = 512\nm = 128\nn = 256\nphase = \"F\"\nformat = \"bf16\"\n"
                           "[[case]]\nop = \"launch\"\n");
   ASSERT_TRUE(lines) << to_string(lines.error());
-  EXPECT_EQ(*lines, "gemm phase=F format=bf16 m=128 n=256 k=512\nlaunch\n");
+  EXPECT_THAT(texts(*lines), ElementsAre("gemm phase=F format=bf16 m=128 n=256 k=512", "launch"));
 }
 
-TEST_F(CaseFile, LeavesLinesAsTheyAre) {
-  const std::string text = "# two cases\nlaunch\n\ncopy bytes=1024  # small\n";
-  const auto lines = read("a.cases", text);
+TEST_F(CaseFile, ReadsLines) {
+  const auto lines = read("a.cases", "# two cases\nlaunch\n\t\r\ncopy bytes=1024  # small\r\n");
   ASSERT_TRUE(lines) << to_string(lines.error());
-  EXPECT_EQ(*lines, text);
+  EXPECT_THAT(texts(*lines), ElementsAre("launch", "copy bytes=1024"));
 }
 
 TEST_F(CaseFile, ErrorsNameFileAndLine) {
@@ -60,23 +70,57 @@ TEST_F(CaseFile, ErrorsNameFileAndLine) {
   expect_refused("a.txt", "launch\n", 0, "", "ends in .toml or .cases");
 }
 
-TEST_F(CaseFile, TheShippedOneReads) {
-  const auto lines = read_case_file(tests::shipped("real/cuda/cases/deepseek-v3.toml"));
-  ASSERT_TRUE(lines) << to_string(lines.error());
-  EXPECT_EQ(std::count(lines->begin(), lines->end(), '\n'), 12);
+TEST_F(CaseFile, ShippedOnesRead) {
+  EXPECT_EQ(read_case_file(tests::shipped("real/cuda/cases/deepseek-v3.toml")).value().size(), 12U);
+  EXPECT_GT(read_case_file(tests::shipped("real/cuda/cases/smoke.cases")).value().size(), 15U);
 }
 
-TEST(Process, PassesTheExitCodeThrough) {
-  EXPECT_EQ(run_program("/bin/sh", {"-c", "exit 77"}).value(), 77);
-  EXPECT_EQ(run_program("/bin/sh", {"-c", "exit 0"}).value(), 0);
-  EXPECT_EQ(run_program("/bin/sh", {"-c", "kill -TERM $$"}).value(), 128 + 15);
+class BuiltInSweep : public testing::Test {
+ protected:
+  // Where the first case is whose line has this part.
+  std::size_t first(const std::string& part) const {
+    const auto found = std::ranges::find_if(
+        sweep_, [&](const KernelCase& value) { return to_line(value).find(part) != std::string::npos; });
+    EXPECT_NE(found, sweep_.end()) << part;
+    return static_cast<std::size_t>(found - sweep_.begin());
+  }
+
+  const std::vector<KernelCase> sweep_ = read_case_file(tests::shipped("real/cuda/cases/sweep.cases")).value();
+};
+
+TEST_F(BuiltInSweep, HasEachCaseOnceAndEveryKindOfThem) {
+  std::set<std::string> lines;
+  std::map<std::string, int> kinds, formats;
+  for (const KernelCase& value : sweep_) {
+    const std::string line = to_line(value);
+    EXPECT_TRUE(lines.insert(line).second) << line;
+    EXPECT_EQ(to_line(real::parse_kernel_case(line).value()), line);
+    ++kinds[value.op];
+    if (value.op == "gemm") ++formats[value.phase + value.format];
+  }
+  for (const char* kind :
+       {"gemm", "attention", "rmsnorm", "swiglu", "quantise", "permute", "adamw", "copy", "host_to_device", "launch",
+        "graph", "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "partition"})
+    EXPECT_GT(kinds[kind], 0) << kind;
+  EXPECT_EQ(formats.size(), 9U);  // three phases in three formats
 }
 
-TEST(Process, SaysWhatCannotRun) {
-  const auto missing = run_program("/nowhere/probe", {});
-  ASSERT_FALSE(missing);
-  EXPECT_NE(missing.error().message.find("cannot run /nowhere/probe"), std::string::npos);
-  EXPECT_FALSE(find_program("no-such-program"));
+TEST_F(BuiltInSweep, ThePartitionRunsFrom0To48WithAndWithoutATarget) {
+  std::set<std::int64_t> with, without;
+  for (const KernelCase& value : sweep_) {
+    if (value.kernel != "gemm" || value.copy_gbps >= 0 || value.copy_to == "host" || value.by == "green") continue;
+    (value.target_sms == KernelCase::others ? with : without).insert(value.ctas);
+  }
+  EXPECT_EQ(without, std::set<std::int64_t>({0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48}));
+  without.erase(0);  // nothing is taken away: no target
+  EXPECT_EQ(with, without);
+}
+
+TEST_F(BuiltInSweep, TheMostValuableComeFirst) {
+  EXPECT_EQ(sweep_.front().op, "launch");
+  EXPECT_LT(first("deepseek-v3/q_b phase=F format=fp8_block"), first("deepseek-v3/q_b phase=W format=fp8_block"));
+  EXPECT_LT(first("partition"), first("llama-3-70b"));
+  EXPECT_LT(first("name=deepseek-v3/q_b kernel=gemm ctas=20"), first("name=deepseek-v3/q_b kernel=gemm ctas=44"));
 }
 
 }  // namespace

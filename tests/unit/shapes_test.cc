@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <string>
 
+#include "cli/case_file.h"
 #include "model/cost/kernel_shapes.h"
 #include "model/cost/work.h"
 #include "model/plan/layout.h"
 #include "model/program/compile.h"
-#include "real/cuda/probe/case.h"
-#include "real/cuda/probe/work.h"
 #include "tests/support/step_inputs.h"
+#include "tests/support/temporary_directory.h"
 
 namespace plumbline::model {
 namespace {
@@ -95,18 +95,19 @@ TEST(Shapes, SumToTheFlopsOfTheGraph) {
   }
 }
 
-TEST_F(DeepSeekShapes, AreCasesThatTheProbeReads) {
+TEST_F(DeepSeekShapes, AreCasesThatCanBeMeasured) {
   const std::string text = cli::shapes_text(shapes_, "deepseek-v3");
-  const real::cuda::ParsedCases cases = real::cuda::parse_cases(text, "shapes");
-  EXPECT_EQ(cases.error, "");
-  // One cast has 576 columns, which the probe's kernel does not take: a comment that says so.
-  EXPECT_EQ(cases.values.size() + 1, shapes_.shapes.size());
+  const tests::TemporaryDirectory folder;
+  const auto cases = cli::read_case_file(folder.write("shapes.cases", text).string());
+  ASSERT_TRUE(cases) << to_string(cases.error());
+  // One cast has 576 columns, which the measured kernel does not take: a comment that says so.
+  EXPECT_EQ(cases->size() + 1, shapes_.shapes.size());
   EXPECT_NE(text.find("columns=576  # 62 per micro-batch; not measured: columns must be a multiple of 128"),
             std::string::npos);
   double total = 0;
   for (const KernelShape& shape : shapes_.shapes) total += shape.flops();
   double of_cases = 0;
-  for (const real::cuda::Case& value : cases.values) of_cases += real::cuda::work_of(value).flops;
+  for (const real::KernelCase& value : *cases) of_cases += subjects_of(value).front().flops;
   EXPECT_DOUBLE_EQ(of_cases, total);
 }
 

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "real/cuda/device/clock_reading.h"
+#include "real/measure/clock_reading.h"
 
 namespace plumbline::real::cuda {
 

@@ -1,5 +1,4 @@
-// One GPU and the libraries that compute on it, as operators use them. Unlike the probe's toolbox it outlives single
-// cases: handles and workspaces are made once.
+// One GPU and the libraries that compute on it, as operators use them: handles and workspaces are made once.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -9,7 +9,7 @@
 #include "model/plan/plan.h"
 #include "model/profile/cluster.h"
 #include "model/program/program.h"
-#include "real/cuda/device/clock_reading.h"
+#include "real/measure/clock_reading.h"
 #include "real/measure/rounds.h"
 
 namespace plumbline::real::cuda {

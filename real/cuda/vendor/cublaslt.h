@@ -6,7 +6,6 @@
 #include <memory>
 #include <string>
 
-#include "real/cuda/json_line.h"
 #include "real/cuda/status.h"
 #include "real/cuda/vendor/library_search.h"
 #include "real/cuda/vendor/product_shape.h"
@@ -71,7 +70,7 @@ class Product {
   // Takes the next algorithm that the library proposed; false when there is none left.
   bool try_next();
   // Ids as in cublasLt.h, and the library's own estimate of waves.
-  JsonLine algorithm() const;
+  std::string algorithm() const;
 
  private:
   Status describe_operation(const ProductShape& shape);

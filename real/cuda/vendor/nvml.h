@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
-#include "real/cuda/device/clock_reading.h"
 #include "real/cuda/vendor/library_search.h"
+#include "real/measure/clock_reading.h"
 
 namespace plumbline::real::cuda {
 

@@ -1,3 +1,5 @@
+#include <nlohmann/json.hpp>
+
 #include "real/cuda/vendor/cublaslt.h"
 
 namespace plumbline::real::cuda {
@@ -170,23 +172,23 @@ bool Product::try_next() {
   return true;
 }
 
-JsonLine Product::algorithm() const {
-  JsonLine line;
-  line.text("library", "cublasLt").integer("version", static_cast<std::int64_t>(lt_.version()));
+std::string Product::algorithm() const {
+  nlohmann::ordered_json object = {{"library", "cublasLt"}, {"version", lt_.version()}};
   const cublasLtMatmulHeuristicResult_t& chosen = found_[chosen_];
   const auto add = [&](const char* key, cublasLtMatmulAlgoConfigAttributes_t attribute, auto value) {
     std::size_t written = 0;
     const cublasStatus_t status = lt_.algorithm_get(&chosen.algo, attribute, &value, sizeof value, &written);
-    if (status == CUBLAS_STATUS_SUCCESS && written == sizeof value) line.integer(key, value);
+    if (status == CUBLAS_STATUS_SUCCESS && written == sizeof value) object[key] = value;
   };
   add("id", CUBLASLT_ALGO_CONFIG_ID, std::int32_t{0});
   add("tile_id", CUBLASLT_ALGO_CONFIG_TILE_ID, std::uint32_t{0});
   add("stages_id", CUBLASLT_ALGO_CONFIG_STAGES_ID, std::uint32_t{0});
   add("cluster_shape_id", CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID, std::uint16_t{0});
   add("split_k", CUBLASLT_ALGO_CONFIG_SPLITK_NUM, std::int32_t{0});
-  line.number("waves", static_cast<double>(chosen.wavesCount));
-  line.integer("workspace_bytes", static_cast<std::int64_t>(chosen.workspaceSize)).integer("candidate", chosen_);
-  return line;
+  object["waves"] = static_cast<double>(chosen.wavesCount);
+  object["workspace_bytes"] = chosen.workspaceSize;
+  object["candidate"] = chosen_;
+  return object.dump();
 }
 
 }  // namespace plumbline::real::cuda

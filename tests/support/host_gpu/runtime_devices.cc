@@ -59,6 +59,16 @@ cudaError_t cudaDriverGetVersion(int* version) {
   return cudaSuccess;
 }
 
+cudaError_t cudaRuntimeGetVersion(int* version) { return cudaDriverGetVersion(version); }
+
+// There is no driver behind it.
+cudaError_t cudaGetDriverEntryPointByVersion(const char* /*name*/, void** function, unsigned int /*version*/,
+                                             unsigned long long /*flags*/, cudaDriverEntryPointQueryResult* result) {
+  *function = nullptr;
+  *result = cudaDriverEntryPointSymbolNotFound;
+  return cudaSuccess;
+}
+
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   if (device < 0 || device >= devices) return failed(cudaErrorInvalidDevice);
   *properties = {};

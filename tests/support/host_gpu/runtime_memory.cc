@@ -92,6 +92,13 @@ cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
   return cudaSuccess;
 }
 
+cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
+                         cudaMemcpyKind kind) {
+  for (std::size_t row = 0; row < height; ++row)
+    cudaMemcpy(static_cast<char*>(to) + row * to_pitch, static_cast<const char*>(from) + row * from_pitch, width, kind);
+  return cudaSuccess;
+}
+
 // A handle holds the pointer: all devices are of one process.
 cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* data) {
   if (!Allocations::all().find(data)) return failed(cudaErrorInvalidValue);

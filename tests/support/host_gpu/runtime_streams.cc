@@ -1,10 +1,11 @@
-// The runtime's streams and events. All streams are of the kind that does not wait for the null stream; what is put
-// onto that one happens at once, on the calling thread.
+// The runtime's streams, events and graphs. All streams are of the kind that does not wait for the null stream; what is
+// put onto that one happens at once, on the calling thread.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <functional>
 #include <future>
 #include <map>
 #include <memory>
@@ -18,6 +19,14 @@
 struct CUstream_st {
   int device;
   std::shared_ptr<plumbline::tests::host_gpu::Stream> stream;
+};
+
+// Work in the order in which it was put onto the stream that was captured.
+struct CUgraph_st {
+  std::vector<std::function<void()>> nodes;
+};
+struct CUgraphExec_st {
+  std::shared_ptr<const std::vector<std::function<void()>>> nodes;
 };
 
 struct CUevent_st {
@@ -52,6 +61,10 @@ class Streams {
   std::map<int, std::vector<std::shared_ptr<Stream>>> of_device_;
 };
 
+// What the calling thread captures, and from which stream.
+thread_local std::unique_ptr<CUgraph_st> capture;
+thread_local cudaStream_t captured_stream = nullptr;
+
 bool is_past(const decltype(CUevent_st::moment)& moment) {
   return !moment.valid() || moment.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
 }
@@ -60,6 +73,7 @@ bool is_past(const decltype(CUevent_st::moment)& moment) {
 
 void enqueue(cudaStream_t stream, std::function<void()> work) {
   if (stream == nullptr) return work();
+  if (capture && stream == captured_stream) return capture->nodes.push_back(std::move(work));
   stream->stream->enqueue(std::move(work));
 }
 
@@ -171,6 +185,43 @@ cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind 
 }
 
 cudaError_t cudaMemset(void* to, int value, size_t bytes) { return cudaMemsetAsync(to, value, bytes, nullptr); }
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode /*mode*/) {
+  if (capture || stream == nullptr) return failed(cudaErrorInvalidValue);
+  capture = std::make_unique<CUgraph_st>();
+  captured_stream = stream;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  if (!capture || stream != captured_stream) return failed(cudaErrorInvalidValue);
+  *graph = capture.release();
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long /*flags*/) {
+  *executable = new CUgraphExec_st{std::make_shared<std::vector<std::function<void()>>>(graph->nodes)};
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphUpload(cudaGraphExec_t /*executable*/, cudaStream_t /*stream*/) { return cudaSuccess; }
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
+  enqueue(stream, [nodes = executable->nodes] {
+    for (const auto& node : *nodes) node();
+  });
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete graph;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
+  delete executable;
+  return cudaSuccess;
+}
 
 cudaError_t cudaDeviceSynchronize() {
   synchronise_device(current_device());

@@ -7,7 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
+#include <deque>
+#include <mutex>
 
 #include "tests/support/host_gpu/cublaslt/products.h"
 
@@ -40,9 +41,17 @@ struct Launch {
   std::uint64_t workspace_bytes;
 };
 
+// A launch that was captured in a graph runs as often as that is launched: all stay until the process ends.
+Launch* keep(const Launch& launch) {
+  static std::mutex mutex;
+  static std::deque<Launch> launches;
+  const std::scoped_lock lock(mutex);
+  return &launches.emplace_back(launch);
+}
+
 // What lies in the workspace does not survive.
 void run(void* data) {
-  const std::unique_ptr<Launch> launch(static_cast<Launch*>(data));
+  const auto* launch = static_cast<const Launch*>(data);
   if (launch->workspace_bytes > 0) std::memset(launch->workspace, poison, launch->workspace_bytes);
   compute(launch->products, launch->operands);
 }
@@ -138,7 +147,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t /*handle*/, cublasLtMatmulDesc_t 
   const Promise promise(*algorithm);
   if (!has_all_pointers(products.operation) || !are_kept(promise, operands, workspace, workspace_bytes))
     return CUBLAS_STATUS_INVALID_VALUE;
-  cudaLaunchHostFunc(stream, run, new Launch{products, operands, workspace, promise.workspace_bytes});
+  cudaLaunchHostFunc(stream, run, keep({products, operands, workspace, promise.workspace_bytes}));
   return CUBLAS_STATUS_SUCCESS;
 }
 

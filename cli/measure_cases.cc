@@ -1,0 +1,261 @@
+#include "cli/measure_cases.h"
+
+#include <fcntl.h>
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+
+#include "calibrate/measurement/measurement.h"
+#include "cli/case_file.h"
+#include "cli/case_records.h"
+#include "cli/data.h"
+#include "cli/gpu_job.h"
+#include "cli/interrupt.h"
+#include "cli/output.h"
+#include "real/cuda/backend.h"
+#include "real/cuda/measure/case_machine.h"
+#include "real/measure/case_sweep.h"
+#include "topologies/device.h"
+
+namespace plumbline::cli {
+namespace {
+
+using model::Error;
+using model::ErrorKind;
+using model::Result;
+using real::KernelCase;
+using real::Subject;
+using topologies::KnownDevice;
+
+constexpr const char* restarts_variable = "PLUMBLINE_MEASURE_RESTARTS";
+constexpr int most_restarts = 5;
+
+tl::unexpected<Error> wrong(std::string key, std::string message, std::string hint) {
+  return tl::unexpected(Error{ErrorKind::input, std::move(message), "", 0, std::move(key), std::move(hint)});
+}
+
+void say(const std::string& line) { fmt::print(stderr, "plumbline: {}\n", line); }
+
+std::string now_in_utc() { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))); }
+
+Result<std::vector<KnownDevice>> known_devices() {
+  const auto data = data_folder();
+  if (!data) return tl::unexpected(data.error());
+  return topologies::load_devices(*data + "/topologies/devices");
+}
+
+// By file name, alias, or the chip's name alone, which stands for its usual board: "h200", "NVIDIA H200".
+const model::Device* device_called(const std::vector<KnownDevice>& devices, const std::string& name) {
+  const model::Device* found = topologies::find_device(devices, name);
+  return found != nullptr ? found : topologies::find_device(devices, name + "-sxm");
+}
+
+Result<model::Device> datasheet(const std::vector<KnownDevice>& devices, const std::string& name) {
+  if (const model::Device* device = device_called(devices, name)) return *device;
+  std::vector<std::string> known;
+  for (const KnownDevice& each : devices) known.push_back(each.device.name);
+  return wrong("--device", fmt::format("no datasheet rates of '{}'", name),
+               fmt::format("known: {}", fmt::join(known, ", ")));
+}
+
+// What is left to the device: SM counts beside a copy, and in the built-in sweep the ranks of collectives.
+void fit_to(std::vector<KernelCase>& cases, std::int64_t sms, std::int64_t ranks, bool built_in) {
+  constexpr std::int64_t access = 16;  // bytes
+  for (KernelCase& value : cases) {
+    if (value.target_sms == KernelCase::others) value.target_sms = sms - value.ctas;
+    if (!built_in || !is_collective(value)) continue;
+    value.ranks = ranks;
+    value.bytes = value.bytes / ranks / access * access * ranks;
+  }
+}
+
+// Of several ranks: the collectives between them.
+Result<std::vector<KernelCase>> chosen_cases(const CaseMeasureArguments& arguments, std::int64_t sms,
+                                             std::int64_t ranks) {
+  const bool built_in = arguments.cases.empty();
+  const auto file = built_in
+                        ? data_folder().map([](const std::string& root) { return root + "/gpu-cases/sweep.cases"; })
+                        : resolve_gpu_cases(arguments.cases);
+  if (!file) return tl::unexpected(file.error());
+  auto cases = read_case_file(*file);
+  if (!cases) return cases;
+  std::erase_if(*cases, [&](const KernelCase& value) {
+    return (!arguments.only.empty() && value.op != arguments.only) || (ranks > 1 && !is_collective(value));
+  });
+  if (cases->empty())
+    return wrong(arguments.only.empty() ? "CASES" : "--only", "there is nothing to measure",
+                 "plumbline measure --dry-run lists the built-in sweep");
+  fit_to(*cases, sms, ranks, built_in);
+  return cases;
+}
+
+double bandwidth_of(const Subject& subject, const model::Device& device) {
+  return (subject.op == "host_to_device" ? device.host_bandwidth : device.memory_bandwidth).value();
+}
+
+// Seconds below which no device can run the case, by datasheet rates; negative where the device cannot run it (FP8
+// without such units), 0 where nothing bounds it.
+double floor_s(const KernelCase& value, const model::Device& device) {
+  const Subject subject = subjects_of(value).front();
+  const double moving = is_collective(value) ? 0 : subject.bytes / bandwidth_of(subject, device);
+  if (subject.flops == 0) return moving;
+  const auto peak = calibrate::peak_flop_rate(device, subject.format);
+  return peak ? std::max(subject.flops / *peak, moving) : -1;
+}
+
+std::string bound_of(const Subject& subject, double floor, const model::Device& device) {
+  if (floor < 0) return "cannot";
+  if (floor == 0) return "-";
+  if (subject.op == "host_to_device") return "link";
+  return floor > subject.bytes / device.memory_bandwidth.value() ? "compute" : "memory";
+}
+
+// FLOPs, bytes, floor time and what bounds it for each case; totals at the end.
+std::string dry_run_table(const std::vector<KernelCase>& cases, const model::Device& device,
+                          const CaseMeasureArguments& arguments) {
+  const auto quantity = [](double value) { return value > 0 ? fmt::format("{:.4g}", value) : std::string("-"); };
+  std::string table = fmt::format("{:>10} {:>10} {:>10}  {:<7} {}\n", "GFLOP", "MB", "floor us", "bound", "case");
+  double floors = 0, seconds = 0;
+  for (const KernelCase& value : cases) {
+    const Subject subject = subjects_of(value).front();
+    const double floor = floor_s(value, device), bytes = is_collective(value) ? 0 : subject.bytes;
+    table += fmt::format("{:>10} {:>10} {:>10}  {:<7} {}\n", quantity(subject.flops * 1e-9), quantity(bytes * 1e-6),
+                         quantity(floor * 1e6), bound_of(subject, floor, device), to_line(value));
+    floors += std::max(floor, 0.0);
+    if (floor >= 0) seconds += real::estimated_seconds(value, floor, arguments.samples);
+  }
+  const auto whole = static_cast<long>(std::ceil(seconds));
+  return table + fmt::format(
+                     "{} cases; the sum of the floors is {:.3g} ms on {} (datasheet rates); measuring takes about "
+                     "{}:{:02} min\n",
+                     cases.size(), floors * 1e3, arguments.device, whole / 60, whole % 60);
+}
+
+Result<int> dry_run(const CaseMeasureArguments& arguments, const model::Device& device) {
+  const auto cases = chosen_cases(arguments, device.sms, 1);
+  if (!cases) return tl::unexpected(cases.error());
+  return write_output("-", dry_run_table(*cases, device, arguments)).map([] { return 0; });
+}
+
+// Records are appended as JSON Lines, so that nothing is lost with the process; a table is made of them at the end.
+std::string journal_path(const std::string& out) {
+  constexpr std::string_view csv = ".csv";
+  return out.ends_with(csv) ? out.substr(0, out.size() - csv.size()) + ".jsonl" : out;
+}
+
+Result<void> write_table(const std::string& out, const std::vector<KnownDevice>& devices) {
+  if (journal_path(out) == out) return {};
+  const auto measurements = calibrate::load_measurements(journal_path(out), devices);
+  if (!measurements) return tl::unexpected(measurements.error());
+  return write_output(out, calibrate::to_csv(*measurements));
+}
+
+int restarts_so_far() {
+  const char* text = std::getenv(restarts_variable);
+  return text == nullptr ? 0 : std::atoi(text);
+}
+
+// Replaces this process by one that measures on behind the case that lost the device: within a process nothing brings
+// the device's context back. What failed is not tried again. Returns only where that fails.
+tl::unexpected<Error> restart(const CaseMeasureArguments& arguments, std::optional<double> seconds_left) {
+  const auto infeasible = [](std::string message) {
+    return tl::unexpected(Error{ErrorKind::infeasible, std::move(message)});
+  };
+  if (restarts_so_far() >= most_restarts) return infeasible("the device context was lost too often");
+  if (seconds_left && *seconds_left <= 0) return infeasible("the device context was lost, and no time is left");
+  say("starting over behind the case that lost the device context");
+  std::vector<std::string> words = {"plumbline", "measure",        "-o",        arguments.out,
+                                    "--device",  arguments.device, "--samples", std::to_string(arguments.samples)};
+  if (!arguments.cases.empty()) words.push_back(arguments.cases);
+  if (!arguments.only.empty()) words.insert(words.end(), {"--only", arguments.only});
+  if (arguments.strict) words.emplace_back("--strict");
+  if (seconds_left) words.insert(words.end(), {"--budget", fmt::format("{:f}s", *seconds_left)});
+  for (const std::string& folder : arguments.library_folders) words.insert(words.end(), {"--lib-dir", folder});
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  // The driver's device files close with the old program.
+  constexpr int first_own_file = 3, most_files = 4096;
+  for (int file = first_own_file; file < most_files; ++file)
+    if (const int flags = ::fcntl(file, F_GETFD); flags >= 0) ::fcntl(file, F_SETFD, flags | FD_CLOEXEC);
+  ::setenv(restarts_variable, std::to_string(restarts_so_far() + 1).c_str(), 1);
+  ::execv("/proc/self/exe", pointers.data());
+  return infeasible("the device context was lost, and plumbline cannot start over");
+}
+
+std::string summary_line(const real::SweepSummary& summary) {
+  return fmt::format(
+      "{} cases measured, {} failed, {} were there already (--retry repeats failed ones), {} did not fit into the "
+      "budget",
+      summary.measured, summary.failed, summary.skipped, summary.postponed);
+}
+
+double steady_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// A sweep on this process's GPU.
+Result<int> measured(const CaseMeasureArguments& arguments, const std::vector<KnownDevice>& devices,
+                     const model::Device& fallback, real::CaseMachine& machine, const real::ControlChannel& channel) {
+  const auto cases = chosen_cases(arguments, machine.sms(), channel.ranks());
+  if (!cases) return tl::unexpected(cases.error());
+  const bool writes = channel.rank() == 0;
+  real::Budget budget(arguments.budget_s, steady_seconds);
+  const auto journal = real::Journal::open(writes ? journal_path(arguments.out) : "/dev/null", machine.device());
+  if (!journal) return tl::unexpected(journal.error());
+  if ((*journal)->found() > 0) say(fmt::format("{} records of this device are there already", (*journal)->found()));
+  if (!(*journal)->append(environment_line(machine, now_in_utc())))
+    return wrong("-o", fmt::format("{} cannot be written", arguments.out), "is the disk full?");
+  const model::Device* own = device_called(devices, machine.device());
+  const model::Device& rates = own != nullptr ? *own : fallback;
+  const Interrupt interrupt;
+  real::SweepOptions options{arguments.samples, arguments.retry, channel.ranks() > 1, writes};
+  options.floor_s = [&](const KernelCase& value) { return floor_s(value, rates); };
+  options.interrupted = [&] { return channel.ranks() == 1 && interrupt.requested(); };
+  const real::CaseRecords records = {
+      [&](const KernelCase& what, const real::Series& series, const real::Findings& findings) {
+        return measurement_line(machine, what, series, findings, now_in_utc());
+      },
+      [&](const KernelCase& what, const std::string& reason) {
+        return failure_line(machine, what, reason, now_in_utc());
+      }};
+  const auto summary = real::measure_cases(*cases, machine, **journal, budget, records, options, say);
+  if (writes) say(summary_line(summary));
+  if (summary.end == real::SweepEnd::cannot_write)
+    return wrong("-o", fmt::format("{} cannot be written", arguments.out), "what was written before is whole");
+  if (summary.end == real::SweepEnd::device_lost) return restart(arguments, budget.left());
+  if (writes)
+    if (const auto written = write_table(arguments.out, devices); !written) return tl::unexpected(written.error());
+  return arguments.strict && summary.failed > 0 ? 1 : 0;
+}
+
+}  // namespace
+
+Result<int> measure_cases(const CaseMeasureArguments& arguments, const World& world) {
+  const auto devices = known_devices();
+  if (!devices) return tl::unexpected(devices.error());
+  const auto rates = datasheet(*devices, arguments.device);
+  if (!rates) return tl::unexpected(rates.error());
+  if (arguments.dry_run) return dry_run(arguments, *rates);
+  // A file that cannot be read is said before a GPU is looked for.
+  if (const auto cases = chosen_cases(arguments, rates->sms, 1); !cases) return tl::unexpected(cases.error());
+  const auto job = job_of(world);
+  if (!job) return tl::unexpected(job.error());
+  const auto channel = channel_of(*job, world);
+  if (!channel) return tl::unexpected(channel.error());
+  const int gpu = real::cuda::usual_gpu(job->local_rank);
+  const auto code = look_for_gpus(**channel, gpu);
+  if (!code || *code != 0) return code;
+  const auto machine = real::cuda::open_case_machine({gpu, arguments.library_folders}, **channel);
+  if (!machine) return tl::unexpected(machine.error());
+  return measured(arguments, *devices, *rates, **machine, **channel);
+}
+
+}  // namespace plumbline::cli

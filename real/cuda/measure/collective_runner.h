@@ -1,0 +1,32 @@
+// Collectives between the ranks of a run; the communicator is made with the first of them.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "real/cuda/measure/case_runner.h"
+#include "real/executor/control_channel.h"
+
+namespace plumbline::real::cuda {
+
+class Collectives {
+ public:
+  // Over the channel ranks give each other NCCL's id; it outlives this.
+  explicit Collectives(ControlChannel& channel);
+  ~Collectives();
+  Collectives(const Collectives&) = delete;
+  Collectives& operator=(const Collectives&) = delete;
+
+  // All ranks prepare and measure the same cases in the same order. The runner must not outlive this.
+  std::unique_ptr<CaseRunner> make_runner(const KernelCase& what, Toolbox& tools, int samples);
+
+ private:
+  struct State;
+  class Collective;
+
+  ControlChannel& channel_;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace plumbline::real::cuda

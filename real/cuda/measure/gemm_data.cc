@@ -1,0 +1,167 @@
+#include "real/cuda/measure/gemm_data.h"
+
+#include <cmath>
+#include <cstddef>
+#include <memory>
+
+#include "real/cuda/kernels/fill.h"
+#include "real/cuda/measure/gemm_check.h"
+
+namespace plumbline::real::cuda {
+
+namespace {
+
+constexpr std::uint64_t seed_x = 1, seed_w = 2, seed_d = 3, seed_x_scale = 4, seed_w_scale = 5;
+// Random numbers reach 3.47; stored FP8 numbers then reach 448, and the scales bring them back.
+constexpr float fp8_stored = fp8_largest / 3.47f;
+
+std::int64_t element_bytes(cudaDataType_t type) { return type == CUDA_R_32F ? 4 : type == CUDA_R_16BF ? 2 : 1; }
+
+// Forward and input gradient: activations with a scale per row and 128 columns, weights one per 128 x 128. Weight
+// gradient: both operands are activations, with scales along the tokens.
+ProductShape product_shape(const KernelCase& what, std::int64_t rows) {
+  ProductShape shape;
+  const bool weight_gradient = what.phase == "W";
+  shape.m = weight_gradient ? what.m : rows;
+  shape.n = what.n;
+  shape.k = weight_gradient ? rows : what.k;
+  shape.target_sms = static_cast<int>(what.target_sms);
+  shape.fast_accumulation = what.fast_accumulation != 0;
+  shape.accumulate = weight_gradient;
+  shape.result = weight_gradient ? CUDA_R_32F : CUDA_R_16BF;
+  if (what.format == "bf16") {
+    // As the tensors lie in training: w is [out,in], activations are [tokens,...]. FP8 has had them transposed.
+    shape.x_k_contiguous = !weight_gradient;
+    shape.w_k_contiguous = what.phase == "F";
+    return shape;
+  }
+  shape.operand = CUDA_R_8F_E4M3;
+  const bool tensor = what.format == "fp8_tensor";
+  shape.x_scale = tensor ? ScaleMode::tensor : ScaleMode::row_blocks;
+  shape.w_scale = tensor ? ScaleMode::tensor : weight_gradient ? ScaleMode::row_blocks : ScaleMode::square_blocks;
+  return shape;
+}
+
+std::int64_t scale_count(ScaleMode mode, std::int64_t rows, std::int64_t k) {
+  switch (mode) {
+    case ScaleMode::none:
+      return 0;
+    case ScaleMode::tensor:
+      return 4;  // one is used; four keep the next group's 16-byte aligned
+    case ScaleMode::row_blocks:
+      return row_scale_count(rows, k);
+    case ScaleMode::square_blocks:
+      return square_scale_count(rows, k);
+  }
+  return 0;
+}
+
+}  // namespace
+
+GemmData::GemmData(const KernelCase& what) : tolerance_(what.format == "bf16" ? bf16_tolerance : fp8_tolerance) {
+  for (const std::int64_t rows : group_rows(what)) {
+    end_.shape = product_shape(what, rows);
+    const ProductShape& shape = end_.shape;
+    groups_.push_back(end_);
+    end_.x += shape.m * shape.k;
+    end_.w += shape.n * shape.k;
+    end_.d += shape.m * shape.n;
+    end_.x_scales += scale_count(shape.x_scale, shape.m, shape.k);
+    end_.w_scales += scale_count(shape.w_scale, shape.n, shape.k);
+  }
+  align();
+}
+
+void GemmData::align() {
+  const std::int64_t operand = element_bytes(end_.shape.operand), result = element_bytes(end_.shape.result);
+  int kept = 256;  // of an allocation
+  for (const Group& group : groups_) {
+    for (const std::int64_t bytes : {group.x * operand, group.w * operand, group.d * result}) {
+      while (bytes % kept != 0) kept /= 2;
+    }
+  }
+  for (Group& group : groups_) group.shape.alignment = kept;
+}
+
+ProductOperands GemmData::operands(std::size_t index) const {
+  const Group& group = groups_[index];
+  const std::int64_t operand = element_bytes(group.shape.operand);
+  ProductOperands at;
+  at.x = x_.as<std::byte>() + group.x * operand;
+  at.w = w_.as<std::byte>() + group.w * operand;
+  at.d = d_.as<std::byte>() + group.d * element_bytes(group.shape.result);
+  at.x_scales = end_.x_scales > 0 ? x_scales_.as<float>() + group.x_scales : nullptr;
+  at.w_scales = end_.w_scales > 0 ? w_scales_.as<float>() + group.w_scales : nullptr;
+  return at;
+}
+
+Status GemmData::allocate_and_fill(cudaStream_t stream) {
+  const std::int64_t operand = element_bytes(end_.shape.operand);
+  PLUMBLINE_TRY(x_.allocate(end_.x * operand));
+  PLUMBLINE_TRY(w_.allocate(end_.w * operand));
+  PLUMBLINE_TRY(d_.allocate(end_.d * element_bytes(end_.shape.result)));
+  PLUMBLINE_TRY(x_scales_.allocate(end_.x_scales * 4));
+  PLUMBLINE_TRY(w_scales_.allocate(end_.w_scales * 4));
+  const auto fill_operand = [&](DeviceMemory& to, std::int64_t count, std::uint64_t seed) {
+    return end_.shape.operand == CUDA_R_16BF ? fill_bf16(to.as<Bf16>(), count, seed, 1.0f, stream)
+                                             : fill_fp8(to.as<Fp8>(), count, seed, fp8_stored, stream);
+  };
+  PLUMBLINE_TRY(outcome(fill_operand(x_, end_.x, seed_x), "filling X"));
+  PLUMBLINE_TRY(outcome(fill_operand(w_, end_.w, seed_w), "filling W"));
+  const auto scales = [&](DeviceMemory& to, std::int64_t count, std::uint64_t seed) {
+    return count == 0 ? cudaSuccess : fill_scales(to.as<float>(), count, seed, 1.0f / fp8_stored, stream);
+  };
+  PLUMBLINE_TRY(outcome(scales(x_scales_, end_.x_scales, seed_x_scale), "filling scales"));
+  PLUMBLINE_TRY(outcome(scales(w_scales_, end_.w_scales, seed_w_scale), "filling scales"));
+  return outcome(cudaMemsetAsync(d_.as<void>(), 0, static_cast<std::size_t>(d_.bytes()), stream), "clearing D");
+}
+
+// All bits set is NaN. An accumulating product needs numbers: random ones of the size of the product.
+Status GemmData::poison(cudaStream_t stream) const {
+  const ProductShape& shape = end_.shape;
+  if (!shape.accumulate) {
+    return outcome(cudaMemsetAsync(d_.as<void>(), 0xff, static_cast<std::size_t>(d_.bytes()), stream),
+                   "poisoning the result");
+  }
+  // The standard deviation of a sum of k products of two standard normal numbers.
+  const float size = std::sqrt(static_cast<float>(shape.k));
+  return outcome(fill_float(d_.as<float>(), end_.d, seed_d, size, stream), "filling the result");
+}
+
+Status GemmData::check(const std::function<Status(cudaStream_t)>& run, Toolbox& tools, CheckOutcome& result) const {
+  PLUMBLINE_TRY(poison(tools.stream));
+  PLUMBLINE_TRY(outcome(cudaStreamSynchronize(tools.stream), "preparing the check"));
+  std::vector<std::size_t> sampled = {0};
+  if (groups() > 1) sampled.push_back(groups() - 1);
+  std::vector<std::unique_ptr<GemmSample>> samples;
+  for (const std::size_t group : sampled) {
+    samples.push_back(std::make_unique<GemmSample>(shape(group), operands(group)));
+    PLUMBLINE_TRY(samples.back()->before());
+  }
+  PLUMBLINE_TRY(run(tools.stream));
+  PLUMBLINE_TRY(outcome(cudaStreamSynchronize(tools.stream), "running the product"));
+  Comparison comparison;
+  for (const auto& sample : samples) PLUMBLINE_TRY(sample->after(comparison));
+  result = comparison.outcome(tolerance_);
+  return count_unwritten(tools.stream, result);
+}
+
+Status GemmData::count_unwritten(cudaStream_t stream, CheckOutcome& result) const {
+  DeviceMemory counter;
+  PLUMBLINE_TRY(counter.allocate(8));
+  auto* count = counter.as<unsigned long long>();
+  PLUMBLINE_TRY(outcome(cudaMemsetAsync(count, 0, sizeof *count, stream), "clearing a counter"));
+  PLUMBLINE_TRY(outcome(end_.shape.result == CUDA_R_32F ? count_not_finite(d_.as<float>(), end_.d, count, stream)
+                                                        : count_not_finite(d_.as<Bf16>(), end_.d, count, stream),
+                        "counting unwritten entries"));
+  PLUMBLINE_TRY(outcome(cudaStreamSynchronize(stream), "counting unwritten entries"));
+  unsigned long long found = 0;
+  PLUMBLINE_TRY(outcome(cudaMemcpy(&found, count, sizeof found, cudaMemcpyDeviceToHost), "reading a counter"));
+  if (found > 0) {
+    result.ok = false;
+    result.note = std::to_string(found) + " entries are not finite or were not written";
+  }
+  return {};
+}
+
+}  // namespace plumbline::real::cuda

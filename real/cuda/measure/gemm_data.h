@@ -1,0 +1,46 @@
+// The operands of a case's products in device memory: those of one group behind those of the other.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "real/cuda/measure/toolbox.h"
+#include "real/cuda/memory.h"
+#include "real/cuda/vendor/cublaslt.h"
+#include "real/measure/kernel_case.h"
+#include "real/measure/runner.h"
+
+namespace plumbline::real::cuda {
+
+class GemmData {
+ public:
+  explicit GemmData(const KernelCase& what);
+
+  // Random operands and scales; results of zeros, since an accumulating product reads them.
+  Status allocate_and_fill(cudaStream_t stream);
+  std::size_t groups() const { return groups_.size(); }
+  // Of one group's product; the alignment is what the start of every group's operands keeps.
+  const ProductShape& shape(std::size_t group) const { return groups_[group].shape; }
+  ProductOperands operands(std::size_t group) const;
+
+  // Runs all products once on poisoned results and compares sampled entries of the first and the last group with
+  // double precision. Wrong numbers are an outcome, not a failure.
+  Status check(const std::function<Status(cudaStream_t)>& run, Toolbox& tools, CheckOutcome& result) const;
+
+ private:
+  struct Group {
+    ProductShape shape;
+    std::int64_t x = 0, w = 0, d = 0, x_scales = 0, w_scales = 0;  // elements before its own
+  };
+  void align();
+  Status poison(cudaStream_t stream) const;
+  Status count_unwritten(cudaStream_t stream, CheckOutcome& result) const;
+
+  double tolerance_;
+  std::vector<Group> groups_;
+  Group end_;  // elements of all groups
+  DeviceMemory x_, w_, d_, x_scales_, w_scales_;
+};
+
+}  // namespace plumbline::real::cuda

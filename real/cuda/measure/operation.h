@@ -1,0 +1,44 @@
+// One thing that can be run over and over on a stream: a matrix product, attention or a memory-bound kernel.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "real/cuda/measure/toolbox.h"
+#include "real/measure/kernel_case.h"
+#include "real/measure/runner.h"
+
+namespace plumbline::real::cuda {
+
+class Operation {
+ public:
+  Operation() = default;
+  virtual ~Operation() = default;
+  Operation(const Operation&) = delete;
+  Operation& operator=(const Operation&) = delete;
+
+  // Allocates, fills with random data and chooses the algorithm.
+  virtual Status prepare(Toolbox& tools) = 0;
+  // Runs once on poisoned outputs and compares sampled entries with double precision. Wrong numbers are an outcome,
+  // not a failure. Uses tools.stream and waits for it.
+  virtual Status check(Toolbox& tools, CheckOutcome& result) = 0;
+  // Enqueues it once. No allocation and no waiting, so that a graph can capture it.
+  virtual Status run(cudaStream_t stream) = 0;
+  // How a library does it, a JSON object; empty for our own kernels.
+  virtual std::string algorithm() const { return {}; }
+};
+
+// The operation of a case (in a partition: its kernel); nullptr for the cases that time no kernel of this kind.
+std::unique_ptr<Operation> make_operation(const KernelCase& what);
+
+// The constructors behind it.
+std::unique_ptr<Operation> make_attention(const KernelCase& what);
+std::unique_ptr<Operation> make_gemm(const KernelCase& what);
+std::unique_ptr<Operation> make_grouped_gemm(const KernelCase& what);
+std::unique_ptr<Operation> make_rmsnorm(const KernelCase& what);
+std::unique_ptr<Operation> make_swiglu(const KernelCase& what);
+std::unique_ptr<Operation> make_quantise(const KernelCase& what);
+std::unique_ptr<Operation> make_permute(const KernelCase& what);
+std::unique_ptr<Operation> make_adamw(const KernelCase& what);
+
+}  // namespace plumbline::real::cuda

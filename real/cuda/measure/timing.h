@@ -1,0 +1,72 @@
+// Timing with events: pairs around each run, replayed graphs for what is too short for pairs, hot and cold caches.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "real/cuda/measure/toolbox.h"
+
+namespace plumbline::real::cuda {
+
+// Enqueues the work of one sample.
+using Enqueue = std::function<Status(cudaStream_t)>;
+
+class Event {
+ public:
+  Event() { cudaEventCreate(&event_); }
+  ~Event() { cudaEventDestroy(event_); }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  cudaEvent_t get() const { return event_; }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+Status elapsed_us(const Event& from, const Event& to, double& microseconds);
+
+// `count` runs one after the other, an event between each two; one run before them is not counted. `meanwhile` is
+// called once while the device works. Appends microseconds.
+Status sample_hot(const Enqueue& work, int count, cudaStream_t stream, std::vector<double>& samples,
+                  const std::function<void()>& meanwhile = nullptr);
+
+// `count` runs, each after the L2 cache was filled with something else.
+Status sample_cold(const Enqueue& work, int count, const Toolbox& tools, std::vector<double>& samples);
+
+// `nodes` times the same work as one graph: launched as a whole, so that the gaps are those of the device alone.
+class Graph {
+ public:
+  Graph() = default;
+  ~Graph();
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+
+  Status capture(const Enqueue& work, int nodes, cudaStream_t stream);
+  Status launch(cudaStream_t stream) const;
+  int nodes() const { return nodes_; }
+
+ private:
+  cudaGraphExec_t executable_ = nullptr;
+  int nodes_ = 0;
+};
+
+// Work that knows how to be sampled: as it is, or as a graph of many when one run takes less than 50 microseconds.
+class Sampled {
+ public:
+  // Warms up and decides. `work` must stay valid as long as this.
+  Status prepare(Enqueue work, cudaStream_t stream);
+  // As sample_hot; times are per run.
+  Status hot(int count, cudaStream_t stream, std::vector<double>& samples,
+             const std::function<void()>& meanwhile = nullptr) const;
+  const Enqueue& work() const { return work_; }
+  double estimate_us() const { return estimate_us_; }
+  // How the samples were taken: "events" or "graph of N".
+  std::string method() const;
+
+ private:
+  Enqueue work_;
+  Graph graph_;
+  double estimate_us_ = 0;
+};
+
+}  // namespace plumbline::real::cuda

@@ -1,0 +1,17 @@
+// Clocks and power of a device at one moment.
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace plumbline::real {
+
+// As far as the device tells.
+struct ClockReading {
+  std::optional<int> sm_mhz, memory_mhz;
+  std::optional<double> power_w, temperature_c;
+  std::optional<double> busy;           // share of the last period, up to a second, in which any kernel ran
+  std::optional<std::string> throttle;  // "none" or reasons joined by '|'
+};
+
+}  // namespace plumbline::real
