@@ -32,12 +32,11 @@ struct Span {
   Stream stream = Stream::compute;
   std::int32_t layer = -1;  // model layer; of a kernel trace: counted within the chunk, in model order; -1: none
   std::int32_t micro_batch = -1;
-  std::int32_t kernel = -1;   // index into Timeline::kernels, -1 when none
   std::int64_t start_ps = 0;  // picoseconds since the step began
   std::int64_t duration_ps = 0;
   std::uint8_t depth = 0;
-  std::int32_t layer_pair =
-      -1;  // of an overlapped pair of chunks: forward layer s runs beside backward layer n - 1 - s
+  std::int32_t kernel = -1;      // index into Timeline::kernels, -1 when none
+  std::int32_t layer_pair = -1;  // s where forward layer s overlaps with backward layer n - 1 - s, -1 elsewhere
 
   std::int64_t end_ps() const { return start_ps + duration_ps; }
 };

@@ -10,7 +10,9 @@
 namespace plumbline::tests {
 
 // A file of the repository, e.g. shipped("examples/models/deepseek-v3.json").
-inline std::string shipped(const std::string& path) { return std::string(PLUMBLINE_SOURCE_DIR) + "/" + path; }
+inline std::string shipped(const std::string& path) {
+  return std::string(PLUMBLINE_SOURCE_DIR).append("/").append(path);
+}
 
 // Expects an error at a place; `text` must occur in its message or hint.
 inline void expect_error(const model::Error& error, model::ErrorKind kind, const std::string& file, int line,

@@ -70,8 +70,8 @@ PairErrors pair_errors(const std::string& name, const std::vector<std::string>& 
   EXPECT_EQ(predicted.slots.errors.size(), pairs_of_rank_0);
   const PairErrors errors = {predicted.slots.each.error().value(), by_baseline.value().slots.each.error().value()};
   fmt::print("{}: pair {:.2f} ms predicted, {:.2f} ms measured, {:+.1f} %; by {} {:+.1f} %\n", name,
-             predicted.slots.each.predicted_s * 1e3, predicted.slots.each.measured_s * 1e3, errors.fitted * 100,
-             baseline, errors.by_datasheet * 100);
+             predicted.slots.each.predicted_s.value() * 1e3, predicted.slots.each.measured_s.value() * 1e3,
+             errors.fitted * 100, baseline, errors.by_datasheet * 100);
   return errors;
 }
 
