@@ -1,5 +1,7 @@
 #include "sim/whatif/sweep_findings.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -13,12 +15,13 @@ namespace plumbline::sim {
 
 namespace {
 
-// Points whose busiest rank has equally many FLOPs compute the same.
-using Work = std::tuple<std::string, std::string, double>;
+// Points whose busiest rank has equally many FLOPs compute the same. They are compared in ten digits, because sums of
+// the same terms in another order differ in the last ones.
+using Work = std::tuple<std::string, std::string, std::string>;
 
 std::optional<Work> work_of(const model::Result<SweepPoint>& point) {
   if (!point || !point->flops_at_peak_s) return std::nullopt;
-  return Work{point->device, point->profile, *point->flops_at_peak_s};
+  return Work{point->device, point->profile, fmt::format("{:.9e}", *point->flops_at_peak_s)};
 }
 
 // Nothing where nobody looked.
