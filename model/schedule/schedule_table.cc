@@ -217,7 +217,7 @@ class Orderer {
 
   const Schedule& schedule_;
   bool batched_;
-  const RankBatches& batches_;                // under batched transfers only
+  const RankBatches& batches_;            // under batched transfers only
   MessagePlaces made_, sent_, received_;  // sent, received: the op after which it was posted
   std::vector<std::vector<std::uint16_t>> class_of_;
   ScheduleTable table_;
