@@ -1,5 +1,5 @@
-// Predictors that several threads share, a thread at a time each, so that points of a sweep, finalists of a search and
-// repeated what-ifs find what earlier ones have computed.
+// Predictors that several threads share, a thread at a time each, so that points of a sweep, the top plans of a search
+// and repeated what-ifs find what earlier ones have computed.
 #pragma once
 
 #include <cstddef>
