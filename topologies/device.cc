@@ -15,7 +15,6 @@ namespace plumbline::topologies {
 namespace {
 
 using model::Error;
-using model::ErrorKind;
 using model::Parameter;
 using model::UnitDimension;
 
@@ -45,11 +44,8 @@ model::Result<KnownDevice> load_device(const std::string& folder, const std::str
   const std::string path = (std::filesystem::path(folder) / (name + ".toml")).string();
   if (!std::filesystem::exists(path)) {
     const std::vector<std::string> names = model::names_in_folder(folder, ".toml");
-    const std::string nearest = model::nearest_name(name, names);
-    return tl::unexpected(
-        Error{ErrorKind::input, fmt::format("no device named '{}' in {}", name, folder), "", 0, "cluster.device",
-              fmt::format("{}known: {}", nearest.empty() ? "" : fmt::format("did you mean '{}'? ", nearest),
-                          fmt::join(names, ", "))});
+    return model::wrong_input("cluster.device", fmt::format("no device named '{}' in {}", name, folder),
+                              model::known_names(name, names));
   }
   auto file = model::read_parameter_file(path, {"name", "description"}, {"aliases"});
   if (!file) return tl::unexpected(file.error());

@@ -117,13 +117,13 @@ model::Result<NcclDump> read_nccl_dump(const std::string& path) {
   pugi::xml_document document;
   const pugi::xml_parse_result parsed = document.load_buffer(text->data(), text->size());
   if (!parsed) {
-    return tl::unexpected(Error{ErrorKind::input, fmt::format("broken XML: {}", parsed.description()), path,
-                                model::line_of_offset(*text, static_cast<std::size_t>(parsed.offset)), "", ""});
+    return model::wrong_input_at(path, model::line_of_offset(*text, static_cast<std::size_t>(parsed.offset)), "",
+                                 fmt::format("broken XML: {}", parsed.description()));
   }
   const pugi::xml_node system = document.child("system");
   if (!system)
-    return tl::unexpected(Error{ErrorKind::input, "has no element 'system'", path, 0, "",
-                                "is it a file that NCCL_TOPO_DUMP_FILE wrote?"});
+    return model::wrong_input_at(path, 0, "", "has no element 'system'",
+                                 "is it a file that NCCL_TOPO_DUMP_FILE wrote?");
   Reader reader(path, *text);
   reader.read(system);
   return reader.finish();

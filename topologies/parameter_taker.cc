@@ -65,9 +65,7 @@ std::int64_t ParameterTaker::count(std::string_view name, bool may_be_zero) {
 std::optional<Error> ParameterTaker::finish() {
   for (const ParameterFile::Number& number : file_.numbers) {
     if (std::ranges::find(taken_, number.parameter.name) != taken_.end()) continue;
-    const std::string nearest = model::nearest_name(number.parameter.name, taken_);
-    fail(number.parameter.name, number.line, "unknown entry",
-         nearest.empty() ? "" : fmt::format("did you mean '{}'?", nearest));
+    fail(number.parameter.name, number.line, "unknown entry", model::did_you_mean(number.parameter.name, taken_));
   }
   return error_;
 }

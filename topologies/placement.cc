@@ -65,7 +65,7 @@ model::Result<Gpus> from_file(const std::string& path, std::int64_t gpus) {
   const auto text = model::read_text_file(path);
   if (!text) return tl::unexpected(text.error());
   const auto wrong = [&](int line, std::string message, std::string hint) {
-    return tl::unexpected(Error{ErrorKind::input, std::move(message), path, line, "", std::move(hint)});
+    return model::wrong_input_at(path, line, "", std::move(message), std::move(hint));
   };
   Gpus order;
   std::vector<int> line_of(static_cast<std::size_t>(gpus), 0);

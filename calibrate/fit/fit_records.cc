@@ -15,10 +15,6 @@ namespace {
 using model::OperatorClass;
 using model::OperatorKind;
 
-tl::unexpected<model::Error> wrong(std::string message, std::string hint) {
-  return tl::unexpected(model::Error{model::ErrorKind::input, std::move(message), "", 0, "", std::move(hint)});
-}
-
 // How a GPU's operator of a step was timed: alone, or while the step's other streams were busy.
 constexpr std::string_view in_step = "in_step", in_step_beside = "in_step_beside";
 
@@ -167,14 +163,17 @@ model::Result<FitRecords> fit_records(const std::vector<Measurements>& files, co
     }
   }
   if (chosen.empty())
-    return wrong(clock.empty() ? "no record of a host or of a GPU's step: none says how it was timed"
-                               : fmt::format("no record of a host that was timed by the clock '{}'", clock),
-                 "plumbline measure --backend host -o FILE, or --backend cuda --plan PLAN -o FILE");
+    return model::wrong_input("",
+                              clock.empty()
+                                  ? "no record of a host or of a GPU's step: none says how it was timed"
+                                  : fmt::format("no record of a host that was timed by the clock '{}'", clock),
+                              "plumbline measure --backend host -o FILE, or --backend cuda --plan PLAN -o FILE");
   if (devices.size() > 1)
-    return wrong(fmt::format("records of {} devices: {}", devices.size(), fmt::join(devices, ", ")),
-                 "a profile is of one device: give the files of one");
+    return model::wrong_input("", fmt::format("records of {} devices: {}", devices.size(), fmt::join(devices, ", ")),
+                              "a profile is of one device: give the files of one");
   if (clock.empty() && clocks.size() > 1)
-    return wrong(fmt::format("records of {} clocks: {}", clocks.size(), fmt::join(clocks, ", ")), "choose by --clock");
+    return model::wrong_input("", fmt::format("records of {} clocks: {}", clocks.size(), fmt::join(clocks, ", ")),
+                              "choose by --clock");
   Sorter sorter;
   for (const Measurement* m : chosen) sorter.add(*m);
   FitRecords found = sorter.finish();

@@ -159,11 +159,7 @@ class ClassesReader {
       fail(node, key, fmt::format("'{}' is not known", value), suggestion(value, known));
   }
 
-  static std::string suggestion(std::string_view name, const Names& known) {
-    const std::string nearest = model::nearest_name(name, known);
-    return fmt::format("{}known: {}", nearest.empty() ? "" : fmt::format("did you mean '{}'? ", nearest),
-                       fmt::join(known, ", "));
-  }
+  static std::string suggestion(std::string_view name, const Names& known) { return model::known_names(name, known); }
 
   void fail(const toml::node& node, std::string_view key, std::string message, std::string hint) {
     if (error_) return;
@@ -216,7 +212,7 @@ model::Result<KernelClasses> load_kernel_classes(const std::string& path) {
     return ClassesReader(path).read(toml::parse(*text, path));
   } catch (const toml::parse_error& failure) {
     const int line = static_cast<int>(failure.source().begin.line);
-    return tl::unexpected(Error{ErrorKind::input, std::string(failure.description()), path, line, "", ""});
+    return model::wrong_input_at(path, line, "", std::string(failure.description()));
   }
 }
 

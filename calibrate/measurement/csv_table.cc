@@ -19,7 +19,7 @@ model::Result<CsvTable> CsvTable::read(const std::string& path, const std::vecto
   const auto text = model::read_text_file(path);
   if (!text) return tl::unexpected(text.error());
   const auto wrong = [&](int line, std::string_view column, std::string message) {
-    return tl::unexpected(Error{ErrorKind::input, std::move(message), path, line, std::string(column), ""});
+    return model::wrong_input_at(path, line, std::string(column), std::move(message));
   };
   CsvTable table;
   table.path_ = path;

@@ -10,15 +10,6 @@
 namespace plumbline::calibrate {
 namespace {
 
-using model::Error;
-
-tl::unexpected<Error> inconsistent(std::string key, std::string message, std::string hint = "") {
-  Error error;
-  error.key = std::move(key);
-  error.message = std::move(message);
-  error.hint = std::move(hint);
-  return tl::unexpected(std::move(error));
-}
 
 constexpr double tera = 1e12, giga = 1e9, micro = 1e-6;
 constexpr double rounding = 0.02;  // of publications that print few digits
@@ -31,9 +22,9 @@ model::Result<void> check_times(const Times& time) {
   for (const auto& [key, value] : rising) {
     if (!value) continue;
     if (below != nullptr && *value < least) {
-      return inconsistent(key,
-                          fmt::format("{:.6g} us is less than {}, {:.6g} us", *value / micro, below, least / micro),
-                          "min <= p10 <= p50 <= p90");
+      return model::wrong_input(
+          key, fmt::format("{:.6g} us is less than {}, {:.6g} us", *value / micro, below, least / micro),
+          "min <= p10 <= p50 <= p90");
     }
     below = key;
     least = *value;
@@ -46,11 +37,13 @@ model::Result<void> check_samples(const Measurement& m) {
   const std::vector<double>& samples = m.time.samples;
   if (samples.empty()) return {};
   if (m.samples && *m.samples != static_cast<std::int64_t>(samples.size()))
-    return inconsistent("samples_s", fmt::format("{} samples are listed, {} are stated", samples.size(), *m.samples));
+    return model::wrong_input("samples_s",
+                              fmt::format("{} samples are listed, {} are stated", samples.size(), *m.samples));
   const auto [least, most] = std::ranges::minmax_element(samples);
   if (m.time.p50 < *least * (1 - rounding) || m.time.p50 > *most * (1 + rounding))
-    return inconsistent("samples_s", fmt::format("time_us.p50, {:.6g} us, lies outside of them", m.time.p50 / micro),
-                        "samples_s is in seconds");
+    return model::wrong_input("samples_s",
+                              fmt::format("time_us.p50, {:.6g} us, lies outside of them", m.time.p50 / micro),
+                              "samples_s is in seconds");
   return {};
 }
 
@@ -58,14 +51,15 @@ model::Result<void> check_samples(const Measurement& m) {
 // unit of its key.
 model::Result<void> check_rate(const char* key, std::optional<double> stated, std::optional<double> rate, double unit) {
   if (!stated || !rate || std::abs(*stated / *rate - 1) <= rounding) return {};
-  return inconsistent(
+  return model::wrong_input(
       key, fmt::format("{:.6g} is stated, but work over time_us.p50 is {:.6g}", *stated / unit, *rate / unit),
       "one of them is not in the unit of its key");
 }
 
 model::Result<void> check_word(const char* key, const std::string& word, const std::vector<std::string>& known) {
   if (word.empty() || std::ranges::find(known, word) != known.end()) return {};
-  return inconsistent(key, fmt::format("'{}' is not known", word), fmt::format("one of {}", fmt::join(known, ", ")));
+  return model::wrong_input(key, fmt::format("'{}' is not known", word),
+                            fmt::format("one of {}", fmt::join(known, ", ")));
 }
 
 std::optional<double> extent(const Shape& shape, std::string_view name) {
@@ -76,8 +70,9 @@ std::optional<double> extent(const Shape& shape, std::string_view name) {
 model::Result<void> check_product(const Measurement& m) {
   const std::optional<double> expected = detail::product_flops(m);
   if (!m.flops || !expected || std::abs(*m.flops / *expected - 1) <= rounding) return {};
-  return inconsistent("flops", fmt::format("{:.6g} FLOP, but 2 m n k of the shape is {:.6g}", *m.flops, *expected),
-                      "of all groups together");
+  return model::wrong_input("flops",
+                            fmt::format("{:.6g} FLOP, but 2 m n k of the shape is {:.6g}", *m.flops, *expected),
+                            "of all groups together");
 }
 
 }  // namespace
@@ -116,10 +111,10 @@ std::optional<double> peak_flop_rate(const model::Device& device, std::string_vi
 model::Result<void> detail::check_peaks(const Measurement& m, const model::Device& device) {
   const std::optional<double> peak = peak_flop_rate(device, m.format);
   if (peak && m.flop_rate() && *m.flop_rate() > *peak) {
-    return inconsistent("tflops",
-                        fmt::format("{:.4g} TFLOP/s in {} is above the datasheet peak of {}, {:.4g} TFLOP/s",
-                                    *m.flop_rate() / tera, m.format, device.name, *peak / tera),
-                        "the time or the work is not what its key says");
+    return model::wrong_input("tflops",
+                              fmt::format("{:.4g} TFLOP/s in {} is above the datasheet peak of {}, {:.4g} TFLOP/s",
+                                          *m.flop_rate() / tera, m.format, device.name, *peak / tera),
+                              "the time or the work is not what its key says");
   }
   if (m.cache != "cold" || !m.bytes) return {};
   // What was written last may still be in the cache when the time ends: up to all results, up to its size.
@@ -127,10 +122,11 @@ model::Result<void> detail::check_peaks(const Measurement& m, const model::Devic
   const double through_memory = *m.bytes - std::min(cache_bytes, *m.bytes / 2);
   const double bandwidth = device.memory_bandwidth.value();
   if (through_memory / m.time.p50 > bandwidth) {
-    return inconsistent("gbps",
-                        fmt::format("{:.4g} GB/s from a cold cache is above the datasheet bandwidth of {}, {:.4g} GB/s",
-                                    *m.byte_rate() / giga, device.name, bandwidth / giga),
-                        "the time or the bytes are not what their key says");
+    return model::wrong_input(
+        "gbps",
+        fmt::format("{:.4g} GB/s from a cold cache is above the datasheet bandwidth of {}, {:.4g} GB/s",
+                    *m.byte_rate() / giga, device.name, bandwidth / giga),
+        "the time or the bytes are not what their key says");
   }
   return {};
 }

@@ -36,8 +36,8 @@ std::vector<std::string> columns_of(const std::vector<Fields>& records) {
 }
 
 tl::unexpected<model::Error> malformed(const std::string& path, int line, std::string message) {
-  return tl::unexpected(model::Error{model::ErrorKind::input, std::move(message), path, line, "",
-                                     "a header of keys, then one record per line; docs/measuring.md lists them"});
+  return model::wrong_input_at(path, line, "", std::move(message),
+                               "a header of keys, then one record per line; docs/measuring.md lists them");
 }
 
 }  // namespace

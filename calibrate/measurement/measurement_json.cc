@@ -16,12 +16,6 @@ using detail::Record;
 using detail::Value;
 using Json = nlohmann::ordered_json;
 
-tl::unexpected<model::Error> bad_line(const std::string& path, int line, std::string message, std::string key = "",
-                                      std::string hint = "") {
-  return tl::unexpected(
-      model::Error{model::ErrorKind::input, std::move(message), path, line, std::move(key), std::move(hint)});
-}
-
 // Empty texts and nulls are as good as left out.
 void add(Fields& fields, const std::string& key, const Json& value) {
   if (value.is_null() || (value.is_string() && value.get_ref<const std::string&>().empty())) return;
@@ -43,18 +37,18 @@ model::Result<Fields> flatten(const Json& object, const std::string& path, int l
   for (const auto& [key, value] : object.items()) {
     if (detail::is_list(key)) {
       const auto numbers = joined_numbers(value);
-      if (!numbers) return bad_line(path, line, "an array of numbers is expected here", key);
+      if (!numbers) return model::wrong_input_at(path, line, key, "an array of numbers is expected here");
       if (!numbers->empty()) fields.emplace_back(key, Value{*numbers, false});
       continue;
     }
     if (!value.is_object() || detail::is_json_text(key)) {
-      if (value.is_array()) return bad_line(path, line, "an array is not expected here", key);
+      if (value.is_array()) return model::wrong_input_at(path, line, key, "an array is not expected here");
       add(fields, key, value);
       continue;
     }
     for (const auto& [inner, leaf] : value.items()) {
       const std::string name = fmt::format("{}.{}", key, inner);
-      if (leaf.is_structured()) return bad_line(path, line, "a single value is expected here", name);
+      if (leaf.is_structured()) return model::wrong_input_at(path, line, name, "a single value is expected here");
       add(fields, name, leaf);
     }
   }
@@ -107,7 +101,7 @@ model::Result<std::vector<Line>> detail::read_json_lines(std::string_view text, 
       notes.push_back(fmt::format("line {} is unfinished and left out", number));
       break;
     }
-    if (!object.is_object()) return bad_line(path, number, "not a JSON object", "", hint_for(line));
+    if (!object.is_object()) return model::wrong_input_at(path, number, "", "not a JSON object", hint_for(line));
     auto fields = flatten(object, path, number);
     if (!fields) return tl::unexpected(fields.error());
     lines.push_back({number, std::move(*fields)});

@@ -21,14 +21,6 @@ const FieldTable& table() {
   return fields;
 }
 
-tl::unexpected<Error> bad_field(const std::string& key, std::string message, std::string hint = "") {
-  Error error;
-  error.key = key;
-  error.message = std::move(message);
-  error.hint = std::move(hint);
-  return tl::unexpected(std::move(error));
-}
-
 // Times may come in any unit of time that the key names: "time_ms.p50" becomes "time_us.p50".
 model::Result<void> normalise_time(const std::string& key, std::string& normal, double& factor) {
   normal = key;
@@ -36,12 +28,12 @@ model::Result<void> normalise_time(const std::string& key, std::string& normal, 
   if (!key.starts_with("time")) return {};
   const std::size_t dot = std::min(key.find('.'), key.size());
   const std::string unit = key.substr(0, dot) == "time" ? "" : key.substr(5, dot - 5);
-  if (unit.empty()) return bad_field(key, "a time without a unit", "write time_us");
+  if (unit.empty()) return model::wrong_input(key, "a time without a unit", "write time_us");
   constexpr std::array<std::pair<std::string_view, double>, 4> units = {
       {{"us", 1}, {"ns", 1e-3}, {"ms", 1e3}, {"s", 1e6}}};
   const auto found = std::ranges::find(units, unit, &std::pair<std::string_view, double>::first);
   if (found == units.end())
-    return bad_field(key, fmt::format("unknown unit '{}'", unit), "times are in ns, us, ms or s");
+    return model::wrong_input(key, fmt::format("unknown unit '{}'", unit), "times are in ns, us, ms or s");
   normal = "time_us" + key.substr(dot);
   factor = found->second;
   return {};
@@ -52,14 +44,13 @@ tl::unexpected<Error> unknown_key(const std::string& key) {
   for (const std::vector<Field>* fields : {&table().head, &table().values}) {
     for (const Field& field : *fields) names.push_back(field.key);
   }
-  const std::string nearest = model::nearest_name(key, names);
-  return bad_field(key, "unknown key", nearest.empty() ? "" : fmt::format("did you mean '{}'?", nearest));
+  return model::wrong_input(key, "unknown key", model::did_you_mean(key, names));
 }
 
 model::Result<void> set_shape(Record& record, const std::string& key, const Value& value) {
   std::int64_t extent = 0;
-  if (Problem problem = to_integer(value, extent); !problem.empty()) return bad_field(key, problem);
-  if (extent <= 0) return bad_field(key, fmt::format("{} is not above 0", extent));
+  if (Problem problem = to_integer(value, extent); !problem.empty()) return model::wrong_input(key, problem);
+  if (extent <= 0) return model::wrong_input(key, fmt::format("{} is not above 0", extent));
   record.measurement.shape.emplace_back(key.substr(shape_prefix.size()), extent);
   return {};
 }
@@ -70,10 +61,10 @@ model::Result<void> set_field(Record& record, const std::string& key, Value valu
   const Field* field = table().find(key);
   if (field == nullptr) return unknown_key(key);
   if (std::ranges::find(field->kinds, record.kind) == field->kinds.end())
-    return bad_field(key, "this kind of record has no such key");
+    return model::wrong_input(key, "this kind of record has no such key");
   double number = 0;
   if (factor != 1 && to_number(value, number).empty()) value.text = shortest(number * factor);
-  if (Problem problem = field->set(record, value); !problem.empty()) return bad_field(key, problem);
+  if (Problem problem = field->set(record, value); !problem.empty()) return model::wrong_input(key, problem);
   return {};
 }
 
@@ -87,7 +78,7 @@ model::Result<void> require(const Record& record, const std::vector<std::string>
     for (const char* key : {"check.relative_error", "check.tolerance", "check.ok"}) required.emplace_back(key);
   }
   for (const std::string& key : required) {
-    if (std::ranges::find(given, key) == given.end()) return bad_field(key, "required key is missing");
+    if (std::ranges::find(given, key) == given.end()) return model::wrong_input(key, "required key is missing");
   }
   return {};
 }
@@ -126,7 +117,7 @@ model::Result<Record> to_record(const Fields& fields) {
     std::string normal;
     double factor = 1;
     if (auto known = normalise_time(key, normal, factor); !known) return tl::unexpected(known.error());
-    if (std::ranges::find(seen, normal) != seen.end()) return bad_field(key, "given twice");
+    if (std::ranges::find(seen, normal) != seen.end()) return model::wrong_input(key, "given twice");
     seen.push_back(normal);
     if (auto set = set_field(record, normal, value, factor); !set) {
       Error error = set.error();

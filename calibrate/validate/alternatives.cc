@@ -11,8 +11,7 @@ namespace {
 constexpr std::size_t most = 10'000;
 
 tl::unexpected<model::Error> wrong(std::string message) {
-  return tl::unexpected(model::Error{model::ErrorKind::input, std::move(message), "", 0, "",
-                                     "alternatives are written {one,two}, not nested"});
+  return model::wrong_input("", std::move(message), "alternatives are written {one,two}, not nested");
 }
 
 std::vector<std::string> split_list(std::string_view list) {

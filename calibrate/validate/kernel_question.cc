@@ -40,8 +40,8 @@ model::Result<void> check_word(const Entry (&entries)[count], std::string_view w
   if (named(entries, word) != nullptr) return {};
   std::vector<std::string> known;
   for (const Entry& entry : entries) known.emplace_back(entry.name);
-  return tl::unexpected(model::Error{model::ErrorKind::input, fmt::format("'{}' is not known", word), "", 0, key,
-                                     fmt::format("known: {}", fmt::join(known, ", "))});
+  return model::wrong_input(key, fmt::format("'{}' is not known", word),
+                            fmt::format("known: {}", fmt::join(known, ", ")));
 }
 
 // An operator that reads and writes what is given, alone in its graph.

@@ -205,10 +205,8 @@ Split split_argument(std::string_view metric) {
 
 model::Result<void> unknown(std::string_view metric, std::string_view name, const std::vector<std::string>& known,
                             std::string_view otherwise) {
-  const std::string nearest = model::nearest_name(name, known);
-  return tl::unexpected(
-      model::Error{model::ErrorKind::input, fmt::format("unknown metric '{}'", metric), "", 0, "metric",
-                   nearest.empty() ? std::string(otherwise) : fmt::format("did you mean '{}'?", nearest)});
+  return model::wrong_input("metric", fmt::format("unknown metric '{}'", metric),
+                            model::did_you_mean(name, known, otherwise));
 }
 
 model::Result<void> check_chunk_metric(std::string_view metric) {

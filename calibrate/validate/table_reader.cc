@@ -133,8 +133,7 @@ void TableReader::finish() {
     if (std::ranges::find(known_, key) != known_.end()) continue;
     std::ranges::sort(known_);
     known_.erase(std::ranges::unique(known_).begin(), known_.end());
-    const std::string nearest = model::nearest_name(key, known_);
-    fail(key, line_of(key), "unknown key", nearest.empty() ? "" : fmt::format("did you mean '{}'?", nearest));
+    fail(key, line_of(key), "unknown key", model::did_you_mean(key, known_));
   }
 }
 

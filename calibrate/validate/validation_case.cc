@@ -21,7 +21,6 @@ namespace {
 using detail::RawCase;
 using detail::RawFigure;
 using model::Error;
-using model::ErrorKind;
 using Done = model::Result<void>;
 
 constexpr std::string_view product_metric = "gemm_s";
@@ -150,9 +149,7 @@ class CaseBuilder {
   Done no_row(const RawFigure& raw, const std::string& id, const std::vector<Row>& rows) const {
     std::vector<std::string> known;
     for (const Row& row : rows) known.push_back(row.id);
-    const std::string nearest = model::nearest_name(id, known);
-    return wrong(raw, "row", fmt::format("no row '{}' in table '{}'", id, raw_.table),
-                 nearest.empty() ? "" : fmt::format("did you mean '{}'?", nearest));
+    return wrong(raw, "row", fmt::format("no row '{}' in table '{}'", id, raw_.table), model::did_you_mean(id, known));
   }
 
   // The value as written, or as the case's chunk has it.
@@ -208,15 +205,14 @@ class CaseBuilder {
     if (std::ranges::any_of(result_.figures, in_group)) return {};
     std::vector<std::string> groups;
     for (const Figure& figure : result_.figures) groups.push_back(figure.group);
-    const std::string nearest = model::nearest_name(aggregate.over, groups);
-    return tl::unexpected(Error{ErrorKind::input, fmt::format("no figure is in group '{}'", aggregate.over), path_,
-                                line, "aggregate.over",
-                                nearest.empty() ? "" : fmt::format("did you mean '{}'?", nearest)});
+    return model::wrong_input_at(path_, line, "aggregate.over",
+                                 fmt::format("no figure is in group '{}'", aggregate.over),
+                                 model::did_you_mean(aggregate.over, groups));
   }
 
   Done wrong(const RawFigure& raw, std::string_view key, std::string message, std::string hint) const {
-    return tl::unexpected(Error{ErrorKind::input, std::move(message), path_, raw.line_of(key),
-                                fmt::format("figure.{}", key), std::move(hint)});
+    return model::wrong_input_at(path_, raw.line_of(key), fmt::format("figure.{}", key), std::move(message),
+                                 std::move(hint));
   }
   Done wrong(const RawFigure& raw, std::string_view key, const Error& error) const {
     return wrong(raw, key, error.message, error.hint);

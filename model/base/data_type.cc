@@ -96,11 +96,9 @@ Result<Precision> parse_precision(std::string_view text) {
     if (to_string(precision) == text) return precision;
     names.emplace_back(to_string(precision));
   }
-  const std::string nearest = nearest_name(text, names);
   Error error;
   error.message = "unknown precision '" + std::string(text) + "'";
-  error.hint =
-      (nearest.empty() ? "" : "did you mean '" + nearest + "'? ") + "one of fp8, fp8_tensor, bf16, fp16, fp32, tf32";
+  error.hint = did_you_mean_before(text, names, "one of fp8, fp8_tensor, bf16, fp16, fp32, tf32");
   return tl::unexpected(error);
 }
 

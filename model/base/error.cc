@@ -40,6 +40,18 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
+Failure wrong_input(std::string key, std::string message, std::string hint) {
+  return wrong_input_at("", 0, std::move(key), std::move(message), std::move(hint));
+}
+
+Failure wrong_input_at(std::string file, int line, std::string key, std::string message, std::string hint) {
+  return Failure({ErrorKind::input, std::move(message), std::move(file), line, std::move(key), std::move(hint)});
+}
+
+Failure infeasible(std::string key, std::string message, std::string hint) {
+  return Failure({ErrorKind::infeasible, std::move(message), "", 0, std::move(key), std::move(hint)});
+}
+
 std::string to_string(const Error& error) {
   std::string text;
   if (!error.file.empty()) {
@@ -66,6 +78,24 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
     }
   }
   return best;
+}
+
+std::string did_you_mean(std::string_view name, const std::vector<std::string>& candidates,
+                         std::string_view otherwise) {
+  const std::string nearest = nearest_name(name, candidates);
+  return nearest.empty() ? std::string(otherwise) : "did you mean '" + nearest + "'?";
+}
+
+std::string did_you_mean_before(std::string_view name, const std::vector<std::string>& candidates,
+                                std::string_view rest) {
+  const std::string nearest = did_you_mean(name, candidates);
+  return (nearest.empty() ? "" : nearest + " ") + std::string(rest);
+}
+
+std::string known_names(std::string_view name, const std::vector<std::string>& candidates) {
+  std::string known = "known: ";
+  for (const std::string& candidate : candidates) known += (&candidate == &candidates.front() ? "" : ", ") + candidate;
+  return did_you_mean_before(name, candidates, known);
 }
 
 }  // namespace plumbline::model

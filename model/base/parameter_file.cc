@@ -80,17 +80,14 @@ class Reader {
       return fail(name, line_of(node), "a number without unit, kind and source",
                   "write { value = ..., unit = \"...\", kind = \"...\", source = \"...\" }");
     }
-    const std::string nearest = nearest_name(name, text_keys_);
-    return fail(name, line_of(node), "unknown key", nearest.empty() ? "" : fmt::format("did you mean '{}'?", nearest));
+    return fail(name, line_of(node), "unknown key", did_you_mean(name, text_keys_));
   }
 
   bool read_entry(const std::string& name, const toml::table& table) {
     for (const auto& [key, inner] : table) {
       if (std::ranges::find(entry_keys, key.str()) != entry_keys.end()) continue;
-      const std::string nearest = nearest_name(key.str(), entry_keys);
       return fail(name + "." + std::string(key.str()), line_of(inner), "unknown key",
-                  nearest.empty() ? fmt::format("an entry has {}", fmt::join(entry_keys, ", "))
-                                  : fmt::format("did you mean '{}'?", nearest));
+                  did_you_mean(key.str(), entry_keys, fmt::format("an entry has {}", fmt::join(entry_keys, ", "))));
     }
     ParameterFile::Number number;
     number.parameter.name = name;

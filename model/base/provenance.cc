@@ -37,11 +37,9 @@ Result<Evidence> parse_evidence(std::string_view text) {
     if (to_string(evidence) == text) return evidence;
     names.emplace_back(to_string(evidence));
   }
-  const std::string nearest = nearest_name(text, names);
   Error error;
   error.message = "unknown kind of evidence '" + std::string(text) + "'";
-  error.hint = (nearest.empty() ? "" : "did you mean '" + nearest + "'? ") +
-               "one of measured, fitted, published, datasheet, assumed";
+  error.hint = did_you_mean_before(text, names, "one of measured, fitted, published, datasheet, assumed");
   return tl::unexpected(error);
 }
 

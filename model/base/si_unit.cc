@@ -69,8 +69,7 @@ Result<SiUnit> si_unit(std::string_view unit) {
     if (name == unit) return value;
     known += fmt::format("{}{}", known.empty() ? "" : ", ", name);
   }
-  return tl::unexpected(Error{ErrorKind::input, fmt::format("unknown unit '{}'", unit), "", 0, "",
-                              fmt::format("known units: {}", known)});
+  return wrong_input("", fmt::format("unknown unit '{}'", unit), fmt::format("known units: {}", known));
 }
 
 Result<std::int64_t> parse_binary_size(std::string_view text, std::string key) {
@@ -84,8 +83,8 @@ Result<std::int64_t> parse_binary_size(std::string_view text, std::string key) {
     const std::int64_t factor = rest.empty() ? 1 : std::int64_t{1} << (10 * (letter + 1));
     if (value <= most / factor) return value * factor;
   }
-  return tl::unexpected(Error{ErrorKind::input, fmt::format("'{}' is no size in bytes", text), "", 0, std::move(key),
-                              "a whole number above 0, with K, M or G for powers of 1024, up to 1048576G"});
+  return wrong_input(std::move(key), fmt::format("'{}' is no size in bytes", text),
+                     "a whole number above 0, with K, M or G for powers of 1024, up to 1048576G");
 }
 
 }  // namespace plumbline::model

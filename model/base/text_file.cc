@@ -12,28 +12,17 @@
 #include <vector>
 
 namespace plumbline::model {
-namespace {
-
-tl::unexpected<Error> unreadable(const std::string& path, const std::string& message, const std::string& hint) {
-  Error error;
-  error.message = message;
-  error.file = path;
-  error.hint = hint;
-  return tl::unexpected(error);
-}
-
-}  // namespace
-
 Result<std::string> read_text_file(const std::string& path) {
   std::error_code status_error;
   const auto status = std::filesystem::status(path, status_error);
-  if (!std::filesystem::exists(status)) return unreadable(path, "no such file", "check the path");
+  if (!std::filesystem::exists(status)) return wrong_input_at(path, 0, "", "no such file", "check the path");
   // A stream opens a folder without complaint and then reads nothing from it.
-  if (std::filesystem::is_directory(status)) return unreadable(path, "is a folder, not a file", "name a file in it");
+  if (std::filesystem::is_directory(status))
+    return wrong_input_at(path, 0, "", "is a folder, not a file", "name a file in it");
   std::ifstream stream(path, std::ios::binary);
-  if (!stream) return unreadable(path, "cannot open the file", std::strerror(errno));
+  if (!stream) return wrong_input_at(path, 0, "", "cannot open the file", std::strerror(errno));
   std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
-  if (stream.bad()) return unreadable(path, "cannot read the file", "");
+  if (stream.bad()) return wrong_input_at(path, 0, "", "cannot read the file");
   return text;
 }
 

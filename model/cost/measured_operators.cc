@@ -28,10 +28,6 @@ std::optional<MeasuredOperators::Place> place_of(std::string_view word) {
   return read.ec == std::errc() && read.ptr == last && place.cores > 0 ? std::optional(place) : std::nullopt;
 }
 
-tl::unexpected<Error> wrong(const Parameter& parameter, std::string message, std::string hint) {
-  return tl::unexpected(Error{ErrorKind::input, std::move(message), "", 0, parameter.name, std::move(hint)});
-}
-
 }  // namespace
 
 std::string MeasuredOperators::name(std::string_view key, const Place& place, Unit unit) {
@@ -48,10 +44,13 @@ Result<MeasuredOperators> MeasuredOperators::read(const Profile& profile) {
     const std::size_t dot = rest.find('.');
     const bool complete = dot != std::string_view::npos && dot + 1 < rest.size();
     const auto place = complete ? place_of(rest.substr(0, dot)) : std::nullopt;
-    if (!place) return wrong(*at, "not the name of a measured operator", "measured.cores1.<kind>-<phase>-<format>-...");
+    if (!place)
+      return wrong_input(at->name, "not the name of a measured operator",
+                         "measured.cores1.<kind>-<phase>-<format>-...");
     const Result<SiUnit> unit = si_unit(at->unit);
     if (!unit || unit->dimension != UnitDimension::seconds || at->value <= 0)
-      return wrong(*at, "a measured operator takes a time above 0", "for example value = 12.5, unit = \"us\"");
+      return wrong_input(at->name, "a measured operator takes a time above 0",
+                         "for example value = 12.5, unit = \"us\"");
     const auto index = static_cast<std::int32_t>(at - all.begin());
     (*entries)[std::string(rest.substr(dot + 1))].emplace_back(*place, Constant{index, at->value * unit->factor});
   }

@@ -41,8 +41,8 @@ Result<SmCurve> SmCurve::read(const Profile& profile, std::string_view family, s
     const char* first = parameter.name.data() + prefix.size();
     const char* last = parameter.name.data() + parameter.name.size();
     if (std::from_chars(first, last, sms).ptr != last || sms < 1 || parameter.value <= 0)
-      return tl::unexpected(Error{ErrorKind::input, "the key must be a number of SMs and its rate positive", "", 0,
-                                  parameter.name, "for example 20 = { value = 46, unit = \"GB/s\", ... }"});
+      return wrong_input(parameter.name, "the key must be a number of SMs and its rate positive",
+                         "for example 20 = { value = 46, unit = \"GB/s\", ... }");
     const Result<SiUnit> unit = si_unit(parameter.unit);
     if (!unit) return tl::unexpected(unit.error());
     points.emplace_back(sms, parameter.value * unit->factor);

@@ -161,25 +161,21 @@ bool read_type(const std::string& type, Keys& keys, ModelShape& shape) {
   return true;
 }
 
-tl::unexpected<Error> refuse(const std::string& path, std::string key, std::string message, std::string hint) {
-  return tl::unexpected(Error{ErrorKind::input, std::move(message), path, 0, std::move(key), std::move(hint)});
-}
-
 }  // namespace
 
 Result<ModelShape> shape_of(std::string_view json, const std::string& path, const ConfigOverrides& overrides) {
   Json root = Json::parse(json, nullptr, false);
-  if (!root.is_object()) return refuse(path, "", "expected a JSON object", "a config.json of Hugging Face");
+  if (!root.is_object()) return wrong_input_at(path, 0, "", "expected a JSON object", "a config.json of Hugging Face");
   for (const auto& [key, value] : overrides) std::visit([&, &key = key](const auto& item) { root[key] = item; }, value);
   Keys keys(std::move(root));
   ModelShape shape;
   const std::string type = keys.get<std::string>("model_type", "");
   if (!read_type(type, keys, shape)) {
-    return refuse(
-        path, "model_type", fmt::format("Megatron's arguments cannot describe a model of type '{}'", type),
+    return wrong_input_at(
+        path, 0, "model_type", fmt::format("Megatron's arguments cannot describe a model of type '{}'", type),
         "deepseek_v2, deepseek_v3, gpt2, gpt_neox, llama, mistral, mixtral, qwen2, qwen2_moe, qwen3, qwen3_moe");
   }
-  if (!keys.wrong().empty()) return refuse(path, keys.wrong(), "is missing or of another type", "");
+  if (!keys.wrong().empty()) return wrong_input_at(path, 0, keys.wrong(), "is missing or of another type");
   return shape;
 }
 

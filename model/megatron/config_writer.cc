@@ -11,10 +11,6 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-tl::unexpected<Error> refuse(std::string message, std::string hint) {
-  return tl::unexpected(Error{ErrorKind::infeasible, std::move(message), "", 0, "", std::move(hint)});
-}
-
 // Of every model type that follows llama's names.
 OrderedJson common(const ModelShape& shape, std::string_view type) {
   OrderedJson json;
@@ -44,13 +40,14 @@ Result<WrittenConfig> latent_experts(const ModelShape& shape) {
   const auto layers = parse_expert_layers(shape.expert_layers, shape.layers);
   const std::int64_t expert_ffn = shape.expert_ffn.value_or(shape.ffn());
   const std::int64_t shared_ffn = shape.shared_expert_ffn.value_or(0);
-  if (expert_ffn < 1) return refuse("an expert needs a hidden size above 0", "");
-  if (!shape.experts) return refuse("latent attention without experts is no known model type", "");
+  if (expert_ffn < 1) return infeasible("", "an expert needs a hidden size above 0");
+  if (!shape.experts) return infeasible("", "latent attention without experts is no known model type");
   if (!layers)
-    return refuse(fmt::format("layers with experts '{}' follow no simple rule", shape.expert_layers),
-                  "dense layers first, or every n-th layer");
+    return infeasible("", fmt::format("layers with experts '{}' follow no simple rule", shape.expert_layers),
+                      "dense layers first, or every n-th layer");
   if (shared_ffn % expert_ffn != 0) {
-    return refuse(fmt::format("shared experts of {} are no multiple of an expert of {}", shared_ffn, expert_ffn), "");
+    return infeasible("",
+                      fmt::format("shared experts of {} are no multiple of an expert of {}", shared_ffn, expert_ffn));
   }
   const bool third = shape.router_score == "sigmoid" || shape.prediction_layers || shape.router_bias;
   OrderedJson json = common(shape, third ? "deepseek_v3" : "deepseek_v2");
@@ -79,8 +76,9 @@ Result<WrittenConfig> latent_experts(const ModelShape& shape) {
 Result<WrittenConfig> plain_experts(const ModelShape& shape) {
   const auto layers = parse_expert_layers(shape.expert_layers, shape.layers);
   if (!layers || layers->dense_first > 0) {
-    return refuse(fmt::format("layers with experts '{}' are not known beside plain attention", shape.expert_layers),
-                  "every n-th layer");
+    return infeasible("",
+                      fmt::format("layers with experts '{}' are not known beside plain attention", shape.expert_layers),
+                      "every n-th layer");
   }
   std::vector<std::string> notes;
   const bool shared = shape.shared_expert_ffn.value_or(0) > 0;

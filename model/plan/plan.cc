@@ -282,8 +282,8 @@ Result<Document> parse_plan(std::string_view text, const std::string& path) {
   try {
     return Document{toml::parse(text, path), path, {}};
   } catch (const toml::parse_error& failure) {
-    return tl::unexpected(Error{ErrorKind::input, std::string(failure.description()), path, line_of(failure.source()),
-                                "", "a plan is a TOML file"});
+    return wrong_input_at(path, line_of(failure.source()), "", std::string(failure.description()),
+                          "a plan is a TOML file");
   }
 }
 

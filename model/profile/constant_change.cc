@@ -30,10 +30,8 @@ Result<void> apply_change(const ConstantChange& change, const std::vector<Parame
   if (found) return {};
   std::vector<std::string> names;
   for (const Parameter* constant : constants) names.push_back(constant->name);
-  const std::string nearest = nearest_name(change.name, names);
-  return tl::unexpected(Error{ErrorKind::input, "unknown constant", "", 0, change.name,
-                              nearest.empty() ? "plumbline show profile and show topology list them"
-                                              : fmt::format("did you mean '{}'?", nearest)});
+  return wrong_input(change.name, "unknown constant",
+                     did_you_mean(change.name, names, "plumbline show profile and show topology list them"));
 }
 
 }  // namespace plumbline::model

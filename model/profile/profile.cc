@@ -38,11 +38,10 @@ Error no_base(const ParameterFile& file, const std::string& base, const std::fil
               const std::string& shipped) {
   std::vector<std::string> names = names_in_folder(folder.empty() ? "." : folder, ".toml");
   if (!shipped.empty()) std::ranges::copy(names_in_folder(shipped, ".toml"), std::back_inserter(names));
-  const std::string nearest = nearest_name(base, names);
   return extends_error(
       file,
       fmt::format("no profile '{}' in the same folder{}", base, shipped.empty() ? "" : ", and none that is shipped"),
-      nearest.empty() ? "give the name without .toml" : fmt::format("did you mean '{}'?", nearest));
+      did_you_mean(base, names, "give the name without .toml"));
 }
 
 // The files from the named one to the last that it extends.

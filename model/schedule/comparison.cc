@@ -15,10 +15,10 @@ namespace {
 Result<void> check_costs(const ScheduleShape& shape, const CostTable& costs) {
   const auto ranks = static_cast<std::size_t>(std::max(shape.ranks, 0));
   if (costs.stages.empty() || costs.stages.size() == ranks) return {};
-  return tl::unexpected(
-      Error{ErrorKind::input,
-            fmt::format("lists {} stages, the comparison needs one for each of {} ranks", costs.stages.size(), ranks),
-            costs.file, 0, "stage", "schedules with more stages cut each into equal chunks"});
+  return wrong_input_at(
+      costs.file, 0, "stage",
+      fmt::format("lists {} stages, the comparison needs one for each of {} ranks", costs.stages.size(), ranks),
+      "schedules with more stages cut each into equal chunks");
 }
 
 // Whether the schedule lets one choose groups of micro-batches: one group of all of them is then always possible.

@@ -20,17 +20,12 @@ constexpr const char* stage_hint = "each stage needs F, I and W";
 
 using StageValues = std::array<std::optional<double>, 5>;
 
-tl::unexpected<Error> wrong(const std::string& file, int line, std::string key, std::string message,
-                            std::string hint = {}) {
-  return tl::unexpected(Error{ErrorKind::input, std::move(message), file, line, std::move(key), std::move(hint)});
-}
-
 tl::unexpected<Error> unknown_key(const std::string& file, int line, const std::string& prefix, std::string_view key,
                                   const std::vector<std::string>& known) {
   const std::string nearest = nearest_name(key, known);
-  return wrong(file, line, prefix + std::string(key), "unknown key",
-               nearest.empty() ? fmt::format("known here: {}", fmt::join(known, ", "))
-                               : fmt::format("did you mean '{}{}'?", prefix, nearest));
+  return wrong_input_at(file, line, prefix + std::string(key), "unknown key",
+                        nearest.empty() ? fmt::format("known here: {}", fmt::join(known, ", "))
+                                        : fmt::format("did you mean '{}{}'?", prefix, nearest));
 }
 
 bool is_cost(double value) { return std::isfinite(value) && value >= 0; }
@@ -39,7 +34,8 @@ bool is_cost(double value) { return std::isfinite(value) && value >= 0; }
 Result<ScheduleCosts> stage_costs(const StageValues& values, const std::string& file, int line,
                                   const std::string& prefix) {
   for (const std::size_t index : {f_cost, i_cost, w_cost}) {
-    if (!values[index]) return wrong(file, line, prefix + cost_names[index], "a stage without this cost", stage_hint);
+    if (!values[index])
+      return wrong_input_at(file, line, prefix + cost_names[index], "a stage without this cost", stage_hint);
   }
   ScheduleCosts costs;
   costs.F = *values[f_cost];
@@ -54,13 +50,13 @@ int line_of(const toml::node& node) { return static_cast<int>(node.source().begi
 
 Result<double> cost_value(const toml::node& node, const std::string& file, const std::string& key) {
   const auto value = node.is_number() ? node.value<double>() : std::nullopt;
-  if (!value || !is_cost(*value)) return wrong(file, line_of(node), key, "not a number of at least 0");
+  if (!value || !is_cost(*value)) return wrong_input_at(file, line_of(node), key, "not a number of at least 0");
   return *value;
 }
 
 Result<ScheduleCosts> stage_from(const toml::node& node, const std::string& file) {
   const toml::table* table = node.as_table();
-  if (table == nullptr) return wrong(file, line_of(node), "stage", "a stage is a table", stage_hint);
+  if (table == nullptr) return wrong_input_at(file, line_of(node), "stage", "a stage is a table", stage_hint);
   StageValues values;
   for (const auto& [key, value] : *table) {
     const auto name = std::find(cost_names.begin(), cost_names.end(), key.str());
@@ -84,7 +80,7 @@ Result<void> read_key(CostTable& input, std::string_view key, const toml::node& 
     return unknown_key(input.file, line_of(node), "", key, {"p2p", "micro_batch_factors", "stage"});
   }
   if (list == nullptr) {
-    return wrong(input.file, line_of(node), std::string(key), "not a list", key == "stage" ? stage_hint : "");
+    return wrong_input_at(input.file, line_of(node), std::string(key), "not a list", key == "stage" ? stage_hint : "");
   }
   for (const toml::node& item : *list) {
     if (key == "stage") {
@@ -123,7 +119,7 @@ Result<std::vector<std::size_t>> columns_from(std::string_view header, const std
     if (known == cost_names.end()) return unknown_key(file, line, "", name, cost_names);
     const auto index = static_cast<std::size_t>(known - cost_names.begin());
     if (std::find(columns.begin(), columns.end(), index) != columns.end()) {
-      return wrong(file, line, *known, "two columns of this name");
+      return wrong_input_at(file, line, *known, "two columns of this name");
     }
     columns.push_back(index);
   }
@@ -134,7 +130,7 @@ Result<ScheduleCosts> stage_from_row(std::string_view row, const std::vector<std
                                      const std::string& file, int line) {
   const std::vector<std::string_view> fields = fields_of(row);
   if (fields.size() != columns.size()) {
-    return wrong(file, line, "", fmt::format("{} fields below a header of {}", fields.size(), columns.size()));
+    return wrong_input_at(file, line, "", fmt::format("{} fields below a header of {}", fields.size(), columns.size()));
   }
   StageValues values;
   for (std::size_t column = 0; column < fields.size(); ++column) {
@@ -142,7 +138,8 @@ Result<ScheduleCosts> stage_from_row(std::string_view row, const std::vector<std
     double value = 0;
     const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (code != std::errc() || end != text.data() + text.size() || !is_cost(value)) {
-      return wrong(file, line, cost_names[columns[column]], fmt::format("'{}' is not a number of at least 0", text));
+      return wrong_input_at(file, line, cost_names[columns[column]],
+                            fmt::format("'{}' is not a number of at least 0", text));
     }
     values[columns[column]] = value;
   }
@@ -159,10 +156,10 @@ Result<CostTable> costs_from_toml(const std::string& text, const std::string& fi
       if (const auto read = read_key(input, key.str(), node); !read) return tl::make_unexpected(read.error());
     }
   } catch (const toml::parse_error& failure) {
-    return wrong(file, static_cast<int>(failure.source().begin.line), "", std::string(failure.description()));
+    return wrong_input_at(file, static_cast<int>(failure.source().begin.line), "", std::string(failure.description()));
   }
   if (input.stages.empty())
-    return wrong(file, 0, "stage", "lists no stage", "write a [[stage]] table with F, I and W for each stage");
+    return wrong_input_at(file, 0, "stage", "lists no stage", "write a [[stage]] table with F, I and W for each stage");
   return input;
 }
 
@@ -188,7 +185,7 @@ Result<CostTable> costs_from_csv(const std::string& text, const std::string& fil
     input.stages.push_back(*stage);
   }
   if (input.stages.empty()) {
-    return wrong(file, 0, "", "lists no stage", "write a header with F, I and W, and a line for each stage");
+    return wrong_input_at(file, 0, "", "lists no stage", "write a header with F, I and W, and a line for each stage");
   }
   return input;
 }

@@ -14,10 +14,6 @@
 namespace plumbline::model {
 namespace {
 
-tl::unexpected<Error> input_error(std::string message, std::string hint = {}) {
-  return tl::make_unexpected(Error{ErrorKind::input, std::move(message), "", 0, "--costs", std::move(hint)});
-}
-
 struct CostEntry {
   std::string_view key;
   double* value = nullptr;
@@ -33,7 +29,7 @@ Result<void> parse_cost(std::string_view item, std::span<CostEntry> entries) {
     std::vector<std::string> names;
     for (const CostEntry& known : entries) names.emplace_back(known.key);
     const std::string nearest = nearest_name(key, names);
-    return input_error(fmt::format("'{}' is no cost", item),
+    return wrong_input("--costs", fmt::format("'{}' is no cost", item),
                        nearest.empty() || equals == std::string_view::npos
                            ? std::string("write KEY=VALUE with F, B, I, W, FB or p2p, or name a .toml or .csv file")
                            : fmt::format("did you mean '{}'?", nearest));
@@ -42,9 +38,9 @@ Result<void> parse_cost(std::string_view item, std::span<CostEntry> entries) {
   double value = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (code != std::errc() || end != text.data() + text.size() || !std::isfinite(value) || value < 0) {
-    return input_error(fmt::format("'{}' is not a number of at least 0", item));
+    return wrong_input("--costs", fmt::format("'{}' is not a number of at least 0", item));
   }
-  if (entry->given) return input_error(fmt::format("'{}' is given twice", key));
+  if (entry->given) return wrong_input("--costs", fmt::format("'{}' is given twice", key));
   *entry->value = value;
   entry->given = true;
   return {};

@@ -37,7 +37,7 @@ class ListedCosts final : public ChunkCosts {
 
 Result<void> check_costs(const Schedule& schedule, const CostTable& costs) {
   const auto wrong = [&](std::string key, std::string message) {
-    return tl::unexpected(Error{ErrorKind::input, std::move(message), costs.file, 0, std::move(key), ""});
+    return wrong_input_at(costs.file, 0, std::move(key), std::move(message));
   };
   const auto stages = static_cast<std::size_t>(schedule.stages);
   const auto micro_batches = static_cast<std::size_t>(schedule.shape.micro_batches);

@@ -18,23 +18,24 @@ class DualPipe final : public ScheduleKind {
   Result<void> check(const ScheduleShape& shape) const override {
     if (auto single = check_single_chunk(name(), shape); !single) return single;
     if (shape.ranks % 2 != 0) {
-      return infeasible_shape(
+      return infeasible(
+          "ranks",
           fmt::format("dualpipe needs an even number of ranks, not {}: each rank holds a stage of either direction",
                       shape.ranks),
-          "ranks", fmt::format("use {} ranks", shape.ranks + 1));
+          fmt::format("use {} ranks", shape.ranks + 1));
     }
     const std::int32_t least = 2 * shape.ranks;
     if (shape.micro_batches < least) {
-      return infeasible_shape(
-          fmt::format("dualpipe on {} ranks needs at least {} micro-batches (both directions), not {}", shape.ranks,
-                      least, shape.micro_batches),
-          "micro_batches", "raise the micro-batches per pipeline or lower the number of ranks");
+      return infeasible("micro_batches",
+                        fmt::format("dualpipe on {} ranks needs at least {} micro-batches (both directions), not {}",
+                                    shape.ranks, least, shape.micro_batches),
+                        "raise the micro-batches per pipeline or lower the number of ranks");
     }
     if (shape.micro_batches % 2 != 0) {
-      return infeasible_shape(
-          fmt::format("dualpipe needs an even number of micro-batches, not {}: half of them go each way",
-                      shape.micro_batches),
-          "micro_batches", fmt::format("use {} micro-batches", shape.micro_batches + 1));
+      return infeasible("micro_batches",
+                        fmt::format("dualpipe needs an even number of micro-batches, not {}: half of them go each way",
+                                    shape.micro_batches),
+                        fmt::format("use {} micro-batches", shape.micro_batches + 1));
     }
     return {};
   }

@@ -19,10 +19,10 @@ class DualPipeV final : public ScheduleKind {
     if (auto vee = check_vee(name(), shape); !vee) return vee;
     const std::int32_t least = 2 * shape.ranks;
     if (shape.micro_batches >= least) return {};
-    return infeasible_shape(
+    return infeasible(
+        "micro_batches",
         fmt::format("dualpipev on {} ranks needs at least {} micro-batches, not {}", shape.ranks, least,
                     shape.micro_batches),
-        "micro_batches",
         fmt::format("use {} micro-batches, or at most {} ranks", least, std::max(1, shape.micro_batches / 2)));
   }
 

@@ -27,24 +27,25 @@ void for_each_chunk(const ScheduleShape& shape, Add add) {
 Result<void> check_interleaving(std::string_view name, const ScheduleShape& shape) {
   if (auto counts = check_counts(shape); !counts) return counts;
   if (shape.micro_batch_group < 0) {
-    return infeasible_shape(
-        fmt::format("a micro-batch group has at least one micro-batch, not {}", shape.micro_batch_group),
-        "micro_batch_group", "leave it out for a group of as many as ranks");
+    return infeasible("micro_batch_group",
+                      fmt::format("a micro-batch group has at least one micro-batch, not {}", shape.micro_batch_group),
+                      "leave it out for a group of as many as ranks");
   }
   const std::int32_t M = shape.micro_batches, P = shape.ranks, group = micro_batch_group(shape), rest = M % group;
   if (shape.virtual_stages == 1 || group >= M) return {};
   std::int32_t possible = std::max(group, std::min(P, M));  // M itself always fits
   while (M % possible != 0 && M % possible < P) ++possible;
   if (group < P) {
-    return infeasible_shape(
+    return infeasible(
+        "micro_batch_group",
         fmt::format("{} on {} ranks needs groups of at least {} micro-batches, not {}", name, P, P, group),
-        "micro_batch_group", fmt::format("use a micro-batch group of {}", possible));
+        fmt::format("use a micro-batch group of {}", possible));
   }
   if (rest == 0 || rest >= P) return {};
-  return infeasible_shape(
+  return infeasible(
+      "micro_batches",
       fmt::format("{} on {} ranks in groups of {} leaves {} of {} micro-batches for the last group, fewer than ranks",
                   name, P, group, rest, M),
-      "micro_batches",
       fmt::format("use {} or {} micro-batches, or a micro-batch group of {}", M - rest, M - rest + group, possible));
 }
 

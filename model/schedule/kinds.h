@@ -19,8 +19,6 @@ const ScheduleKind& zb_v();
 const ScheduleKind& dualpipe();
 const ScheduleKind& dualpipev();
 
-// The error of a shape for which a schedule does not exist; key is the field of ScheduleShape at fault.
-tl::unexpected<Error> infeasible_shape(std::string message, std::string key, std::string hint);
 // At least one rank, one micro-batch and one chunk per rank.
 Result<void> check_counts(const ScheduleShape& shape);
 // For schedules without micro-batch groups.

@@ -25,9 +25,7 @@ Result<const ScheduleKind*> find_schedule(std::string_view name) {
   error.kind = ErrorKind::input;
   error.message = fmt::format("unknown schedule '{}'", name);
   error.key = "schedule.kind";
-  const std::string nearest = nearest_name(name, names);
-  error.hint = nearest.empty() ? fmt::format("known schedules: {}", fmt::join(names, ", "))
-                               : fmt::format("did you mean '{}'?", nearest);
+  error.hint = did_you_mean(name, names, fmt::format("known schedules: {}", fmt::join(names, ", ")));
   return tl::make_unexpected(std::move(error));
 }
 

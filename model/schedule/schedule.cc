@@ -61,40 +61,30 @@ std::int32_t Schedule::rank_of(std::int32_t direction, std::int32_t stage) const
   return 0;
 }
 
-tl::unexpected<Error> infeasible_shape(std::string message, std::string key, std::string hint) {
-  Error error;
-  error.kind = ErrorKind::infeasible;
-  error.message = std::move(message);
-  error.key = std::move(key);
-  error.hint = std::move(hint);
-  return tl::make_unexpected(std::move(error));
-}
-
 Result<void> check_counts(const ScheduleShape& shape) {
   if (shape.ranks < 1) {
-    return infeasible_shape(fmt::format("a pipeline needs at least one rank, not {}", shape.ranks), "ranks", "");
+    return infeasible("ranks", fmt::format("a pipeline needs at least one rank, not {}", shape.ranks));
   }
   if (shape.micro_batches < 1) {
-    return infeasible_shape(fmt::format("a step needs at least one micro-batch, not {}", shape.micro_batches),
-                            "micro_batches", "");
+    return infeasible("micro_batches",
+                      fmt::format("a step needs at least one micro-batch, not {}", shape.micro_batches));
   }
   if (shape.virtual_stages < 1) {
-    return infeasible_shape(fmt::format("a rank holds at least one chunk, not {}", shape.virtual_stages),
-                            "virtual_stages", "");
+    return infeasible("virtual_stages", fmt::format("a rank holds at least one chunk, not {}", shape.virtual_stages));
   }
   const std::int64_t per_chunk = std::int64_t{shape.ranks} * shape.micro_batches;
   if (per_chunk > most_chunks / shape.virtual_stages) {
-    return infeasible_shape(fmt::format("{} ranks with {} micro-batches are more than a schedule of {} chunks holds",
-                                        shape.ranks, shape.micro_batches, most_chunks),
-                            "micro_batches", "");
+    return infeasible("micro_batches",
+                      fmt::format("{} ranks with {} micro-batches are more than a schedule of {} chunks holds",
+                                  shape.ranks, shape.micro_batches, most_chunks));
   }
   return {};
 }
 
 Result<void> check_ungrouped(std::string_view name, const ScheduleShape& shape) {
   if (shape.micro_batch_group != 0) {
-    return infeasible_shape(fmt::format("{} does not group its micro-batches", name), "micro_batch_group",
-                            "leave the micro-batch group out");
+    return infeasible("micro_batch_group", fmt::format("{} does not group its micro-batches", name),
+                      "leave the micro-batch group out");
   }
   return {};
 }
@@ -102,9 +92,10 @@ Result<void> check_ungrouped(std::string_view name, const ScheduleShape& shape) 
 Result<void> check_vee(std::string_view name, const ScheduleShape& shape) {
   if (auto counts = check_counts(shape); !counts) return counts;
   if (shape.virtual_stages > 2) {
-    return infeasible_shape(
+    return infeasible(
+        "virtual_stages",
         fmt::format("{} always holds 2 chunks per rank, but {} were asked for", name, shape.virtual_stages),
-        "virtual_stages", "leave virtual stages out or set them to 2");
+        "leave virtual stages out or set them to 2");
   }
   return check_ungrouped(name, shape);
 }
@@ -112,8 +103,9 @@ Result<void> check_vee(std::string_view name, const ScheduleShape& shape) {
 Result<void> check_single_chunk(std::string_view name, const ScheduleShape& shape) {
   if (auto counts = check_counts(shape); !counts) return counts;
   if (shape.virtual_stages != 1) {
-    return infeasible_shape(fmt::format("{} has no virtual stages, but {} were asked for", name, shape.virtual_stages),
-                            "virtual_stages", "leave virtual stages at 1");
+    return infeasible("virtual_stages",
+                      fmt::format("{} has no virtual stages, but {} were asked for", name, shape.virtual_stages),
+                      "leave virtual stages at 1");
   }
   return check_ungrouped(name, shape);
 }

@@ -118,7 +118,7 @@ model::Result<std::vector<Transfer>> transfers_of(const Fabric& fabric, const Ex
   const bool two_hop = exchange.kind == ExchangeKind::dispatch || exchange.kind == ExchangeKind::combine;
   std::string fault = find_group_fault(fabric, exchange);
   if (fault.empty() && two_hop) fault = find_token_fault(exchange);
-  if (!fault.empty()) return tl::unexpected(model::Error{model::ErrorKind::input, fault});
+  if (!fault.empty()) return model::wrong_input("", fault);
   if (exchange.kind == ExchangeKind::message) {
     return std::vector<Transfer>{{exchange.gpus[0], exchange.gpus[1], exchange.token_bytes, 0}};
   }

@@ -302,14 +302,14 @@ class SimGridLoop::Impl final : private Handler, private EndListener {
 
   model::Result<void> change(const LinkChange& change) {
     if (change.link >= network_.links().size()) {
-      return tl::unexpected(Error{ErrorKind::input, fmt::format("there is no link {}", change.link)});
+      return model::wrong_input("", fmt::format("there is no link {}", change.link));
     }
     if (change.factor != 0 && !(change.factor >= least_factor && change.factor <= 1)) {
-      return tl::unexpected(Error{
-          ErrorKind::input, fmt::format("a link's factor is 0, or {} to 1, not {}", least_factor, change.factor)});
+      return model::wrong_input("",
+                                fmt::format("a link's factor is 0, or {} to 1, not {}", least_factor, change.factor));
     }
     if (!(change.time >= to_seconds(now_) && change.time < 1e6)) {
-      return tl::unexpected(Error{ErrorKind::input, fmt::format("a link cannot change at {} s", change.time)});
+      return model::wrong_input("", fmt::format("a link cannot change at {} s", change.time));
     }
     changes_.push_back(change);
     at(to_time(change.time), {this, 0, 0, changes_.size() - 1});
@@ -439,8 +439,8 @@ SimGridNetwork::~SimGridNetwork() = default;
 
 model::Result<SimGridNetwork> SimGridNetwork::make(const std::vector<Link>& links, std::size_t limited_flows) {
   if (Impl::owner() != nullptr) {
-    return tl::unexpected(Error{ErrorKind::infeasible, "SimGrid runs one network per process", "", 0, "",
-                                "destroy the one that is alive before making another"});
+    return model::infeasible("", "SimGrid runs one network per process",
+                             "destroy the one that is alive before making another");
   }
   if (auto error = find_link_fault(links)) return tl::unexpected(*error);
   return SimGridNetwork(std::make_unique<Impl>(links, limited_flows));

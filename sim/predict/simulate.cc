@@ -18,8 +18,8 @@ model::Result<void> apply(const std::vector<NamedLinkChange>& changes, const top
     const auto& links = fabric.links();
     const auto link = std::ranges::find(links, change.link, &topologies::Link::name);
     if (link == links.end())
-      return tl::unexpected(model::Error{model::ErrorKind::input, fmt::format("there is no link '{}'", change.link), "",
-                                         0, "--degrade", fmt::format("links are named like {}", links.front().name)});
+      return model::wrong_input("--degrade", fmt::format("there is no link '{}'", change.link),
+                                fmt::format("links are named like {}", links.front().name));
     const auto id = static_cast<LinkId>(link - links.begin());
     if (auto changed = loop.change({change.time, id, change.factor}); !changed) return changed;
   }
@@ -52,10 +52,9 @@ model::Result<Simulation> simulate_on_network(Predictor& predictor, const model:
       predictor.simulate(plan, {.fidelity = Fidelity::step, .record_timeline = record_timeline, .loop = &loop});
   if (!loop.failures().empty()) {
     const FlowFailure& first = loop.failures().front();
-    return tl::unexpected(
-        model::Error{model::ErrorKind::infeasible,
-                     fmt::format("{} at {:.3f} s under a transfer", first.reason, to_seconds(first.time)), "", 0,
-                     "--degrade", "a slower link (a factor above 0) lets the step go on"});
+    return model::infeasible("--degrade",
+                             fmt::format("{} at {:.3f} s under a transfer", first.reason, to_seconds(first.time)),
+                             "a slower link (a factor above 0) lets the step go on");
   }
   return simulation;
 }

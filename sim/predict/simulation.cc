@@ -9,8 +9,7 @@ std::string_view to_string(Fidelity fidelity) { return fidelity == Fidelity::clo
 model::Result<Fidelity> parse_fidelity(std::string_view text) {
   for (Fidelity fidelity : {Fidelity::closed_form, Fidelity::step})
     if (text == to_string(fidelity)) return fidelity;
-  return tl::unexpected(model::Error{model::ErrorKind::input, fmt::format("unknown fidelity '{}'", text), "", 0,
-                                     "--fidelity", "known: closed-form, step"});
+  return model::wrong_input("--fidelity", fmt::format("unknown fidelity '{}'", text), "known: closed-form, step");
 }
 
 }  // namespace plumbline::sim

@@ -78,10 +78,6 @@ model::Error placed(model::Error error, const ClusterChoice& choice) {
   return error;
 }
 
-tl::unexpected<Error> refused(std::string key, std::string message, std::string hint) {
-  return tl::unexpected(Error{ErrorKind::input, std::move(message), "", 0, std::move(key), std::move(hint)});
-}
-
 }  // namespace
 
 Result<std::vector<ClusterChoice>> cluster_choices(const std::vector<std::string>& clusters,
@@ -93,12 +89,12 @@ Result<std::vector<ClusterChoice>> cluster_choices(const std::vector<std::string
     const std::size_t colon = name.rfind(':');
     const bool split = colon != std::string::npos;
     if (!clusters.empty() && (name.empty() || colon == 0 || (split && colon + 1 == name.size())))
-      return refused("--cluster", fmt::format("'{}' is not NAME or NAME:PROFILE", name),
-                     "for example --cluster h800-rail-fat-tree,h100-dgx:h100-public");
+      return model::wrong_input("--cluster", fmt::format("'{}' is not NAME or NAME:PROFILE", name),
+                                "for example --cluster h800-rail-fat-tree,h100-dgx:h100-public");
     for (const std::int64_t size : sizes) {
       if (!gpus.empty() && size < 1)
-        return refused("--gpus", fmt::format("{} GPUs train nothing", size),
-                       "give numbers from 1 on: --gpus 1024,2048");
+        return model::wrong_input("--gpus", fmt::format("{} GPUs train nothing", size),
+                                  "give numbers from 1 on: --gpus 1024,2048");
       ClusterChoice choice{name.substr(0, colon), split ? name.substr(colon + 1) : "", size};
       const bool fresh =
           std::ranges::none_of(choices, [&](const ClusterChoice& known) { return same_choice(known, choice); });

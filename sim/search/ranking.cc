@@ -13,14 +13,8 @@
 namespace plumbline::sim {
 namespace {
 
-using model::Error;
-using model::ErrorKind;
 
 constexpr std::array objectives = {Objective::time, Objective::cost, Objective::gpu_hours};
-
-tl::unexpected<Error> wrong(std::string key, std::string message, std::string hint) {
-  return tl::make_unexpected(Error{ErrorKind::input, std::move(message), "", 0, std::move(key), std::move(hint)});
-}
 
 // The number at the front and what follows it.
 std::optional<std::pair<double, std::string_view>> number_and_unit(std::string_view text) {
@@ -41,9 +35,9 @@ model::Result<Objective> parse_objective(std::string_view text) {
   for (const Objective objective : objectives) {
     if (to_string(objective) == text) return objective;
   }
-  const std::string nearest = model::nearest_name(text, {"time", "cost", "gpu-hours"});
-  return wrong("--objective", fmt::format("unknown objective '{}'", text),
-               (nearest.empty() ? "" : fmt::format("did you mean '{}'? ", nearest)) + "one of time, cost, gpu-hours");
+  return model::wrong_input(
+      "--objective", fmt::format("unknown objective '{}'", text),
+      model::did_you_mean_before(text, {"time", "cost", "gpu-hours"}, "one of time, cost, gpu-hours"));
 }
 
 model::Result<double> parse_days(std::string_view text) {
@@ -54,8 +48,8 @@ model::Result<double> parse_days(std::string_view text) {
       if (parsed->second == unit) return parsed->first * days;
     }
   }
-  return wrong("--deadline", fmt::format("'{}' is not a duration", text),
-               "a number above 0 with its unit: 60d, 36h, 8w, 90min");
+  return model::wrong_input("--deadline", fmt::format("'{}' is not a duration", text),
+                            "a number above 0 with its unit: 60d, 36h, 8w, 90min");
 }
 
 model::Result<double> parse_usd(std::string_view text) {
@@ -66,8 +60,8 @@ model::Result<double> parse_usd(std::string_view text) {
       if (parsed->second == unit) return parsed->first * usd;
     }
   }
-  return wrong("--budget", fmt::format("'{}' is not an amount of money", text),
-               "USD above 0: 6e6, 6000000, 5.5M, 800k");
+  return model::wrong_input("--budget", fmt::format("'{}' is not an amount of money", text),
+                            "USD above 0: 6e6, 6000000, 5.5M, 800k");
 }
 
 std::optional<double> measure(const PlanCost& cost, Objective objective) {

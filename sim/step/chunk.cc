@@ -245,10 +245,10 @@ model::Result<ChunkModel> ChunkModel::make(const Inputs& inputs) {
 
 model::Result<ChunkRun> ChunkModel::run(const ChunkRank& rank) const {
   if (!rank.slots.empty() && rank.slots.size() != static_cast<std::size_t>(layers_))
-    return tl::unexpected(model::Error{
-        model::ErrorKind::input,
+    return model::wrong_input_at(
+        plan_file_, 0, "schedule.layers_per_stage",
         fmt::format("the measured chunk has {} layers, an interior stage of the plan {}", rank.slots.size(), layers_),
-        plan_file_, 0, "schedule.layers_per_stage", "give a plan with as many layers per stage as were measured"});
+        "give a plan with as many layers per stage as were measured");
   return Run(blocks_, kernels_, layers_, rank).run(device_sms_);
 }
 

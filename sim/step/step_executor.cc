@@ -60,8 +60,8 @@ class Executor final : public LaneListener, public Handler {
     for (std::size_t r = 0; r < lanes_.size(); ++r) post_batch(static_cast<std::int32_t>(r));
     result_.events = loop_.run();
     if (std::string stuck = who_waits(); !stuck.empty())
-      return tl::unexpected(model::Error{model::ErrorKind::infeasible, "the schedule deadlocks: " + stuck, "", 0,
-                                         "schedule.kind", "this is a defect of the schedule; choose another"});
+      return model::infeasible("schedule.kind", "the schedule deadlocks: " + stuck,
+                               "this is a defect of the schedule; choose another");
     for (std::size_t t = 0; t < template_counts_.size(); ++t)
       if (template_counts_[t] > 0) result_.template_seconds[t] /= static_cast<double>(template_counts_[t]);
     for (const RankTimes& rank : result_.ranks) result_.pipeline_end = std::max(result_.pipeline_end, rank.end);

@@ -15,8 +15,7 @@ std::string_view leaf(std::string_view key) { return key.substr(key.rfind('.') +
 
 model::Result<SweepGrid> SweepGrid::make(std::vector<SweepAxis> axes) {
   const auto failure = [](std::string message, std::string key, std::string hint) {
-    return tl::make_unexpected(
-        model::Error{model::ErrorKind::input, std::move(message), "--over", 0, std::move(key), std::move(hint)});
+    return model::wrong_input_at("--over", 0, std::move(key), std::move(message), std::move(hint));
   };
   std::size_t points = 1;
   for (auto axis = axes.begin(); axis != axes.end(); ++axis) {

@@ -14,14 +14,13 @@ namespace {
 
 using model::Decimal;
 using model::Error;
-using model::ErrorKind;
 using model::parse_decimal;
 using model::Result;
 
 constexpr std::string_view examples = "for example 0..64:4, 1..64:*2, 1,2,4 or [[3, 4], [4, 3]]";
 
-tl::unexpected<Error> failure(std::string message, std::string hint = std::string(examples)) {
-  return tl::make_unexpected(Error{ErrorKind::input, std::move(message), "--over", 0, "", std::move(hint)});
+model::Failure failure(std::string message, std::string hint = std::string(examples)) {
+  return model::wrong_input_at("--over", 0, "", std::move(message), std::move(hint));
 }
 
 std::string_view trimmed(std::string_view text) {

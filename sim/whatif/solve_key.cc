@@ -12,16 +12,10 @@
 namespace plumbline::sim {
 namespace {
 
-using model::Error;
-using model::ErrorKind;
 using model::Result;
 
 constexpr double reach = 8;                // times the present value, and that part of it
 constexpr double gigabit_per_byte = 8e-9;  // Gb/s in B/s
-
-tl::unexpected<Error> refuse(std::string message, const std::string& key, std::string hint) {
-  return tl::make_unexpected(Error{ErrorKind::input, std::move(message), "--solve", 0, key, std::move(hint)});
-}
 
 std::string range_hint(const std::string& key) { return fmt::format("give a range: --over {}=A..B", key); }
 
@@ -43,8 +37,7 @@ Result<SolveKey> constant_key(const std::string& key, const Inputs& inputs) {
   if (found == constants.end()) {
     std::vector<std::string> names;
     for (const model::Parameter& constant : constants) names.push_back(constant.name);
-    const std::string nearest = model::nearest_name(name, names);
-    return refuse("unknown constant", key, nearest.empty() ? "" : fmt::format("did you mean '{}'?", nearest));
+    return model::wrong_input_at("--solve", 0, key, "unknown constant", model::did_you_mean(name, names));
   }
   const bool factor = name.find('*') != std::string::npos;
   return SolveKey{key, false, factor ? 1 : found->value, {}};
@@ -53,7 +46,8 @@ Result<SolveKey> constant_key(const std::string& key, const Inputs& inputs) {
 // The type of a key of the plan and its present value.
 Result<SolveKey> plan_key(const std::string& key, const Inputs& inputs) {
   const auto keys = model::plan_keys();
-  if (std::ranges::find(keys, key) == keys.end()) return refuse("unknown key", key, model::plan_key_hint(key));
+  if (std::ranges::find(keys, key) == keys.end())
+    return model::wrong_input_at("--solve", 0, key, "unknown key", model::plan_key_hint(key));
   SolveKey found{key, true, std::nullopt, {}};
   if (key.starts_with("model.") && key != "model.config") return found;
   bool number = false;
@@ -70,7 +64,7 @@ Result<SolveKey> plan_key(const std::string& key, const Inputs& inputs) {
       if (field) found.value = static_cast<double>(*field);
     }
   });
-  if (!number) return refuse("is not a number", key, "sweep its values with --over");
+  if (!number) return model::wrong_input_at("--solve", 0, key, "is not a number", "sweep its values with --over");
   if (!found.value) found.value = of_cluster(key, inputs);
   return found;
 }
@@ -79,11 +73,9 @@ Result<SolveRange> given_range(const SolveKey& key, const std::string& over) {
   const auto axis = parse_ends(over);
   if (!axis) return tl::unexpected(axis.error());
   if (axis->key != key.key)
-    return tl::unexpected(
-        Error{ErrorKind::input, fmt::format("{} is solved for", key.key), "--over", 0, axis->key, range_hint(key.key)});
+    return model::wrong_input_at("--over", 0, axis->key, fmt::format("{} is solved for", key.key), range_hint(key.key));
   if (!axis->numeric() || axis->values.size() < 2)
-    return tl::unexpected(
-        Error{ErrorKind::input, "needs at least two numbers", "--over", 0, axis->key, range_hint(key.key)});
+    return model::wrong_input_at("--over", 0, axis->key, "needs at least two numbers", range_hint(key.key));
   SolveRange range;
   range.whole = key.whole;
   for (const SweepValue& value : axis->values) range.values.push_back(*value.number);
@@ -110,7 +102,8 @@ Result<SolveRange> usual_range(const SolveKey& key, const Inputs& inputs) {
   if (key.key == "routing.imbalance" || key.key == "offload.activations") return SolveRange{0, 1};
   if (key.key == "overlap.communication_sms")
     return SolveRange{1, static_cast<double>(inputs.cluster.device.sms - 1), true};
-  if (key.value.value_or(0) <= 0) return refuse("has no value to look around", key.key, range_hint(key.key));
+  if (key.value.value_or(0) <= 0)
+    return model::wrong_input_at("--solve", 0, key.key, "has no value to look around", range_hint(key.key));
   if (key.key == "cluster.gpus" || (key.whole && key.key.starts_with("parallelism."))) return doublings(*key.value);
   const double low = *key.value / reach, high = *key.value * reach;
   return key.whole ? SolveRange{std::max(1.0, std::ceil(low)), high, true} : SolveRange{low, high};

@@ -12,8 +12,6 @@
 namespace plumbline::sim {
 namespace {
 
-using model::Error;
-using model::ErrorKind;
 using model::Result;
 
 std::string change_of(const SolveKey& key, double x) {
@@ -58,10 +56,10 @@ Result<void> add_present(const ChangedInputs& changed, const Evaluation& evaluat
     return {};
   }
   const bool of_run = result.target.metric.find("run.") != std::string::npos;
-  return tl::unexpected(
-      Error{ErrorKind::input, "the prediction of this plan does not give it", "--for", 0, result.target.metric,
-            of_run ? "add run.tokens to the plan, or --set run.tokens=..."
-                   : fmt::format("what fidelity {} gives is in its --json", to_string(result.fidelity))});
+  return model::wrong_input_at(
+      "--for", 0, result.target.metric, "the prediction of this plan does not give it",
+      of_run ? "add run.tokens to the plan, or --set run.tokens=..."
+             : fmt::format("what fidelity {} gives is in its --json", to_string(result.fidelity)));
 }
 
 }  // namespace

@@ -163,8 +163,7 @@ model::Result<std::vector<TornadoInput>> parse_inputs(const std::vector<std::str
     const auto axis = parse_ends(text);
     if (!axis) return tl::unexpected(axis.error());
     if (std::ranges::find(found, axis->key, &TornadoInput::key) != found.end())
-      return tl::unexpected(model::Error{model::ErrorKind::input, "the key is given twice", "--over", 0, axis->key,
-                                         "give all its values in one"});
+      return model::wrong_input_at("--over", 0, axis->key, "the key is given twice", "give all its values in one");
     TornadoInput& input = found.emplace_back(TornadoInput{axis->key, axis->key, {}});
     for (const SweepValue& value : axis->values)
       input.settings.push_back({value.text, {fmt::format("{}={}", axis->key, value.text)}});

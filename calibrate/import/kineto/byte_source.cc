@@ -17,15 +17,9 @@ namespace plumbline::calibrate {
 namespace {
 
 namespace fs = std::filesystem;
-using model::Error;
-using model::ErrorKind;
 
 constexpr int gzip_window_bits = 15 + 16;  // zlib: 16 more asks for a gzip header
 constexpr unsigned char gzip_first = 0x1f, gzip_second = 0x8b;
-
-tl::unexpected<Error> unreadable(const std::string& path, std::string message, std::string hint) {
-  return tl::unexpected(Error{ErrorKind::input, std::move(message), path, 0, "", std::move(hint)});
-}
 
 }  // namespace
 
@@ -54,8 +48,8 @@ struct ByteSource::State {
     raw_end = std::fread(raw.data(), 1, raw.size(), file);
     position += raw_end;
     if (raw_end == 0 && std::ferror(file) != 0)
-      return unreadable(path, fmt::format("cannot read the file behind byte {}: {}", position, std::strerror(errno)),
-                        "");
+      return model::wrong_input_at(
+          path, 0, "", fmt::format("cannot read the file behind byte {}: {}", position, std::strerror(errno)));
     return {};
   }
 
@@ -73,8 +67,9 @@ struct ByteSource::State {
     while (!finished && stream.avail_out == capacity) {
       if (const auto filled = refill(); !filled) return tl::unexpected(filled.error());
       if (raw_at == raw_end)
-        return unreadable(path, fmt::format("the gzip stream is cut off; {} bytes of text were read", text_bytes),
-                          "copy the file again; it is not complete");
+        return model::wrong_input_at(path, 0, "",
+                                     fmt::format("the gzip stream is cut off; {} bytes of text were read", text_bytes),
+                                     "copy the file again; it is not complete");
       stream.next_in = raw.data() + raw_at;
       stream.avail_in = static_cast<uInt>(raw_end - raw_at);
       const int status = inflate(&stream, Z_NO_FLUSH);
@@ -82,8 +77,9 @@ struct ByteSource::State {
       if (status == Z_STREAM_END) {
         if (const auto next = next_member(); !next) return tl::unexpected(next.error());
       } else if (status != Z_OK && status != Z_BUF_ERROR) {
-        return unreadable(path, fmt::format("the gzip stream is damaged; {} bytes of text were read", text_bytes),
-                          "copy the file again, or test it with gzip -t");
+        return model::wrong_input_at(path, 0, "",
+                                     fmt::format("the gzip stream is damaged; {} bytes of text were read", text_bytes),
+                                     "copy the file again, or test it with gzip -t");
       }
     }
     const std::size_t produced = capacity - stream.avail_out;
@@ -103,16 +99,17 @@ struct ByteSource::State {
 model::Result<ByteSource> ByteSource::open(const std::string& path) {
   std::error_code ignored;
   const fs::file_status status = fs::status(path, ignored);
-  if (!fs::exists(status)) return unreadable(path, "no such file", "check the path");
-  if (fs::is_directory(status)) return unreadable(path, "is a folder, not a file", "name a trace in it");
+  if (!fs::exists(status)) return model::wrong_input_at(path, 0, "", "no such file", "check the path");
+  if (fs::is_directory(status))
+    return model::wrong_input_at(path, 0, "", "is a folder, not a file", "name a trace in it");
   auto state = std::make_unique<State>();
   state->path = path;
   errno = 0;
   state->file = std::fopen(path.c_str(), "rb");
-  if (state->file == nullptr) return unreadable(path, "cannot open the file", std::strerror(errno));
+  if (state->file == nullptr) return model::wrong_input_at(path, 0, "", "cannot open the file", std::strerror(errno));
   if (fs::is_regular_file(status)) state->size = fs::file_size(path, ignored);
   if (const auto filled = state->refill(); !filled) return tl::unexpected(filled.error());
-  if (state->raw_end == 0) return unreadable(path, "the file is empty", "record the trace again");
+  if (state->raw_end == 0) return model::wrong_input_at(path, 0, "", "the file is empty", "record the trace again");
   if (state->raw_end > 1 && state->raw[0] == gzip_first && state->raw[1] == gzip_second) {
     // With fixed, valid settings only memory can run out.
     if (inflateInit2(&state->stream, gzip_window_bits) != Z_OK) throw std::bad_alloc();

@@ -18,7 +18,6 @@ using detail::Arguments;
 using detail::Category;
 using detail::Event;
 using model::Error;
-using model::ErrorKind;
 using model::Result;
 using std::string_view;
 
@@ -120,9 +119,8 @@ struct EventParser::State {
 
   tl::unexpected<Error> wrong(const EventBatch& batch, std::size_t index, const std::string& what) const {
     const std::uint64_t offset = batch.offsets.at(std::min(index, batch.offsets.size() - 1));
-    return tl::unexpected(Error{ErrorKind::input,
-                                fmt::format("event {} at byte {}: {}", batch.first + index, offset, what), path, 0, "",
-                                "the trace is damaged; record it again"});
+    return model::wrong_input_at(path, 0, "", fmt::format("event {} at byte {}: {}", batch.first + index, offset, what),
+                                 "the trace is damaged; record it again");
   }
 };
 

@@ -9,7 +9,6 @@ namespace plumbline::calibrate {
 namespace {
 
 using model::Error;
-using model::ErrorKind;
 using model::Result;
 
 constexpr std::size_t batch_bytes = std::size_t{1} << 20;
@@ -203,7 +202,7 @@ tl::unexpected<Error> EventSplitter::unexpected_character(char found, std::uint6
 }
 
 tl::unexpected<Error> EventSplitter::wrong(std::string message, std::string hint) const {
-  return tl::unexpected(Error{ErrorKind::input, std::move(message), path_, 0, "", std::move(hint)});
+  return model::wrong_input_at(path_, 0, "", std::move(message), std::move(hint));
 }
 
 }  // namespace plumbline::calibrate

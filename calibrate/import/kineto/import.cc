@@ -14,17 +14,11 @@
 namespace plumbline::calibrate {
 namespace {
 
-using model::Error;
-using model::ErrorKind;
 using model::Result;
 
 constexpr double nanosecond = 1e-9;
 constexpr std::int64_t ps_per_ns = 1000;
 constexpr std::string_view copy_class = "memcpy_memset";  // of copies whose name no pattern matches
-
-tl::unexpected<Error> wrong(const std::string& path, std::string key, std::string message, std::string hint) {
-  return tl::unexpected(Error{ErrorKind::input, std::move(message), path, 0, std::move(key), std::move(hint)});
-}
 
 std::map<int, std::int64_t> kernels_by_device(const Trace& trace) {
   std::map<int, std::int64_t> count;
@@ -36,12 +30,13 @@ std::map<int, std::int64_t> kernels_by_device(const Trace& trace) {
 Result<int> choose_device(const std::string& path, const Trace& trace, const std::map<int, std::int64_t>& found,
                           std::optional<int> asked) {
   if (found.empty()) {
-    return wrong(path, "", fmt::format("no GPU kernel among the {} events of the trace", trace.events),
-                 "record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], around work on a GPU");
+    return model::wrong_input_at(
+        path, 0, "", fmt::format("no GPU kernel among the {} events of the trace", trace.events),
+        "record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], around work on a GPU");
   }
   if (asked && !found.contains(*asked)) {
-    return wrong(path, "--device", fmt::format("no kernel ran on device {}", *asked),
-                 fmt::format("kernels by device: {}", describe_devices(found)));
+    return model::wrong_input_at(path, 0, "--device", fmt::format("no kernel ran on device {}", *asked),
+                                 fmt::format("kernels by device: {}", describe_devices(found)));
   }
   return asked ? *asked : std::ranges::max_element(found, {}, &std::pair<const int, std::int64_t>::second)->first;
 }
@@ -189,7 +184,7 @@ Result<ImportedChunk> import_kineto(const std::string& path, const KernelClasses
   result.device = *device;
   const std::vector<std::size_t> indices = work_of(*trace, *device);
   if (too_long(*trace, indices))
-    return wrong(path, "", fmt::format("the work of device {} takes more than 46 days", *device), "");
+    return model::wrong_input_at(path, 0, "", fmt::format("the work of device {} takes more than 46 days", *device));
   fill(*trace, indices, classes, result);
   result.comments = comments_of(path, *trace, result);
   return result;
