@@ -11,9 +11,9 @@
 #include "calibrate/fit/profile_fit.h"
 #include "calibrate/measurement/measurement.h"
 #include "cli/inputs.h"
-#include "cli/output.h"
+#include "cli/outputs.h"
 #include "cli/verb.h"
-#include "reports/text/fit_text.h"
+#include "reports/text/inputs/measurements_text.h"
 #include "topologies/device.h"
 
 namespace plumbline::cli {
@@ -31,13 +31,11 @@ struct Arguments {
 };
 
 Result<std::vector<calibrate::Measurements>> load_all(const std::vector<std::string>& paths) {
-  const auto devices = known_devices();
-  if (!devices) return tl::unexpected(devices.error());
+  const auto devices = TRY(known_devices());
   std::vector<calibrate::Measurements> files;
   for (const std::string& path : paths) {
-    auto file = read_measurements(path, *devices);
-    if (!file) return tl::unexpected(file.error());
-    files.push_back(std::move(*file));
+    auto file = TRY(read_measurements(path, devices));
+    files.push_back(std::move(file));
   }
   return files;
 }
@@ -47,13 +45,11 @@ Result<std::vector<calibrate::Measurements>> load_all(const std::vector<std::str
 Result<model::Profile> base_of(const FitRecords& records, const std::string& wanted) {
   if (!wanted.empty()) return find_profile(wanted);
   if (records.machine == calibrate::MachineKind::host) return find_profile(host_base);
-  const auto devices = known_devices();
-  if (!devices) return tl::unexpected(devices.error());
-  const model::Device* device = topologies::find_device(*devices, records.device);
+  const auto devices = TRY(known_devices());
+  const model::Device* device = topologies::find_device(devices, records.device);
   if (device == nullptr)
-    return tl::unexpected(model::Error{model::ErrorKind::input,
-                                       fmt::format("no datasheet of '{}' is known", records.device), "", 0, "--extends",
-                                       "name the profile whose constants hold where no record tells"});
+    return model::wrong_input("--extends", fmt::format("no datasheet of '{}' is known", records.device),
+                              "name the profile whose constants hold where no record tells");
   auto own = find_profile(device->name.substr(0, device->name.find('-')) + "-datasheet");
   return own ? own : find_profile(other_base);
 }
@@ -65,31 +61,27 @@ std::string file_names(const std::vector<std::string>& paths) {
 }
 
 Result<void> run(const Arguments& arguments) {
-  const auto files = load_all(arguments.measurements);
-  if (!files) return tl::unexpected(files.error());
-  const auto records = calibrate::fit_records(*files, arguments.clock);
-  if (!records) return tl::unexpected(records.error());
-  const auto base = base_of(*records, arguments.extends);
-  if (!base) return tl::unexpected(base.error());
+  const auto files = TRY(load_all(arguments.measurements));
+  const auto records = TRY(calibrate::fit_records(files, arguments.clock));
+  const auto base = TRY(base_of(records, arguments.extends));
   const std::string source =
-      fmt::format("{}, {}{}", reports::machine_text(*records), records->date.empty() ? "" : records->date + ", ",
+      fmt::format("{}, {}{}", reports::machine_text(records), records.date.empty() ? "" : records.date + ", ",
                   file_names(arguments.measurements));
-  const ProfileFit fit = calibrate::fit_profile(*records, *base, source);
+  const ProfileFit fit = calibrate::fit_profile(records, base, source);
   for (const std::string& note : fit.notes) fmt::print(stderr, "note: {}\n", note);
   const bool to_stdout = arguments.out == "-";
   const std::string name =
-      to_stdout ? (records->clock.empty() ? "gpu" : "host") : std::filesystem::path(arguments.out).stem().string();
-  const std::string description = fmt::format("measured on one {}: {}", records->clock.empty() ? "GPU" : "computer",
-                                              reports::machine_text(*records));
-  auto written = write_output(arguments.out, calibrate::profile_text(name, description, base->name(), fit.parameters));
-  if (!written) return written;
-  fmt::print(to_stdout ? stderr : stdout, "{}", reports::fit_text(fit, *records));
+      to_stdout ? (records.clock.empty() ? "gpu" : "host") : std::filesystem::path(arguments.out).stem().string();
+  const std::string description =
+      fmt::format("measured on one {}: {}", records.clock.empty() ? "GPU" : "computer", reports::machine_text(records));
+  TRY(write_output(arguments.out, calibrate::profile_text(name, description, base.name(), fit.parameters)));
+  fmt::print(to_stdout ? stderr : stdout, "{}", reports::fit_text(fit, records));
   return {};
 }
 
 }  // namespace
 
-CLI::App* add_calibrate(CLI::App& root, int& exit_code) {
+void add_calibrate(CLI::App& root, int& exit_code) {
   CLI::App* verb = root.add_subcommand("calibrate", "Make a cost profile of measurements of the host or a GPU");
   const auto arguments = std::make_shared<Arguments>();
   verb->add_option("MEASUREMENTS", arguments->measurements,
@@ -106,11 +98,7 @@ CLI::App* add_calibrate(CLI::App& root, int& exit_code) {
       "  plumbline calibrate here.jsonl -o here.toml\n"
       "  plumbline simulate host-tiny-moe --set cluster.profile=here.toml\n"
       "  plumbline measure --plan h100-chunk -o chunk.jsonl && plumbline calibrate chunk.jsonl -o h100.toml");
-  verb->callback([arguments, &exit_code] {
-    const auto done = run(*arguments);
-    exit_code = done ? 0 : report(done.error());
-  });
-  return verb;
+  verb->callback([arguments, &exit_code] { exit_code = exit_of(run(*arguments)); });
 }
 
 }  // namespace plumbline::cli

@@ -5,7 +5,7 @@
 #include <sstream>
 #include <string>
 
-#include "cli/output.h"
+#include "cli/outputs.h"
 #include "cli/verb.h"
 #include "cli/world.h"
 #include "model/base/version.h"
@@ -14,26 +14,19 @@ namespace plumbline::cli {
 
 void add_plan_arguments(CLI::App& verb, PlanArguments& arguments) {
   verb.add_option("PLAN", arguments.plan, "Plan file, or the name of a shipped example")->required();
-  verb.add_option("--set", arguments.overrides, "Override a key: --set parallelism.pipeline=8 (repeatable)")
-      ->take_all()
-      ->allow_extra_args(false);
+  add_repeatable(verb, "--set", arguments.overrides, "Override a key: --set parallelism.pipeline=8 (repeatable)");
   verb.add_flag("--print-plan", arguments.print, "Print the effective plan with every default, then stop");
+}
+
+void add_repeatable(CLI::App& verb, const std::string& option, std::vector<std::string>& values,
+                    const std::string& help) {
+  verb.add_option(option, values, help)->take_all()->allow_extra_args(false);
 }
 
 bool colour() {
   const char* off = std::getenv("NO_COLOR");
   return isatty(STDOUT_FILENO) != 0 && (off == nullptr || *off == '\0');
 }
-
-real::host::DeviceOptions World::device(real::host::DeviceOptions wanted) const {
-  if (simulated.now == nullptr) return wanted;
-  wanted.clock = real::host::ClockKind::simulated;
-  wanted.simulated = simulated;
-  wanted.threads = false;
-  return wanted;
-}
-
-int World::report(const model::Error& error) const { return speaks ? cli::report(error) : code_of(error); }
 
 int command(int argc, char** argv, const World& world) {
   CLI::App app{"plumbline predicts what training a large model costs, and proves it.", "plumbline"};

@@ -12,25 +12,19 @@
 #include "calibrate/chunk/chunk.h"
 #include "calibrate/chunk/chunk_comparison.h"
 #include "calibrate/import/kernel_classes.h"
-#include "cli/compare_output.h"
-#include "cli/comparison_subjects.h"
 #include "cli/data.h"
+#include "cli/detail/comparison_subjects.h"
 #include "cli/inputs.h"
-#include "cli/output.h"
+#include "cli/outputs.h"
 #include "cli/verb.h"
 #include "model/result/comparison.h"
-#include "reports/charts/result_comparison_svg.h"
 #include "reports/json/read_json.h"
-#include "reports/json/result_comparison_json.h"
-#include "reports/text/result_comparison_text.h"
-#include "reports/trace/result_comparison_trace.h"
+#include "reports/text/compare/chunk_comparison.h"
+#include "reports/text/compare/result_comparison.h"
 
 namespace plumbline::cli {
 
 namespace {
-
-using model::Error;
-using model::ErrorKind;
 
 struct Arguments {
   std::vector<std::string> subjects;
@@ -52,34 +46,28 @@ enum class Kind { plan, result, chunk };
 Kind kind_of(const std::string& subject) {
   if (subject.ends_with(".csv")) return Kind::chunk;
   if (reports::is_result(subject)) return Kind::result;
-  return !resolve_plan(subject) && resolve_published(subject) ? Kind::chunk : Kind::plan;
+  return !resolve(Shipped::plan, subject) && resolve(Shipped::published, subject) ? Kind::chunk : Kind::plan;
 }
 
 model::Result<calibrate::Waits> waits_of(const std::string& word) {
   if (word == "measured") return calibrate::Waits::measured;
   if (word == "predicted") return calibrate::Waits::predicted;
-  return tl::unexpected(
-      Error{ErrorKind::input, fmt::format("'{}' is not known", word), "", 0, "--waits", "measured or predicted"});
+  return model::wrong_input("--waits", fmt::format("'{}' is not known", word), "measured or predicted");
 }
 
 model::Result<void> compare_plan_and_chunk(const Arguments& arguments, const std::string& plan,
                                            const std::string& chunk_name) {
-  const auto waits = waits_of(arguments.waits);
-  if (!waits) return tl::unexpected(waits.error());
-  const auto inputs = load_inputs(plan, arguments.overrides, arguments.profile);
-  if (!inputs) return tl::unexpected(inputs.error());
-  const auto path = resolve_published(chunk_name);
-  if (!path) return tl::unexpected(path.error());
-  const auto classes = kernel_classes_file(arguments.classes).and_then(calibrate::load_kernel_classes);
-  if (!classes) return tl::unexpected(classes.error());
-  const auto chunk = calibrate::read_chunk(*path, *classes);
-  if (!chunk) return tl::unexpected(chunk.error());
-  const auto comparison = calibrate::compare_chunk(*chunk, *inputs, *waits);
-  if (!comparison) return tl::unexpected(comparison.error());
-  const ChunkComparisonOutput output{*comparison, inputs->plan,         plan, inputs->profile.name(),
-                                     chunk_name,  chunk->kernels.size()};
-  if (arguments.json != "-") fmt::print("{}", comparison_text(output));
-  return arguments.json.empty() ? model::Result<void>() : write_output(arguments.json, comparison_json(output));
+  const auto waits = TRY(waits_of(arguments.waits));
+  const auto inputs = TRY(load_inputs(plan, arguments.overrides, arguments.profile));
+  const auto path = TRY(resolve(Shipped::published, chunk_name));
+  const auto classes = TRY(kernel_classes_file(arguments.classes).and_then(calibrate::load_kernel_classes));
+  const auto chunk = TRY(calibrate::read_chunk(path, classes));
+  const auto comparison = TRY(calibrate::compare_chunk(chunk, inputs, waits));
+  const reports::ChunkComparisonOutput output{comparison, inputs.plan,         plan, inputs.profile.name(),
+                                              chunk_name, chunk.kernels.size()};
+  if (arguments.json != "-") fmt::print("{}", reports::chunk_comparison_text(output));
+  return arguments.json.empty() ? model::Result<void>()
+                                : write_output(arguments.json, reports::chunk_comparison_json(output));
 }
 
 // For a trace, and to lay overlapped pairs beside measured ones.
@@ -88,13 +76,12 @@ bool wants_timelines(const Arguments& arguments) {
 }
 
 model::Result<model::ResultComparison> compare_steps(const Arguments& arguments) {
-  const auto fidelity = sim::parse_fidelity(arguments.fidelity);
-  if (!fidelity) return tl::unexpected(fidelity.error());
-  auto subjects = comparison_subjects({arguments.subjects, arguments.clusters, arguments.gpus, arguments.overrides,
-                                       arguments.profile, *fidelity, wants_timelines(arguments), arguments.baseline});
-  if (!subjects) return tl::unexpected(subjects.error());
+  const auto fidelity = TRY(sim::parse_fidelity(arguments.fidelity));
+  auto subjects =
+      TRY(comparison_subjects({arguments.subjects, arguments.clusters, arguments.gpus, arguments.overrides,
+                               arguments.profile, fidelity, wants_timelines(arguments), arguments.baseline}));
   return model::compare_results(
-      std::move(*subjects), arguments.against == "first" ? model::Against::first : model::Against::previous,
+      std::move(subjects), arguments.against == "first" ? model::Against::first : model::Against::previous,
       arguments.by_class ? model::WaterfallDetail::classes : model::WaterfallDetail::categories);
 }
 
@@ -114,16 +101,13 @@ model::Result<void> write_files(const Arguments& arguments, const model::ResultC
 
 model::Result<int> show_steps(const Arguments& arguments) {
   const auto to_stdout = std::ranges::count(std::vector{arguments.json, arguments.svg, arguments.trace}, "-");
-  if (to_stdout > 1)
-    return tl::unexpected(
-        Error{ErrorKind::input, "only one output can go to stdout", "", 0, "--json", "give the other a file"});
-  const auto comparison = compare_steps(arguments);
-  if (!comparison) return tl::unexpected(comparison.error());
-  if (auto written = write_files(arguments, *comparison); !written) return tl::unexpected(written.error());
-  if (to_stdout == 0) fmt::print("{}", reports::result_comparison_text(*comparison, colour()));
+  if (to_stdout > 1) return model::wrong_input("--json", "only one output can go to stdout", "give the other a file");
+  const auto comparison = TRY(compare_steps(arguments));
+  TRY(write_files(arguments, comparison));
+  if (to_stdout == 0) fmt::print("{}", reports::result_comparison_text(comparison, colour()));
   const auto possible = [](const model::ComparisonSubject& subject) { return subject.reason().empty(); };
-  if (std::ranges::any_of(comparison->subjects, possible)) return 0;
-  fmt::print(stderr, "plumbline: no subject is feasible: {}\n", comparison->subjects.front().reason());
+  if (std::ranges::any_of(comparison.subjects, possible)) return 0;
+  fmt::print(stderr, "plumbline: no subject is feasible: {}\n", comparison.subjects.front().reason());
   return infeasible_exit;
 }
 
@@ -138,18 +122,18 @@ model::Result<int> compare(const Arguments& arguments) {
     const auto done = compare_plan_and_chunk(arguments, plans[0], chunks[0]);
     return done ? model::Result<int>(0) : tl::unexpected(done.error());
   }
-  return tl::unexpected(Error{ErrorKind::input, "a measured chunk is laid beside one plan and nothing else", "", 0,
-                              chunks.front(), "plumbline compare PLAN CHUNK.csv"});
+  return model::wrong_input(chunks.front(), "a measured chunk is laid beside one plan and nothing else",
+                            "plumbline compare PLAN CHUNK.csv");
 }
 
-int run(const Arguments& arguments) {
+model::Result<int> run(const Arguments& arguments) {
   const auto done = compare(arguments);
   return done ? *done : report(done.error());
 }
 
 }  // namespace
 
-CLI::App* add_compare(CLI::App& root, int& exit_code) {
+void add_compare(CLI::App& root, int& exit_code) {
   CLI::App* verb =
       root.add_subcommand("compare", "Lay plans, results and measured chunks side by side: why one is slower");
   const auto arguments = std::make_shared<Arguments>();
@@ -164,9 +148,8 @@ CLI::App* add_compare(CLI::App& root, int& exit_code) {
   verb->add_option("--gpus", arguments->gpus, "Numbers of GPUs, separated by commas: one plan with each, same batch")
       ->delimiter(',')
       ->allow_extra_args(false);
-  verb->add_option("--set", arguments->overrides, "Override a key: --set overlap.communication_sms=24 (repeatable)")
-      ->take_all()
-      ->allow_extra_args(false);
+  add_repeatable(*verb, "--set", arguments->overrides,
+                 "Override a key: --set overlap.communication_sms=24 (repeatable)");
   verb->add_option("--profile", arguments->profile, "Cost profile (default: the plan's)");
   verb->add_option("--baseline", arguments->baseline,
                    "Beside a measured step: a second profile, whose prediction of overlapped pairs stands beside")
@@ -201,8 +184,7 @@ CLI::App* add_compare(CLI::App& root, int& exit_code) {
       "  plumbline compare host-dualpipe measured.json --profile here.toml --trace both.json.gz\n"
       "  plumbline compare deepseek-v3-2048xh800 h800_dualpipe_chunk --profile h800-public --waits predicted\n"
       "  plumbline import kineto trace.json.gz -o chunk.csv && plumbline compare my-plan.toml chunk.csv --json -");
-  verb->callback([arguments, &exit_code] { exit_code = run(*arguments); });
-  return verb;
+  verb->callback([arguments, &exit_code] { exit_code = exit_of(run(*arguments)); });
 }
 
 }  // namespace plumbline::cli

@@ -1,4 +1,4 @@
-#include "cli/comparison_subjects.h"
+#include "cli/detail/comparison_subjects.h"
 
 #include <fmt/format.h>
 
@@ -50,19 +50,15 @@ std::map<std::string, std::string> operator_classes(const sim::Inputs& inputs) {
 }
 
 Result<Prediction> predict(const model::Plan& plan, const ConstantChanges& changes, const SubjectRequest& request) {
-  const auto inputs = inputs_of_plan(plan, request.profile, changes);
-  if (!inputs) return tl::unexpected(inputs.error());
-  auto simulation = simulated(*inputs, request);
-  if (!simulation) return tl::unexpected(simulation.error());
-  Prediction prediction{std::move(*simulation), {}, {}};
+  const auto inputs = TRY(inputs_of_plan(plan, request.profile, changes));
+  auto simulation = TRY(simulated(inputs, request));
+  Prediction prediction{std::move(simulation), {}, {}};
   if (!request.timelines) return prediction;
-  prediction.operator_classes = operator_classes(*inputs);
+  prediction.operator_classes = operator_classes(inputs);
   if (!request.baseline) return prediction;
-  const auto other = inputs_of_plan(plan, request.baseline, changes);
-  if (!other) return tl::unexpected(other.error());
-  auto baseline = simulated(*other, request);
-  if (!baseline) return tl::unexpected(baseline.error());
-  prediction.baseline = std::move(baseline->timeline);
+  const auto other = TRY(inputs_of_plan(plan, request.baseline, changes));
+  auto baseline = TRY(simulated(other, request));
+  prediction.baseline = std::move(baseline.timeline);
   return prediction;
 }
 
@@ -111,20 +107,18 @@ std::vector<NamedPlan> variants(const std::string& name, const model::Plan& plan
 std::string short_name(const std::string& subject) { return std::filesystem::path(subject).stem().string(); }
 
 Result<ComparisonSubject> read_subject(const std::string& path) {
-  const auto text = model::read_text_file(path);
-  if (!text) return tl::unexpected(text.error());
-  auto stored = reports::read_result(*text, path);
-  if (!stored) return tl::unexpected(stored.error());
-  ComparisonSubject subject{short_name(path), "result", std::move(stored->plan), std::move(stored->result), *text};
-  subject.timeline = std::move(stored->timeline);
-  subject.clock = std::move(stored->clock);
-  subject.measured_seconds = std::move(stored->measured_seconds);
+  const auto text = TRY(model::read_text_file(path));
+  auto stored = TRY(reports::read_result(text, path));
+  ComparisonSubject subject{short_name(path), "result", std::move(stored.plan), std::move(stored.result), text};
+  subject.timeline = std::move(stored.timeline);
+  subject.clock = std::move(stored.clock);
+  subject.measured_seconds = std::move(stored.measured_seconds);
   return subject;
 }
 
 Result<std::vector<NamedPlan>> read_plans(const std::string& subject, const std::vector<std::string>& overrides,
                                           const SubjectRequest& request) {
-  const auto path = resolve_plan(subject);
+  const auto path = resolve(Shipped::plan, subject);
   if (!path) {
     Error error = path.error();
     error.hint =
@@ -133,10 +127,9 @@ Result<std::vector<NamedPlan>> read_plans(const std::string& subject, const std:
         error.hint;
     return tl::unexpected(error);
   }
-  const auto plan = model::load_plan(*path, overrides);
-  if (!plan) return tl::unexpected(plan.error());
-  if (request.clusters.empty() && request.gpus.empty()) return std::vector<NamedPlan>{{short_name(subject), *plan}};
-  return variants(short_name(subject), *plan, request);
+  const auto plan = TRY(model::load_plan(*path, overrides));
+  if (request.clusters.empty() && request.gpus.empty()) return std::vector<NamedPlan>{{short_name(subject), plan}};
+  return variants(short_name(subject), plan, request);
 }
 
 // Subjects that are called the same get their whole path, or else their number.
@@ -159,39 +152,34 @@ Result<void> check(const SubjectRequest& request) {
   const bool varied = !request.clusters.empty() || !request.gpus.empty();
   const std::string option = request.clusters.empty() ? "--gpus" : "--cluster";
   if (varied && (request.subjects.size() != 1 || reports::is_result(request.subjects.front())))
-    return tl::unexpected(Error{ErrorKind::input, "takes exactly one plan", "", 0, option,
-                                "for example plumbline compare PLAN --cluster h800-rail-fat-tree,h100-dgx"});
+    return model::wrong_input(option, "takes exactly one plan",
+                              "for example plumbline compare PLAN --cluster h800-rail-fat-tree,h100-dgx");
   if (!varied && request.subjects.size() < 2)
-    return tl::unexpected(Error{ErrorKind::input, "there is nothing to compare it with", "", 0,
-                                request.subjects.front(), "give a second plan or result, or --cluster or --gpus"});
+    return model::wrong_input(request.subjects.front(), "there is nothing to compare it with",
+                              "give a second plan or result, or --cluster or --gpus");
   for (const std::int64_t count : request.gpus)
-    if (count < 1)
-      return tl::unexpected(
-          Error{ErrorKind::input, fmt::format("must be at least 1, found {}", count), "", 0, "--gpus", ""});
+    if (count < 1) return model::wrong_input("--gpus", fmt::format("must be at least 1, found {}", count));
   return {};
 }
 
 }  // namespace
 
 Result<std::vector<ComparisonSubject>> comparison_subjects(const SubjectRequest& request) {
-  if (auto fine = check(request); !fine) return tl::unexpected(fine.error());
+  TRY(check(request));
   std::vector<std::string> overrides = request.overrides;
-  const auto changes = take_constant_changes(overrides);
-  if (!changes) return tl::unexpected(changes.error());
+  const auto changes = TRY(take_constant_changes(overrides));
   std::vector<ComparisonSubject> found;
   ProgressBar bar("subjects");
   for (const std::string& subject : request.subjects) {
     bar.update(found.size(), request.subjects.size());
     if (reports::is_result(subject)) {
-      auto read = read_subject(subject);
-      if (!read) return tl::unexpected(read.error());
-      found.push_back(std::move(*read));
+      auto read = TRY(read_subject(subject));
+      found.push_back(std::move(read));
       continue;
     }
-    auto plans = read_plans(subject, overrides, request);
-    if (!plans) return tl::unexpected(plans.error());
-    for (NamedPlan& named : *plans) {
-      auto done = predict(named.plan, *changes, request);
+    auto plans = TRY(read_plans(subject, overrides, request));
+    for (NamedPlan& named : plans) {
+      auto done = predict(named.plan, changes, request);
       if (!done && done.error().kind == ErrorKind::input) return tl::unexpected(done.error());
       found.push_back(predicted_subject(std::move(named), std::move(done), request));
     }

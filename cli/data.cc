@@ -1,6 +1,8 @@
 #include "cli/data.h"
 
 #include <fmt/format.h>
+#include <sys/auxv.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -10,14 +12,14 @@
 #include <system_error>
 #include <vector>
 
-#include "cli/executable.h"
 #include "model/base/text_file.h"
 
 namespace plumbline::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using model::Error;
+using model::Failure;
+using model::wrong_input;
 
 bool is_file(const fs::path& path) {
   std::error_code ignored;
@@ -36,43 +38,37 @@ struct Collection {
   std::string_view extension;
 };
 
-constexpr Collection plans = {"plan", "examples", ".toml"};
-constexpr Collection models = {"model", "examples/models", ".json"};
-constexpr Collection topologies = {"topology", "topologies", ".toml"};
-constexpr Collection profiles = {"profile", "profiles", ".toml"};
-constexpr Collection cases = {"validation case", "cases", ".toml"};
-constexpr Collection published = {"measurement", "published", ".csv"};
-constexpr Collection gpu_cases = {"file of cases to measure", "gpu-cases", ".toml"};
-constexpr Collection host_cases = {"file of cases to measure on the host", "host-cases", ".toml"};
+const Collection& collection_of(Shipped kind) {
+  static constexpr Collection collections[] = {{"plan", "examples", ".toml"},
+                                               {"model", "examples/models", ".json"},
+                                               {"topology", "topologies", ".toml"},
+                                               {"profile", "profiles", ".toml"},
+                                               {"validation case", "cases", ".toml"},
+                                               {"measurement", "published", ".csv"},
+                                               {"file of cases to measure", "gpu-cases", ".toml"},
+                                               {"file of cases to measure on the host", "host-cases", ".toml"}};
+  return collections[static_cast<std::size_t>(kind)];
+}
 
-Error miss(const Collection& collection, const std::string& wanted, const fs::path& folder) {
+Failure miss(const Collection& collection, const std::string& wanted, const fs::path& folder) {
   const std::vector<std::string> names = model::names_in_folder(folder, collection.extension);
-  const std::string nearest = model::nearest_name(fs::path(wanted).filename().string(), names);
-  const std::string by_stem = model::nearest_name(fs::path(wanted).stem().string(), names);
-  const std::string suggestion = nearest.empty() ? by_stem : nearest;
-  Error error;
-  error.message = fmt::format("no file and no shipped {} named '{}'", collection.what, wanted);
-  error.hint = fmt::format("{}shipped: {}", suggestion.empty() ? "" : fmt::format("did you mean '{}'? ", suggestion),
-                           fmt::join(names, ", "));
-  return error;
+  const std::string by_name = model::did_you_mean(fs::path(wanted).filename().string(), names);
+  const std::string nearest = by_name.empty() ? model::did_you_mean(fs::path(wanted).stem().string(), names) : by_name;
+  return wrong_input("", fmt::format("no file and no shipped {} named '{}'", collection.what, wanted),
+                     fmt::format("{}{}shipped: {}", nearest, nearest.empty() ? "" : " ", fmt::join(names, ", ")));
 }
 
 // `wanted` in the shipped data: by its path under the data folder or under the collection's folder, or by name.
-model::Result<std::string> find_shipped(const Collection& collection, const std::string& wanted) {
-  const auto root = data_folder();
-  if (!root) return tl::unexpected(root.error());
-  const fs::path folder = fs::path(*root) / collection.folder;
+model::Result<std::string> find_shipped(Shipped kind, const std::string& wanted) {
+  const Collection& collection = collection_of(kind);
+  const auto root = TRY(data_folder());
+  const fs::path folder = fs::path(root) / collection.folder;
   const std::string named = wanted + std::string(collection.extension);
   for (const fs::path& candidate :
-       {fs::path(*root) / wanted, folder.parent_path() / wanted, folder / wanted, folder / named}) {
+       {fs::path(root) / wanted, folder.parent_path() / wanted, folder / wanted, folder / named}) {
     if (is_file(candidate)) return candidate.lexically_normal().string();
   }
-  return tl::unexpected(miss(collection, wanted, folder));
-}
-
-model::Result<std::string> resolve(const Collection& collection, const std::string& path_or_name) {
-  if (is_file(path_or_name)) return path_or_name;
-  return find_shipped(collection, path_or_name);
+  return miss(collection, wanted, folder);
 }
 
 }  // namespace
@@ -84,32 +80,15 @@ model::Result<std::string> data_folder() {
   for (const fs::path& candidate : {folder / "share/plumbline", folder.parent_path() / "share/plumbline"}) {
     if (!binary.empty() && is_folder(candidate)) return candidate.string();
   }
-  Error error;
-  error.message = fmt::format("the shipped data are not found beside {}", binary.string());
-  error.hint = "expected in share/plumbline beside the binary or beside its folder; build or install again";
-  return tl::unexpected(error);
+  return wrong_input("", fmt::format("the shipped data are not found beside {}", binary.string()),
+                     "expected in share/plumbline beside the binary or beside its folder; build or install again");
 }
 
-model::Result<std::string> resolve_plan(const std::string& path_or_name) { return resolve(plans, path_or_name); }
-
-model::Result<std::string> resolve_topology(const std::string& path_or_name) {
-  return resolve(topologies, path_or_name);
-}
-
-model::Result<std::string> resolve_profile(const std::string& path_or_name) { return resolve(profiles, path_or_name); }
-
-model::Result<std::string> resolve_case(const std::string& path_or_name) { return resolve(cases, path_or_name); }
-
-model::Result<std::string> resolve_gpu_cases(const std::string& path_or_name) {
-  return resolve(gpu_cases, path_or_name);
-}
-
-model::Result<std::string> resolve_host_cases(const std::string& path_or_name) {
-  return resolve(host_cases, path_or_name);
-}
-
-model::Result<std::string> resolve_published(const std::string& path_or_name) {
-  return resolve(published, path_or_name);
+model::Result<std::string> resolve(Shipped kind, const std::string& path_or_name, const std::string& named_in) {
+  const fs::path beside = fs::path(named_in).parent_path() / path_or_name;
+  if (!named_in.empty() && is_file(beside)) return beside.lexically_normal().string();
+  if (is_file(path_or_name)) return path_or_name;
+  return find_shipped(kind, path_or_name);
 }
 
 model::Result<std::string> kernel_classes_file(const std::string& path) {
@@ -118,9 +97,9 @@ model::Result<std::string> kernel_classes_file(const std::string& path) {
 }
 
 model::Result<std::vector<std::string>> shipped_case_files() {
-  const auto root = data_folder();
-  if (!root) return tl::unexpected(root.error());
-  const fs::path folder = fs::path(*root) / cases.folder;
+  const auto root = TRY(data_folder());
+  const Collection& cases = collection_of(Shipped::validation_case);
+  const fs::path folder = fs::path(root) / cases.folder;
   std::vector<std::string> files;
   for (const std::string& name : model::names_in_folder(folder, cases.extension))
     files.push_back((folder / (name + std::string(cases.extension))).string());
@@ -131,9 +110,9 @@ model::Result<std::string> resolve_model(const std::string& plan_file, const std
   // An absolute config stays as it is: joining an absolute path drops what is before it.
   const fs::path beside = fs::path(plan_file).parent_path() / config;
   if (is_file(beside)) return beside.lexically_normal().string();
-  auto found = find_shipped(models, config);
+  auto found = find_shipped(Shipped::model, config);
   if (found || plan_file.empty()) return found;
-  Error error = found.error();
+  model::Error error = found.error();
   error.file = plan_file;
   error.key = "model.config";
   return tl::unexpected(error);
@@ -142,9 +121,28 @@ model::Result<std::string> resolve_model(const std::string& plan_file, const std
 model::Result<std::string> resolve_device_folder(const std::string& topology_path) {
   const fs::path beside = fs::path(topology_path).parent_path() / "devices";
   if (is_folder(beside)) return beside.string();
-  auto root = data_folder();
-  if (!root) return tl::unexpected(root.error());
-  return (fs::path(*root) / "topologies/devices").string();
+  auto root = TRY(data_folder());
+  return (fs::path(root) / "topologies/devices").string();
+}
+
+// A bare chroot has no /proc; the kernel also hands over the path with which the program was started.
+std::filesystem::path executable() {
+  std::error_code failure;
+  std::filesystem::path path = std::filesystem::read_symlink("/proc/self/exe", failure);
+  if (!failure) return path;
+  const auto* started_as = reinterpret_cast<const char*>(getauxval(AT_EXECFN));  // NOLINT(performance-no-int-to-ptr)
+  if (started_as == nullptr) return {};
+  path = std::filesystem::canonical(started_as, failure);
+  return failure ? std::filesystem::path{} : path;
+}
+
+std::optional<std::string> find_program(const std::string& name) {
+  std::error_code failed;
+  const std::filesystem::path self = executable();
+  const std::filesystem::path candidate = self.parent_path() / name;
+  if (self.empty() || !std::filesystem::is_regular_file(candidate, failed) || ::access(candidate.c_str(), X_OK) != 0)
+    return std::nullopt;
+  return candidate.string();
 }
 
 }  // namespace plumbline::cli

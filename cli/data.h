@@ -3,6 +3,8 @@
 // prefix (<binary's folder>/../share/plumbline). The environment variable PLUMBLINE_DATA names another folder.
 #pragma once
 
+#include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,18 +12,22 @@
 
 namespace plumbline::cli {
 
+// The absolute path of this executable; empty when the system does not tell.
+std::filesystem::path executable();
+
+// The program `name` beside the running one; nullopt when it was not built.
+std::optional<std::string> find_program(const std::string& name);
+
 // The folder that holds examples/, topologies/, profiles/ and cases/.
 model::Result<std::string> data_folder();
 
-// Each takes the path of an existing file, or the name of a shipped one with or without its extension,
-// and returns a path. A miss is an input error that lists the shipped names and the nearest of them.
-model::Result<std::string> resolve_plan(const std::string& path_or_name);
-model::Result<std::string> resolve_topology(const std::string& path_or_name);
-model::Result<std::string> resolve_profile(const std::string& path_or_name);
-model::Result<std::string> resolve_case(const std::string& path_or_name);
-model::Result<std::string> resolve_gpu_cases(const std::string& path_or_name);
-model::Result<std::string> resolve_host_cases(const std::string& path_or_name);
-model::Result<std::string> resolve_published(const std::string& path_or_name);
+// Kinds of shipped data, each a folder of files of one extension.
+enum class Shipped { plan, model, topology, profile, validation_case, published, gpu_cases, host_cases };
+
+// The path of an existing file, or of a shipped one by its name with or without extension. A file that another one
+// names (`named_in`) is looked for beside that one first. A miss is an input error that lists the shipped names and the
+// nearest of them.
+model::Result<std::string> resolve(Shipped kind, const std::string& path_or_name, const std::string& named_in = "");
 
 // The given file of kernel classes, or the shipped one when `path` is empty.
 model::Result<std::string> kernel_classes_file(const std::string& path);

@@ -10,7 +10,7 @@
 #include "cli/data.h"
 #include "cli/formats.h"
 #include "cli/inputs.h"
-#include "cli/output.h"
+#include "cli/outputs.h"
 #include "cli/verb.h"
 #include "model/base/text_file.h"
 #include "model/megatron/config.h"
@@ -26,29 +26,21 @@ struct ExportArguments {
 };
 
 model::Result<void> export_simgrid_platform(const ExportArguments& arguments) {
-  const auto plan = find_plan(arguments.plan, arguments.overrides);
-  if (!plan) return tl::unexpected(plan.error());
-  const auto topology = find_topology(plan->cluster.topology, topologies::variation_of(*plan));
-  if (!topology) return tl::unexpected(topology.error());
-  const auto fabric = topologies::Fabric::make(topology->fabric, topology->cluster.gpus);
-  if (!fabric) return tl::unexpected(fabric.error());
-  return write_output(arguments.out, topologies::simgrid_platform(*topology, *fabric));
+  const auto plan = TRY(find_plan(arguments.plan, arguments.overrides));
+  const auto topology = TRY(find_topology(plan.cluster.topology, topologies::variation_of(plan)));
+  const auto fabric = TRY(topologies::Fabric::make(topology.fabric, topology.cluster.gpus));
+  return write_output(arguments.out, topologies::simgrid_platform(topology, fabric));
 }
 
 // Says on stderr what no argument of Megatron-LM can say.
 model::Result<void> export_megatron(const ExportArguments& arguments) {
-  const auto plan = find_plan(arguments.plan, arguments.overrides);
-  if (!plan) return tl::unexpected(plan.error());
-  const auto config_path = resolve_model(plan->file, plan->model.config);
-  if (!config_path) return tl::unexpected(config_path.error());
-  const auto config = model::read_text_file(*config_path);
-  if (!config) return tl::unexpected(config.error());
-  const auto shape = model::megatron::shape_of(*config, *config_path, plan->model.overrides);
-  if (!shape) return tl::unexpected(shape.error());
-  const auto exported = model::megatron::export_script(*plan, *shape);
-  if (!exported) return tl::unexpected(exported.error());
-  if (auto written = write_output(arguments.out, exported->script); !written) return written;
-  for (const std::string& note : exported->notes) fmt::print(stderr, "{}\n", note);
+  const auto plan = TRY(find_plan(arguments.plan, arguments.overrides));
+  const auto config_path = TRY(resolve_model(plan.file, plan.model.config));
+  const auto config = TRY(model::read_text_file(config_path));
+  const auto shape = TRY(model::megatron::shape_of(config, config_path, plan.model.overrides));
+  const auto exported = TRY(model::megatron::export_script(plan, shape));
+  TRY(write_output(arguments.out, exported.script));
+  for (const std::string& note : exported.notes) fmt::print(stderr, "{}\n", note);
   return {};
 }
 
@@ -68,7 +60,7 @@ std::string footer() {
 
 }  // namespace
 
-CLI::App* add_export(CLI::App& root, int& exit_code) {
+void add_export(CLI::App& root, int& exit_code) {
   CLI::App* verb = root.add_subcommand("export", "Write a plan, or what belongs to it, for other programs");
   struct Options {
     std::string format;
@@ -78,15 +70,11 @@ CLI::App* add_export(CLI::App& root, int& exit_code) {
   verb->add_option("FORMAT", options->format, "What to write: one of the formats below")->required();
   verb->add_option("PLAN", options->arguments.plan, "A plan file or the name of a shipped example")->required();
   verb->add_option("-o,--output", options->arguments.out, "Where the result goes (default: -, stdout)");
-  verb->add_option("--set", options->arguments.overrides, "Override a key of the plan (repeatable)")
-      ->take_all()
-      ->allow_extra_args(false);
+  add_repeatable(*verb, "--set", options->arguments.overrides, "Override a key of the plan (repeatable)");
   verb->footer(footer());
   verb->callback([options, &exit_code] {
-    const auto done = run_format<ExportArguments>(formats, options->format, options->arguments);
-    exit_code = done ? 0 : report(done.error());
+    exit_code = exit_of(run_format<ExportArguments>(formats, options->format, options->arguments));
   });
-  return verb;
 }
 
 }  // namespace plumbline::cli

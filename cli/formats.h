@@ -29,11 +29,7 @@ model::Result<void> run_format(std::span<const Format<Arguments>> formats, const
     if (format.name == name) return format.run(arguments);
     known.emplace_back(format.name);
   }
-  const std::string nearest = model::nearest_name(name, known);
-  return tl::unexpected(
-      model::Error{model::ErrorKind::input, fmt::format("unknown format '{}'", name), "", 0, "FORMAT",
-                   fmt::format("{}known: {}", nearest.empty() ? "" : fmt::format("did you mean '{}'? ", nearest),
-                               fmt::join(known, ", "))});
+  return model::wrong_input("FORMAT", fmt::format("unknown format '{}'", name), model::known_names(name, known));
 }
 
 // A line of the help for each.

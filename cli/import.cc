@@ -15,7 +15,7 @@
 #include "calibrate/import/nccl_tests.h"
 #include "cli/data.h"
 #include "cli/formats.h"
-#include "cli/output.h"
+#include "cli/outputs.h"
 #include "cli/progress.h"
 #include "cli/verb.h"
 #include "model/base/text_file.h"
@@ -60,7 +60,7 @@ void list_unknown(const std::vector<calibrate::UnknownKernel>& unknown, const st
   for (const calibrate::UnknownKernel& kernel : unknown) seconds += kernel.seconds;
   fmt::print(stderr, "kernel names without a class: {}, {} in all; the longest:\n", unknown.size(),
              reports::duration(seconds));
-  reports::Table table({{"time", reports::Align::right}, {"count", reports::Align::right}, {"kernel"}});
+  reports::Table table(">time | >count | kernel");
   for (std::size_t i = 0; i < std::min(unknown.size(), most_listed); ++i)
     table.add({reports::duration(unknown[i].seconds), std::to_string(unknown[i].count),
                unknown[i].name.substr(0, widest_name)});
@@ -70,24 +70,17 @@ void list_unknown(const std::vector<calibrate::UnknownKernel>& unknown, const st
 
 // Says on stderr what was taken and what has no class.
 model::Result<void> import_kineto_trace(const ImportArguments& arguments) {
-  const auto classes = kernel_classes_file(arguments.classes).and_then(calibrate::load_kernel_classes);
-  if (!classes) return tl::unexpected(classes.error());
+  const auto classes = TRY(kernel_classes_file(arguments.classes).and_then(calibrate::load_kernel_classes));
   const auto imported = [&] {
     ProgressBar bar("reading " + arguments.file);
-    return calibrate::import_kineto(arguments.file, *classes,
+    return calibrate::import_kineto(arguments.file, classes,
                                     {arguments.device, [&](auto done, auto total) { bar.update(done, total); }});
   }();
   if (!imported) return tl::unexpected(imported.error());
-  auto written = write_output(arguments.out, calibrate::to_csv(imported->timeline, imported->comments));
-  if (!written) return written;
+  TRY(write_output(arguments.out, calibrate::to_csv(imported->timeline, imported->comments)));
   say_what_was_taken(*imported);
   list_unknown(imported->unknown, arguments.classes.empty() ? "share/plumbline/kernels.toml" : arguments.classes);
   return {};
-}
-
-tl::unexpected<model::Error> refuse(std::string key, std::string message, std::string hint) {
-  return tl::unexpected(
-      model::Error{model::ErrorKind::input, std::move(message), "", 0, std::move(key), std::move(hint)});
 }
 
 // Where the model's config.json goes: beside the plan, under its name.
@@ -96,18 +89,15 @@ std::string config_beside(const std::string& plan) { return fs::path(plan).repla
 model::Result<void> name_model(const ImportArguments& arguments, megatron::ImportOptions& options) {
   if (arguments.model.empty()) {
     if (arguments.out == "-")
-      return refuse("--output", "the model of the script needs a file beside the plan",
-                    "name the plan's file, or a model with --model");
+      return model::wrong_input("--output", "the model of the script needs a file beside the plan",
+                                "name the plan's file, or a model with --model");
     options.config = fs::path(config_beside(arguments.out)).filename().string();
     return {};
   }
-  const auto path = resolve_model("", arguments.model);
-  if (!path) return tl::unexpected(path.error());
-  const auto text = model::read_text_file(*path);
-  if (!text) return tl::unexpected(text.error());
-  const auto shape = megatron::shape_of(*text, *path, {});
-  if (!shape) return tl::unexpected(shape.error());
-  options.model = *shape;
+  const auto path = TRY(resolve_model("", arguments.model));
+  const auto text = TRY(model::read_text_file(path));
+  const auto shape = TRY(megatron::shape_of(text, path, {}));
+  options.model = shape;
   // A file is named by its whole path, since the plan may lie elsewhere; a shipped model by its name.
   std::error_code ignored;
   const bool own = fs::is_regular_file(arguments.model, ignored);
@@ -120,31 +110,29 @@ model::Result<megatron::ImportOptions> options_of(const ImportArguments& argumen
   for (const std::string& text : arguments.definitions) {
     const std::size_t equals = text.find('=');
     if (equals == std::string::npos || equals == 0)
-      return refuse("--define", fmt::format("'{}' is not NAME=VALUE", text), "for example --define NNODES=16");
+      return model::wrong_input("--define", fmt::format("'{}' is not NAME=VALUE", text),
+                                "for example --define NNODES=16");
     options.definitions[text.substr(0, equals)] = text.substr(equals + 1);
   }
   options.more_arguments = arguments.more_arguments;
   options.overrides = arguments.overrides;
   if (!arguments.topology.empty()) options.topology = arguments.topology;
-  if (const auto named = name_model(arguments, options); !named) return tl::unexpected(named.error());
+  TRY(name_model(arguments, options));
   return options;
 }
 
 // The model's config.json goes beside the plan; says on stderr what was assumed and what was not understood.
 model::Result<void> import_megatron(const ImportArguments& arguments) {
-  const auto text = model::read_text_file(arguments.file);
-  if (!text) return tl::unexpected(text.error());
-  const auto options = options_of(arguments);
-  if (!options) return tl::unexpected(options.error());
-  const auto imported = megatron::import_script(*text, arguments.file, *options);
-  if (!imported) return tl::unexpected(imported.error());
-  if (imported->config) {
+  const auto text = TRY(model::read_text_file(arguments.file));
+  const auto options = TRY(options_of(arguments));
+  const auto imported = TRY(megatron::import_script(text, arguments.file, options));
+  if (imported.config) {
     const std::string path = config_beside(arguments.out);
-    if (auto written = write_output(path, imported->config->json); !written) return written;
-    fmt::print(stderr, "{}: the model as a config.json of type {}\n", path, imported->config->model_type);
+    TRY(write_output(path, imported.config->json));
+    fmt::print(stderr, "{}: the model as a config.json of type {}\n", path, imported.config->model_type);
   }
-  if (auto written = write_output(arguments.out, to_toml(imported->plan)); !written) return written;
-  for (const megatron::Note& note : imported->notes) {
+  TRY(write_output(arguments.out, to_toml(imported.plan)));
+  for (const megatron::Note& note : imported.notes) {
     const std::string place = note.line > 0 ? fmt::format("{}:{}", arguments.file, note.line) : arguments.file;
     fmt::print(stderr, "{}: {}\n", place, note.text);
   }
@@ -154,29 +142,22 @@ model::Result<void> import_megatron(const ImportArguments& arguments) {
 // Writes JSON Lines to a .jsonl file, else CSV.
 model::Result<void> import_nccl_tests(const ImportArguments& arguments) {
   if (arguments.device || !arguments.classes.empty())
-    return tl::unexpected(model::Error{model::ErrorKind::input, "only 'import kineto' takes it", "", 0,
-                                       arguments.device ? "--device" : "--classes", ""});
-  const auto text = model::read_text_file(arguments.file);
-  if (!text) return tl::unexpected(text.error());
-  const auto measurements = calibrate::parse_nccl_tests(*text, arguments.file);
-  if (!measurements) return tl::unexpected(measurements.error());
+    return model::wrong_input(arguments.device ? "--device" : "--classes", "only 'import kineto' takes it");
+  const auto text = TRY(model::read_text_file(arguments.file));
+  const auto measurements = TRY(calibrate::parse_nccl_tests(text, arguments.file));
   const bool lines = arguments.out.ends_with(".jsonl");
-  auto written =
-      write_output(arguments.out, lines ? calibrate::to_jsonl(*measurements) : calibrate::to_csv(*measurements));
-  if (!written) return written;
-  const calibrate::Measurement& first = measurements->values.front();
-  fmt::print(stderr, "{} times of {} on {} x {}\n", measurements->values.size(), first.op, first.shape[1].second,
+  TRY(write_output(arguments.out, lines ? calibrate::to_jsonl(measurements) : calibrate::to_csv(measurements)));
+  const calibrate::Measurement& first = measurements.values.front();
+  fmt::print(stderr, "{} times of {} on {} x {}\n", measurements.values.size(), first.op, first.shape[1].second,
              first.device);
   return {};
 }
 
 // Says on stderr what is assumed or left out.
 model::Result<void> import_nccl_topology(const ImportArguments& arguments) {
-  const auto imported = topologies::import_nccl_topology(arguments.file);
-  if (!imported) return tl::unexpected(imported.error());
-  auto written = write_output(arguments.out, imported->toml);
-  if (!written) return written;
-  for (const std::string& note : imported->notes) fmt::print(stderr, "{}\n", note);
+  const auto imported = TRY(topologies::import_nccl_topology(arguments.file));
+  TRY(write_output(arguments.out, imported.toml));
+  for (const std::string& note : imported.notes) fmt::print(stderr, "{}\n", note);
   return {};
 }
 
@@ -206,7 +187,7 @@ std::string footer() {
 
 }  // namespace
 
-CLI::App* add_import(CLI::App& root, int& exit_code) {
+void add_import(CLI::App& root, int& exit_code) {
   CLI::App* verb = root.add_subcommand("import", "Read what other programs measured");
   struct Options {
     std::string format;
@@ -223,20 +204,14 @@ CLI::App* add_import(CLI::App& root, int& exit_code) {
   verb->add_option("--model", options->arguments.model,
                    "megatron: a shipped model or a config.json (default: the one the script describes)");
   verb->add_option("--topology", options->arguments.topology, "megatron: the cluster (default: h100-dgx)");
-  verb->add_option("--define", options->arguments.definitions,
-                   "megatron: NAME=VALUE of a variable that the script takes from outside (repeatable)")
-      ->take_all()
-      ->allow_extra_args(false);
+  add_repeatable(*verb, "--define", options->arguments.definitions,
+                 "megatron: NAME=VALUE of a variable that the script takes from outside (repeatable)");
   verb->add_option("--args", options->arguments.more_arguments, "megatron: arguments to add to those of the script");
-  verb->add_option("--set", options->arguments.overrides, "megatron: override a key of the plan (repeatable)")
-      ->take_all()
-      ->allow_extra_args(false);
+  add_repeatable(*verb, "--set", options->arguments.overrides, "megatron: override a key of the plan (repeatable)");
   verb->footer(footer());
   verb->callback([options, &exit_code] {
-    const auto done = run_format<ImportArguments>(formats, options->format, options->arguments);
-    exit_code = done ? 0 : report(done.error());
+    exit_code = exit_of(run_format<ImportArguments>(formats, options->format, options->arguments));
   });
-  return verb;
 }
 
 }  // namespace plumbline::cli

@@ -4,20 +4,22 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
+#include "calibrate/validate/step_case.h"
 #include "cli/data.h"
 #include "model/base/decimal.h"
+#include "model/base/text_file.h"
 
 namespace plumbline::cli {
-
 namespace {
 
 using model::Error;
-using model::ErrorKind;
 using model::Result;
+namespace fs = std::filesystem;
 
 constexpr std::string_view profile_prefix = "profile.";
 constexpr std::string_view topology_prefix = "topology.";
@@ -33,10 +35,8 @@ Result<model::Profile> profile_of(const model::Plan& plan, const model::ClusterS
                                   const std::optional<std::string>& wanted,
                                   const std::vector<model::ConstantChange>& changes) {
   const std::string name = wanted.value_or(plan.cluster.profile.value_or(cluster.default_profile));
-  const Result<model::Profile> profile = find_profile(name, plan.file);
-  if (!profile) return profile;
-  return profile->with_changes(changes).map_error(
-      [](const Error& error) { return at_override(error, profile_prefix); });
+  const auto profile = TRY(find_profile(name, plan.file));
+  return profile.with_changes(changes).map_error([](const Error& error) { return at_override(error, profile_prefix); });
 }
 
 Result<topologies::Topology> topology_of(const model::Plan& plan, const std::vector<model::ConstantChange>& changes) {
@@ -48,6 +48,37 @@ Result<topologies::Topology> topology_of(const model::Plan& plan, const std::vec
   });
 }
 
+bool is_file(const std::string& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored);
+}
+
+// The recipe of a shipped model, or its config.json; nothing where no model has that name.
+std::optional<Result<sim::Recipe>> from_model(const std::string& name, const std::vector<std::int64_t>& gpus) {
+  const auto config = resolve_model("", name);
+  if (!config) return std::nullopt;
+  const auto root = TRY(data_folder());
+  const std::string stem = fs::path(*config).stem().string();
+  const std::string published = (fs::path(root) / "examples/recipes" / (stem + ".toml")).string();
+  return is_file(published) ? sim::recipe_of_plan(published)
+                            : sim::recipe_of_model(*config, "models/" + stem + ".json", gpus);
+}
+
+Result<sim::Recipe> unknown(const std::string& wanted) {
+  const fs::path examples = fs::path(TRY(data_folder())) / "examples";
+  const auto models = model::names_in_folder((examples / "models").string(), ".json");
+  const auto plans = model::names_in_folder(examples.string(), ".toml");
+  std::vector<std::string> all = models;
+  all.insert(all.end(), plans.begin(), plans.end());
+  const std::string known = fmt::format("models: {}; plans: {}", fmt::join(models, ", "), fmt::join(plans, ", "));
+  return model::wrong_input("", fmt::format("no file, no shipped model and no shipped plan named '{}'", wanted),
+                            model::did_you_mean_before(wanted, all, known));
+}
+
+Result<std::string> measurement_of_case(const std::string& case_path, const std::string& name) {
+  return resolve(Shipped::published, name, case_path);
+}
+
 }  // namespace
 
 Result<model::Profile> find_profile(const std::string& path_or_name, const std::string& plan_file) {
@@ -55,25 +86,21 @@ Result<model::Profile> find_profile(const std::string& path_or_name, const std::
   const std::filesystem::path beside = std::filesystem::path(plan_file).parent_path() / path_or_name;
   const bool is_beside = !std::filesystem::is_regular_file(path_or_name, unreadable) &&
                          std::filesystem::is_regular_file(beside, unreadable);
-  const Result<std::string> path = resolve_profile(is_beside ? beside.string() : path_or_name);
-  if (!path) return tl::unexpected(path.error());
-  const Result<std::string> data = data_folder();
-  if (!data) return tl::unexpected(data.error());
-  return model::load_profile(*path, *data + "/profiles");
+  const auto path = TRY(resolve(Shipped::profile, is_beside ? beside.string() : path_or_name));
+  const auto data = TRY(data_folder());
+  return model::load_profile(path, data + "/profiles");
 }
 
 Result<model::Plan> find_plan(const std::string& path_or_name, const std::vector<std::string>& overrides) {
-  return resolve_plan(path_or_name).and_then([&](const std::string& path) {
+  return resolve(Shipped::plan, path_or_name).and_then([&](const std::string& path) {
     return model::load_plan(path, overrides);
   });
 }
 
 Result<topologies::Topology> find_topology(const std::string& path_or_name, const topologies::Variation& variation) {
-  const Result<std::string> path = resolve_topology(path_or_name);
-  if (!path) return tl::unexpected(path.error());
-  const Result<std::string> devices = resolve_device_folder(*path);
-  if (!devices) return tl::unexpected(devices.error());
-  return topologies::load_topology(*path, *devices, variation);
+  const auto path = TRY(resolve(Shipped::topology, path_or_name));
+  const auto devices = TRY(resolve_device_folder(path));
+  return topologies::load_topology(path, devices, variation);
 }
 
 Result<std::vector<topologies::KnownDevice>> known_devices() {
@@ -83,9 +110,8 @@ Result<std::vector<topologies::KnownDevice>> known_devices() {
 
 Result<calibrate::Measurements> read_measurements(const std::string& path,
                                                   const std::vector<topologies::KnownDevice>& devices) {
-  auto measurements = calibrate::load_measurements(path, devices);
-  if (!measurements) return measurements;
-  for (const std::string& note : measurements->notes) fmt::print(stderr, "note: {}: {}\n", path, note);
+  auto measurements = TRY(calibrate::load_measurements(path, devices));
+  for (const std::string& note : measurements.notes) fmt::print(stderr, "note: {}: {}\n", path, note);
   return measurements;
 }
 
@@ -102,8 +128,8 @@ Result<ConstantChanges> take_constant_changes(std::vector<std::string>& override
     const std::string key = text.substr(0, equals);
     const auto number = equals == std::string::npos ? std::nullopt : model::parse_decimal(text.substr(equals + 1));
     if (!number)
-      return tl::unexpected(Error{ErrorKind::input, fmt::format("expected {}=NUMBER, found '{}'", key, text), "--set",
-                                  0, key, "in the constant's own unit; of a name with *, a factor"});
+      return model::wrong_input_at("--set", 0, key, fmt::format("expected {}=NUMBER, found '{}'", key, text),
+                                   "in the constant's own unit; of a name with *, a factor");
     const std::size_t prefix = (of_profile ? profile_prefix : topology_prefix).size();
     (of_profile ? changes.profile : changes.topology).push_back({key.substr(prefix), number->value()});
   }
@@ -114,24 +140,52 @@ Result<ConstantChanges> take_constant_changes(std::vector<std::string>& override
 Result<sim::Inputs> load_inputs(const std::string& plan_name, const std::vector<std::string>& overrides,
                                 const std::optional<std::string>& profile_name) {
   std::vector<std::string> of_plan = overrides;
-  const Result<ConstantChanges> changes = take_constant_changes(of_plan);
-  if (!changes) return tl::unexpected(changes.error());
-  const Result<model::Plan> plan = find_plan(plan_name, of_plan);
-  if (!plan) return tl::unexpected(plan.error());
-  return inputs_of_plan(*plan, profile_name, *changes);
+  const auto changes = TRY(take_constant_changes(of_plan));
+  const auto plan = TRY(find_plan(plan_name, of_plan));
+  return inputs_of_plan(plan, profile_name, changes);
 }
 
 Result<sim::Inputs> inputs_of_plan(const model::Plan& plan, const std::optional<std::string>& profile_name,
                                    const ConstantChanges& changes) {
-  const Result<std::string> config = resolve_model(plan.file, plan.model.config);
-  if (!config) return tl::unexpected(config.error());
-  const Result<model::Architecture> architecture = model::load_architecture_of(plan, *config);
-  if (!architecture) return tl::unexpected(architecture.error());
-  const Result<topologies::Topology> topology = topology_of(plan, changes.topology);
-  if (!topology) return tl::unexpected(topology.error());
-  const Result<model::Profile> profile = profile_of(plan, topology->cluster, profile_name, changes.profile);
-  if (!profile) return tl::unexpected(profile.error());
-  return sim::Inputs{plan, *architecture, topology->cluster, *profile, nullptr, topology->fabric};
+  const auto config = TRY(resolve_model(plan.file, plan.model.config));
+  const auto architecture = TRY(model::load_architecture_of(plan, config));
+  const auto topology = TRY(topology_of(plan, changes.topology));
+  const auto profile = TRY(profile_of(plan, topology.cluster, profile_name, changes.profile));
+  return sim::Inputs{plan, architecture, topology.cluster, profile, nullptr, topology.fabric};
+}
+
+Result<sim::Recipe> find_recipe(const std::string& wanted, const std::vector<std::int64_t>& gpus) {
+  const bool config = wanted.ends_with(".json");
+  if (is_file(wanted) && config)
+    return sim::recipe_of_model(wanted, fs::absolute(wanted).lexically_normal().string(), gpus);
+  if (is_file(wanted)) return sim::recipe_of_plan(wanted);
+  if (const auto plan = resolve(Shipped::plan, wanted); plan && !config) return sim::recipe_of_plan(*plan);
+  if (auto recipe = from_model(wanted, gpus)) return std::move(*recipe);
+  return unknown(wanted);
+}
+
+model::Result<calibrate::ValidationCase> read_case(const std::string& path) {
+  const auto classes = TRY(kernel_classes_file(""));
+  return calibrate::load_case(path, {measurement_of_case, classes});
+}
+
+model::Result<std::vector<calibrate::ValidationCase>> shipped_cases() {
+  const auto files = TRY(shipped_case_files());
+  std::vector<calibrate::ValidationCase> cases;
+  for (const std::string& file : files) {
+    if (calibrate::is_step_case(file)) continue;
+    auto loaded = TRY(read_case(file));
+    cases.push_back(std::move(loaded));
+  }
+  return cases;
+}
+
+model::Result<calibrate::StepComparison> compare_case_steps(const std::string& path) {
+  const auto definition = TRY(calibrate::load_step_case(path));
+  const auto table = TRY(measurement_of_case(path, definition.table));
+  const auto steps = TRY(calibrate::read_published_steps(table));
+  const auto inputs = [](const model::Plan& plan, const std::string& profile) { return inputs_of_plan(plan, profile); };
+  return calibrate::compare_steps(definition, steps, inputs, sim::Fidelity::step);
 }
 
 }  // namespace plumbline::cli

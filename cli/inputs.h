@@ -1,16 +1,20 @@
-// Loading what a simulation needs, shared by the verbs that simulate.
+// Loading what verbs work on: plans, profiles, clusters, measurements, recipes, validation cases.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "calibrate/measurement/measurement.h"
+#include "calibrate/validate/step_comparison.h"
+#include "calibrate/validate/validation_case.h"
 #include "model/base/error.h"
 #include "model/plan/plan.h"
 #include "model/profile/constant_change.h"
 #include "model/profile/profile.h"
 #include "sim/predict/simulate.h"
+#include "sim/search/recipe.h"
 #include "topologies/device.h"
 #include "topologies/topology.h"
 
@@ -51,5 +55,19 @@ model::Result<sim::Inputs> load_inputs(const std::string& plan, const std::vecto
 model::Result<sim::Inputs> inputs_of_plan(const model::Plan& plan,
                                           const std::optional<std::string>& profile = std::nullopt,
                                           const ConstantChanges& changes = {});
+
+// A file ending in .json is a model; any other file is a plan. A name is that of a shipped plan, else of a shipped
+// model: its recipe (examples/recipes) with what was published of its training, or the default recipe.
+// `gpus`: all sizes asked for, which the default batch must be divisible among.
+model::Result<sim::Recipe> find_recipe(const std::string& wanted, const std::vector<std::int64_t>& gpus);
+
+// One case with the measurements that it names: files beside it, or shipped ones.
+model::Result<calibrate::ValidationCase> read_case(const std::string& path);
+
+// Every case about figures of the shipped data, ordered by file name.
+model::Result<std::vector<calibrate::ValidationCase>> shipped_cases();
+
+// A case over published training steps (calibrate/validate/step_case.h) with all rows of its table predicted.
+model::Result<calibrate::StepComparison> compare_case_steps(const std::string& path);
 
 }  // namespace plumbline::cli

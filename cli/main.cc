@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "cli/executable.h"
+#include "cli/data.h"
 #include "cli/world.h"
 
 namespace {

@@ -1,90 +1,114 @@
+#include "cli/measure.h"
+
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
-#include <cstdint>
+#include <cstdio>
+#include <ctime>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
-#include "cli/measure_cases.h"
-#include "cli/measure_host.h"
-#include "cli/measure_stages.h"
-#include "cli/output.h"
+#include "cli/inputs.h"
+#include "cli/measure_records.h"
+#include "cli/outputs.h"
+#include "cli/progress.h"
 #include "cli/verb.h"
+#include "model/plan/layout.h"
+#include "model/program/compile.h"
+#include "real/cuda/backend.h"
 #include "real/cuda/measure/case_machine.h"
 #include "real/measure/budget.h"
+#include "real/measure/workload.h"
+#include "reports/text/inputs/measurements_text.h"
 
 namespace plumbline::cli {
 namespace {
 
-using model::Error;
-using model::ErrorKind;
 using model::Result;
+using model::wrong_input;
 
-struct Arguments {
-  std::string backend = "cuda", cases, out, budget, device = "h200", clock = "cpu", plan, only;
-  std::vector<std::string> overrides, library_folders;
-  std::int64_t rounds = 15;
-  std::uint64_t seed = 1;
-  int samples = 30;
-  bool dry_run = false, retry = false, strict = false, list_libraries = false;
-};
-
-tl::unexpected<Error> wrong(std::string key, std::string message, std::string hint) {
-  return tl::unexpected(Error{ErrorKind::input, std::move(message), "", 0, std::move(key), std::move(hint)});
-}
-
-Result<void> check(const Arguments& arguments) {
+Result<void> check(const MeasureArguments& arguments) {
   if (arguments.backend != "cuda" && arguments.backend != "host")
-    return wrong("--backend", fmt::format("unknown backend '{}'", arguments.backend), "known: cuda, host");
+    return wrong_input("--backend", fmt::format("unknown backend '{}'", arguments.backend), "known: cuda, host");
   if (!arguments.plan.empty() && !arguments.cases.empty())
-    return wrong("--plan", "a plan and a file of cases are measured one by one", "give one of them");
+    return wrong_input("--plan", "a plan and a file of cases are measured one by one", "give one of them");
   if (!arguments.plan.empty() && arguments.backend == "host")
-    return wrong("--plan", "measures a plan on a GPU", "of the host: a file with [[plan]] (docs/measuring.md)");
+    return wrong_input("--plan", "measures a plan on a GPU", "of the host: a file with [[plan]] (docs/measuring.md)");
   if (arguments.plan.empty() && !arguments.overrides.empty())
-    return wrong("--set", "there is no plan to change", "--plan PLAN");
+    return wrong_input("--set", "there is no plan to change", "--plan PLAN");
   if (!arguments.budget.empty() && !real::parse_duration(arguments.budget))
-    return wrong("--budget", fmt::format("'{}' is not a time", arguments.budget), "write 90s, 8m or 1h");
+    return wrong_input("--budget", fmt::format("'{}' is not a time", arguments.budget), "write 90s, 8m or 1h");
   if (arguments.dry_run) return {};
-  if (arguments.out.empty()) return wrong("-o", "where the measurements go is missing", "-o FILE, or --dry-run");
+  if (arguments.out.empty()) return wrong_input("-o", "where the measurements go is missing", "-o FILE, or --dry-run");
   if (!arguments.out.ends_with(".jsonl") && !arguments.out.ends_with(".csv"))
-    return wrong("-o", fmt::format("'{}' tells no form", arguments.out), "its name ends in .jsonl or .csv");
+    return wrong_input("-o", fmt::format("'{}' tells no form", arguments.out), "its name ends in .jsonl or .csv");
   return {};
 }
 
-Result<int> run(const Arguments& arguments, const World& world) {
-  if (arguments.list_libraries)
-    return real::cuda::list_libraries(arguments.library_folders).and_then([](const std::string& text) {
-      return write_output("-", text).map([] { return 0; });
-    });
-  if (const auto valid = check(arguments); !valid) return tl::unexpected(valid.error());
-  const std::optional<double> budget_s = real::parse_duration(arguments.budget);
-  if (arguments.backend == "host")
-    return measure_on_host({arguments.cases, arguments.out, arguments.clock, budget_s, arguments.rounds, arguments.seed,
-                            arguments.dry_run},
-                           world)
-        .map([] { return 0; });
-  if (!arguments.plan.empty())
-    return measure_stages({arguments.plan, arguments.overrides, arguments.out, arguments.library_folders, budget_s,
-                           arguments.rounds, arguments.seed, arguments.dry_run});
-  return measure_cases({arguments.cases, arguments.out, arguments.device, arguments.only, arguments.library_folders,
-                        budget_s, arguments.samples, arguments.dry_run, arguments.retry, arguments.strict},
-                       world);
+Result<int> run(const MeasureArguments& arguments, const World& world) {
+  if (arguments.list_libraries) {
+    const std::string text = TRY(real::cuda::list_libraries(arguments.library_folders));
+    return printed(text);
+  }
+  TRY(check(arguments));
+  if (arguments.backend == "host") return measure_on_host(arguments, world);
+  return arguments.plan.empty() ? measure_cases(arguments, world) : measure_plan(arguments);
+}
+
+constexpr int no_gpu_exit = 77;
+constexpr int device = 0;  // of those that CUDA shows this process
+
+Result<model::StepProgram> program_of(const sim::Inputs& inputs) {
+  const auto layout = TRY(model::make_layout(inputs.plan, inputs.architecture));
+  return model::compile(inputs.plan, inputs.architecture, layout);
+}
+
+// What a device would be asked for; exchanges and collectives are listed once, operators once.
+std::string cases_of(const model::StepProgram& program, const std::string& name, std::int64_t sms) {
+  std::vector<real::Workload> stages;
+  for (real::Workload& workload : real::plan_workloads(program, name, {sms}))
+    if (std::holds_alternative<real::Sequence>(workload)) stages.push_back(std::move(workload));
+  return cases_table(real::distinct_subjects(stages));
+}
+
+Result<real::cuda::StageMeasurement> measured(const sim::Inputs& inputs, const model::StepProgram& program,
+                                              const std::string& name, const MeasureArguments& arguments) {
+  ProgressBar bar("measuring");
+  Interrupt interrupt;
+  const auto observer = [&](const real::MeasureProgress& progress, const std::vector<real::Series>&) {
+    bar.update(progress.done, progress.total);
+    return !interrupt.requested();
+  };
+  const real::cuda::StageMeasureOptions options{
+      device,
+      arguments.library_folders,
+      {static_cast<std::size_t>(arguments.rounds), arguments.budget_s(), arguments.seed}};
+  return real::cuda::measure_stages(inputs.plan, inputs.cluster, program, name, options, observer);
 }
 
 }  // namespace
 
-CLI::App* add_measure(CLI::App& root, int& exit_code, const World& world) {
+std::optional<double> MeasureArguments::budget_s() const { return real::parse_duration(budget); }
+
+std::string measurements_content(const std::string& file, const calibrate::Measurements& measurements) {
+  return file.ends_with(".csv") ? calibrate::to_csv(measurements) : calibrate::to_jsonl(measurements);
+}
+
+std::string now_in_utc() { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))); }
+
+void add_measure(CLI::App& root, int& exit_code, const World& world) {
   CLI::App* verb = root.add_subcommand("measure", "Measure the kernels of training on the GPU or the CPU at hand");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<MeasureArguments>();
   verb->add_option("CASES", arguments->cases,
                    "A .toml file (of a GPU also .cases), or the name of a shipped one (default: the built-in sweep)");
   verb->add_option("--plan", arguments->plan,
                    "On a GPU: every operator and exchange of a plan's step as one rank runs it, alone and beside each\n"
                    "other; other ranks are stood in for");
-  verb->add_option("--set", arguments->overrides, "Override a key of the plan (repeatable)")
-      ->take_all()
-      ->allow_extra_args(false);
+  add_repeatable(*verb, "--set", arguments->overrides, "Override a key of the plan (repeatable)");
   verb->add_option("--lib-dir", arguments->library_folders,
                    "On a GPU: where to look for libraries first (repeatable; as PLUMBLINE_LIBDIR=A:B)")
       ->allow_extra_args(false);
@@ -120,11 +144,23 @@ CLI::App* add_measure(CLI::App& root, int& exit_code, const World& world) {
       "  plumbline measure --plan h100-chunk -o chunk.jsonl\n"
       "  plumbline measure --backend host quick -o host.jsonl\n"
       "  plumbline show model deepseek-v3-2048xh800 --shapes > mine.cases; plumbline measure mine.cases --dry-run");
-  verb->callback([arguments, &exit_code, world] {
-    const auto code = run(*arguments, world);
-    exit_code = code ? *code : report(code.error());
-  });
-  return verb;
+  verb->callback([arguments, &exit_code, world] { exit_code = exit_of(run(*arguments, world)); });
+}
+
+Result<int> measure_plan(const MeasureArguments& arguments) {
+  const auto inputs = TRY(load_inputs(arguments.plan, arguments.overrides));
+  const auto program = TRY(program_of(inputs));
+  const std::string name = std::filesystem::path(arguments.plan).stem().string();
+  if (arguments.dry_run) return printed(cases_of(program, name, inputs.cluster.device.sms));
+  if (const auto gpu = real::cuda::describe_gpu(device); gpu.presence != real::cuda::GpuPresence::ready) {
+    fmt::print(stderr, "plumbline: no GPU to measure: {}\n", gpu.message);
+    return no_gpu_exit;
+  }
+  const auto found = TRY(measured(inputs, program, name, arguments));
+  const calibrate::Measurements records = plan_records(found, now_in_utc());
+  TRY(write_output(arguments.out, measurements_content(arguments.out, records)));
+  const auto devices = TRY(known_devices());
+  return printed(reports::measurements_text(records, devices));
 }
 
 }  // namespace plumbline::cli

@@ -1,7 +1,4 @@
-#include "cli/measure_cases.h"
-
 #include <fcntl.h>
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -10,26 +7,27 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 
 #include "calibrate/measurement/measurement.h"
-#include "cli/case_file.h"
-#include "cli/case_records.h"
 #include "cli/data.h"
-#include "cli/gpu_job.h"
-#include "cli/interrupt.h"
-#include "cli/output.h"
+#include "cli/inputs.h"
+#include "cli/measure.h"
+#include "cli/measure_records.h"
+#include "cli/outputs.h"
+#include "cli/progress.h"
+#include "cli/world.h"
 #include "real/cuda/backend.h"
 #include "real/cuda/measure/case_machine.h"
+#include "real/measure/case_file.h"
 #include "real/measure/case_sweep.h"
 #include "topologies/device.h"
 
 namespace plumbline::cli {
 namespace {
 
-using model::Error;
-using model::ErrorKind;
+using model::Failure;
 using model::Result;
+using model::wrong_input;
 using real::KernelCase;
 using real::Subject;
 using topologies::KnownDevice;
@@ -37,19 +35,7 @@ using topologies::KnownDevice;
 constexpr const char* restarts_variable = "PLUMBLINE_MEASURE_RESTARTS";
 constexpr int most_restarts = 5;
 
-tl::unexpected<Error> wrong(std::string key, std::string message, std::string hint) {
-  return tl::unexpected(Error{ErrorKind::input, std::move(message), "", 0, std::move(key), std::move(hint)});
-}
-
 void say(const std::string& line) { fmt::print(stderr, "plumbline: {}\n", line); }
-
-std::string now_in_utc() { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))); }
-
-Result<std::vector<KnownDevice>> known_devices() {
-  const auto data = data_folder();
-  if (!data) return tl::unexpected(data.error());
-  return topologies::load_devices(*data + "/topologies/devices");
-}
 
 // By file name, alias, or the chip's name alone, which stands for its usual board: "h200", "NVIDIA H200".
 const model::Device* device_called(const std::vector<KnownDevice>& devices, const std::string& name) {
@@ -61,8 +47,8 @@ Result<model::Device> datasheet(const std::vector<KnownDevice>& devices, const s
   if (const model::Device* device = device_called(devices, name)) return *device;
   std::vector<std::string> known;
   for (const KnownDevice& each : devices) known.push_back(each.device.name);
-  return wrong("--device", fmt::format("no datasheet rates of '{}'", name),
-               fmt::format("known: {}", fmt::join(known, ", ")));
+  return wrong_input("--device", fmt::format("no datasheet rates of '{}'", name),
+                     fmt::format("known: {}", fmt::join(known, ", ")));
 }
 
 // What is left to the device: SM counts beside a copy, and in the built-in sweep the ranks of collectives.
@@ -77,22 +63,19 @@ void fit_to(std::vector<KernelCase>& cases, std::int64_t sms, std::int64_t ranks
 }
 
 // Of several ranks: the collectives between them.
-Result<std::vector<KernelCase>> chosen_cases(const CaseMeasureArguments& arguments, std::int64_t sms,
-                                             std::int64_t ranks) {
+Result<std::vector<KernelCase>> chosen_cases(const MeasureArguments& arguments, std::int64_t sms, std::int64_t ranks) {
   const bool built_in = arguments.cases.empty();
-  const auto file = built_in
-                        ? data_folder().map([](const std::string& root) { return root + "/gpu-cases/sweep.cases"; })
-                        : resolve_gpu_cases(arguments.cases);
-  if (!file) return tl::unexpected(file.error());
-  auto cases = read_case_file(*file);
-  if (!cases) return cases;
-  std::erase_if(*cases, [&](const KernelCase& value) {
+  const auto file =
+      TRY(built_in ? data_folder().map([](const std::string& root) { return root + "/gpu-cases/sweep.cases"; })
+                   : resolve(Shipped::gpu_cases, arguments.cases));
+  auto cases = TRY(real::read_case_file(file));
+  std::erase_if(cases, [&](const KernelCase& value) {
     return (!arguments.only.empty() && value.op != arguments.only) || (ranks > 1 && !is_collective(value));
   });
-  if (cases->empty())
-    return wrong(arguments.only.empty() ? "CASES" : "--only", "there is nothing to measure",
-                 "plumbline measure --dry-run lists the built-in sweep");
-  fit_to(*cases, sms, ranks, built_in);
+  if (cases.empty())
+    return wrong_input(arguments.only.empty() ? "CASES" : "--only", "there is nothing to measure",
+                       "plumbline measure --dry-run lists the built-in sweep");
+  fit_to(cases, sms, ranks, built_in);
   return cases;
 }
 
@@ -119,7 +102,7 @@ std::string bound_of(const Subject& subject, double floor, const model::Device& 
 
 // FLOPs, bytes, floor time and what bounds it for each case; totals at the end.
 std::string dry_run_table(const std::vector<KernelCase>& cases, const model::Device& device,
-                          const CaseMeasureArguments& arguments) {
+                          const MeasureArguments& arguments) {
   const auto quantity = [](double value) { return value > 0 ? fmt::format("{:.4g}", value) : std::string("-"); };
   std::string table = fmt::format("{:>10} {:>10} {:>10}  {:<7} {}\n", "GFLOP", "MB", "floor us", "bound", "case");
   double floors = 0, seconds = 0;
@@ -138,10 +121,9 @@ std::string dry_run_table(const std::vector<KernelCase>& cases, const model::Dev
                      cases.size(), floors * 1e3, arguments.device, whole / 60, whole % 60);
 }
 
-Result<int> dry_run(const CaseMeasureArguments& arguments, const model::Device& device) {
-  const auto cases = chosen_cases(arguments, device.sms, 1);
-  if (!cases) return tl::unexpected(cases.error());
-  return write_output("-", dry_run_table(*cases, device, arguments)).map([] { return 0; });
+Result<int> dry_run(const MeasureArguments& arguments, const model::Device& device) {
+  const auto cases = TRY(chosen_cases(arguments, device.sms, 1));
+  return printed(dry_run_table(cases, device, arguments));
 }
 
 // Records are appended as JSON Lines, so that nothing is lost with the process; a table is made of them at the end.
@@ -152,9 +134,8 @@ std::string journal_path(const std::string& out) {
 
 Result<void> write_table(const std::string& out, const std::vector<KnownDevice>& devices) {
   if (journal_path(out) == out) return {};
-  const auto measurements = calibrate::load_measurements(journal_path(out), devices);
-  if (!measurements) return tl::unexpected(measurements.error());
-  return write_output(out, calibrate::to_csv(*measurements));
+  const auto measurements = TRY(calibrate::load_measurements(journal_path(out), devices));
+  return write_output(out, calibrate::to_csv(measurements));
 }
 
 int restarts_so_far() {
@@ -164,12 +145,10 @@ int restarts_so_far() {
 
 // Replaces this process by one that measures on behind the case that lost the device: within a process nothing brings
 // the device's context back. What failed is not tried again. Returns only where that fails.
-tl::unexpected<Error> restart(const CaseMeasureArguments& arguments, std::optional<double> seconds_left) {
-  const auto infeasible = [](std::string message) {
-    return tl::unexpected(Error{ErrorKind::infeasible, std::move(message)});
-  };
-  if (restarts_so_far() >= most_restarts) return infeasible("the device context was lost too often");
-  if (seconds_left && *seconds_left <= 0) return infeasible("the device context was lost, and no time is left");
+Failure restart(const MeasureArguments& arguments, std::optional<double> seconds_left) {
+  if (restarts_so_far() >= most_restarts) return model::infeasible("", "the device context was lost too often");
+  if (seconds_left && *seconds_left <= 0)
+    return model::infeasible("", "the device context was lost, and no time is left");
   say("starting over behind the case that lost the device context");
   std::vector<std::string> words = {"plumbline", "measure",        "-o",        arguments.out,
                                     "--device",  arguments.device, "--samples", std::to_string(arguments.samples)};
@@ -187,7 +166,7 @@ tl::unexpected<Error> restart(const CaseMeasureArguments& arguments, std::option
     if (const int flags = ::fcntl(file, F_GETFD); flags >= 0) ::fcntl(file, F_SETFD, flags | FD_CLOEXEC);
   ::setenv(restarts_variable, std::to_string(restarts_so_far() + 1).c_str(), 1);
   ::execv("/proc/self/exe", pointers.data());
-  return infeasible("the device context was lost, and plumbline cannot start over");
+  return model::infeasible("", "the device context was lost, and plumbline cannot start over");
 }
 
 std::string summary_line(const real::SweepSummary& summary) {
@@ -202,17 +181,15 @@ double steady_seconds() {
 }
 
 // A sweep on this process's GPU.
-Result<int> measured(const CaseMeasureArguments& arguments, const std::vector<KnownDevice>& devices,
+Result<int> measured(const MeasureArguments& arguments, const std::vector<KnownDevice>& devices,
                      const model::Device& fallback, real::CaseMachine& machine, const real::ControlChannel& channel) {
-  const auto cases = chosen_cases(arguments, machine.sms(), channel.ranks());
-  if (!cases) return tl::unexpected(cases.error());
+  const auto cases = TRY(chosen_cases(arguments, machine.sms(), channel.ranks()));
   const bool writes = channel.rank() == 0;
-  real::Budget budget(arguments.budget_s, steady_seconds);
-  const auto journal = real::Journal::open(writes ? journal_path(arguments.out) : "/dev/null", machine.device());
-  if (!journal) return tl::unexpected(journal.error());
-  if ((*journal)->found() > 0) say(fmt::format("{} records of this device are there already", (*journal)->found()));
-  if (!(*journal)->append(environment_line(machine, now_in_utc())))
-    return wrong("-o", fmt::format("{} cannot be written", arguments.out), "is the disk full?");
+  real::Budget budget(arguments.budget_s(), steady_seconds);
+  const auto journal = TRY(real::Journal::open(writes ? journal_path(arguments.out) : "/dev/null", machine.device()));
+  if ((journal)->found() > 0) say(fmt::format("{} records of this device are there already", (journal)->found()));
+  if (!(journal)->append(environment_line(machine, now_in_utc())))
+    return wrong_input("-o", fmt::format("{} cannot be written", arguments.out), "is the disk full?");
   const model::Device* own = device_called(devices, machine.device());
   const model::Device& rates = own != nullptr ? *own : fallback;
   const Interrupt interrupt;
@@ -226,36 +203,30 @@ Result<int> measured(const CaseMeasureArguments& arguments, const std::vector<Kn
       [&](const KernelCase& what, const std::string& reason) {
         return failure_line(machine, what, reason, now_in_utc());
       }};
-  const auto summary = real::measure_cases(*cases, machine, **journal, budget, records, options, say);
+  const auto summary = real::measure_cases(cases, machine, *journal, budget, records, options, say);
   if (writes) say(summary_line(summary));
   if (summary.end == real::SweepEnd::cannot_write)
-    return wrong("-o", fmt::format("{} cannot be written", arguments.out), "what was written before is whole");
+    return wrong_input("-o", fmt::format("{} cannot be written", arguments.out), "what was written before is whole");
   if (summary.end == real::SweepEnd::device_lost) return restart(arguments, budget.left());
-  if (writes)
-    if (const auto written = write_table(arguments.out, devices); !written) return tl::unexpected(written.error());
+  if (writes) TRY(write_table(arguments.out, devices));
   return arguments.strict && summary.failed > 0 ? 1 : 0;
 }
 
 }  // namespace
 
-Result<int> measure_cases(const CaseMeasureArguments& arguments, const World& world) {
-  const auto devices = known_devices();
-  if (!devices) return tl::unexpected(devices.error());
-  const auto rates = datasheet(*devices, arguments.device);
-  if (!rates) return tl::unexpected(rates.error());
-  if (arguments.dry_run) return dry_run(arguments, *rates);
+Result<int> measure_cases(const MeasureArguments& arguments, const World& world) {
+  const auto devices = TRY(known_devices());
+  const auto rates = TRY(datasheet(devices, arguments.device));
+  if (arguments.dry_run) return dry_run(arguments, rates);
   // A file that cannot be read is said before a GPU is looked for.
-  if (const auto cases = chosen_cases(arguments, rates->sms, 1); !cases) return tl::unexpected(cases.error());
-  const auto job = job_of(world);
-  if (!job) return tl::unexpected(job.error());
-  const auto channel = channel_of(*job, world);
-  if (!channel) return tl::unexpected(channel.error());
-  const int gpu = real::cuda::usual_gpu(job->local_rank);
-  const auto code = look_for_gpus(**channel, gpu);
+  TRY(chosen_cases(arguments, rates.sms, 1));
+  const auto job = TRY(job_of(world));
+  const auto channel = TRY(channel_of(job, world));
+  const int gpu = real::cuda::usual_gpu(job.local_rank);
+  const auto code = look_for_gpus(*channel, gpu);
   if (!code || *code != 0) return code;
-  const auto machine = real::cuda::open_case_machine({gpu, arguments.library_folders}, **channel);
-  if (!machine) return tl::unexpected(machine.error());
-  return measured(arguments, *devices, *rates, **machine, **channel);
+  const auto machine = TRY(real::cuda::open_case_machine({gpu, arguments.library_folders}, *channel));
+  return measured(arguments, devices, rates, *machine, *channel);
 }
 
 }  // namespace plumbline::cli

@@ -1,39 +1,90 @@
-#include "cli/measure_host.h"
-
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <chrono>
-#include <ctime>
+#include <filesystem>
+#include <iterator>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
-#include "cli/host_cases.h"
-#include "cli/host_records.h"
+#include "cli/data.h"
 #include "cli/inputs.h"
-#include "cli/interrupt.h"
-#include "cli/output.h"
+#include "cli/measure.h"
+#include "cli/measure_records.h"
+#include "cli/outputs.h"
 #include "cli/progress.h"
+#include "model/architecture/config_reader.h"
+#include "model/base/text_file.h"
+#include "model/plan/layout.h"
+#include "model/plan/plan.h"
+#include "model/program/compile.h"
+#include "real/host/measure/case_file.h"
+#include "real/host/measure/case_workloads.h"
 #include "real/host/measure/environment.h"
 #include "real/host/measure/measure.h"
-#include "reports/text/measurements_text.h"
+#include "real/host/measure/runner.h"
+#include "reports/text/format.h"
+#include "reports/text/inputs/measurements_text.h"
+#include "reports/text/table.h"
 
 namespace plumbline::cli {
 namespace {
 
+namespace fs = std::filesystem;
+using model::Error;
 using model::Result;
 using real::MeasureProgress;
 using real::Series;
+using real::Subject;
+using real::Workload;
+using real::host::PlanCases;
+
+constexpr double giga = 1e9, mega = 1e6;
+
+Result<std::vector<Workload>> workloads_of_plan(const std::string& file, const PlanCases& cases) {
+  const std::string path = TRY(resolve(Shipped::plan, cases.plan, file));
+  const auto plan = TRY(model::load_plan(path, cases.set));
+  const std::string config = TRY(resolve_model(plan.file, plan.model.config));
+  const auto architecture = TRY(model::load_architecture_of(plan, config));
+  const auto layout = TRY(model::make_layout(plan, architecture));
+  const auto program = TRY(model::compile(plan, architecture, layout));
+  return real::plan_workloads(program, fs::path(path).stem().string(), cases.cores);
+}
+
+Result<std::vector<Workload>> workloads_of_file(const std::string& file) {
+  const auto text = TRY(model::read_text_file(file));
+  const auto cases = TRY(real::host::parse_cases(text, file));
+  std::vector<Workload> workloads;
+  for (const PlanCases& plan : cases.plans) {
+    auto own = TRY(workloads_of_plan(file, plan).map_error([&](Error error) {
+      if (error.file.empty()) error.file = file, error.line = plan.line, error.key = "plan.plan";
+      return error;
+    }));
+    std::move(own.begin(), own.end(), std::back_inserter(workloads));
+  }
+  std::vector<Workload> others = real::host::workloads_of(cases);
+  std::move(others.begin(), others.end(), std::back_inserter(workloads));
+  return workloads;
+}
+
+// Work of one round, what is run several times included.
+std::string summary(const std::vector<Workload>& workloads, std::size_t cases) {
+  double flops = 0, buffers = 0;
+  std::size_t kernels = 0;
+  for (const Workload& workload : workloads) {
+    buffers += real::host::buffer_bytes(workload);
+    for (const Subject& subject : real::subjects_of(workload)) {
+      flops += subject.flops;
+      ++kernels;
+    }
+  }
+  return fmt::format("{} cases; a round runs {} kernels and messages with {:.4g} GFLOP; buffers take {:.1f} GB\n",
+                     cases, kernels, flops / giga, buffers / giga);
+}
 
 // How often the file is written while samples are still being taken.
 constexpr std::chrono::seconds between_writes{10};
-
-std::string now_in_utc() { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))); }
-
-std::string content(const std::string& out, const calibrate::Measurements& records) {
-  return out.ends_with(".csv") ? calibrate::to_csv(records) : calibrate::to_jsonl(records);
-}
 
 // Follows the measurement: progress, the file, an interruption.
 class Follower {
@@ -47,7 +98,7 @@ class Follower {
     const auto now = std::chrono::steady_clock::now();
     if (!out_.empty() && progress.round_ended && now - last_written_ >= between_writes) {
       last_written_ = now;
-      written_ = write_output(out_, content(out_, records(series)));
+      written_ = write_output(out_, measurements_content(out_, records(series)));
     }
     return written_.has_value() && !interrupt_.requested();
   }
@@ -69,38 +120,59 @@ class Follower {
 };
 
 Result<calibrate::Measurements> measured(const std::vector<real::Workload>& workloads,
-                                         const HostMeasureArguments& arguments, const World& world,
+                                         const MeasureArguments& arguments, const World& world,
                                          real::host::ClockKind clock) {
   const real::host::Environment environment = real::host::host_environment();
   const real::host::MeasureOptions options{
       world.device({.clock = clock}),
-      {static_cast<std::size_t>(arguments.rounds), arguments.budget_s, arguments.seed},
+      {static_cast<std::size_t>(arguments.rounds), arguments.budget_s(), arguments.seed},
       world.transport};
   Follower follower(world.speaks ? arguments.out : "", environment, options.device.clock);
   const auto observer = [&](const MeasureProgress& progress, const std::vector<Series>& series) {
     return follower.step(progress, series);
   };
-  const auto series = real::host::measure(workloads, options, observer);
-  if (!series) return tl::unexpected(series.error());
+  const auto series = TRY(real::host::measure(workloads, options, observer));
   if (!follower.written()) return tl::unexpected(follower.written().error());
-  return follower.records(*series);
+  return follower.records(series);
+}
+
+// The file of cases with its plans compiled, the shipped one of that name, or the built-in sweep.
+Result<std::vector<Workload>> host_workloads(const std::string& cases, int cores) {
+  if (cases.empty()) return real::host::workloads_of(real::host::built_in_cases(cores));
+  const auto file = TRY(resolve(Shipped::host_cases, cases));
+  return workloads_of_file(file);
+}
+
+// Every case, and what one round takes of them.
+std::string host_cases_table(const std::vector<Workload>& workloads) {
+  const std::vector<Subject> subjects = real::distinct_subjects(workloads);
+  return cases_table(subjects) + summary(workloads, subjects.size());
 }
 
 }  // namespace
 
-Result<void> measure_on_host(const HostMeasureArguments& arguments, const World& world) {
-  const auto clock = real::host::parse_clock(arguments.clock, real::host::measuring_clocks);
-  if (!clock) return tl::unexpected(clock.error());
-  const auto workloads = host_workloads(arguments.cases, real::host::host_environment().cores);
-  if (!workloads) return tl::unexpected(workloads.error());
-  if (arguments.dry_run) return write_output("-", host_cases_table(*workloads));
-  const auto devices = known_devices();
-  if (!devices) return tl::unexpected(devices.error());
-  const auto records = measured(*workloads, arguments, world, *clock);
-  if (!records) return tl::unexpected(records.error());
-  if (!world.speaks) return {};
-  if (const auto written = write_output(arguments.out, content(arguments.out, *records)); !written) return written;
-  return write_output("-", reports::measurements_text(*records, *devices));
+std::string cases_table(const std::vector<Subject>& subjects) {
+  reports::Table table("op | phase | format | shape | >cores | beside | >GFLOP | >MB | name", 2, reports::wide_table);
+  for (const Subject& subject : subjects) {
+    calibrate::Subject shape;
+    shape.shape = subject.shape;
+    table.add({subject.op, subject.phase, subject.format, reports::shape_text(shape), fmt::format("{}", subject.cores),
+               subject.copy_cores > 0 ? fmt::format("{} copying", subject.copy_cores) : "",
+               subject.flops > 0 ? fmt::format("{:.4g}", subject.flops / giga) : "",
+               subject.bytes > 0 ? fmt::format("{:.4g}", subject.bytes / mega) : "", subject.name});
+  }
+  return table.to_string();
+}
+
+Result<int> measure_on_host(const MeasureArguments& arguments, const World& world) {
+  const auto clock = TRY(real::host::parse_clock(arguments.clock, real::host::measuring_clocks));
+  const auto workloads = TRY(host_workloads(arguments.cases, real::host::host_environment().cores));
+  if (arguments.dry_run) return printed(host_cases_table(workloads));
+  const auto devices = TRY(known_devices());
+  const auto records = TRY(measured(workloads, arguments, world, clock));
+  if (!world.speaks) return 0;
+  TRY(write_output(arguments.out, measurements_content(arguments.out, records)));
+  return printed(reports::measurements_text(records, devices));
 }
 
 }  // namespace plumbline::cli

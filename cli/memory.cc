@@ -7,24 +7,20 @@
 #include <string>
 
 #include "cli/inputs.h"
-#include "cli/output.h"
 #include "cli/outputs.h"
 #include "cli/verb.h"
 #include "model/plan/layout.h"
 #include "model/program/compile.h"
 #include "reports/charts/line_chart.h"
 #include "reports/json/json.h"
-#include "reports/text/describe.h"
-#include "reports/text/memory_report.h"
+#include "reports/text/step/describe.h"
+#include "reports/text/step/memory_report.h"
 #include "sim/analysis/memory_advice.h"
 #include "sim/predict/routing_memo.h"
 
 namespace plumbline::cli {
 
 namespace {
-
-using model::Error;
-using model::ErrorKind;
 
 constexpr int infeasible_exit = 2;
 
@@ -41,19 +37,17 @@ struct Account {
 };
 
 model::Result<Account> account_for(const sim::Inputs& inputs, std::optional<std::int64_t> rank) {
-  const auto layout = model::make_layout(inputs.plan, inputs.architecture);
-  if (!layout) return tl::unexpected(layout.error());
-  const auto program = model::compile(inputs.plan, inputs.architecture, *layout, sim::spread_of(inputs));
-  if (!program) return tl::unexpected(program.error());
-  const auto ranks = static_cast<std::int64_t>(program->schedule.ranks.size());
+  const auto layout = TRY(model::make_layout(inputs.plan, inputs.architecture));
+  const auto program = TRY(model::compile(inputs.plan, inputs.architecture, layout, sim::spread_of(inputs)));
+  const auto ranks = static_cast<std::int64_t>(program.schedule.ranks.size());
   if (rank && (*rank < 0 || *rank >= ranks))
-    return tl::unexpected(Error{ErrorKind::input, fmt::format("there is no pipeline rank {}", *rank), "", 0, "--rank",
-                                fmt::format("ranks are 0 to {}", ranks - 1)});
-  const std::vector<model::SlotMemory> slots = model::slot_memories(*program);
+    return model::wrong_input("--rank", fmt::format("there is no pipeline rank {}", *rank),
+                              fmt::format("ranks are 0 to {}", ranks - 1));
+  const std::vector<model::SlotMemory> slots = model::slot_memories(program);
   Account account;
-  account.memory = model::memory(inputs.plan, *layout, *program, inputs.cluster, slots);
+  account.memory = model::memory(inputs.plan, layout, program, inputs.cluster, slots);
   const std::int64_t shown = rank.value_or(model::fullest_rank(account.memory)->rank);
-  account.levels = model::rank_levels(account.memory, *program, slots, static_cast<std::size_t>(shown));
+  account.levels = model::rank_levels(account.memory, program, slots, static_cast<std::size_t>(shown));
   if (!account.memory.fits) account.advice = sim::memory_advice(inputs);
   return account;
 }
@@ -79,22 +73,17 @@ model::Result<void> write_files(const Arguments& arguments, const sim::Inputs& i
 }
 
 model::Result<int> run(const Arguments& arguments) {
-  if (const auto fine = arguments.outputs.check(); !fine) return tl::unexpected(fine.error());
-  const auto inputs = load_inputs(arguments.plan.plan, arguments.plan.overrides);
-  if (!inputs) return tl::unexpected(inputs.error());
-  if (arguments.plan.print) {
-    fmt::print("{}", model::to_toml(inputs->plan));
-    return 0;
-  }
-  const auto account = account_for(*inputs, arguments.rank);
-  if (!account) return tl::unexpected(account.error());
-  if (const auto written = write_files(arguments, *inputs, *account); !written) return tl::unexpected(written.error());
-  const model::Memory& memory = account->memory;
+  TRY(arguments.outputs.check());
+  const auto inputs = TRY(load_inputs(arguments.plan.plan, arguments.plan.overrides));
+  if (arguments.plan.print) return printed(model::to_toml(inputs.plan));
+  const auto account = TRY(account_for(inputs, arguments.rank));
+  TRY(write_files(arguments, inputs, account));
+  const model::Memory& memory = account.memory;
   if (!arguments.outputs.to_stdout()) {
     const reports::Style style = {.colour = colour()};
     fmt::print("{}{}", reports::memory_summary(memory, style),
-               reports::memory_plot(account->levels, memory.capacity_bytes, style));
-    if (account->advice) fmt::print("{}", reports::memory_advice(*account->advice, memory.capacity_bytes, style));
+               reports::memory_plot(account.levels, memory.capacity_bytes, style));
+    if (account.advice) fmt::print("{}", reports::memory_advice(*account.advice, memory.capacity_bytes, style));
   }
   if (memory.fits) return 0;
   fmt::print(stderr, "{}\n", model::shortage(memory));
@@ -103,7 +92,7 @@ model::Result<int> run(const Arguments& arguments) {
 
 }  // namespace
 
-CLI::App* add_memory(CLI::App& root, int& exit_code) {
+void add_memory(CLI::App& root, int& exit_code) {
   CLI::App* verb = root.add_subcommand(
       "memory", "Predict memory per pipeline rank over a step: does it fit, what is largest, what would make it fit");
   const auto arguments = std::make_shared<Arguments>();
@@ -116,11 +105,7 @@ CLI::App* add_memory(CLI::App& root, int& exit_code) {
       "  plumbline memory examples/deepseek-v3-2048xh800.toml\n"
       "  plumbline memory deepseek-v3-2048xh800 --rank 0 --svg rank0.svg\n"
       "  plumbline memory deepseek-v3-2048xh800 --set recompute.policy=none --json -");
-  verb->callback([arguments, &exit_code] {
-    const auto done = run(*arguments);
-    exit_code = done ? *done : report(done.error());
-  });
-  return verb;
+  verb->callback([arguments, &exit_code] { exit_code = exit_of(run(*arguments)); });
 }
 
 }  // namespace plumbline::cli

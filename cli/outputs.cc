@@ -1,10 +1,85 @@
 #include "cli/outputs.h"
 
-#include <algorithm>
+#include <fmt/format.h>
+#include <unistd.h>
 
-#include "cli/output.h"
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
 
 namespace plumbline::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+model::Failure failure(const std::string& path, int code) {
+  return model::wrong_input("", fmt::format("cannot write '{}': {}", path, std::strerror(code)));
+}
+
+// 0 or the errno of what failed.
+int write_all(const fs::path& path, const std::string& content) {
+  errno = 0;
+  std::FILE* file = std::fopen(path.c_str(), "wb");
+  if (file == nullptr) return errno;
+  const bool written = std::fwrite(content.data(), 1, content.size(), file) == content.size();
+  const int write_code = written ? 0 : errno;
+  const bool closed = std::fclose(file) == 0;
+  return written ? (closed ? 0 : errno) : write_code;
+}
+
+int print(const std::string& content) {
+  errno = 0;
+  const bool written = std::fwrite(content.data(), 1, content.size(), stdout) == content.size();
+  return written && std::fflush(stdout) == 0 ? 0 : errno;
+}
+
+}  // namespace
+
+model::Result<void> write_output(const std::string& path_or_dash, const std::string& content) {
+  if (path_or_dash == "-") {
+    if (const int code = print(content); code != 0) return failure("stdout", code);
+    return {};
+  }
+  std::error_code ignored;
+  // A link keeps pointing where it did; a device or a pipe cannot be replaced and is written in place.
+  fs::path target = fs::weakly_canonical(path_or_dash, ignored);
+  if (target.empty()) target = path_or_dash;
+  if (fs::is_directory(target, ignored)) return failure(path_or_dash, EISDIR);
+  if (fs::exists(target, ignored) && !fs::is_regular_file(target, ignored)) {
+    if (const int code = write_all(target, content); code != 0) return failure(path_or_dash, code);
+    return {};
+  }
+  const fs::path temporary = fmt::format("{}.tmp-{}", target.string(), ::getpid());
+  int code = write_all(temporary, content);
+  if (code == 0) {
+    std::error_code renamed;
+    fs::rename(temporary, target, renamed);
+    code = renamed.value();
+  }
+  if (code != 0) {
+    fs::remove(temporary, ignored);
+    return failure(path_or_dash, code);
+  }
+  return {};
+}
+
+model::Result<int> printed(const std::string& text) {
+  return write_output("-", text).map([] { return 0; });
+}
+
+int code_of(const model::Error& error) { return error.kind == model::ErrorKind::infeasible ? 2 : 1; }
+
+int report(const model::Error& error) {
+  fmt::print(stderr, "plumbline: {}\n", model::to_string(error));
+  return code_of(error);
+}
+
+int exit_of(const model::Result<int>& done) { return done ? *done : report(done.error()); }
+
+int exit_of(const model::Result<void>& done) { return done ? 0 : report(done.error()); }
 
 void Outputs::add(CLI::App& verb, const std::string& option, const std::string& help) {
   verb.add_option(option, paths_[option], help);
@@ -22,14 +97,14 @@ model::Result<void> Outputs::check() const {
   const auto dash = [](const auto& output) { return output.second == "-"; };
   if (std::ranges::count_if(paths_, dash) < 2) return {};
   const std::string& first = std::ranges::find_if(paths_, dash)->first;
-  return tl::unexpected(model::Error{model::ErrorKind::input, "only one output can go to stdout", "", 0, first,
-                                     paths_.size() > 2 ? "give the others a file" : "give the other a file"});
+  return model::wrong_input(first, "only one output can go to stdout",
+                            paths_.size() > 2 ? "give the others a file" : "give the other a file");
 }
 
 model::Result<void> Outputs::write(std::initializer_list<Form> forms) const {
   for (const Form& form : forms) {
     if (!given(form.option)) continue;
-    if (auto written = write_output(paths_.at(form.option), form.content()); !written) return written;
+    TRY(write_output(paths_.at(form.option), form.content()));
   }
   return {};
 }

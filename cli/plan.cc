@@ -10,21 +10,18 @@
 
 #include "cli/data.h"
 #include "cli/inputs.h"
-#include "cli/interrupt.h"
-#include "cli/output.h"
 #include "cli/outputs.h"
 #include "cli/progress.h"
-#include "cli/recipe.h"
 #include "cli/verb.h"
-#include "reports/text/plan_report.h"
+#include "reports/text/plan/plan_report.h"
 
 namespace plumbline::cli {
 
 namespace {
 
-using model::Error;
 using model::ErrorKind;
 using model::Result;
+using model::wrong_input;
 
 constexpr int infeasible_exit = 2;
 constexpr int interrupted_exit = 130;  // as shells count SIGINT
@@ -40,23 +37,16 @@ struct Arguments {
   Outputs outputs;
 };
 
-tl::unexpected<Error> input_error(std::string key, std::string message, std::string hint) {
-  return tl::make_unexpected(Error{ErrorKind::input, std::move(message), "", 0, std::move(key), std::move(hint)});
-}
-
 Result<void> read_limits(const Arguments& arguments, sim::PlanAnswer& answer) {
-  const auto objective = sim::parse_objective(arguments.objective);
-  if (!objective) return tl::unexpected(objective.error());
-  answer.objective = *objective;
+  const auto objective = TRY(sim::parse_objective(arguments.objective));
+  answer.objective = objective;
   if (!arguments.deadline.empty()) {
-    const auto days = sim::parse_days(arguments.deadline);
-    if (!days) return tl::unexpected(days.error());
-    answer.limits.days = *days;
+    const auto days = TRY(sim::parse_days(arguments.deadline));
+    answer.limits.days = days;
   }
   if (!arguments.budget.empty()) {
-    const auto usd = sim::parse_usd(arguments.budget);
-    if (!usd) return tl::unexpected(usd.error());
-    answer.limits.usd = *usd;
+    const auto usd = TRY(sim::parse_usd(arguments.budget));
+    answer.limits.usd = usd;
   }
   return {};
 }
@@ -66,13 +56,13 @@ Result<void> check_answerable(const sim::PlanAnswer& answer) {
   if (!answer.has_tokens) {
     const char* option = answer.limits.days ? "--deadline" : answer.limits.usd ? "--budget" : "--objective";
     if (answer.limits.any() || answer.objective == sim::Objective::cost)
-      return input_error(option, "days and cost need to know how long the training is",
+      return wrong_input(option, "days and cost need to know how long the training is",
                          "give the tokens: --set run.tokens=1e12");
   }
   const bool price = std::ranges::any_of(
       answer.options, [](const sim::ClusterOption& option) { return sim::price_of(option).value.has_value(); });
   if (!price && (answer.limits.usd || answer.objective == sim::Objective::cost))
-    return input_error(answer.limits.usd ? "--budget" : "--objective", "no price is known of any of the clusters",
+    return wrong_input(answer.limits.usd ? "--budget" : "--objective", "no price is known of any of the clusters",
                        "give one: --set run.price_usd_per_gpu_hour=2.0");
   return {};
 }
@@ -85,21 +75,19 @@ Result<void> check_overrides(const Arguments& arguments) {
     const auto twice = [&](std::string_view key, bool given) { return given && change.starts_with(key); };
     if (twice("cluster.gpus=", !arguments.gpus.empty()) || twice("cluster.topology=", !arguments.clusters.empty()) ||
         twice("cluster.profile=", profile))
-      return input_error("--set", fmt::format("'{}' is also given by --gpus or --cluster", change), "give it once");
+      return wrong_input("--set", fmt::format("'{}' is also given by --gpus or --cluster", change), "give it once");
   }
   return {};
 }
 
 // Each cluster of each size. One that cannot be wired as large stays an option with its error.
 Result<std::vector<sim::ClusterOption>> load_options(const Arguments& arguments, const sim::Recipe& recipe) {
-  const auto choices = sim::cluster_choices(arguments.clusters, arguments.gpus);
-  if (!choices) return tl::unexpected(choices.error());
+  const auto choices = TRY(sim::cluster_choices(arguments.clusters, arguments.gpus));
   std::vector<std::string> overrides = arguments.plan.overrides;
-  const auto changes = take_constant_changes(overrides);
-  if (!changes) return tl::unexpected(changes.error());
-  const auto inputs = [&](const model::Plan& plan) { return inputs_of_plan(plan, std::nullopt, *changes); };
+  const auto changes = TRY(take_constant_changes(overrides));
+  const auto inputs = [&](const model::Plan& plan) { return inputs_of_plan(plan, std::nullopt, changes); };
   std::vector<sim::ClusterOption> options;
-  for (const sim::ClusterChoice& choice : *choices) {
+  for (const sim::ClusterChoice& choice : choices) {
     auto option = sim::load_option(recipe, choice, overrides, inputs);
     if (!option && option.error().kind == ErrorKind::input) return tl::unexpected(option.error());
     options.push_back(option ? std::move(*option) : sim::ClusterOption{choice.cluster, choice.gpus});
@@ -110,21 +98,19 @@ Result<std::vector<sim::ClusterOption>> load_options(const Arguments& arguments,
 
 Result<sim::PlanAnswer> load(const Arguments& arguments) {
   sim::PlanAnswer answer;
-  if (const auto fine = read_limits(arguments, answer); !fine) return tl::unexpected(fine.error());
-  if (const auto fine = check_overrides(arguments); !fine) return tl::unexpected(fine.error());
-  const auto recipe = find_recipe(arguments.plan.plan, arguments.gpus);
-  if (!recipe) return tl::unexpected(recipe.error());
-  auto options = load_options(arguments, *recipe);
-  if (!options) return tl::unexpected(options.error());
-  answer.options = std::move(*options);
-  answer.name = recipe->name;
-  answer.assumptions = reports::assumptions(*recipe);
+  TRY(read_limits(arguments, answer));
+  TRY(check_overrides(arguments));
+  const auto recipe = TRY(find_recipe(arguments.plan.plan, arguments.gpus));
+  auto options = TRY(load_options(arguments, recipe));
+  answer.options = std::move(options);
+  answer.name = recipe.name;
+  answer.assumptions = reports::assumptions(recipe);
   answer.overrides = arguments.plan.overrides;
   answer.top = arguments.top;
   answer.every_value = arguments.complete || arguments.exhaustive;
   answer.has_tokens = std::ranges::any_of(
       answer.options, [](const sim::ClusterOption& option) { return option.inputs.plan.run.tokens.has_value(); });
-  if (const auto fine = check_answerable(answer); !fine) return tl::unexpected(fine.error());
+  TRY(check_answerable(answer));
   return answer;
 }
 
@@ -143,7 +129,7 @@ Result<void> search_options(const Arguments& arguments, sim::PlanAnswer& answer,
     options.exhaustive = arguments.exhaustive;
     options.on_progress = [&bar](const sim::SearchProgress& progress) { bar.update(progress.done, progress.total); };
     options.stopped = [&interrupt] { return interrupt.requested(); };
-    if (const auto filled = sim::search_option(option, options); !filled) return filled;
+    TRY(sim::search_option(option, options));
   }
   answer.complete = !interrupt.requested();
   return {};
@@ -152,12 +138,11 @@ Result<void> search_options(const Arguments& arguments, sim::PlanAnswer& answer,
 // A plan that `simulate` reads from anywhere: a model that was found beside the recipe is named by its whole path.
 Result<std::string> plan_file(const sim::RankedPlan& row) {
   model::Plan plan = row.plan;
-  const auto config = resolve_model(plan.file, plan.model.config);
-  if (!config) return tl::unexpected(config.error());
+  const auto config = TRY(resolve_model(plan.file, plan.model.config));
   const auto shipped = resolve_model("", plan.model.config);
   std::error_code ignored;
-  const bool same = shipped && std::filesystem::equivalent(*shipped, *config, ignored);
-  if (!same) plan.model.config = std::filesystem::absolute(*config).lexically_normal().string();
+  const bool same = shipped && std::filesystem::equivalent(*shipped, config, ignored);
+  if (!same) plan.model.config = std::filesystem::absolute(config).lexically_normal().string();
   return model::to_toml(plan);
 }
 
@@ -187,28 +172,23 @@ int verdict_exit(const sim::PlanAnswer& answer) {
 }
 
 Result<int> run(const Arguments& arguments) {
-  auto answer = load(arguments);
-  if (!answer) return tl::unexpected(answer.error());
-  if (arguments.plan.print) {
-    fmt::print("{}", model::to_toml(answer->options.front().inputs.plan));
-    return 0;
-  }
-  if (const auto fine = arguments.outputs.check(); !fine) return tl::unexpected(fine.error());
+  auto answer = TRY(load(arguments));
+  if (arguments.plan.print) return printed(model::to_toml(answer.options.front().inputs.plan));
+  TRY(arguments.outputs.check());
   const Interrupt interrupt;
-  if (const auto searched = search_options(arguments, *answer, interrupt); !searched)
-    return tl::unexpected(searched.error());
-  sim::rank(*answer);
-  if (!answer->order.empty() && answer->complete)
-    sim::find_break_evens(*answer, arguments.threads, [&] { return interrupt.requested(); });
-  if (const auto written = write_files(arguments, *answer); !written) return tl::unexpected(written.error());
-  if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::plan_text(*answer, colour()));
+  TRY(search_options(arguments, answer, interrupt));
+  sim::rank(answer);
+  if (!answer.order.empty() && answer.complete)
+    sim::find_break_evens(answer, arguments.threads, [&] { return interrupt.requested(); });
+  TRY(write_files(arguments, answer));
+  if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::plan_text(answer, colour()));
   std::fflush(stdout);  // before what stderr adds
-  return verdict_exit(*answer);
+  return verdict_exit(answer);
 }
 
 }  // namespace
 
-CLI::App* add_plan(CLI::App& root, int& exit_code) {
+void add_plan(CLI::App& root, int& exit_code) {
   CLI::App* verb = root.add_subcommand("plan", "Find the fastest or cheapest plan of a model on one or more clusters");
   const auto arguments = std::make_shared<Arguments>();
   add_plan_arguments(*verb, arguments->plan);
@@ -239,11 +219,7 @@ CLI::App* add_plan(CLI::App& root, int& exit_code) {
       "  plumbline plan llama-3-405b --gpus 8192,16384 --cluster h100-dgx:h100-public --objective cost --deadline 60d\n"
       "  plumbline plan my/config.json --gpus 256 --cluster h200-hgx -o best.toml\n"
       "  plumbline plan deepseek-v3-2048xh800 --set search.pipeline=[8,16]");
-  verb->callback([arguments, &exit_code] {
-    const auto done = run(*arguments);
-    exit_code = done ? *done : report(done.error());
-  });
-  return verb;
+  verb->callback([arguments, &exit_code] { exit_code = exit_of(run(*arguments)); });
 }
 
 }  // namespace plumbline::cli

@@ -4,13 +4,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <csignal>
 #include <cstdio>
 #include <utility>
 
 #include "reports/text/format.h"
 
 namespace plumbline::cli {
-
 namespace {
 
 constexpr std::size_t drawn = 90;  // columns beside the name, at most
@@ -21,6 +22,15 @@ std::string pace(std::uint64_t done, std::uint64_t total, double seconds) {
   const double rate = static_cast<double>(done) / seconds;
   const double left = static_cast<double>(total - std::min(done, total)) / rate;
   return fmt::format(", {}/s, {:.0f} s left", reports::number(rate), left);
+}
+
+// A handler has no other way to be heard.
+std::atomic<bool> stop_requested = false;
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+void on_interrupt(int number) {
+  stop_requested = true;
+  std::signal(number, SIG_DFL);
 }
 
 }  // namespace
@@ -45,5 +55,14 @@ void ProgressBar::update(std::uint64_t done, std::uint64_t total) {
              pace(done, total, elapsed.count()));
   std::fflush(stderr);
 }
+
+Interrupt::Interrupt() {
+  stop_requested = false;
+  std::signal(SIGINT, on_interrupt);
+}
+
+Interrupt::~Interrupt() { std::signal(SIGINT, SIG_DFL); }
+
+bool Interrupt::requested() const { return stop_requested; }
 
 }  // namespace plumbline::cli

@@ -1,4 +1,4 @@
-// A bar on stderr for what takes a while, with rate and remaining time; nothing where stderr is no terminal.
+// What a user sees and can stop while something takes long.
 #pragma once
 
 #include <chrono>
@@ -22,6 +22,17 @@ class ProgressBar {
   bool terminal_;
   std::chrono::steady_clock::time_point begin_;
   int percent_ = -1;  // as drawn
+};
+
+// While one of these lives the first SIGINT only sets the flag; at most one at a time.
+class Interrupt {
+ public:
+  Interrupt();
+  ~Interrupt();
+  Interrupt(const Interrupt&) = delete;
+  Interrupt& operator=(const Interrupt&) = delete;
+
+  bool requested() const;  // safe from any thread
 };
 
 }  // namespace plumbline::cli

@@ -1,29 +1,69 @@
+#include "cli/run.h"
+
 #include <fmt/format.h>
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "cli/inputs.h"
-#include "cli/output.h"
-#include "cli/run_arguments.h"
-#include "cli/run_backends.h"
+#include "cli/outputs.h"
 #include "cli/verb.h"
 #include "cli/world.h"
 #include "model/plan/plan.h"
 
 namespace plumbline::cli {
-
 namespace {
 
-int run(const RunArguments& arguments, const World& world) {
-  if (const auto valid = check_run_arguments(arguments); !valid) return world.report(valid.error());
-  const auto inputs = load_inputs(arguments.plan.plan, arguments.plan.overrides);
-  if (!inputs) return world.report(inputs.error());
-  if (arguments.plan.print) {
-    if (world.speaks) fmt::print("{}", model::to_toml(inputs->plan));
-    return 0;
-  }
-  return arguments.backend == "cuda" ? run_on_gpu(arguments, *inputs, world) : run_on_host(arguments, *inputs, world);
+using model::Result;
+using model::wrong_input;
+
+struct Given {
+  const char* option;
+  bool given;
+};
+
+Result<void> check_backend(const RunArguments& a) {
+  if (a.backend != "host" && a.backend != "cuda")
+    return wrong_input("--backend", fmt::format("unknown backend '{}'", a.backend), "known: host, cuda");
+  const Given of_host[] = {{"--clock", a.clock.has_value()},
+                           {"--cores", a.cores.has_value()},
+                           {"--communication-cores", a.communication_cores.has_value()},
+                           {"--accumulation", a.accumulation.has_value()}};
+  const Given of_gpu[] = {{"--device", a.device.has_value()},
+                          {"--sm-target", a.target_sms.has_value()},
+                          {"--emulate", a.emulated.has_value()},
+                          {"--lib-dir", !a.library_folders.empty()},
+                          {"--kernels", !a.kernels.empty()}};
+  if (a.backend == "cuda")
+    for (const Given& one : of_host)
+      if (one.given)
+        return wrong_input(one.option, "is for the host's cores, not for a GPU", "leave it out, or --backend host");
+  if (a.backend == "host")
+    for (const Given& one : of_gpu)
+      if (one.given)
+        return wrong_input(one.option, "is for a GPU, not for the host's cores", "leave it out, or --backend cuda");
+  return {};
+}
+
+Result<void> check_values(const RunArguments& a) {
+  const std::string accumulation = a.accumulation.value_or("fp32");
+  if (accumulation != "fp32" && accumulation != "fp16")
+    return wrong_input("--accumulation", fmt::format("unknown format '{}'", accumulation), "known: fp32, fp16");
+  if (a.options.steps < 1) return wrong_input("--steps", "must be at least 1");
+  if (a.cores.value_or(1) < 1 || a.communication_cores.value_or(1) < 1)
+    return wrong_input("--cores", "must be at least 1");
+  if (a.device.value_or(0) < 0) return wrong_input("--device", "must be at least 0");
+  if (a.target_sms.value_or(1) < 1) return wrong_input("--sm-target", "must be at least 1");
+  if (a.emulated.value_or(0) < 0) return wrong_input("--emulate", "must be at least 0", "it is a pipeline rank");
+  return {};
+}
+
+Result<int> run(const RunArguments& arguments, const World& world) {
+  TRY(check_run_arguments(arguments));
+  const auto inputs = TRY(load_inputs(arguments.plan.plan, arguments.plan.overrides));
+  if (arguments.plan.print) return world.speaks ? printed(model::to_toml(inputs.plan)) : 0;
+  return arguments.backend == "cuda" ? run_on_gpu(arguments, inputs, world) : run_on_host(arguments, inputs, world);
 }
 
 void add_host_options(CLI::App& verb, RunArguments& arguments) {
@@ -60,7 +100,21 @@ void add_gpu_options(CLI::App& verb, RunArguments& arguments) {
 
 }  // namespace
 
-CLI::App* add_run(CLI::App& root, int& exit_code, const World& world) {
+Result<void> check_run_arguments(const RunArguments& arguments) {
+  TRY(check_backend(arguments));
+  TRY(check_values(arguments));
+  const real::RunOptions& options = arguments.options;
+  if (options.resume && options.checkpoint.empty())
+    return wrong_input("--resume", "there is no folder to resume from", "name it with --checkpoint DIR");
+  if (arguments.emulated && !options.checkpoint.empty())
+    return wrong_input("--checkpoint", "a rank whose peers are stood in for learns nothing", "leave it out");
+  if (arguments.emulated && options.balance_speed != 0)
+    return wrong_input("--balance", "loads of experts are not known where other ranks are stood in for",
+                       "leave it out");
+  return {};
+}
+
+void add_run(CLI::App& root, int& exit_code, const World& world) {
   CLI::App* verb = root.add_subcommand("run", "Execute a plan's training steps for real and measure them");
   const auto arguments = std::make_shared<RunArguments>();
   add_plan_arguments(*verb, arguments->plan);
@@ -91,8 +145,10 @@ CLI::App* add_run(CLI::App& root, int& exit_code, const World& world) {
       "  plumbline run gpu-train --backend cuda --steps 1000 --learning-rate 1e-3\n"
       "  torchrun --nproc-per-node 8 --no-python plumbline run PLAN --backend cuda\n"
       "  plumbline run h100-chunk --backend cuda --emulate 0 --json measured.json");
-  verb->callback([arguments, &exit_code, world] { exit_code = run(*arguments, world); });
-  return verb;
+  verb->callback([arguments, &exit_code, world] {
+    const auto done = run(*arguments, world);
+    exit_code = done ? *done : world.report(done.error());
+  });
 }
 
 }  // namespace plumbline::cli

@@ -1,85 +1,112 @@
-#include "cli/run_output.h"
-
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <cstdio>
+#include <tuple>
+#include <utility>
 #include <vector>
 
-#include "cli/output.h"
+#include "cli/outputs.h"
+#include "cli/run.h"
+#include "model/architecture/metrics.h"
 #include "reports/json/json.h"
-#include "reports/text/describe.h"
-#include "reports/text/format.h"
-#include "reports/text/table.h"
+#include "reports/text/step/summary.h"
 #include "reports/trace/trace.h"
 
 namespace plumbline::cli {
-
 namespace {
 
-using reports::Align;
-using reports::Table;
-
-std::string spread(const std::vector<double>& seconds) {
-  const auto [low, high] = std::ranges::minmax(seconds);
-  return seconds.size() < 2 ? "" : fmt::format(" ({} to {})", reports::duration(low), reports::duration(high));
+double seconds_since_1970() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-std::string slot_table(const model::StepTimes& step, std::int32_t rank) {
-  Table table({{fmt::format("slots of rank {}", rank)},
-               {"count", Align::right},
-               {"each", Align::right},
-               {"together", Align::right}});
-  for (std::size_t kind = 0; kind < step.slots_s.size(); ++kind) {
-    if (step.slot_counts[kind] == 0) continue;
-    const double total = step.slots_s[kind].value_or(0);
-    table.add({std::string(reports::describe(static_cast<model::OpType>(kind))),
-               fmt::format("{}", step.slot_counts[kind]),
-               reports::duration(total / static_cast<double>(step.slot_counts[kind])), reports::duration(total)});
-  }
-  table.add_rule();
-  table.add({"bubble", "", "", reports::duration(step.bubble_s.value_or(0))});
-  table.add({"optimizer", "", "", reports::duration(step.optimizer_s.value_or(0))});
-  return table.to_string();
+std::vector<reports::BoardScalar> scalars_of(const real::ClockReading& reading) {
+  std::vector<reports::BoardScalar> scalars;
+  const auto add = [&](const char* tag, const auto& value) {
+    if (value) scalars.push_back({tag, static_cast<double>(*value)});
+  };
+  add("gpu/power_w", reading.power_w);
+  add("gpu/sm_mhz", reading.sm_mhz);
+  add("gpu/memory_mhz", reading.memory_mhz);
+  add("gpu/temperature_c", reading.temperature_c);
+  add("gpu/busy", reading.busy);
+  return scalars;
 }
 
-std::string class_table(const model::StepTimes& step, std::int32_t rank) {
-  Table table({{fmt::format("time of rank {}", rank)}, {"seconds", Align::right}, {"share", Align::right}});
-  for (const auto& part : step.breakdown)
-    table.add({part.name, reports::duration(part.seconds), reports::percent(part.seconds / step.time_s)});
-  return table.to_string();
+// "  loss 6.2401  gradient norm 1.205"; nothing of a rank that learns nothing.
+std::string learning_of(const real::StepFigures& figures) {
+  if (!std::isfinite(figures.loss)) return "";
+  return fmt::format("  loss {:.4f}  gradient norm {:.3f}", figures.loss, figures.gradient_norm);
 }
 
-std::string training_lines(const real::TrainingResult& training) {
-  std::string text = fmt::format("  loss {:.4f} in step {}, {:.4f} in step {}\n", training.losses.front(),
-                                 training.first_step, training.losses.back(), training.progress.step);
-  if (training.skipped > 0) text += fmt::format("  {} steps skipped: gradients overflowed\n", training.skipped);
-  for (const real::LayerLoad& load : training.loads)
-    text += fmt::format("  experts of layer {}: largest load {} over the mean, variation {}\n", load.layer,
-                        reports::percent(load.max_violation), reports::percent(load.variation));
+std::string rate_of(const real::StepFigures& figures) {
+  return std::isfinite(figures.tokens_per_second) ? fmt::format("  {:.0f} tokens/s", figures.tokens_per_second) : "";
+}
+
+std::string device_of(const real::ClockReading& reading) {
+  std::string text;
+  if (reading.power_w) text += fmt::format("  {:.0f} W", *reading.power_w);
+  if (reading.sm_mhz) text += fmt::format("  {} MHz", *reading.sm_mhz);
+  if (reading.busy) text += fmt::format("  busy {:.0f} %", 100 * *reading.busy);
+  if (reading.throttle && *reading.throttle != "none") text += fmt::format("  slowed by {}", *reading.throttle);
   return text;
-}
-
-model::Result<void> write_files(const RunArguments& arguments, const sim::Inputs& inputs, const real::RunResult& result,
-                                const RunDescription& description) {
-  if (!arguments.json.empty()) {
-    const std::string json =
-        reports::to_json(result.step.result, inputs.plan, training_report(result, description), result.step.timeline);
-    if (auto written = write_output(arguments.json, json); !written) return written;
-  }
-  if (arguments.trace.empty()) return {};
-  return write_output(arguments.trace, reports::to_trace(result.step.timeline, {}, arguments.trace.ends_with(".gz")));
 }
 
 }  // namespace
 
-reports::TrainingReport training_report(const real::RunResult& result, const RunDescription& description) {
+RunMonitor monitor_of(const sim::Inputs& inputs, std::int64_t steps) {
+  const auto metrics = model::model_metrics(inputs.architecture, inputs.plan.batch.sequence_length);
+  const double peak = inputs.cluster.device.bf16_peak.value() * static_cast<double>(inputs.plan.cluster.gpus);
+  return {steps, peak, metrics.flops_per_token};
+}
+
+model::Result<void> RunMonitor::open(const std::string& folder) {
+  if (folder.empty()) return {};
+  auto board = TRY(reports::TensorBoard::create(folder, seconds_since_1970()));
+  board_ = std::move(board);
+  return {};
+}
+
+void RunMonitor::step(const real::StepFigures& figures, const real::ClockReading& reading) {
+  show(figures, reading);
+  if (!board_ || failed_) return;
+  std::vector<reports::BoardScalar> scalars = {
+      {"loss", figures.loss},
+      {"gradient_norm", figures.gradient_norm},
+      {"tokens_per_second", figures.tokens_per_second},
+      {"time/step_s", figures.seconds},
+      {"loss_scale", figures.loss_scale},
+      {"utilisation", figures.tokens_per_second * flops_per_token_ / peak_flops_}};
+  std::erase_if(scalars, [](const reports::BoardScalar& scalar) { return std::isnan(scalar.value); });
+  for (reports::BoardScalar& scalar : scalars_of(reading)) scalars.push_back(std::move(scalar));
+  std::vector<reports::BoardHistogram> histograms;
+  for (const real::LayerLoad& load : figures.loads) {
+    scalars.push_back({fmt::format("expert_load/layer_{}_max_violation", load.layer), load.max_violation});
+    histograms.push_back({fmt::format("expert_load/layer_{}", load.layer), load.rows});
+  }
+  if (auto written = board_->write(figures.step, seconds_since_1970(), scalars, histograms); !written)
+    failed_ = written.error();
+}
+
+// Not more than a line each half second, but the last step's.
+void RunMonitor::show(const real::StepFigures& figures, const real::ClockReading& reading) {
+  const double now = seconds_since_1970();
+  constexpr double pause = 0.5;
+  if (figures.step < steps_ && now - shown_ < pause) return;
+  shown_ = now;
+  fmt::print(stderr, "step {:>{}}/{}{}  {:.1f} ms{}{}{}\n", figures.step, fmt::formatted_size("{}", steps_), steps_,
+             learning_of(figures), 1e3 * figures.seconds, rate_of(figures), device_of(reading),
+             figures.skipped ? "  skipped: gradients overflowed" : "");
+}
+
+model::Result<int> write_run(const RunArguments& arguments, const sim::Inputs& inputs, const real::RunResult& result,
+                             reports::TrainingReport report) {
   const real::TrainingResult& training = result.training;
-  reports::TrainingReport report;
-  report.clock = description.clock;
-  if (description.emulated) report.emulated_rank = description.rank;
-  report.device_memory_bytes = description.device_memory_bytes;
-  report.notes = description.notes;
+  if (training.seconds.empty()) {
+    fmt::print(stderr, "nothing to do: the checkpoint has {} steps already\n", training.progress.step);
+    return 0;
+  }
   report.first_step = training.first_step;
   report.losses = training.losses;
   report.gradient_norms = training.gradient_norms;
@@ -88,34 +115,12 @@ reports::TrainingReport training_report(const real::RunResult& result, const Run
   report.skipped = training.skipped;
   for (const real::LayerLoad& load : training.loads)
     report.loads.push_back({load.layer, load.max_violation, load.variation, load.rows});
-  return report;
-}
-
-std::string run_summary(const real::RunResult& result, const model::Plan& plan, const RunDescription& description) {
-  const model::StepTimes& step = result.step.result.step;
-  std::string text = fmt::format("{} on {}, {}\n", reports::model_name(plan),
-                                 reports::hardware(plan, result.step.result), reports::parallelism(plan));
-  text += fmt::format("measured step ({} clock): {}{}, median of {}", description.clock, reports::duration(step.time_s),
-                      spread(result.measured_seconds), result.measured_seconds.size());
-  text += description.emulated ? "\n" : fmt::format("; {} tokens/s\n", reports::grouped(step.tokens_per_s));
-  if (description.device_memory_bytes)
-    text += fmt::format("device memory in use: {} GB\n",
-                        reports::gigabytes(static_cast<double>(*description.device_memory_bytes)));
-  for (const std::string& note : description.notes) text += note + "\n";
-  text += "\n" + slot_table(step, description.rank) + "\n" + class_table(step, description.rank);
-  return description.emulated ? text : text + "\n" + training_lines(result.training);
-}
-
-int write_run(const RunArguments& arguments, const sim::Inputs& inputs, const real::RunResult& result,
-              const RunDescription& description) {
-  if (result.training.seconds.empty()) {
-    fmt::print(stderr, "nothing to do: the checkpoint has {} steps already\n", result.training.progress.step);
-    return 0;
-  }
-  if (const auto written = write_files(arguments, inputs, result, description); !written)
-    return report(written.error());
-  if (arguments.json != "-" && arguments.trace != "-") fmt::print("{}", run_summary(result, inputs.plan, description));
-  return 0;
+  const auto& [step, timeline] = std::tie(result.step.result, result.step.timeline);
+  if (!arguments.json.empty()) TRY(write_output(arguments.json, reports::to_json(step, inputs.plan, report, timeline)));
+  if (!arguments.trace.empty())
+    TRY(write_output(arguments.trace, reports::to_trace(timeline, {}, arguments.trace.ends_with(".gz"))));
+  if (arguments.json == "-" || arguments.trace == "-") return 0;
+  return printed(reports::training_summary(step, inputs.plan, report));
 }
 
 }  // namespace plumbline::cli

@@ -7,17 +7,14 @@
 #include <optional>
 #include <utility>
 
-#include "cli/output.h"
 #include "cli/outputs.h"
 #include "cli/verb.h"
-#include "reports/text/schedule_report.h"
+#include "reports/text/plan/schedule_report.h"
 #include "reports/text/table.h"
 
 namespace plumbline::cli {
 namespace {
 
-using model::Error;
-using model::ErrorKind;
 using model::Result;
 
 constexpr std::string_view all_kinds = "all";
@@ -39,42 +36,34 @@ std::size_t terminal_columns() {
 }
 
 Result<void> run_one(const Options& options, const model::CostTable& costs) {
-  const auto kind = model::find_schedule(options.kind);
-  if (!kind) return tl::make_unexpected(kind.error());
+  const auto kind = TRY(model::find_schedule(options.kind));
   model::ScheduleShape shape = options.shape;
   shape.virtual_stages = options.virtual_stages.value_or(shape.virtual_stages);
-  const auto output = model::evaluate_schedule(**kind, shape, costs);
-  if (!output) return tl::make_unexpected(output.error());
-  if (!options.outputs.any()) return write_output("-", reports::schedule_text(*output, terminal_columns(), colour()));
-  return options.outputs.write({{"--csv", [&] { return reports::schedule_csv(output->schedule); }},
-                                {"--json", [&] { return reports::schedule_json(*output); }},
-                                {"--svg", [&] { return reports::schedule_svg(*output); }}});
+  const auto output = TRY(model::evaluate_schedule(*kind, shape, costs));
+  if (!options.outputs.any()) return write_output("-", reports::schedule_text(output, terminal_columns(), colour()));
+  return options.outputs.write({{"--csv", [&] { return reports::schedule_csv(output.schedule); }},
+                                {"--json", [&] { return reports::schedule_json(output); }},
+                                {"--svg", [&] { return reports::schedule_svg(output); }}});
 }
 
 Result<void> run_all(const Options& options, const model::CostTable& costs) {
   for (const char* option : {"--csv", "--svg"})
-    if (options.outputs.given(option))
-      return tl::unexpected(Error{ErrorKind::input, "one schedule at a time", "", 0, option, ""});
+    if (options.outputs.given(option)) return model::wrong_input(option, "one schedule at a time");
   model::ScheduleShape shape = options.shape;
   shape.virtual_stages = options.virtual_stages.value_or(compared_chunks);
-  const auto rows = model::compare_schedules(shape, costs);
-  if (!rows) return tl::make_unexpected(rows.error());
-  const auto json = [&] { return reports::comparison_json(*rows, shape, costs); };
-  if (const auto written = options.outputs.write({{"--json", json}}); !written) return tl::unexpected(written.error());
-  if (!options.outputs.any()) {
-    const auto printed = write_output("-", reports::comparison_table(*rows, shape, costs));
-    if (!printed) return tl::unexpected(printed.error());
-  }
-  if (std::ranges::none_of(*rows, [](const model::ComparedSchedule& row) { return !row.infeasible; }))
-    return tl::unexpected(Error{ErrorKind::infeasible, "no schedule exists for this shape", "", 0, "", ""});
+  const auto rows = TRY(model::compare_schedules(shape, costs));
+  const auto json = [&] { return reports::comparison_json(rows, shape, costs); };
+  TRY(options.outputs.write({{"--json", json}}));
+  if (!options.outputs.any()) TRY(write_output("-", reports::comparison_table(rows, shape, costs)));
+  if (std::ranges::none_of(rows, [](const model::ComparedSchedule& row) { return !row.infeasible; }))
+    return model::infeasible("", "no schedule exists for this shape");
   return {};
 }
 
 Result<void> run(const Options& options) {
-  if (const auto fine = options.outputs.check(); !fine) return fine;
-  const auto costs = model::read_costs(options.costs);
-  if (!costs) return tl::make_unexpected(costs.error());
-  return options.kind == all_kinds ? run_all(options, *costs) : run_one(options, *costs);
+  TRY(options.outputs.check());
+  const auto costs = TRY(model::read_costs(options.costs));
+  return options.kind == all_kinds ? run_all(options, costs) : run_one(options, costs);
 }
 
 std::string known_kinds() {
@@ -85,7 +74,7 @@ std::string known_kinds() {
 
 }  // namespace
 
-CLI::App* add_schedule(CLI::App& root, int& exit_code) {
+void add_schedule(CLI::App& root, int& exit_code) {
   CLI::App* verb = root.add_subcommand("schedule", "Show a pipeline schedule: its order, makespan, idle time, memory");
   const auto options = std::make_shared<Options>();
   verb->add_option("KIND", options->kind, known_kinds())->required();
@@ -114,11 +103,7 @@ CLI::App* add_schedule(CLI::App& root, int& exit_code) {
       "  plumbline schedule gpipe --ranks 4 --micro-batches 8 --csv -\n"
       "  plumbline schedule 1f1b --ranks 4 --micro-batches 8 --costs stages.toml --svg picture.svg\n"
       "  plumbline schedule all --ranks 8 --micro-batches 32 --costs F=1,I=1,W=1,p2p=0.1");
-  verb->callback([options, &exit_code] {
-    const auto done = run(*options);
-    exit_code = done ? 0 : report(done.error());
-  });
-  return verb;
+  verb->callback([options, &exit_code] { exit_code = exit_of(run(*options)); });
 }
 
 }  // namespace plumbline::cli

@@ -1,4 +1,4 @@
-#include "cli/shapes.h"
+#include "cli/detail/shapes.h"
 
 #include <fmt/format.h>
 
@@ -42,9 +42,8 @@ Result<Plan> plan_around(const std::string& config, std::int64_t sequence_length
 }
 
 Result<model::KernelShapes> shapes_of(const Plan& plan, const model::Architecture& architecture) {
-  const auto layout = model::make_layout(plan, architecture);
-  if (!layout) return tl::unexpected(layout.error());
-  return model::compile(plan, architecture, *layout).map(model::kernel_shapes);
+  const auto layout = TRY(model::make_layout(plan, architecture));
+  return model::compile(plan, architecture, layout).map(model::kernel_shapes);
 }
 
 }  // namespace
@@ -66,23 +65,20 @@ std::string shapes_text(const model::KernelShapes& shapes, const std::string& mo
 Result<std::string> show_shapes(const std::string& name, std::int64_t sequence_length,
                                 const std::vector<std::string>& overrides) {
   const auto config = resolve_model("", name);
-  const auto plan_file = resolve_plan(name);
+  const auto plan_file = resolve(Shipped::plan, name);
   const bool is_plan = plan_file && (!config || name.ends_with(".toml"));
   if (!is_plan && !config) return tl::unexpected(config.error());
   const auto plan =
-      is_plan ? model::load_plan(*plan_file, overrides) : plan_around(*config, sequence_length, overrides);
-  if (!plan) return tl::unexpected(plan.error());
-  const auto architecture = resolve_model(plan->file, plan->model.config).and_then([&plan](const std::string& path) {
-    return model::load_architecture_of(*plan, path);
-  });
-  if (!architecture) return tl::unexpected(architecture.error());
-  const auto shapes = shapes_of(*plan, *architecture);
-  if (!shapes) return tl::unexpected(shapes.error());
+      TRY(is_plan ? model::load_plan(*plan_file, overrides) : plan_around(*config, sequence_length, overrides));
+  const auto architecture = TRY(resolve_model(plan.file, plan.model.config).and_then([&plan](const std::string& path) {
+    return model::load_architecture_of(plan, path);
+  }));
+  const auto shapes = TRY(shapes_of(plan, architecture));
   const std::string where =
-      is_plan ? "plan " + std::filesystem::path(plan->file).stem().string() : "the plan's defaults";
-  return fmt::format("# {} by {}, on one rank; {} x {} tokens per micro-batch\n", architecture->name, where,
-                     plan->batch.micro_batch_size, plan->batch.sequence_length) +
-         shapes_text(*shapes, architecture->name);
+      is_plan ? "plan " + std::filesystem::path(plan.file).stem().string() : "the plan's defaults";
+  return fmt::format("# {} by {}, on one rank; {} x {} tokens per micro-batch\n", architecture.name, where,
+                     plan.batch.micro_batch_size, plan.batch.sequence_length) +
+         shapes_text(shapes, architecture.name);
 }
 
 }  // namespace plumbline::cli

@@ -8,16 +8,13 @@
 #include <vector>
 
 #include "cli/data.h"
+#include "cli/detail/shapes.h"
 #include "cli/inputs.h"
-#include "cli/output.h"
-#include "cli/shapes.h"
+#include "cli/outputs.h"
 #include "cli/verb.h"
 #include "model/base/si_unit.h"
-#include "reports/charts/measurement_charts.h"
-#include "reports/charts/topology_svg.h"
-#include "reports/text/collectives_text.h"
-#include "reports/text/inputs_text.h"
-#include "reports/text/measurements_text.h"
+#include "reports/text/inputs/inputs_text.h"
+#include "reports/text/inputs/measurements_text.h"
 #include "topologies/inventory.h"
 
 namespace plumbline::cli {
@@ -71,17 +68,14 @@ model::Result<topologies::Topology> drawn_topology(const std::string& name, std:
 
 // With --svg - only the picture goes to stdout, and the text is empty.
 model::Result<std::string> show_topology(const Arguments& arguments) {
-  auto topology = drawn_topology(arguments.name, arguments.gpus);
-  if (!topology) return tl::unexpected(topology.error());
-  const auto fabric = topologies::Fabric::make(topology->fabric, topology->cluster.gpus);
-  if (!fabric) return tl::unexpected(fabric.error());
-  topology->cluster.fabric = topologies::count_parts(*fabric);
+  auto topology = TRY(drawn_topology(arguments.name, arguments.gpus));
+  const auto fabric = TRY(topologies::Fabric::make(topology.fabric, topology.cluster.gpus));
+  topology.cluster.fabric = topologies::count_parts(fabric);
   if (!arguments.svg.empty()) {
-    const auto written = write_output(arguments.svg, reports::topology_svg(*topology, *fabric));
-    if (!written) return tl::unexpected(written.error());
+    TRY(write_output(arguments.svg, reports::topology_svg(topology, fabric)));
     if (arguments.svg == "-") return std::string();
   }
-  return reports::topology_drawing(*topology, *fabric) + '\n' + reports::topology_text(topology->cluster);
+  return reports::topology_drawing(topology, fabric) + '\n' + reports::topology_text(topology.cluster);
 }
 
 model::Result<reports::CollectivesOptions> options_of(const CollectivesArguments& arguments) {
@@ -97,45 +91,32 @@ model::Result<reports::CollectivesOptions> options_of(const CollectivesArguments
   for (const auto& [text, option, value] :
        {std::tuple{&arguments.least, "--min", &options.least}, std::tuple{&arguments.most, "--max", &options.most}}) {
     if (text->empty()) continue;
-    const auto size = model::parse_binary_size(*text, option);
-    if (!size) return tl::unexpected(size.error());
-    *value = *size;
+    const auto size = TRY(model::parse_binary_size(*text, option));
+    *value = size;
   }
-  if (options.least > options.most)
-    return tl::unexpected(model::Error{model::ErrorKind::input, "is below --min", "", 0, "--max", ""});
+  if (options.least > options.most) return model::wrong_input("--max", "is below --min");
   return options;
 }
 
 model::Result<std::string> show_collectives(const Arguments& arguments) {
-  const auto options = options_of(arguments.collectives);
-  if (!options) return tl::unexpected(options.error());
+  const auto options = TRY(options_of(arguments.collectives));
   topologies::Variation variation;
   variation.gpus = arguments.gpus;
-  const auto topology = find_topology(arguments.name, variation);
-  if (!topology) return tl::unexpected(topology.error());
+  const auto topology = TRY(find_topology(arguments.name, variation));
   const std::string& other = arguments.collectives.profile;
-  const auto profile = find_profile(other.empty() ? topology->cluster.default_profile : other);
-  if (!profile) return tl::unexpected(profile.error());
-  return reports::collectives_text(topology->cluster, *profile, *options);
+  const auto profile = TRY(find_profile(other.empty() ? topology.cluster.default_profile : other));
+  return reports::collectives_text(topology.cluster, profile, options);
 }
 
 // The text is empty where a picture goes to stdout.
 model::Result<std::string> show_measurements(const Arguments& arguments) {
-  const auto devices = known_devices();
-  if (!devices) return tl::unexpected(devices.error());
-  const auto measurements = read_measurements(arguments.name, *devices);
-  if (!measurements) return tl::unexpected(measurements.error());
-  if (!arguments.svg.empty()) {
-    const auto written = write_output(arguments.svg, reports::measurements_roofline(*measurements, *devices));
-    if (!written) return tl::unexpected(written.error());
-  }
-  if (!arguments.partition.empty()) {
-    const auto written =
-        write_output(arguments.partition, reports::line_chart_svg(reports::partition_chart(*measurements)));
-    if (!written) return tl::unexpected(written.error());
-  }
+  const auto devices = TRY(known_devices());
+  const auto measurements = TRY(read_measurements(arguments.name, devices));
+  if (!arguments.svg.empty()) TRY(write_output(arguments.svg, reports::measurements_roofline(measurements, devices)));
+  if (!arguments.partition.empty())
+    TRY(write_output(arguments.partition, reports::line_chart_svg(reports::partition_chart(measurements))));
   if (arguments.svg == "-" || arguments.partition == "-") return std::string();
-  return reports::measurements_text(*measurements, *devices);
+  return reports::measurements_text(measurements, devices);
 }
 
 model::Result<std::string> show(const Arguments& arguments) {
@@ -144,18 +125,14 @@ model::Result<std::string> show(const Arguments& arguments) {
   if (arguments.kind == "topology") return show_topology(arguments);
   if (arguments.kind == "measurements") return show_measurements(arguments);
   if (arguments.kind == "profile") return show_profile(arguments);
-  const std::string nearest = model::nearest_name(arguments.kind, {"model", "topology", "profile", "measurements"});
-  return tl::unexpected(model::Error{model::ErrorKind::input, fmt::format("cannot show '{}'", arguments.kind), "", 0,
-                                     "",
-                                     fmt::format("{}known: model, topology, profile, measurements",
-                                                 nearest.empty() ? "" : fmt::format("did you mean '{}'? ", nearest))});
+  return model::wrong_input("", fmt::format("cannot show '{}'", arguments.kind),
+                            model::known_names(arguments.kind, {"model", "topology", "profile", "measurements"}));
 }
 
 // An option that another kind has no use for is a mistake, not a wish.
 model::Result<void> check(const Arguments& arguments) {
   const auto only_for = [](const char* option, const char* kind) {
-    return tl::unexpected(
-        model::Error{model::ErrorKind::input, fmt::format("only '{}' takes it", kind), "", 0, option, ""});
+    return model::wrong_input(option, fmt::format("only '{}' takes it", kind));
   };
   const bool drawn = arguments.kind == "measurements" || arguments.kind == "topology";
   if (!arguments.svg.empty() && !drawn) return only_for("--svg", "show measurements' and 'show topology");
@@ -169,12 +146,9 @@ model::Result<void> check(const Arguments& arguments) {
   return {};
 }
 
-int run(const Arguments& arguments) {
-  if (const auto valid = check(arguments); !valid) return report(valid.error());
-  const auto text = show(arguments);
-  if (!text) return report(text.error());
-  fmt::print("{}", *text);
-  return 0;
+model::Result<int> run(const Arguments& arguments) {
+  TRY(check(arguments));
+  return show(arguments).and_then(printed);
 }
 
 void add_collectives_options(CLI::App& verb, CollectivesArguments& arguments) {
@@ -190,7 +164,7 @@ void add_collectives_options(CLI::App& verb, CollectivesArguments& arguments) {
 
 }  // namespace
 
-CLI::App* add_show(CLI::App& root, int& exit_code) {
+void add_show(CLI::App& root, int& exit_code) {
   CLI::App* verb =
       root.add_subcommand("show", "Print what a model, a cluster, a cost profile or a file of measurements is made of");
   const auto arguments = std::make_shared<Arguments>();
@@ -202,9 +176,7 @@ CLI::App* add_show(CLI::App& root, int& exit_code) {
       ->capture_default_str();
   verb->add_flag("--shapes", arguments->shapes,
                  "Of a model or plan: the shapes of its kernels on one rank, as cases for plumbline measure");
-  verb->add_option("--set", arguments->overrides, "With --shapes: override a key of the plan (repeatable)")
-      ->take_all()
-      ->allow_extra_args(false);
+  add_repeatable(*verb, "--set", arguments->overrides, "With --shapes: override a key of the plan (repeatable)");
   verb->add_option("--svg", arguments->svg,
                    "Of measurements a roofline, of a topology a drawing: write it to a file, or - for stdout");
   verb->add_option("--partition", arguments->partition,
@@ -220,8 +192,7 @@ CLI::App* add_show(CLI::App& root, int& exit_code) {
       "  plumbline show topology h800-rail-fat-tree --gpus 16384 --svg fabric.svg\n"
       "  plumbline show topology h100-dgx --gpus 16 --collectives --collective all_gather\n"
       "  plumbline show profile h800");
-  verb->callback([arguments, &exit_code] { exit_code = run(*arguments); });
-  return verb;
+  verb->callback([arguments, &exit_code] { exit_code = exit_of(run(*arguments)); });
 }
 
 }  // namespace plumbline::cli

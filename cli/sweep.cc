@@ -8,12 +8,11 @@
 
 #include "calibrate/validate/metric.h"
 #include "cli/inputs.h"
-#include "cli/output.h"
 #include "cli/outputs.h"
 #include "cli/progress.h"
 #include "cli/verb.h"
 #include "model/base/decimal.h"
-#include "reports/text/whatif_report.h"
+#include "reports/text/whatif/whatif_report.h"
 #include "sim/whatif/range.h"
 
 namespace plumbline::cli {
@@ -21,8 +20,8 @@ namespace plumbline::cli {
 namespace {
 
 using model::Error;
-using model::ErrorKind;
 using model::Result;
+using model::wrong_input;
 
 constexpr int infeasible_exit = 2;
 
@@ -35,10 +34,6 @@ struct Arguments {
   bool tornado = false;
   std::string solve, target;  // KEY, and METRIC=VALUE
 };
-
-tl::unexpected<Error> input_error(std::string message, std::string key, std::string hint) {
-  return tl::make_unexpected(Error{ErrorKind::input, std::move(message), "", 0, std::move(key), std::move(hint)});
-}
 
 // The inputs of the plan with changes after those of --set. Errors about a key of the changes name --over.
 sim::ChangedInputs changed_inputs(const Arguments& arguments) {
@@ -57,37 +52,36 @@ sim::ChangedInputs changed_inputs(const Arguments& arguments) {
 Result<sim::SweepGrid> read_grid(const Arguments& arguments) {
   std::vector<sim::SweepAxis> axes;
   for (const std::string& text : arguments.over) {
-    auto axis = sim::parse_axis(text);
-    if (!axis) return tl::unexpected(axis.error());
+    auto axis = TRY(sim::parse_axis(text));
     for (const std::string& change : arguments.plan.overrides) {
-      if (change.starts_with(axis->key + "="))
-        return input_error("the key is both set and swept", axis->key, "remove it from --set or from --over");
+      if (change.starts_with(axis.key + "="))
+        return wrong_input(axis.key, "the key is both set and swept", "remove it from --set or from --over");
     }
-    axes.push_back(std::move(*axis));
+    axes.push_back(std::move(axis));
   }
   auto grid = sim::SweepGrid::make(std::move(axes));
   if (grid && arguments.outputs.given("--svg") && !grid->numeric_axis())
-    return input_error("a picture needs a swept key with at least two numbers", "--svg",
+    return wrong_input("--svg", "a picture needs a swept key with at least two numbers",
                        "for example --over overlap.communication_sms=0..64:4");
   return grid;
 }
 
 // What does not go together.
 Result<void> check(const Arguments& arguments) {
-  if (const auto fine = arguments.outputs.check(); !fine) return fine;
+  TRY(arguments.outputs.check());
   const bool solving = !arguments.solve.empty();
-  if (arguments.tornado && solving) return input_error("is a question of its own", "--solve", "leave --tornado out");
+  if (arguments.tornado && solving) return wrong_input("--solve", "is a question of its own", "leave --tornado out");
   if (solving == arguments.target.empty())
-    return input_error("--solve KEY and --for METRIC=VALUE belong together", solving ? "--for" : "--solve",
+    return wrong_input(solving ? "--for" : "--solve", "--solve KEY and --for METRIC=VALUE belong together",
                        "for example --solve cluster.nic_gbps --for step.time_s=15");
   if ((arguments.tornado || solving) && arguments.outputs.given("--csv"))
-    return input_error("is for sweeps", "--csv", "take --json");
+    return wrong_input("--csv", "is for sweeps", "take --json");
   if (solving && arguments.outputs.given("--svg"))
-    return input_error("a solution has no picture", "--svg", "take --json");
+    return wrong_input("--svg", "a solution has no picture", "take --json");
   if (solving && arguments.over.size() > 1)
-    return input_error("one key is solved for", "--over", "give its range alone");
+    return wrong_input("--over", "one key is solved for", "give its range alone");
   if (arguments.over.empty() && !arguments.tornado && !solving && !arguments.plan.print)
-    return input_error("nothing to sweep", "--over", "for example --over overlap.communication_sms=0..64:4");
+    return wrong_input("--over", "nothing to sweep", "for example --over overlap.communication_sms=0..64:4");
   return {};
 }
 
@@ -100,33 +94,27 @@ auto with_progress(sim::Fidelity fidelity, Work work) {
 }
 
 Result<int> run_sweep(const Arguments& arguments, sim::Fidelity fidelity) {
-  auto grid = read_grid(arguments);
-  if (!grid) return tl::unexpected(grid.error());
-  const auto result = with_progress(fidelity, [&](const sim::SweepOptions& options) {
-    return sim::sweep(std::move(*grid), changed_inputs(arguments), arguments.limits, options);
-  });
-  if (!result) return tl::unexpected(result.error());
-  const auto written = arguments.outputs.write({{"--json", [&] { return reports::sweep_json(*result); }},
-                                                {"--csv", [&] { return reports::sweep_csv(*result); }},
-                                                {"--svg", [&] { return reports::sweep_svg(*result); }}});
-  if (!written) return tl::unexpected(written.error());
-  if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::sweep_text(*result, colour()));
-  if (result->best) return 0;
-  fmt::print(stderr, "plumbline: no point of the sweep is feasible: {}\n", sim::reason(result->points.front()));
+  auto grid = TRY(read_grid(arguments));
+  const auto result = TRY(with_progress(fidelity, [&](const sim::SweepOptions& options) {
+    return sim::sweep(std::move(grid), changed_inputs(arguments), arguments.limits, options);
+  }));
+  TRY(arguments.outputs.write({{"--json", [&] { return reports::sweep_json(result); }},
+                               {"--csv", [&] { return reports::sweep_csv(result); }},
+                               {"--svg", [&] { return reports::sweep_svg(result); }}}));
+  if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::sweep_text(result, colour()));
+  if (result.best) return 0;
+  fmt::print(stderr, "plumbline: no point of the sweep is feasible: {}\n", sim::reason(result.points.front()));
   return infeasible_exit;
 }
 
 Result<int> run_tornado(const Arguments& arguments, sim::Fidelity fidelity) {
-  auto inputs = sim::parse_inputs(arguments.over);
-  if (!inputs) return tl::unexpected(inputs.error());
-  const auto result = with_progress(fidelity, [&](const sim::SweepOptions& options) {
-    return sim::tornado(std::move(*inputs), changed_inputs(arguments), options);
-  });
-  if (!result) return tl::unexpected(result.error());
-  const auto written = arguments.outputs.write({{"--json", [&] { return reports::tornado_json(*result); }},
-                                                {"--svg", [&] { return reports::tornado_svg(*result); }}});
-  if (!written) return tl::unexpected(written.error());
-  if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::tornado_text(*result, colour()));
+  auto inputs = TRY(sim::parse_inputs(arguments.over));
+  const auto result = TRY(with_progress(fidelity, [&](const sim::SweepOptions& options) {
+    return sim::tornado(std::move(inputs), changed_inputs(arguments), options);
+  }));
+  TRY(arguments.outputs.write({{"--json", [&] { return reports::tornado_json(result); }},
+                               {"--svg", [&] { return reports::tornado_svg(result); }}}));
+  if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::tornado_text(result, colour()));
   return 0;
 }
 
@@ -135,7 +123,7 @@ Result<sim::SolveTarget> parse_target(const std::string& text) {
   const auto number =
       equals == std::string::npos ? std::nullopt : model::parse_decimal(std::string_view(text).substr(equals + 1));
   if (!number)
-    return input_error(fmt::format("expected METRIC=VALUE, found '{}'", text), "--for", "for example step.time_s=15");
+    return wrong_input("--for", fmt::format("expected METRIC=VALUE, found '{}'", text), "for example step.time_s=15");
   const std::string metric = text.substr(0, equals);
   if (const auto known = calibrate::check_step_metric(metric); !known) {
     Error error = known.error();
@@ -148,40 +136,32 @@ Result<sim::SolveTarget> parse_target(const std::string& text) {
 }
 
 Result<int> run_solve(const Arguments& arguments, sim::Fidelity fidelity) {
-  const auto target = parse_target(arguments.target);
-  if (!target) return tl::unexpected(target.error());
+  const auto target = TRY(parse_target(arguments.target));
   const auto over = arguments.over.empty() ? std::nullopt : std::optional(arguments.over.front());
-  const auto result = sim::solve(arguments.solve, over, *target, changed_inputs(arguments), fidelity);
-  if (!result) return tl::unexpected(result.error());
-  const auto written = arguments.outputs.write({{"--json", [&] { return reports::solve_json(*result); }}});
-  if (!written) return tl::unexpected(written.error());
-  if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::solve_text(*result, colour()));
-  return result->found() ? 0 : infeasible_exit;
+  const auto result = TRY(sim::solve(arguments.solve, over, target, changed_inputs(arguments), fidelity));
+  TRY(arguments.outputs.write({{"--json", [&] { return reports::solve_json(result); }}}));
+  if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::solve_text(result, colour()));
+  return result.found() ? 0 : infeasible_exit;
 }
 
 Result<int> run(const Arguments& arguments) {
-  const auto fidelity = sim::parse_fidelity(arguments.fidelity);
-  if (!fidelity) return tl::unexpected(fidelity.error());
-  if (const auto fine = check(arguments); !fine) return tl::unexpected(fine.error());
+  const auto fidelity = TRY(sim::parse_fidelity(arguments.fidelity));
+  TRY(check(arguments));
   if (arguments.plan.print) {
-    const auto inputs = load_inputs(arguments.plan.plan, arguments.plan.overrides);
-    if (!inputs) return tl::unexpected(inputs.error());
-    fmt::print("{}", model::to_toml(inputs->plan));
-    return 0;
+    const auto inputs = TRY(load_inputs(arguments.plan.plan, arguments.plan.overrides));
+    return printed(model::to_toml(inputs.plan));
   }
-  if (arguments.tornado) return run_tornado(arguments, *fidelity);
-  return arguments.solve.empty() ? run_sweep(arguments, *fidelity) : run_solve(arguments, *fidelity);
+  if (arguments.tornado) return run_tornado(arguments, fidelity);
+  return arguments.solve.empty() ? run_sweep(arguments, fidelity) : run_solve(arguments, fidelity);
 }
 
 }  // namespace
 
-CLI::App* add_sweep(CLI::App& root, int& exit_code) {
+void add_sweep(CLI::App& root, int& exit_code) {
   CLI::App* verb = root.add_subcommand("sweep", "Predict a step over ranges of plan and model keys: best and plateau");
   const auto arguments = std::make_shared<Arguments>();
   add_plan_arguments(*verb, arguments->plan);
-  verb->add_option("--over", arguments->over, "KEY=RANGE, a key to sweep (repeatable: every combination)")
-      ->take_all()
-      ->allow_extra_args(false);
+  add_repeatable(*verb, "--over", arguments->over, "KEY=RANGE, a key to sweep (repeatable: every combination)");
   verb->add_flag("--tornado", arguments->tornado,
                  "Which input moves step time and cost most: each --over alone, or without them the usual inputs");
   verb->add_option("--solve", arguments->solve, "KEY: for which value of it the target of --for is reached");
@@ -213,11 +193,7 @@ CLI::App* add_sweep(CLI::App& root, int& exit_code) {
       "  plumbline sweep deepseek-v3-2048xh800 --tornado --svg tornado.svg\n"
       "  plumbline sweep deepseek-v3-2048xh800 --tornado --over 'profile.memory.*.bandwidth=0.8..1.2'\n"
       "  plumbline sweep deepseek-v3-2048xh800 --solve cluster.nic_gbps --for step.time_s=17.5");
-  verb->callback([arguments, &exit_code] {
-    const auto done = run(*arguments);
-    exit_code = done ? *done : report(done.error());
-  });
-  return verb;
+  verb->callback([arguments, &exit_code] { exit_code = exit_of(run(*arguments)); });
 }
 
 }  // namespace plumbline::cli

@@ -9,13 +9,11 @@
 #include "calibrate/validate/case_evaluation.h"
 #include "calibrate/validate/step_case.h"
 #include "calibrate/validate/step_comparison.h"
-#include "cli/cases.h"
 #include "cli/data.h"
 #include "cli/inputs.h"
-#include "cli/output.h"
+#include "cli/outputs.h"
 #include "cli/verb.h"
-#include "reports/json/validation_json.h"
-#include "reports/text/validation_text.h"
+#include "reports/text/compare/validation_report.h"
 
 namespace plumbline::cli {
 
@@ -25,16 +23,15 @@ constexpr int tolerance_exit = 3;
 
 struct Arguments {
   std::vector<std::string> cases;
-  std::string json;
+  Outputs outputs;
 };
 
 model::Result<std::vector<std::string>> wanted_files(const std::vector<std::string>& names) {
   if (names.empty()) return shipped_case_files();
   std::vector<std::string> files;
   for (const std::string& name : names) {
-    auto path = resolve_case(name);
-    if (!path) return tl::unexpected(path.error());
-    files.push_back(std::move(*path));
+    auto path = TRY(resolve(Shipped::validation_case, name));
+    files.push_back(std::move(path));
   }
   return files;
 }
@@ -50,52 +47,43 @@ model::Result<Outcome> run_files(const std::vector<std::string>& files) {
   Outcome outcome;
   for (const std::string& file : files) {
     if (calibrate::is_step_case(file)) {
-      auto compared = compare_case_steps(file);
-      if (!compared) return tl::unexpected(compared.error());
-      outcome.steps.push_back(std::move(*compared));
+      auto compared = TRY(compare_case_steps(file));
+      outcome.steps.push_back(std::move(compared));
       continue;
     }
-    const auto definition = read_case(file);
-    if (!definition) return tl::unexpected(definition.error());
-    auto evaluated = runs.evaluate(*definition);
-    if (!evaluated) return tl::unexpected(evaluated.error());
-    outcome.figures.push_back(std::move(*evaluated));
+    const auto definition = TRY(read_case(file));
+    auto evaluated = TRY(runs.evaluate(definition));
+    outcome.figures.push_back(std::move(evaluated));
   }
   return outcome;
 }
 
-int run(const Arguments& arguments) {
-  const auto files = wanted_files(arguments.cases);
-  if (!files) return report(files.error());
-  const auto outcome = run_files(*files);
-  if (!outcome) return report(outcome.error());
-  if (!arguments.json.empty()) {
-    if (const auto written = write_output(arguments.json, reports::validation_json(outcome->figures, outcome->steps));
-        !written)
-      return report(written.error());
-  }
+model::Result<int> run(const Arguments& arguments) {
+  const auto files = TRY(wanted_files(arguments.cases));
+  const auto outcome = TRY(run_files(files));
+  TRY(arguments.outputs.write({{"--json", [&] { return reports::validation_json(outcome.figures, outcome.steps); }}}));
   int exit_code = 0;
   bool first = true;
   const auto show = [&](const std::string& name, bool holds, const std::string& table) {
-    if (arguments.json != "-") fmt::print("{}{}", std::exchange(first, false) ? "" : "\n", table);
+    if (!arguments.outputs.to_stdout()) fmt::print("{}{}", std::exchange(first, false) ? "" : "\n", table);
     if (holds) return;
     exit_code = tolerance_exit;
     fmt::print(stderr, "plumbline: tolerance exceeded: {}\n", name);
   };
-  for (const calibrate::EvaluatedCase& row : outcome->figures)
+  for (const calibrate::EvaluatedCase& row : outcome.figures)
     show(row.definition.name, row.holds(), reports::validation_table(row));
-  for (const calibrate::StepComparison& row : outcome->steps)
+  for (const calibrate::StepComparison& row : outcome.steps)
     show(row.definition.name, row.holds(), reports::step_table(row));
   return exit_code;
 }
 
 }  // namespace
 
-CLI::App* add_validate(CLI::App& root, int& exit_code) {
+void add_validate(CLI::App& root, int& exit_code) {
   CLI::App* verb = root.add_subcommand("validate", "Compare predictions with published and measured figures");
   const auto arguments = std::make_shared<Arguments>();
   verb->add_option("CASES", arguments->cases, "Case files, or names of shipped cases (default: all shipped)");
-  verb->add_option("--json", arguments->json, "Write the comparison as JSON to a file, or - for stdout");
+  arguments->outputs.add(*verb, "--json", "Write the comparison as JSON to a file, or - for stdout");
   verb->footer(
       "Every figure is predicted with each profile of its case. Exit code 3 when the last one, the plan's own,\n"
       "misses a tolerance.\n\n"
@@ -104,8 +92,7 @@ CLI::App* add_validate(CLI::App& root, int& exit_code) {
       "  plumbline validate deepseek-v3-2048xh800 --json -\n"
       "  plumbline validate published-steps\n"
       "  plumbline validate my-cluster-case.toml");
-  verb->callback([arguments, &exit_code] { exit_code = run(*arguments); });
-  return verb;
+  verb->callback([arguments, &exit_code] { exit_code = exit_of(run(*arguments)); });
 }
 
 }  // namespace plumbline::cli

@@ -11,19 +11,19 @@ namespace plumbline::cli {
 
 struct World;  // cli/world.h
 
-CLI::App* add_plan(CLI::App& root, int& exit_code);
-CLI::App* add_simulate(CLI::App& root, int& exit_code);
-CLI::App* add_memory(CLI::App& root, int& exit_code);
-CLI::App* add_schedule(CLI::App& root, int& exit_code);
-CLI::App* add_sweep(CLI::App& root, int& exit_code);
-CLI::App* add_validate(CLI::App& root, int& exit_code);
-CLI::App* add_compare(CLI::App& root, int& exit_code);
-CLI::App* add_measure(CLI::App& root, int& exit_code, const World& world);
-CLI::App* add_calibrate(CLI::App& root, int& exit_code);
-CLI::App* add_run(CLI::App& root, int& exit_code, const World& world);
-CLI::App* add_show(CLI::App& root, int& exit_code);
-CLI::App* add_import(CLI::App& root, int& exit_code);
-CLI::App* add_export(CLI::App& root, int& exit_code);
+void add_plan(CLI::App& root, int& exit_code);
+void add_simulate(CLI::App& root, int& exit_code);
+void add_memory(CLI::App& root, int& exit_code);
+void add_schedule(CLI::App& root, int& exit_code);
+void add_sweep(CLI::App& root, int& exit_code);
+void add_validate(CLI::App& root, int& exit_code);
+void add_compare(CLI::App& root, int& exit_code);
+void add_measure(CLI::App& root, int& exit_code, const World& world);
+void add_calibrate(CLI::App& root, int& exit_code);
+void add_run(CLI::App& root, int& exit_code, const World& world);
+void add_show(CLI::App& root, int& exit_code);
+void add_import(CLI::App& root, int& exit_code);
+void add_export(CLI::App& root, int& exit_code);
 
 // What every verb that takes a plan takes: the plan itself and changes to it.
 struct PlanArguments {
@@ -32,6 +32,10 @@ struct PlanArguments {
   bool print = false;
 };
 void add_plan_arguments(CLI::App& verb, PlanArguments& arguments);
+
+// An option that takes one value each time that it is given.
+void add_repeatable(CLI::App& verb, const std::string& option, std::vector<std::string>& values,
+                    const std::string& help);
 
 // Whether stdout is a terminal that may be coloured (NO_COLOR is honoured).
 bool colour();

@@ -1,7 +1,10 @@
-// Where the ranks of a run live: threads of this process, or processes that MPI started.
+// Where the ranks of a run live: threads of this process, or processes that MPI or a launcher started.
 #pragma once
 
+#include <memory>
+
 #include "model/base/error.h"
+#include "real/bootstrap/bootstrap.h"
 #include "real/host/device.h"
 #include "real/host/transport.h"
 
@@ -20,5 +23,14 @@ struct World {
 
 // The whole command line; returns the exit code.
 int command(int argc, char** argv, const World& world);
+
+// Who this process is in the job. mpirun's own channel is used where it started the ranks.
+model::Result<real::Bootstrap> job_of(const World& world);
+
+model::Result<std::unique_ptr<real::ControlChannel>> channel_of(const real::Bootstrap& job, const World& world);
+
+// Whether every rank has a GPU, as all of them learn it: the exit code of the job, 0 where they have. Rank 0 prints
+// what the ranks lack.
+model::Result<int> look_for_gpus(real::ControlChannel& channel, int device);
 
 }  // namespace plumbline::cli

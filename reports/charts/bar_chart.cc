@@ -53,8 +53,8 @@ class Picture : private Drawing {
   void add_legend(double y) {
     double x = margin;
     for (const BarChart::Legend& entry : chart_.legend) {
-      add(R"(<rect class="bar {}" x="{:.1f}" y="{:.1f}" width="11" height="11"/><text x="{:.1f}" y="{:.1f}">{}</text>)"
-          "\n",
+      line(
+          R"(<rect class="bar {}" x="{:.1f}" y="{:.1f}" width="11" height="11"/><text x="{:.1f}" y="{:.1f}">{}</text>)",
           series_class(entry.colour), x, y, x + 17, y + 10, escape_html(entry.text));
       x += 17 + text_width(entry.text) + 26;
     }
@@ -64,9 +64,7 @@ class Picture : private Drawing {
   double add_panel(const BarChart::Panel& panel, double y) {
     const Scale scale = scale_of(panel);
     const PlotArea area{left_, y + above_rows, plot_width, row_height * static_cast<double>(panel.rows.size())};
-    add(R"(<text class="strong panel" x="{}" y="{:.1f}">{}</text>)"
-        "\n",
-        margin, y + 16, escape_html(panel.title));
+    line(R"(<text class="strong panel" x="{}" y="{:.1f}">{}</text>)", margin, y + 16, escape_html(panel.title));
     vertical_grid(area, scale, scale.ticks(), [](double tick) { return fmt::format("{:.6g}", tick); });
     frame(area);
     x_title(area, panel.x_title);
@@ -89,18 +87,15 @@ class Picture : private Drawing {
           series_class(bar.colour), from, y + (row_height - bar_height) / 2, std::max(to - from, 1.0), bar_height,
           escape_html(bar.hover));
     }
-    add(R"(<text class="strong" x="{:.1f}" y="{:.1f}">{}</text>)"
-        "\n",
-        area.right() + 8, base, escape_html(row.value));
+    line(R"(<text class="strong" x="{:.1f}" y="{:.1f}">{}</text>)", area.right() + 8, base, escape_html(row.value));
   }
 
   // Where a row ends, the next begins.
   void add_link(const BarChart::Row& row, const PlotArea& area, const Scale& scale, double y) {
     if (row.bars.empty()) return;
-    add(R"(<line class="frame link" x1="{0:.1f}" x2="{0:.1f}" y1="{1:.1f}" y2="{2:.1f}"/>)"
-        "\n",
-        area.x(scale.share(row.bars.back().to)), y + (row_height + bar_height) / 2,
-        y + row_height + (row_height - bar_height) / 2);
+    line(R"(<line class="frame link" x1="{0:.1f}" x2="{0:.1f}" y1="{1:.1f}" y2="{2:.1f}"/>)",
+         area.x(scale.share(row.bars.back().to)), y + (row_height + bar_height) / 2,
+         y + row_height + (row_height - bar_height) / 2);
   }
 
   // Labels above the rows; of two marks each stands on its outer side.
@@ -113,9 +108,8 @@ class Picture : private Drawing {
       const std::string_view anchor = alone ? "middle" : mark.x == leftmost.x ? "end" : "start";
       add(R"(<line class="outline" x1="{0:.1f}" x2="{0:.1f}" y1="{1:.1f}" y2="{2:.1f}"/>)", x, area.top - 4,
           area.bottom());
-      add(R"(<text class="strong" x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>)"
-          "\n",
-          x, area.top - 9, anchor, escape_html(mark.label));
+      line(R"(<text class="strong" x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>)", x, area.top - 9, anchor,
+           escape_html(mark.label));
     }
   }
 

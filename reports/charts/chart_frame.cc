@@ -129,9 +129,8 @@ std::vector<double> Scale::ticks() const {
 }
 
 void Drawing::title(double left, std::string_view title, std::string_view subtitle) {
-  add(R"(<text class="title" x="{0}" y="26">{1}</text><text x="{0}" y="46">{2}</text>)"
-      "\n",
-      left, escape_html(title), escape_html(subtitle));
+  line(R"(<text class="title" x="{0}" y="26">{1}</text><text x="{0}" y="46">{2}</text>)", left, escape_html(title),
+       escape_html(subtitle));
 }
 
 void Drawing::vertical_grid(const PlotArea& area, const Scale& scale, const std::vector<double>& values,
@@ -139,10 +138,7 @@ void Drawing::vertical_grid(const PlotArea& area, const Scale& scale, const std:
   for (const double value : values) {
     const double x = area.x(scale.share(value));
     add(R"(<line class="grid" x1="{0:.1f}" x2="{0:.1f}" y1="{1}" y2="{2}"/>)", x, area.top, area.bottom());
-    if (text)
-      add(R"(<text x="{:.1f}" y="{}" text-anchor="middle">{}</text>)"
-          "\n",
-          x, area.bottom() + 18, text(value));
+    if (text) line(R"(<text x="{:.1f}" y="{}" text-anchor="middle">{}</text>)", x, area.bottom() + 18, text(value));
   }
 }
 
@@ -151,22 +147,18 @@ void Drawing::horizontal_grid(const PlotArea& area, const Scale& scale, const st
   for (const double value : values) {
     const double y = area.y(scale.share(value));
     add(R"(<line class="grid" x1="{0}" x2="{1}" y1="{2:.1f}" y2="{2:.1f}"/>)", area.left, area.right(), y);
-    add(R"(<text x="{}" y="{:.1f}" text-anchor="end">{}</text>)"
-        "\n",
-        area.left - 8, y + 4, text(value));
+    line(R"(<text x="{}" y="{:.1f}" text-anchor="end">{}</text>)", area.left - 8, y + 4, text(value));
   }
 }
 
 void Drawing::frame(const PlotArea& area) {
-  add(R"(<rect class="frame" x="{:.6g}" y="{}" width="{}" height="{}"/>)"
-      "\n",
-      area.left, area.top, area.width, area.height);
+  line(R"(<rect class="frame" x="{:.6g}" y="{}" width="{}" height="{}"/>)", area.left, area.top, area.width,
+       area.height);
 }
 
 void Drawing::x_title(const PlotArea& area, std::string_view text) {
-  add(R"(<text x="{:.6g}" y="{}" text-anchor="middle">{}</text>)"
-      "\n",
-      area.left + area.width / 2, area.bottom() + 38, escape_html(text));
+  line(R"(<text x="{:.6g}" y="{}" text-anchor="middle">{}</text>)", area.left + area.width / 2, area.bottom() + 38,
+       escape_html(text));
 }
 
 void Drawing::y_title(const PlotArea& area, std::string_view text) {
@@ -177,9 +169,8 @@ void Drawing::y_title(const PlotArea& area, std::string_view text) {
 
 double Drawing::legend_dot(std::string_view css_class, double x, double y, std::string_view text) {
   constexpr double dot = 10;
-  add(R"(<circle class="{}" cx="{:.1f}" cy="{:.1f}" r="4"/><text x="{:.1f}" y="{:.1f}">{}</text>)"
-      "\n",
-      css_class, x, y, x + dot, y + 4, escape_html(text));
+  line(R"(<circle class="{}" cx="{:.1f}" cy="{:.1f}" r="4"/><text x="{:.1f}" y="{:.1f}">{}</text>)", css_class, x, y,
+       x + dot, y + 4, escape_html(text));
   return dot + text_width(text);
 }
 

@@ -73,9 +73,8 @@ class Picture : private Drawing {
     const PlotArea plot = area(index);
     for (const LineChart::Band& band : chart_.bands) {
       const double from = x_of(horizontal_, band.from), to = x_of(horizontal_, band.to);
-      add(R"(<rect class="band {}" x="{:.1f}" y="{}" width="{:.1f}" height="{}"/>)"
-          "\n",
-          css_class(band.series), from, plot.top, std::max(to - from, 2.0), panel_height);
+      line(R"(<rect class="band {}" x="{:.1f}" y="{}" width="{:.1f}" height="{}"/>)", css_class(band.series), from,
+           plot.top, std::max(to - from, 2.0), panel_height);
     }
     const bool last = index + 1 == chart_.panels.size();
     vertical_grid(plot, horizontal_, horizontal_ticks(), last ? tick_text : Drawing::TickText());
@@ -101,10 +100,7 @@ class Picture : private Drawing {
       }
       drawing = point.y.has_value();
     }
-    if (!path.empty())
-      add(R"(<path class="line {}" d="{}"/>)"
-          "\n",
-          css, path);
+    if (!path.empty()) line(R"(<path class="line {}" d="{}"/>)", css, path);
     add("{}", points);
   }
 
@@ -113,9 +109,8 @@ class Picture : private Drawing {
       const double x = x_of(horizontal_, mark.x), y = plot.y(vertical_[0].share(mark.y));
       const bool at_right = x > left + plot_width / 2;
       add(R"(<circle class="ring outline" cx="{:.1f}" cy="{:.1f}" r="7"/>)", x, y);
-      add(R"(<text class="strong" x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>)"
-          "\n",
-          at_right ? x - 11 : x + 11, y - 9, at_right ? "end" : "start", escape_html(mark.label));
+      line(R"(<text class="strong" x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>)", at_right ? x - 11 : x + 11,
+           y - 9, at_right ? "end" : "start", escape_html(mark.label));
     }
   }
 

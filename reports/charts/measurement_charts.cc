@@ -1,5 +1,3 @@
-#include "reports/charts/measurement_charts.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,8 +7,8 @@
 #include <optional>
 #include <string_view>
 
-#include "reports/charts/roofline.h"
-#include "reports/text/measurements_text.h"
+#include "reports/charts/detail/roofline.h"
+#include "reports/text/inputs/measurements_text.h"
 
 namespace plumbline::reports {
 namespace {

@@ -1,12 +1,10 @@
-#include "reports/charts/result_comparison_svg.h"
-
 #include <fmt/format.h>
 
 #include <cmath>
 
 #include "reports/charts/bar_chart.h"
+#include "reports/text/compare/result_comparison.h"
 #include "reports/text/format.h"
-#include "reports/text/result_comparison_text.h"
 
 namespace plumbline::reports {
 namespace {

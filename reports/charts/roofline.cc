@@ -1,4 +1,4 @@
-#include "reports/charts/roofline.h"
+#include "reports/charts/detail/roofline.h"
 
 #include <fmt/format.h>
 
@@ -76,9 +76,8 @@ class Picture : private Drawing {
       const double y = y_of(peak.flops_per_s / tera);
       highest = std::max(highest, peak.flops_per_s);
       add(R"(<path class="roof outline" d="M{:.1f} {:.1f}H{:.1f}"/>)", x_of(start), y, plot.right());
-      add(R"(<text class="strong" x="{:.1f}" y="{:.1f}">{}: {} TFLOP/s</text>)"
-          "\n",
-          plot.right() + 8, y + 4, escape_html(peak.name), grouped(peak.flops_per_s / tera));
+      line(R"(<text class="strong" x="{:.1f}" y="{:.1f}">{}: {} TFLOP/s</text>)", plot.right() + 8, y + 4,
+           escape_html(peak.name), grouped(peak.flops_per_s / tera));
     }
     if (highest <= 0 || roofline_.bytes_per_s <= 0) return;
     const double bytes = roofline_.bytes_per_s;
@@ -96,10 +95,9 @@ class Picture : private Drawing {
 
   void add_point(const Roofline::Point& point) {
     const double intensity = point.flops / point.bytes, tflops = point.flops / point.seconds / tera;
-    add(R"(<circle class="{}{}" cx="{:.1f}" cy="{:.1f}" r="4"><title>{}: {} TFLOP/s at {} FLOP/B</title></circle>)"
-        "\n",
-        css_class(point.series), point.hollow ? " hollow" : "", x_of(intensity), y_of(tflops), escape_html(point.label),
-        number(tflops), number(intensity));
+    line(R"(<circle class="{}{}" cx="{:.1f}" cy="{:.1f}" r="4"><title>{}: {} TFLOP/s at {} FLOP/B</title></circle>)",
+         css_class(point.series), point.hollow ? " hollow" : "", x_of(intensity), y_of(tflops),
+         escape_html(point.label), number(tflops), number(intensity));
   }
 
   void add_legend() {

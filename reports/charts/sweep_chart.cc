@@ -7,7 +7,7 @@
 
 #include "reports/charts/line_chart.h"
 #include "reports/text/format.h"
-#include "reports/text/whatif_report.h"
+#include "reports/text/whatif/whatif_report.h"
 
 namespace plumbline::reports {
 namespace {

@@ -1,5 +1,3 @@
-#include "reports/charts/topology_svg.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,6 +5,7 @@
 
 #include "reports/charts/detail/chart_frame.h"
 #include "reports/text/format.h"
+#include "reports/text/inputs/inputs_text.h"
 #include "topologies/inventory.h"
 
 namespace plumbline::reports {

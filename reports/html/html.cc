@@ -5,13 +5,12 @@
 #include <string_view>
 
 #include "model/base/version.h"
-#include "reports/charts/svg.h"
-#include "reports/html/html_charts.h"
-#include "reports/html/html_style.h"
-#include "reports/text/describe.h"
-#include "reports/text/evidence.h"
+#include "reports/html/detail/html_charts.h"
+#include "reports/html/detail/html_style.h"
+#include "reports/html/detail/pipeline_svg.h"
 #include "reports/text/format.h"
-#include "reports/text/run_report.h"
+#include "reports/text/step/describe.h"
+#include "reports/text/step/run_report.h"
 
 namespace plumbline::reports {
 namespace {

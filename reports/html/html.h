@@ -8,7 +8,7 @@
 #include "model/plan/plan.h"
 #include "model/result/result.h"
 #include "model/result/timeline.h"
-#include "reports/text/comparison.h"
+#include "reports/text/step/comparison.h"
 
 namespace plumbline::reports {
 

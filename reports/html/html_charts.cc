@@ -1,4 +1,4 @@
-#include "reports/html/html_charts.h"
+#include "reports/html/detail/html_charts.h"
 
 #include <fmt/format.h>
 
@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "reports/text/describe.h"
 #include "reports/text/format.h"
+#include "reports/text/step/describe.h"
 
 namespace plumbline::reports {
 namespace {

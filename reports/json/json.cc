@@ -8,9 +8,9 @@
 #include <variant>
 #include <vector>
 
-#include "model/base/version.h"
+#include "reports/json/detail/document.h"
 #include "reports/quantities.h"
-#include "reports/text/run_report.h"
+#include "reports/text/step/run_report.h"
 
 namespace plumbline::reports {
 namespace {
@@ -202,11 +202,6 @@ Json provenance_of(const std::vector<model::ProvenanceEntry>& entries) {
   return json;
 }
 
-Json envelope() { return Json{{"plumbline", {{"version", model::version}, {"schema", model::schema}}}}; }
-
-// Bytes of a file name or source that are not UTF-8 are replaced instead of thrown at.
-std::string text_of(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n'; }
-
 Json spans_of(const model::Timeline& timeline) {
   Json spans = Json::array();
   for (const model::Span& s : timeline.spans)
@@ -240,7 +235,7 @@ Json training_of(const TrainingReport& training) {
 }
 
 Json result_of(const model::StepResult& result, const model::Plan& plan) {
-  Json json = envelope();
+  Json json;
   json["step"] = step_of(result.step);
   json["interval"] = interval_of(result.interval_s);
   json["bound"] = bound_of(result);
@@ -255,7 +250,7 @@ Json result_of(const model::StepResult& result, const model::Plan& plan) {
 }  // namespace
 
 std::string to_json(const model::StepResult& result, const model::Plan& plan) {
-  return text_of(result_of(result, plan));
+  return document(result_of(result, plan));
 }
 
 std::string to_json(const model::StepResult& result, const model::Plan& plan, const TrainingReport& training,
@@ -263,22 +258,22 @@ std::string to_json(const model::StepResult& result, const model::Plan& plan, co
   Json json = result_of(result, plan);
   json["training"] = training_of(training);
   json["timeline"] = spans_of(timeline);
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
+  return document(json, -1);
 }
 
-std::string plan_json(const model::Plan& plan) { return text_of(plan_of(plan)); }
+std::string plan_json(const model::Plan& plan) { return text_of_json(plan_of(plan)); }
 
-std::string step_json(const model::StepTimes& step) { return text_of(step_of(step)); }
+std::string step_json(const model::StepTimes& step) { return text_of_json(step_of(step)); }
 
 std::string memory_to_json(const model::Memory& memory, const model::Plan& plan, const MemoryDetails& details) {
-  Json json = envelope();
+  Json json;
   json["memory"] = memory_of(memory);
   json["memory"]["timeline"] = details.levels != nullptr ? levels_of(*details.levels) : Json(nullptr);
   json["memory"]["advice"] = details.advice != nullptr ? advice_of(*details.advice) : Json(nullptr);
   Json& constants = json["memory"]["constants"] = Json::array();
   for (const model::Parameter& parameter : details.constants) constants.push_back(constant_of(parameter));
   json["plan"] = plan_of(plan);
-  return text_of(json);
+  return document(json);
 }
 
 }  // namespace plumbline::reports

@@ -11,7 +11,7 @@
 #include "model/plan/plan.h"
 #include "model/result/result.h"
 #include "model/result/timeline.h"
-#include "reports/tensorboard/training_report.h"
+#include "reports/training_report.h"
 
 namespace plumbline::reports {
 

@@ -2,7 +2,7 @@
 
 #include "reports/json/detail/document.h"
 #include "reports/json/json.h"
-#include "reports/text/plan_report.h"
+#include "reports/text/plan/plan_report.h"
 
 namespace plumbline::reports {
 namespace {

@@ -73,8 +73,8 @@ class Reader {
     get(value, value.is_string(), key, "a string", field);
   }
   void assign(const Json& value, const std::string& key, model::Precision& field) {
-    const auto precision = value.is_string() ? model::parse_precision(value.get<std::string>())
-                                             : tl::unexpected(Error{ErrorKind::input, "", "", 0, "", ""});
+    const auto precision =
+        value.is_string() ? model::parse_precision(value.get<std::string>()) : model::wrong_input("", "");
     if (!precision) return fail(key, "a number format");
     field = *precision;
   }
@@ -178,8 +178,8 @@ bool read_timeline(Reader& reader, model::Timeline& timeline) {
 model::Result<StoredResult> read_result(std::string_view text, const std::string& path) {
   const Json json = Json::parse(text, nullptr, false);
   const auto refuse = [&path](std::string message, std::string key) {
-    return tl::make_unexpected(Error{ErrorKind::input, std::move(message), path, 0, std::move(key),
-                                     "a result is what `plumbline simulate PLAN --json FILE` writes"});
+    return model::wrong_input_at(path, 0, std::move(key), std::move(message),
+                                 "a result is what `plumbline simulate PLAN --json FILE` writes");
   };
   if (json.is_discarded()) return refuse("not JSON", "");
   if (!json.is_object() || !json.contains("step") || !json["step"].is_object() || !json["step"].contains("time_s"))

@@ -1,11 +1,10 @@
-#include "reports/json/result_comparison_json.h"
-
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
 #include "reports/json/detail/document.h"
 #include "reports/json/json.h"
+#include "reports/text/compare/result_comparison.h"
 
 namespace plumbline::reports {
 namespace {

@@ -1,7 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "reports/json/detail/document.h"
-#include "reports/text/schedule_report.h"
+#include "reports/text/plan/schedule_report.h"
 
 namespace plumbline::reports {
 namespace {

@@ -1,11 +1,10 @@
-#include "reports/json/validation_json.h"
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
 #include "reports/json/detail/document.h"
+#include "reports/text/compare/validation_report.h"
 
 namespace plumbline::reports {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "reports/json/detail/document.h"
 #include "reports/json/json.h"
-#include "reports/text/whatif_report.h"
+#include "reports/text/whatif/whatif_report.h"
 
 namespace plumbline::reports {
 namespace {

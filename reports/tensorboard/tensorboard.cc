@@ -141,14 +141,14 @@ std::uint32_t crc32c(std::string_view bytes) {
 model::Result<TensorBoard> TensorBoard::create(const std::string& folder, double wall_time) {
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
-  if (failed) return tl::unexpected(model::Error{.message = "cannot be created: " + failed.message(), .file = folder});
+  if (failed) return model::wrong_input_at(folder, 0, "", "cannot be created: " + failed.message());
   const std::string name =
       fmt::format("events.out.tfevents.{}.{}.plumbline", static_cast<std::int64_t>(wall_time), host_name());
   const std::string path = (std::filesystem::path(folder) / name).string();
   TensorBoard board(path, std::ofstream(path, std::ios::binary | std::ios::app));
   std::string event = event_at(wall_time);
   put_bytes(event, 3, "brain.Event:2");  // file_version, the only one there is
-  if (auto written = board.append(event); !written) return tl::unexpected(written.error());
+  TRY(board.append(event));
   return board;
 }
 
@@ -166,7 +166,7 @@ model::Result<void> TensorBoard::write(std::int64_t step, double wall_time, cons
 
 model::Result<void> TensorBoard::append(const std::string& event) {
   stream_ << record_of(event) << std::flush;
-  if (!stream_) return tl::unexpected(model::Error{.message = "cannot be written", .file = path_});
+  if (!stream_) return model::wrong_input_at(path_, 0, "", "cannot be written");
   return {};
 }
 

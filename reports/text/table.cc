@@ -1,5 +1,7 @@
 #include "reports/text/table.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cassert>
 #include <numeric>
@@ -26,6 +28,20 @@ void trim_right(std::string& line) { line.erase(line.find_last_not_of(' ') + 1);
 
 }  // namespace
 
+std::vector<Column> columns_of(std::string_view titles) {
+  std::vector<Column> columns;
+  while (true) {
+    const std::size_t bar = titles.find('|');
+    std::string title(titles.substr(0, bar));
+    title.erase(0, title.find_first_not_of(' '));
+    title.erase(title.find_last_not_of(' ') + 1);
+    const bool right = title.starts_with('>');
+    columns.push_back({title.substr(right ? 1 : 0), right ? Align::right : Align::left});
+    if (bar == std::string_view::npos) return columns;
+    titles.remove_prefix(bar + 1);
+  }
+}
+
 std::size_t code_points(std::string_view utf8) {
   return static_cast<std::size_t>(std::count_if(utf8.begin(), utf8.end(), starts_code_point));
 }
@@ -43,6 +59,9 @@ std::vector<std::string> wrap(std::string_view text, std::size_t width) {
   lines.emplace_back(text);
   return lines;
 }
+
+Table::Table(std::string_view titles, std::size_t indent, std::size_t width)
+    : Table(columns_of(titles), indent, width) {}
 
 Table::Table(std::vector<Column> columns, std::size_t indent, std::size_t width)
     : columns_(std::move(columns)), indent_(indent), width_(width) {}
@@ -107,6 +126,20 @@ std::string Table::to_string() const {
   append_row(out, titles, column_widths);
   append_row(out, rule, column_widths);
   for (const Row& row : rows_) append_row(out, row.empty() ? rule : row, column_widths);
+  return out;
+}
+
+std::string bold(std::string_view text, Style style) {
+  return style.colour ? fmt::format("\x1b[1m{}\x1b[0m", text) : std::string(text);
+}
+
+std::string heading(std::string_view text, Style style) { return fmt::format("\n{}\n", bold(text, style)); }
+
+std::string paragraph(std::string_view text) { return wrapped(text, 2); }
+
+std::string wrapped(std::string_view text, std::size_t indent) {
+  std::string out;
+  for (const std::string& line : wrap(text, terminal_width - indent)) out += std::string(indent, ' ') + line + '\n';
   return out;
 }
 

@@ -1,4 +1,4 @@
-// A text table that lines up. Widths count Unicode code points, each taken as one column wide.
+// Tables, headings and running text for a terminal.
 #pragma once
 
 #include <cstddef>
@@ -18,11 +18,15 @@ struct Column {
   Align align = Align::left;
 };
 
+// Titles between bars, those of right-aligned columns behind a ">": "constant | >value | unit".
+std::vector<Column> columns_of(std::string_view titles);
+
 // Columns are two spaces apart, a rule stands below the header, no line ends in spaces. When the natural
 // widths exceed the limit, the widest left-aligned columns give way and their cells wrap at spaces; numbers
 // (right-aligned) are never cut, so a table of very many number columns may still be wider.
 class Table {
  public:
+  explicit Table(std::string_view titles, std::size_t indent = 2, std::size_t width = terminal_width);
   explicit Table(std::vector<Column> columns, std::size_t indent = 2, std::size_t width = terminal_width);
 
   void add(std::vector<std::string> cells);  // missing cells are empty; more cells than columns assert
@@ -44,5 +48,17 @@ std::size_t code_points(std::string_view utf8);
 
 // Breaks at spaces into lines of at most `width` code points; a longer word is cut.
 std::vector<std::string> wrap(std::string_view text, std::size_t width);
+
+// Colour (bold headings as ANSI escapes) only when the caller knows that a terminal reads it.
+struct Style {
+  bool colour = false;
+};
+
+std::string bold(std::string_view text, Style style);     // on the same line
+std::string heading(std::string_view text, Style style);  // after an empty line
+std::string paragraph(std::string_view text);             // indented by two, at most 80 columns
+
+// Lines of at most 80 columns, the indentation counted.
+std::string wrapped(std::string_view text, std::size_t indent = 0);
 
 }  // namespace plumbline::reports

@@ -1,10 +1,9 @@
-#include "reports/trace/result_comparison_trace.h"
-
 #include <fmt/format.h>
 
 #include <utility>
 #include <vector>
 
+#include "reports/text/compare/result_comparison.h"
 #include "reports/trace/trace.h"
 
 namespace plumbline::reports {

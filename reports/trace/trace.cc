@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "reports/text/format.h"
-#include "reports/trace/gzip.h"
+#include "reports/trace/detail/gzip.h"
 
 namespace plumbline::reports {
 namespace {

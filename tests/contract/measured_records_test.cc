@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "calibrate/measurement/measurement.h"
-#include "cli/case_file.h"
-#include "cli/case_records.h"
+#include "cli/measure_records.h"
+#include "real/measure/case_file.h"
 #include "tests/support/inputs.h"
 
 namespace plumbline::tests {
@@ -53,7 +53,7 @@ std::string line_of(const KernelCase& what, const real::Subject& subject) {
 TEST(CaseRecords, AreReadByCalibration) {
   std::string text = cli::environment_line(machine, date);
   std::size_t written = 0;
-  const std::vector<KernelCase> sweep = cli::read_case_file(shipped("real/cuda/cases/sweep.cases")).value();
+  const std::vector<KernelCase> sweep = real::read_case_file(shipped("real/cuda/cases/sweep.cases")).value();
   for (KernelCase what : sweep) {
     if (what.target_sms == KernelCase::others) what.target_sms = machine.sms() - what.ctas;
     for (const real::Subject& subject : subjects_of(what)) {

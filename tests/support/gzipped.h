@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "reports/trace/gzip.h"
+#include "reports/trace/detail/gzip.h"
 
 namespace plumbline::tests {
 

@@ -5,9 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "reports/json/validation_json.h"
-#include "reports/text/comparison.h"
-#include "reports/text/validation_text.h"
+#include "reports/text/compare/validation_report.h"
+#include "reports/text/step/comparison.h"
 
 namespace plumbline::reports {
 namespace {

@@ -1,4 +1,4 @@
-#include "cli/case_file.h"
+#include "real/measure/case_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,11 +12,10 @@
 #include "tests/support/inputs.h"
 #include "tests/support/temporary_directory.h"
 
-namespace plumbline::cli {
+namespace plumbline::real {
 namespace {
 
 using model::ErrorKind;
-using real::KernelCase;
 using testing::ElementsAre;
 using tests::expect_error;
 
@@ -28,7 +27,7 @@ std::vector<std::string> texts(const std::vector<KernelCase>& cases) {
 
 class CaseFile : public testing::Test {
  protected:
-  model::Result<std::vector<real::KernelCase>> read(const std::string& name, const std::string& text) {
+  model::Result<std::vector<KernelCase>> read(const std::string& name, const std::string& text) {
     path_ = folder_.write(name, text).string();
     return read_case_file(path_);
   }
@@ -94,7 +93,7 @@ TEST_F(BuiltInSweep, HasEachCaseOnceAndEveryKindOfThem) {
   for (const KernelCase& value : sweep_) {
     const std::string line = to_line(value);
     EXPECT_TRUE(lines.insert(line).second) << line;
-    EXPECT_EQ(to_line(real::parse_kernel_case(line).value()), line);
+    EXPECT_EQ(to_line(parse_kernel_case(line).value()), line);
     ++kinds[value.op];
     if (value.op == "gemm") ++formats[value.phase + value.format];
   }
@@ -124,4 +123,4 @@ TEST_F(BuiltInSweep, TheMostValuableComeFirst) {
 }
 
 }  // namespace
-}  // namespace plumbline::cli
+}  // namespace plumbline::real

@@ -1,5 +1,3 @@
-#include "reports/text/collectives_text.h"
-
 #include <gtest/gtest.h>
 
 #include <sstream>
@@ -7,6 +5,7 @@
 #include <vector>
 
 #include "model/base/si_unit.h"
+#include "reports/text/inputs/inputs_text.h"
 #include "tests/support/costs.h"
 #include "topologies/topology.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "reports/charts/svg.h"
+#include "reports/html/detail/pipeline_svg.h"
 #include "tests/support/example_result.h"
 
 namespace plumbline::reports {

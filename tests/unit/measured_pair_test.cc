@@ -8,10 +8,8 @@
 #include "model/result/comparison.h"
 #include "reports/json/json.h"
 #include "reports/json/read_json.h"
-#include "reports/json/result_comparison_json.h"
-#include "reports/text/result_comparison_text.h"
+#include "reports/text/compare/result_comparison.h"
 #include "reports/text/table.h"
-#include "reports/trace/result_comparison_trace.h"
 #include "tests/support/example_result.h"
 
 namespace plumbline::reports {

@@ -1,11 +1,10 @@
 // The picture of what it costs a kernel to leave SMs to a copy.
-#include "reports/charts/measurement_charts.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 
 #include "calibrate/measurement/measurement.h"
+#include "reports/text/inputs/measurements_text.h"
 
 namespace plumbline::reports {
 namespace {

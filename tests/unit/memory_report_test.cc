@@ -1,4 +1,4 @@
-#include "reports/text/memory_report.h"
+#include "reports/text/step/memory_report.h"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "reports/text/plan_report.h"
+#include "reports/text/plan/plan_report.h"
 #include "tests/support/example_result.h"
 
 namespace plumbline::sim {

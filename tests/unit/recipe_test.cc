@@ -1,13 +1,12 @@
-#include "cli/recipe.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
+#include "cli/inputs.h"
 #include "model/architecture/architecture.h"
 #include "model/base/text_file.h"
-#include "reports/text/plan_report.h"
+#include "reports/text/plan/plan_report.h"
 #include "tests/support/inputs.h"
 #include "tests/support/temporary_directory.h"
 

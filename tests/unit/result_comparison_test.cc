@@ -1,3 +1,5 @@
+#include "reports/text/compare/result_comparison.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -6,11 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "model/result/comparison.h"
-#include "reports/charts/result_comparison_svg.h"
 #include "reports/json/json.h"
 #include "reports/json/read_json.h"
-#include "reports/json/result_comparison_json.h"
-#include "reports/text/result_comparison_text.h"
 #include "tests/support/example_result.h"
 
 namespace plumbline::reports {

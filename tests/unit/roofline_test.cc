@@ -1,4 +1,4 @@
-#include "reports/charts/roofline.h"
+#include "reports/charts/detail/roofline.h"
 
 #include <gtest/gtest.h>
 

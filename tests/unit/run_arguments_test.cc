@@ -1,10 +1,10 @@
 // Which options of `plumbline run` fit together.
-#include "cli/run_arguments.h"
-
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <string>
+
+#include "cli/run.h"
 
 namespace plumbline::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "model/schedule/schedule.h"
-#include "reports/text/schedule_report.h"
+#include "reports/text/plan/schedule_report.h"
 
 namespace plumbline::model {
 namespace {

@@ -1,15 +1,15 @@
-#include "cli/shapes.h"
+#include "cli/detail/shapes.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <string>
 
-#include "cli/case_file.h"
 #include "model/cost/kernel_shapes.h"
 #include "model/cost/work.h"
 #include "model/plan/layout.h"
 #include "model/program/compile.h"
+#include "real/measure/case_file.h"
 #include "tests/support/step_inputs.h"
 #include "tests/support/temporary_directory.h"
 
@@ -98,7 +98,7 @@ TEST(Shapes, SumToTheFlopsOfTheGraph) {
 TEST_F(DeepSeekShapes, AreCasesThatCanBeMeasured) {
   const std::string text = cli::shapes_text(shapes_, "deepseek-v3");
   const tests::TemporaryDirectory folder;
-  const auto cases = cli::read_case_file(folder.write("shapes.cases", text).string());
+  const auto cases = real::read_case_file(folder.write("shapes.cases", text).string());
   ASSERT_TRUE(cases) << to_string(cases.error());
   // One cast has 576 columns, which the measured kernel does not take: a comment that says so.
   EXPECT_EQ(cases->size() + 1, shapes_.shapes.size());

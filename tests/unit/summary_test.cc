@@ -1,12 +1,12 @@
-#include "reports/text/summary.h"
+#include "reports/text/step/summary.h"
 
 #include <gtest/gtest.h>
 
 #include <sstream>
 
-#include "reports/text/csv.h"
 #include "reports/text/format.h"
-#include "reports/text/memory_report.h"
+#include "reports/text/step/csv.h"
+#include "reports/text/step/memory_report.h"
 #include "reports/text/table.h"
 #include "tests/support/example_result.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "reports/text/whatif_report.h"
+#include "reports/text/whatif/whatif_report.h"
 
 namespace plumbline::sim {
 namespace {

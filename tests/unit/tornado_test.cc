@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "reports/text/whatif_report.h"
+#include "reports/text/whatif/whatif_report.h"
 
 namespace plumbline::sim {
 namespace {

@@ -72,6 +72,13 @@ class Drawing {
     fmt::format_to(std::back_inserter(out_), format, std::forward<Arguments>(arguments)...);
   }
 
+  // The same with a line's end.
+  template <class... Arguments>
+  void line(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+    add(format, std::forward<Arguments>(arguments)...);
+    out_ += '\n';
+  }
+
   // The two lines above a chart; the second may be empty.
   void title(double left, std::string_view title, std::string_view subtitle);
   // Grid lines at the values, with their texts below the area unless `text` is null.

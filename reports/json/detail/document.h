@@ -18,12 +18,18 @@ Json text_or_null(const std::string& text) {
   return text.empty() ? Json(nullptr) : Json(text);
 }
 
-// The document {"plumbline": {version, schema}, members of `body` ...}. Bytes that are no UTF-8 are replaced.
+// Bytes of a name or a source that are no UTF-8 are replaced instead of thrown at. `indent` -1: on one line.
 template <class Json>
-std::string document(const Json& body) {
+std::string text_of_json(const Json& json, int indent = 2) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+// The document {"plumbline": {version, schema}, members of `body` ...}.
+template <class Json>
+std::string document(const Json& body, int indent = 2) {
   Json json = {{"plumbline", {{"version", model::version}, {"schema", model::schema}}}};
   json.update(body);
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+  return text_of_json(json, indent);
 }
 
 }  // namespace plumbline::reports

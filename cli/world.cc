@@ -1,0 +1,65 @@
+#include "cli/world.h"
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <cstdio>
+#include <string>
+
+#include "cli/outputs.h"
+#include "real/cuda/backend.h"
+#include "real/host/control.h"
+
+namespace plumbline::cli {
+namespace {
+
+using model::Result;
+using real::Bootstrap;
+using real::cuda::GpuPresence;
+
+constexpr int no_device = 77;
+
+}  // namespace
+
+real::host::DeviceOptions World::device(real::host::DeviceOptions wanted) const {
+  if (simulated.now == nullptr) return wanted;
+  wanted.clock = real::host::ClockKind::simulated;
+  wanted.simulated = simulated;
+  wanted.threads = false;
+  return wanted;
+}
+
+int World::report(const model::Error& error) const { return speaks ? cli::report(error) : code_of(error); }
+
+Result<Bootstrap> job_of(const World& world) {
+  auto job = real::read_bootstrap();
+  if (!job || world.transport == nullptr) return job;
+  job->rank = world.transport->rank();
+  job->ranks = world.transport->ranks();
+  return job;
+}
+
+Result<std::unique_ptr<real::ControlChannel>> channel_of(const Bootstrap& job, const World& world) {
+  if (world.transport != nullptr) return real::host::make_control_channel(*world.transport);
+  return real::connect(job);
+}
+
+Result<int> look_for_gpus(real::ControlChannel& channel, int device) {
+  const auto own = real::cuda::describe_gpu(device);
+  const bool ready = own.presence == GpuPresence::ready;
+  const auto all = TRY(channel.gather(ready ? "" : own.message));
+  int code = own.presence == GpuPresence::not_built ? 2 : no_device;
+  bool missing = false;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    const std::string& reason = all[rank];
+    if (reason.empty()) continue;
+    missing = true;
+    fmt::print(stderr, "plumbline: {}{}\n", channel.ranks() > 1 ? fmt::format("rank {}: ", rank) : "", reason);
+  }
+  if (missing && own.presence == GpuPresence::not_built)
+    fmt::print(stderr, "build it where the CUDA toolkit is: cmake -D PLUMBLINE_CUDA=ON\n");
+  const auto verdict = TRY(channel.broadcast(missing ? std::to_string(code) : "0"));
+  return std::stoi(verdict);
+}
+
+}  // namespace plumbline::cli

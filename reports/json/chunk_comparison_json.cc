@@ -1,0 +1,49 @@
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "reports/json/detail/document.h"
+#include "reports/json/json.h"
+#include "reports/text/compare/chunk_comparison.h"
+
+namespace plumbline::reports {
+namespace {
+
+using model::ComparedTime;
+using model::TimelineComparison;
+using Json = nlohmann::ordered_json;
+
+Json compared_rows(const std::vector<ComparedTime>& rows) {
+  Json list = Json::array();
+  for (const ComparedTime& row : rows) {
+    Json entry = {{"name", row.name}};
+    if (!row.kind.empty()) entry["kind"] = row.kind;
+    if (row.slot >= 0) entry["slot"] = row.slot;
+    entry["predicted_s"] = value_or_null<Json>(row.predicted_s);
+    entry["measured_s"] = value_or_null<Json>(row.measured_s);
+    entry["error"] = value_or_null<Json>(row.error());
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
+}  // namespace
+
+std::string chunk_comparison_json(const ChunkComparisonOutput& output) {
+  const TimelineComparison& c = output.comparison.times;
+  const Json comparison = {
+      {"profile", output.profile},
+      {"chunk", output.chunk_path},
+      {"kernels", output.kernels},
+      {"same_slots", c.same_slots},
+      {"slots", {{"predicted", c.predicted.slots}, {"measured", c.measured.slots}}},
+      {"inputs", {{"rows", output.comparison.rows_given}, {"waits", output.comparison.waits_given}}},
+      {"totals", compared_rows(c.totals)},
+      {"spans", compared_rows(c.phases)},
+      {"periods", compared_rows(c.periods)},
+      {"classes", compared_rows(c.classes)},
+      {"products", compared_rows(c.products)}};
+  return document<Json>({{"comparison", comparison}, {"plan", Json::parse(plan_json(output.plan))}});
+}
+
+}  // namespace plumbline::reports

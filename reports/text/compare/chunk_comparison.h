@@ -1,0 +1,22 @@
+// A measured chunk beside its prediction, as people read it and as JSON.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "calibrate/chunk/chunk_comparison.h"
+#include "model/plan/plan.h"
+
+namespace plumbline::reports {
+
+struct ChunkComparisonOutput {
+  const calibrate::ChunkComparison& comparison;
+  const model::Plan& plan;
+  std::string plan_name, profile, chunk_path;
+  std::size_t kernels = 0;  // of the measurement
+};
+
+std::string chunk_comparison_text(const ChunkComparisonOutput& output);
+std::string chunk_comparison_json(const ChunkComparisonOutput& output);
+
+}  // namespace plumbline::reports

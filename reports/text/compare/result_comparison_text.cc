@@ -1,0 +1,211 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <optional>
+#include <utility>
+
+#include "reports/text/compare/result_comparison.h"
+#include "reports/text/format.h"
+#include "reports/text/step/describe.h"
+#include "reports/text/table.h"
+
+namespace plumbline::reports {
+namespace {
+
+using model::StepResult;
+using model::Waterfall;
+using model::WaterfallRow;
+using Text = std::optional<std::string>;
+
+constexpr std::size_t half_difference_bar = 9;  // characters for the largest change on either side
+
+// "cpu clock, median of 11 steps, 93.1 to 96.0 ms"
+std::string measured_steps(const model::ComparisonSubject& subject) {
+  const std::string clock = subject.clock.empty() ? "unknown clock" : subject.clock + " clock";
+  if (subject.measured_seconds.size() < 2) return clock;
+  const auto [low, high] = std::ranges::minmax(subject.measured_seconds);
+  return fmt::format("{}, median of {} steps, {} to {}", clock, subject.measured_seconds.size(), duration(low),
+                     duration(high));
+}
+
+// What each subject is: its letter, its name, and below it in words.
+std::string legend(const model::ResultComparison& comparison) {
+  std::string text;
+  for (std::size_t i = 0; i < comparison.subjects.size(); ++i) {
+    const model::ComparisonSubject& subject = comparison.subjects[i];
+    text += fmt::format("{:<3}{}{}\n", subject_letter(i), subject.name,
+                        subject.measured()           ? " (measured)"
+                        : subject.origin == "result" ? " (stored result)"
+                                                     : "");
+    if (subject.plan.model.config.empty()) continue;
+    const StepResult none;
+    const StepResult& result = subject.result ? *subject.result : none;
+    std::string what = fmt::format("{} on {}; {}", model_name(subject.plan), hardware(subject.plan, result),
+                                   parallelism(subject.plan));
+    if (subject.measured()) what += "; " + measured_steps(subject);
+    if (!result.profile.empty()) what += fmt::format("; profile {}, fidelity {}", result.profile, result.fidelity);
+    text += wrapped(what, 3);
+  }
+  return text + '\n';
+}
+
+struct Quantity {
+  std::string name;
+  std::function<Text(const model::ComparisonSubject&, const StepResult&)> text;
+};
+
+template <class Field>
+Quantity of_run(std::string name, Field field) {
+  return {std::move(name), [field](const model::ComparisonSubject&, const StepResult& result) {
+            return result.run ? field(*result.run) : Text();
+          }};
+}
+
+std::vector<Quantity> quantities() {
+  using Subject = model::ComparisonSubject;
+  const auto positive = [](double value, std::string text) { return value > 0 ? Text(std::move(text)) : Text(); };
+  return {{"step time", [](const Subject&, const StepResult& r) { return Text(duration(r.step.time_s)); }},
+          {"lower bound",
+           [](const Subject&, const StepResult& r) { return r.bound_s ? Text(duration(*r.bound_s)) : Text(); }},
+          {"tokens/s per GPU",
+           [=](const Subject&, const StepResult& r) {
+             return positive(r.step.tokens_per_s_per_gpu, grouped(r.step.tokens_per_s_per_gpu));
+           }},
+          {"MFU", [=](const Subject&, const StepResult& r) { return positive(r.step.mfu, percent(r.step.mfu)); }},
+          of_run("days", [](const model::RunCost& run) { return Text(fixed(run.days, 1)); }),
+          of_run("GPU-hours", [](const model::RunCost& run) { return Text(grouped(run.gpu_hours)); }),
+          of_run("cost",
+                 [](const model::RunCost& run) { return run.cost_usd ? Text("$" + grouped(*run.cost_usd)) : Text(); }),
+          {"peak memory",
+           [=](const Subject&, const StepResult& r) {
+             return positive(r.memory.peak_bytes, gigabytes(r.memory.peak_bytes) + " GB");
+           }},
+          {"of capacity", [=](const Subject&, const StepResult& r) {
+             const double capacity = r.memory.capacity_bytes;
+             return capacity > 0 ? positive(r.memory.peak_bytes, percent(r.memory.peak_bytes / capacity)) : Text();
+           }}};
+}
+
+void add_quantity(const model::ResultComparison& comparison, const Quantity& quantity, Table& table) {
+  std::vector<std::string> row = {quantity.name};
+  bool known = false;
+  for (const model::ComparisonSubject& subject : comparison.subjects) {
+    const Text text = subject.result ? quantity.text(subject, *subject.result) : Text();
+    known = known || text;
+    row.push_back(text.value_or("-"));
+  }
+  if (known) table.add(std::move(row));
+}
+
+void add_changes(const model::ResultComparison& comparison, Table& table) {
+  if (comparison.differences.empty()) return;
+  const bool first = comparison.against == model::Against::first;
+  std::vector<std::string> row(comparison.subjects.size() + 1);
+  row[0] = first ? "against " + subject_letter(comparison.differences.front().from) : "against the one before";
+  for (const model::ResultComparison::Difference& difference : comparison.differences)
+    row[difference.to + 1] = signed_percent(difference.waterfall.change_s() / difference.waterfall.from_s);
+  table.add(std::move(row));
+}
+
+std::string side_by_side(const model::ResultComparison& comparison) {
+  std::vector<Column> columns = {{""}};
+  for (std::size_t i = 0; i < comparison.subjects.size(); ++i) columns.push_back({subject_letter(i), Align::right});
+  Table table(columns, 2, wide_table);
+  const std::vector<Quantity> rows = quantities();
+  add_quantity(comparison, rows.front(), table);
+  add_changes(comparison, table);
+  for (std::size_t i = 1; i < rows.size(); ++i) add_quantity(comparison, rows[i], table);
+  std::vector<std::string> verdict = {"feasible"};
+  for (const model::ComparisonSubject& subject : comparison.subjects)
+    verdict.push_back(!subject.result ? "no" : subject.reason().empty() ? "yes" : "does not fit");
+  table.add(std::move(verdict));
+  return table.to_string();
+}
+
+std::string infeasible_text(const model::ResultComparison& comparison) {
+  std::string text;
+  for (std::size_t i = 0; i < comparison.subjects.size(); ++i) {
+    const std::string reason = comparison.subjects[i].reason();
+    if (!reason.empty()) text += paragraph(fmt::format("{}: {}", subject_letter(i), reason));
+  }
+  return text;
+}
+
+double largest_change(const model::ResultComparison& comparison) {
+  double largest = 0;
+  for (const model::ResultComparison::Difference& difference : comparison.differences)
+    if (model::measured_pair(comparison, difference) == nullptr)
+      for (const WaterfallRow& row : difference.waterfall.rows) largest = std::max(largest, std::abs(row.change_s()));
+  return largest;
+}
+
+// "     ----|" or "         |++": what is faster to the left, what is slower to the right.
+std::string bar(double change, double largest) {
+  const double share = largest > 0 ? std::abs(change) / largest : 0;
+  const auto length = static_cast<std::size_t>(std::lround(share * static_cast<double>(half_difference_bar)));
+  const std::string blank(half_difference_bar - (change < 0 ? length : 0), ' ');
+  return change < 0 ? blank + std::string(length, '-') + "|" : blank + "|" + std::string(length, '+');
+}
+
+std::string waterfall_text(const model::ResultComparison::Difference& difference, double largest) {
+  const Waterfall& waterfall = difference.waterfall;
+  const auto seconds = [](double value) { return fixed(value, 3) + " s"; };
+  const auto change = [](double value) { return fmt::format("{:+.3f} s", std::abs(value) < 0.5e-3 ? 0.0 : value); };
+  std::string text = fmt::format("\n  {} -> {}\n", subject_letter(difference.from), subject_letter(difference.to));
+  using enum Align;
+  // A rule of the same width everywhere lines the bars of all tables up.
+  Table table({{fmt::format("{:<26}", "seconds of rank 0")},
+               {subject_letter(difference.from), right},
+               {subject_letter(difference.to), right},
+               {"change", right},
+               {std::string(half_difference_bar, ' ') + "|"}},
+              2, wide_table);
+  for (const WaterfallRow& row : waterfall.rows)
+    table.add({row.name, seconds(row.from_s), seconds(row.to_s), change(row.change_s()), bar(row.change_s(), largest)});
+  table.add_rule();
+  table.add({"step", seconds(waterfall.from_s), seconds(waterfall.to_s), change(waterfall.change_s())});
+  text += table.to_string();
+  const std::string reasons = model::main_reasons(waterfall);
+  return reasons.empty() ? text : text + paragraph(reasons + ".");
+}
+
+// Constants of different evidence make a difference of their own.
+bool same_profile(const model::ResultComparison& comparison) {
+  const std::string* first = nullptr;
+  for (const model::ComparisonSubject& subject : comparison.subjects) {
+    if (!subject.result || subject.result->profile.empty()) continue;
+    if (first != nullptr && *first != subject.result->profile) return false;
+    first = &subject.result->profile;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string subject_letter(std::size_t index) {
+  constexpr std::size_t letters = 26;
+  return index < letters ? std::string(1, static_cast<char>('A' + index)) : fmt::format("{}", index + 1);
+}
+
+std::string result_comparison_text(const model::ResultComparison& comparison, bool colour) {
+  std::string text = legend(comparison) + side_by_side(comparison) + infeasible_text(comparison);
+  if (!comparison.same_tokens)
+    text += paragraph(
+        "The steps train on different numbers of tokens: compare tokens/s, and read the differences per step.");
+  if (!same_profile(comparison))
+    text += paragraph(
+        "The predictions rest on different profiles: part of a difference may come from what is known of the "
+        "hardware.");
+  const bool waterfalls = comparison.differences.size() > comparison.measured.size();
+  if (waterfalls) text += heading("Where the step times differ", {.colour = colour});
+  const double largest = largest_change(comparison);
+  for (const model::ResultComparison::Difference& difference : comparison.differences)
+    if (model::measured_pair(comparison, difference) == nullptr) text += waterfall_text(difference, largest);
+  if (!comparison.measured.empty()) text += heading("Predicted beside measured", {.colour = colour});
+  for (const model::ResultComparison::MeasuredPair& pair : comparison.measured) text += measured_pair_text(pair);
+  return text;
+}
+
+}  // namespace plumbline::reports

@@ -1,0 +1,216 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+#include <utility>
+
+#include "reports/text/compare/validation_report.h"
+#include "reports/text/format.h"
+#include "reports/text/table.h"
+
+namespace plumbline::reports {
+namespace {
+
+using calibrate::Figure;
+using calibrate::ValidationCase;
+
+std::string label(const Figure& figure) {
+  return figure.unit == "1" ? figure.name : fmt::format("{}, {}", figure.name, figure.unit);
+}
+
+std::string error_or_blank(std::optional<double> error) {
+  return error ? fmt::format("{:+.1f}%", *error * 100) : std::string();
+}
+
+// Figures without a group first, then group by group, each in order.
+std::vector<std::pair<std::string, std::vector<const calibrate::EvaluatedFigure*>>> groups_of(
+    const calibrate::EvaluatedCase& evaluated) {
+  std::vector<std::pair<std::string, std::vector<const calibrate::EvaluatedFigure*>>> groups = {{"", {}}};
+  for (const calibrate::EvaluatedFigure& row : evaluated.figures) {
+    auto found = std::ranges::find_if(groups, [&](const auto& group) { return group.first == row.figure.group; });
+    if (found == groups.end()) found = groups.insert(groups.end(), {row.figure.group, {}});
+    found->second.push_back(&row);
+  }
+  if (groups.front().second.empty()) groups.erase(groups.begin());
+  return groups;
+}
+
+std::vector<std::string> figure_cells(const calibrate::EvaluatedFigure& row, std::string name) {
+  constexpr int error_width = 7;
+  std::vector<std::string> cells = {std::move(name), number(row.figure.value)};
+  for (const std::optional<double>& value : row.predicted) {
+    cells.push_back(value ? fmt::format("{} {:>{}}", number(*value),
+                                        error_or_blank(calibrate::error_of(row.figure, value)), error_width)
+                          : "-");
+  }
+  return cells;
+}
+
+void add_aggregates(const calibrate::EvaluatedCase& evaluated, const std::string& group, Table& table) {
+  for (const calibrate::EvaluatedAggregate& row : evaluated.aggregates) {
+    if (row.aggregate.over != group) continue;
+    std::vector<std::string> cells = {row.aggregate.name, ""};
+    for (const std::optional<double>& value : row.values)
+      cells.push_back(value ? fmt::format("{:.1f}%", *value * 100) : "-");
+    table.add(std::move(cells));
+  }
+}
+
+// Every figure by every profile: the prediction and its error in one column each.
+std::string profiles_table(const calibrate::EvaluatedCase& evaluated) {
+  std::vector<Column> columns = {{"figure"}, {"published", Align::right}};
+  for (const std::string& profile : evaluated.definition.profiles) columns.push_back({profile, Align::right});
+  Table table(columns);
+  bool first = true;
+  for (const auto& [group, rows] : groups_of(evaluated)) {
+    if (!first) table.add({""});
+    first = false;
+    // A group of one unit says it once.
+    const std::string& unit = rows.front()->figure.unit;
+    const bool one_unit =
+        !group.empty() && std::ranges::all_of(rows, [&](const auto* row) { return row->figure.unit == unit; });
+    if (!group.empty()) table.add({fmt::format("{}{}:", group, one_unit && unit != "1" ? ", " + unit : "")});
+    for (const calibrate::EvaluatedFigure* row : rows)
+      table.add(figure_cells(*row, one_unit ? row->figure.name : label(row->figure)));
+    add_aggregates(evaluated, group, table);
+  }
+  return table.to_string();
+}
+
+std::string points(const Figure& figure, double value) {
+  return fmt::format("{} {}", fixed(value, 1), figure.unit == "%" ? "points" : figure.unit);
+}
+
+std::string demand(const Figure& figure) {
+  if (figure.aim) return fmt::format("{} (aim {})", percent(*figure.tolerance), percent(*figure.aim));
+  if (figure.tolerance) return percent(*figure.tolerance);
+  if (figure.absolute_tolerance) return points(figure, *figure.absolute_tolerance);
+  return figure.at_most ? fmt::format("at most {} {}", number(*figure.at_most), figure.unit) : "";
+}
+
+// How far the plan's own profile is off, in the words of what is demanded.
+std::string deviation(const calibrate::EvaluatedFigure& row) {
+  const std::optional<double> value = row.predicted.back();
+  if (!value) return "-";
+  if (row.figure.absolute_tolerance) {
+    const std::string text = points(row.figure, *value - row.figure.value);
+    return text.starts_with('-') ? text : "+" + text;
+  }
+  if (row.figure.at_most) return fmt::format("{} {}", number(*value), row.figure.unit);
+  return error_or_blank(calibrate::error_of(row.figure, value));
+}
+
+std::string_view verdict(std::optional<bool> within) { return !within ? "" : *within ? "within" : "EXCEEDED"; }
+
+bool short_of_aim(const calibrate::EvaluatedFigure& row) { return row.figure.short_of_aim(row.predicted.back()); }
+
+void add_check(const calibrate::EvaluatedFigure& row, Table& table) {
+  table.add({label(row.figure), deviation(row), row.naive ? number(*row.naive) : "",
+             error_or_blank(calibrate::error_of(row.figure, row.naive)), demand(row.figure),
+             short_of_aim(row) ? "short of aim" : std::string(verdict(row.within))});
+}
+
+// Of a group's figures of which the same is demanded, the one that is furthest off stands for all.
+void add_group_checks(const std::string& group, const std::vector<const calibrate::EvaluatedFigure*>& rows,
+                      Table& table) {
+  const auto off = [](const calibrate::EvaluatedFigure* row) {
+    return std::abs(calibrate::error_of(row->figure, row->predicted.back()).value_or(INFINITY));
+  };
+  std::vector<std::string> demands;
+  for (const calibrate::EvaluatedFigure* row : rows) {
+    const std::string text = demand(row->figure);
+    if (!text.empty() && std::ranges::find(demands, text) == demands.end()) demands.push_back(text);
+  }
+  for (const std::string& text : demands) {
+    std::vector<const calibrate::EvaluatedFigure*> same;
+    for (const calibrate::EvaluatedFigure* row : rows)
+      if (demand(row->figure) == text) same.push_back(row);
+    const calibrate::EvaluatedFigure* worst = *std::ranges::max_element(same, {}, off);
+    const auto exceeded = std::ranges::count(same, std::optional(false), &calibrate::EvaluatedFigure::within);
+    const auto missed = std::ranges::count_if(same, [](const auto* row) { return short_of_aim(*row); });
+    std::optional<double> naive;  // the baseline's largest error
+    for (const calibrate::EvaluatedFigure* row : same) {
+      const auto error = calibrate::error_of(row->figure, row->naive);
+      if (error && std::abs(*error) > std::abs(naive.value_or(0))) naive = error;
+    }
+    table.add({fmt::format("{}: largest of {}", group, same.size()), deviation(*worst), "", error_or_blank(naive), text,
+               exceeded > 0 ? fmt::format("{} EXCEEDED", exceeded)
+               : missed > 0 ? fmt::format("{} short of aim", missed)
+                            : "within"});
+  }
+}
+
+// The plan's own profile against the baseline and what is demanded.
+std::string checks_table(const calibrate::EvaluatedCase& evaluated) {
+  const ValidationCase& definition = evaluated.definition;
+  Table table({{"figure"},
+               {definition.profiles.back(), Align::right},
+               {fmt::format("MFU {:.0f} %", definition.naive_mfu * 100), Align::right},
+               {"error", Align::right},
+               {"tolerance", Align::right},
+               {"verdict"}});
+  bool any = false;
+  for (const auto& [group, rows] : groups_of(evaluated)) {
+    if (group.empty()) {
+      for (const calibrate::EvaluatedFigure* row : rows)
+        if (row->naive || row->within) add_check(*row, table);
+    } else {
+      add_group_checks(group, rows, table);
+    }
+    any = any || std::ranges::any_of(rows, [](const auto* row) { return row->naive || row->within; });
+  }
+  for (const calibrate::EvaluatedAggregate& row : evaluated.aggregates) {
+    any = true;
+    table.add({row.aggregate.name, row.values.back() ? fmt::format("{:.1f}%", *row.values.back() * 100) : "-", "", "",
+               percent(row.aggregate.tolerance), std::string(verdict(row.within))});
+  }
+  return any ? table.to_string() : "";
+}
+
+// Figures of groups, whose rows in the table only count them.
+template <class Which>
+std::string listed_of_groups(const calibrate::EvaluatedCase& evaluated, std::string_view title, const Which& which) {
+  std::vector<std::string> names;
+  for (const calibrate::EvaluatedFigure& row : evaluated.figures)
+    if (!row.figure.group.empty() && which(row))
+      names.push_back(fmt::format("{} ({})", row.figure.name, deviation(row)));
+  return names.empty() ? "" : paragraph(fmt::format("{}: {}.", title, fmt::join(names, "; ")));
+}
+
+std::string exceeded_in_groups(const calibrate::EvaluatedCase& evaluated) {
+  return listed_of_groups(evaluated, "Exceeded",
+                          [](const calibrate::EvaluatedFigure& row) { return row.within == false; }) +
+         listed_of_groups(evaluated, "Short of aim", short_of_aim);
+}
+
+// Each source once, with the figures, or the groups, that it gives.
+std::string sources(const calibrate::EvaluatedCase& evaluated) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> lines;  // source, names
+  for (const calibrate::EvaluatedFigure& row : evaluated.figures) {
+    const std::string& name = row.figure.group.empty() ? row.figure.name : row.figure.group;
+    auto found = std::ranges::find_if(lines, [&](const auto& line) { return line.first == row.figure.source; });
+    if (found == lines.end()) found = lines.insert(lines.end(), {row.figure.source, {}});
+    if (std::ranges::find(found->second, name) == found->second.end()) found->second.push_back(name);
+  }
+  std::string out;
+  for (const auto& [source, names] : lines) out += paragraph(fmt::format("{}: {}", fmt::join(names, "; "), source));
+  const ValidationCase& definition = evaluated.definition;
+  return out + paragraph(fmt::format("baseline, constant MFU {:.0f} %: {}", definition.naive_mfu * 100,
+                                     definition.naive_source));
+}
+
+}  // namespace
+
+std::string validation_table(const calibrate::EvaluatedCase& evaluated) {
+  std::string out = wrapped(evaluated.definition.name);
+  out += fmt::format("plan {}\n\n{}", evaluated.definition.plan, profiles_table(evaluated));
+  const std::string checks = checks_table(evaluated);
+  if (!checks.empty()) {
+    out += fmt::format("\n{}", paragraph("Error of the plan's own profile, of a constant MFU, and what is tolerated:"));
+    out += checks + exceeded_in_groups(evaluated);
+  }
+  return out + "\n" + sources(evaluated);
+}
+
+}  // namespace plumbline::reports

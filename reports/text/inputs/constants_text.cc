@@ -1,0 +1,89 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+#include <vector>
+
+#include "reports/text/inputs/inputs_text.h"
+#include "reports/text/step/describe.h"
+#include "reports/text/table.h"
+
+namespace plumbline::reports {
+namespace {
+
+using model::Parameter;
+
+// Many constants share a source: each is printed once, by number.
+class Sources {
+ public:
+  std::size_t number_of(const std::string& source) {
+    const auto found = std::ranges::find(sources_, source);
+    if (found != sources_.end()) return static_cast<std::size_t>(found - sources_.begin()) + 1;
+    sources_.push_back(source);
+    return sources_.size();
+  }
+
+  std::string to_string() const {
+    std::string out;
+    constexpr std::size_t indent = 7;
+    for (std::size_t i = 0; i < sources_.size(); ++i) {
+      std::string head = fmt::format("{:>{}}", fmt::format("[{}] ", i + 1), indent);
+      for (const std::string& line : wrap(sources_[i], terminal_width - indent)) {
+        out += head + line + '\n';
+        head.assign(indent, ' ');
+      }
+    }
+    return out;
+  }
+
+ private:
+  std::vector<std::string> sources_;
+};
+
+std::string spread_of(const Parameter& parameter) {
+  if (parameter.relative_uncertainty) return fmt::format("{:.0f} %", *parameter.relative_uncertainty * 100);
+  if (!parameter.low && !parameter.high) return "";
+  return fmt::format("{:g}-{:g}", parameter.low.value_or(parameter.value), parameter.high.value_or(parameter.value));
+}
+
+// One table; constants of a group ("exchange.dispatch") follow its name and carry their last word alone.
+std::string constants_table(const std::vector<Parameter>& parameters) {
+  Sources sources;
+  Table table("constant | >value | unit | kind | >+- | >source");
+  std::string group;
+  for (const Parameter& parameter : parameters) {
+    const std::size_t dot = parameter.name.rfind('.');
+    const std::string own_group = dot == std::string::npos ? "" : parameter.name.substr(0, dot);
+    if (own_group != group) table.add({fmt::format("[{}]", own_group)});
+    group = own_group;
+    table.add({parameter.name.substr(dot == std::string::npos ? 0 : dot + 1), fmt::format("{:.12g}", parameter.value),
+               parameter.unit, std::string(model::to_string(parameter.kind)), spread_of(parameter),
+               fmt::format("[{}]", sources.number_of(parameter.source))});
+  }
+  return table.to_string() + '\n' + sources.to_string();
+}
+
+// A heading, the constants by group, and how many there are of each kind.
+std::string constants_text(const std::string& heading, std::vector<Parameter> parameters) {
+  std::ranges::stable_sort(parameters, {}, [](const Parameter& p) { return p.name.substr(0, p.name.rfind('.')); });
+  return wrapped(heading) + '\n' + constants_table(parameters) + '\n' +
+         fmt::format("{} constants: {}\n", parameters.size(), evidence_counts(parameters));
+}
+
+}  // namespace
+
+std::string topology_text(const model::ClusterShape& cluster) {
+  const std::string heading =
+      fmt::format("{}: nodes of {} {}, {} NICs each; profile {}", cluster.name, cluster.gpus_per_node,
+                  cluster.device.name, cluster.nics_per_node, cluster.default_profile);
+  std::vector<Parameter> parameters = cluster.parameters;
+  std::ranges::copy(cluster.prices.stated(), std::back_inserter(parameters));
+  return constants_text(heading, std::move(parameters));
+}
+
+std::string profile_text(const model::Profile& profile) {
+  return constants_text(profile.name() + ": " + profile.description(), profile.parameters());
+}
+
+}  // namespace plumbline::reports

@@ -1,0 +1,249 @@
+#include "reports/text/inputs/measurements_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "reports/text/format.h"
+#include "reports/text/table.h"
+
+namespace plumbline::reports {
+namespace {
+
+using calibrate::Failure;
+using calibrate::FitRecords;
+using calibrate::FittedFamily;
+using calibrate::Measurement;
+using calibrate::Measurements;
+using calibrate::ProfileFit;
+
+constexpr double tera = 1e12, giga = 1e9;
+
+std::int64_t extent(const calibrate::Shape& shape, std::string_view name) {
+  const auto found = std::ranges::find(shape, name, &calibrate::Shape::value_type::first);
+  return found == shape.end() ? 0 : found->second;
+}
+
+template <class Values, class Key>
+std::vector<std::string> distinct(const Values& values, Key key) {
+  std::vector<std::string> found;
+  for (const auto& value : values) {
+    if (std::ranges::find(found, std::invoke(key, value)) == found.end()) found.push_back(std::invoke(key, value));
+  }
+  return found;
+}
+
+// In TFLOP/s, else in GB/s.
+std::string rate_text(const Measurement& m) {
+  if (m.flop_rate()) return number(*m.flop_rate() / tera) + " TFLOP/s";
+  if (m.byte_rate()) return number(*m.byte_rate() / giga) + " GB/s";
+  return "";
+}
+
+// Of the datasheet: products against the tensor cores, what only moves data against the memory. Transfers over a
+// link have no cache state and no share.
+std::string share_text(const Measurement& m, const model::Device* device) {
+  if (device == nullptr) return "";
+  if (m.flop_rate()) {
+    const auto peak = calibrate::peak_flop_rate(*device, m.format);
+    return peak ? percent(*m.flop_rate() / *peak) : "";
+  }
+  if (!m.byte_rate() || m.cache.empty()) return "";
+  return percent(*m.byte_rate() / device->memory_bandwidth.value());
+}
+
+// From p10 to p90, over p50.
+std::string spread_text(const Measurement& m) {
+  if (!m.time.p10 || !m.time.p90) return "";
+  return fmt::format("{:.1f} %", (*m.time.p90 - *m.time.p10) / m.time.p50 * 100);
+}
+
+std::string check_text(const Measurement& m) {
+  if (!m.check) return "";
+  return fmt::format("{} {:.1e}", m.check->ok ? "ok" : "WRONG", m.check->relative_error);
+}
+
+std::vector<std::string> cells_of(const Measurement& m, const model::Device* device) {
+  return {m.name,          shape_text(m),         joined({m.phase, m.format}, " "),
+          variant_text(m), duration(m.time.p50),  spread_text(m),
+          rate_text(m),    share_text(m, device), check_text(m)};
+}
+
+// Columns in which an operation has nothing to say are left out.
+std::string op_table(const Measurements& all, const std::string& device_name, const std::string& op,
+                     const model::Device* device) {
+  const std::vector<Column> columns = {{"name"},
+                                       {"shape"},
+                                       {"format"},
+                                       {"variant"},
+                                       {"p50", Align::right},
+                                       {"p10-p90", Align::right},
+                                       {"rate", Align::right},
+                                       {"of peak", Align::right},
+                                       {"check"}};
+  std::vector<std::vector<std::string>> rows;
+  for (const Measurement& m : all.values) {
+    if (m.device == device_name && m.op == op) rows.push_back(cells_of(m, device));
+  }
+  std::vector<std::size_t> used;
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    if (std::ranges::any_of(rows, [i](const auto& row) { return !row[i].empty(); })) used.push_back(i);
+  }
+  std::vector<Column> chosen;
+  for (const std::size_t i : used) chosen.push_back(columns[i]);
+  Table table(chosen, 2, wide_table);
+  for (std::vector<std::string>& row : rows) {
+    std::vector<std::string> cells;
+    for (const std::size_t i : used) cells.push_back(std::move(row[i]));
+    table.add(std::move(cells));
+  }
+  return fmt::format("\n{}\n{}", op, table.to_string());
+}
+
+// "driver 580.95, libraries.cublasLt 13.1", wrapped.
+void add_properties(const nlohmann::ordered_json& object, const std::string& prefix, std::string& text) {
+  for (const auto& [key, value] : object.items()) {
+    if (value.is_object()) {
+      add_properties(value, prefix + key + ".", text);
+    } else {
+      text += fmt::format("{}{}{} {}", text.empty() ? "" : ", ", prefix, key,
+                          value.is_string() ? value.get<std::string>() : value.dump());
+    }
+  }
+}
+
+std::string environment_text(const Measurements& all, const std::string& device) {
+  std::set<std::string> shown;  // a resumed run describes the same machine again
+  std::string out;
+  for (const calibrate::Environment& environment : all.environments) {
+    if (environment.device != device || !shown.insert(environment.properties).second) continue;
+    std::string text;
+    add_properties(nlohmann::ordered_json::parse(environment.properties, nullptr, false), "", text);
+    out += wrapped(text);
+  }
+  return out;
+}
+
+std::string heading(const Measurements& all, const std::string& name, const model::Device* device) {
+  std::set<std::string> sources, days;
+  std::size_t count = 0;
+  for (const Measurement& m : all.values) {
+    if (m.device != name) continue;
+    ++count;
+    sources.insert(fmt::format("{} ({})", m.source, model::to_string(m.evidence)));
+    constexpr std::size_t day = 10;
+    if (!m.date.empty()) days.insert(m.date.substr(0, day));
+  }
+  std::string text = fmt::format("{}: {} measurement{}", name, count, count == 1 ? "" : "s");
+  if (device != nullptr) {
+    text += fmt::format("; datasheet of {}: {} SMs, BF16 {:.0f} and FP8 {:.0f} TFLOP/s, {:.0f} GB/s", device->name,
+                        device->sms, device->bf16_peak.value() / tera, device->fp8_peak.value() / tera,
+                        device->memory_bandwidth.value() / giga);
+  }
+  std::string out;
+  out += wrapped(text);
+  if (!days.empty()) out += fmt::format("{}\n", fmt::join(days, ", "));
+  for (const std::string& source : sources) out += wrapped("source: " + source);
+  return out + environment_text(all, name);
+}
+
+std::string failures_text(const Measurements& all) {
+  Table table("failed | reason", 2, wide_table);
+  bool any = false;
+  for (const Failure& failure : all.failures) {
+    const bool made_good = std::ranges::any_of(all.values, [&](const Measurement& m) {
+      return !failure.case_line.empty() && m.case_line == failure.case_line && m.device == failure.device;
+    });
+    if (made_good) continue;
+    any = true;
+    table.add(
+        {joined({failure.op, failure.name, failure.phase, failure.format, shape_text(failure)}, " "), failure.reason});
+  }
+  return any ? "\n" + table.to_string() : "";
+}
+
+// Median and largest of the absolute values, "-" of none.
+std::pair<std::string, std::string> errors_text(std::vector<double> errors) {
+  if (errors.empty()) return {"-", "-"};
+  for (double& error : errors) error = std::abs(error);
+  std::ranges::sort(errors);
+  const double median = (errors[(errors.size() - 1) / 2] + errors[errors.size() / 2]) / 2;
+  return {fmt::format("{:.1f} %", 100 * median), fmt::format("{:.1f} %", 100 * errors.back())};
+}
+
+}  // namespace
+
+std::string shape_text(const calibrate::Subject& subject) {
+  const calibrate::Shape& shape = subject.shape;
+  const std::int64_t m = extent(shape, "m"), n = extent(shape, "n"), k = extent(shape, "k");
+  std::string text;
+  if (m > 0 && n > 0 && k > 0) {
+    const std::int64_t groups = extent(shape, "groups");
+    return (groups > 1 ? fmt::format("{} x ", groups) : "") + fmt::format("{}x{}x{}", m, n, k);
+  }
+  for (const auto& [name, value] : shape) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, value);
+  return text;
+}
+
+std::string joined(std::initializer_list<std::string> words, const char* separator) {
+  std::string text;
+  for (const std::string& word : words) {
+    if (!word.empty()) text += (text.empty() ? "" : separator) + word;
+  }
+  return text;
+}
+
+std::string variant_text(const Measurement& m) {
+  const std::int64_t ctas = m.communication_ctas.value_or(0), target = m.target_sms.value_or(0);
+  const bool of_cpu = m.variant == "cpu" || m.variant == "wall";  // the clock
+  const std::int64_t cores = of_cpu ? m.sms.value_or(1) : 1;
+  return joined({m.cache, cores > 1 ? fmt::format("{} cores", cores) : "", m.variant,
+                 ctas > 0 ? fmt::format("{} {}", ctas, of_cpu ? "copying" : "CTAs") : "",
+                 ctas > 0 && m.copy_to == "host" ? "to host" : "",
+                 ctas > 0 && m.copy_rate ? fmt::format("{:.0f} GB/s", *m.copy_rate / giga) : "",
+                 target > 0 ? fmt::format("for {} SMs", target) : ""},
+                ", ");
+}
+
+std::string measurements_text(const Measurements& all, const std::vector<topologies::KnownDevice>& devices) {
+  std::vector<std::string> names = distinct(all.values, &Measurement::device);
+  for (const calibrate::Environment& environment : all.environments) {
+    if (std::ranges::find(names, environment.device) == names.end()) names.push_back(environment.device);
+  }
+  std::string text;
+  for (const std::string& name : names) {
+    const model::Device* device = topologies::find_device(devices, name);
+    text += (text.empty() ? "" : "\n") + heading(all, name, device);
+    std::vector<Measurement> own;
+    std::ranges::copy_if(all.values, std::back_inserter(own), [&](const auto& m) { return m.device == name; });
+    for (const std::string& op : distinct(own, &Measurement::op)) text += op_table(all, name, op, device);
+  }
+  return text + failures_text(all);
+}
+
+std::string machine_text(const FitRecords& records) {
+  return records.clock.empty() ? records.device : fmt::format("{}, {} clock", records.device, records.clock);
+}
+
+std::string fit_text(const ProfileFit& fit, const FitRecords& records) {
+  Table table("family | >records | >median error | >largest | >left out | >largest");
+  for (const FittedFamily& family : fit.families) {
+    const auto [median, largest] = errors_text(family.errors);
+    const auto [left_out, largest_left_out] = errors_text(family.left_out);
+    table.add({family.name, fmt::format("{}", family.records), median, largest, left_out, largest_left_out});
+  }
+  return fmt::format(
+      "{}, {}\n{} constants: {} operators as measured, {} of forms\n\n{}\n"
+      "Errors of the forms; left out: of each record when fitted to the others. An\n"
+      "operator that was measured takes its own time, whatever the form says.\n",
+      machine_text(records), records.date.empty() ? "no date" : records.date, fit.parameters.size(),
+      fit.measured_operators, fit.parameters.size() - fit.measured_operators, table.to_string());
+}
+
+}  // namespace plumbline::reports

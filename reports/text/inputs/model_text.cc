@@ -1,0 +1,142 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "model/architecture/metrics.h"
+#include "reports/text/format.h"
+#include "reports/text/inputs/inputs_text.h"
+#include "reports/text/table.h"
+
+namespace plumbline::reports {
+namespace {
+
+using Rows = std::vector<std::pair<std::string, std::string>>;
+
+void add_count(Rows& rows, const char* name, std::int64_t value) { rows.emplace_back(name, fmt::format("{}", value)); }
+
+void add_latent_attention(const model::Architecture& a, Rows& rows) {
+  rows.emplace_back("attention", "multi-head latent");
+  add_count(rows, "heads", a.heads);
+  if (a.latent.q_lora_rank > 0) add_count(rows, "query latent", a.latent.q_lora_rank);
+  add_count(rows, "key-value latent", a.latent.kv_lora_rank);
+  rows.emplace_back("query-key head",
+                    fmt::format("{} + {} rotary", a.latent.qk_nope_head_dim, a.latent.qk_rope_head_dim));
+  add_count(rows, "value head", a.latent.v_head_dim);
+}
+
+std::string window_text(const model::Architecture& a) {
+  if (a.window.tokens == 0) return "none";
+  const std::string first = a.window.first_layer > 0 ? fmt::format(", from layer {} on", a.window.first_layer) : "";
+  return fmt::format("{} tokens{}", grouped(static_cast<double>(a.window.tokens)), first);
+}
+
+std::string attention_name(const model::Architecture& a) {
+  const char* kind = a.key_value_heads == a.heads ? "multi-head"
+                     : a.key_value_heads == 1     ? "multi-query"
+                                                  : "grouped-query";
+  return fmt::format("{}{}", kind, a.query_key_norm ? ", queries and keys normalised" : "");
+}
+
+void add_attention(const model::Architecture& a, Rows& rows) {
+  if (a.attention == model::AttentionKind::multi_head_latent) return add_latent_attention(a, rows);
+  rows.emplace_back("attention", attention_name(a));
+  add_count(rows, "heads", a.heads);
+  add_count(rows, "key-value heads", a.key_value_heads);
+  add_count(rows, "head", a.head_dim);
+  rows.emplace_back("window", window_text(a));
+}
+
+std::string positions_text(const model::Architecture& a) {
+  switch (a.positions) {
+    case model::PositionKind::learned:
+      return fmt::format("learned, {}", a.position_table);
+    case model::PositionKind::alibi:
+      return "ALiBi";
+    case model::PositionKind::rotary:
+      break;
+  }
+  return a.rotary_dim > 0 ? fmt::format("rotary, {} of {} columns of a head", a.rotary_dim, a.head_dim) : "rotary";
+}
+
+std::string biases_text(const model::Biases& biases) {
+  std::vector<std::string> products;
+  if (biases.query_key_value) products.emplace_back("query, key and value");
+  if (biases.attention_output) products.emplace_back("attention output");
+  if (biases.mlp) products.emplace_back("MLP");
+  return products.empty() ? "none" : fmt::format("{}", fmt::join(products, ", "));
+}
+
+// What makes a layer of one family differ from another's.
+void add_layer_style(const model::Architecture& a, Rows& rows) {
+  const bool layer_norm = a.norm == model::NormKind::layer;
+  rows.emplace_back("layer",
+                    fmt::format("{}{}, {} MLP{}", layer_norm ? "LayerNorm" : "RMSNorm", a.norm_bias ? " with bias" : "",
+                                a.mlp == model::MlpKind::gelu ? "GELU" : "SwiGLU",
+                                a.parallel_residual ? ", attention and MLP in parallel" : ""));
+  rows.emplace_back("positions", positions_text(a));
+  rows.emplace_back("biases", biases_text(a.biases));
+  const model::Dropout& d = a.dropout;
+  if (d.embedding > 0 || d.attention > 0 || d.residual > 0)
+    rows.emplace_back("dropout",
+                      fmt::format("{} embedding, {} attention, {} residual", d.embedding, d.attention, d.residual));
+}
+
+void add_layers(const model::Architecture& a, Rows& rows) {
+  std::int64_t moe = 0, windowed = 0;
+  for (std::int64_t layer = 0; layer < a.layers; ++layer) {
+    moe += a.is_moe_layer(layer) ? 1 : 0;
+    windowed += a.is_windowed_layer(layer) ? 1 : 0;
+  }
+  const std::string seen = windowed > 0 ? fmt::format("; {} with a window", windowed) : "";
+  rows.emplace_back("layers",
+                    fmt::format("{}: {} dense, {} mixture of experts{}", a.layers, a.layers - moe, moe, seen));
+  if (a.multi_token_prediction_layers > 0)
+    rows.emplace_back("multi-token prediction", fmt::format("{}", a.multi_token_prediction_layers));
+}
+
+void add_experts(const model::MixtureOfExperts& e, Rows& rows) {
+  if (e.routed_experts == 0) return;
+  rows.emplace_back("experts", fmt::format("{} routed, {} shared, {} per token, intermediate {}", e.routed_experts,
+                                           e.shared_experts, e.experts_per_token, e.intermediate_size));
+  if (e.shared_intermediate_size > 0)
+    rows.emplace_back("shared expert", fmt::format("intermediate {}{}", e.shared_intermediate_size,
+                                                   e.shared_gate ? ", with a gate" : ""));
+  if (e.groups > 1)
+    rows.emplace_back("expert groups", fmt::format("{}, at most {} per token", e.groups, e.groups_per_token));
+}
+
+}  // namespace
+
+std::string model_text(const model::Architecture& architecture, std::int64_t sequence_length) {
+  Rows rows;
+  add_layers(architecture, rows);
+  rows.emplace_back("hidden", fmt::format("{}", architecture.hidden_size));
+  rows.emplace_back("dense intermediate", fmt::format("{}", architecture.intermediate_size));
+  rows.emplace_back("vocabulary", fmt::format("{}{}", architecture.vocabulary,
+                                              architecture.tied_embedding ? ", head tied to the embedding" : ""));
+  add_layer_style(architecture, rows);
+  add_attention(architecture, rows);
+  add_experts(architecture.experts, rows);
+  const bool learned = architecture.positions == model::PositionKind::learned;
+  const std::int64_t tokens = learned ? std::min(sequence_length, architecture.position_table) : sequence_length;
+  const model::ModelMetrics metrics = model::model_metrics(architecture, tokens);
+  rows.emplace_back("parameters", scaled(metrics.parameters));
+  rows.emplace_back("active per token", scaled(metrics.active_parameters));
+  rows.emplace_back("in embeddings and head", scaled(metrics.embedding_parameters));
+  if (metrics.prediction_parameters > 0)
+    rows.emplace_back("in multi-token prediction", scaled(metrics.prediction_parameters) + ", not counted above");
+  constexpr double giga = 1e9;
+  rows.emplace_back("training FLOPs per token",
+                    fmt::format("{:.2f} GFLOP at {} tokens; {:.2f} with causal attention",
+                                metrics.flops_per_token / giga, tokens, metrics.flops_per_token_causal / giga));
+  constexpr double bf16_bytes = 2;
+  rows.emplace_back("keys and values per token",
+                    fmt::format("{} B in BF16", grouped(model::key_value_bytes_per_token(architecture, bf16_bytes))));
+  Table table({{"model"}, {architecture.name + " (" + architecture.model_type + ")"}});
+  for (auto& [name, value] : rows) table.add({name, value});
+  return table.to_string();
+}
+
+}  // namespace plumbline::reports

@@ -1,0 +1,160 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "model/plan/layout.h"
+#include "reports/charts/line_chart.h"
+#include "reports/text/format.h"
+#include "reports/text/plan/plan_report.h"
+#include "reports/text/table.h"
+
+namespace plumbline::reports {
+namespace {
+
+constexpr std::size_t plan_table_width = 190;
+
+std::string count(std::int64_t value) { return grouped(static_cast<double>(value)); }
+
+std::string optional_number(const std::optional<double>& value) { return value ? number(*value) : "-"; }
+
+// "6.02 M (4.06-10.20 M)"; the range is that of the price.
+std::string money(const sim::PlanCost& cost) {
+  constexpr double million = 1e6;
+  if (!cost.usd) return "-";
+  const auto text = [&](double usd) { return *cost.usd < million ? grouped(usd) : fixed(usd / million, 2); };
+  const char* unit = *cost.usd < million ? "" : " M";
+  const bool range = cost.usd_low && cost.usd_high && *cost.usd_low < *cost.usd_high;
+  if (!range) return text(*cost.usd) + unit;
+  return fmt::format("{}{} ({}-{}{})", text(*cost.usd), unit, text(*cost.usd_low), text(*cost.usd_high), unit);
+}
+
+std::string schedule_words(const model::Plan& plan) {
+  const std::int64_t chunks = plan.schedule.virtual_stages;
+  return chunks > 1 ? fmt::format("{} x{}", plan.schedule.kind, chunks) : plan.schedule.kind;
+}
+
+std::string recompute_words(const model::Plan& plan) {
+  std::string text = plan.recompute.policy;
+  if (text == "selective") text = fmt::format("{}", fmt::join(plan.recompute.operators, ", "));
+  if (text != "none" && plan.recompute.layers) text += fmt::format(", first {} layers", *plan.recompute.layers);
+  return text;
+}
+
+std::vector<Column> plan_columns() {
+  return columns_of(
+      ">t | >c | >p | >e | >data | schedule | >ZeRO | >mb | recompute | >SMs | >step | >days | >GPU-hours | >USD | "
+      ">memory | >+ | ");
+}
+
+std::vector<std::string> plan_cells(const sim::RankedPlan& row, double over, std::string remark) {
+  const model::Plan& plan = row.plan;
+  const auto& degrees = plan.parallelism;
+  const model::RankGroup experts = model::exchange_group(degrees);
+  const std::int64_t data = plan.cluster.gpus / (degrees.tensor * degrees.context * degrees.pipeline);
+  const sim::PlanCost& cost = row.cost;
+  return {fmt::format("{}{}", degrees.tensor, degrees.sequence ? "s" : ""),
+          count(degrees.context),
+          count(degrees.pipeline),
+          experts.stride > 1 ? fmt::format("{}x{}", experts.ranks, experts.stride) : count(experts.ranks),
+          count(data),
+          schedule_words(plan),
+          count(degrees.zero_stage),
+          count(plan.batch.micro_batch_size),
+          recompute_words(plan),
+          count(plan.overlap.communication_sms),
+          duration(cost.step_s),
+          optional_number(cost.days),
+          cost.gpu_hours ? scaled(*cost.gpu_hours) : "-",
+          money(cost),
+          gigabytes(row.result.memory.peak_bytes) + " GB",
+          over > 0 ? percent(over) : "",
+          std::move(remark)};
+}
+
+std::vector<Column> with(std::vector<Column> front, const std::vector<Column>& rest) {
+  front.insert(front.end(), rest.begin(), rest.end());
+  return front;
+}
+
+std::vector<std::string> with(std::vector<std::string> front, const std::vector<std::string>& rest) {
+  front.insert(front.end(), rest.begin(), rest.end());
+  return front;
+}
+
+std::string option_remark(const sim::PlanAnswer& answer, std::size_t place) {
+  const sim::RankedPlan& row = answer.best(place);
+  std::vector<std::string> words;
+  if (!sim::within(row.cost, answer.limits)) words.emplace_back("over the limit");
+  if (answer.dominated[place]) words.emplace_back(*answer.dominated[place] ? "dominated" : "front");
+  if (only_datasheet(row.result)) words.emplace_back("datasheet");
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+}  // namespace
+
+std::string options_table(const sim::PlanAnswer& answer, Style style) {
+  Table table(with(columns_of("> | cluster | >GPUs"), plan_columns()), 2, plan_table_width);
+  const auto best = sim::measure(answer.best(0).cost, answer.objective);
+  std::string reasons;
+  for (std::size_t i = 0; i < answer.order.size(); ++i) {
+    const sim::ClusterOption& option = answer.options[answer.order[i]];
+    const auto value = sim::measure(answer.best(i).cost, answer.objective);
+    const double over = best && value ? *value / *best - 1 : 0;
+    table.add(with({count(static_cast<std::int64_t>(i) + 1), option.cluster, count(option.gpus)},
+                   plan_cells(answer.best(i), over, option_remark(answer, i))));
+    if (i == 0) continue;
+    const sim::ClusterOption& above = answer.options[answer.order[i - 1]];
+    reasons += paragraph(fmt::format("{} against {}: {}.", i + 1, i, reason_between(above, option, answer.objective)));
+  }
+  std::string text = heading("Sites, each with its best plan", style) + table.to_string();
+  if (!reasons.empty()) text += "\n" + reasons;
+  for (const std::size_t i : answer.empty)
+    text += paragraph(fmt::format("{}: no plan: {}.", option_name(answer.options[i]), why_empty(answer.options[i])));
+  return text;
+}
+
+std::string plans_table(const sim::PlanAnswer& answer, Style style) {
+  const sim::ClusterOption& option = answer.first();
+  Table table(with(columns_of(">"), plan_columns()), 2, plan_table_width);
+  std::string reasons;
+  for (std::size_t i = 0; i < option.plans.size(); ++i) {
+    const sim::RankedPlan& row = option.plans[i];
+    const double over = row.cost.step_s / option.plans.front().cost.step_s - 1;
+    table.add(with({count(static_cast<std::int64_t>(i) + 1)}, plan_cells(row, over, "")));
+    if (i > 0)
+      reasons += paragraph(fmt::format("{} against {}: {}.", i + 1, i, reason_on_option(option.plans[i - 1], row)));
+  }
+  std::string text = heading("Plans on " + option_name(option), style) + table.to_string() + "\n" +
+                     paragraph(
+                         "t tensor (s: with sequence parallelism), c context, p pipeline, e expert degree, data: "
+                         "copies; mb: sequences of a micro-batch; SMs: of communication.");
+  return text + reasons;
+}
+
+std::string plan_svg(const sim::PlanAnswer& answer) {
+  constexpr double million = 1e6;
+  LineChart chart;
+  chart.title = fmt::format("{}: days against dollars", answer.name);
+  chart.subtitle = "each point a cluster of one size with its best plan; a ring: nothing is both faster and cheaper";
+  chart.x_title = "days";
+  auto& panel = chart.panels.emplace_back(LineChart::Panel{"million USD", true, {}});
+  std::map<std::string, std::vector<std::size_t>> clusters;  // places
+  for (std::size_t i = 0; i < answer.order.size(); ++i) {
+    const sim::PlanCost& cost = answer.best(i).cost;
+    if (cost.days && cost.usd) clusters[answer.options[answer.order[i]].cluster].push_back(i);
+  }
+  for (auto& [name, places] : clusters) {
+    std::ranges::sort(places, {}, [&](std::size_t i) { return *answer.best(i).cost.days; });
+    auto& series = panel.series.emplace_back(LineChart::Series{name, {}});
+    for (const std::size_t i : places) {
+      const sim::PlanCost& cost = answer.best(i).cost;
+      series.points.push_back({*cost.days, *cost.usd / million});
+      if (answer.dominated[i] == false)
+        chart.marks.push_back({*cost.days, *cost.usd / million, fmt::format("{}, {} GPUs", name, grouped(cost.gpus))});
+    }
+  }
+  return line_chart_svg(chart);
+}
+
+}  // namespace plumbline::reports

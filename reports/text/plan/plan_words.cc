@@ -1,0 +1,154 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "model/result/waterfall.h"
+#include "reports/text/format.h"
+#include "reports/text/plan/plan_report.h"
+#include "reports/text/step/describe.h"
+
+namespace plumbline::reports {
+namespace {
+
+// "NIC 25 instead of 50 GB/s" where two rates differ by more than rounding.
+void add_difference(std::vector<std::string>& parts, const char* what, double value, double other, const char* unit) {
+  constexpr double rounding = 1e-6;
+  if (std::abs(value - other) <= rounding * std::max(std::abs(value), std::abs(other))) return;
+  parts.push_back(fmt::format("{} {} instead of {} {}", what, number(value), number(other), unit));
+}
+
+std::vector<std::string> hardware_differences(const sim::ClusterOption& above, const sim::ClusterOption& option) {
+  constexpr double tera_unit = 1e12, giga_unit = 1e9;
+  const model::ClusterShape &now = option.inputs.cluster, &then = above.inputs.cluster;
+  std::vector<std::string> parts;
+  if (option.gpus != above.gpus)
+    parts.push_back(fmt::format("{} instead of {} GPUs", grouped(static_cast<double>(option.gpus)),
+                                grouped(static_cast<double>(above.gpus))));
+  const auto add = [&](const char* what, auto rate, double unit, const char* name) {
+    add_difference(parts, what, rate(now).value() / unit, rate(then).value() / unit, name);
+  };
+  add(
+      "BF16 peak", [](const auto& c) { return c.device.bf16_peak; }, tera_unit, "TFLOP/s");
+  add(
+      "memory", [](const auto& c) { return c.device.memory; }, giga_unit, "GB");
+  add(
+      "memory bandwidth", [](const auto& c) { return c.device.memory_bandwidth; }, tera_unit, "TB/s");
+  add(
+      "node links", [](const auto& c) { return c.intra_node_bandwidth; }, giga_unit, "GB/s");
+  add(
+      "NICs", [](const auto& c) { return c.inter_node_bandwidth(); }, giga_unit, "GB/s a GPU");
+  const std::string profile = option.inputs.profile.name(), other = above.inputs.profile.name();
+  if (profile != other) parts.push_back(fmt::format("profile {} instead of {}", profile, other));
+  return parts;
+}
+
+}  // namespace
+
+std::string option_name(const sim::ClusterOption& option) {
+  return fmt::format("{}, {} GPUs", option.cluster, grouped(static_cast<double>(option.gpus)));
+}
+
+double measured_share(const model::StepResult& result) {
+  double share = 0;
+  for (const EvidenceShare& part : evidence_shares(result.provenance)) {
+    if (part.kind != model::Evidence::datasheet && part.kind != model::Evidence::assumed) share += part.share;
+  }
+  return share;
+}
+
+bool only_datasheet(const model::StepResult& result) {
+  constexpr double nearly_nothing = 0.1;
+  return measured_share(result) < nearly_nothing;
+}
+
+std::string reason_on_option(const sim::RankedPlan& above, const sim::RankedPlan& row) {
+  constexpr double tie = 0.01;
+  const std::string why = model::main_reasons(model::waterfall(above.result.step, row.result.step));
+  const double slower = row.cost.step_s / above.cost.step_s - 1;
+  const std::string prefix = slower < tie ? fmt::format("a tie ({})", signed_percent(slower)) : "";
+  if (why.empty()) return prefix.empty() ? "no class of work explains it" : prefix;
+  return prefix.empty() ? why : prefix + ": " + why;
+}
+
+std::string reason_between(const sim::ClusterOption& above, const sim::ClusterOption& option,
+                           sim::Objective objective) {
+  const sim::RankedPlan &first = above.plans.front(), &row = option.plans.front();
+  std::vector<std::string> parts = hardware_differences(above, option);
+  const auto now = sim::price_of(option).value, then = sim::price_of(above).value;
+  if (objective == sim::Objective::cost && now && then)
+    add_difference(parts, "price", now->value, then->value, "USD a GPU-hour");
+  const std::string why = model::main_reasons(model::waterfall(first.result.step, row.result.step));
+  if (!why.empty()) parts.push_back("step: " + why);
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+std::string last_rule(const sim::SearchResult& search) {
+  const auto last = std::ranges::find_if(search.removed.rbegin(), search.removed.rend(),
+                                         [](const sim::Removed& removed) { return removed.plans > 0; });
+  if (last == search.removed.rend()) return "";
+  const std::string closest = last->example.empty() ? "" : fmt::format("; closest: {}", last->example);
+  return fmt::format("{} ({} plans{})", last->rule, grouped(static_cast<double>(last->plans)), closest);
+}
+
+std::string why_empty(const sim::ClusterOption& option) {
+  if (option.error) return model::to_string(*option.error);
+  if (!option.search.complete) return "stopped before any was found";
+  const std::string rule = last_rule(option.search);
+  return rule.empty() ? "not looked at" : rule;
+}
+
+std::string unmet_limits(const sim::PlanAnswer& answer) {
+  std::vector<std::string> parts;
+  const auto closest = [&](auto field, double limit, const char* what, auto text) {
+    std::optional<std::size_t> best;
+    for (std::size_t i = 0; i < answer.order.size(); ++i) {
+      if (field(i) && (!best || *field(i) < *field(*best))) best = i;
+    }
+    if (!best) {
+      parts.push_back(fmt::format("{} is known of no site", what));
+      return;
+    }
+    if (*field(*best) <= limit) return;
+    parts.push_back(fmt::format("{}: {} on {} is the least, {} over the limit of {}", what, text(*field(*best)),
+                                option_name(answer.options[answer.order[*best]]), percent(*field(*best) / limit - 1),
+                                text(limit)));
+  };
+  if (answer.limits.days)
+    closest([&](std::size_t i) { return answer.best(i).cost.days; }, *answer.limits.days, "time",
+            [](double days) { return number(days) + " days"; });
+  if (answer.limits.usd)
+    closest([&](std::size_t i) { return answer.best(i).cost.usd; }, *answer.limits.usd, "cost",
+            [](double usd) { return scaled(usd) + " USD"; });
+  if (parts.empty()) parts.push_back("each limit alone is met by a site, both together by none");
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+std::vector<std::string> assumptions(const sim::Recipe& recipe) {
+  std::vector<std::string> sentences = recipe.stated;
+  if (!recipe.defaults) return sentences;
+  const sim::DefaultRecipe& sizes = *recipe.defaults;
+  const std::vector<std::string> assumed = {
+      fmt::format("assumed: sequences of {} tokens, the smaller of 4,096 and what the model was made for",
+                  grouped(static_cast<double>(sizes.sequence_length))),
+      fmt::format("assumed: {} sequences a step ({} tokens): 4 Mi tokens up to 100 B parameters, 16 Mi above",
+                  grouped(static_cast<double>(sizes.global_batch_size)),
+                  scaled(static_cast<double>(sizes.global_batch_size * sizes.sequence_length))),
+      fmt::format("assumed: {} tokens in all, 20 per parameter that a token uses ({}; arXiv 2203.15556)",
+                  scaled(sizes.tokens), scaled(sizes.active_parameters)),
+      "assumed: BF16, gradients and optimizer in FP32"};
+  sentences.insert(sentences.end(), assumed.begin(), assumed.end());
+  if (sizes.active_parameters < sizes.parameters / 2)
+    sentences.push_back("assumed: tokens choose their experts evenly (routing.imbalance 0)");
+  return sentences;
+}
+
+std::vector<std::string> alternative_names(const sim::PlanAnswer& answer, const sim::BreakEvenSection& section) {
+  std::vector<std::string> names;
+  for (const std::size_t place : section.alternatives)
+    names.push_back(section.hardware ? option_name(answer.options[answer.order[place]])
+                                     : fmt::format("plan {}", place + 1));
+  return names;
+}
+
+}  // namespace plumbline::reports

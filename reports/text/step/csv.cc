@@ -1,0 +1,116 @@
+#include "reports/text/step/csv.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <iterator>
+#include <optional>
+#include <string_view>
+#include <type_traits>
+
+#include "reports/quantities.h"
+#include "reports/text/step/describe.h"
+
+namespace plumbline::reports {
+namespace {
+
+class Writer {
+ public:
+  void row(std::string_view metric, std::optional<double> value, std::string_view unit) {
+    const bool known = value && std::isfinite(*value);
+    fmt::format_to(std::back_inserter(out_), "{},{},{}\n", csv_field(metric), known ? fmt::format("{}", *value) : "",
+                   unit);
+  }
+  void per_op(std::string_view metric, const model::PerOp& values) {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      row(fmt::format("{}.{}", metric, model::to_string(static_cast<model::OpType>(i))), values[i], "s");
+    }
+  }
+  std::string take() { return std::move(out_); }
+
+ private:
+  std::string out_ = "metric,value,unit\n";
+};
+
+void write_step(Writer& out, const model::StepTimes& step) {
+  visit_step(step, [&](std::string_view key, const auto& value, std::string_view unit) {
+    if constexpr (std::is_convertible_v<decltype(value), std::optional<double>>)
+      if (!unit.empty()) out.row(fmt::format("step.{}", key), value, unit);
+  });
+  out.per_op("step.slots_s", step.slots_s);
+  out.per_op("step.slots_mean_s", step.slots_mean_s);
+  out.per_op("step.exposed_mean_s", step.exposed_mean_s);
+  out.per_op("step.chunk_s", step.chunk_s);
+  for (const auto& part : step.breakdown) out.row("step.breakdown_s." + part.name, part.seconds, "s");
+}
+
+void write_run(Writer& out, const model::RunCost& run) {
+  visit_run(
+      run,
+      [&](std::string_view key, const auto& value, std::string_view unit) {
+        out.row(fmt::format("run.{}", key), value, unit);
+      },
+      [&] {
+        for (const model::RunPhaseCost& phase : run.phases)
+          out.row(fmt::format("run.phases.{}.gpu_hours", phase.name), phase.gpu_hours, "h");
+      });
+  const auto& price = run.price().value;
+  out.row("run.price_usd_per_gpu_hour", price ? std::optional(price->value) : std::nullopt, "USD/GPU-h");
+  out.row("run.total_cost_usd_low", run.cost_low_usd(run.total_gpu_hours), "USD");
+  out.row("run.total_cost_usd_high", run.cost_high_usd(run.total_gpu_hours), "USD");
+  out.row("run.total_energy_mwh", run.energy_mwh(run.total_gpu_hours), "MWh");
+}
+
+void write_memory(Writer& out, const model::Memory& memory) {
+  out.row("memory.peak_bytes", memory.peak_bytes, "B");
+  out.row("memory.capacity_bytes", memory.capacity_bytes, "B");
+  out.row("memory.fits", memory.fits ? 1 : 0, "1");
+  for (const model::RankMemory& rank : memory.ranks) {
+    const auto row = [&](std::string_view part, double bytes) {
+      out.row(fmt::format("memory.stages.{}.{}", rank.rank, part), bytes, "B");
+    };
+    row("parameters_bytes", rank.parameters_bytes);
+    row("gradients_bytes", rank.gradients_bytes);
+    row("optimizer_bytes", rank.optimizer_bytes);
+    row("activations_bytes", rank.activations_bytes);
+    row("buffers_bytes", rank.buffers_bytes());
+    row("temporary_bytes", rank.temporary_bytes);
+    row("communication_bytes", rank.communication_bytes);
+    row("reserve_bytes", rank.reserve_bytes);
+    row("peak_bytes", rank.peak_bytes);
+  }
+}
+
+}  // namespace
+
+std::string csv_field(std::string_view text) {
+  if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"') quoted += '"';
+    quoted += c;
+  }
+  return quoted + '"';
+}
+
+std::string to_csv(const model::StepResult& result) {
+  Writer out;
+  write_step(out, result.step);
+  constexpr std::array<std::string_view, 3> percentiles = {"p10", "p50", "p90"};
+  for (std::size_t i = 0; i < percentiles.size(); ++i) {
+    const auto value = result.interval_s ? std::optional<double>((*result.interval_s)[i]) : std::nullopt;
+    out.row(fmt::format("interval.time_s.{}", percentiles[i]), value, "s");
+  }
+  out.row("bound.time_s", result.bound_s, "s");
+  out.row("bound.flops_at_peak_s", result.flops_at_peak_s, "s");
+  for (const model::LostTime& part : result.lost) out.row("bound.lost_s." + part.cause, part.seconds, "s");
+  if (result.run) write_run(out, *result.run);
+  write_memory(out, result.memory);
+  for (const EvidenceShare& share : evidence_shares(result.provenance)) {
+    out.row(fmt::format("provenance.{}.share_of_step", model::to_string(share.kind)), share.share, "1");
+  }
+  return out.take();
+}
+
+}  // namespace plumbline::reports

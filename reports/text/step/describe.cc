@@ -1,0 +1,95 @@
+#include "reports/text/step/describe.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "reports/text/format.h"
+
+namespace plumbline::reports {
+namespace {
+
+using model::Evidence;
+
+constexpr std::array kinds = {Evidence::measured, Evidence::fitted, Evidence::published, Evidence::datasheet,
+                              Evidence::assumed};
+
+}  // namespace
+
+std::string_view describe(model::OpType type) {
+  switch (type) {
+    case model::OpType::F:
+      return "forward";
+    case model::OpType::B:
+      return "backward";
+    case model::OpType::I:
+      return "input gradient";
+    case model::OpType::W:
+      return "weight gradient";
+    case model::OpType::FB:
+      return "overlapped pair";
+  }
+  return "";
+}
+
+std::string hardware(const model::Plan& plan, const model::StepResult& result) {
+  const std::string gpus = grouped(static_cast<double>(plan.cluster.gpus));
+  if (result.device.empty()) return fmt::format("{} GPUs ({})", gpus, plan.cluster.topology);
+  return fmt::format("{} {} ({})", gpus, result.device, plan.cluster.topology);
+}
+
+std::string parallelism(const model::Plan& plan) {
+  std::string text = plan.schedule.kind;
+  const auto degree = [&](const char* name, std::int64_t value) {
+    if (value > 1) text += fmt::format(", {} {}", name, value);
+  };
+  const auto& degrees = plan.parallelism;
+  const std::int64_t per_replica = degrees.tensor * degrees.context * degrees.pipeline;
+  degree("pipeline", degrees.pipeline);
+  degree("tensor", degrees.tensor);
+  degree("context", degrees.context);
+  degree("expert", degrees.expert);
+  degree("data", per_replica > 0 ? plan.cluster.gpus / per_replica : 0);
+  if (degrees.zero_stage > 0) text += fmt::format(", ZeRO-{}", degrees.zero_stage);
+  return text + fmt::format(", {}", model::to_string(plan.precision.gemm));
+}
+
+std::string stage_list(const model::RankMemory& rank) { return fmt::format("{}", fmt::join(rank.stages, ", ")); }
+
+std::vector<EvidenceShare> evidence_shares(const std::vector<model::ProvenanceEntry>& provenance) {
+  std::vector<EvidenceShare> shares;
+  for (const Evidence kind : kinds) {
+    EvidenceShare share{kind};
+    for (const model::ProvenanceEntry& entry : provenance) {
+      if (entry.parameter.kind != kind) continue;
+      share.share += entry.share_of_step;
+      ++share.constants;
+    }
+    if (share.constants > 0) shares.push_back(share);
+  }
+  return shares;
+}
+
+std::vector<model::ProvenanceEntry> unmeasured(const std::vector<model::ProvenanceEntry>& provenance) {
+  std::vector<model::ProvenanceEntry> entries;
+  for (const model::ProvenanceEntry& entry : provenance) {
+    const Evidence kind = entry.parameter.kind;
+    if (kind == Evidence::datasheet || kind == Evidence::assumed) entries.push_back(entry);
+  }
+  std::stable_sort(entries.begin(), entries.end(),
+                   [](const auto& a, const auto& b) { return a.share_of_step > b.share_of_step; });
+  return entries;
+}
+
+std::string evidence_counts(const std::vector<model::Parameter>& parameters, std::string_view prefix) {
+  std::string text;
+  for (const Evidence kind : kinds) {
+    const auto count = std::ranges::count_if(
+        parameters, [&](const model::Parameter& p) { return p.kind == kind && p.name.starts_with(prefix); });
+    if (count > 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, model::to_string(kind));
+  }
+  return text;
+}
+
+}  // namespace plumbline::reports

@@ -1,0 +1,39 @@
+// The words that the terminal report and the page share.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/base/provenance.h"
+#include "model/plan/plan.h"
+#include "model/plan/plan_keys.h"
+#include "model/result/result.h"
+
+namespace plumbline::reports {
+
+using model::model_name;
+
+std::string_view describe(model::OpType type);                                   // "forward", "overlapped pair", ...
+std::string hardware(const model::Plan& plan, const model::StepResult& result);  // "2,048 H800 (h800-...)"
+std::string parallelism(const model::Plan& plan);       // "dualpipe, pipeline 16, expert 64, data 128, ZeRO-1, fp8"
+std::string stage_list(const model::RankMemory& rank);  // "3, 12"
+
+// How much of a predicted step rests on one kind of evidence.
+struct EvidenceShare {
+  model::Evidence kind = model::Evidence::assumed;
+  double share = 0;           // sum of share_of_step
+  std::size_t constants = 0;  // how many constants
+};
+
+// Kinds that occur, from measured to assumed.
+std::vector<EvidenceShare> evidence_shares(const std::vector<model::ProvenanceEntry>& provenance);
+
+// The constants nobody measured (datasheet or assumed), largest share first, ties in the given order.
+std::vector<model::ProvenanceEntry> unmeasured(const std::vector<model::ProvenanceEntry>& provenance);
+
+// How many constants whose names begin with `prefix` there are of each kind that occurs: "3 measured, 2 assumed".
+std::string evidence_counts(const std::vector<model::Parameter>& parameters, std::string_view prefix = "");
+
+}  // namespace plumbline::reports

@@ -1,0 +1,27 @@
+// Memory of the ranks in a terminal: lines of at most 100 columns.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "model/memory/memory.h"
+#include "model/memory/memory_change.h"
+#include "reports/charts/line_chart.h"
+#include "reports/text/table.h"
+
+namespace plumbline::reports {
+
+// The table of ranks (of more than 16 the fullest) and the verdict.
+std::string memory_summary(const model::Memory& memory, Style style = {});
+
+// One rank over the step as stacked columns of letters, the fullest moment of the ops under each; the capacity is a
+// dashed line. The legend names the letters.
+std::string memory_plot(const model::RankLevels& levels, double capacity_bytes, Style style = {});
+
+// The changes that would make the plan fit, or which comes closest.
+std::string memory_advice(const model::MemoryAdvice& advice, double capacity_bytes, Style style = {});
+
+// One rank over the step as lines.
+LineChart memory_chart(const model::RankLevels& levels, double capacity_bytes, const std::string& model);
+
+}  // namespace plumbline::reports

@@ -1,0 +1,130 @@
+#include "reports/text/step/run_report.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "reports/text/format.h"
+#include "reports/text/table.h"
+
+namespace plumbline::reports {
+namespace {
+
+using model::HourlyPrice;
+using model::Known;
+using model::RunCost;
+
+std::string dollars(std::optional<double> usd) { return usd ? fmt::format("${}", grouped(*usd)) : "unknown"; }
+
+std::string range_text(const HourlyPrice& price) {
+  return price.low < price.high ? fmt::format("{:.2f} - {:.2f}", price.low, price.high) : "";
+}
+
+std::string parts_text(const HourlyPrice& price) {
+  if (!price.capital || !price.electricity) return price.source;
+  return fmt::format("capital {:.2f}, electricity {:.2f}; {}", *price.capital, *price.electricity, price.source);
+}
+
+struct Ownership {
+  std::string name;
+  const Known<HourlyPrice>* known;
+};
+
+// The one that the costs count comes first.
+std::pair<Ownership, Ownership> both(const RunCost& run) {
+  const Ownership rent{"rent", &run.rent}, purchase{"purchase", &run.purchase};
+  return run.ownership == "purchase" ? std::pair(purchase, rent) : std::pair(rent, purchase);
+}
+
+std::string phases_table(const RunCost& run) {
+  Table table("phase | >GPU-hours | >cost |  | source");
+  const auto& price = run.price().value;
+  const auto cost = [&](double hours) { return price ? dollars(hours * price->value) : std::string(); };
+  for (const model::RunPhaseCost& phase : run.phases)
+    table.add({phase.name, grouped(phase.gpu_hours), cost(phase.gpu_hours), phase.kind, phase.source});
+  table.add_rule();
+  table.add({"total", grouped(run.total_gpu_hours), cost(run.total_gpu_hours)});
+  return table.to_string();
+}
+
+std::string prices_table(const RunCost& run) {
+  Table table("USD/GPU-h | > | >range | >total | kind | source");
+  const auto [used, other] = both(run);
+  for (const Ownership& way : {used, other}) {
+    const auto& price = way.known->value;
+    if (!price) {
+      table.add({way.name, "unknown", "", "", "", way.known->missing});
+      continue;
+    }
+    table.add({way.name, fixed(price->value, 2), range_text(*price), dollars(run.total_gpu_hours * price->value),
+               std::string(model::to_string(price->kind)), parts_text(*price)});
+  }
+  return table.to_string();
+}
+
+std::string energy_text(const RunCost& run) {
+  const auto energy = run.energy_mwh(run.total_gpu_hours);
+  return energy ? fmt::format("Energy: {} MWh, {}.", grouped(*energy), energy_source(run))
+                : fmt::format("Energy: unknown, {}.", energy_source(run));
+}
+
+std::string html_price_rows(const RunCost& run) {
+  std::string rows;
+  const auto [used, other] = both(run);
+  for (const Ownership& way : {used, other}) {
+    const auto& price = way.known->value;
+    rows += fmt::format(
+        "<tr><td>{}</td><td class=\"number\">{}</td><td class=\"number\">{}</td><td class=\"number\">{}</td>"
+        "<td><span class=\"kind\">{}</span></td><td>{}</td></tr>\n",
+        way.name, price ? fixed(price->value, 2) : "unknown", price ? range_text(*price) : "",
+        price ? dollars(run.total_gpu_hours * price->value) : "", price ? model::to_string(price->kind) : "",
+        escape_html(price ? parts_text(*price) : way.known->missing));
+  }
+  return rows;
+}
+
+}  // namespace
+
+std::string energy_source(const RunCost& run) {
+  if (!run.power_w.value) return run.power_w.missing;
+  return fmt::format("from TDP, an upper estimate: {} W a GPU with its share of host, network and building",
+                     grouped(*run.power_w.value));
+}
+
+std::string fabric_text(const model::FabricParts& parts, std::optional<double> usd) {
+  if (parts.nics == 0) return "";
+  const auto count = [](std::int64_t n) { return grouped(static_cast<double>(n)); };
+  return fmt::format("{} NICs, {} switches, {} cables between switches{}", count(parts.nics), count(parts.switches),
+                     count(parts.links), usd ? fmt::format(", ${}", scaled(*usd)) : "");
+}
+
+std::string run_report(const RunCost& run) {
+  std::string out = paragraph(fmt::format("{} tokens in {} steps take {} days at goodput {}.", scaled(run.tokens),
+                                          grouped(run.steps), fixed(run.days, 1), fixed(run.goodput, 3)));
+  out += phases_table(run) + '\n' + prices_table(run) + paragraph(energy_text(run));
+  const std::string fabric = fabric_text(run.fabric, run.fabric_usd);
+  return fabric.empty() ? out : out + paragraph(fmt::format("Fabric of these GPUs: {}.", fabric));
+}
+
+std::string run_html(const RunCost& run) {
+  std::string body =
+      "<table>\n<tr><th>Phase</th><th class=\"number\">GPU-hours</th><th>Kind</th><th>Source</th></tr>\n";
+  for (const model::RunPhaseCost& phase : run.phases) {
+    body += fmt::format(
+        "<tr><td>{}</td><td class=\"number\">{}</td><td><span class=\"kind\">{}</span></td><td>{}</td></tr>\n",
+        escape_html(phase.name), grouped(phase.gpu_hours), escape_html(phase.kind), escape_html(phase.source));
+  }
+  body += fmt::format("<tr><th>Total</th><th class=\"number\">{}</th><th></th><th></th></tr>\n</table>\n",
+                      grouped(run.total_gpu_hours));
+  body +=
+      "<table>\n<tr><th>A GPU-hour</th><th class=\"number\">USD</th><th class=\"number\">Range</th>"
+      "<th class=\"number\">All phases</th><th>Kind</th><th>Source</th></tr>\n" +
+      html_price_rows(run) + "</table>\n";
+  body += fmt::format("<p>{}</p>\n", escape_html(energy_text(run)));
+  const std::string fabric = fabric_text(run.fabric, run.fabric_usd);
+  return fabric.empty() ? body : body + fmt::format("<p>Fabric of these GPUs: {}.</p>\n", escape_html(fabric));
+}
+
+}  // namespace plumbline::reports

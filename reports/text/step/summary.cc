@@ -1,0 +1,164 @@
+#include "reports/text/step/summary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string_view>
+
+#include "reports/text/format.h"
+#include "reports/text/step/describe.h"
+#include "reports/text/step/memory_report.h"
+#include "reports/text/step/run_report.h"
+#include "reports/text/table.h"
+
+namespace plumbline::reports {
+namespace {
+
+constexpr std::size_t most_unmeasured = 5;
+constexpr double bar_width = 30;
+constexpr double shown_loss = 0.001;  // of the step: smaller losses make one row
+
+std::string title(const model::StepResult& result, const model::Plan& plan, Style style) {
+  const std::string first = fmt::format("{} on {}", model_name(plan), hardware(plan, result));
+  std::string out;
+  for (const std::string& line : wrap(first, terminal_width)) {
+    out += style.colour ? fmt::format("\x1b[1m{}\x1b[0m\n", line) : line + '\n';
+  }
+  for (const std::string& line : wrap(parallelism(plan), terminal_width)) out += line + '\n';
+  const std::string basis = fmt::format("fidelity {}, profile {}", result.fidelity, result.profile);
+  for (const std::string& line : wrap(basis, terminal_width)) out += line + '\n';
+  return out + '\n';
+}
+
+std::string headline(const model::StepResult& result) {
+  const model::StepTimes& step = result.step;
+  std::string out;
+  const auto line = [&out](std::string_view name, const std::string& value, const std::string& note) {
+    const std::string text = fmt::format("  {:<18}{:>12}  {}", name, value, note);
+    out += text.substr(0, text.find_last_not_of(' ') + 1) + '\n';
+  };
+  line("step time", duration(step.time_s),
+       result.bound_s ? fmt::format("lower bound {}", duration(*result.bound_s)) : "");
+  if (result.interval_s) {
+    const auto& interval = *result.interval_s;
+    line("interval", duration(interval[1]),
+         fmt::format("p50; p10 {}, p90 {}", duration(interval[0]), duration(interval[2])));
+  }
+  line("tokens/s", grouped(step.tokens_per_s), grouped(step.tokens_per_s_per_gpu) + " per GPU");
+  line("MFU (BF16 peak)", percent(step.mfu), percent(step.mfu_causal) + " with causal attention");
+  line("TFLOP/s per GPU", fixed(step.model_tflops_per_gpu, 1),
+       fixed(step.model_tflops_per_gpu_causal, 1) + " with causal attention");
+  return out;
+}
+
+std::string slots_table(const model::StepTimes& step) {
+  Table table("part |  | >total | >share | >count | >per chunk");
+  const auto share = [&step](double seconds) { return step.time_s > 0 ? percent(seconds / step.time_s) : ""; };
+  for (std::size_t i = 0; i < step.slots_s.size(); ++i) {
+    if (!step.slots_s[i] || (*step.slots_s[i] == 0 && step.slot_counts[i] == 0)) continue;
+    const auto type = static_cast<model::OpType>(i);
+    const std::string count = step.slot_counts[i] > 0 ? fmt::format("{}", step.slot_counts[i]) : "";
+    const std::string chunk = step.chunk_s[i] ? fixed(*step.chunk_s[i] * 1e3, 2) + " ms" : "";
+    table.add({std::string(model::to_string(type)), std::string(describe(type)), fixed(*step.slots_s[i], 3) + " s",
+               share(*step.slots_s[i]), count, chunk});
+  }
+  const auto other = [&](const char* name, std::optional<double> seconds) {
+    if (seconds) table.add({"", name, fixed(*seconds, 3) + " s", share(*seconds)});
+  };
+  other("bubble", step.bubble_s);
+  other("optimizer", step.optimizer_s);
+  table.add_rule();
+  other("step", step.time_s);
+  std::string out = table.to_string();
+  if (step.exposed_communication_s) {
+    out += paragraph(fmt::format("Communication that compute waits for inside the slots: {} ({} of the step).",
+                                 duration(*step.exposed_communication_s), share(*step.exposed_communication_s)));
+  }
+  return out;
+}
+
+std::string breakdown_table(const model::StepTimes& step) {
+  double largest = 0;
+  for (const auto& part : step.breakdown) largest = std::max(largest, part.seconds);
+  Table table("class | >time | >share | ");
+  for (const auto& part : step.breakdown) {
+    const double filled = largest > 0 ? std::round(bar_width * std::max(part.seconds, 0.0) / largest) : 0;
+    table.add({part.name, fixed(part.seconds, 3) + " s", step.time_s > 0 ? percent(part.seconds / step.time_s) : "",
+               std::string(static_cast<std::size_t>(filled), '#')});
+  }
+  return table.to_string();
+}
+
+std::string lost_section(const model::StepResult& result) {
+  const auto share = [&result](double seconds) { return percent(seconds / result.step.time_s); };
+  std::string out = paragraph(fmt::format("{}: {} of rank {} at the best rates of the profile. What that rank loses:",
+                                          duration(*result.bound_s), result.bound_by, result.bound_rank));
+  Table table("cause | >time | >share | remedy");
+  double small = 0;
+  std::size_t count = 0;
+  for (const model::LostTime& part : result.lost) {
+    if (part.seconds >= shown_loss * result.step.time_s) {
+      table.add({part.cause, fixed(part.seconds, 3) + " s", share(part.seconds), part.remedy});
+    } else {
+      small += part.seconds;
+      ++count;
+    }
+  }
+  if (count > 0) table.add({fmt::format("{} smaller", count), fixed(small, 3) + " s", share(small)});
+  return out + table.to_string();
+}
+
+std::string evidence_section(const std::vector<model::ProvenanceEntry>& provenance) {
+  std::string text;
+  for (const EvidenceShare& share : evidence_shares(provenance)) {
+    text += fmt::format("{}{} {} ({} {})", text.empty() ? "" : ", ", model::to_string(share.kind), percent(share.share),
+                        share.constants, share.constants == 1 ? "constant" : "constants");
+  }
+  std::string out = paragraph(text + ".");
+  const auto entries = unmeasured(provenance);
+  if (entries.empty()) return out;
+  const std::size_t shown = std::min(entries.size(), most_unmeasured);
+  out += shown < entries.size()
+             ? paragraph(fmt::format("Not measured (the {} with the largest shares of {}):", shown, entries.size()))
+             : paragraph("Not measured:");
+  Table table("constant | >value | unit | kind | >share");
+  for (std::size_t i = 0; i < shown; ++i) {
+    const model::Parameter& parameter = entries[i].parameter;
+    table.add({parameter.name, fmt::format("{:.5g}", parameter.value), parameter.unit,
+               std::string(model::to_string(parameter.kind)), percent(entries[i].share_of_step)});
+  }
+  return out + table.to_string();
+}
+
+}  // namespace
+
+std::string comparison_table(const std::vector<Comparison>& comparisons, Style style) {
+  if (comparisons.empty()) return "";
+  Table table("quantity | >predicted | >published | unit | >error | source");
+  for (const Comparison& row : comparisons) {
+    table.add({row.name, number(row.predicted), number(row.published), row.unit,
+               row.published != 0 ? signed_percent(row.error()) : "", row.source});
+  }
+  return heading("Predicted beside published", style) + table.to_string();
+}
+
+std::string summary(const model::StepResult& result, const model::Plan& plan,
+                    const std::vector<Comparison>& comparisons, Style style) {
+  std::string out = title(result, plan, style) + headline(result);
+  out += heading("Where the time goes (rank 0)", style) + slots_table(result.step);
+  if (!result.step.breakdown.empty()) {
+    out += heading("By class of operator (rank 0)", style) + breakdown_table(result.step);
+  }
+  if (result.bound_s && !result.lost.empty())
+    out += heading("What the step loses against its bound", style) + lost_section(result);
+  if (!result.memory.ranks.empty()) out += memory_summary(result.memory, style);
+  if (result.run) out += heading("The whole run", style) + run_report(*result.run);
+  if (!result.provenance.empty()) {
+    out += heading("What the step time rests on", style) + evidence_section(result.provenance);
+  }
+  return out + comparison_table(comparisons, style);
+}
+
+}  // namespace plumbline::reports

@@ -1,0 +1,71 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "reports/text/format.h"
+#include "reports/text/step/describe.h"
+#include "reports/text/step/summary.h"
+#include "reports/text/table.h"
+
+namespace plumbline::reports {
+namespace {
+
+std::string spread(const std::vector<double>& seconds) {
+  const auto [low, high] = std::ranges::minmax(seconds);
+  return seconds.size() < 2 ? "" : fmt::format(" ({} to {})", duration(low), duration(high));
+}
+
+std::string executed_slots(const model::StepTimes& step, std::int32_t rank) {
+  Table table({{fmt::format("slots of rank {}", rank)},
+               {"count", Align::right},
+               {"each", Align::right},
+               {"together", Align::right}});
+  for (std::size_t kind = 0; kind < step.slots_s.size(); ++kind) {
+    if (step.slot_counts[kind] == 0) continue;
+    const double total = step.slots_s[kind].value_or(0);
+    table.add({std::string(describe(static_cast<model::OpType>(kind))), fmt::format("{}", step.slot_counts[kind]),
+               duration(total / static_cast<double>(step.slot_counts[kind])), duration(total)});
+  }
+  table.add_rule();
+  table.add({"bubble", "", "", duration(step.bubble_s.value_or(0))});
+  table.add({"optimizer", "", "", duration(step.optimizer_s.value_or(0))});
+  return table.to_string();
+}
+
+std::string executed_classes(const model::StepTimes& step, std::int32_t rank) {
+  Table table({{fmt::format("time of rank {}", rank)}, {"seconds", Align::right}, {"share", Align::right}});
+  for (const auto& part : step.breakdown)
+    table.add({part.name, duration(part.seconds), percent(part.seconds / step.time_s)});
+  return table.to_string();
+}
+
+std::string training_lines(const TrainingReport& training) {
+  std::string text =
+      fmt::format("  loss {:.4f} in step {}, {:.4f} in step {}\n", training.losses.front(), training.first_step,
+                  training.losses.back(), training.first_step + static_cast<std::int64_t>(training.losses.size()) - 1);
+  if (training.skipped > 0) text += fmt::format("  {} steps skipped: gradients overflowed\n", training.skipped);
+  for (const TrainingReport::Load& load : training.loads)
+    text += fmt::format("  experts of layer {}: largest load {} over the mean, variation {}\n", load.layer,
+                        percent(load.max_violation), percent(load.variation));
+  return text;
+}
+
+}  // namespace
+
+std::string training_summary(const model::StepResult& result, const model::Plan& plan, const TrainingReport& training) {
+  const model::StepTimes& step = result.step;
+  const auto rank = static_cast<std::int32_t>(training.emulated_rank.value_or(0));
+  std::string text = fmt::format("{} on {}, {}\n", model_name(plan), hardware(plan, result), parallelism(plan));
+  text += fmt::format("measured step ({} clock): {}{}, median of {}", training.clock, duration(step.time_s),
+                      spread(training.measured_seconds), training.measured_seconds.size());
+  text += training.emulated_rank ? "\n" : fmt::format("; {} tokens/s\n", grouped(step.tokens_per_s));
+  if (training.device_memory_bytes)
+    text += fmt::format("device memory in use: {} GB\n", gigabytes(static_cast<double>(*training.device_memory_bytes)));
+  for (const std::string& note : training.notes) text += note + "\n";
+  text += "\n" + executed_slots(step, rank) + "\n" + executed_classes(step, rank);
+  return training.emulated_rank ? text : text + "\n" + training_lines(training);
+}
+
+}  // namespace plumbline::reports

@@ -1,0 +1,239 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <numeric>
+#include <string_view>
+#include <utility>
+
+#include "reports/text/format.h"
+#include "reports/text/step/csv.h"
+#include "reports/text/step/describe.h"
+#include "reports/text/table.h"
+#include "reports/text/whatif/whatif_report.h"
+
+namespace plumbline::reports {
+namespace {
+
+constexpr std::size_t most_rows = 256;  // of the table; a larger sweep shows its best points
+constexpr std::size_t best_rows = 32;
+constexpr std::size_t most_lines = 24;   // combinations that get sentences
+constexpr std::size_t most_reasons = 8;  // of points that cannot be
+
+// "communication_sms 20, kind 1f1b": where a point lies.
+std::string place(const sim::SweepResult& result, std::size_t point) {
+  std::string text;
+  for (std::size_t axis = 0; axis < result.grid.axes().size(); ++axis) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", result.grid.short_name(axis),
+                        result.grid.value(point, axis).text);
+  }
+  return text;
+}
+
+// All points in order; of many the fastest.
+std::vector<std::size_t> shown_points(const sim::SweepResult& result) {
+  std::vector<std::size_t> points(result.points.size());
+  std::iota(points.begin(), points.end(), 0);
+  if (points.size() <= most_rows) return points;
+  std::erase_if(points, [&](std::size_t point) { return !sim::feasible(result.points[point]); });
+  std::ranges::stable_sort(points, std::ranges::greater(),
+                           [&](std::size_t point) { return result.points[point]->step.tokens_per_s; });
+  points.resize(std::min(points.size(), best_rows));
+  return points;
+}
+
+struct Metric {
+  std::string title;
+  std::function<std::optional<std::string>(std::size_t point)> text;  // of a point that was simulated
+};
+
+std::vector<Metric> metrics(const sim::SweepResult& result) {
+  const auto& points = result.points;
+  const auto seconds = [](std::optional<double> value) {
+    return value ? std::optional(duration(*value)) : std::nullopt;
+  };
+  return {{"step", [&](std::size_t i) { return duration(points[i]->step.time_s); }},
+          {"exposed", [&, seconds](std::size_t i) { return seconds(sim::exposed_seconds(points[i]->step)); }},
+          {"of pairs",
+           [&](std::size_t i) {
+             const auto share = sim::exposed_share(points[i]);
+             return share ? std::optional(percent(*share)) : std::nullopt;
+           }},
+          {"GEMM",
+           [&](std::size_t i) {
+             const auto slowdown = result.product_slowdowns[i];
+             return slowdown ? std::optional("x" + fixed(*slowdown, 3)) : std::nullopt;
+           }},
+          result.same_tokens ? Metric{"MFU", [&](std::size_t i) { return percent(points[i]->step.mfu); }}
+                             : Metric{"tokens/s", [&](std::size_t i) { return grouped(points[i]->step.tokens_per_s); }},
+          {"bubble", [&, seconds](std::size_t i) { return seconds(points[i]->step.bubble_s); }},
+          {"memory", [&](std::size_t i) { return gigabytes(points[i]->peak_bytes) + " GB"; }}};
+}
+
+std::string remark(const sim::SweepResult& result, std::size_t point) {
+  if (!result.points[point]) return "infeasible";
+  if (!result.points[point]->shortage.empty()) return "does not fit";
+  return point == result.best ? "best" : "";
+}
+
+std::string table(const sim::SweepResult& result) {
+  using enum Align;
+  const std::vector<std::size_t> shown = shown_points(result);
+  const auto text_of = [&](const Metric& metric, std::size_t point) {
+    return result.points[point] ? metric.text(point) : std::nullopt;
+  };
+  std::vector<Metric> shown_metrics = metrics(result);
+  std::erase_if(shown_metrics, [&](const Metric& metric) {
+    return std::ranges::none_of(shown, [&](std::size_t point) { return text_of(metric, point).has_value(); });
+  });
+  std::vector<Column> columns;
+  for (std::size_t axis = 0; axis < result.grid.axes().size(); ++axis)
+    columns.push_back({result.grid.short_name(axis), result.grid.axes()[axis].numeric() ? right : left});
+  for (const Metric& metric : shown_metrics) columns.push_back({metric.title, right});
+  columns.push_back({""});
+  Table table(columns, 2, wide_table);
+  for (const std::size_t point : shown) {
+    std::vector<std::string> row;
+    for (std::size_t axis = 0; axis < result.grid.axes().size(); ++axis)
+      row.push_back(result.grid.value(point, axis).text);
+    for (const Metric& metric : shown_metrics) row.push_back(text_of(metric, point).value_or("-"));
+    row.push_back(remark(result, point));
+    table.add(std::move(row));
+  }
+  std::string text = table.to_string();
+  if (shown.size() < result.points.size())
+    text += paragraph(
+        fmt::format("The {} fastest of {} points; --csv and --json hold all.", shown.size(), result.points.size()));
+  return text;
+}
+
+// Why points cannot be or do not fit: the first few reasons, each with the first point that has it.
+std::string reasons(const sim::SweepResult& result) {
+  struct Reason {
+    std::string text;
+    std::size_t first = 0, points = 0;
+  };
+  std::vector<Reason> found;
+  for (std::size_t point = 0; point < result.points.size(); ++point) {
+    const std::string text = sim::reason(result.points[point]);
+    if (text.empty()) continue;
+    auto known = std::ranges::find(found, text, &Reason::text);
+    if (known == found.end() && found.size() <= most_reasons) known = found.insert(known, {text, point, 0});
+    if (known != found.end()) ++known->points;
+  }
+  if (found.empty()) return "";
+  std::string out = "\nNot feasible\n";
+  for (std::size_t i = 0; i < std::min(found.size(), most_reasons); ++i) {
+    const Reason& reason = found[i];
+    const std::string others = reason.points > 1 ? fmt::format(" (and {} more)", reason.points - 1) : "";
+    out += paragraph(fmt::format("{}{}: {}", place(result, reason.first), others, reason.text));
+  }
+  return found.size() > most_reasons ? out + paragraph("... and more; --csv and --json hold all.") : out;
+}
+
+const std::string& value_at(const sim::SweepResult& result, const sim::SweepLine& line, std::size_t position) {
+  return result.grid.value(line.points[position], *result.grid.numeric_axis()).text;
+}
+
+std::string interval(const sim::SweepResult& result, const sim::SweepLine& line, const sim::Stretch& stretch) {
+  if (stretch.first == stretch.last) return "at " + value_at(result, line, stretch.first) + " alone";
+  return fmt::format("from {} to {}", value_at(result, line, stretch.first), value_at(result, line, stretch.last));
+}
+
+std::string hidden_words(const sim::SweepResult& result, const sim::SweepLine& line) {
+  if (line.known == 0) return "";
+  if (line.hidden.empty()) return "; communication is hidden in the pairs nowhere";
+  if (line.hidden_everywhere()) return "; communication is hidden in the pairs everywhere";
+  std::string text = "; communication is hidden in the pairs ";
+  for (const sim::Stretch& stretch : line.hidden) {
+    if (stretch != line.hidden.front()) text += ", and ";
+    text += interval(result, line, stretch);
+    const auto shows_at = [&](std::size_t position) {
+      const auto share = sim::exposed_share(result.points[line.points[position]]);
+      if (share)
+        text += fmt::format(", at {} it shows with {} of them", value_at(result, line, position), percent(*share));
+    };
+    if (stretch.first > 0) shows_at(stretch.first - 1);
+    if (stretch.last + 1 < line.points.size()) shows_at(stretch.last + 1);
+  }
+  return text;
+}
+
+std::string line_sentence(const sim::SweepResult& result, const sim::SweepLine& line) {
+  std::string text = result.grid.line_name(line.points.front());
+  if (!text.empty()) text += ": ";
+  if (!line.best) return text + "no point is feasible.";
+  const sim::SweepPoint& best = *result.points[line.points[*line.best]];
+  text +=
+      fmt::format("best at {} {} with {}, plateau {}", result.grid.short_name(*result.grid.numeric_axis()),
+                  value_at(result, line, *line.best), duration(best.step.time_s), interval(result, line, line.plateau));
+  return text + hidden_words(result, line) + ".";
+}
+
+std::string findings(const sim::SweepResult& result) {
+  std::string text = "\n";
+  if (!result.best) return text + paragraph("No point is feasible.");
+  text += paragraph(fmt::format("Best: {}, a step of {}.", place(result, *result.best),
+                                duration(result.points[*result.best]->step.time_s)));
+  if (!result.same_tokens)
+    text += paragraph("The points train on different numbers of tokens per step; the best has the most tokens/s.");
+  if (!result.grid.numeric_axis()) return text;
+  const std::string along = fmt::format("Along {} (plateau: at most {} slower; hidden: at most {} of the pairs)",
+                                        result.grid.axes()[*result.grid.numeric_axis()].key,
+                                        percent(result.limits.plateau), percent(result.limits.hidden));
+  text += fmt::format("\n{}\n", fmt::join(wrap(along, terminal_width), "\n"));
+  for (std::size_t i = 0; i < std::min(result.lines.size(), most_lines); ++i)
+    text += paragraph(line_sentence(result, result.lines[i]));
+  if (result.lines.size() > most_lines)
+    text += paragraph(fmt::format("... and {} more combinations; --json holds all.", result.lines.size() - most_lines));
+  return text;
+}
+
+}  // namespace
+
+std::string model_title(const sim::SweepResult& result) {
+  model::Plan plan = result.plan;
+  std::erase_if(plan.model.overrides, [&](const auto& change) {
+    return std::ranges::find(result.grid.axes(), "model." + change.first, &sim::SweepAxis::key) !=
+           result.grid.axes().end();
+  });
+  return model_name(plan);
+}
+
+std::string sweep_text(const sim::SweepResult& result, bool colour) {
+  const std::string title =
+      fmt::format("{}: {} points, fidelity {}", model_title(result), grouped(static_cast<double>(result.points.size())),
+                  sim::to_string(result.fidelity));
+  return bold(title, {colour}) + "\n\n" + table(result) + reasons(result) + findings(result);
+}
+
+std::string sweep_csv(const sim::SweepResult& result) {
+  std::string out;
+  for (const sim::SweepAxis& axis : result.grid.axes()) out += csv_field(axis.key) + ",";
+  out +=
+      "feasible,best,step_time_s,exposed_communication_s,exposed_communication_share,gemm_s,gemm_slowdown,tokens_per_s,"
+      "mfu,mfu_causal,bubble_s,optimizer_s,peak_memory_bytes,memory_capacity_bytes,reason\n";
+  const auto number = [](std::optional<double> value) { return value ? fmt::format("{}", *value) : std::string(); };
+  for (std::size_t i = 0; i < result.points.size(); ++i) {
+    for (std::size_t axis = 0; axis < result.grid.axes().size(); ++axis)
+      out += csv_field(result.grid.value(i, axis).text) + ",";
+    const model::Result<sim::SweepPoint>& point = result.points[i];
+    fmt::format_to(std::back_inserter(out), "{:d},{:d},", sim::feasible(point), i == result.best);
+    if (point) {
+      const model::StepTimes& step = point->step;
+      for (const std::optional<double>& value :
+           {std::optional(step.time_s), sim::exposed_seconds(point->step), sim::exposed_share(point),
+            sim::product_seconds(step), result.product_slowdowns[i], std::optional(step.tokens_per_s),
+            std::optional(step.mfu), std::optional(step.mfu_causal), step.bubble_s, step.optimizer_s,
+            std::optional(point->peak_bytes), std::optional(point->capacity_bytes)})
+        out += number(value) + ",";
+    } else {
+      out += ",,,,,,,,,,,,";
+    }
+    out += csv_field(sim::reason(point)) + "\n";
+  }
+  return out;
+}
+
+}  // namespace plumbline::reports
