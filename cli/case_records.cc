@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "calibrate/measurement/measurement_file.h"
 #include "cli/series_record.h"
 #include "model/base/version.h"
 

@@ -3,6 +3,8 @@
 #include <filesystem>
 #include <system_error>
 
+#include "calibrate/validate/load_case.h"
+#include "calibrate/validate/published_steps.h"
 #include "calibrate/validate/step_case.h"
 #include "cli/data.h"
 #include "cli/inputs.h"

@@ -8,7 +8,9 @@
 #include <system_error>
 #include <utility>
 
+#include "calibrate/measurement/measurement_file.h"
 #include "cli/data.h"
+#include "model/architecture/load_architecture.h"
 #include "model/base/decimal.h"
 
 namespace plumbline::cli {

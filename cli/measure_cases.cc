@@ -12,7 +12,7 @@
 #include <cstdlib>
 #include <ctime>
 
-#include "calibrate/measurement/measurement.h"
+#include "calibrate/measurement/measurement_file.h"
 #include "cli/case_file.h"
 #include "cli/case_records.h"
 #include "cli/data.h"

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "calibrate/measurement/measurement_file.h"
 #include "cli/host_cases.h"
 #include "cli/host_records.h"
 #include "cli/inputs.h"

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <variant>
 
+#include "calibrate/measurement/measurement_file.h"
 #include "cli/host_cases.h"
 #include "cli/inputs.h"
 #include "cli/interrupt.h"

@@ -17,7 +17,7 @@
 #include "reports/text/describe.h"
 #include "reports/text/memory_report.h"
 #include "sim/analysis/memory_advice.h"
-#include "sim/predict/routing_memo.h"
+#include "sim/predict/memos.h"
 
 namespace plumbline::cli {
 

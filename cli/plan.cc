@@ -17,6 +17,7 @@
 #include "cli/recipe.h"
 #include "cli/verb.h"
 #include "reports/text/plan_report.h"
+#include "sim/search/plan_answer.h"
 
 namespace plumbline::cli {
 

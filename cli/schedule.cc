@@ -10,6 +10,7 @@
 #include "cli/output.h"
 #include "cli/outputs.h"
 #include "cli/verb.h"
+#include "model/schedule/comparison.h"
 #include "reports/text/schedule_report.h"
 #include "reports/text/table.h"
 

@@ -12,6 +12,7 @@
 #include "cli/output.h"
 #include "cli/shapes.h"
 #include "cli/verb.h"
+#include "model/architecture/load_architecture.h"
 #include "model/base/si_unit.h"
 #include "reports/charts/measurement_charts.h"
 #include "reports/charts/topology_svg.h"

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "calibrate/validate/published_steps.h"
 #include "reports/json/detail/document.h"
 
 namespace plumbline::reports {

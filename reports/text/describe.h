@@ -5,7 +5,6 @@
 #include <string_view>
 
 #include "model/plan/plan.h"
-#include "model/plan/plan_keys.h"
 #include "model/result/result.h"
 
 namespace plumbline::reports {

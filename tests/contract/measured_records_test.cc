@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "calibrate/measurement/measurement.h"
+#include "calibrate/measurement/measurement_file.h"
 #include "cli/case_file.h"
 #include "cli/case_records.h"
 #include "tests/support/inputs.h"

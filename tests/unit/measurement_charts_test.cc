@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "calibrate/measurement/measurement.h"
+#include "calibrate/measurement/measurement_file.h"
 
 namespace plumbline::reports {
 namespace {

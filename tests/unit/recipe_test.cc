@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "model/architecture/architecture.h"
+#include "model/architecture/load_architecture.h"
 #include "model/base/text_file.h"
 #include "reports/text/plan_report.h"
 #include "tests/support/inputs.h"
