@@ -13,6 +13,7 @@
 #include "calibrate/chunk/chunk.h"
 #include "calibrate/import/kernel_classes.h"
 #include "calibrate/import/nccl_tests.h"
+#include "calibrate/measurement/measurement_file.h"
 #include "cli/data.h"
 #include "cli/formats.h"
 #include "cli/outputs.h"

@@ -9,8 +9,10 @@
 #include <system_error>
 #include <utility>
 
+#include "calibrate/measurement/measurement_file.h"
 #include "calibrate/validate/step_case.h"
 #include "cli/data.h"
+#include "model/architecture/load_architecture.h"
 #include "model/base/decimal.h"
 #include "model/base/text_file.h"
 

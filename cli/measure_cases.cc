@@ -9,16 +9,17 @@
 #include <cstdlib>
 
 #include "calibrate/measurement/measurement.h"
+#include "calibrate/measurement/measurement_file.h"
+#include "real/measure/case_file.h"
+#include "cli/measure_records.h"
 #include "cli/data.h"
 #include "cli/inputs.h"
 #include "cli/measure.h"
-#include "cli/measure_records.h"
 #include "cli/outputs.h"
 #include "cli/progress.h"
 #include "cli/world.h"
 #include "real/cuda/backend.h"
 #include "real/cuda/measure/case_machine.h"
-#include "real/measure/case_file.h"
 #include "real/measure/case_sweep.h"
 #include "topologies/device.h"
 

@@ -16,7 +16,7 @@
 #include "reports/text/step/describe.h"
 #include "reports/text/step/memory_report.h"
 #include "sim/analysis/memory_advice.h"
-#include "sim/predict/routing_memo.h"
+#include "sim/predict/memos.h"
 
 namespace plumbline::cli {
 

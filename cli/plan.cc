@@ -14,6 +14,7 @@
 #include "cli/progress.h"
 #include "cli/verb.h"
 #include "reports/text/plan/plan_report.h"
+#include "sim/search/plan_answer.h"
 
 namespace plumbline::cli {
 

@@ -9,6 +9,7 @@
 
 #include "cli/outputs.h"
 #include "cli/verb.h"
+#include "model/schedule/comparison.h"
 #include "reports/text/plan/schedule_report.h"
 #include "reports/text/table.h"
 

@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "cli/data.h"
-#include "model/architecture/architecture.h"
+#include "model/architecture/load_architecture.h"
 #include "model/plan/layout.h"
 #include "model/program/compile.h"
 #include "real/measure/kernel_case.h"

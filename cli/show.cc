@@ -12,6 +12,7 @@
 #include "cli/inputs.h"
 #include "cli/outputs.h"
 #include "cli/verb.h"
+#include "model/architecture/load_architecture.h"
 #include "model/base/si_unit.h"
 #include "reports/text/inputs/inputs_text.h"
 #include "reports/text/inputs/measurements_text.h"

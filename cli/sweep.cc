@@ -13,7 +13,9 @@
 #include "cli/verb.h"
 #include "model/base/decimal.h"
 #include "reports/text/whatif/whatif_report.h"
+#include "sim/whatif/grid.h"
 #include "sim/whatif/range.h"
+#include "sim/whatif/sweep_findings.h"
 
 namespace plumbline::cli {
 

@@ -44,8 +44,8 @@ function(plumbline_library name)
   plumbline_warnings(${name})
 endfunction()
 
-# The sources of a folder become one translation unit, so that a first build reads the headers once per folder instead of
-# once per file. Names in anonymous namespaces must therefore differ within a folder.
+# The sources of a folder and of its detail/ become one translation unit, so that a first build reads the headers once per
+# folder instead of once per file. Names in anonymous namespaces must therefore differ within a folder.
 function(plumbline_join_folders name)
   cmake_parse_arguments(ARG "" "" "SOURCES;SEPARATE" ${ARGN})
   set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
@@ -55,6 +55,7 @@ function(plumbline_join_folders name)
   endif()
   foreach(source IN LISTS ARG_SOURCES)
     get_filename_component(folder ./${source} DIRECTORY)
+    string(REGEX REPLACE "/detail$" "" folder ${folder})
     if(NOT folder IN_LIST ARG_SEPARATE)
       string(MAKE_C_IDENTIFIER ${folder} group)
       set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${group})

@@ -110,6 +110,26 @@ void apply(const Variation& variation, FabricShape& fabric, std::vector<Paramete
   }
 }
 
+// Leaves out what is the price of something else than the plan wants: with another device rent, server and the host's
+// power, with another rate rent and the parts of the fabric. The number of NICs changes the rent alone.
+void vary(const Variation& variation, const std::string& device, double nic_gbps, model::Prices& prices) {
+  const auto changed = [&prices](const char* key) {
+    prices.changed += (prices.changed.empty() ? "" : ", ") + std::string(key);
+    prices.rent.reset();
+  };
+  if (variation.device && *variation.device != device) {
+    changed("cluster.device");
+    prices.server.reset();
+    prices.host_power.reset();
+  }
+  if (variation.nic_gbps && *variation.nic_gbps != nic_gbps) {
+    changed("cluster.nic_gbps");
+    for (auto* entry : {&prices.nic, &prices.fabric_switch, &prices.link, &prices.nic_power, &prices.switch_power})
+      entry->reset();
+  }
+  if (variation.nics_per_node) changed("cluster.nics_per_node");
+}
+
 // Those of the topology's own file; the device has its own.
 model::Result<void> change_constants(const Variation& variation, ParameterFile& file) {
   for (const model::ConstantChange& change : variation.constants) {

@@ -197,14 +197,6 @@ const PhaseAnnotation* KernelClasses::annotation(std::string_view name) const {
   return first_match(state_->phases, name);
 }
 
-const std::vector<std::string>& KernelClasses::rows() const { return state_->rows; }
-
-std::vector<KernelClass> KernelClasses::classes() const {
-  std::vector<KernelClass> classes;
-  for (const Rule<KernelClass>& rule : state_->classes) classes.push_back(rule.value);
-  return classes;
-}
-
 model::Result<KernelClasses> load_kernel_classes(const std::string& path) {
   const auto text = model::read_text_file(path);
   if (!text) return tl::unexpected(text.error());

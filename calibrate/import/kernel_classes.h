@@ -43,9 +43,6 @@ class KernelClasses {
   // What an annotation says; nullptr when no pattern matches its name.
   const PhaseAnnotation* annotation(std::string_view name) const;
 
-  const std::vector<std::string>& rows() const;  // all rows of comparisons, in the order to show them
-  std::vector<KernelClass> classes() const;      // in the order of the file
-
  private:
   std::unique_ptr<const State> state_;
 };

@@ -67,8 +67,9 @@ struct Measurement : Subject {
   std::string algorithm;  // a JSON object
   std::string note;
 
-  std::optional<double> flop_rate() const;  // FLOP/s at p50
-  std::optional<double> byte_rate() const;  // bytes per second at p50
+  // At p50: FLOP/s, and bytes per second.
+  std::optional<double> flop_rate() const { return flops ? std::optional(*flops / time.p50) : std::nullopt; }
+  std::optional<double> byte_rate() const { return bytes ? std::optional(*bytes / time.p50) : std::nullopt; }
 };
 
 struct Failure : Subject {
@@ -88,20 +89,6 @@ struct Measurements {
   std::vector<Environment> environments;
   std::vector<std::string> notes;  // what was not checked or left out, for people
 };
-
-// Reads a .jsonl or .csv file and checks it. Input errors with file, line and key: bad JSON, unknown or missing
-// keys, unknown units, a rate that is not work over time, times that are NaN, not positive or out of order,
-// duplicates, rates above the datasheet peak of a device among `devices` (another device: a note). A last line
-// that a killed program left unfinished is a note.
-model::Result<Measurements> load_measurements(const std::string& path,
-                                              const std::vector<topologies::KnownDevice>& devices);
-
-// The same from text; the ending of `path` tells the form, and errors name it.
-model::Result<Measurements> parse_measurements(std::string_view text, const std::string& path,
-                                               const std::vector<topologies::KnownDevice>& devices);
-
-std::string to_jsonl(const Measurements& measurements);
-std::string to_csv(const Measurements& measurements);
 
 // The datasheet peak that the format's products can reach, in FLOP/s; nullopt for FP8 where there is none.
 std::optional<double> peak_flop_rate(const model::Device& device, std::string_view format);

@@ -5,6 +5,7 @@
 
 #include "calibrate/measurement/csv.h"
 #include "calibrate/measurement/detail/measurement_record.h"
+#include "calibrate/measurement/measurement_file.h"
 
 namespace plumbline::calibrate {
 namespace {

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "calibrate/measurement/detail/measurement_fields.h"
 #include "calibrate/measurement/detail/measurement_record.h"
+#include "calibrate/measurement/measurement_file.h"
 
 namespace plumbline::calibrate {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "calibrate/validate/published_steps.h"
 #include "calibrate/validate/step_case.h"
-#include "calibrate/validate/step_plan.h"
 #include "model/base/error.h"
+#include "model/plan/plan.h"
 #include "sim/predict/simulate.h"
 
 namespace plumbline::calibrate {
@@ -26,7 +26,6 @@ struct ComparedStep {
 
   std::optional<double> prediction_error() const;  // relative: predicted over measured, less one
   std::optional<double> baseline_error() const;    // only where there is a prediction: both over the same rows
-  std::optional<double> memory_error() const;      // predicted over measured peak, less one
 };
 
 // Over rows that were predicted; relative errors.

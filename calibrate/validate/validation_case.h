@@ -2,7 +2,6 @@
 // validate; no constant is ever fitted to them. docs/validation.md describes the form of the files.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,7 +9,6 @@
 
 #include "calibrate/validate/exchange_question.h"
 #include "calibrate/validate/kernel_question.h"
-#include "model/base/error.h"
 #include "sim/step/chunk.h"
 
 namespace plumbline::calibrate {
@@ -62,15 +60,5 @@ struct ValidationCase {
   std::vector<Figure> figures;
   std::vector<Aggregate> aggregates;
 };
-
-// Where a case finds the measurements that it names.
-struct CaseFiles {
-  // The path of the measurement that the case in the first path names by the second.
-  std::function<model::Result<std::string>(const std::string& case_path, const std::string& name)> find;
-  std::string kernel_classes;  // path of kernels.toml
-};
-
-// Reads one case file, and published values from the measurements that it names. Errors name file, line and key.
-model::Result<ValidationCase> load_case(const std::string& path, const CaseFiles& files);
 
 }  // namespace plumbline::calibrate

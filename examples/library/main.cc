@@ -2,7 +2,7 @@
 #include <cstdio>
 #include <string>
 
-#include "model/architecture/architecture.h"
+#include "model/architecture/load_architecture.h"
 #include "model/plan/plan.h"
 #include "model/profile/profile.h"
 #include "sim/predict/simulate.h"

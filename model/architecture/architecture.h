@@ -5,11 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "model/base/error.h"
-
 namespace plumbline::model {
-
-struct Plan;
 
 enum class AttentionKind { multi_head_latent, grouped_query };
 enum class ScoreFunction { sigmoid, softmax };
@@ -107,20 +103,7 @@ struct Architecture {
 
   bool is_moe_layer(std::int64_t layer) const;
   bool is_windowed_layer(std::int64_t layer) const;
-  std::int64_t query_key_head_dim() const;  // 192 for DeepSeek-V3
-  std::int64_t value_head_dim() const;      // 128 for DeepSeek-V3
   bool operator==(const Architecture&) const = default;
 };
-
-// Reads the model types of model/architecture/families/families.h. Unknown keys are ignored, missing ones take Hugging
-// Face's defaults; only dimensions are required.
-Result<Architecture> load_architecture(const std::string& path);
-
-// The same with the keys that the plan gives under [model] put over those of the file. A key that this type of
-// model does not read is an error; errors about the plan's keys name their place in the plan.
-Result<Architecture> load_architecture_of(const Plan& plan, const std::string& path);
-
-// Every key that any type of model reads.
-std::vector<std::string> config_keys();
 
 }  // namespace plumbline::model

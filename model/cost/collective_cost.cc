@@ -14,7 +14,6 @@ namespace {
 
 constexpr std::array collective_names = {"all_reduce", "reduce_scatter", "all_gather",
                                          "broadcast",  "all_to_all",     "send_recv"};
-constexpr std::array algorithm_names = {"ring", "tree", "nvls", "direct"};
 constexpr std::array protocol_names = {"ll", "ll128", "simple"};
 constexpr std::array all_protocols = {CollectiveProtocol::ll, CollectiveProtocol::ll128, CollectiveProtocol::simple};
 
@@ -31,9 +30,6 @@ double per_node(const CollectiveGroup& group) { return static_cast<double>(group
 }  // namespace
 
 std::string_view to_string(Collective collective) { return collective_names[static_cast<std::size_t>(collective)]; }
-std::string_view to_string(CollectiveAlgorithm algorithm) {
-  return algorithm_names[static_cast<std::size_t>(algorithm)];
-}
 std::string_view to_string(CollectiveProtocol protocol) { return protocol_names[index(protocol)]; }
 
 Result<Collective> parse_collective(std::string_view text) {
@@ -195,15 +191,6 @@ double CollectiveCost::best(Collective collective, const CollectiveGroup& group,
 
 double CollectiveCost::time(Collective collective, const CollectiveGroup& group, Bytes bytes) const {
   return group.ranks == 1 ? 0 : fastest(collective, group, bytes).seconds(bytes);
-}
-
-double CollectiveCost::hierarchical_all_reduce(const CollectiveGroup& group, Bytes bytes) const {
-  assert(group.ranks % group.ranks_per_node == 0);
-  const CollectiveGroup inside{group.ranks_per_node, group.ranks_per_node};
-  const Bytes piece = bytes / per_node(group);
-  return time(Collective::reduce_scatter, inside, bytes) +
-         time(Collective::all_reduce, {group.nodes(), 1, group.network_slowdown}, piece) +
-         time(Collective::all_gather, inside, bytes);
 }
 
 }  // namespace plumbline::model

@@ -20,7 +20,6 @@ enum class CollectiveAlgorithm { ring, tree, nvls, direct };  // nvls: sums in t
 enum class CollectiveProtocol { ll, ll128, simple };
 
 std::string_view to_string(Collective collective);
-std::string_view to_string(CollectiveAlgorithm algorithm);
 std::string_view to_string(CollectiveProtocol protocol);
 // Input error with the nearest name.
 Result<Collective> parse_collective(std::string_view text);
@@ -63,10 +62,6 @@ class CollectiveCost {
   double best(Collective collective, const CollectiveGroup& group, Bytes bytes) const;
   // Its seconds; 0 for a single rank.
   double time(Collective collective, const CollectiveGroup& group, Bytes bytes) const;
-
-  // Reduce-scatter inside each node, all-reduce of each piece between the nodes, all-gather inside, one after the
-  // other: what frameworks build of three collectives. Requires full nodes.
-  double hierarchical_all_reduce(const CollectiveGroup& group, Bytes bytes) const;
 
   // Blocks of a collective kernel, one SM each.
   std::int64_t channels() const { return std::llround(channels_.value); }

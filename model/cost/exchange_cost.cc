@@ -6,7 +6,8 @@
 #include <utility>
 #include <variant>
 
-#include "model/cost/operator_key.h"
+#include "model/cost/detail/sm_curve.h"
+#include "model/cost/measured_operators.h"
 
 namespace plumbline::model {
 

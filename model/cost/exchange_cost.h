@@ -11,7 +11,6 @@
 #include "model/cost/collective_cost.h"
 #include "model/cost/constants.h"
 #include "model/cost/measured_operators.h"
-#include "model/cost/sm_curve.h"
 #include "model/graph/graph.h"
 #include "model/profile/cluster.h"
 #include "model/program/routing.h"

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "model/cost/kernel_cost.h"
-#include "model/cost/operator_key.h"
+#include "model/cost/measured_operators.h"
 #include "model/cost/work.h"
 
 namespace plumbline::model {

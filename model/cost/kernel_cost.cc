@@ -6,7 +6,7 @@
 #include <cmath>
 #include <utility>
 
-#include "model/cost/operator_key.h"
+#include "model/cost/measured_operators.h"
 #include "model/cost/work.h"
 
 namespace plumbline::model {

@@ -7,11 +7,11 @@
 #include <optional>
 #include <string>
 
-#include "model/cost/conditions.h"
 #include "model/cost/constants.h"
 #include "model/cost/measured_operators.h"
 #include "model/cost/occupancy.h"
 #include "model/cost/operator_class.h"
+#include "model/cost/sm_partition.h"
 #include "model/graph/graph.h"
 #include "model/profile/cluster.h"
 

@@ -126,13 +126,6 @@ class Collector {
 
 }  // namespace
 
-double KernelShape::flops() const {
-  if (op != "gemm") return 0;
-  double product = 2;
-  for (const auto& extent : extents) product *= static_cast<double>(extent.second);
-  return product;
-}
-
 KernelShapes kernel_shapes(const StepProgram& program) {
   Collector collector;
   for (const Stage& stage : program.stages) {

@@ -22,8 +22,6 @@ struct KernelShape {
   // per input row; adamw: elements of one rank.
   std::vector<std::pair<std::string, std::int64_t>> extents;
   std::int64_t count = 0;  // times that one micro-batch (adamw: one step) runs it on all its stages
-
-  double flops() const;  // of a gemm once, else 0
 };
 
 struct KernelShapes {

@@ -1,12 +1,25 @@
-// How the SMs of a GPU are divided between computation and communication kernels.
+// How the SMs of a GPU are divided between computation and communication kernels, and the conditions that this leaves
+// to a kernel.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
-#include "model/cost/conditions.h"
-
 namespace plumbline::model {
+
+// Whose blocks sit on SMs beside a kernel: nobody's, those of a communication kernel that waits for the
+// other ranks or moves data, those of a dense collective, or (for kernels of the communication stream) those of a
+// matrix product.
+enum class Neighbour : std::uint8_t { none, waiting, transferring, collective, computing };
+inline constexpr std::size_t communication_states = 4;  // all but computing
+
+struct Conditions {
+  std::int64_t sms = 0;   // streaming multiprocessors that persistent kernels are launched on
+  std::int64_t held = 0;  // SMs of the neighbour
+  Neighbour neighbour = Neighbour::none;
+  double row_scale = 1;  // this rank's expert rows over the expected ones (load imbalance)
+};
 
 // static: kernels are launched on the SMs that communication leaves, also while it is idle (DeepSeek-V3,
 //         arXiv 2412.19437, section 3.2.2; in its published profile every product has 112 blocks). That chunks

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "model/base/integers.h"
-#include "model/layers/attention.h"
+#include "model/layers/detail/attention.h"
 #include "model/layers/elementary.h"
 #include "model/layers/linear.h"
 #include "model/layers/mlp.h"

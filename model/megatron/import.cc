@@ -15,7 +15,7 @@
 #include "model/base/integers.h"
 #include "model/megatron/arguments.h"
 #include "model/megatron/detail/fields.h"
-#include "model/megatron/launch.h"
+#include "model/megatron/detail/launch.h"
 #include "model/megatron/rules.h"
 
 namespace plumbline::model::megatron {

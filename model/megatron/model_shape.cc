@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "model/megatron/arithmetic.h"
+#include "model/megatron/detail/arithmetic.h"
 
 namespace plumbline::model::megatron {
 namespace {
@@ -54,8 +54,6 @@ std::int64_t ModelShape::ffn() const {
   // Megatron keeps the parameters of a gated MLP at those of a plain one, in steps of 64.
   return gated ? hidden_size * 4 * 2 / 3 / 64 * 64 : hidden_size * 4;
 }
-
-std::int64_t ModelShape::head_dim() const { return kv_channels ? *kv_channels : heads > 0 ? hidden_size / heads : 0; }
 
 std::optional<ExpertLayers> parse_expert_layers(const std::string& text, std::int64_t layers) {
   if (const auto every = integer(text)) {

@@ -49,7 +49,6 @@ struct ModelShape {
   std::optional<std::int64_t> prediction_layers;
 
   std::int64_t ffn() const;
-  std::int64_t head_dim() const;
   std::int64_t key_value_heads() const { return grouped_query ? query_groups : heads; }
 };
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/megatron/arithmetic.h"
+#include "model/megatron/detail/arithmetic.h"
 
 namespace plumbline::model::megatron {
 namespace {

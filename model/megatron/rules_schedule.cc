@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "model/megatron/arithmetic.h"
+#include "model/megatron/detail/arithmetic.h"
+#include "model/megatron/detail/stages.h"
 #include "model/megatron/rules.h"
-#include "model/megatron/stages.h"
 #include "model/plan/layout.h"
 
 namespace plumbline::model::megatron {

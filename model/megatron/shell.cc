@@ -8,8 +8,8 @@
 #include <string_view>
 #include <utility>
 
-#include "model/megatron/shell_letters.h"
-#include "model/megatron/shell_words.h"
+#include "model/megatron/detail/shell_letters.h"
+#include "model/megatron/detail/shell_words.h"
 
 namespace plumbline::model::megatron {
 namespace {

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "model/memory/detail/memory_timeline.h"
 #include "model/memory/memory_reserve.h"
 #include "model/memory/training_state.h"
 

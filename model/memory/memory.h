@@ -1,7 +1,7 @@
 // Memory of every pipeline rank over a step, from the lifetimes of the tensors that the operator graphs name.
 #pragma once
 
-#include "model/memory/memory_timeline.h"
+#include "model/memory/slot_memory.h"
 #include "model/plan/layout.h"
 #include "model/plan/plan.h"
 #include "model/profile/cluster.h"
@@ -10,8 +10,9 @@
 
 namespace plumbline::model {
 
-// The peak of a rank is the maximum of its timeline (memory_timeline.h) on top of what stays: parameters, gradients
-// and optimizer states (training_state.h), buffers of libraries and reserves (memory_reserve.h, which sums them up).
+// The peak of a rank is the maximum of its timeline (detail/memory_timeline.h) on top of what stays: parameters,
+// gradients and optimizer states (training_state.h), buffers of libraries and reserves (memory_reserve.h, which sums
+// them up).
 Memory memory(const Plan& plan, const Layout& layout, const StepProgram& program, const ClusterShape& cluster);
 // The same from slot_memories(program), for who needs them besides.
 Memory memory(const Plan& plan, const Layout& layout, const StepProgram& program, const ClusterShape& cluster,
@@ -22,7 +23,7 @@ const RankMemory* fullest_rank(const Memory& memory);
 
 // A rank over the step: all that it holds at the fullest moment of each schedule op.
 struct MemoryLevel {
-  std::string what;  // the operator, in words (memory_timeline.h)
+  std::string what;  // the operator, in words (detail/memory_timeline.h)
   std::string op;    // "F", "B", "I", "W", "FB"; "" after the last
   double activations_bytes = 0, temporary_bytes = 0, communication_bytes = 0;  // libraries' buffers included
   double total_bytes = 0;  // with parameters, gradients, optimizer and reserve

@@ -4,7 +4,7 @@
 #include <set>
 #include <string>
 
-#include "model/program/sharding.h"
+#include "model/plan/layout.h"
 #include "model/program/stage_optimizer.h"
 
 namespace plumbline::model {

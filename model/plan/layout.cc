@@ -10,9 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "model/plan/division_rules.h"
+#include "model/plan/detail/division_rules.h"
 #include "model/program/routing.h"
-#include "model/program/sharding.h"
 #include "model/schedule/schedule.h"
 
 namespace plumbline::model {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,5 +51,20 @@ std::vector<std::int64_t> even_layer_counts(std::int64_t layers, std::int64_t st
 // Fails with ErrorKind::infeasible and the reason when degrees do not divide or a schedule's
 // constraint does not hold.
 Result<Layout> make_layout(const Plan& plan, const Architecture& architecture);
+
+// Over which ranks the parameters of a stage are sharded and replicated (ZeRO, arXiv 1910.02054; sharding inside groups
+// with replication between them, "hybrid" or HSDP, arXiv 2304.11277).
+// `shards` ranks of a stage that are `stride` apart hold one copy; `replicas` such groups, `replica_stride` apart, hold
+// the same. zero_stage 0: one shard, and every rank is a replica.
+struct ShardGroup {
+  std::int64_t shards = 1, stride = 1;
+  std::int64_t replicas = 1, replica_stride = 1;
+};
+
+// Of parameters outside the experts, or of those of the experts, whose replicas lie further apart.
+ShardGroup shard_group(const Plan& plan, const Layout& layout, bool expert);
+
+// What sharding and synchronisation ask of the other degrees; infeasible with the rule and the nearest valid values.
+std::optional<Error> check_sharding(const Plan& plan, const Layout& layout);
 
 }  // namespace plumbline::model

@@ -14,8 +14,7 @@
 #include <vector>
 
 #include "model/base/text_file.h"
-#include "model/plan/plan_keys.h"
-#include "model/plan/plan_rules.h"
+#include "model/plan/detail/plan_rules.h"
 
 namespace plumbline::model {
 namespace {

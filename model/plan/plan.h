@@ -94,7 +94,7 @@ struct Plan {
   struct {
     std::int64_t communication_sms = 0;               // 0: none set aside
     std::string sm_policy = "static";                 // static | none | dynamic (model/cost/sm_partition.h)
-    std::string communication_kernels = "deepep-v1";  // family of the profile (model/cost/sm_curve.h)
+    std::string communication_kernels = "deepep-v1";  // family of the profile (model/cost/detail/sm_curve.h)
     bool tensor = false;  // tensor-parallel collectives in pieces beside the products that they belong to
     bool gradient_reduce = true;
     bool parameter_gather = true;
@@ -262,5 +262,15 @@ Result<Plan> read_plan(std::string_view text, const std::string& path, const std
 
 // The effective plan as TOML, every default written out; load_plan reads it back to the same plan.
 std::string to_toml(const Plan& plan);
+
+// The model by its name and what the plan changes of it: "deepseek-v3", "deepseek-v3 (n_routed_experts 512)".
+std::string model_name(const Plan& plan);
+
+std::vector<std::string> plan_keys();      // every dotted key in file order, run.phase and any model's keys included
+std::vector<std::string> plan_sections();  // "model", "cluster", ...
+
+// "did you mean 'parallelism.pipeline'?": the nearest key of the same section, else one of that name in
+// another section, else the nearest section, else the list of sections.
+std::string plan_key_hint(std::string_view dotted);
 
 }  // namespace plumbline::model

@@ -1,5 +1,3 @@
-#include "model/plan/plan_keys.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "model/architecture/architecture.h"
+#include "model/architecture/families/families.h"
 #include "model/base/error.h"
 #include "model/plan/plan.h"
 

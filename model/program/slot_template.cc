@@ -7,7 +7,7 @@
 
 #include "model/cost/operator_class.h"
 #include "model/memory/stage_tensors.h"
-#include "model/program/slot_copies.h"
+#include "model/program/detail/slot_copies.h"
 
 namespace plumbline::model {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "model/program/sharding.h"
+#include "model/plan/layout.h"
 
 namespace plumbline::model {
 

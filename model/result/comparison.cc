@@ -9,7 +9,7 @@
 #include <variant>
 
 #include "model/memory/memory.h"
-#include "model/plan/plan_keys.h"
+#include "model/plan/plan.h"
 
 namespace plumbline::model {
 namespace {

@@ -1,18 +1,8 @@
 #include "model/schedule/schedule.h"
 
-#include <fmt/format.h>
-
 #include <cassert>
 
-#include "model/schedule/kinds.h"
-
 namespace plumbline::model {
-namespace {
-
-// Forward chunks of a schedule: far beyond any real step, and it keeps every count within 32 bits.
-constexpr std::int64_t most_chunks = 20'000'000;
-
-}  // namespace
 
 std::string_view to_string(OpType type) {
   switch (type) {
@@ -59,89 +49,6 @@ std::int32_t Schedule::rank_of(std::int32_t direction, std::int32_t stage) const
   }
   assert(false);
   return 0;
-}
-
-Result<void> check_counts(const ScheduleShape& shape) {
-  if (shape.ranks < 1) {
-    return infeasible("ranks", fmt::format("a pipeline needs at least one rank, not {}", shape.ranks));
-  }
-  if (shape.micro_batches < 1) {
-    return infeasible("micro_batches",
-                      fmt::format("a step needs at least one micro-batch, not {}", shape.micro_batches));
-  }
-  if (shape.virtual_stages < 1) {
-    return infeasible("virtual_stages", fmt::format("a rank holds at least one chunk, not {}", shape.virtual_stages));
-  }
-  const std::int64_t per_chunk = std::int64_t{shape.ranks} * shape.micro_batches;
-  if (per_chunk > most_chunks / shape.virtual_stages) {
-    return infeasible("micro_batches",
-                      fmt::format("{} ranks with {} micro-batches are more than a schedule of {} chunks holds",
-                                  shape.ranks, shape.micro_batches, most_chunks));
-  }
-  return {};
-}
-
-Result<void> check_ungrouped(std::string_view name, const ScheduleShape& shape) {
-  if (shape.micro_batch_group != 0) {
-    return infeasible("micro_batch_group", fmt::format("{} does not group its micro-batches", name),
-                      "leave the micro-batch group out");
-  }
-  return {};
-}
-
-Result<void> check_vee(std::string_view name, const ScheduleShape& shape) {
-  if (auto counts = check_counts(shape); !counts) return counts;
-  if (shape.virtual_stages > 2) {
-    return infeasible(
-        "virtual_stages",
-        fmt::format("{} always holds 2 chunks per rank, but {} were asked for", name, shape.virtual_stages),
-        "leave virtual stages out or set them to 2");
-  }
-  return check_ungrouped(name, shape);
-}
-
-Result<void> check_single_chunk(std::string_view name, const ScheduleShape& shape) {
-  if (auto counts = check_counts(shape); !counts) return counts;
-  if (shape.virtual_stages != 1) {
-    return infeasible("virtual_stages",
-                      fmt::format("{} has no virtual stages, but {} were asked for", name, shape.virtual_stages),
-                      "leave virtual stages at 1");
-  }
-  return check_ungrouped(name, shape);
-}
-
-Schedule single_chunk_outline(std::string_view name, const ScheduleShape& shape) {
-  Schedule schedule;
-  schedule.kind = name;
-  schedule.shape = shape;
-  schedule.stages = shape.ranks;
-  return schedule;
-}
-
-Schedule vee_outline(std::string_view name, const ScheduleShape& shape) {
-  Schedule schedule = single_chunk_outline(name, shape);
-  schedule.stages = 2 * shape.ranks;
-  schedule.placement = Placement::vee;
-  return schedule;
-}
-
-ScheduleOp forward_op(std::int32_t direction, std::int32_t stage, std::int32_t micro_batch) {
-  ScheduleOp op;
-  op.type = OpType::F;
-  op.f_dir = direction;
-  op.f_stage = stage;
-  op.f_mb = micro_batch;
-  return op;
-}
-
-ScheduleOp backward_op(OpType type, std::int32_t direction, std::int32_t stage, std::int32_t micro_batch) {
-  assert(type == OpType::B || type == OpType::I || type == OpType::W);
-  ScheduleOp op;
-  op.type = type;
-  op.b_dir = direction;
-  op.b_stage = stage;
-  op.b_mb = micro_batch;
-  return op;
 }
 
 }  // namespace plumbline::model

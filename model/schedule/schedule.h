@@ -70,7 +70,7 @@ struct ScheduleCosts {
   double of(OpType type) const;
 };
 
-// One schedule. Add one: derive, implement in its own .cc, add its line to registry.cc.
+// One schedule. Add one: derive, implement in a .cc of kinds/, add its line to kinds/registry.cc.
 class ScheduleKind {
  public:
   virtual ~ScheduleKind() = default;

@@ -27,9 +27,4 @@ struct Hop {
 std::vector<std::vector<std::vector<Hop>>> point_to_point_batches(const Schedule& schedule, PointToPoint mode);
 std::vector<std::vector<std::vector<Hop>>> point_to_point_batches(const Schedule& schedule);  // its own mode
 
-// For a schedule that would stand still under blocking batches: posts each receive with the first op that starts
-// after the message is there, in a run with eager sends and whole-numbered costs. A batch then only ever waits
-// for what started before its own op did in that run, so nothing can wait in a circle, whatever ops and hops cost.
-void post_receives_ahead(Schedule& schedule);
-
 }  // namespace plumbline::model

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "model/plan/layout.h"
 #include "model/program/program.h"
-#include "model/program/sharding.h"
 #include "real/executor/device.h"
 #include "real/executor/training_step.h"
 

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <type_traits>
 
+#include "model/cost/measured_operators.h"
 #include "model/cost/operator_class.h"
-#include "model/cost/operator_key.h"
 #include "model/cost/work.h"
 
 namespace plumbline::real {

@@ -3,6 +3,7 @@
 #include "reports/json/detail/document.h"
 #include "reports/json/json.h"
 #include "reports/text/plan/plan_report.h"
+#include "sim/search/break_even.h"
 
 namespace plumbline::reports {
 namespace {

@@ -2,6 +2,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/result/prediction_error.h"
 #include "reports/json/detail/document.h"
 #include "reports/json/json.h"
 #include "reports/text/compare/result_comparison.h"

@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "calibrate/validate/published_steps.h"
 #include "reports/json/detail/document.h"
 #include "reports/text/compare/validation_report.h"
 

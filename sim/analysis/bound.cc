@@ -4,6 +4,7 @@
 #include <set>
 
 #include "sim/predict/gather_walk.h"
+#include "sim/step/optimizer_timing.h"
 
 namespace plumbline::sim {
 

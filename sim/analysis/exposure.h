@@ -8,7 +8,7 @@
 
 #include "model/program/program.h"
 #include "sim/step/segment_time.h"
-#include "sim/step/step_executor.h"
+#include "sim/step/template_run.h"
 
 namespace plumbline::sim {
 

@@ -14,7 +14,7 @@
 #include "model/memory/memory.h"
 #include "model/plan/layout.h"
 #include "model/program/compile.h"
-#include "sim/predict/routing_memo.h"
+#include "sim/predict/memos.h"
 
 namespace plumbline::sim {
 

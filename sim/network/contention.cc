@@ -10,7 +10,7 @@
 #include "sim/network/simgrid_loop.h"
 #include "sim/network/traffic.h"
 #include "sim/predict/inputs.h"
-#include "sim/predict/routing_memo.h"
+#include "sim/predict/memos.h"
 #include "topologies/placement.h"
 
 namespace plumbline::sim {

@@ -67,12 +67,6 @@ double bottleneck_seconds(const Fabric& fabric, std::span<const Transfer> transf
   return seconds;
 }
 
-std::vector<TrafficFlow> flow_by_flow(const Fabric& fabric, std::span<const Transfer> transfers) {
-  std::vector<TrafficFlow> flows;
-  for (const auto& [hop, of_hop] : by_hop(transfers)) append_one_by_one(fabric, of_hop, flows);
-  return flows;
-}
-
 std::vector<TrafficFlow> footprint_flows(const Fabric& fabric, std::span<const Transfer> transfers) {
   std::vector<TrafficFlow> flows;
   for (const auto& [hop, of_hop] : by_hop(transfers)) {
@@ -85,12 +79,6 @@ std::vector<TrafficFlow> footprint_flows(const Fabric& fabric, std::span<const T
     flows.push_back({footprint_of(links), of_hop.front().bytes});
   }
   return flows;
-}
-
-bool uniform(std::span<const Transfer> transfers) {
-  for (const auto& [hop, of_hop] : by_hop(transfers))
-    if (!one_size(of_hop)) return false;
-  return true;
 }
 
 }  // namespace plumbline::sim

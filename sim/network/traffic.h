@@ -1,5 +1,5 @@
-// Bytes between GPUs, read in three ways: the load of each link with its closed form, flows one by one, and one flow
-// per hop over the footprint of all its routes.
+// Bytes between GPUs, read in two ways: the load of each link with its closed form, and one flow per hop over the
+// footprint of all its routes.
 #pragma once
 
 #include <cstdint>
@@ -30,14 +30,8 @@ struct TrafficFlow {
   double bytes = 0;
 };
 
-// One flow per transfer over its route.
-std::vector<TrafficFlow> flow_by_flow(const topologies::Fabric& fabric, std::span<const Transfer> transfers);
-
 // One flow per hop whose transfers are all of one size: it crosses each link as often as their routes do, so it takes
 // from the links what they would take. The transfers of other hops stay flows of their own.
 std::vector<TrafficFlow> footprint_flows(const topologies::Fabric& fabric, std::span<const Transfer> transfers);
-
-// Whether every hop is one footprint.
-bool uniform(std::span<const Transfer> transfers);
 
 }  // namespace plumbline::sim

@@ -27,6 +27,7 @@
 #include "sim/step/optimizer_timing.h"
 #include "sim/step/segment_time.h"
 #include "sim/step/stragglers.h"
+#include "sim/step/template_run.h"
 
 namespace plumbline::sim {
 

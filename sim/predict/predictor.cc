@@ -13,8 +13,8 @@
 #include "model/memory/memory.h"
 #include "model/program/compile.h"
 #include "sim/engine/loop.h"
-#include "sim/predict/accounting.h"
-#include "sim/predict/parts_cache.h"
+#include "sim/predict/detail/accounting.h"
+#include "sim/predict/detail/parts_cache.h"
 
 namespace plumbline::sim {
 

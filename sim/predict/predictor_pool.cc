@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include "sim/predict/routing_memo.h"
-#include "sim/predict/schedule_tables.h"
+#include "sim/predict/memos.h"
 
 namespace plumbline::sim {
 

@@ -12,7 +12,7 @@
 
 #include "model/schedule/schedule_table.h"
 #include "sim/step/step_end.h"
-#include "sim/step/step_executor.h"
+#include "sim/step/template_run.h"
 
 namespace plumbline::sim {
 

@@ -7,9 +7,8 @@
 #include <utility>
 
 #include "model/base/data_type.h"
-#include "sim/predict/routing_memo.h"
-#include "sim/predict/schedule_tables.h"
-#include "sim/search/top_plans.h"
+#include "sim/predict/memos.h"
+#include "sim/predict/simulate.h"
 
 namespace plumbline::sim {
 namespace {

@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <numeric>
 
-#include "model/architecture/architecture.h"
 #include "model/architecture/config_reader.h"
+#include "model/architecture/load_architecture.h"
 #include "model/architecture/metrics.h"
 #include "model/base/text_file.h"
 

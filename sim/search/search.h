@@ -23,7 +23,7 @@ struct SearchResult {
 
 // `inputs.plan` gives what is not searched (model, cluster, batch, precision, routing) and in [search] the values that
 // searched keys may take. Expert rows count as even (routing.imbalance and rows_per_rank are left to those who simulate
-// the candidates, sim/search/top_plans.h): a run of the whole expert group for each distinct slot would take most of a
+// the candidates, sim/predict/simulate.h): a run of the whole expert group for each distinct slot would take most of a
 // search, and moves the plans of a search much alike. The result does not depend on the number of threads. An empty
 // `best` is no error: `removed` says why. Errors: wrong input in the plan or the profile.
 model::Result<SearchResult> search(const Inputs& inputs, const SearchOptions& options);

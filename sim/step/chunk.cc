@@ -14,7 +14,7 @@
 #include "sim/engine/heap_loop.h"
 #include "sim/engine/lane.h"
 #include "sim/predict/cost_models.h"
-#include "sim/predict/routing_memo.h"
+#include "sim/predict/memos.h"
 #include "sim/step/kernel_slot.h"
 #include "sim/step/stragglers.h"
 

@@ -6,7 +6,7 @@
 #include <deque>
 #include <vector>
 
-#include "model/cost/conditions.h"
+#include "model/cost/sm_partition.h"
 #include "model/program/program.h"
 #include "sim/predict/cost_models.h"
 

@@ -10,9 +10,9 @@
 
 #include "sim/engine/heap_loop.h"
 #include "sim/engine/lane.h"
-#include "sim/engine/messages.h"
-#include "sim/step/recorder.h"
-#include "sim/step/synchroniser.h"
+#include "sim/step/detail/messages.h"
+#include "sim/step/detail/recorder.h"
+#include "sim/step/detail/synchroniser.h"
 
 namespace plumbline::sim {
 

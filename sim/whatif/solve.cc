@@ -5,7 +5,7 @@
 #include <iterator>
 #include <utility>
 
-#include "sim/whatif/root.h"
+#include "sim/whatif/detail/root.h"
 
 namespace plumbline::sim {
 namespace {

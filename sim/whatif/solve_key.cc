@@ -5,8 +5,9 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "model/plan/plan_keys.h"
+#include "model/plan/plan.h"
 #include "sim/whatif/range.h"
+#include "sim/whatif/solve.h"
 #include "sim/whatif/solve_plan.h"
 
 namespace plumbline::sim {

@@ -9,7 +9,7 @@
 #include "model/economics/economics.h"
 #include "model/memory/memory.h"
 #include "sim/network/contention.h"
-#include "sim/predict/routing_memo.h"
+#include "sim/predict/memos.h"
 
 namespace plumbline::sim {
 

@@ -42,7 +42,7 @@ void exchange(benchmark::State& state, std::vector<TrafficFlow> (*flows_of)(cons
   state.counters["flows"] = static_cast<double>(flows.size());
 }
 BENCHMARK_CAPTURE(exchange, footprint, footprint_flows)->Arg(1)->Arg(32)->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(exchange, flow_by_flow, flow_by_flow)->Arg(1)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(exchange, flow_by_flow, tests::flow_by_flow)->Arg(1)->Unit(benchmark::kMicrosecond);
 
 void closed_form(benchmark::State& state) {
   const Fabric fabric = *Fabric::make(tests::planes_of_nodes(), 64);

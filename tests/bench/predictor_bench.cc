@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "model/plan/layout.h"
+#include "sim/predict/memos.h"
 #include "sim/predict/predictor.h"
-#include "sim/predict/routing_memo.h"
 #include "sim/predict/simulate.h"
 #include "tests/support/step_inputs.h"
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "model/architecture/load_architecture.h"
 #include "sim/search/search.h"
 #include "tests/support/step_inputs.h"
 

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "sim/predict/routing_memo.h"
+#include "sim/predict/memos.h"
 #include "sim/predict/simulate.h"
 #include "tests/support/step_inputs.h"
 

@@ -9,8 +9,9 @@
 #include <vector>
 
 #include "calibrate/measurement/measurement.h"
-#include "cli/measure_records.h"
+#include "calibrate/measurement/measurement_file.h"
 #include "real/measure/case_file.h"
+#include "cli/measure_records.h"
 #include "tests/support/inputs.h"
 
 namespace plumbline::tests {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "model/architecture/load_architecture.h"
 #include "model/program/compile.h"
 #include "tests/support/inputs.h"
 

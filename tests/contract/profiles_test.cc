@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "model/cost/detail/sm_curve.h"
 #include "model/cost/exchange_cost.h"
 #include "model/cost/kernel_cost.h"
-#include "model/cost/sm_curve.h"
 #include "model/profile/profile.h"
 #include "tests/support/inputs.h"
 #include "topologies/topology.h"

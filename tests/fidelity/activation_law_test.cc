@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 
+#include "model/architecture/load_architecture.h"
 #include "model/layers/blocks.h"
 #include "model/memory/stage_tensors.h"
 #include "tests/support/inputs.h"

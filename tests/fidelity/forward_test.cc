@@ -130,10 +130,10 @@ class Reference {
   }
   Sequence attention(const Sequence& x, bool windowed) const {
     Sequence result(x.size(), Vector::Zero(a_.hidden_size));
-    const Index width = a_.value_head_dim();
+    const bool latent = a_.attention == model::AttentionKind::multi_head_latent;
+    const Index width = latent ? a_.latent.v_head_dim : a_.head_dim;
     for (Index head = 0; head < a_.heads; ++head) {
-      const Head h =
-          a_.attention == model::AttentionKind::multi_head_latent ? latent_head(x, head) : grouped_head(x, head);
+      const Head h = latent ? latent_head(x, head) : grouped_head(x, head);
       for (std::size_t t = 0; t < x.size(); ++t) {
         Vector sum = Vector::Zero(width);
         double total = 0;

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "model/cost/measured_operators.h"
-#include "model/cost/operator_key.h"
 #include "sim/predict/simulate.h"
 #include "tests/support/cost_models.h"
 #include "tests/support/step_inputs.h"

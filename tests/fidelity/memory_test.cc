@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "model/architecture/load_architecture.h"
 #include "model/memory/training_state.h"
 #include "model/program/compile.h"
 #include "tests/support/inputs.h"

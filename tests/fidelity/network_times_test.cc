@@ -52,7 +52,7 @@ TEST(TwoHopExchange, IsTheSameByFootprintFlowByFlowAndInClosedForm) {
     EXPECT_EQ(all.size(), 896u);  // 64 GPUs to 7 nodes and to 7 neighbours
     EXPECT_NEAR(bottleneck_seconds(fabric, all), free_seconds, 1e-12);
     EXPECT_NEAR(simulated(network, footprint_flows(fabric, all)), free_seconds, 2e-12);
-    EXPECT_NEAR(simulated(network, flow_by_flow(fabric, all)), free_seconds, 2e-12);
+    EXPECT_NEAR(simulated(network, tests::flow_by_flow(fabric, all)), free_seconds, 2e-12);
     EXPECT_EQ(footprint_flows(fabric, all).size(), 2u);
   }
 }
@@ -66,7 +66,7 @@ TEST(TwoHopExchange, TheNodeBindsWhenTokensReachManyRanks) {
   const double expected = 7 * 8 * 4096 * 7392 * 32.0 / 64 / 160e9;
   EXPECT_NEAR(bottleneck_seconds(fabric, all), expected, 1e-12);
   EXPECT_NEAR(simulated(network, footprint_flows(fabric, all)), expected, 2e-12);
-  EXPECT_NEAR(simulated(network, flow_by_flow(fabric, all)), expected, 2e-12);
+  EXPECT_NEAR(simulated(network, tests::flow_by_flow(fabric, all)), expected, 2e-12);
 }
 
 // Naive all-to-all of 1 MB between 64 GPUs: 56 of 63 messages leave the node.
@@ -83,7 +83,7 @@ TEST(AllToAll, LoadsNicsAndSwitchesByItsMessages) {
   EXPECT_NEAR(bottleneck_seconds(fabric, all), 56e6 / 50e9, 1e-12);
   EXPECT_NEAR(simulated(network, footprint_flows(fabric, all)), 56e6 / 50e9, 2e-12);
   // Flow by flow each of the 56 is shortened by an eighth of a picosecond at 50 GB/s, 7 ps together.
-  EXPECT_NEAR(simulated(network, flow_by_flow(fabric, all)), 56e6 / 50e9, 8e-12);
+  EXPECT_NEAR(simulated(network, tests::flow_by_flow(fabric, all)), 56e6 / 50e9, 8e-12);
 }
 
 // 32 groups of 64 ranks on 256 nodes.
@@ -188,8 +188,8 @@ TEST(SkewedExchange, TakesAsLongAsItsHeaviestLink) {
   // Node 2 has popularity 10 of 66: 4096 * 4 * 10 / 66 * 7392 B come to each of its GPUs from each of 7 nodes.
   const double expected = 7 * 4096 * 7392 * 4 * 10.0 / 66 / 50e9;
   EXPECT_NEAR(bottleneck_seconds(fabric, all), expected, 1e-12);
-  EXPECT_NEAR(simulated(network, flow_by_flow(fabric, all)), expected, 1e-6 * expected);
-  EXPECT_FALSE(uniform(all));
+  EXPECT_NEAR(simulated(network, tests::flow_by_flow(fabric, all)), expected, 1e-6 * expected);
+  EXPECT_GT(footprint_flows(fabric, all).size(), 2u);
 }
 
 TEST(BothLoops, GiveTheSameTimeForAnExchangeAlone) {

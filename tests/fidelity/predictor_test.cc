@@ -9,8 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/predict/routing_memo.h"
-#include "sim/predict/schedule_tables.h"
+#include "sim/predict/memos.h"
 #include "sim/predict/simulate.h"
 #include "tests/support/step_inputs.h"
 

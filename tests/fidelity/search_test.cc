@@ -13,7 +13,6 @@
 #include "model/plan/layout.h"
 #include "sim/predict/simulate.h"
 #include "sim/search/detail/statistics.h"
-#include "sim/search/top_plans.h"
 #include "tests/support/search_inputs.h"
 
 namespace plumbline::sim {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "model/architecture/load_architecture.h"
 #include "model/cost/operator_class.h"
 #include "model/layers/context.h"
 #include "model/profile/cluster.h"

@@ -3,12 +3,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "sim/engine/loop.h"
 #include "sim/network/exchange_pattern.h"
+#include "sim/network/traffic.h"
 #include "topologies/fabric.h"
 #include "topologies/placement.h"
 
@@ -51,6 +53,20 @@ inline std::vector<std::int64_t> gpus_from(std::int64_t first, std::int64_t coun
   std::vector<std::int64_t> gpus;
   for (std::int64_t gpu = first; gpu < first + count; ++gpu) gpus.push_back(gpu);
   return gpus;
+}
+
+// One flow per transfer over its route.
+inline std::vector<sim::TrafficFlow> flow_by_flow(const topologies::Fabric& fabric,
+                                                  std::span<const sim::Transfer> transfers) {
+  std::vector<sim::TrafficFlow> flows;
+  for (const sim::Transfer& transfer : transfers) {
+    std::vector<topologies::LinkId> route;
+    fabric.route(transfer.from, transfer.to, route);
+    sim::TrafficFlow& flow = flows.emplace_back();
+    for (const topologies::LinkId link : route) flow.footprint.push_back({link, 1});
+    flow.bytes = transfer.bytes;
+  }
+  return flows;
 }
 
 // Runs what it is given when an event comes due, and notes when that was.

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/predict/routing_memo.h"
+#include "sim/predict/memos.h"
 #include "sim/search/space.h"
 #include "tests/support/step_inputs.h"
 

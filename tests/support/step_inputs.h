@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "model/architecture/load_architecture.h"
 #include "sim/predict/simulate.h"
 #include "tests/support/inputs.h"
 #include "topologies/topology.h"

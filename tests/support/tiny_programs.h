@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "model/architecture/architecture.h"
+#include "model/architecture/load_architecture.h"
 #include "model/plan/layout.h"
 #include "model/plan/plan.h"
 #include "model/program/compile.h"

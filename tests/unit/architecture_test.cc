@@ -1,10 +1,10 @@
-#include "model/architecture/architecture.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <string>
 
+#include "model/architecture/families/families.h"
+#include "model/architecture/load_architecture.h"
 #include "model/plan/plan.h"
 #include "tests/support/inputs.h"
 #include "tests/support/temporary_directory.h"
@@ -47,8 +47,9 @@ TEST(Architecture, ReadsDeepSeekV3) {
   EXPECT_EQ(model.attention, AttentionKind::multi_head_latent);
   EXPECT_EQ(model.latent.q_lora_rank, 1536);
   EXPECT_EQ(model.latent.kv_lora_rank, 512);
-  EXPECT_EQ(model.query_key_head_dim(), 192);  // 128 without and 64 with rotary embedding
-  EXPECT_EQ(model.value_head_dim(), 128);
+  EXPECT_EQ(model.latent.qk_nope_head_dim, 128);
+  EXPECT_EQ(model.latent.qk_rope_head_dim, 64);
+  EXPECT_EQ(model.latent.v_head_dim, 128);
   EXPECT_EQ(model.experts.routed_experts, 256);
   EXPECT_EQ(model.experts.shared_experts, 1);
   EXPECT_EQ(model.experts.experts_per_token, 8);
@@ -86,12 +87,12 @@ TEST(Architecture, ReadsDenseModels) {
   EXPECT_EQ(deepseek.layers, 95);
   EXPECT_EQ(deepseek.intermediate_size, 22016);
   EXPECT_EQ(deepseek.key_value_heads, 8);
-  EXPECT_EQ(deepseek.query_key_head_dim(), 128);  // 8192 / 64
+  EXPECT_EQ(deepseek.head_dim, 128);  // 8192 / 64
   EXPECT_FALSE(deepseek.is_moe_layer(10));
   const Architecture small = load_shipped("llama-3-8b");
   EXPECT_EQ(small.layers, 32);
   EXPECT_EQ(small.vocabulary, 128256);
-  EXPECT_EQ(small.value_head_dim(), 128);  // 4096 / 32
+  EXPECT_EQ(small.head_dim, 128);  // 4096 / 32
   const Architecture large = load_shipped("llama-3-405b");
   EXPECT_EQ(large.layers, 126);
   EXPECT_EQ(large.hidden_size, 16384);

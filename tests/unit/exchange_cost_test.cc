@@ -10,7 +10,6 @@
 
 #include "model/cost/measured_operators.h"
 #include "model/cost/operator_class.h"
-#include "model/cost/operator_key.h"
 #include "model/layers/blocks.h"
 #include "tests/support/costs.h"
 #include "topologies/topology.h"

@@ -9,7 +9,7 @@
 #include "calibrate/fit/profile_fit.h"
 #include "model/base/si_unit.h"
 #include "model/cost/kernel_cost.h"
-#include "model/cost/operator_key.h"
+#include "model/cost/measured_operators.h"
 #include "model/cost/work.h"
 #include "model/layers/blocks.h"
 #include "tests/support/costs.h"

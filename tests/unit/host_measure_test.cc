@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "model/cost/operator_key.h"
+#include "model/cost/measured_operators.h"
 #include "model/program/program.h"
 #include "real/host/measure/case_file.h"
 #include "real/host/measure/case_workloads.h"

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "model/architecture/load_architecture.h"
 #include "model/cost/work.h"
 #include "model/layers/blocks.h"
 #include "tests/support/costs.h"

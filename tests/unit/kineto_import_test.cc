@@ -6,8 +6,8 @@
 
 #include "calibrate/chunk/chunk.h"
 #include "calibrate/chunk/kernel_timeline.h"
+#include "calibrate/import/kineto/detail/timestamp.h"
 #include "calibrate/import/kineto/import.h"
-#include "calibrate/import/kineto/timestamp.h"
 #include "tests/support/gzipped.h"
 #include "tests/support/inputs.h"
 #include "tests/support/kineto_trace.h"

@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 
+#include "model/architecture/load_architecture.h"
 #include "tests/support/inputs.h"
 
 namespace plumbline::model {

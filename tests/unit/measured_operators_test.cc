@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "model/cost/kernel_cost.h"
-#include "model/cost/operator_key.h"
 #include "model/layers/blocks.h"
 #include "tests/support/costs.h"
 

@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "model/megatron/arithmetic.h"
-#include "model/megatron/launch.h"
+#include "model/megatron/detail/arithmetic.h"
+#include "model/megatron/detail/launch.h"
+#include "model/megatron/detail/stages.h"
 #include "model/megatron/model_shape.h"
 #include "model/megatron/shell.h"
-#include "model/megatron/stages.h"
 
 namespace plumbline::model::megatron {
 namespace {

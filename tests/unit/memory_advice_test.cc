@@ -8,7 +8,7 @@
 
 #include "model/memory/memory.h"
 #include "model/program/compile.h"
-#include "sim/predict/routing_memo.h"
+#include "sim/predict/memos.h"
 #include "tests/support/step_inputs.h"
 
 namespace plumbline::sim {

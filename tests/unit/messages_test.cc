@@ -1,5 +1,5 @@
 // Messages between ranks: a message holds its links for 100 ps and arrives 10 ps after it left them.
-#include "sim/engine/messages.h"
+#include "sim/step/detail/messages.h"
 
 #include <gtest/gtest.h>
 

@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "calibrate/measurement/measurement_file.h"
+
 namespace plumbline::calibrate {
 namespace {
 

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/architecture/load_architecture.h"
 #include "model/memory/memory.h"
 #include "model/program/compile.h"
 #include "model/program/slot_template.h"

@@ -1,5 +1,3 @@
-#include "model/cost/operator_key.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "model/cost/measured_operators.h"
 #include "model/cost/work.h"
 #include "model/layers/blocks.h"
 #include "tests/support/costs.h"

@@ -12,7 +12,7 @@
 #include "model/base/si_unit.h"
 #include "model/cost/collective_cost.h"
 #include "model/cost/kernel_cost.h"
-#include "model/cost/operator_key.h"
+#include "model/cost/measured_operators.h"
 #include "model/cost/work.h"
 #include "tests/support/costs.h"
 #include "tests/support/temporary_directory.h"

@@ -3,9 +3,8 @@
 
 #include <string>
 
+#include "calibrate/validate/detail/published_rows.h"
 #include "calibrate/validate/figure_value.h"
-#include "calibrate/validate/published_exchanges.h"
-#include "calibrate/validate/published_products.h"
 #include "tests/support/inputs.h"
 #include "tests/support/step_inputs.h"
 #include "tests/support/temporary_directory.h"

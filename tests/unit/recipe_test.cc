@@ -5,6 +5,7 @@
 
 #include "cli/inputs.h"
 #include "model/architecture/architecture.h"
+#include "model/architecture/load_architecture.h"
 #include "model/base/text_file.h"
 #include "reports/text/plan/plan_report.h"
 #include "tests/support/inputs.h"

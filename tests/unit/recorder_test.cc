@@ -1,5 +1,5 @@
 // What lanes report becomes spans that tile and nest, so that any trace viewer can draw them.
-#include "sim/step/recorder.h"
+#include "sim/step/detail/recorder.h"
 
 #include <gtest/gtest.h>
 

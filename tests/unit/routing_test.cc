@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "model/architecture/load_architecture.h"
 #include "tests/support/inputs.h"
 
 namespace plumbline::model {

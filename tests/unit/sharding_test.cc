@@ -1,5 +1,3 @@
-#include "model/program/sharding.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
@@ -7,6 +5,7 @@
 #include <vector>
 
 #include "model/memory/training_state.h"
+#include "model/plan/layout.h"
 #include "model/program/stage_units.h"
 #include "model/program/synchronisation.h"
 

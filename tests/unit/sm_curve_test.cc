@@ -1,5 +1,5 @@
 // What a family of communication kernels reaches with n SMs.
-#include "model/cost/sm_curve.h"
+#include "model/cost/detail/sm_curve.h"
 
 #include <gtest/gtest.h>
 

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "model/architecture/load_architecture.h"
 #include "tests/support/inputs.h"
 
 namespace plumbline::model {

@@ -10,6 +10,7 @@
 #include "calibrate/fit/fit_records.h"
 #include "calibrate/fit/profile_fit.h"
 #include "calibrate/measurement/measurement.h"
+#include "calibrate/measurement/measurement_file.h"
 #include "cli/detail/comparison_subjects.h"
 #include "model/result/comparison.h"
 #include "tests/support/costs.h"

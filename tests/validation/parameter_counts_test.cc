@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "model/architecture/load_architecture.h"
 #include "model/architecture/metrics.h"
 #include "tests/support/inputs.h"
 

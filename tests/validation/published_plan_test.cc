@@ -7,10 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "sim/predict/routing_memo.h"
-#include "sim/predict/schedule_tables.h"
+#include "sim/predict/memos.h"
+#include "sim/predict/simulate.h"
 #include "sim/search/search.h"
-#include "sim/search/top_plans.h"
 #include "tests/support/step_inputs.h"
 
 namespace plumbline::sim {

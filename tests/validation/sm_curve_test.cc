@@ -1,5 +1,5 @@
 // The curves of bandwidth against SMs in the shipped profiles, derived again from the published tables.
-#include "model/cost/sm_curve.h"
+#include "model/cost/detail/sm_curve.h"
 
 #include <gtest/gtest.h>
 

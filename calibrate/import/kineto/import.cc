@@ -9,7 +9,8 @@
 #include <utility>
 
 #include "calibrate/chunk/kernel_timeline.h"
-#include "calibrate/import/kineto/phases.h"
+#include "calibrate/import/kineto/detail/phases.h"
+#include "calibrate/import/kineto/detail/trace_reader.h"
 
 namespace plumbline::calibrate {
 namespace {

@@ -11,8 +11,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "model/base/error.h"
-
 namespace plumbline::calibrate {
 
 // Texts by number, each stored once.
@@ -24,7 +22,12 @@ class Names {
   Names(const Names&) = delete;
   Names& operator=(const Names&) = delete;
 
-  std::uint32_t number(std::string_view text);
+  std::uint32_t number(std::string_view text) {
+    if (const auto found = numbers_.find(text); found != numbers_.end()) return found->second;
+    const auto next = static_cast<std::uint32_t>(texts_.size());
+    numbers_.emplace(texts_.emplace_back(text), next);
+    return next;
+  }
   const std::string& text(std::uint32_t number) const { return texts_[number]; }
   std::size_t size() const { return texts_.size(); }
 
@@ -77,9 +80,5 @@ struct Trace {
 
 // Called now and then with the bytes of the file read so far and its size (0: unknown).
 using Progress = std::function<void(std::uint64_t read, std::uint64_t size)>;
-
-// Reads a trace, .json or .json.gz, in memory that grows with the GPU's work only. Input errors: what
-// ByteSource and EventSplitter refuse; events of the GPU with missing, negative or unreadable fields.
-model::Result<Trace> read_trace(const std::string& path, const Progress& progress);
 
 }  // namespace plumbline::calibrate

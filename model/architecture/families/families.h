@@ -3,7 +3,9 @@
 #pragma once
 
 #include <array>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "model/architecture/architecture.h"
 #include "model/architecture/config_reader.h"
@@ -41,5 +43,8 @@ inline constexpr std::array model_types = {
     ModelType{"qwen3", read_qwen3},
     ModelType{"qwen3_moe", read_qwen3_moe},
 };
+
+// Every key that any type of model reads.
+std::vector<std::string> config_keys();
 
 }  // namespace plumbline::model

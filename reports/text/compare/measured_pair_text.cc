@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/result/prediction_error.h"
 #include "reports/text/compare/result_comparison.h"
 #include "reports/text/format.h"
 #include "reports/text/step/describe.h"

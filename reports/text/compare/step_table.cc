@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "calibrate/validate/published_steps.h"
 #include "reports/text/compare/validation_report.h"
 #include "reports/text/format.h"
 #include "reports/text/table.h"

@@ -8,7 +8,6 @@
 
 #include "model/base/provenance.h"
 #include "model/plan/plan.h"
-#include "model/plan/plan_keys.h"
 #include "model/result/result.h"
 
 namespace plumbline::reports {

@@ -6,7 +6,7 @@
 #include "model/plan/layout.h"
 #include "model/program/plan_context.h"
 #include "model/program/slot_template.h"
-#include "sim/predict/routing_memo.h"
+#include "sim/predict/memos.h"
 
 namespace plumbline::sim {
 

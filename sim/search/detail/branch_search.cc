@@ -5,8 +5,7 @@
 
 #include "model/plan/layout.h"
 #include "sim/network/links_memo.h"
-#include "sim/predict/routing_memo.h"
-#include "sim/predict/schedule_tables.h"
+#include "sim/predict/memos.h"
 #include "sim/search/detail/branch_bounds.h"
 
 namespace plumbline::sim {

@@ -6,8 +6,8 @@
 
 #include "model/memory/memory_reserve.h"
 #include "model/memory/training_state.h"
+#include "model/plan/layout.h"
 #include "model/program/plan_context.h"
-#include "model/program/sharding.h"
 
 namespace plumbline::sim {
 

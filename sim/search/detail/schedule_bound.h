@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "model/schedule/lower_bound.h"
-#include "sim/predict/schedule_tables.h"
+#include "sim/predict/memos.h"
 
 namespace plumbline::sim {
 

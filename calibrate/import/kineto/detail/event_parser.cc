@@ -1,0 +1,156 @@
+#include "calibrate/import/kineto/detail/event_parser.h"
+
+#include <fmt/format.h>
+#include <simdjson.h>
+
+#include <algorithm>
+#include <limits>
+#include <string_view>
+#include <utility>
+
+#include "calibrate/import/kineto/detail/event_keeper.h"
+
+namespace plumbline::calibrate {
+namespace {
+
+namespace ondemand = simdjson::ondemand;
+using detail::Arguments;
+using detail::Category;
+using detail::Event;
+using model::Error;
+using model::Result;
+using std::string_view;
+
+string_view trimmed(string_view token) {
+  const std::size_t end = token.find_last_not_of(" \t\r\n");
+  return token.substr(0, end + 1);
+}
+
+// The product of an array of whole numbers, at most the largest int; anything else is an error.
+simdjson::error_code product(ondemand::value value, std::int64_t& result) {
+  constexpr std::int64_t largest = std::numeric_limits<int>::max();
+  ondemand::array extents;
+  if (const auto error = value.get_array().get(extents)) return error;
+  result = 1;
+  for (auto item : extents) {
+    std::int64_t extent = 0;
+    if (const auto error = item.get_int64().get(extent)) return error;
+    if (extent < 0) return simdjson::NUMBER_OUT_OF_RANGE;
+    result = std::min(largest, result * std::min(extent, largest));
+  }
+  return simdjson::SUCCESS;
+}
+
+simdjson::error_code read_arguments(ondemand::value value, Arguments& arguments) {
+  ondemand::object object;
+  // Some events carry none, or a list.
+  if (value.get_object().get(object) != simdjson::SUCCESS) return simdjson::SUCCESS;
+  for (auto field : object) {
+    ondemand::raw_json_string key;
+    if (const auto error = field.key().get(key)) return error;
+    ondemand::value item;
+    if (const auto error = field.value().get(item)) return error;
+    const auto number = [&] { return detail::whole_number(trimmed(item.raw_json_token())); };
+    if (key == "device") {
+      arguments.device = number();
+    } else if (key == "stream") {
+      arguments.stream = number();
+    } else if (key == "correlation") {
+      arguments.correlation = number().value_or(0);
+    } else if (key == "bytes") {
+      arguments.bytes = number().value_or(0);
+    } else if (key == "registers per thread") {
+      arguments.registers = number().value_or(0);
+    } else if (key == "shared memory") {
+      arguments.shared = number().value_or(0);
+    } else if (key == "grid") {
+      if (const auto error = product(item, arguments.grid)) return error;
+    } else if (key == "block") {
+      if (const auto error = product(item, arguments.threads)) return error;
+    }
+  }
+  return simdjson::SUCCESS;
+}
+
+// Reads one event as far as it is needed.
+simdjson::error_code read_event(ondemand::object object, Event& event) {
+  bool has_category = false;
+  for (auto field : object) {
+    ondemand::raw_json_string key;
+    if (const auto error = field.key().get(key)) return error;
+    ondemand::value value;
+    if (const auto error = field.value().get(value)) return error;
+    simdjson::error_code error = simdjson::SUCCESS;
+    if (key == "ph") {
+      event.complete = trimmed(value.raw_json_token()) == "\"X\"";
+    } else if (key == "cat") {
+      string_view category;
+      error = value.get_string().get(category);
+      event.category = detail::category_of(category);
+      has_category = true;
+    } else if (key == "name") {
+      error = value.get_string().get(event.name);
+    } else if (key == "pid") {
+      event.pid = trimmed(value.raw_json_token());
+    } else if (key == "tid") {
+      event.tid = trimmed(value.raw_json_token());
+    } else if (key == "ts") {
+      event.ts = trimmed(value.raw_json_token());
+    } else if (key == "dur") {
+      event.dur = trimmed(value.raw_json_token());
+    } else if (key == "args") {
+      error = read_arguments(value, event.arguments);
+    }
+    if (error != simdjson::SUCCESS) return error;
+    if (has_category && event.category == Category::unneeded) break;
+  }
+  return simdjson::SUCCESS;
+}
+
+}  // namespace
+
+struct EventParser::State {
+  std::string path;
+  Trace& trace;
+  detail::EventKeeper keeper;
+  ondemand::parser parser;
+
+  State(std::string file, Trace& result) : path(std::move(file)), trace(result), keeper(result) {}
+
+  tl::unexpected<Error> wrong(const EventBatch& batch, std::size_t index, const std::string& what) const {
+    const std::uint64_t offset = batch.offsets.at(std::min(index, batch.offsets.size() - 1));
+    return model::wrong_input_at(path, 0, "", fmt::format("event {} at byte {}: {}", batch.first + index, offset, what),
+                                 "the trace is damaged; record it again");
+  }
+};
+
+EventParser::EventParser(std::string path, Trace& trace) : state_(std::make_unique<State>(std::move(path), trace)) {}
+EventParser::~EventParser() = default;
+
+Result<void> EventParser::read(EventBatch& batch) {
+  const std::size_t size = batch.text.size();
+  batch.text.append(simdjson::SIMDJSON_PADDING, ' ');
+  ondemand::document document;
+  ondemand::array events;
+  auto error = state_->parser.iterate(batch.text.data(), size, batch.text.size()).get(document);
+  if (error == simdjson::SUCCESS) error = document.get_array().get(events);
+  if (error != simdjson::SUCCESS)
+    return state_->wrong(batch, 0, fmt::format("not JSON from there on: {}", simdjson::error_message(error)));
+  std::size_t index = 0;
+  for (auto item : events) {
+    Event event;
+    ondemand::object object;
+    error = item.get_object().get(object);
+    if (error == simdjson::SUCCESS) error = read_event(object, event);
+    if (error != simdjson::SUCCESS)
+      return state_->wrong(batch, index, fmt::format("not JSON: {}", simdjson::error_message(error)));
+    constexpr std::size_t shown = 60;
+    if (const std::string problem = state_->keeper.keep(event); !problem.empty())
+      return state_->wrong(batch, index, fmt::format("'{}': {}", event.name.substr(0, shown), problem));
+    ++index;
+  }
+  state_->trace.events += batch.offsets.size();
+  return {};
+}
+
+}  // namespace plumbline::calibrate

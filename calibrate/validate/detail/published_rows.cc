@@ -1,0 +1,111 @@
+#include "calibrate/validate/detail/published_rows.h"
+
+#include <fmt/format.h>
+
+#include <initializer_list>
+#include <string_view>
+#include <utility>
+
+#include "calibrate/measurement/csv_table.h"
+
+namespace plumbline::calibrate {
+namespace {
+
+using Link = ExchangeQuestion::Link;
+
+constexpr double gigabyte = 1e9, microsecond = 1e-6;
+
+using Size = std::pair<std::string_view, std::int64_t*>;  // column, where its value goes
+
+model::Result<void> read_sizes(const CsvTable& table, std::size_t row, std::initializer_list<Size> sizes) {
+  for (const auto& [column, size] : sizes) {
+    const auto value = table.whole(row, column);
+    if (!value) return tl::unexpected(value.error());
+    *size = *value;
+  }
+  return {};
+}
+
+model::Result<ExchangeQuestion> question_of(const CsvTable& table, std::size_t row) {
+  ExchangeQuestion question;
+  const auto sizes = read_sizes(table, row,
+                                {{"ep", &question.ranks},
+                                 {"tokens_per_rank", &question.tokens},
+                                 {"hidden", &question.hidden},
+                                 {"topk", &question.experts_per_token},
+                                 {"groups", &question.nodes_per_token}});
+  if (!sizes) return tl::unexpected(sizes.error());
+  if (question.ranks == 1) return tl::unexpected(table.error(row, "ep", "one rank exchanges nothing"));
+  if (question.experts % question.ranks != 0)
+    return tl::unexpected(table.error(
+        row, "ep", fmt::format("{} experts do not divide over '{}' ranks", question.experts, question.ranks)));
+  const auto type = model::parse_precision(table.text(row, "dispatch_dtype"));
+  if (!type) return tl::unexpected(table.error(row, "dispatch_dtype", type.error().message));
+  question.dispatched = *type;
+  const std::string& link = table.text(row, "link");
+  if (link != "NVLink" && link != "RDMA")
+    return tl::unexpected(table.error(row, "link", fmt::format("'{}' is neither NVLink nor RDMA", link)));
+  question.link = link == "RDMA" ? Link::nic : Link::nvlink;
+  return question;
+}
+
+model::Result<PublishedExchange> exchange_of(const CsvTable& table, std::size_t row) {
+  const auto question = question_of(table, row);
+  if (!question) return tl::unexpected(question.error());
+  const bool physical = question->link == Link::nic;
+  const auto dispatch = table.positive(row, physical ? "physical_ib_dispatch_gbps" : "dispatch_gbps");
+  if (!dispatch) return tl::unexpected(dispatch.error());
+  const auto combine = table.positive(row, physical ? "physical_ib_combine_gbps" : "combine_gbps");
+  if (!combine) return tl::unexpected(combine.error());
+  return PublishedExchange{table.text(row, "id"), table.text(row, "source"), *question, *dispatch * gigabyte,
+                           *combine * gigabyte};
+}
+
+model::Result<PublishedProduct> product_of(const CsvTable& table, std::size_t row) {
+  PublishedProduct published{table.text(row, "id"), table.text(row, "kernel"), table.text(row, "source"), {}, 0};
+  ProductQuestion& product = published.product;
+  const auto sizes =
+      read_sizes(table, row, {{"groups", &product.groups}, {"m", &product.m}, {"n", &product.n}, {"k", &product.k}});
+  if (!sizes) return tl::unexpected(sizes.error());
+  const auto time = table.positive(row, "time_us");
+  if (!time) return tl::unexpected(time.error());
+  published.seconds = *time * microsecond;
+  // "fp8_e4m3 1x128/128x128 scales -> bf16": the operands' format stands first.
+  const std::string_view dtype = table.text(row, "dtype");
+  const auto type = model::parse_precision(dtype.substr(0, dtype.find_first_of("_ ")));
+  if (!type)
+    return tl::unexpected(table.error(row, "dtype", fmt::format("'{}' begins with no known number format", dtype)));
+  product.type = *type;
+  return published;
+}
+
+}  // namespace
+
+model::Result<std::vector<PublishedExchange>> read_published_exchanges(const std::string& path) {
+  const auto table = CsvTable::read(path, {"id", "kernel_mode", "ep", "tokens_per_rank", "hidden", "topk", "groups",
+                                           "dispatch_dtype", "dispatch_gbps", "combine_gbps", "link",
+                                           "physical_ib_dispatch_gbps", "physical_ib_combine_gbps", "source"});
+  if (!table) return tl::unexpected(table.error());
+  std::vector<PublishedExchange> exchanges;
+  for (std::size_t row = 0; row < table->rows(); ++row) {
+    if (table->text(row, "kernel_mode") != "normal") continue;
+    auto exchange = exchange_of(*table, row);
+    if (!exchange) return tl::unexpected(exchange.error());
+    exchanges.push_back(std::move(*exchange));
+  }
+  return exchanges;
+}
+
+model::Result<std::vector<PublishedProduct>> read_published_products(const std::string& path) {
+  const auto table = CsvTable::read(path, {"id", "kernel", "dtype", "groups", "m", "n", "k", "time_us", "source"});
+  if (!table) return tl::unexpected(table.error());
+  std::vector<PublishedProduct> products;
+  for (std::size_t row = 0; row < table->rows(); ++row) {
+    auto product = product_of(*table, row);
+    if (!product) return tl::unexpected(product.error());
+    products.push_back(std::move(*product));
+  }
+  return products;
+}
+
+}  // namespace plumbline::calibrate

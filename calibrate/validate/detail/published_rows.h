@@ -1,0 +1,40 @@
+// Tables that others published, one row each: CSV files under calibrate/published/; lines that start with '#' are
+// comments.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "calibrate/validate/exchange_question.h"
+#include "calibrate/validate/kernel_question.h"
+#include "model/base/error.h"
+
+namespace plumbline::calibrate {
+
+struct PublishedExchange {
+  std::string id, source;
+  ExchangeQuestion question;  // of dispatch; combine goes back the same way
+  // B/s of one GPU: over NVLink as printed, over RDMA what leaves the node (the physical columns).
+  double dispatch_rate = 0, combine_rate = 0;
+};
+
+// Expert exchanges: at least the columns id, kernel_mode, ep (ranks), tokens_per_rank, hidden, topk, groups (nodes that
+// a token may reach), dispatch_dtype, dispatch_gbps, combine_gbps, link (NVLink, RDMA), physical_ib_dispatch_gbps,
+// physical_ib_combine_gbps, source (deepep.csv). Only rows whose kernel_mode is "normal": others (low latency, other
+// kernels) are no exchange of this form. Input errors name file, line and column: a missing file or column, a cell that
+// is no number above 0, an unknown link or number format, a single rank, or ranks over which DeepEP's 256 experts do
+// not divide.
+model::Result<std::vector<PublishedExchange>> read_published_exchanges(const std::string& path);
+
+struct PublishedProduct {
+  std::string id, kernel, source;
+  ProductQuestion product;
+  double seconds = 0;
+};
+
+// Matrix products: at least the columns id, kernel, dtype, groups, m (rows per group), n, k, time_us, source
+// (gemm.csv). Input errors name file, line and column: a missing file or column, a cell that is no number above 0, a
+// size that is no whole one.
+model::Result<std::vector<PublishedProduct>> read_published_products(const std::string& path);
+
+}  // namespace plumbline::calibrate

@@ -1,0 +1,237 @@
+#include "calibrate/validate/load_case.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "calibrate/chunk/chunk.h"
+#include "calibrate/chunk/chunk_comparison.h"
+#include "calibrate/import/kernel_classes.h"
+#include "calibrate/validate/detail/alternatives.h"
+#include "calibrate/validate/detail/published_rows.h"
+#include "calibrate/validate/detail/raw_case.h"
+#include "calibrate/validate/metric.h"
+
+namespace plumbline::calibrate {
+namespace {
+
+using detail::RawCase;
+using detail::RawFigure;
+using model::Error;
+using Done = model::Result<void>;
+
+constexpr std::string_view product_metric = "gemm_s";
+constexpr std::string_view slowdown_metric = "memory_factor";
+constexpr std::string_view dispatch_metric = "dispatch_rate";
+constexpr std::string_view combine_metric = "combine_rate";
+
+bool of_exchange(std::string_view metric) { return metric == dispatch_metric || metric == combine_metric; }
+
+std::string name_of(const ProductQuestion& product) {
+  const std::string shape = fmt::format("{}x{}x{}", product.m, product.n, product.k);
+  return product.groups > 1 ? fmt::format("{} of {}", product.groups, shape) : shape;
+}
+
+// Turns a case as written into one that can be evaluated. All functions fail with file, line and key.
+class CaseBuilder {
+ public:
+  CaseBuilder(const std::string& path, const CaseFiles& files, RawCase raw)
+      : path_(path), files_(files), raw_(std::move(raw)), result_(std::move(raw_.definition)) {}
+
+  model::Result<ValidationCase> build() {
+    if (Done done = read_measurements(); !done) return tl::unexpected(done.error());
+    for (const RawFigure& figure : raw_.figures)
+      if (Done done = add(figure); !done) return tl::unexpected(done.error());
+    for (std::size_t i = 0; i < result_.aggregates.size(); ++i)
+      if (Done done = check(result_.aggregates[i], raw_.aggregate_lines[i]); !done) return tl::unexpected(done.error());
+    return std::move(result_);
+  }
+
+ private:
+  Done read_measurements() {
+    if (!raw_.chunk.empty()) {
+      const auto path = find(raw_.chunk, "chunk", raw_.chunk_line);
+      if (!path) return tl::unexpected(path.error());
+      const auto classes = load_kernel_classes(files_.kernel_classes);
+      if (!classes) return tl::unexpected(classes.error());
+      const auto chunk = read_chunk(*path, *classes);
+      if (!chunk) return tl::unexpected(chunk.error());
+      chunk_ = model::summarise(*chunk);
+      result_.chunk_rank = rank_of(*chunk, true);
+    }
+    return raw_.table.empty() ? Done() : read_table();
+  }
+
+  // What its rows are, the metrics of the figures say that take them.
+  Done read_table() {
+    const auto path = find(raw_.table, "table", raw_.table_line);
+    if (!path) return tl::unexpected(path.error());
+    const auto takes = [this](bool exchange) {
+      return std::ranges::any_of(raw_.figures, [exchange](const RawFigure& raw) {
+        return !raw.row.empty() && of_exchange(raw.figure.metric) == exchange;
+      });
+    };
+    if (takes(true)) {
+      auto exchanges = read_published_exchanges(*path);
+      if (!exchanges) return tl::unexpected(exchanges.error());
+      exchanges_ = std::move(*exchanges);
+    }
+    if (takes(false)) {
+      auto products = read_published_products(*path);
+      if (!products) return tl::unexpected(products.error());
+      products_ = std::move(*products);
+    }
+    return {};
+  }
+
+  model::Result<std::string> find(const std::string& name, const char* key, int line) const {
+    auto path = files_.find(path_, name);
+    if (path) return path;
+    Error error = path.error();
+    error.file = path_;
+    error.line = line;
+    error.key = key;
+    return tl::unexpected(error);
+  }
+
+  // A figure for each alternative of its row or metric.
+  Done add(const RawFigure& raw) {
+    const bool by_row = !raw.row.empty();
+    const char* key = by_row ? "row" : "metric";
+    const auto spelled = alternatives(by_row ? raw.row : raw.figure.metric);
+    if (!spelled) return wrong(raw, key, spelled.error());
+    for (const Alternative& alternative : *spelled) {
+      Figure figure = raw.figure;
+      figure.name = with_choices(figure.name, alternative.choices);
+      if (figure.source.empty()) figure.source = raw_.source;
+      if (!by_row) figure.metric = alternative.text;
+      Done done = by_row ? take_row(raw, figure, alternative.text) : take_value(raw, figure);
+      if (done) done = check(raw, figure);
+      if (!done) return done;
+      result_.figures.push_back(std::move(figure));
+    }
+    return {};
+  }
+
+  // Question, value, source and, unless it is given, the name.
+  Done take_row(const RawFigure& raw, Figure& figure, const std::string& id) const {
+    if (raw.value) return wrong(raw, "value", "the row has the value already", "leave one of the two out");
+    return of_exchange(figure.metric) ? take_exchange(raw, figure, id) : take_product(raw, figure, id);
+  }
+
+  Done take_product(const RawFigure& raw, Figure& figure, const std::string& id) const {
+    const auto row = std::ranges::find(products_, id, &PublishedProduct::id);
+    if (row == products_.end()) return no_row(raw, id, products_);
+    figure.question = row->product;
+    figure.value = row->seconds * figure.scale;
+    if (figure.source.empty()) figure.source = row->source;
+    if (figure.name.empty()) figure.name = name_of(row->product);
+    return {};
+  }
+
+  Done take_exchange(const RawFigure& raw, Figure& figure, const std::string& id) const {
+    const auto row = std::ranges::find(exchanges_, id, &PublishedExchange::id);
+    if (row == exchanges_.end()) return no_row(raw, id, exchanges_);
+    const bool sends = figure.metric == dispatch_metric;
+    figure.exchange = row->question;
+    figure.exchange->direction = sends ? ExchangeQuestion::Direction::dispatch : ExchangeQuestion::Direction::combine;
+    figure.value = (sends ? row->dispatch_rate : row->combine_rate) * figure.scale;
+    if (figure.source.empty()) figure.source = row->source;
+    if (figure.name.empty())
+      figure.name = fmt::format("{}, {} ranks", sends ? "dispatch" : "combine", row->question.ranks);
+    return {};
+  }
+
+  template <class Row>
+  Done no_row(const RawFigure& raw, const std::string& id, const std::vector<Row>& rows) const {
+    std::vector<std::string> known;
+    for (const Row& row : rows) known.push_back(row.id);
+    return wrong(raw, "row", fmt::format("no row '{}' in table '{}'", id, raw_.table), model::did_you_mean(id, known));
+  }
+
+  // The value as written, or as the case's chunk has it.
+  Done take_value(const RawFigure& raw, Figure& figure) const {
+    if (raw.value && !raw.published.empty())
+      return wrong(raw, "value", "published says where the value is", "leave one of the two out");
+    if (raw.value) {
+      figure.value = *raw.value;
+      return {};
+    }
+    const std::string& metric = raw.published.empty() ? figure.metric : raw.published;
+    if (!of_chunk(metric)) return wrong(raw, "value", "required key is missing", "");
+    if (!chunk_) return wrong(raw, "metric", "the case names no chunk that has the value", "write chunk = ... above");
+    if (const Done known = check_metric(metric); !known) return wrong(raw, "metric", known.error());
+    const std::optional<double> value = metric_value(metric, *chunk_);
+    if (!value || *value <= 0)
+      return wrong(raw, "metric", fmt::format("chunk '{}' has no {}", raw_.chunk, metric),
+                   "plumbline compare shows what it has");
+    figure.value = *value * figure.scale;
+    return {};
+  }
+
+  Done check(const RawFigure& raw, const Figure& figure) const {
+    if (figure.name.empty()) return wrong(raw, "name", "required key is missing", "");
+    if (figure.source.empty()) return wrong(raw, "source", "required key is missing", "");
+    const int demands = (figure.tolerance ? 1 : 0) + (figure.absolute_tolerance ? 1 : 0) + (figure.at_most ? 1 : 0);
+    if (demands > 1) return wrong(raw, "tolerance", "give one of tolerance, absolute_tolerance and at_most", "");
+    return check_metric_of(raw, figure);
+  }
+
+  Done check_metric_of(const RawFigure& raw, const Figure& figure) const {
+    const bool asks = figure.metric == product_metric || figure.metric == slowdown_metric;
+    const bool exchanges = of_exchange(figure.metric);
+    if (asks != figure.question.has_value() || exchanges != figure.exchange.has_value() ||
+        (asks && std::holds_alternative<ProductQuestion>(*figure.question) != (figure.metric == product_metric)))
+      return wrong(raw, "metric", fmt::format("'{}' does not fit the other keys", figure.metric),
+                   "gemm_s goes with row or gemm, memory_factor with memory_factor, dispatch_rate and combine_rate "
+                   "with row");
+    if (exchanges) return {};
+    Done known;
+    if (asks) {
+      known = check_question(*figure.question);
+    } else {
+      known = check_metric(figure.metric);
+      if (known && of_chunk(figure.metric) && !chunk_)
+        return wrong(raw, "metric", "the case names no chunk", "write chunk = ... above");
+    }
+    return known ? known : wrong(raw, asks ? slowdown_metric : "metric", known.error());
+  }
+
+  Done check(const Aggregate& aggregate, int line) const {
+    const auto in_group = [&](const Figure& figure) { return figure.group == aggregate.over; };
+    if (std::ranges::any_of(result_.figures, in_group)) return {};
+    std::vector<std::string> groups;
+    for (const Figure& figure : result_.figures) groups.push_back(figure.group);
+    return model::wrong_input_at(path_, line, "aggregate.over",
+                                 fmt::format("no figure is in group '{}'", aggregate.over),
+                                 model::did_you_mean(aggregate.over, groups));
+  }
+
+  Done wrong(const RawFigure& raw, std::string_view key, std::string message, std::string hint) const {
+    return model::wrong_input_at(path_, raw.line_of(key), fmt::format("figure.{}", key), std::move(message),
+                                 std::move(hint));
+  }
+  Done wrong(const RawFigure& raw, std::string_view key, const Error& error) const {
+    return wrong(raw, key, error.message, error.hint);
+  }
+
+  const std::string& path_;
+  const CaseFiles& files_;
+  RawCase raw_;
+  ValidationCase result_;
+  std::optional<model::TimelineSummary> chunk_;
+  std::vector<PublishedProduct> products_;
+  std::vector<PublishedExchange> exchanges_;
+};
+
+}  // namespace
+
+model::Result<ValidationCase> load_case(const std::string& path, const CaseFiles& files) {
+  auto raw = detail::read_raw_case(path);
+  if (!raw) return tl::unexpected(raw.error());
+  return CaseBuilder(path, files, std::move(*raw)).build();
+}
+
+}  // namespace plumbline::calibrate

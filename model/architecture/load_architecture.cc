@@ -1,0 +1,65 @@
+#include "model/architecture/load_architecture.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/architecture/config_reader.h"
+#include "model/architecture/families/families.h"
+
+namespace plumbline::model {
+namespace {
+
+void fail_unknown_type(ConfigReader& config, const std::string& found) {
+  std::vector<std::string> names;
+  for (const ModelType& type : model_types) names.emplace_back(type.name);
+  const std::string nearest = nearest_name(found, names);
+  config.fail("model_type", found.empty() ? "required key is missing" : fmt::format("unknown model type '{}'", found),
+              fmt::format("{}known: {}", nearest.empty() ? "" : fmt::format("did you mean '{}'? ", nearest),
+                          fmt::join(names, ", ")));
+}
+
+// An override that nothing asked for would change nothing.
+void refuse_unread(ConfigReader& config, const ConfigOverrides& overrides, const std::string& model_type) {
+  for (const auto& [key, value] : overrides) {
+    if (std::ranges::find(config.asked(), key) != config.asked().end()) continue;
+    const std::string nearest = nearest_name(key, config.asked());
+    config.fail(key, fmt::format("a model of type {} has no such key", model_type),
+                nearest.empty() ? fmt::format("one of {}", fmt::join(config.asked(), ", "))
+                                : fmt::format("did you mean 'model.{}'?", nearest));
+  }
+}
+
+Result<Architecture> read_architecture(const std::string& path, const ConfigOverrides& overrides) {
+  auto config = ConfigReader::open(path, overrides);
+  if (!config) return tl::unexpected(config.error());
+  Architecture model;
+  model.name = std::filesystem::path(path).stem().string();
+  model.model_type = config->text("model_type", "");
+  const auto* type = std::ranges::find(model_types, std::string_view(model.model_type), &ModelType::name);
+  if (type != model_types.end()) {
+    type->read(*config, model);
+    refuse_unread(*config, overrides, model.model_type);
+  } else {
+    fail_unknown_type(*config, model.model_type);
+  }
+  if (config->error()) return tl::unexpected(*config->error());
+  return model;
+}
+
+}  // namespace
+
+Result<Architecture> load_architecture(const std::string& path) { return read_architecture(path, {}); }
+
+Result<Architecture> load_architecture_of(const Plan& plan, const std::string& path) {
+  return read_architecture(path, plan.model.overrides).map_error([&plan](const Error& error) {
+    if (!plan.model.overrides.contains(error.key)) return error;
+    return plan_error(plan, error.kind, "model." + error.key, error.message, error.hint);
+  });
+}
+
+}  // namespace plumbline::model

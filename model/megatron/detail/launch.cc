@@ -1,0 +1,173 @@
+#include "model/megatron/detail/launch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "model/megatron/arguments.h"
+#include "model/megatron/detail/arithmetic.h"
+
+namespace plumbline::model::megatron {
+namespace {
+
+using Number = std::optional<std::int64_t>;
+
+bool is_number(std::string_view word) {
+  return word.size() > 1 && (std::isdigit(static_cast<unsigned char>(word[1])) != 0 || word[1] == '.');
+}
+bool is_name(std::string_view word) { return word.starts_with('-') && word.size() > 1 && !is_number(word); }
+
+// The value of an option, "--nodes=4", "--nodes 4", "-N 4" or "-N4"; the last one given holds.
+std::optional<std::string> option(const Command& words, std::initializer_list<std::string_view> names) {
+  std::optional<std::string> value;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string_view word = words[i].text;
+    for (const std::string_view name : names) {
+      if (word == name && i + 1 < words.size()) value = words[i + 1].text;
+      const bool is_short = name.size() == 2 && word.size() > 2 && word.starts_with(name) && is_number(word.substr(1));
+      if (is_short) value = word.substr(2);
+      if (word.size() > name.size() && word.starts_with(name) && word[name.size()] == '=')
+        value = word.substr(name.size() + 1);
+    }
+  }
+  return value;
+}
+
+// "4", the upper end of torchrun's "2:4", and the count of Slurm's "gpu:h100:8".
+Number count(const std::optional<std::string>& text) {
+  if (!text) return std::nullopt;
+  const std::size_t colon = text->rfind(':');
+  return integer(colon == std::string::npos ? *text : text->substr(colon + 1));
+}
+
+Number product(Number left, Number right) {
+  std::int64_t result = 0;
+  if (!left || !right || __builtin_mul_overflow(*left, *right, &result)) return std::nullopt;
+  return result;
+}
+
+Number variable(const Script& script, std::string_view name) {
+  const auto found = script.variables.find(name);
+  return found == script.variables.end() ? std::nullopt : integer(found->second);
+}
+
+Number slurm_nodes(const Command& words) { return count(option(words, {"-N", "--nodes"})); }
+Number slurm_tasks_per_node(const Command& words) { return count(option(words, {"--ntasks-per-node"})); }
+Number slurm_gpus_per_node(const Command& words) {
+  return count(option(words, {"--gpus-per-node", "--gres", "--gpus-per-task"}));
+}
+
+Number first_of(std::initializer_list<Number> numbers) {
+  for (const Number& number : numbers)
+    if (number) return number;
+  return std::nullopt;
+}
+
+Number count_gpus(const Command& launcher, const Script& script) {
+  const Number nodes = first_of(
+      {count(option(launcher, {"--nnodes", "--num_nodes"})), slurm_nodes(launcher), variable(script, "SLURM_NNODES")});
+  const bool torch = option(launcher, {"--nproc_per_node", "--nproc-per-node", "--num_gpus"}).has_value();
+  if (torch) {
+    const Number processes = first_of({count(option(launcher, {"--nproc_per_node", "--nproc-per-node", "--num_gpus"})),
+                                       slurm_gpus_per_node(launcher), variable(script, "SLURM_GPUS_PER_NODE")});
+    const bool said = option(launcher, {"--nnodes", "--num_nodes"}).has_value();
+    return first_of({product(processes, nodes ? nodes : said ? Number() : Number(1)), variable(script, "WORLD_SIZE")});
+  }
+  const Number tasks = first_of({count(option(launcher, {"-n", "-np", "--ntasks"})), variable(script, "SLURM_NTASKS")});
+  const Number per_node = first_of({slurm_tasks_per_node(launcher), variable(script, "SLURM_NTASKS_PER_NODE"),
+                                    slurm_gpus_per_node(launcher), variable(script, "SLURM_GPUS_PER_NODE")});
+  return first_of({tasks, product(nodes, per_node), variable(script, "WORLD_SIZE")});
+}
+
+// The position of the program in a command that trains.
+std::optional<std::size_t> find_program(const Command& command) {
+  if (command.empty() || command[0].text == "echo" || command[0].text == "printf") return std::nullopt;
+  const auto program = std::ranges::find_if(command, [](const Word& word) { return word.text.ends_with(".py"); });
+  const bool trains = std::any_of(program, command.end(), [](const Word& word) {
+    const Argument* known = find_argument(std::string_view(word.text).substr(0, word.text.find('=')));
+    return known != nullptr && known->meaning != Meaning::no_cost;
+  });
+  if (!trains) return std::nullopt;
+  return static_cast<std::size_t>(program - command.begin());
+}
+
+}  // namespace
+
+Definitions slurm_definitions(std::string_view script) {
+  Command header;
+  for (std::size_t at = 0; at < script.size();) {
+    const std::size_t end = std::min(script.find('\n', at), script.size());
+    const std::string_view line = script.substr(at, end - at);
+    at = end + 1;
+    if (!line.starts_with("#SBATCH")) continue;
+    std::string word;
+    for (const char letter : std::string(line.substr(7)) + " ") {
+      if (std::isspace(static_cast<unsigned char>(letter)) == 0) {
+        word += letter;
+      } else if (!word.empty()) {
+        header.push_back({std::exchange(word, ""), 0});
+      }
+    }
+  }
+  Definitions names;
+  const auto define = [&names](const char* name, Number value) {
+    if (value) names[name] = std::to_string(*value);
+  };
+  define("SLURM_NNODES", slurm_nodes(header));
+  define("SLURM_JOB_NUM_NODES", slurm_nodes(header));
+  define("SLURM_NTASKS_PER_NODE", slurm_tasks_per_node(header));
+  define("SLURM_GPUS_PER_NODE", slurm_gpus_per_node(header));
+  define("SLURM_GPUS_ON_NODE", slurm_gpus_per_node(header));
+  define("SLURM_NTASKS", first_of({count(option(header, {"-n", "--ntasks"})),
+                                   product(slurm_nodes(header), slurm_tasks_per_node(header))}));
+  return names;
+}
+
+std::optional<Launch> find_launch(const Script& script, std::vector<Note>& notes) {
+  std::optional<Launch> launch;
+  for (const Command& command : script.commands) {
+    const auto program = find_program(command);
+    if (!program) continue;
+    if (launch) {
+      notes.push_back({command[*program].line, "a further training command is left out"});
+      continue;
+    }
+    const auto split = command.begin() + static_cast<std::ptrdiff_t>(*program);
+    launch = Launch{{split + 1, command.end()}, count_gpus({command.begin(), split}, script)};
+  }
+  return launch;
+}
+
+Given group_arguments(const Command& words, std::vector<Note>& notes) {
+  Given given;
+  std::string name;
+  GivenArgument current;
+  const auto finish = [&] {
+    if (!name.empty()) given.put(name, current);
+  };
+  for (const Word& word : words) {
+    if (is_name(word.text)) {
+      finish();
+      const std::size_t equals = word.text.find('=');
+      name = word.text.substr(0, equals);
+      current = {{}, word.line};
+      if (equals != std::string::npos) current.values.push_back(word.text.substr(equals + 1));
+    } else if (name.empty()) {
+      notes.push_back({word.line, fmt::format("'{}' belongs to no argument", word.text)});
+    } else {
+      current.values.push_back(word.text);
+    }
+  }
+  finish();
+  return given;
+}
+
+}  // namespace plumbline::model::megatron

@@ -1,0 +1,36 @@
+// Words of a script with their expansions: quotes, variables, arrays, arithmetic.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/megatron/detail/shell_letters.h"
+
+namespace plumbline::model::megatron {
+
+using Fields = std::vector<Letters>;
+using Variables = std::map<std::string, Fields, std::less<>>;  // a scalar has one field, an array any number
+
+// What one word of the script becomes: none, one or several fields.
+struct ReadWord {
+  Fields fields;
+  std::size_t end = 0;      // behind the word
+  bool assignment = false;  // NAME=... or NAME+=... in front of a command; then name, append and fields are set
+  bool append = false;
+  bool list = false;  // NAME=( ... )
+  std::string name;
+  std::optional<std::size_t> unclosed;  // position of a quote or bracket that never ends
+};
+
+// Reads the word that begins at `first`. `may_assign`: it stands where an assignment may.
+ReadWord read_word(const Letters& text, std::size_t first, bool may_assign, const Variables& variables);
+
+bool is_blank(char symbol);      // space, tab, carriage return
+bool ends_command(char symbol);  // newline ; & | ( )
+
+}  // namespace plumbline::model::megatron

@@ -1,0 +1,129 @@
+#include "model/plan/detail/plan_rules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "model/schedule/schedule.h"
+
+namespace plumbline::model {
+namespace {
+
+std::optional<Error> refuse(std::string message, std::string hint) {
+  Error error;
+  error.message = std::move(message);
+  error.hint = std::move(hint);
+  return error;
+}
+
+struct Range {
+  std::int64_t least;
+  std::int64_t most;
+};
+
+// The upper ends keep products of three degrees, and of a batch and a sequence, inside 64 bits.
+Range range_of(std::string_view key) {
+  if (key == "parallelism.zero_stage" || key == "search.zero_stage") return {0, 3};
+  if (key == "parallelism.shard_group" || key == "overlap.prefetch" || key == "overlap.collective_sms")
+    return {0, 1'000'000};
+  if (key == "overlap.communication_sms" || key == "search.communication_sms") return {0, 1'000'000};
+  if (key == "recompute.layers") return {0, 1'000'000};
+  if (key == "routing.rows_per_rank") return {0, 1'000'000'000};
+  if (key.starts_with("parallelism.") || key.starts_with("schedule.") || key.starts_with("search."))
+    return {1, 1'000'000};
+  return {1, 1'000'000'000};
+}
+
+std::optional<Error> check_word(std::string_view value, const std::vector<std::string>& words) {
+  if (std::ranges::find(words, value) != words.end()) return std::nullopt;
+  return refuse(fmt::format("unknown word '{}'", value), choice_hint(value, words));
+}
+
+// Of the keys that take lists of words.
+std::vector<std::string> words_of(std::string_view key) {
+  if (key == "search.recompute") return {"none", "selective", "mlp", "moe", "half", "full", "given"};
+  if (key == "search.split") return {"even", "first-1", "last-1", "last-2", "ends-1", "given"};
+  return {"rmsnorm", "mla_up_projection", "swiglu", "core_attention", "mlp", "moe"};
+}
+
+}  // namespace
+
+std::string choice_hint(std::string_view found, const std::vector<std::string>& choices) {
+  const std::string nearest = nearest_name(found, choices);
+  return fmt::format("{}one of {}", nearest.empty() ? "" : fmt::format("did you mean '{}'? ", nearest),
+                     fmt::join(choices, ", "));
+}
+
+std::optional<Error> check_plan_value(std::string_view key, std::int64_t value) {
+  const Range range = range_of(key);
+  if (value < range.least) {
+    return refuse(fmt::format("must be at least {}, found {}", range.least, value),
+                  key == "parallelism.zero_stage" ? "0 replicates everything, 1 to 3 shard more and more"
+                                                  : fmt::format("the smallest meaningful value is {}", range.least));
+  }
+  if (value > range.most) {
+    return refuse(fmt::format("must be at most {}, found {}", range.most, value),
+                  key == "parallelism.zero_stage" ? "3 shards parameters, gradients and optimizer states"
+                                                  : "check the number of digits");
+  }
+  return std::nullopt;
+}
+
+std::optional<Error> check_plan_value(std::string_view key, double value) {
+  const bool may_be_zero = key == "routing.imbalance" || key == "run.price_usd_per_gpu_hour" ||
+                           key == "input.bytes_per_token" || key == "run.phase.gpu_hours" ||
+                           key == "offload.activations" || key == "run.electricity_usd_per_kwh";
+  if (!std::isfinite(value)) return refuse("must be a finite number", "");
+  if (value < 0 || (value == 0 && !may_be_zero)) {
+    return refuse(fmt::format("must {}, found {}", may_be_zero ? "not be negative" : "be greater than 0", value),
+                  may_be_zero ? "0 switches it off" : "leave the key out for its default");
+  }
+  if (key == "offload.activations" && value > 1)
+    return refuse(fmt::format("must be at most 1, found {}", value), "1 offloads all of them");
+  if (key == "run.utilisation" && value > 1)
+    return refuse(fmt::format("must be at most 1, found {}", value), "1: the GPUs work around the clock");
+  if (key == "run.pue" && value < 1)
+    return refuse(fmt::format("must be at least 1, found {}", value),
+                  "power of the building over that of the machines");
+  return std::nullopt;
+}
+
+std::optional<Error> check_plan_value(std::string_view key, const std::string& value) {
+  if (value.empty()) return refuse("must not be empty", "");
+  if (key == "recompute.policy") return check_word(value, {"none", "selective", "full"});
+  if (key == "parallelism.context_method") return check_word(value, {"ring", "all-gather"});
+  if (key == "attention.kernel" || key == "loss.kernel") return check_word(value, {"fused", "unfused"});
+  if (key == "overlap.sm_policy") return check_word(value, {"static", "none", "dynamic"});
+  if (key == "optimizer.ema") return check_word(value, {"none", "host"});
+  if (key == "run.ownership") return check_word(value, {"rent", "purchase"});
+  if (key == "schedule.kind") {
+    const auto kind = find_schedule(value);
+    if (!kind) return refuse(kind.error().message, kind.error().hint);
+  }
+  return std::nullopt;
+}
+
+std::optional<Error> check_plan_value(std::string_view key, const std::vector<std::int64_t>& values) {
+  for (const std::int64_t value : values) {
+    if (auto error = check_plan_value(key, value)) return error;
+  }
+  return std::nullopt;
+}
+
+std::optional<Error> check_plan_value(std::string_view key, const std::vector<std::string>& values) {
+  const std::vector<std::string> words = words_of(key);
+  for (const std::string& value : values) {
+    auto error = key == "search.schedule" ? check_plan_value("schedule.kind", value) : check_word(value, words);
+    if (error) return error;
+  }
+  return std::nullopt;
+}
+
+}  // namespace plumbline::model

@@ -1,0 +1,78 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "model/plan/layout.h"
+
+namespace plumbline::model {
+
+namespace {
+
+std::optional<Error> refuse(const Plan& plan, std::string key, std::string message, std::string hint) {
+  return plan_error(plan, ErrorKind::infeasible, std::move(key), std::move(message), std::move(hint));
+}
+
+std::string nearest_divisors(std::int64_t of, std::int64_t wanted) {
+  std::int64_t below = std::min(wanted, of), above = std::min(wanted, of);
+  while (of % below != 0) --below;
+  while (of % above != 0) ++above;
+  return below == above ? fmt::format("use {}", below) : fmt::format("use {} or {}", below, above);
+}
+
+std::optional<Error> check_group(const Plan& plan, const Layout& layout) {
+  const std::string key = "parallelism.shard_group";
+  const std::int64_t group = plan.parallelism.shard_group;
+  if (group == 0) return std::nullopt;
+  if (plan.parallelism.zero_stage == 0)
+    return refuse(plan, key, "nothing is sharded with zero_stage 0", "set parallelism.zero_stage to 1, 2 or 3");
+  if (layout.two_directions)
+    return refuse(plan, key,
+                  fmt::format("{} keeps every stage on two pipeline ranks, over which it shards", plan.schedule.kind),
+                  "set it to 0");
+  if (layout.dense_group % group != 0)
+    return refuse(
+        plan, key,
+        fmt::format("groups of {} do not divide the {} ranks that reduce a gradient", group, layout.dense_group),
+        nearest_divisors(layout.dense_group, group));
+  // Ranks of the stage from the first of a group to the first of the next, and from one replica of an expert to
+  // another.
+  const std::int64_t span = group * layout.dense_stride, experts = layout.expert_stride;
+  if (span % experts != 0 && experts % span != 0)
+    return refuse(plan, key,
+                  fmt::format("a group over {} ranks is neither a multiple nor a divisor of the {} over which experts "
+                              "are spread",
+                              span, experts),
+                  fmt::format("use {}", std::max<std::int64_t>(1, experts / layout.dense_stride)));
+  return std::nullopt;
+}
+
+}  // namespace
+
+ShardGroup shard_group(const Plan& plan, const Layout& layout, bool expert) {
+  const std::int64_t ranks = expert ? layout.expert_group : layout.dense_group;
+  const std::int64_t stride = expert ? layout.expert_stride : layout.dense_stride;
+  if (plan.parallelism.zero_stage == 0) return {1, stride, ranks, stride};
+  const std::int64_t wanted = plan.parallelism.shard_group * layout.dense_stride / stride;
+  const std::int64_t shards = plan.parallelism.shard_group == 0 ? ranks : std::max<std::int64_t>(1, wanted);
+  return {shards, stride, ranks / shards, stride * shards};
+}
+
+std::optional<Error> check_sharding(const Plan& plan, const Layout& layout) {
+  const auto& parallelism = plan.parallelism;
+  if (parallelism.zero_stage >= 2 && layout.two_directions)
+    return refuse(plan, "parallelism.zero_stage",
+                  fmt::format("{} keeps every stage on two pipeline ranks, whose micro-batches would have to meet for "
+                              "every gather and reduction",
+                              plan.schedule.kind),
+                  "use 0 or 1, or a schedule of one direction");
+  if (parallelism.synchronisation_interval > 1 && parallelism.zero_stage > 0)
+    return refuse(plan, "parallelism.synchronisation_interval",
+                  "between two reductions every rank updates all parameters by itself, which sharded states do not "
+                  "allow",
+                  "set it to 1, or parallelism.zero_stage to 0");
+  return check_group(plan, layout);
+}
+
+}  // namespace plumbline::model

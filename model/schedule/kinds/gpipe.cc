@@ -1,0 +1,43 @@
+// GPipe (Huang et al., arXiv 1811.06965): all forwards, then all backwards, both in order 0..M-1.
+#include "model/schedule/kinds/kinds.h"
+
+namespace plumbline::model {
+namespace {
+
+class GPipe final : public ScheduleKind {
+ public:
+  std::string_view name() const override { return "gpipe"; }
+
+  Result<void> check(const ScheduleShape& shape) const override { return check_single_chunk(name(), shape); }
+
+  Schedule outline(const ScheduleShape& shape) const override { return single_chunk_outline(name(), shape); }
+
+  Schedule build(const ScheduleShape& shape) const override {
+    Schedule schedule = outline(shape);
+    schedule.ranks.resize(static_cast<std::size_t>(shape.ranks));
+    for (std::int32_t rank = 0; rank < shape.ranks; ++rank) {
+      auto& ops = schedule.ranks[static_cast<std::size_t>(rank)];
+      for (std::int32_t mb = 0; mb < shape.micro_batches; ++mb) ops.push_back(forward_op(0, rank, mb));
+      for (std::int32_t mb = 0; mb < shape.micro_batches; ++mb) ops.push_back(backward_op(OpType::B, 0, rank, mb));
+    }
+    return schedule;
+  }
+
+  // The last rank starts after P-1 forwards and hops and never waits again; the gradient of the last
+  // micro-batch then walks back over P-1 backwards and hops.
+  std::optional<double> exact_makespan(const ScheduleShape& shape, const ScheduleCosts& costs) const override {
+    const double P = shape.ranks, M = shape.micro_batches;
+    return (M + P - 1) * (costs.F + costs.B) + 2 * (P - 1) * costs.p2p;
+  }
+
+  std::int32_t activation_bound(const ScheduleShape& shape, std::int32_t) const override { return shape.micro_batches; }
+};
+
+}  // namespace
+
+const ScheduleKind& gpipe() {
+  static const GPipe kind;
+  return kind;
+}
+
+}  // namespace plumbline::model

@@ -1,0 +1,65 @@
+// Interleaved 1F1B with overlapped expert all-to-all, Megatron's counterpart of DualPipe: one more forward up front
+// decouples the forward and the backward of a step, so that they run as one pair and hide each other's exchanges.
+#include <algorithm>
+
+#include "model/schedule/kinds/interleaving.h"
+#include "model/schedule/kinds/kinds.h"
+
+namespace plumbline::model {
+namespace {
+
+std::int32_t warm_up_of(const ScheduleShape& shape, std::int32_t rank) {
+  return std::min(interleaved_warm_up(shape, rank) + 1, shape.virtual_stages * shape.micro_batches);
+}
+
+class InterleavedOverlap final : public ScheduleKind {
+ public:
+  std::string_view name() const override { return "interleaved-overlap"; }
+
+  Result<void> check(const ScheduleShape& shape) const override { return check_interleaving(name(), shape); }
+
+  Schedule outline(const ScheduleShape& shape) const override { return interleaved_outline(name(), shape); }
+
+  Schedule build(const ScheduleShape& shape) const override {
+    Schedule schedule = outline(shape);
+    schedule.ranks.resize(static_cast<std::size_t>(shape.ranks));
+    for (std::int32_t rank = 0; rank < shape.ranks; ++rank) {
+      const std::vector<ScheduleOp> forwards = interleaved_forwards(shape, rank);
+      const std::vector<ScheduleOp> backwards = interleaved_backwards(shape, rank);
+      const auto warm_up = static_cast<std::size_t>(warm_up_of(shape, rank));
+      auto& ops = schedule.ranks[static_cast<std::size_t>(rank)];
+      ops.assign(forwards.begin(), forwards.begin() + static_cast<std::ptrdiff_t>(warm_up));
+      for (std::size_t k = 0; k < backwards.size(); ++k) {
+        ops.push_back(backwards[k]);
+        if (k + warm_up >= forwards.size()) continue;
+        ScheduleOp& pair = ops.back();
+        const ScheduleOp& forward = forwards[k + warm_up];
+        pair.type = OpType::FB;
+        pair.f_dir = forward.f_dir;
+        pair.f_stage = forward.f_stage;
+        pair.f_mb = forward.f_mb;
+      }
+    }
+    post_receives_ahead(schedule);
+    return schedule;
+  }
+
+  std::optional<double> exact_makespan(const ScheduleShape& shape, const ScheduleCosts& costs) const override {
+    if (shape.ranks > 1 || shape.virtual_stages > 1) return std::nullopt;
+    return costs.F + (shape.micro_batches - 1) * costs.FB + costs.B;  // one rank: a forward, pairs, a backward
+  }
+
+  // The forward of a pair counts before its backward frees.
+  std::int32_t activation_bound(const ScheduleShape& shape, std::int32_t rank) const override {
+    return std::min(warm_up_of(shape, rank) + 1, shape.virtual_stages * shape.micro_batches);
+  }
+};
+
+}  // namespace
+
+const ScheduleKind& interleaved_overlap() {
+  static const InterleavedOverlap kind;
+  return kind;
+}
+
+}  // namespace plumbline::model

@@ -1,0 +1,44 @@
+// What the files of single schedules share, and the list of them. A new schedule adds its accessor here and its line
+// to registry.cc beside this file.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "model/schedule/schedule.h"
+
+namespace plumbline::model {
+
+const ScheduleKind& gpipe();
+const ScheduleKind& one_forward_one_backward();
+const ScheduleKind& interleaved();
+const ScheduleKind& interleaved_overlap();
+const ScheduleKind& zb_h1();
+const ScheduleKind& zb_h2();
+const ScheduleKind& zb_v();
+const ScheduleKind& dualpipe();
+const ScheduleKind& dualpipev();
+
+// At least one rank, one micro-batch and one chunk per rank.
+Result<void> check_counts(const ScheduleShape& shape);
+// For schedules without micro-batch groups.
+Result<void> check_ungrouped(std::string_view name, const ScheduleShape& shape);
+// For schedules whose ranks always hold two chunks: virtual_stages is 2, or 1 where it was left out.
+Result<void> check_vee(std::string_view name, const ScheduleShape& shape);
+// For schedules with one chunk per rank: additionally no virtual stages and no micro-batch groups.
+Result<void> check_single_chunk(std::string_view name, const ScheduleShape& shape);
+
+// Outlines: one stage per rank; two per rank, laid out as a V.
+Schedule single_chunk_outline(std::string_view name, const ScheduleShape& shape);
+Schedule vee_outline(std::string_view name, const ScheduleShape& shape);
+
+ScheduleOp forward_op(std::int32_t direction, std::int32_t stage, std::int32_t micro_batch);
+// type is B, I or W.
+ScheduleOp backward_op(OpType type, std::int32_t direction, std::int32_t stage, std::int32_t micro_batch);
+
+// For a schedule that would stand still under blocking batches: posts each receive with the first op that starts
+// after the message is there, in a run with eager sends and whole-numbered costs. A batch then only ever waits
+// for what started before its own op did in that run, so nothing can wait in a circle, whatever ops and hops cost.
+void post_receives_ahead(Schedule& schedule);
+
+}  // namespace plumbline::model

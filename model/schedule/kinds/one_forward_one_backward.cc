@@ -1,0 +1,57 @@
+// 1F1B with flush (Narayanan et al., arXiv 2104.04473): rank r warms up with P-1-r forwards, alternates
+// one forward and one backward, and drains the backwards that remain.
+#include <algorithm>
+
+#include "model/schedule/kinds/kinds.h"
+
+namespace plumbline::model {
+namespace {
+
+class OneForwardOneBackward final : public ScheduleKind {
+ public:
+  std::string_view name() const override { return "1f1b"; }
+
+  Result<void> check(const ScheduleShape& shape) const override { return check_single_chunk(name(), shape); }
+
+  Schedule outline(const ScheduleShape& shape) const override { return single_chunk_outline(name(), shape); }
+
+  Schedule build(const ScheduleShape& shape) const override {
+    Schedule schedule = outline(shape);
+    schedule.ranks.resize(static_cast<std::size_t>(shape.ranks));
+    for (std::int32_t rank = 0; rank < shape.ranks; ++rank) {
+      auto& ops = schedule.ranks[static_cast<std::size_t>(rank)];
+      const std::int32_t warm_up = std::min(shape.ranks - 1 - rank, shape.micro_batches);
+      for (std::int32_t mb = 0; mb < warm_up; ++mb) ops.push_back(forward_op(0, rank, mb));
+      for (std::int32_t mb = 0; mb < shape.micro_batches; ++mb) {
+        if (mb + warm_up < shape.micro_batches) ops.push_back(forward_op(0, rank, mb + warm_up));
+        ops.push_back(backward_op(OpType::B, 0, rank, mb));
+      }
+    }
+    return schedule;
+  }
+
+  // Fill and drain cost P-1 forwards and backwards. With hops the longest path makes M/P round trips over all
+  // ranks and one over P-1 of them, which is known to be exact for whole groups of P, at least two.
+  std::optional<double> exact_makespan(const ScheduleShape& shape, const ScheduleCosts& costs) const override {
+    const std::int32_t P = shape.ranks, M = shape.micro_batches;
+    if (M < P) return std::nullopt;
+    const double compute = (M + P - 1.0) * (costs.F + costs.B);
+    if (P == 1 || costs.p2p == 0) return compute;
+    if (M % P != 0 || M < 2 * P) return std::nullopt;
+    const std::int32_t rounds = M / P;
+    return compute + (2.0 * (P - 1) * rounds + 2.0 * (P - 2)) * costs.p2p;
+  }
+
+  std::int32_t activation_bound(const ScheduleShape& shape, std::int32_t rank) const override {
+    return std::min(shape.ranks - rank, shape.micro_batches);
+  }
+};
+
+}  // namespace
+
+const ScheduleKind& one_forward_one_backward() {
+  static const OneForwardOneBackward kind;
+  return kind;
+}
+
+}  // namespace plumbline::model

@@ -1,0 +1,147 @@
+#include "sim/predict/detail/lost_time.h"
+
+#include <algorithm>
+#include <cmath>
+#include <initializer_list>
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include "model/plan/layout.h"
+
+namespace plumbline::sim {
+
+namespace {
+
+constexpr double clock_rounding = 1e-9;  // of what a clock of picoseconds sums up
+constexpr double nothing = 1e-11;        // of the step: sums of slots in another order
+
+class List {
+ public:
+  explicit List(double step) : step_(step) {}
+  void add(std::string cause, double seconds, std::string remedy) {
+    if (std::abs(seconds) > nothing * step_) rows_.push_back({std::move(cause), seconds, std::move(remedy)});
+  }
+  std::vector<model::LostTime> take() {
+    std::ranges::stable_sort(rows_, std::ranges::greater(), &model::LostTime::seconds);
+    return std::move(rows_);
+  }
+
+ private:
+  double step_;
+  std::vector<model::LostTime> rows_;
+};
+
+// Takes `seconds` away from the parts in order, none below zero.
+void take_away(double seconds, std::initializer_list<double*> parts) {
+  for (double* part : parts) {
+    const double taken = std::min(*part, seconds);
+    *part -= taken;
+    seconds -= taken;
+  }
+}
+
+// Where a difference of two runs is below zero, kernels have filled each other's gaps: those gaps were smaller.
+void add_kernels(const StepAccount& account, List& list) {
+  KernelLoss loss = account.load.loss;
+  double seats = account.undisturbed - account.load.at_best(Resource::compute) - loss.total();
+  double beside = account.busy - account.undisturbed;
+  for (double* difference : {&seats, &beside})
+    if (std::abs(*difference) <= clock_rounding * account.busy) loss.gemm += std::exchange(*difference, 0);
+  const double filled = std::max(0.0, -seats) + std::max(0.0, -beside);
+  seats = std::max(0.0, seats);
+  beside = std::max(0.0, beside);
+  const double all = account.load.seats_beside + account.load.slowdown_beside;
+  double slowdown = all > 0 ? beside * account.load.slowdown_beside / all : beside;
+  seats += beside - slowdown;
+  take_away(filled, {&seats, &loss.gemm, &loss.gaps, &slowdown, &loss.memory_bound, &loss.ring, &loss.recomputation});
+  list.add("GEMM below best rate", loss.gemm, "larger products (tiles, waves)");
+  list.add("memory-bound below best rate", loss.memory_bound, "fused kernels");
+  list.add("launch gaps", loss.gaps, "fewer kernels, or CUDA graphs");
+  list.add("late keys and values", loss.ring, "fewer context-parallel ranks or faster links between them");
+  list.add("recomputation", loss.recomputation, "memory for what it saves");
+  list.add("SMs given to communication", seats, "communication on fewer SMs");
+  list.add("slowdown beside transfers", slowdown, "transfers beside no kernels");
+}
+
+std::string groups_of(const model::Plan& plan) {
+  const auto groups = model::layer_groups(plan.parallelism);
+  const auto divided = std::ranges::count_if(groups, [](const model::RankGroup& group) { return group.ranks > 1; });
+  if (plan.parallelism.context == 1) return "tensor-parallel collectives";
+  const bool tensor = divided > 1;
+  return tensor ? "tensor- and context-parallel collectives" : "context-parallel collectives";
+}
+
+void add_waits(const StepAccount& account, const model::Plan& plan, List& list) {
+  const double exposed = account.slots - account.busy;
+  const double known = std::accumulate(account.exposure.begin(), account.exposure.end(), 0.0);
+  const double gather = known > 0 ? std::min(account.gather_wait, exposed) : exposed;
+  const auto part = [&](Waits kind) {
+    return known > 0 ? account.exposure[static_cast<std::size_t>(kind)] / known * (exposed - gather) : 0;
+  };
+  list.add("exposed dispatch", part(Waits::dispatch), "overlapped pairs or a faster network");
+  list.add("exposed combine", part(Waits::combine), "overlapped pairs or a faster network");
+  list.add("slowest expert rank", part(Waits::stragglers), "balanced experts");
+  list.add("exposed " + groups_of(plan), part(Waits::collective), "smaller groups, or overlap.tensor");
+  list.add("exposed activation copies", part(Waits::host_copy), "less offload.activations, or a faster link");
+  list.add("late parameters", gather, "gathers further ahead, or a lower zero_stage");
+}
+
+void add_end(const StepAccount& account, List& list) {
+  list.add("point-to-point", account.idle.point_to_point, "eager messages or a faster network");
+  list.add("uneven stages", account.idle.uneven_stages, "an even split of layers");
+  list.add("bubble", account.idle.fill_and_drain, "more micro-batches or a schedule with a smaller bubble");
+  list.add("late gradient reduction", account.tail.reduce, "overlap.gradient_reduce or a faster network");
+  list.add("agreement on the norm", account.tail.agree, "no clipping of the whole gradient");
+  list.add("optimizer on the host", account.tail.host, "optimizer states on the GPU");
+  list.add("late parameter gather", account.tail.gather, "overlap.parameter_gather");
+}
+
+bool works_in_slots(Resource resource) {
+  switch (resource) {
+    case Resource::synchronisation_nic:
+    case Resource::synchronisation_nvlink:
+    case Resource::message_nic:
+    case Resource::message_nvlink:
+    case Resource::optimizer_host:
+      return false;
+    default:
+      return true;
+  }
+}
+
+// What a link's transfers do not take of `left` seconds is time in which it does not send.
+void add_link(const StepAccount& account, double left, List& list) {
+  const auto part = [&left](double seconds) {
+    const double found = std::clamp(seconds, 0.0, left);
+    left -= found;
+    return found;
+  };
+  const double taken = account.load.taken[static_cast<std::size_t>(account.resource)];
+  list.add("transfers below best rate", part(taken - account.bound), "larger transfers, or more SMs for them");
+  list.add("link rests beside kernels", part(account.busy), "all kernels beside transfers");
+  list.add("link rests, kernels too", left, "fewer meetings and waits between transfers");
+}
+
+}  // namespace
+
+std::vector<model::LostTime> lost_times(const StepAccount& account, const model::Plan& plan) {
+  List list(account.step());
+  if (account.resource == Resource::compute) {
+    add_kernels(account, list);
+    add_waits(account, plan, list);
+    list.add("optimizer below best rate", account.optimizer - account.optimizer_at_best, "fused kernels");
+    add_end(account, list);
+  } else if (works_in_slots(account.resource)) {
+    add_link(account, account.slots - account.bound, list);
+    list.add("optimizer", account.optimizer, "optimizer states on more ranks (zero_stage)");
+    add_end(account, list);
+  } else {
+    add_link(account, account.step() - account.input - account.average - account.bound, list);
+  }
+  list.add("input", account.input, "input.prefetch or faster loaders");
+  list.add("copy of the parameters", account.average, "no moving average on the host");
+  return list.take();
+}
+
+}  // namespace plumbline::sim

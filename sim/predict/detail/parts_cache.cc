@@ -1,0 +1,147 @@
+#include "sim/predict/detail/parts_cache.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "model/plan/layout.h"
+#include "model/program/compile.h"
+#include "model/program/plan_context.h"
+#include "sim/network/links_memo.h"
+#include "sim/predict/memos.h"
+
+namespace plumbline::sim {
+
+namespace {
+
+// Largest numbers of parts; their sizes are those of large models on large pipelines.
+constexpr std::size_t most_libraries = 256, most_table_ops = 50'000'000;
+
+}  // namespace
+
+PartsCache::PartsCache(Inputs inputs) : inputs_(std::move(inputs)) {
+  if (!inputs_.routing) inputs_.routing = std::make_shared<RoutingMemo>();
+  if (!inputs_.links) inputs_.links = std::make_shared<LinksMemo>();
+  if (!inputs_.tables) inputs_.tables = std::make_shared<ScheduleTables>();
+}
+
+model::Result<void> PartsCache::find(const model::Plan& plan, PlanWork& work) {
+  forget();
+  model::Result<model::Layout> layout = model::make_layout(plan, inputs_.architecture);
+  if (!layout) return tl::unexpected(layout.error());
+  work.plan = &plan;
+  work.layout = std::move(*layout);
+  work.kind = *model::find_schedule(plan.schedule.kind);
+  if (auto found = find_table(work); !found) return found;
+  if (auto found = find_costs(work); !found) return found;
+  find_stages(work);
+  return {};
+}
+
+void PartsCache::forget() {
+  const bool libraries = libraries_.size() > most_libraries;
+  if (libraries || sharded_.size() > 16 * most_libraries) {  // these refer to what follows
+    sharded_.clear();
+    optimizers_.clear();
+  }
+  if (libraries || timed_.size() > 4 * most_libraries) {
+    sharded_.clear();
+    timed_.clear();
+  }
+  if (libraries) libraries_.clear();
+  if (table_ops_ > most_table_ops) {
+    tables_.clear();
+    table_ops_ = 0;
+  }
+}
+
+model::Result<void> PartsCache::find_table(PlanWork& work) {
+  const model::ScheduleShape& shape = work.layout.schedule;
+  key_.clear().add(std::string(work.kind->name()), shape.ranks, shape.micro_batches, shape.virtual_stages,
+                   shape.micro_batch_group);
+  auto& known = tables_[key_.bytes()];
+  if (!known) {
+    auto table = inputs_.tables->find(*work.kind, shape);
+    if (!table) {
+      tables_.erase(key_.bytes());
+      return tl::unexpected(table.error());
+    }
+    known = std::make_unique<Table>(Table{std::move(*table), {}});
+    known->counts = slot_counts(*known->table);
+    table_ops_ += known->table->ops.size();
+  }
+  work.table = known->table.get();
+  work.counts = &known->counts;
+  return {};
+}
+
+model::Result<void> PartsCache::find_costs(PlanWork& work) {
+  add_costs(*work.plan, inputs_.fabric.has_value(), key_.clear());
+  auto& known = costs_[key_.bytes()];
+  if (!known) {
+    inputs_.plan = *work.plan;
+    auto costs = cost_models(inputs_, work.layout);
+    if (!costs) {
+      costs_.erase(key_.bytes());
+      return tl::unexpected(costs.error());
+    }
+    known = std::make_unique<CostModels>(std::move(*costs));
+  }
+  work.costs = known.get();
+  return {};
+}
+
+std::unique_ptr<PartsCache::Stages> PartsCache::stages_of(const PlanWork& work) const {
+  auto stages = std::make_unique<Stages>();
+  for (std::int64_t stage = 0; stage < work.layout.stages; ++stage) {
+    model::BlockList blocks = model::block_list(*work.plan, inputs_.architecture, work.layout, stage);
+    const auto known = std::ranges::find(stages->kinds, blocks);
+    stages->kind_of_stage.push_back(static_cast<std::int32_t>(known - stages->kinds.begin()));
+    if (known == stages->kinds.end()) stages->kinds.push_back(std::move(blocks));
+  }
+  return stages;
+}
+
+void PartsCache::find_stages(PlanWork& work) {
+  const model::Plan& plan = *work.plan;
+  const model::RoutingSpread spread =
+      spread_of(plan, inputs_.architecture.experts, inputs_.cluster.gpus_per_node, inputs_.routing.get());
+  model::LayerContext degrees = model::plan_degrees(plan, inputs_.architecture.experts, work.layout, spread);
+  add_graphs(plan, degrees, key_.clear());
+  auto& library = libraries_[key_.bytes()];
+  if (!library) {
+    degrees.architecture = inputs_.architecture;
+    library = std::make_unique<model::StageLibrary>(std::move(degrees), plan);
+  }
+  key_.clear().add(library.get(), work.costs);
+  add_imbalance(plan, key_);
+  auto& timed = timed_[key_.bytes()];
+  if (!timed)
+    timed = std::make_unique<TimedStages>(
+        *library, *work.costs, inputs_.cluster.device,
+        Imbalance{plan.routing.imbalance, relative_rows(plan.routing.rows_per_rank), 0}, plan.parallelism.expert);
+  work.timed = timed.get();
+  key_.clear().add(timed.get());
+  add_sharding(plan, work.layout, key_);
+  auto& sharded = sharded_[key_.bytes()];
+  if (!sharded) sharded = std::make_unique<ShardedStages>(*timed, optimizers_, plan, work.layout);
+  work.sharded = sharded.get();
+  add_stages(plan, work.layout, key_.clear());
+  auto& stages = stages_[key_.bytes()];
+  if (!stages) stages = stages_of(work);
+  kinds_.clear();
+  for (const model::BlockList& blocks : stages->kinds) kinds_.push_back(library->kind(blocks));
+  work.stage_kinds.clear();
+  for (const std::int32_t kind : stages->kind_of_stage)
+    work.stage_kinds.push_back(kinds_[static_cast<std::size_t>(kind)]);
+}
+
+void PartsCache::find_states(PlanWork& work) {
+  work.states.clear();
+  for (const auto& rank : work.table->ranks) {
+    kinds_.clear();
+    for (const std::int32_t stage : rank.stages) kinds_.push_back(work.stage_kinds[static_cast<std::size_t>(stage)]);
+    work.states.push_back(&work.sharded->state(kinds_));
+  }
+}
+
+}  // namespace plumbline::sim

@@ -1,0 +1,63 @@
+#include "sim/predict/memos.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "model/plan/layout.h"
+#include "sim/predict/inputs.h"
+
+namespace plumbline::sim {
+
+model::RoutingSpread RoutingMemo::spread(const model::MixtureOfExperts& experts, std::int64_t groups_per_token,
+                                         std::int64_t expert_parallel, std::int64_t ranks_per_node) {
+  const Key key = {
+      experts.routed_experts, experts.groups, experts.experts_per_token, experts.group_score_experts, groups_per_token,
+      expert_parallel,        ranks_per_node};
+  {
+    const std::scoped_lock lock(mutex_);
+    if (const auto found = known_.find(key); found != known_.end()) return found->second;
+  }
+  // Estimated without the lock: threads that want the same at the same time find the same.
+  const model::RoutingSpread spread = model::routing_spread(experts, groups_per_token, expert_parallel, ranks_per_node);
+  const std::scoped_lock lock(mutex_);
+  return known_.try_emplace(key, spread).first->second;
+}
+
+model::RoutingSpread spread_of(const Inputs& inputs) {
+  return spread_of(inputs.plan, inputs.architecture.experts, inputs.cluster.gpus_per_node, inputs.routing.get());
+}
+
+model::RoutingSpread spread_of(const model::Plan& plan, const model::MixtureOfExperts& experts,
+                               std::int64_t gpus_per_node, RoutingMemo* memo) {
+  const std::int64_t groups = model::groups_per_token(plan, experts);
+  const auto [ranks, stride] = model::exchange_group(plan.parallelism);
+  const std::int64_t per_node = gpus_per_node / stride;
+  const std::int64_t ranks_per_node = std::min(ranks, std::max<std::int64_t>(1, per_node));
+  return memo != nullptr ? memo->spread(experts, groups, ranks, ranks_per_node)
+                         : model::routing_spread(experts, groups, ranks, ranks_per_node);
+}
+
+model::Result<std::shared_ptr<const model::ScheduleTable>> ScheduleTables::find(const model::ScheduleKind& kind,
+                                                                                const model::ScheduleShape& shape) {
+  const auto kinds = model::schedule_kinds();
+  const Key key = {std::ranges::find(kinds, &kind) - kinds.begin(), shape.ranks, shape.micro_batches,
+                   shape.virtual_stages, shape.micro_batch_group};
+  {
+    const std::scoped_lock lock(mutex_);
+    if (const auto found = known_.find(key); found != known_.end()) return found->second;
+  }
+  // Made without the lock: threads that want the same at the same time make the same.
+  auto made = model::make_schedule_table(kind, shape);
+  if (!made) return tl::unexpected(made.error());
+  auto table = std::make_shared<const model::ScheduleTable>(std::move(*made));
+  const std::scoped_lock lock(mutex_);
+  if (ops_ > most_ops) {
+    known_.clear();
+    ops_ = 0;
+  }
+  const auto [entry, fresh] = known_.try_emplace(key, std::move(table));
+  if (fresh) ops_ += entry->second->ops.size();
+  return entry->second;
+}
+
+}  // namespace plumbline::sim

@@ -1,0 +1,53 @@
+// What predictions of related plans remember for each other. Values that their owner hands to each prediction; safe to
+// use from several threads.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "model/base/error.h"
+#include "model/program/routing.h"
+#include "model/schedule/schedule_table.h"
+
+namespace plumbline::sim {
+
+class RoutingMemo {
+ public:
+  // The same as model::routing_spread, bit for bit.
+  model::RoutingSpread spread(const model::MixtureOfExperts& experts, std::int64_t groups_per_token,
+                              std::int64_t expert_parallel, std::int64_t ranks_per_node);
+
+ private:
+  // The four fields of the experts that routing looks at, then the other arguments.
+  using Key = std::array<std::int64_t, 7>;
+  std::mutex mutex_;
+  std::map<Key, model::RoutingSpread> known_;
+};
+
+struct Inputs;
+
+// Of the plan's experts over its expert-parallel group: remembered where the inputs have a memo, else estimated.
+model::RoutingSpread spread_of(const Inputs& inputs);
+model::RoutingSpread spread_of(const model::Plan& plan, const model::MixtureOfExperts& experts,
+                               std::int64_t gpus_per_node, RoutingMemo* memo);
+
+class ScheduleTables {
+ public:
+  // Infeasible when the schedule deadlocks.
+  model::Result<std::shared_ptr<const model::ScheduleTable>> find(const model::ScheduleKind& kind,
+                                                                  const model::ScheduleShape& shape);
+
+ private:
+  // Tables with more ops than this in all are forgotten, but by those who hold them.
+  static constexpr std::size_t most_ops = 50'000'000;
+  using Key = std::array<std::int64_t, 5>;  // kind and shape
+  std::mutex mutex_;
+  std::map<Key, std::shared_ptr<const model::ScheduleTable>> known_;
+  std::size_t ops_ = 0;
+};
+
+}  // namespace plumbline::sim

@@ -1,0 +1,132 @@
+// How much a folder holds, and which headers stand alone: a header is included from several places, is private to its
+// folder (detail/), or is one of the entry points below.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/support/source_tree.h"
+#include "tests/support/temporary_directory.h"
+
+namespace plumbline::tests {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Folders that these rules do not hold for.
+const std::set<std::string> kExempt = {"tests"};
+const std::set<std::string> kNotYet = {"real", "cli", "reports"};
+
+constexpr std::size_t kMostFiles = 25;
+constexpr std::size_t kMostPlugIns = 40;
+const std::set<std::string> kPlugIns = {"model/schedule/kinds"};  // of files that are all of one kind
+
+// Headers with one user that are the interface of a library all the same, and why.
+const std::map<std::string, std::string> kEntryPoints = {
+    {"calibrate/import/nccl_tests.h", "what `plumbline import` reads"},
+    {"calibrate/validate/load_case.h", "what `plumbline validate` reads"},
+    {"model/cost/host_cost.h", "a cost function, for whoever predicts"},
+    {"model/cost/kernel_shapes.h", "what `plumbline show` lists of a program"},
+    {"model/graph/offload.h", "a pass over any graph"},
+    {"model/megatron/export.h", "what `plumbline export` writes"},
+    {"sim/analysis/memory_advice.h", "what `plumbline memory` advises"},
+    {"sim/search/search.h", "the search, for whoever plans"},
+    {"topologies/nccl_topology.h", "what `plumbline import` reads"},
+    {"topologies/simgrid_platform.h", "what `plumbline export` writes"},
+};
+
+std::vector<SourceFile> checked_files(const fs::path& root) {
+  std::vector<SourceFile> files = read_source_tree(root, {".h", ".cc", ".cu", ".cuh", ".def"});
+  std::erase_if(files, [](const SourceFile& file) { return kExempt.contains(file.folder()); });
+  return files;
+}
+
+bool checked(const std::string& path) { return !kNotYet.contains(path.substr(0, path.find('/'))); }
+std::string stem_of(const std::string& path) { return path.substr(0, path.rfind('.')); }
+bool is_private(const std::string& header) { return header.find("/detail/") != std::string::npos; }
+
+// By header the files that include it, without the sources of its own name.
+std::map<std::string, std::vector<std::string>> users_of_headers(const std::vector<SourceFile>& files) {
+  std::map<std::string, std::vector<std::string>> users;
+  for (const SourceFile& file : files)
+    if (file.extension() == ".h") users[file.path];
+  for (const SourceFile& file : files) {
+    for (const std::string& line : file.lines) {
+      if (!line.starts_with("#include \"")) continue;
+      const std::string header = line.substr(10, line.rfind('"') - 10);
+      if (users.contains(header) && stem_of(header) != stem_of(file.path)) users[header].push_back(file.path);
+    }
+  }
+  return users;
+}
+
+std::vector<std::string> crowded_folders(const std::vector<SourceFile>& files) {
+  std::map<std::string, std::size_t> counts;
+  for (const SourceFile& file : files)
+    if (checked(file.path)) ++counts[fs::path(file.path).parent_path().generic_string()];
+  std::vector<std::string> crowded;
+  for (const auto& [folder, count] : counts)
+    if (count > (kPlugIns.contains(folder) ? kMostPlugIns : kMostFiles))
+      crowded.push_back(folder + " holds " + std::to_string(count) + " sources");
+  return crowded;
+}
+
+std::vector<std::string> misplaced_headers(const std::vector<SourceFile>& files) {
+  std::vector<std::string> violations;
+  for (const auto& [header, users] : users_of_headers(files)) {
+    if (!checked(header)) continue;
+    if (!is_private(header)) {
+      if (users.empty()) violations.push_back(header + " has no user");
+      if (users.size() == 1 && !kEntryPoints.contains(header))
+        violations.push_back(header + " has one user, " + users.front() + ": merge them, or move it to detail/");
+      continue;
+    }
+    const std::string folder = header.substr(0, header.find("detail/"));
+    for (const std::string& user : users) {
+      if (!user.starts_with(folder)) violations.push_back(header + " is private to " + folder + ", not to " + user);
+      // detail/ is not installed.
+      if (user.ends_with(".h") && !is_private(user)) violations.push_back(header + " shows in the interface " + user);
+    }
+  }
+  return violations;
+}
+
+TEST(Structure, FoldersCanBeSurveyed) {
+  EXPECT_THAT(crowded_folders(checked_files(PLUMBLINE_SOURCE_DIR)), testing::IsEmpty());
+}
+
+TEST(Structure, HeadersAreSharedOrPrivate) {
+  EXPECT_THAT(misplaced_headers(checked_files(PLUMBLINE_SOURCE_DIR)), testing::IsEmpty());
+}
+
+TEST(Structure, EntryPointsHaveOneUser) {
+  const auto users = users_of_headers(checked_files(PLUMBLINE_SOURCE_DIR));
+  for (const auto& [header, reason] : kEntryPoints) {
+    ASSERT_TRUE(users.contains(header)) << header;
+    EXPECT_EQ(users.at(header).size(), 1u) << header << " needs no entry in this table";
+  }
+}
+
+TEST(Structure, EveryRuleReportsItsViolation) {
+  const TemporaryDirectory tree;
+  for (std::size_t i = 0; i <= kMostFiles; ++i) tree.write("sim/full/file" + std::to_string(i) + ".cc", "");
+  tree.write("sim/a/lonely.h", "");
+  tree.write("sim/a/unused.h", "");
+  tree.write("sim/a/detail/part.h", "");
+  tree.write("sim/a/lonely.cc", "#include \"sim/a/lonely.h\"\n#include \"sim/a/detail/part.h\"\n");
+  tree.write("sim/b/user.cc", "#include \"sim/a/lonely.h\"\n#include \"sim/a/detail/part.h\"\n");
+  tree.write("tests/unit/a_test.cc", "#include \"sim/a/unused.h\"\n");
+  const std::vector<SourceFile> files = checked_files(tree.path());
+  EXPECT_THAT(crowded_folders(files), testing::ElementsAre("sim/full holds 26 sources"));
+  EXPECT_THAT(misplaced_headers(files),
+              testing::ElementsAre("sim/a/detail/part.h is private to sim/a/, not to sim/b/user.cc",
+                                   "sim/a/lonely.h has one user, sim/b/user.cc: merge them, or move it to detail/",
+                                   "sim/a/unused.h has no user"));
+}
+
+}  // namespace
+}  // namespace plumbline::tests
