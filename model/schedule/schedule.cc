@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cassert>
+#include <cmath>
 
 #include "model/schedule/kinds.h"
 
@@ -15,38 +17,11 @@ constexpr std::int64_t most_chunks = 20'000'000;
 }  // namespace
 
 std::string_view to_string(OpType type) {
-  switch (type) {
-    case OpType::F:
-      return "F";
-    case OpType::B:
-      return "B";
-    case OpType::I:
-      return "I";
-    case OpType::W:
-      return "W";
-    case OpType::FB:
-      return "FB";
-  }
-  assert(false);
-  return "";
+  static constexpr std::array<std::string_view, 5> names = {"F", "B", "I", "W", "FB"};
+  return names[static_cast<std::size_t>(type)];
 }
 
-double ScheduleCosts::of(OpType type) const {
-  switch (type) {
-    case OpType::F:
-      return F;
-    case OpType::B:
-      return B;
-    case OpType::I:
-      return I;
-    case OpType::W:
-      return W;
-    case OpType::FB:
-      return FB;
-  }
-  assert(false);
-  return 0;
-}
+double ScheduleCosts::of(OpType type) const { return std::array{F, B, I, W, FB}[static_cast<std::size_t>(type)]; }
 
 std::int32_t Schedule::rank_of(std::int32_t direction, std::int32_t stage) const {
   switch (placement) {
@@ -124,6 +99,18 @@ Schedule single_chunk_outline(std::string_view name, const ScheduleShape& shape)
   schedule.shape = shape;
   schedule.stages = shape.ranks;
   return schedule;
+}
+
+Schedule SingleChunkKind::outline(const ScheduleShape& shape) const { return single_chunk_outline(name(), shape); }
+
+std::optional<double> makespan_without_waits(const ScheduleShape& shape, const ScheduleCosts& costs, double chunks) {
+  const double P = shape.ranks, M = shape.micro_batches;
+  const double work = chunks * M * (costs.F + costs.I + costs.W);
+  if (P == 1) return work;
+  const double slack = 1e-12 * costs.F;  // costs that were added up elsewhere
+  const bool equal = std::abs(costs.F - costs.I) <= slack && std::abs(costs.F - costs.W) <= slack;
+  if (costs.p2p != 0 || !equal || M < 2 * P) return std::nullopt;
+  return work + (P - 1) * costs.F;
 }
 
 Schedule vee_outline(std::string_view name, const ScheduleShape& shape) {
