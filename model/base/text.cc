@@ -1,5 +1,7 @@
 #include "model/base/text.h"
 
+#include <fmt/format.h>
+
 namespace plumbline::model {
 
 std::vector<std::string_view> split(std::string_view text, char separator) {
@@ -25,6 +27,20 @@ std::string_view trimmed(std::string_view text) {
   const std::size_t first = text.find_first_not_of(blanks);
   if (first == std::string_view::npos) return {};
   return text.substr(first, text.find_last_not_of(blanks) - first + 1);
+}
+
+std::string toml_string(std::string_view text) {
+  std::string out = "\"";
+  for (const char letter : text) {
+    const auto code = static_cast<unsigned char>(letter);
+    if (code < 0x20 || code == 0x7f) {
+      out += fmt::format("\\u{:04x}", code);
+      continue;
+    }
+    if (letter == '"' || letter == '\\') out += '\\';
+    out += letter;
+  }
+  return out + '"';
 }
 
 }  // namespace plumbline::model

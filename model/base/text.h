@@ -3,6 +3,7 @@
 
 #include <charconv>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <vector>
@@ -17,6 +18,9 @@ std::vector<std::string_view> split(std::string_view text, char separator);
 
 // Without blanks, tabs and carriage returns at either end.
 std::string_view trimmed(std::string_view text);
+
+// A basic string of TOML, in quotes.
+std::string toml_string(std::string_view text);
 
 // The number that the whole text is; nothing when there is anything else in it, or the number is out of range.
 template <class Number>
