@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <cmath>
 #include <limits>
@@ -10,28 +11,12 @@
 #include "model/base/integers.h"
 
 namespace plumbline::topologies {
+
 std::string_view to_string(LinkKind kind) {
-  switch (kind) {
-    case LinkKind::gpu_up:
-      return "GPU to node switch";
-    case LinkKind::gpu_down:
-      return "node switch to GPU";
-    case LinkKind::mesh:
-      return "GPU to GPU";
-    case LinkKind::nic_up:
-      return "NIC to leaf";
-    case LinkKind::nic_down:
-      return "leaf to NIC";
-    case LinkKind::leaf_up:
-      return "leaf to spine";
-    case LinkKind::leaf_down:
-      return "spine to leaf";
-    case LinkKind::spine_up:
-      return "spine to core";
-    case LinkKind::spine_down:
-      return "core to spine";
-  }
-  return "";
+  static constexpr auto names = std::to_array<std::string_view>(
+      {"GPU to node switch", "node switch to GPU", "GPU to GPU", "NIC to leaf", "leaf to NIC", "leaf to spine",
+       "spine to leaf", "spine to core", "core to spine"});
+  return names[static_cast<std::size_t>(kind)];
 }
 
 model::Result<Fabric> Fabric::outline(const FabricShape& shape, std::int64_t gpus) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <ranges>
 #include <string_view>
 
 #include "topologies/detail/nccl_dump.h"
@@ -133,8 +134,9 @@ class Importer {
     if (first().peers.empty()) return write_pci_links();
     const auto rate = std::ranges::find(link_rates, first().architecture, &LinkRate::architecture);
     if (rate == link_rates.end())
-      return fault(path_, first().line, fmt::format("the rate of the links of {} is not known", first().architecture),
-                   "known: sm60, sm70, sm80, sm90, sm100, sm103, gfx942, gfx950");
+      return fault(
+          path_, first().line, fmt::format("the rate of the links of {} is not known", first().architecture),
+          fmt::format("known: {}", fmt::join(link_rates | std::views::transform(&LinkRate::architecture), ", ")));
     if (first().links_to_switches > 0) {
       write_interconnect("switch", "gpu_bandwidth", first().links_to_switches * rate->rate, "datasheet",
                          fmt::format("{} links in the NCCL topology dump, {:g} GB/s each: {}",

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <numeric>
 #include <optional>
@@ -11,6 +10,7 @@
 
 #include "model/base/integers.h"
 #include "model/base/random.h"
+#include "model/base/text.h"
 #include "model/base/text_file.h"
 
 namespace plumbline::topologies {
@@ -24,14 +24,6 @@ constexpr std::string_view placement_key = "cluster.placement";
 
 Error rule_error(std::string message, std::string hint) {
   return Error{ErrorKind::input, std::move(message), "", 0, std::string(placement_key), std::move(hint)};
-}
-
-template <class Integer>
-std::optional<Integer> integer(std::string_view text) {
-  Integer value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
 }
 
 Gpus striped(std::int64_t gpus, std::int64_t gpus_per_node) {
@@ -54,13 +46,6 @@ Gpus random_nodes(std::int64_t gpus, std::int64_t gpus_per_node, std::uint64_t s
   return order;
 }
 
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view blanks = " \t\r";
-  const std::size_t first = text.find_first_not_of(blanks);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(blanks) - first + 1);
-}
-
 model::Result<Gpus> from_file(const std::string& path, std::int64_t gpus) {
   const auto text = model::read_text_file(path);
   if (!text) return tl::unexpected(text.error());
@@ -69,13 +54,12 @@ model::Result<Gpus> from_file(const std::string& path, std::int64_t gpus) {
   };
   Gpus order;
   std::vector<int> line_of(static_cast<std::size_t>(gpus), 0);
-  std::string_view rest = *text;
-  for (int line = 1; !rest.empty(); ++line) {
-    const std::size_t end = std::min(rest.find('\n'), rest.size());
-    const std::string_view word = trimmed(rest.substr(0, end));
-    rest.remove_prefix(std::min(end + 1, rest.size()));
+  int line = 0;
+  for (const std::string_view text_of_line : model::lines_of(*text)) {
+    ++line;
+    const std::string_view word = model::trimmed(text_of_line);
     if (word.empty() || word.front() == '#') continue;
-    const auto gpu = integer<std::int64_t>(word);
+    const auto gpu = model::parse_number<std::int64_t>(word);
     if (!gpu) return wrong(line, fmt::format("'{}' is not the number of a GPU", word), "write one number on each line");
     if (*gpu < 0 || *gpu >= gpus)
       return wrong(line, fmt::format("there is no GPU {}", *gpu), fmt::format("the cluster has 0 to {}", gpus - 1));
@@ -108,7 +92,7 @@ model::Result<Placement> Placement::make(std::string_view rule, std::int64_t gpu
   }
   if (rule == "striped") return Placement(striped(gpus, gpus_per_node));
   if (kind == "random") {
-    const auto seed = integer<std::uint64_t>(detail);
+    const auto seed = model::parse_number<std::uint64_t>(detail);
     if (!seed) return tl::unexpected(rule_error(fmt::format("'{}' has no seed", rule), "write random:1, for example"));
     return Placement(random_nodes(gpus, gpus_per_node, *seed));
   }

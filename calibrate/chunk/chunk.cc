@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -12,6 +11,7 @@
 #include <utility>
 
 #include "calibrate/chunk/kernel_timeline.h"
+#include "model/base/text.h"
 #include "model/base/text_file.h"
 
 namespace plumbline::calibrate {
@@ -30,17 +30,6 @@ constexpr std::array<std::string_view, 5> known_phases = {"", "F", "B", "I", "W"
 
 using Cells = std::vector<std::string_view>;
 
-// Cells are not quoted: no cell of this form holds a comma.
-Cells cells_of(std::string_view line) {
-  Cells cells;
-  while (true) {
-    const std::size_t comma = line.find(',');
-    cells.push_back(line.substr(0, comma));
-    if (comma == std::string_view::npos) return cells;
-    line.remove_prefix(comma + 1);
-  }
-}
-
 // Reads line by line; the first error wins.
 class ChunkReader {
  public:
@@ -49,11 +38,8 @@ class ChunkReader {
   void line(std::string_view text, int number) {
     if (error_ || text.empty() || text.front() == '#') return;
     line_ = number;
-    if (order_) {
-      row(cells_of(text));
-    } else {
-      header(cells_of(text));
-    }
+    // Cells are not quoted: no cell of this form holds a comma.
+    order_ ? row(model::split(text, ',')) : header(model::split(text, ','));
   }
 
   model::Result<std::vector<TracedKernel>> finish() {
@@ -109,20 +95,19 @@ class ChunkReader {
   }
 
   int integer(Column column, std::string_view text, int lowest) {
-    int value = 0;
-    const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (status != std::errc() || end != text.data() + text.size()) {
+    const auto value = model::parse_number<int>(text);
+    if (!value) {
       fail(column_names.at(column), fmt::format("'{}' is no whole number", text), "");
-    } else if (value < lowest) {
-      fail(column_names.at(column), fmt::format("{} is below {}", value, lowest), "");
+    } else if (*value < lowest) {
+      fail(column_names.at(column), fmt::format("{} is below {}", *value, lowest), "");
     }
-    return value;
+    return value.value_or(0);
   }
 
   std::int64_t picoseconds(Column column, std::string_view text) {
-    double value = 0;
-    const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (status != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) {
+    const auto parsed = model::parse_number<double>(text);
+    const double value = parsed.value_or(0);
+    if (!parsed || !std::isfinite(value)) {
       fail(column_names.at(column), fmt::format("'{}' is no number", text), "microseconds");
     } else if (value < 0) {
       fail(column_names.at(column), fmt::format("{} is negative", text), "");
@@ -175,13 +160,8 @@ std::string cell(std::string text) {
 model::Result<model::Timeline> parse_chunk(std::string_view text, const std::string& path,
                                            const KernelClasses& classes) {
   ChunkReader reader(path);
-  for (int number = 1; !text.empty(); ++number) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    reader.line(line, number);
-  }
+  int number = 0;
+  for (const std::string_view line : model::lines_of(text)) reader.line(line, ++number);
   auto kernels = reader.finish();
   if (!kernels) return tl::unexpected(kernels.error());
   return kernel_timeline(std::move(*kernels), classes);

@@ -91,11 +91,6 @@ class Sorter {
     return std::move(found_);
   }
 
-  static double extent_of(const Measurement& m, std::string_view name) {
-    const auto found = std::ranges::find(m.shape, name, &Shape::value_type::first);
-    return found == m.shape.end() ? 0 : static_cast<double>(found->second);
-  }
-
  private:
   void leave(const Measurement& m) { ++left_[m.op]; }
 
@@ -124,7 +119,10 @@ class Sorter {
 
 }  // namespace
 
-double FitRecord::extent(std::string_view name) const { return Sorter::extent_of(*measurement, name); }
+double extent_of(const Measurement& measurement, std::string_view name) {
+  const auto found = std::ranges::find(measurement.shape, name, &Shape::value_type::first);
+  return found == measurement.shape.end() ? 0 : static_cast<double>(found->second);
+}
 
 double typical_seconds(const Measurement& m) {
   std::vector<double> samples = m.time.samples;

@@ -12,6 +12,8 @@
 
 namespace plumbline::calibrate {
 
+double extent_of(const Measurement& measurement, std::string_view name);  // of the shape; 0 where it has none
+
 struct FitRecord {
   const Measurement* measurement = nullptr;
   model::OperatorKind kind = model::OperatorKind::add;
@@ -23,7 +25,7 @@ struct FitRecord {
   std::int64_t cores = 1;
   double seconds = 0;  // typical_seconds()
 
-  double extent(std::string_view name) const;  // of the shape; 0 where it has none
+  double extent(std::string_view name) const { return extent_of(*measurement, name); }
 };
 
 enum class MachineKind : std::uint8_t { host, gpu };

@@ -72,8 +72,7 @@ class MemoryForm {
       std::vector<double> paces;
       for (const FitRecord& record : records_)
         if (record.type == type(column)) paces.push_back(record.seconds / *record.measurement->bytes);
-      std::ranges::nth_element(paces, paces.begin() + static_cast<std::ptrdiff_t>(paces.size() / 2));
-      x[column] = paces[paces.size() / 2];
+      x[column] = median(std::move(paces));
     }
     if (saturates_) x[saturation_column()] = std::sqrt(most_cores_);
     if (maps_) x[map_column()] = seconds.minCoeff();

@@ -8,26 +8,19 @@
 #include <utility>
 
 #include "calibrate/fit/detail/constant_list.h"
+#include "model/base/text.h"
 #include "model/cost/measured_operators.h"
 
 namespace plumbline::calibrate {
 namespace {
 
-// A basic string of TOML.
-std::string quoted(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
-  }
-  return out + '"';
-}
+using model::toml_string;
 
 std::string entry(std::string_view key, const model::Parameter& p) {
   const std::string uncertainty =
       p.relative_uncertainty ? fmt::format(", uncertainty = {}", *p.relative_uncertainty) : "";
-  return fmt::format("{} = {{ value = {}, unit = {}, kind = {}, source = {}{} }}\n", key, p.value, quoted(p.unit),
-                     quoted(to_string(p.kind)), quoted(p.source), uncertainty);
+  return fmt::format("{} = {{ value = {}, unit = {}, kind = {}, source = {}{} }}\n", key, p.value, toml_string(p.unit),
+                     toml_string(to_string(p.kind)), toml_string(p.source), uncertainty);
 }
 
 }  // namespace
@@ -82,8 +75,8 @@ std::string profile_text(const std::string& name, const std::string& description
                          std::vector<model::Parameter> parameters) {
   const auto section_of = [](const std::string& of) { return of.substr(0, of.rfind('.')); };
   std::ranges::sort(parameters, {}, [&](const model::Parameter& p) { return std::pair(section_of(p.name), p.name); });
-  std::string text =
-      fmt::format("name = {}\ndescription = {}\nextends = {}\n", quoted(name), quoted(description), quoted(extends));
+  std::string text = fmt::format("name = {}\ndescription = {}\nextends = {}\n", toml_string(name),
+                                 toml_string(description), toml_string(extends));
   std::string section;
   for (const model::Parameter& parameter : parameters) {
     const std::string own = section_of(parameter.name);

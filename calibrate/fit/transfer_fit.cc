@@ -21,10 +21,6 @@ namespace {
 using Eigen::Index;
 using Eigen::VectorXd;
 
-double extent(const Measurement& m, std::string_view name) {
-  return static_cast<double>(std::ranges::find(m.shape, name, &Shape::value_type::first)->second);
-}
-
 // t = fixed + bytes / rate; nothing where there are no records, or too few.
 std::optional<RobustFit> fit_line(const std::string& name, const std::vector<const Measurement*>& records,
                                   ProfileFit& result) {
@@ -34,7 +30,7 @@ std::optional<RobustFit> fit_line(const std::string& name, const std::vector<con
   VectorXd seconds(rows);
   for (Index i = 0; i < rows; ++i) {
     const Measurement& m = *records[static_cast<std::size_t>(i)];
-    features(i, 1) = extent(m, "bytes");
+    features(i, 1) = extent_of(m, "bytes");
     seconds[i] = m.time.p50;
   }
   const Form form = [&](const VectorXd& x) -> VectorXd { return features * x; };
@@ -63,9 +59,9 @@ struct CollectiveTerms {
 
 CollectiveTerms terms_of(const Measurement& m) {
   const model::Collective kind = model::parse_collective(m.op).value();
-  const auto ranks = static_cast<std::int64_t>(extent(m, "ranks"));
+  const auto ranks = static_cast<std::int64_t>(extent_of(m, "ranks"));
   const double passes = kind == model::Collective::all_reduce ? 2 : 1;
-  return {passes * static_cast<double>(ranks - 1), model::bus_factor(kind, ranks) * extent(m, "bytes")};
+  return {passes * static_cast<double>(ranks - 1), model::bus_factor(kind, ranks) * extent_of(m, "bytes")};
 }
 
 // Launch and hop are told apart by records of different hops; of one number of hops the launch is 0.
@@ -114,13 +110,13 @@ const FitRecord* alone(const FitRecord& beside, const std::vector<FitRecord>& re
 
 void add_slowdown(const std::string& name, std::vector<double> ratios, ConstantList& constants) {
   if (ratios.empty()) return;
-  const auto middle = ratios.begin() + static_cast<std::ptrdiff_t>(ratios.size() / 2);
-  std::ranges::nth_element(ratios, middle);
-  const double median = *middle;
-  for (double& ratio : ratios) ratio = std::abs(ratio - median);
-  std::ranges::nth_element(ratios, middle);
-  const auto spread = ratios.size() > 2 ? std::optional(*middle / median) : std::nullopt;
-  constants.add(name, std::max(1.0, median), spread, model::Evidence::measured,
+  const double typical = median(ratios);
+  std::optional<double> spread;
+  if (ratios.size() > 2) {
+    for (double& ratio : ratios) ratio = std::abs(ratio - typical);
+    spread = median(ratios) / typical;
+  }
+  constants.add(name, std::max(1.0, typical), spread, model::Evidence::measured,
                 fmt::format("middle of {} ratios beside a transfer and alone", ratios.size()));
 }
 

@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <optional>
 #include <set>
 #include <utility>
 #include <vector>
 
+#include "model/base/text.h"
 #include "model/cost/collective_cost.h"
 
 namespace plumbline::calibrate {
@@ -33,13 +33,6 @@ Words words_of(std::string_view line) {
     words.push_back(line.substr(0, end));
     line.remove_prefix(end);
   }
-}
-
-template <class T>
-std::optional<T> number(std::string_view word) {
-  T value = 0;
-  const auto [end, status] = std::from_chars(word.data(), word.data() + word.size(), value);
-  return status == std::errc() && end == word.data() + word.size() ? std::optional(value) : std::nullopt;
 }
 
 // The names of the programs of nccl-tests that have another name here.
@@ -77,7 +70,7 @@ class Parser {
     const Words words = words_of(text);
     if (words.empty()) return;
     if (words[0].starts_with('#')) return comment(text, words);
-    if (number<std::int64_t>(words[0])) row(words);
+    if (model::parse_number<std::int64_t>(words[0])) row(words);
   }
 
   model::Result<Measurements> finish() && {
@@ -113,7 +106,7 @@ class Parser {
                   "");
     if (ranks_ == 0 || device_.empty())
       return fail("no line of the heading names ranks and devices", "keep the lines that begin with '#  Rank'");
-    const std::int64_t bytes = *number<std::int64_t>(words[0]);
+    const std::int64_t bytes = *model::parse_number<std::int64_t>(words[0]);
     if (bytes == 0) return;
     const std::string collective = collective_.empty() ? told_by_columns(words) : collective_;
     if (const auto known = model::parse_collective(collective); !known)
@@ -126,10 +119,10 @@ class Parser {
 
   // Sums have no root in all-reduce and reduce-scatter, whose count is that of a rank; a root without sum broadcasts.
   std::string told_by_columns(const Words& words) const {
-    const auto bytes = number<std::int64_t>(words[0]), count = number<std::int64_t>(words[1]);
+    const auto bytes = model::parse_number<std::int64_t>(words[0]), count = model::parse_number<std::int64_t>(words[1]);
     const auto element = bytes_of(words[2]);
     const bool sums = words[3] != "none";
-    const auto root = number<int>(words[4]);
+    const auto root = model::parse_number<int>(words[4]);
     if (!count || !element || !root) return "";
     if (*root >= 0) return sums ? "" : "broadcast";
     if (!sums) return "";
@@ -139,7 +132,7 @@ class Parser {
 
   void add(const std::string& collective, const char* variant, std::int64_t bytes, const Words& words,
            std::size_t first) {
-    const auto time = number<double>(words[first]), rate = number<double>(words[first + 1]);
+    const auto time = model::parse_number<double>(words[first]), rate = model::parse_number<double>(words[first + 1]);
     if (!time || !rate || !(*time > 0))
       return fail(fmt::format("{}: '{}' is no time above 0", variant, words[first]), "");
     // Printed with two digits: half a unit of the last one, and of the time's.
@@ -177,11 +170,8 @@ class Parser {
 
 model::Result<Measurements> parse_nccl_tests(std::string_view text, const std::string& path) {
   Parser parser(path);
-  for (int number = 1; !text.empty(); ++number) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    parser.line(text.substr(0, end), number);
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
+  int number = 0;
+  for (const std::string_view line : model::lines_of(text)) parser.line(line, ++number);
   return std::move(parser).finish();
 }
 

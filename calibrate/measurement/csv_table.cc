@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cmath>
 #include <optional>
 #include <utility>
 
 #include "calibrate/measurement/csv.h"
+#include "model/base/text.h"
 #include "model/base/text_file.h"
 
 namespace plumbline::calibrate {
@@ -23,12 +23,9 @@ model::Result<CsvTable> CsvTable::read(const std::string& path, const std::vecto
   };
   CsvTable table;
   table.path_ = path;
-  std::string_view rest = *text;
-  for (int number = 1; !rest.empty(); ++number) {
-    const std::size_t end = std::min(rest.find('\n'), rest.size());
-    std::string_view line = rest.substr(0, end);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-    if (line.ends_with('\r')) line.remove_suffix(1);
+  int number = 0;
+  for (const std::string_view line : model::lines_of(*text)) {
+    ++number;
     if (line.empty() || line.front() == '#') continue;
     std::optional<std::vector<std::string>> cells = csv_cells(line);
     if (!cells) return wrong(number, "", "a quote does not end on its line");
@@ -52,9 +49,8 @@ const std::string& CsvTable::text(std::size_t row, std::string_view column) cons
 
 model::Result<double> CsvTable::positive(std::size_t row, std::string_view column) const {
   const std::string& cell = text(row, column);
-  double value = 0;
-  const auto [end, status] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-  if (status == std::errc() && end == cell.data() + cell.size() && value > 0 && std::isfinite(value)) return value;
+  const auto value = model::parse_number<double>(cell);
+  if (value && *value > 0 && std::isfinite(*value)) return *value;
   return tl::unexpected(error(row, column, fmt::format("'{}' is no number above 0", cell)));
 }
 

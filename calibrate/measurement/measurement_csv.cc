@@ -6,6 +6,7 @@
 #include "calibrate/measurement/csv.h"
 #include "calibrate/measurement/detail/measurement_record.h"
 #include "calibrate/measurement/measurement_file.h"
+#include "model/base/text.h"
 
 namespace plumbline::calibrate {
 namespace {
@@ -47,12 +48,8 @@ model::Result<std::vector<Line>> detail::read_csv_lines(std::string_view text, c
   std::vector<Line> lines;
   Row header;
   int number = 0;
-  while (!text.empty()) {
+  for (const std::string_view line : model::lines_of(text)) {
     ++number;
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    std::string_view line = text.substr(0, end);
-    text = text.substr(std::min(end + 1, text.size()));
-    if (line.ends_with('\r')) line.remove_suffix(1);
     if (line.empty() || line.front() == '#') continue;
     auto cells = csv_cells(line);
     if (!cells) return malformed(path, number, "a quote is not closed on this line");

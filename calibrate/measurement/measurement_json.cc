@@ -6,6 +6,7 @@
 
 #include "calibrate/measurement/detail/measurement_record.h"
 #include "calibrate/measurement/measurement_file.h"
+#include "model/base/text.h"
 
 namespace plumbline::calibrate {
 namespace {
@@ -89,15 +90,11 @@ model::Result<std::vector<Line>> detail::read_json_lines(std::string_view text, 
                                                          std::vector<std::string>& notes) {
   std::vector<Line> lines;
   int number = 0;
-  while (!text.empty()) {
+  for (const std::string_view line : model::lines_of(text)) {
     ++number;
-    const std::size_t end = text.find('\n');
-    const bool unfinished = end == std::string_view::npos;
-    const std::string_view line = text.substr(0, end);
-    text = unfinished ? std::string_view() : text.substr(end + 1);
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
     const Json object = Json::parse(line, nullptr, false);
-    if (object.is_discarded() && unfinished && !lines.empty()) {
+    if (object.is_discarded() && line.end() == text.end() && !lines.empty()) {
       notes.push_back(fmt::format("line {} is unfinished and left out", number));
       break;
     }

@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <string>
 #include <vector>
+
+#include "model/base/text.h"
 
 namespace plumbline::calibrate {
 namespace {
@@ -98,16 +99,9 @@ const Metric* find_metric(std::string_view key) {
 
 // The keys of a sum, without the blanks around them.
 std::vector<std::string_view> terms(std::string_view sum) {
-  std::vector<std::string_view> keys;
-  while (true) {
-    const std::size_t plus = sum.find('+');
-    std::string_view key = sum.substr(0, plus);
-    key.remove_prefix(std::min(key.find_first_not_of(' '), key.size()));
-    key = key.substr(0, key.find_last_not_of(' ') + 1);
-    keys.push_back(key);
-    if (plus == std::string_view::npos) return keys;
-    sum.remove_prefix(plus + 1);
-  }
+  std::vector<std::string_view> keys = model::split(sum, '+');
+  for (std::string_view& key : keys) key = model::trimmed(key);
+  return keys;
 }
 
 constexpr std::string_view chunk_prefix = "chunk.";
@@ -117,12 +111,6 @@ struct Quantity {
   Value (*read)(const TimelineSummary& chunk, std::string_view argument);
 };
 
-std::optional<int> whole(std::string_view text) {
-  int value = 0;
-  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return status == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
-}
-
 Value compute_share(const TimelineSummary& chunk, std::string_view) {
   return chunk.seconds > 0 ? Value(chunk.compute_share()) : std::nullopt;
 }
@@ -130,7 +118,7 @@ Value compute_share(const TimelineSummary& chunk, std::string_view) {
 Value span(const TimelineSummary& chunk, std::string_view argument) {
   const std::size_t dot = argument.rfind('.');
   if (dot == std::string_view::npos) return std::nullopt;
-  const std::optional<int> slot = whole(argument.substr(dot + 1));
+  const std::optional<int> slot = model::parse_number<int>(argument.substr(dot + 1));
   const auto wanted = [&](const TimelineSummary::Phase& s) {
     return s.name == argument.substr(0, dot) && s.slot == slot;
   };
@@ -140,7 +128,7 @@ Value span(const TimelineSummary& chunk, std::string_view argument) {
 
 // Periods begin with that of slot 1.
 Value period(const TimelineSummary& chunk, std::string_view argument) {
-  const std::optional<int> slot = whole(argument);
+  const std::optional<int> slot = model::parse_number<int>(argument);
   if (!slot || *slot < 1 || static_cast<std::size_t>(*slot) > chunk.periods.size()) return std::nullopt;
   return chunk.periods[static_cast<std::size_t>(*slot) - 1];
 }
@@ -158,13 +146,10 @@ Value product(const TimelineSummary& chunk, std::string_view argument) {
 
 Value product_sum(const TimelineSummary& chunk, std::string_view argument) {
   Value sum;
-  while (true) {
-    const std::string_view kind = argument.substr(0, argument.find('+'));
+  for (const std::string_view kind : model::split(argument, '+'))
     for (const TimelineSummary::Product& p : chunk.products)
       if (p.kind == kind) sum = sum.value_or(0) + p.mean();
-    if (kind.size() == argument.size()) return sum;
-    argument.remove_prefix(kind.size() + 1);
-  }
+  return sum;
 }
 
 template <double TimelineSummary::*field>

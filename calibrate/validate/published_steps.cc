@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "calibrate/measurement/csv_table.h"
+#include "model/base/text.h"
 #include "model/plan/plan.h"
 
 namespace plumbline::calibrate {
@@ -20,16 +21,6 @@ std::vector<const char*> number_columns() {
   for (const model::Degree& degree : model::parallel_degrees) columns.push_back(degree.name);
   columns.insert(columns.end(), {"virtual_stages", "data", "micro_batch", "global_batch", "sequence"});
   return columns;
-}
-
-std::vector<std::string> split(const std::string& cell) {
-  std::vector<std::string> parts;
-  for (std::size_t begin = 0; begin < cell.size();) {
-    const std::size_t end = std::min(cell.find('+', begin), cell.size());
-    parts.push_back(cell.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
 }
 
 // The value of a cell that may be empty.
@@ -84,7 +75,8 @@ model::Result<PublishedStep> step_of(const CsvTable& table, std::size_t row) {
                                                         {"source", &step.source}};
   for (const auto& [column, text] : texts) *text = table.text(row, column);
   step.sequence_parallel = table.text(row, "sequence_parallel") == "yes";
-  step.assumed = split(table.text(row, "assumed"));
+  if (const std::string& assumed = table.text(row, "assumed"); !assumed.empty())
+    for (const std::string_view part : model::split(assumed, '+')) step.assumed.emplace_back(part);
   if (auto error = read_numbers(table, row, step)) return tl::unexpected(*error);
   if (auto error = check_degrees(table, row, step)) return tl::unexpected(*error);
   const auto seconds = optional_positive(table, row, "step_s");

@@ -85,9 +85,13 @@ ConfigReader& ConfigReader::operator=(ConfigReader&&) noexcept = default;
 Result<ConfigReader> ConfigReader::open(const std::string& path, const ConfigOverrides& overrides) {
   auto text = read_text_file(path);
   if (!text) return tl::unexpected(text.error());
+  return parse(std::move(*text), path, overrides);
+}
+
+Result<ConfigReader> ConfigReader::parse(std::string text, const std::string& path, const ConfigOverrides& overrides) {
   auto contents = std::make_unique<Contents>();
   contents->path = path;
-  contents->text = std::move(*text);
+  contents->text = std::move(text);
   Error error;
   error.file = path;
   error.hint = "a model is described by a Hugging Face config.json";

@@ -20,6 +20,8 @@ class ConfigReader {
   // Fails on an unreadable file, on a JSON syntax error (with its line) and on anything but an object.
   // `overrides` replace keys of the file or add to them.
   static Result<ConfigReader> open(const std::string& path, const ConfigOverrides& overrides = {});
+  // The same of a text that was read already; errors name `path`.
+  static Result<ConfigReader> parse(std::string text, const std::string& path, const ConfigOverrides& overrides);
   // Without a file: every key is missing.
   static ConfigReader empty();
   ~ConfigReader();

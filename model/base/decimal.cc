@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <utility>
+
+#include "model/base/text.h"
 
 namespace plumbline::model {
 namespace {
@@ -36,11 +37,8 @@ std::optional<int> parse_exponent(std::string_view text) {
   if (text.front() != 'e' && text.front() != 'E') return std::nullopt;
   text.remove_prefix(1);
   if (text.starts_with('+')) text.remove_prefix(1);
-  int exponent = 0;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), exponent);
-  const bool whole = code == std::errc() && end == text.data() + text.size();
-  if (!whole || std::abs(exponent) > largest_exponent) return std::nullopt;
-  return exponent;
+  const auto exponent = parse_number<int>(text);
+  return exponent && std::abs(*exponent) <= largest_exponent ? exponent : std::nullopt;
 }
 
 }  // namespace
@@ -63,8 +61,10 @@ std::optional<Decimal> parse_decimal(std::string_view text) {
   number.integer = number.integer && text.empty();
   number.exponent += *exponent;
   if (negative) all.insert(0, "-");
-  const auto [end, code] = std::from_chars(all.data(), all.data() + all.size(), number.units);
-  return code == std::errc() ? std::optional(number) : std::nullopt;
+  const auto units = parse_number<std::int64_t>(all);
+  if (!units) return std::nullopt;
+  number.units = *units;
+  return number;
 }
 
 double Decimal::value() const {

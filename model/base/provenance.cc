@@ -1,45 +1,26 @@
 #include "model/base/provenance.h"
 
+#include <algorithm>
 #include <array>
-#include <cassert>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace plumbline::model {
 namespace {
 
-constexpr std::array evidences = {Evidence::measured, Evidence::fitted, Evidence::published, Evidence::datasheet,
-                                  Evidence::assumed};
+// In the order of Evidence.
+constexpr std::array<std::string_view, 5> evidences = {"measured", "fitted", "published", "datasheet", "assumed"};
 
 }  // namespace
 
-std::string_view to_string(Evidence evidence) {
-  switch (evidence) {
-    case Evidence::measured:
-      return "measured";
-    case Evidence::fitted:
-      return "fitted";
-    case Evidence::published:
-      return "published";
-    case Evidence::datasheet:
-      return "datasheet";
-    case Evidence::assumed:
-      return "assumed";
-  }
-  assert(false && "unknown evidence");
-  return "";
-}
+std::string_view to_string(Evidence evidence) { return evidences[static_cast<std::size_t>(evidence)]; }
 
 Result<Evidence> parse_evidence(std::string_view text) {
-  std::vector<std::string> names;
-  for (const Evidence evidence : evidences) {
-    if (to_string(evidence) == text) return evidence;
-    names.emplace_back(to_string(evidence));
-  }
+  const auto* found = std::ranges::find(evidences, text);
+  if (found != evidences.end()) return static_cast<Evidence>(found - evidences.begin());
   Error error;
   error.message = "unknown kind of evidence '" + std::string(text) + "'";
-  error.hint = did_you_mean_before(text, names, "one of measured, fitted, published, datasheet, assumed");
+  error.hint = did_you_mean_before(text, {evidences.begin(), evidences.end()}, "one of measured, fitted, published, datasheet, assumed");
   return tl::unexpected(error);
 }
 

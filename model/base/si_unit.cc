@@ -38,29 +38,10 @@ constexpr auto units = std::to_array<std::pair<std::string_view, SiUnit>>({
 }  // namespace
 
 std::string_view to_string(UnitDimension dimension) {
-  switch (dimension) {
-    case count:
-      return "a count";
-    case seconds:
-      return "a time";
-    case bytes:
-      return "bytes";
-    case bytes_per_second:
-      return "bytes per second";
-    case flops_per_second:
-      return "floating-point operations per second";
-    case watts:
-      return "power";
-    case usd:
-      return "a price";
-    case usd_per_gpu_hour:
-      return "a price of a GPU-hour";
-    case usd_per_kwh:
-      return "a price of electricity";
-    case years:
-      return "years";
-  }
-  return "";
+  static constexpr auto names = std::to_array<std::string_view>(
+      {"a count", "a time", "bytes", "bytes per second", "floating-point operations per second", "power", "a price",
+       "a price of a GPU-hour", "a price of electricity", "years"});
+  return names[static_cast<std::size_t>(dimension)];
 }
 
 Result<SiUnit> si_unit(std::string_view unit) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "model/base/si_unit.h"
+#include "model/base/text.h"
 #include "model/cost/operator_class.h"
 
 namespace plumbline::model {
@@ -26,9 +27,10 @@ std::optional<MeasuredOperators::Place> place_of(std::string_view word) {
   if (place.beside) word.remove_suffix(beside_word.size());
   const auto* unit = std::ranges::find_if(unit_words, [&](std::string_view one) { return word.starts_with(one); });
   if (unit == unit_words.end()) return std::nullopt;
-  const char *first = word.data() + unit->size(), *last = word.data() + word.size();
-  const auto read = std::from_chars(first, last, place.cores);
-  return read.ec == std::errc() && read.ptr == last && place.cores > 0 ? std::optional(place) : std::nullopt;
+  const auto cores = parse_number<std::int64_t>(word.substr(unit->size()));
+  if (!cores || *cores < 1) return std::nullopt;
+  place.cores = *cores;
+  return place;
 }
 
 tl::unexpected<Error> wrong(const Parameter& parameter, std::string message, std::string hint) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <set>
 
 namespace plumbline::model {
@@ -13,35 +14,14 @@ double Tensor::elements() const {
 }
 
 std::string_view to_string(Phase phase) {
-  switch (phase) {
-    case Phase::F:
-      return "F";
-    case Phase::I:
-      return "I";
-    case Phase::W:
-      return "W";
-  }
-  return "";
+  static constexpr std::array<std::string_view, 3> names = {"F", "I", "W"};
+  return names[static_cast<std::size_t>(phase)];
 }
 
 std::string_view to_string(Section section) {
-  switch (section) {
-    case Section::embedding:
-      return "embedding";
-    case Section::attention:
-      return "attn";
-    case Section::dispatch:
-      return "dispatch";
-    case Section::mlp:
-      return "mlp";
-    case Section::combine:
-      return "combine";
-    case Section::head:
-      return "head";
-    case Section::optimizer:
-      return "optimizer";
-  }
-  return "";
+  static constexpr std::array<std::string_view, 7> names = {"embedding", "attn", "dispatch", "mlp",
+                                                            "combine",   "head", "optimizer"};
+  return names[static_cast<std::size_t>(section)];
 }
 
 namespace {

@@ -12,44 +12,38 @@ DataType gain_type(const GraphBuilder& b, TensorId x) {
   return is_fp8(type) ? DataType::bf16 : type;
 }
 
-}  // namespace
+struct Norm {
+  OperatorKind forward, backward;
+  NormAttributes attributes;
+  bool bias = false;
+};
 
-TensorId normalise(GraphBuilder& b, const std::string& name, TensorId x, double epsilon, std::int64_t heads) {
+TensorId normalised(GraphBuilder& b, const std::string& name, TensorId x, const Norm& norm) {
   b.group(RecomputeGroup::rmsnorm);
-  const NormAttributes attributes{epsilon, heads};
-  const TensorId gamma = b.parameter(name, {{b.shape(x)[1].size / heads}}, gain_type(b, x));
+  const GraphBuilder::Shape row = {{b.shape(x)[1].size / norm.attributes.heads}};
+  std::vector<TensorId> parameters = {b.parameter(name, row, gain_type(b, x))}, reads = {x, parameters[0]};
+  if (norm.bias) reads.push_back(parameters.emplace_back(b.parameter(name + "_bias", row, gain_type(b, x))));
   const TensorId y = b.activation(name + "_out", b.shape(x), b.tensor(x).type);
-  b.emit(OperatorKind::rmsnorm, name, {x, gamma}, {y}, attributes);
+  b.emit(norm.forward, name, reads, {y}, norm.attributes);
   b.group(RecomputeGroup::other);
-  b.on_backward([&b, name, x, gamma, y, attributes] {
+  b.on_backward([&b, name, x, parameters, y, norm] {
     const TensorId dy = b.gradient(y);
-    const TensorId dx = b.activation("d_" + name + "_in", b.shape(x), b.activation_gradient_type());
-    b.emit(rmsnorm_grad, name + "_grad", {dy, b.kept(x), gamma}, {dx, b.gradient_of_parameter(gamma)}, attributes);
-    b.add_gradient(x, dx);
+    std::vector<TensorId> writes = {b.activation("d_" + name + "_in", b.shape(x), b.activation_gradient_type())};
+    for (TensorId parameter : parameters) writes.push_back(b.gradient_of_parameter(parameter));
+    b.emit(norm.backward, name + "_grad", {dy, b.kept(x), parameters[0]}, writes, norm.attributes);
+    b.add_gradient(x, writes[0]);
   });
   return y;
 }
 
+}  // namespace
+
+TensorId normalise(GraphBuilder& b, const std::string& name, TensorId x, double epsilon, std::int64_t heads) {
+  return normalised(b, name, x, {rmsnorm, rmsnorm_grad, {epsilon, heads}});
+}
+
 TensorId layer_normalise(GraphBuilder& b, const std::string& name, TensorId x, double epsilon, bool bias) {
-  b.group(RecomputeGroup::rmsnorm);
-  const NormAttributes attributes{epsilon};
-  const GraphBuilder::Shape row = {{b.shape(x)[1].size}};
-  const TensorId gamma = b.parameter(name, row, gain_type(b, x));
-  std::vector<TensorId> reads = {x, gamma}, parameters = {gamma};
-  if (bias) parameters.push_back(b.parameter(name + "_bias", row, gain_type(b, x)));
-  if (bias) reads.push_back(parameters[1]);
-  const TensorId y = b.activation(name + "_out", b.shape(x), b.tensor(x).type);
-  b.emit(layernorm, name, reads, {y}, attributes);
-  b.group(RecomputeGroup::other);
-  b.on_backward([&b, name, x, parameters, y, attributes] {
-    const TensorId dy = b.gradient(y);
-    const TensorId dx = b.activation("d_" + name + "_in", b.shape(x), b.activation_gradient_type());
-    std::vector<TensorId> writes = {dx};
-    for (TensorId parameter : parameters) writes.push_back(b.gradient_of_parameter(parameter));
-    b.emit(layernorm_grad, name + "_grad", {dy, b.kept(x), parameters[0]}, writes, attributes);
-    b.add_gradient(x, dx);
-  });
-  return y;
+  return normalised(b, name, x, {layernorm, layernorm_grad, {epsilon}, bias});
 }
 
 TensorId normalise_stream(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId x) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "model/base/error.h"
+#include "model/base/text.h"
 
 namespace plumbline::model::megatron {
 namespace {
@@ -160,197 +161,53 @@ constexpr Argument table[] = {
 };
 
 // Known to change no cost of a step.
-constexpr std::string_view without_cost[] = {
-    "--adam-beta1",
-    "--adam-beta2",
-    "--adam-eps",
-    "--adlr-autoresume",
-    "--apply-layernorm-1p",
-    "--apply-query-key-layer-scaling",
-    "--async-save",
-    "--attention-z-loss",
-    "--auto-detect-ckpt-format",
-    "--bias-dropout-fusion",
-    "--check-weight-hash-across-dp-replicas-interval",
-    "--ckpt-assume-constant-structure",
-    "--ckpt-format",
-    "--ckpt-fully-parallel-load",
-    "--ckpt-fully-parallel-save",
-    "--clip-grad",
-    "--config-logger-dir",
-    "--create-attention-mask-in-dataloader",
-    "--cross-entropy-fusion-impl",
-    "--cross-entropy-loss-fusion",
-    "--data-args-path",
-    "--data-cache-path",
-    "--data-path",
-    "--data-sharding",
-    "--dataloader-type",
-    "--decrease-batch-size-if-needed",
-    "--delay-grad-reduce",
-    "--deterministic-mode",
-    "--disable-symmetric-registration",
-    "--dist-ckpt-format",
-    "--dist-ckpt-strictness",
-    "--distributed-backend",
-    "--distributed-timeout-minutes",
-    "--enable-experimental",
-    "--enable-one-logger",
-    "--end-weight-decay",
-    "--eod-mask-loss",
-    "--eval-interval",
-    "--eval-iters",
-    "--eval-micro-batch-size",
-    "--exit-duration-in-mins",
-    "--exit-interval",
-    "--exit-on-missing-checkpoint",
-    "--exit-signal-handler",
-    "--finetune",
-    "--fp8-amax-compute-algo",
-    "--fp8-amax-history-len",
-    "--fp8-interval",
-    "--fp8-margin",
-    "--full-validation",
-    "--high-priority-stream-groups",
-    "--hysteresis",
-    "--init-method-std",
-    "--init-method-xavier-uniform",
-    "--initial-loss-scale",
-    "--lazy-mpu-init",
-    "--load",
-    "--local-rank",
-    "--log-interval",
-    "--log-learning-rate-to-tensorboard",
-    "--log-loss-scale-to-tensorboard",
-    "--log-max-attention-logit",
-    "--log-memory-to-tensorboard",
-    "--log-num-zeros-in-grad",
-    "--log-params-norm",
-    "--log-progress",
-    "--log-straggler",
-    "--log-throughput",
-    "--log-timers-to-tensorboard",
-    "--log-validation-ppl-to-tensorboard",
-    "--log-world-size-to-tensorboard",
-    "--logging-level",
-    "--loss-scale",
-    "--loss-scale-window",
-    "--lr",
-    "--lr-decay-iters",
-    "--lr-decay-samples",
-    "--lr-decay-style",
-    "--lr-warmup-fraction",
-    "--lr-warmup-init",
-    "--lr-warmup-iters",
-    "--lr-warmup-samples",
-    "--lr-wsd-decay-iters",
-    "--lr-wsd-decay-samples",
-    "--lr-wsd-decay-style",
-    "--manual-gc",
-    "--manual-gc-eval",
-    "--manual-gc-interval",
-    "--merge-file",
-    "--min-loss-scale",
-    "--min-lr",
-    "--mock-data",
-    "--moe-aux-loss-coeff",
-    "--moe-grouped-gemm",
-    "--moe-input-jitter-eps",
-    "--moe-per-layer-logging",
-    "--moe-permute-fusion",
-    "--moe-router-bias-update-rate",
-    "--moe-router-dtype",
-    "--moe-router-fusion",
-    "--moe-router-load-balancing-type",
-    "--moe-router-padding-for-fp8",
-    "--moe-router-pre-softmax",
-    "--moe-z-loss-coeff",
-    "--mscale",
-    "--mscale-all-dim",
-    "--mtp-loss-scaling-factor",
-    "--no-bias-dropout-fusion",
-    "--no-check-for-nan-in-loss-and-grad",
-    "--no-create-attention-mask-in-dataloader",
-    "--no-initialization",
-    "--no-load-optim",
-    "--no-load-rng",
-    "--no-mmap-bin-files",
-    "--no-position-embedding",
-    "--no-save-optim",
-    "--no-save-rng",
-    "--norm-type",
-    "--num-dataset-builder-threads",
-    "--num-workers",
-    "--one-logger-project",
-    "--one-logger-run-name",
-    "--openai-gelu",
-    "--original-max-position-embeddings",
-    "--override-opt_param-scheduler",
-    "--override-opt-param-scheduler",
-    "--per-split-data-args-path",
-    "--profile",
-    "--profile-ranks",
-    "--profile-step-end",
-    "--profile-step-start",
-    "--pytorch-profiler",
-    "--rerun-mode",
-    "--reset-attention-mask",
-    "--reset-position-ids",
-    "--retro-add-retriever",
-    "--rope-scaling-factor",
-    "--rope-type",
-    "--rotary-interleaved",
-    "--rotary-scaling-factor",
-    "--rotary-seq-len-interpolation-factor",
-    "--save",
-    "--save-interval",
-    "--seed",
-    "--short-seq-prob",
-    "--skip-train",
-    "--spec",
-    "--split",
-    "--start-weight-decay",
-    "--straggler-ctrlr-port",
-    "--te-rng-tracker",
-    "--tensorboard-dir",
-    "--tensorboard-log-interval",
-    "--tensorboard-queue-size",
-    "--test-data-path",
-    "--tiktoken-num-special-tokens",
-    "--tiktoken-pattern",
-    "--timing-log-level",
-    "--timing-log-option",
-    "--tokenizer-model",
-    "--train-data-path",
-    "--transformer-impl",
-    "--trust-remote-code",
-    "--use-checkpoint-args",
-    "--use-checkpoint-opt_param-scheduler",
-    "--use-checkpoint-opt-param-scheduler",
-    "--use-cpu-initialization",
-    "--use-dist-ckpt",
-    "--use-mcore-models",
-    "--use-persistent-ckpt-worker",
-    "--use-pytorch-profiler",
-    "--use-rope-scaling",
-    "--use-tp-pp-dp-mapping",
-    "--valid-data-path",
-    "--vocab-extra-ids",
-    "--vocab-file",
-    "--wandb-entity",
-    "--wandb-exp-name",
-    "--wandb-project",
-    "--wandb-save-dir",
-    "--weight-decay",
-    "--weight-decay-incr-style",
-};
+constexpr std::string_view without_cost = R"(
+--adam-beta1 --adam-beta2 --adam-eps --adlr-autoresume --apply-layernorm-1p --apply-query-key-layer-scaling
+--async-save --attention-z-loss --auto-detect-ckpt-format --bias-dropout-fusion
+--check-weight-hash-across-dp-replicas-interval --ckpt-assume-constant-structure --ckpt-format
+--ckpt-fully-parallel-load --ckpt-fully-parallel-save --clip-grad --config-logger-dir
+--create-attention-mask-in-dataloader --cross-entropy-fusion-impl --cross-entropy-loss-fusion --data-args-path
+--data-cache-path --data-path --data-sharding --dataloader-type --decrease-batch-size-if-needed --delay-grad-reduce
+--deterministic-mode --disable-symmetric-registration --dist-ckpt-format --dist-ckpt-strictness --distributed-backend
+--distributed-timeout-minutes --enable-experimental --enable-one-logger --end-weight-decay --eod-mask-loss
+--eval-interval --eval-iters --eval-micro-batch-size --exit-duration-in-mins --exit-interval
+--exit-on-missing-checkpoint --exit-signal-handler --finetune --fp8-amax-compute-algo --fp8-amax-history-len
+--fp8-interval --fp8-margin --full-validation --high-priority-stream-groups --hysteresis --init-method-std
+--init-method-xavier-uniform --initial-loss-scale --lazy-mpu-init --load --local-rank --log-interval
+--log-learning-rate-to-tensorboard --log-loss-scale-to-tensorboard --log-max-attention-logit
+--log-memory-to-tensorboard --log-num-zeros-in-grad --log-params-norm --log-progress --log-straggler --log-throughput
+--log-timers-to-tensorboard --log-validation-ppl-to-tensorboard --log-world-size-to-tensorboard --logging-level
+--loss-scale --loss-scale-window --lr --lr-decay-iters --lr-decay-samples --lr-decay-style --lr-warmup-fraction
+--lr-warmup-init --lr-warmup-iters --lr-warmup-samples --lr-wsd-decay-iters --lr-wsd-decay-samples
+--lr-wsd-decay-style --manual-gc --manual-gc-eval --manual-gc-interval --merge-file --min-loss-scale --min-lr
+--mock-data --moe-aux-loss-coeff --moe-grouped-gemm --moe-input-jitter-eps --moe-per-layer-logging
+--moe-permute-fusion --moe-router-bias-update-rate --moe-router-dtype --moe-router-fusion
+--moe-router-load-balancing-type --moe-router-padding-for-fp8 --moe-router-pre-softmax --moe-z-loss-coeff --mscale
+--mscale-all-dim --mtp-loss-scaling-factor --no-bias-dropout-fusion --no-check-for-nan-in-loss-and-grad
+--no-create-attention-mask-in-dataloader --no-initialization --no-load-optim --no-load-rng --no-mmap-bin-files
+--no-position-embedding --no-save-optim --no-save-rng --norm-type --num-dataset-builder-threads --num-workers
+--one-logger-project --one-logger-run-name --openai-gelu --original-max-position-embeddings
+--override-opt_param-scheduler --override-opt-param-scheduler --per-split-data-args-path --profile --profile-ranks
+--profile-step-end --profile-step-start --pytorch-profiler --rerun-mode --reset-attention-mask --reset-position-ids
+--retro-add-retriever --rope-scaling-factor --rope-type --rotary-interleaved --rotary-scaling-factor
+--rotary-seq-len-interpolation-factor --save --save-interval --seed --short-seq-prob --skip-train --spec --split
+--start-weight-decay --straggler-ctrlr-port --te-rng-tracker --tensorboard-dir --tensorboard-log-interval
+--tensorboard-queue-size --test-data-path --tiktoken-num-special-tokens --tiktoken-pattern --timing-log-level
+--timing-log-option --tokenizer-model --train-data-path --transformer-impl --trust-remote-code --use-checkpoint-args
+--use-checkpoint-opt_param-scheduler --use-checkpoint-opt-param-scheduler --use-cpu-initialization --use-dist-ckpt
+--use-mcore-models --use-persistent-ckpt-worker --use-pytorch-profiler --use-rope-scaling --use-tp-pp-dp-mapping
+--valid-data-path --vocab-extra-ids --vocab-file --wandb-entity --wandb-exp-name --wandb-project --wandb-save-dir
+--weight-decay --weight-decay-incr-style
+)";
 
 }  // namespace
 
 std::span<const Argument> arguments() {
   static const std::vector<Argument> all = [] {
     std::vector<Argument> rows(std::begin(table), std::end(table));
-    for (const std::string_view name : without_cost) rows.push_back({name, no_cost, "", ""});
+    for (const std::string_view line : lines_of(without_cost))
+      for (const std::string_view name : split(line, ' '))
+        if (!name.empty()) rows.push_back({name, no_cost, "", ""});
     return rows;
   }();
   return all;

@@ -22,8 +22,8 @@ struct WrittenConfig {
 // layers, hidden size, heads and vocabulary. Infeasible when no type comes near.
 Result<WrittenConfig> config_of(const ModelShape& shape);
 
-// The shape behind a config.json with `overrides` over it. Errors (input, with `path`): no JSON object, a model type
-// that Megatron's arguments cannot describe, a dimension that is missing.
+// The shape behind a config.json with `overrides` over it. Errors (with `path`): those of the readers of architectures,
+// a model type that Megatron's arguments cannot describe.
 Result<ModelShape> shape_of(std::string_view json, const std::string& path, const ConfigOverrides& overrides);
 
 }  // namespace plumbline::model::megatron

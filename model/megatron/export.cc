@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -11,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/base/text.h"
 #include "model/megatron/arguments.h"
 #include "model/megatron/detail/fields.h"
 #include "model/megatron/import.h"
@@ -104,16 +104,6 @@ std::string script_text(const Plan& plan, const Given& given, const std::vector<
          "    \"$@\"\n";
 }
 
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    lines.push_back(text.substr(at, end - at));
-    at = end + 1;
-  }
-  return lines;
-}
-
 // What the script does not carry: another model file is named, and stated phases are no keys.
 Plan comparable(Plan plan) {
   plan.model = {};
@@ -124,12 +114,14 @@ Plan comparable(Plan plan) {
 
 // "KEY = VALUE" of each key in which the plan that was read back differs.
 std::vector<std::string> lost_keys(const Plan& plan, const Plan& back) {
-  const auto wanted = lines_of(to_toml(comparable(plan))), found = lines_of(to_toml(comparable(back)));
+  const std::string wanted_text = to_toml(comparable(plan)), found_text = to_toml(comparable(back));
+  const auto wanted = lines_of(wanted_text), found = lines_of(found_text);
   std::vector<std::string> lost;
   std::string section;
   for (std::size_t i = 0; i < wanted.size() && i < found.size(); ++i) {
     if (wanted[i].starts_with('[')) section = wanted[i].substr(1, wanted[i].size() - 2);
-    if (wanted[i] != found[i] && wanted[i].find(" = ") != std::string::npos) lost.push_back(section + "." + wanted[i]);
+    if (wanted[i] != found[i] && wanted[i].find(" = ") != std::string::npos)
+      lost.push_back(fmt::format("{}.{}", section, wanted[i]));
   }
   return lost;
 }

@@ -53,27 +53,25 @@ std::optional<Error> mismatch(std::string_view expected, const toml::node& node)
                  node.is_string() ? "remove the quotes if a value was meant" : "");
 }
 
-std::optional<Error> assign(const toml::node& node, std::string& field) {
-  if (!node.is_string()) return mismatch("a string", node);
-  field = **node.as_string();
+template <class T>
+std::optional<Error> assign_exact(std::string_view expected, const toml::node& node, T& field) {
+  const auto value = node.value_exact<T>();
+  if (!value) return mismatch(expected, node);
+  field = *value;
   return std::nullopt;
 }
 
-std::optional<Error> assign(const toml::node& node, std::int64_t& field) {
-  if (!node.is_integer()) return mismatch("an integer", node);
-  field = **node.as_integer();
-  return std::nullopt;
+std::optional<Error> assign(const toml::node& node, std::string& field) {
+  return assign_exact("a string", node, field);
 }
+std::optional<Error> assign(const toml::node& node, std::int64_t& field) {
+  return assign_exact("an integer", node, field);
+}
+std::optional<Error> assign(const toml::node& node, bool& field) { return assign_exact("true or false", node, field); }
 
 std::optional<Error> assign(const toml::node& node, double& field) {
   if (!node.is_number()) return mismatch("a number", node);
   field = node.is_integer() ? static_cast<double>(**node.as_integer()) : **node.as_floating_point();
-  return std::nullopt;
-}
-
-std::optional<Error> assign(const toml::node& node, bool& field) {
-  if (!node.is_boolean()) return mismatch("true or false", node);
-  field = **node.as_boolean();
   return std::nullopt;
 }
 
@@ -106,19 +104,9 @@ std::optional<Error> assign(const toml::node& node, std::vector<T>& field) {
   if (array == nullptr) return mismatch("a list", node);
   field.clear();
   for (const toml::node& item : *array) {
-    if (auto error = assign(item, field.emplace_back())) return error;
-  }
-  return std::nullopt;
-}
-
-std::optional<Error> assign(const toml::node& node, std::vector<bool>& field) {
-  const toml::array* array = node.as_array();
-  if (array == nullptr) return mismatch("a list", node);
-  field.clear();
-  for (const toml::node& item : *array) {
-    bool value = false;
+    T value{};
     if (auto error = assign(item, value)) return error;
-    field.push_back(value);
+    field.push_back(std::move(value));
   }
   return std::nullopt;
 }

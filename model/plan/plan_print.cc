@@ -9,27 +9,13 @@
 #include <variant>
 #include <vector>
 
+#include "model/base/text.h"
 #include "model/plan/plan.h"
 
 namespace plumbline::model {
 namespace {
 
-std::string text_of(const std::string& value) {
-  std::string text = "\"";
-  for (const char letter : value) {
-    const auto code = static_cast<unsigned char>(letter);
-    if (letter == '"' || letter == '\\') {
-      text += '\\';
-      text += letter;
-    } else if (code < 0x20 || code == 0x7f) {
-      text += fmt::format("\\u{:04x}", code);
-    } else {
-      text += letter;
-    }
-  }
-  return text + '"';
-}
-
+std::string text_of(const std::string& value) { return toml_string(value); }
 std::string text_of(std::int64_t value) { return fmt::format("{}", value); }
 // The shortest digits that read back to the same double, marked as a TOML float.
 std::string text_of(double value) {
@@ -37,7 +23,7 @@ std::string text_of(double value) {
   return digits.find_first_of(".e") == std::string::npos ? digits + ".0" : digits;
 }
 std::string text_of(bool value) { return value ? "true" : "false"; }
-std::string text_of(Precision value) { return text_of(std::string(to_string(value))); }
+std::string text_of(Precision value) { return toml_string(to_string(value)); }
 std::string text_of(const ConfigValue& value) {
   return std::visit([](const auto& alternative) { return text_of(alternative); }, value);
 }

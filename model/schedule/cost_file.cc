@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <optional>
 #include <utility>
 
+#include "model/base/text.h"
 #include "model/schedule/cost_table.h"
 
 namespace plumbline::model {
@@ -96,19 +96,10 @@ Result<void> read_key(CostTable& input, std::string_view key, const toml::node& 
   return {};
 }
 
-std::string_view trimmed(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(" \t\r");
-  return begin == std::string_view::npos ? "" : text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
-}
-
 std::vector<std::string_view> fields_of(std::string_view line) {
-  std::vector<std::string_view> fields;
-  for (std::size_t begin = 0;;) {
-    const std::size_t comma = line.find(',', begin);
-    fields.push_back(trimmed(line.substr(begin, comma - begin)));
-    if (comma == std::string_view::npos) return fields;
-    begin = comma + 1;
-  }
+  std::vector<std::string_view> fields = split(line, ',');
+  for (std::string_view& field : fields) field = trimmed(field);
+  return fields;
 }
 
 // Which cost each column holds.
@@ -135,12 +126,9 @@ Result<ScheduleCosts> stage_from_row(std::string_view row, const std::vector<std
   StageValues values;
   for (std::size_t column = 0; column < fields.size(); ++column) {
     const std::string_view text = fields[column];
-    double value = 0;
-    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (code != std::errc() || end != text.data() + text.size() || !is_cost(value)) {
-      return wrong_input_at(file, line, cost_names[columns[column]],
-                            fmt::format("'{}' is not a number of at least 0", text));
-    }
+    const auto value = parse_number<double>(text);
+    if (!value || !is_cost(*value))
+      return wrong_input_at(file, line, cost_names[columns[column]], fmt::format("'{}' is not a number of at least 0", text));
     values[columns[column]] = value;
   }
   return stage_costs(values, file, line, "");
@@ -168,10 +156,8 @@ Result<CostTable> costs_from_csv(const std::string& text, const std::string& fil
   input.file = file;
   std::optional<std::vector<std::size_t>> columns;
   int number = 0;
-  for (std::string_view rest = text; !rest.empty();) {
-    const std::size_t end = std::min(rest.find('\n'), rest.size() - 1);
-    const std::string_view line = trimmed(rest.substr(0, rest.find('\n')));
-    rest = rest.substr(end + 1);
+  for (const std::string_view end_to_end : lines_of(text)) {
+    const std::string_view line = trimmed(end_to_end);
     ++number;
     if (line.empty()) continue;
     if (!columns) {

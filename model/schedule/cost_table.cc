@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <span>
 #include <utility>
 
+#include "model/base/text.h"
 #include "model/base/text_file.h"
 
 namespace plumbline::model {
@@ -35,13 +35,11 @@ Result<void> parse_cost(std::string_view item, std::span<CostEntry> entries) {
                            : fmt::format("did you mean '{}'?", nearest));
   }
   const std::string_view text = item.substr(equals + 1);
-  double value = 0;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (code != std::errc() || end != text.data() + text.size() || !std::isfinite(value) || value < 0) {
+  const auto value = parse_number<double>(text);
+  if (!value || !std::isfinite(*value) || *value < 0)
     return wrong_input("--costs", fmt::format("'{}' is not a number of at least 0", item));
-  }
   if (entry->given) return wrong_input("--costs", fmt::format("'{}' is given twice", key));
-  *entry->value = value;
+  *entry->value = *value;
   entry->given = true;
   return {};
 }

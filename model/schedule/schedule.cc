@@ -1,42 +1,18 @@
 #include "model/schedule/schedule.h"
 
+#include <array>
+#include <fmt/format.h>
 #include <cassert>
+#include <cmath>
 
 namespace plumbline::model {
 
 std::string_view to_string(OpType type) {
-  switch (type) {
-    case OpType::F:
-      return "F";
-    case OpType::B:
-      return "B";
-    case OpType::I:
-      return "I";
-    case OpType::W:
-      return "W";
-    case OpType::FB:
-      return "FB";
-  }
-  assert(false);
-  return "";
+  static constexpr std::array<std::string_view, 5> names = {"F", "B", "I", "W", "FB"};
+  return names[static_cast<std::size_t>(type)];
 }
 
-double ScheduleCosts::of(OpType type) const {
-  switch (type) {
-    case OpType::F:
-      return F;
-    case OpType::B:
-      return B;
-    case OpType::I:
-      return I;
-    case OpType::W:
-      return W;
-    case OpType::FB:
-      return FB;
-  }
-  assert(false);
-  return 0;
-}
+double ScheduleCosts::of(OpType type) const { return std::array{F, B, I, W, FB}[static_cast<std::size_t>(type)]; }
 
 std::int32_t Schedule::rank_of(std::int32_t direction, std::int32_t stage) const {
   switch (placement) {

@@ -24,17 +24,14 @@ std::vector<double> means_by_kind(const model::ScheduleTable& table, const std::
 
 double idle_in_recurrence(const model::ScheduleTable& table, const std::vector<double>& class_seconds, double hop,
                           std::size_t rank) {
-  std::vector<double> ends, rank_ends(table.ranks.size(), 0.0);
-  double busy = 0;
-  std::uint32_t need = 0;
-  for (const model::ScheduleTable::Op& op : table.ops) {
-    const double seconds = class_seconds[op.slot_class];
-    ends.push_back(model::table_start(table, need, op, rank_ends[op.rank], hop, ends) + seconds);
-    rank_ends[op.rank] = ends.back();
-    need = op.needs_end;
-    if (op.rank == rank) busy += seconds;
-  }
-  return *std::ranges::max_element(rank_ends) - busy;
+  double busy = 0, last = 0;
+  model::run_table(
+      table, hop, [&](std::size_t i) { return class_seconds[table.ops[i].slot_class]; },
+      [&](std::size_t i, double, double end) {
+        last = std::max(last, end);
+        if (table.ops[i].rank == rank) busy += class_seconds[table.ops[i].slot_class];
+      });
+  return last - busy;
 }
 
 }  // namespace

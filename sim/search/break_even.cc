@@ -4,6 +4,7 @@
 #include <oneapi/tbb/task_arena.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -134,21 +135,10 @@ BreakEven price_break_even(const BreakEvenCandidate& winner, const std::vector<B
 }  // namespace
 
 std::string_view describe(BreakEvenQuantity quantity) {
-  switch (quantity) {
-    case BreakEvenQuantity::nic_bandwidth:
-      return "NIC bandwidth";
-    case BreakEvenQuantity::nvlink_bandwidth:
-      return "bandwidth inside a node";
-    case BreakEvenQuantity::gemm_rate:
-      return "rate of matrix products";
-    case BreakEvenQuantity::memory_bandwidth:
-      return "memory bandwidth";
-    case BreakEvenQuantity::imbalance:
-      return "imbalance of the experts";
-    case BreakEvenQuantity::price:
-      return "price of a GPU-hour";
-  }
-  return "";
+  constexpr std::array<std::string_view, 6> names = {
+      "NIC bandwidth",    "bandwidth inside a node",  "rate of matrix products",
+      "memory bandwidth", "imbalance of the experts", "price of a GPU-hour"};
+  return names[static_cast<std::size_t>(quantity)];
 }
 
 Inputs changed(const Inputs& inputs, BreakEvenQuantity quantity, double factor) {

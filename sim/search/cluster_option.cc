@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "model/base/data_type.h"
+#include "model/base/text.h"
 #include "sim/predict/memos.h"
 #include "sim/predict/simulate.h"
 
@@ -26,9 +27,9 @@ bool same_choice(const ClusterChoice& a, const ClusterChoice& b) {
 Result<model::Plan> plan_of(const Recipe& recipe, const ClusterChoice& choice,
                             const std::vector<std::string>& overrides) {
   std::vector<std::string> changes;
-  if (!choice.cluster.empty()) changes.push_back("cluster.topology=" + toml_string(choice.cluster));
+  if (!choice.cluster.empty()) changes.push_back("cluster.topology=" + model::toml_string(choice.cluster));
   if (choice.gpus > 0) changes.push_back(fmt::format("cluster.gpus={}", choice.gpus));
-  if (!choice.profile.empty()) changes.push_back("cluster.profile=" + toml_string(choice.profile));
+  if (!choice.profile.empty()) changes.push_back("cluster.profile=" + model::toml_string(choice.profile));
   changes.insert(changes.end(), overrides.begin(), overrides.end());
   auto plan = model::read_plan(recipe.text, recipe.path, changes);
   if (plan) return plan;
@@ -42,6 +43,12 @@ Result<model::Plan> plan_of(const Recipe& recipe, const ClusterChoice& choice,
   return tl::unexpected(error);
 }
 
+// A value that the command line states is kept.
+bool asked(const model::Plan& plan, const char* key) {
+  const auto place = plan.places.find(key);
+  return place != plan.places.end() && place->second.file == "--set";
+}
+
 // What the plan says of another cluster does not hold here.
 void forget_other_cluster(const Recipe& recipe, model::Plan& plan, std::vector<std::string>& notes) {
   const auto own = model::read_plan(recipe.text, recipe.path, {});
@@ -53,10 +60,8 @@ void forget_other_cluster(const Recipe& recipe, model::Plan& plan, std::vector<s
 void avoid_fp8(Inputs& inputs, std::vector<std::string>& notes) {
   if (inputs.cluster.device.fp8_peak.value() > 0) return;
   const auto replace = [&](const char* key, Precision& precision) {
-    const auto place = inputs.plan.places.find(key);
-    const bool asked = place != inputs.plan.places.end() && place->second.file == "--set";
     const bool fp8 = precision == Precision::fp8 || precision == Precision::fp8_tensor;
-    if (!fp8 || asked) return;
+    if (!fp8 || asked(inputs.plan, key)) return;
     precision = Precision::bf16;
     notes.push_back(fmt::format("{} is bf16: {} has no FP8", key, inputs.cluster.device.name));
   };
@@ -178,9 +183,7 @@ model::Known<model::HourlyPrice> price_of(const ClusterOption& option) {
 std::vector<std::string> forget_cluster(model::Plan& plan) {
   std::vector<std::string> forgotten;
   const auto forget = [&](const char* key, auto& field) {
-    const auto place = plan.places.find(key);
-    const bool asked = place != plan.places.end() && place->second.file == "--set";
-    if (!field || asked) return;
+    if (!field || asked(plan, key)) return;
     field.reset();
     forgotten.emplace_back(key);
   };

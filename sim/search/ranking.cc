@@ -14,54 +14,44 @@ namespace plumbline::sim {
 namespace {
 
 
-constexpr std::array objectives = {Objective::time, Objective::cost, Objective::gpu_hours};
+constexpr std::array<std::string_view, 3> objectives = {"time", "cost", "gpu-hours"};
 
-// The number at the front and what follows it.
-std::optional<std::pair<double, std::string_view>> number_and_unit(std::string_view text) {
+using Units = std::array<std::pair<std::string_view, double>, 4>;
+
+// A number above 0 and what its unit, which follows it, stands for.
+std::optional<double> in_units(std::string_view text, const Units& units) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || !std::isfinite(value) || value <= 0) return std::nullopt;
-  return std::pair(value, text.substr(static_cast<std::size_t>(end - text.data())));
+  const std::string_view rest = text.substr(static_cast<std::size_t>(end - text.data()));
+  const auto unit = std::ranges::find(units, rest, &Units::value_type::first);
+  if (unit == units.end()) return std::nullopt;
+  return value * unit->second;
 }
 
 }  // namespace
 
-std::string_view to_string(Objective objective) {
-  if (objective == Objective::time) return "time";
-  return objective == Objective::cost ? "cost" : "gpu-hours";
-}
+std::string_view to_string(Objective objective) { return objectives[static_cast<std::size_t>(objective)]; }
 
 model::Result<Objective> parse_objective(std::string_view text) {
-  for (const Objective objective : objectives) {
-    if (to_string(objective) == text) return objective;
-  }
-  return model::wrong_input(
-      "--objective", fmt::format("unknown objective '{}'", text),
-      model::did_you_mean_before(text, {"time", "cost", "gpu-hours"}, "one of time, cost, gpu-hours"));
+  if (const auto found = std::ranges::find(objectives, text); found != objectives.end())
+    return static_cast<Objective>(found - objectives.begin());
+  return model::wrong_input("--objective", fmt::format("unknown objective '{}'", text),
+               model::did_you_mean_before(text, {objectives.begin(), objectives.end()}, "one of time, cost, gpu-hours"));
 }
 
 model::Result<double> parse_days(std::string_view text) {
-  constexpr std::array<std::pair<std::string_view, double>, 4> units = {
-      {{"w", 7.0}, {"d", 1.0}, {"h", 1.0 / 24}, {"min", 1.0 / 1440}}};
-  if (const auto parsed = number_and_unit(text)) {
-    for (const auto& [unit, days] : units) {
-      if (parsed->second == unit) return parsed->first * days;
-    }
-  }
+  constexpr Units units = {{{"w", 7.0}, {"d", 1.0}, {"h", 1.0 / 24}, {"min", 1.0 / 1440}}};
+  if (const auto days = in_units(text, units)) return *days;
   return model::wrong_input("--deadline", fmt::format("'{}' is not a duration", text),
-                            "a number above 0 with its unit: 60d, 36h, 8w, 90min");
+               "a number above 0 with its unit: 60d, 36h, 8w, 90min");
 }
 
 model::Result<double> parse_usd(std::string_view text) {
-  constexpr std::array<std::pair<std::string_view, double>, 4> units = {
-      {{"", 1.0}, {"k", 1e3}, {"M", 1e6}, {"B", 1e9}}};
-  if (const auto parsed = number_and_unit(text)) {
-    for (const auto& [unit, usd] : units) {
-      if (parsed->second == unit) return parsed->first * usd;
-    }
-  }
+  constexpr Units units = {{{"", 1.0}, {"k", 1e3}, {"M", 1e6}, {"B", 1e9}}};
+  if (const auto usd = in_units(text, units)) return *usd;
   return model::wrong_input("--budget", fmt::format("'{}' is not an amount of money", text),
-                            "USD above 0: 6e6, 6000000, 5.5M, 800k");
+               "USD above 0: 6e6, 6000000, 5.5M, 800k");
 }
 
 std::optional<double> measure(const PlanCost& cost, Objective objective) {

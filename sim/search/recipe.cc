@@ -10,6 +10,7 @@
 #include "model/architecture/config_reader.h"
 #include "model/architecture/load_architecture.h"
 #include "model/architecture/metrics.h"
+#include "model/base/text.h"
 #include "model/base/text_file.h"
 
 namespace plumbline::sim {
@@ -21,12 +22,9 @@ using model::Result;
 // What the file says of itself: "# Published: ..." and "# Assumed: ...".
 std::vector<std::string> stated(const std::string& text) {
   std::vector<std::string> sentences;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    const std::string line = text.substr(begin, end - begin);
-    if (line.starts_with("# Published: ")) sentences.push_back("published: " + line.substr(13));
-    if (line.starts_with("# Assumed: ")) sentences.push_back("assumed: " + line.substr(11));
-    begin = end + 1;
+  for (const std::string_view line : model::lines_of(text)) {
+    if (line.starts_with("# Published: ")) sentences.push_back(fmt::format("published: {}", line.substr(13)));
+    if (line.starts_with("# Assumed: ")) sentences.push_back(fmt::format("assumed: {}", line.substr(11)));
   }
   return sentences;
 }
@@ -68,15 +66,6 @@ DefaultRecipe default_recipe(double parameters, double active_parameters, std::i
   return recipe;
 }
 
-std::string toml_string(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += c;
-  }
-  return out + '"';
-}
-
 Result<Recipe> recipe_of_plan(const std::string& path) {
   const auto text = model::read_text_file(path);
   if (!text) return tl::unexpected(text.error());
@@ -98,7 +87,7 @@ Result<Recipe> recipe_of_model(const std::string& config, const std::string& wri
   recipe.text = fmt::format(
       "[model]\nconfig = {}\n[batch]\nsequence_length = {}\nmicro_batch_size = 1\nglobal_batch_size = {}\n"
       "[run]\ntokens = {:e}\n",
-      toml_string(written), sizes.sequence_length, sizes.global_batch_size, sizes.tokens);
+      model::toml_string(written), sizes.sequence_length, sizes.global_batch_size, sizes.tokens);
   recipe.defaults = sizes;
   return recipe;
 }

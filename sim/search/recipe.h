@@ -40,6 +40,4 @@ model::Result<Recipe> recipe_of_plan(const std::string& path);
 model::Result<Recipe> recipe_of_model(const std::string& config, const std::string& written,
                                       const std::vector<std::int64_t>& gpus);
 
-std::string toml_string(std::string_view text);  // in quotes
-
 }  // namespace plumbline::sim

@@ -95,19 +95,12 @@ SegmentTime communication_segment(const model::Graph& graph, const model::Segmen
   return time;
 }
 
-SegmentTime collective_segment(const model::Graph& graph, const model::Segment& segment, const CostModels& costs) {
+// Transfers one after the other.
+template <class Seconds>
+SegmentTime transfer_segment(const model::Graph& graph, const model::Segment& segment, const Seconds& seconds) {
   SegmentTime time;
   for (const std::uint16_t index : segment.operators) {
-    time.kernels.push_back(segment.share * costs.exchanges.collective(graph, graph.operators[index]));
-    time.transfer += time.kernels.back();
-  }
-  return time;
-}
-
-SegmentTime host_segment(const model::Graph& graph, const model::Segment& segment, const CostModels& costs) {
-  SegmentTime time;
-  for (const std::uint16_t index : segment.operators) {
-    time.kernels.push_back(costs.host.copy(graph, graph.operators[index]));
+    time.kernels.push_back(seconds(graph.operators[index]));
     time.transfer += time.kernels.back();
   }
   return time;
@@ -124,8 +117,12 @@ double operator_seconds(const model::Graph& graph, const model::Operator& op, mo
 
 SegmentTime segment_time(const model::Graph& graph, const model::Segment& segment, const CostModels& costs) {
   if (segment.stream == model::Stream::communication) return communication_segment(graph, segment, costs);
-  if (segment.stream == model::Stream::collective) return collective_segment(graph, segment, costs);
-  if (model::on_host_link(segment.stream)) return host_segment(graph, segment, costs);
+  if (segment.stream == model::Stream::collective)
+    return transfer_segment(graph, segment, [&](const model::Operator& op) {
+      return segment.share * costs.exchanges.collective(graph, op);
+    });
+  if (model::on_host_link(segment.stream))
+    return transfer_segment(graph, segment, [&](const model::Operator& op) { return costs.host.copy(graph, op); });
   return compute_segment(graph, segment, costs);
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "model/base/decimal.h"
+#include "model/base/text.h"
 
 namespace plumbline::sim {
 namespace {
@@ -16,17 +17,12 @@ using model::Decimal;
 using model::Error;
 using model::parse_decimal;
 using model::Result;
+using model::trimmed;
 
 constexpr std::string_view examples = "for example 0..64:4, 1..64:*2, 1,2,4 or [[3, 4], [4, 3]]";
 
 model::Failure failure(std::string message, std::string hint = std::string(examples)) {
   return model::wrong_input_at("--over", 0, "", std::move(message), std::move(hint));
-}
-
-std::string_view trimmed(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
 struct Range {
@@ -147,12 +143,8 @@ Result<std::vector<SweepValue>> parse_values(std::string_view text) {
     if (list && !list->empty()) return std::move(*list);
   }
   std::vector<SweepValue> values;
-  for (std::size_t start = 0; start <= text.size();) {
-    const std::size_t end = std::min(text.find(',', start), text.size());
-    if (auto read = parse_item(trimmed(text.substr(start, end - start)), values); !read)
-      return tl::unexpected(read.error());
-    start = end + 1;
-  }
+  for (const std::string_view item : model::split(text, ','))
+    if (auto read = parse_item(trimmed(item), values); !read) return tl::unexpected(read.error());
   return values;
 }
 

@@ -6,23 +6,20 @@ namespace plumbline::topologies {
 
 model::Prices take_prices(const model::ParameterFile& file, ParameterTaker& taker) {
   using model::UnitDimension;
-  const auto take = [&](std::string_view name, UnitDimension dimension, bool may_be_zero = false) {
+  const auto entry = [&](std::string_view name, const auto& take_number) {
     const model::ParameterFile::Number* number = file.number(name);
     if (number == nullptr) {
       taker.could_take(name);
       return model::Prices::Entry();
     }
-    taker.take(name, dimension, may_be_zero);
+    take_number();
     return model::Prices::Entry(number->parameter);
   };
+  const auto take = [&](std::string_view name, UnitDimension dimension, bool may_be_zero = false) {
+    return entry(name, [&] { taker.take(name, dimension, may_be_zero); });
+  };
   const auto ratio = [&](std::string_view name, double least, double most) {
-    const model::ParameterFile::Number* number = file.number(name);
-    if (number == nullptr) {
-      taker.could_take(name);
-      return model::Prices::Entry();
-    }
-    taker.ratio(name, least, most);
-    return model::Prices::Entry(number->parameter);
+    return entry(name, [&] { taker.ratio(name, least, most); });
   };
   model::Prices prices;
   prices.rent = take("price.rent", UnitDimension::usd_per_gpu_hour);

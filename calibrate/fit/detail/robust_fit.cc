@@ -14,12 +14,6 @@ namespace {
 using Eigen::Index;
 using Eigen::VectorXd;
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
-
 // Weighted residuals of the logarithms, as the solver wants them.
 struct Residuals : Eigen::DenseFunctor<double> {
   Residuals(const Form& the_form, const VectorXd& seconds, const VectorXd& weights, Index parameters)
@@ -138,6 +132,12 @@ std::vector<bool> silent_ones(const Form& form, const VectorXd& values) {
 }
 
 }  // namespace
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
 
 VectorXd starting_point(const Eigen::MatrixXd& features, const VectorXd& seconds) {
   VectorXd start(features.cols());

@@ -20,6 +20,9 @@ struct RobustFit {
   std::vector<bool> silent;
 };
 
+// Of an even number the upper one of the middle two. Requires values.
+double median(std::vector<double> values);
+
 // Parameters at which each one alone gives the median observation its share: features(i, j) times parameter j is a
 // part of observation i. Requires a feature above 0 in every column.
 Eigen::VectorXd starting_point(const Eigen::MatrixXd& features, const Eigen::VectorXd& seconds);

@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -12,10 +10,17 @@
 #include <vector>
 
 #include "calibrate/measurement/detail/measurement_record.h"
+#include "model/base/text.h"
 
 namespace plumbline::calibrate::detail {
 
 inline const std::vector<Kind> measured = {Kind::measurement};
+
+// A member of a record, of one of its members, and so on inwards.
+template <class... Members>
+auto at(Members... members) {
+  return [members...](auto& record) -> auto& { return (record.*....*members); };
+}
 
 // An empty text is not written.
 template <class Member>
@@ -97,13 +102,11 @@ template <class Member>
 Field positives(std::string key, Member member) {
   const auto set = [member](Record& r, const Value& v) -> Problem {
     std::vector<double> numbers;
-    for (std::size_t at = 0; at <= v.text.size();) {
-      const std::size_t end = std::min(v.text.find(';', at), v.text.size());
+    for (const std::string_view part : model::split(v.text, ';')) {
       double number = 0;
-      if (Problem problem = to_number({v.text.substr(at, end - at)}, number); !problem.empty()) return problem;
-      if (number <= 0) return fmt::format("{} is not above 0", v.text.substr(at, end - at));
+      if (Problem problem = to_number({std::string(part)}, number); !problem.empty()) return problem;
+      if (number <= 0) return fmt::format("{} is not above 0", part);
       numbers.push_back(number);
-      at = end + 1;
     }
     member(r) = std::move(numbers);
     return "";

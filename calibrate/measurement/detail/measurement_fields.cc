@@ -17,6 +17,12 @@ const std::vector<Kind> subject = {Kind::measurement, Kind::failure};
 constexpr std::array<std::pair<std::string_view, Kind>, 3> kind_words = {
     {{"measurement", Kind::measurement}, {"failure", Kind::failure}, {"environment", Kind::environment}}};
 
+// Where a member of the measurement lies.
+template <class... Members>
+auto of(Members... members) {
+  return at(&Record::measurement, members...);
+}
+
 Check& check_of(Record& r) {
   if (!r.measurement.check) r.measurement.check.emplace();
   return *r.measurement.check;
@@ -86,92 +92,52 @@ std::vector<Field> head_fields() {
     if (r.measurement.evidence == model::Evidence::measured) return std::nullopt;
     return Value{std::string(model::to_string(r.measurement.evidence)), true};
   };
-  return {{"schema", every, set_schema, get_schema},
-          {"kind", every, set_kind, get_kind},
-          text(
-              "source", every, [](auto& r) -> auto& { return r.measurement.source; }),
-          {"evidence", subject, set_evidence, get_evidence},
-          text(
-              "device", every, [](auto& r) -> auto& { return r.measurement.device; }),
-          text(
-              "date", every, [](auto& r) -> auto& { return r.measurement.date; }),
-          text(
-              "op", subject, [](auto& r) -> auto& { return r.measurement.op; }),
-          text(
-              "name", subject, [](auto& r) -> auto& { return r.measurement.name; }),
-          text(
-              "phase", subject, [](auto& r) -> auto& { return r.measurement.phase; }),
-          text(
-              "format", subject, [](auto& r) -> auto& { return r.measurement.format; }),
-          text(
-              "case", subject, [](auto& r) -> auto& { return r.measurement.case_line; })};
+  return {{"schema", every, set_schema, get_schema},         {"kind", every, set_kind, get_kind},
+          text("source", every, of(&Measurement::source)),   {"evidence", subject, set_evidence, get_evidence},
+          text("device", every, of(&Measurement::device)),   text("date", every, of(&Measurement::date)),
+          text("op", subject, of(&Measurement::op)),         text("name", subject, of(&Measurement::name)),
+          text("phase", subject, of(&Measurement::phase)),   text("format", subject, of(&Measurement::format)),
+          text("case", subject, of(&Measurement::case_line))};
 }
 
 std::vector<Field> value_fields() {
   constexpr double micro = 1e-6, giga = 1e9, tera = 1e12;
   const std::vector<Kind> with_device = {Kind::measurement, Kind::environment};
-  Field p50 = positive(
-      "time_us.p50", [](auto& r) -> auto& { return r.measurement.time.p50; }, micro);
+  Field p50 = positive("time_us.p50", of(&Measurement::time, &Times::p50), micro);
   p50.get = [get = p50.get](const Record& r) { return r.measurement.time.p50 > 0 ? get(r) : std::nullopt; };
   return {
-      integer(
-          "sms", with_device, [](auto& r) -> auto& { return r.measurement.sms; }, 1),
-      integer(
-          "communication_ctas", measured, [](auto& r) -> auto& { return r.measurement.communication_ctas; }, 0),
-      integer(
-          "target_sms", measured, [](auto& r) -> auto& { return r.measurement.target_sms; }, 0),
-      text(
-          "copy_to", measured, [](auto& r) -> auto& { return r.measurement.copy_to; }),
-      positive(
-          "copy_gbps", [](auto& r) -> auto& { return r.measurement.copy_rate; }, giga),
-      text(
-          "cache", measured, [](auto& r) -> auto& { return r.measurement.cache; }),
-      text(
-          "variant", measured, [](auto& r) -> auto& { return r.measurement.variant; }),
-      integer(
-          "samples", measured, [](auto& r) -> auto& { return r.measurement.samples; }, 1),
-      positive(
-          "time_us.p10", [](auto& r) -> auto& { return r.measurement.time.p10; }, micro),
+      integer("sms", with_device, of(&Measurement::sms), 1),
+      integer("communication_ctas", measured, of(&Measurement::communication_ctas), 0),
+      integer("target_sms", measured, of(&Measurement::target_sms), 0),
+      text("copy_to", measured, of(&Measurement::copy_to)),
+      positive("copy_gbps", of(&Measurement::copy_rate), giga),
+      text("cache", measured, of(&Measurement::cache)),
+      text("variant", measured, of(&Measurement::variant)),
+      integer("samples", measured, of(&Measurement::samples), 1),
+      positive("time_us.p10", of(&Measurement::time, &Times::p10), micro),
       p50,
-      positive(
-          "time_us.p90", [](auto& r) -> auto& { return r.measurement.time.p90; }, micro),
-      positive(
-          "time_us.min", [](auto& r) -> auto& { return r.measurement.time.min; }, micro),
-      not_negative(
-          "time_us.mad", [](auto& r) -> auto& { return r.measurement.time.mad; }, micro),
-      positives(
-          "samples_s", [](auto& r) -> auto& { return r.measurement.time.samples; }),
-      positive(
-          "flops", [](auto& r) -> auto& { return r.measurement.flops; }),
-      positive(
-          "bytes", [](auto& r) -> auto& { return r.measurement.bytes; }),
-      derived(
-          "tflops", [](auto& r) -> auto& { return r.stated_flop_rate; }, &Measurement::flop_rate, tera),
-      derived(
-          "gbps", [](auto& r) -> auto& { return r.stated_byte_rate; }, &Measurement::byte_rate, giga),
+      positive("time_us.p90", of(&Measurement::time, &Times::p90), micro),
+      positive("time_us.min", of(&Measurement::time, &Times::min), micro),
+      not_negative("time_us.mad", of(&Measurement::time, &Times::mad), micro),
+      positives("samples_s", of(&Measurement::time, &Times::samples)),
+      positive("flops", of(&Measurement::flops)),
+      positive("bytes", of(&Measurement::bytes)),
+      derived("tflops", at(&Record::stated_flop_rate), &Measurement::flop_rate, tera),
+      derived("gbps", at(&Record::stated_byte_rate), &Measurement::byte_rate, giga),
   };
 }
 
 std::vector<Field> tail_fields() {
   return {
-      positive(
-          "clock.sm_mhz", [](auto& r) -> auto& { return r.measurement.clock.sm_mhz; }),
-      positive(
-          "clock.memory_mhz", [](auto& r) -> auto& { return r.measurement.clock.memory_mhz; }),
-      positive(
-          "clock.power_w", [](auto& r) -> auto& { return r.measurement.clock.power_w; }),
-      positive(
-          "clock.temperature_c", [](auto& r) -> auto& { return r.measurement.clock.temperature_c; }),
-      text(
-          "clock.throttle", measured, [](auto& r) -> auto& { return r.measurement.clock.throttle; }),
-      json_text(
-          "algorithm", measured, [](auto& r) -> auto& { return r.measurement.algorithm; }),
-      text(
-          "note", measured, [](auto& r) -> auto& { return r.measurement.note; }),
-      text(
-          "reason", {Kind::failure}, [](auto& r) -> auto& { return r.reason; }),
-      json_text(
-          "environment", {Kind::environment}, [](auto& r) -> auto& { return r.environment; }),
+      positive("clock.sm_mhz", of(&Measurement::clock, &Clock::sm_mhz)),
+      positive("clock.memory_mhz", of(&Measurement::clock, &Clock::memory_mhz)),
+      positive("clock.power_w", of(&Measurement::clock, &Clock::power_w)),
+      positive("clock.temperature_c", of(&Measurement::clock, &Clock::temperature_c)),
+      text("clock.throttle", measured, of(&Measurement::clock, &Clock::throttle)),
+      json_text("algorithm", measured, of(&Measurement::algorithm)),
+      text("note", measured, of(&Measurement::note)),
+      text("reason", {Kind::failure}, at(&Record::reason)),
+      json_text("environment", {Kind::environment}, at(&Record::environment)),
   };
 }
 

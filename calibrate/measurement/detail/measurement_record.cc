@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "model/base/text.h"
 namespace plumbline::calibrate::detail {
 namespace {
 
@@ -84,17 +85,17 @@ model::Result<void> require(const Record& record, const std::vector<std::string>
 }  // namespace
 
 Problem to_number(const Value& value, double& number) {
-  const char* end = value.text.data() + value.text.size();
-  const auto [stop, code] = std::from_chars(value.text.data(), end, number);
-  if (value.quoted || code != std::errc() || stop != end) return fmt::format("'{}' is not a number", value.text);
-  if (!std::isfinite(number)) return fmt::format("'{}' is not a finite number", value.text);
+  const auto parsed = value.quoted ? std::nullopt : model::parse_number<double>(value.text);
+  if (!parsed) return fmt::format("'{}' is not a number", value.text);
+  if (!std::isfinite(*parsed)) return fmt::format("'{}' is not a finite number", value.text);
+  number = *parsed;
   return "";
 }
 
 Problem to_integer(const Value& value, std::int64_t& number) {
-  const char* end = value.text.data() + value.text.size();
-  const auto [stop, code] = std::from_chars(value.text.data(), end, number);
-  if (value.quoted || code != std::errc() || stop != end) return fmt::format("'{}' is not a whole number", value.text);
+  const auto parsed = value.quoted ? std::nullopt : model::parse_number<std::int64_t>(value.text);
+  if (!parsed) return fmt::format("'{}' is not a whole number", value.text);
+  number = *parsed;
   return "";
 }
 

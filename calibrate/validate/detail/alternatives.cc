@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <utility>
 
+#include "model/base/text.h"
+
 namespace plumbline::calibrate {
 namespace {
 
@@ -12,16 +14,6 @@ constexpr std::size_t most = 10'000;
 
 tl::unexpected<model::Error> wrong(std::string message) {
   return model::wrong_input("", std::move(message), "alternatives are written {one,two}, not nested");
-}
-
-std::vector<std::string> split_list(std::string_view list) {
-  std::vector<std::string> parts;
-  while (true) {
-    const std::size_t comma = list.find(',');
-    parts.emplace_back(list.substr(0, comma));
-    if (comma == std::string_view::npos) return parts;
-    list.remove_prefix(comma + 1);
-  }
 }
 
 }  // namespace
@@ -38,10 +30,10 @@ model::Result<std::vector<Alternative>> alternatives(std::string_view text) {
       return wrong(fmt::format("the braces of '{}' do not match", whole));
     std::vector<Alternative> extended;
     for (const Alternative& begun : result) {
-      for (const std::string& choice : split_list(text.substr(open + 1, close - open - 1))) {
+      for (const std::string_view choice : model::split(text.substr(open + 1, close - open - 1), ',')) {
         Alternative next = begun;
         next.text += choice;
-        next.choices.push_back(choice);
+        next.choices.emplace_back(choice);
         extended.push_back(std::move(next));
       }
     }

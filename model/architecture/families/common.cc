@@ -50,13 +50,14 @@ void read_head_dim(ConfigReader& config, Architecture& model, std::optional<std:
   model.head_dim = config.dimension("head_dim", missing.value_or(share));
 }
 
-void share_hidden_size(ConfigReader& config, Architecture& model, std::string_view hidden_key,
-                       std::string_view heads_key) {
-  model.key_value_heads = model.heads;
+void read_equal_heads(ConfigReader& config, Architecture& model, const SizeKeys& keys) {
+  model.layers = config.dimension(keys.layers);
+  model.hidden_size = config.dimension(keys.hidden_size);
+  model.heads = model.key_value_heads = config.dimension(keys.heads);
   model.head_dim = std::max<std::int64_t>(1, model.hidden_size / model.heads);
   if (model.hidden_size % model.heads == 0) return;
-  config.conflict(heads_key, fmt::format("{} heads do not divide {} columns", model.heads, model.hidden_size),
-                  fmt::format("it must divide {}", hidden_key));
+  config.conflict(keys.heads, fmt::format("{} heads do not divide {} columns", model.heads, model.hidden_size),
+                  fmt::format("it must divide {}", keys.hidden_size));
 }
 
 void require_silu(ConfigReader& config, std::string_view key) {

@@ -23,9 +23,11 @@ void read_decoder(ConfigReader& config, Architecture& model, const DecoderDefaul
 // head_dim, or an equal share of the hidden size (`missing` where the family has a number of its own).
 void read_head_dim(ConfigReader& config, Architecture& model, std::optional<std::int64_t> missing = std::nullopt);
 
-// Equal shares of the hidden size without a key of their own; as many key-value heads as heads.
-void share_hidden_size(ConfigReader& config, Architecture& model, std::string_view hidden_key,
-                       std::string_view heads_key);
+// The keys of a family that shares the hidden size equally among heads, each with keys and values of its own.
+struct SizeKeys {
+  std::string_view layers, hidden_size, heads;
+};
+void read_equal_heads(ConfigReader& config, Architecture& model, const SizeKeys& keys);
 
 // Refuses any activation but the kinds that a layer can compute.
 void require_silu(ConfigReader& config, std::string_view key);

@@ -8,10 +8,7 @@ namespace plumbline::model {
 
 void read_gpt2(ConfigReader& config, Architecture& model) {
   make_gpt_like(model, true);
-  model.layers = config.dimension("n_layer");
-  model.hidden_size = config.dimension("n_embd");
-  model.heads = config.dimension("n_head");
-  share_hidden_size(config, model, "n_embd", "n_head");
+  read_equal_heads(config, model, {"n_layer", "n_embd", "n_head"});
   constexpr std::int64_t widening = 4;
   model.intermediate_size = config.dimension("n_inner", widening * model.hidden_size);
   model.vocabulary = config.dimension("vocab_size");

@@ -10,10 +10,7 @@ namespace plumbline::model {
 
 void read_gpt_neox(ConfigReader& config, Architecture& model) {
   make_gpt_like(model, true);
-  model.layers = config.dimension("num_hidden_layers");
-  model.hidden_size = config.dimension("hidden_size");
-  model.heads = config.dimension("num_attention_heads");
-  share_hidden_size(config, model, "hidden_size", "num_attention_heads");
+  read_equal_heads(config, model, {"num_hidden_layers", "hidden_size", "num_attention_heads"});
   model.intermediate_size = config.dimension("intermediate_size");
   model.vocabulary = config.dimension("vocab_size");
   model.biases.query_key_value = model.biases.attention_output = config.flag("attention_bias", true);

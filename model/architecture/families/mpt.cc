@@ -6,10 +6,7 @@ namespace plumbline::model {
 
 void read_mpt(ConfigReader& config, Architecture& model) {
   make_gpt_like(model, !config.flag("no_bias", true));
-  model.layers = config.dimension("n_layers");
-  model.hidden_size = config.dimension("d_model");
-  model.heads = config.dimension("n_heads");
-  share_hidden_size(config, model, "d_model", "n_heads");
+  read_equal_heads(config, model, {"n_layers", "d_model", "n_heads"});
   model.intermediate_size = config.dimension("expansion_ratio", 4) * model.hidden_size;
   model.vocabulary = config.dimension("vocab_size");
   model.position_table = config.dimension("max_seq_len", 2048);

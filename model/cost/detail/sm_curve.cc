@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <set>
 #include <string>
 
 #include "model/base/si_unit.h"
+#include "model/base/text.h"
 
 namespace plumbline::model {
 
@@ -37,15 +37,13 @@ Result<SmCurve> SmCurve::read(const Profile& profile, std::string_view family, s
   std::vector<std::pair<std::int64_t, double>> points;
   for (const Parameter& parameter : profile.parameters()) {
     if (!parameter.name.starts_with(prefix)) continue;
-    std::int64_t sms = 0;
-    const char* first = parameter.name.data() + prefix.size();
-    const char* last = parameter.name.data() + parameter.name.size();
-    if (std::from_chars(first, last, sms).ptr != last || sms < 1 || parameter.value <= 0)
+    const auto sms = parse_number<std::int64_t>(std::string_view(parameter.name).substr(prefix.size()));
+    if (!sms || *sms < 1 || parameter.value <= 0)
       return wrong_input(parameter.name, "the key must be a number of SMs and its rate positive",
                          "for example 20 = { value = 46, unit = \"GB/s\", ... }");
     const Result<SiUnit> unit = si_unit(parameter.unit);
     if (!unit) return tl::unexpected(unit.error());
-    points.emplace_back(sms, parameter.value * unit->factor);
+    points.emplace_back(*sms, parameter.value * unit->factor);
   }
   if (points.empty()) return tl::unexpected(unknown_family(profile, family));
   std::ranges::sort(points);

@@ -1,7 +1,6 @@
 #include "model/megatron/detail/arithmetic.h"
 
 #include <cctype>
-#include <charconv>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -107,13 +106,6 @@ class Parser {
 std::optional<std::int64_t> arithmetic(std::string_view text,
                                        const std::function<std::optional<std::string>(std::string_view)>& value_of) {
   return Parser(text, value_of).whole();
-}
-
-std::optional<std::int64_t> integer(std::string_view text) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
 }
 
 }  // namespace plumbline::model::megatron

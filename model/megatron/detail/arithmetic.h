@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "model/base/text.h"
+
 namespace plumbline::model::megatron {
 
 // + - * / % and brackets over numbers and names (with or without $); `value_of` gives the text of a name. Nothing
@@ -15,6 +17,6 @@ std::optional<std::int64_t> arithmetic(std::string_view text,
                                        const std::function<std::optional<std::string>(std::string_view)>& value_of);
 
 // A whole text that is a decimal integer.
-std::optional<std::int64_t> integer(std::string_view text);
+inline std::optional<std::int64_t> integer(std::string_view text) { return parse_number<std::int64_t>(text); }
 
 }  // namespace plumbline::model::megatron

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -11,6 +10,7 @@
 #include <type_traits>
 
 #include "model/base/data_type.h"
+#include "model/base/text.h"
 
 namespace plumbline::model::megatron {
 
@@ -23,13 +23,13 @@ template <class T>
 requires requires(const T& value) { text_of_field(value); }
 std::string text_of_field(const std::optional<T>& value) { return value ? text_of_field(*value) : ""; }
 
-template <class T>
-bool parse_number(std::string_view text, T& field) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), field);
-  return error == std::errc() && end == text.data() + text.size();
+template <class Number>
+requires std::is_same_v<Number, std::int64_t> || std::is_same_v<Number, double>
+bool set_field(Number& field, std::string_view text) {
+  const auto parsed = parse_number<Number>(text);
+  if (parsed) field = *parsed;
+  return parsed.has_value();
 }
-inline bool set_field(std::int64_t& field, std::string_view text) { return parse_number(text, field); }
-inline bool set_field(double& field, std::string_view text) { return parse_number(text, field); }
 inline bool set_field(bool& field, std::string_view text) {
   field = text == "true";
   return field || text == "false";

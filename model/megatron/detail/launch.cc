@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/base/text.h"
 #include "model/megatron/arguments.h"
 #include "model/megatron/detail/arithmetic.h"
 
@@ -103,10 +104,7 @@ std::optional<std::size_t> find_program(const Command& command) {
 
 Definitions slurm_definitions(std::string_view script) {
   Command header;
-  for (std::size_t at = 0; at < script.size();) {
-    const std::size_t end = std::min(script.find('\n', at), script.size());
-    const std::string_view line = script.substr(at, end - at);
-    at = end + 1;
+  for (const std::string_view line : lines_of(script)) {
     if (!line.starts_with("#SBATCH")) continue;
     std::string word;
     for (const char letter : std::string(line.substr(7)) + " ") {

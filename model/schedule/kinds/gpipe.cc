@@ -4,19 +4,14 @@
 namespace plumbline::model {
 namespace {
 
-class GPipe final : public ScheduleKind {
+class GPipe final : public SingleChunkKind {
  public:
   std::string_view name() const override { return "gpipe"; }
 
-  Result<void> check(const ScheduleShape& shape) const override { return check_single_chunk(name(), shape); }
-
-  Schedule outline(const ScheduleShape& shape) const override { return single_chunk_outline(name(), shape); }
-
   Schedule build(const ScheduleShape& shape) const override {
     Schedule schedule = outline(shape);
-    schedule.ranks.resize(static_cast<std::size_t>(shape.ranks));
     for (std::int32_t rank = 0; rank < shape.ranks; ++rank) {
-      auto& ops = schedule.ranks[static_cast<std::size_t>(rank)];
+      auto& ops = schedule.ranks.emplace_back();
       for (std::int32_t mb = 0; mb < shape.micro_batches; ++mb) ops.push_back(forward_op(0, rank, mb));
       for (std::int32_t mb = 0; mb < shape.micro_batches; ++mb) ops.push_back(backward_op(OpType::B, 0, rank, mb));
     }

@@ -17,21 +17,7 @@ class Interleaved final : public ScheduleKind {
   Schedule outline(const ScheduleShape& shape) const override { return interleaved_outline(name(), shape); }
 
   Schedule build(const ScheduleShape& shape) const override {
-    Schedule schedule = outline(shape);
-    schedule.ranks.resize(static_cast<std::size_t>(shape.ranks));
-    for (std::int32_t rank = 0; rank < shape.ranks; ++rank) {
-      const std::vector<ScheduleOp> forwards = interleaved_forwards(shape, rank);
-      const std::vector<ScheduleOp> backwards = interleaved_backwards(shape, rank);
-      const auto warm_up = static_cast<std::size_t>(interleaved_warm_up(shape, rank));
-      auto& ops = schedule.ranks[static_cast<std::size_t>(rank)];
-      ops.assign(forwards.begin(), forwards.begin() + static_cast<std::ptrdiff_t>(warm_up));
-      for (std::size_t k = 0; k < backwards.size(); ++k) {
-        if (k + warm_up < forwards.size()) ops.push_back(forwards[k + warm_up]);
-        ops.push_back(backwards[k]);
-      }
-    }
-    post_receives_ahead(schedule);
-    return schedule;
+    return interleaved_schedule(name(), shape, interleaved_warm_up, false);
   }
 
   // In whole groups of P the last rank starts after P-1 forwards and never waits; the last gradient then walks back

@@ -21,27 +21,7 @@ class InterleavedOverlap final : public ScheduleKind {
   Schedule outline(const ScheduleShape& shape) const override { return interleaved_outline(name(), shape); }
 
   Schedule build(const ScheduleShape& shape) const override {
-    Schedule schedule = outline(shape);
-    schedule.ranks.resize(static_cast<std::size_t>(shape.ranks));
-    for (std::int32_t rank = 0; rank < shape.ranks; ++rank) {
-      const std::vector<ScheduleOp> forwards = interleaved_forwards(shape, rank);
-      const std::vector<ScheduleOp> backwards = interleaved_backwards(shape, rank);
-      const auto warm_up = static_cast<std::size_t>(warm_up_of(shape, rank));
-      auto& ops = schedule.ranks[static_cast<std::size_t>(rank)];
-      ops.assign(forwards.begin(), forwards.begin() + static_cast<std::ptrdiff_t>(warm_up));
-      for (std::size_t k = 0; k < backwards.size(); ++k) {
-        ops.push_back(backwards[k]);
-        if (k + warm_up >= forwards.size()) continue;
-        ScheduleOp& pair = ops.back();
-        const ScheduleOp& forward = forwards[k + warm_up];
-        pair.type = OpType::FB;
-        pair.f_dir = forward.f_dir;
-        pair.f_stage = forward.f_stage;
-        pair.f_mb = forward.f_mb;
-      }
-    }
-    post_receives_ahead(schedule);
-    return schedule;
+    return interleaved_schedule(name(), shape, warm_up_of, true);
   }
 
   std::optional<double> exact_makespan(const ScheduleShape& shape, const ScheduleCosts& costs) const override {

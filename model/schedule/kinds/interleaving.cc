@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "model/schedule/kinds/kinds.h"
+#include "model/schedule/transfers.h"
 
 namespace plumbline::model {
 namespace {
@@ -18,6 +19,22 @@ void for_each_chunk(const ScheduleShape& shape, Add add) {
     for (std::int32_t chunk = 0; chunk < shape.virtual_stages; ++chunk)
       for (std::int32_t mb = first; mb < end; ++mb) add(chunk, mb);
   }
+}
+
+std::vector<ScheduleOp> forwards_of(const ScheduleShape& shape, std::int32_t rank) {
+  std::vector<ScheduleOp> ops;
+  for_each_chunk(shape, [&](std::int32_t chunk, std::int32_t mb) {
+    ops.push_back(forward_op(0, chunk * shape.ranks + rank, mb));
+  });
+  return ops;
+}
+
+std::vector<ScheduleOp> backwards_of(const ScheduleShape& shape, std::int32_t rank) {
+  std::vector<ScheduleOp> ops;
+  for_each_chunk(shape, [&](std::int32_t chunk, std::int32_t mb) {
+    ops.push_back(backward_op(OpType::B, 0, (shape.virtual_stages - 1 - chunk) * shape.ranks + rank, mb));
+  });
+  return ops;
 }
 
 }  // namespace
@@ -53,22 +70,6 @@ std::int32_t micro_batch_group(const ScheduleShape& shape) {
   return shape.micro_batch_group > 0 ? shape.micro_batch_group : shape.ranks;
 }
 
-std::vector<ScheduleOp> interleaved_forwards(const ScheduleShape& shape, std::int32_t rank) {
-  std::vector<ScheduleOp> ops;
-  for_each_chunk(shape, [&](std::int32_t chunk, std::int32_t mb) {
-    ops.push_back(forward_op(0, chunk * shape.ranks + rank, mb));
-  });
-  return ops;
-}
-
-std::vector<ScheduleOp> interleaved_backwards(const ScheduleShape& shape, std::int32_t rank) {
-  std::vector<ScheduleOp> ops;
-  for_each_chunk(shape, [&](std::int32_t chunk, std::int32_t mb) {
-    ops.push_back(backward_op(OpType::B, 0, (shape.virtual_stages - 1 - chunk) * shape.ranks + rank, mb));
-  });
-  return ops;
-}
-
 std::int32_t interleaved_warm_up(const ScheduleShape& shape, std::int32_t rank) {
   const std::int64_t ahead =
       2 * std::int64_t{shape.ranks - 1 - rank} + std::int64_t{shape.virtual_stages - 1} * micro_batch_group(shape);
@@ -80,6 +81,30 @@ Schedule interleaved_outline(std::string_view name, const ScheduleShape& shape) 
   schedule.kind = name;
   schedule.shape = shape;
   schedule.stages = shape.ranks * shape.virtual_stages;
+  return schedule;
+}
+
+Schedule interleaved_schedule(std::string_view name, const ScheduleShape& shape,
+                              std::int32_t (*warm_up)(const ScheduleShape&, std::int32_t), bool pairs) {
+  Schedule schedule = interleaved_outline(name, shape);
+  for (std::int32_t rank = 0; rank < shape.ranks; ++rank) {
+    const std::vector<ScheduleOp> forwards = forwards_of(shape, rank);
+    auto forward = forwards.begin() + warm_up(shape, rank);
+    std::vector<ScheduleOp>& ops = schedule.ranks.emplace_back(forwards.begin(), forward);
+    for (ScheduleOp backward : backwards_of(shape, rank)) {
+      if (forward != forwards.end() && pairs) {
+        backward.type = OpType::FB;
+        backward.f_dir = forward->f_dir;
+        backward.f_stage = forward->f_stage;
+        backward.f_mb = forward->f_mb;
+        ++forward;
+      } else if (forward != forwards.end()) {
+        ops.push_back(*forward++);
+      }
+      ops.push_back(backward);
+    }
+  }
+  post_receives_ahead(schedule);
   return schedule;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cassert>
+#include <cmath>
 
 namespace plumbline::model {
 namespace {
@@ -12,40 +13,30 @@ constexpr std::int64_t most_chunks = 20'000'000;
 
 }  // namespace
 
-tl::unexpected<Error> infeasible_shape(std::string message, std::string key, std::string hint) {
-  Error error;
-  error.kind = ErrorKind::infeasible;
-  error.message = std::move(message);
-  error.key = std::move(key);
-  error.hint = std::move(hint);
-  return tl::make_unexpected(std::move(error));
-}
-
 Result<void> check_counts(const ScheduleShape& shape) {
   if (shape.ranks < 1) {
-    return infeasible_shape(fmt::format("a pipeline needs at least one rank, not {}", shape.ranks), "ranks", "");
+    return infeasible("ranks", fmt::format("a pipeline needs at least one rank, not {}", shape.ranks));
   }
   if (shape.micro_batches < 1) {
-    return infeasible_shape(fmt::format("a step needs at least one micro-batch, not {}", shape.micro_batches),
-                            "micro_batches", "");
+    return infeasible("micro_batches",
+                      fmt::format("a step needs at least one micro-batch, not {}", shape.micro_batches));
   }
   if (shape.virtual_stages < 1) {
-    return infeasible_shape(fmt::format("a rank holds at least one chunk, not {}", shape.virtual_stages),
-                            "virtual_stages", "");
+    return infeasible("virtual_stages", fmt::format("a rank holds at least one chunk, not {}", shape.virtual_stages));
   }
   const std::int64_t per_chunk = std::int64_t{shape.ranks} * shape.micro_batches;
   if (per_chunk > most_chunks / shape.virtual_stages) {
-    return infeasible_shape(fmt::format("{} ranks with {} micro-batches are more than a schedule of {} chunks holds",
-                                        shape.ranks, shape.micro_batches, most_chunks),
-                            "micro_batches", "");
+    return infeasible("micro_batches",
+                      fmt::format("{} ranks with {} micro-batches are more than a schedule of {} chunks holds",
+                                  shape.ranks, shape.micro_batches, most_chunks));
   }
   return {};
 }
 
 Result<void> check_ungrouped(std::string_view name, const ScheduleShape& shape) {
   if (shape.micro_batch_group != 0) {
-    return infeasible_shape(fmt::format("{} does not group its micro-batches", name), "micro_batch_group",
-                            "leave the micro-batch group out");
+    return infeasible("micro_batch_group", fmt::format("{} does not group its micro-batches", name),
+                      "leave the micro-batch group out");
   }
   return {};
 }
@@ -53,9 +44,10 @@ Result<void> check_ungrouped(std::string_view name, const ScheduleShape& shape) 
 Result<void> check_vee(std::string_view name, const ScheduleShape& shape) {
   if (auto counts = check_counts(shape); !counts) return counts;
   if (shape.virtual_stages > 2) {
-    return infeasible_shape(
+    return infeasible(
+        "virtual_stages",
         fmt::format("{} always holds 2 chunks per rank, but {} were asked for", name, shape.virtual_stages),
-        "virtual_stages", "leave virtual stages out or set them to 2");
+        "leave virtual stages out or set them to 2");
   }
   return check_ungrouped(name, shape);
 }
@@ -63,8 +55,9 @@ Result<void> check_vee(std::string_view name, const ScheduleShape& shape) {
 Result<void> check_single_chunk(std::string_view name, const ScheduleShape& shape) {
   if (auto counts = check_counts(shape); !counts) return counts;
   if (shape.virtual_stages != 1) {
-    return infeasible_shape(fmt::format("{} has no virtual stages, but {} were asked for", name, shape.virtual_stages),
-                            "virtual_stages", "leave virtual stages at 1");
+    return infeasible("virtual_stages",
+                      fmt::format("{} has no virtual stages, but {} were asked for", name, shape.virtual_stages),
+                      "leave virtual stages at 1");
   }
   return check_ungrouped(name, shape);
 }
@@ -75,6 +68,18 @@ Schedule single_chunk_outline(std::string_view name, const ScheduleShape& shape)
   schedule.shape = shape;
   schedule.stages = shape.ranks;
   return schedule;
+}
+
+Schedule SingleChunkKind::outline(const ScheduleShape& shape) const { return single_chunk_outline(name(), shape); }
+
+std::optional<double> makespan_without_waits(const ScheduleShape& shape, const ScheduleCosts& costs, double chunks) {
+  const double P = shape.ranks, M = shape.micro_batches;
+  const double work = chunks * M * (costs.F + costs.I + costs.W);
+  if (P == 1) return work;
+  const double slack = 1e-12 * costs.F;  // costs that were added up elsewhere
+  const bool equal = std::abs(costs.F - costs.I) <= slack && std::abs(costs.F - costs.W) <= slack;
+  if (costs.p2p != 0 || !equal || M < 2 * P) return std::nullopt;
+  return work + (P - 1) * costs.F;
 }
 
 Schedule vee_outline(std::string_view name, const ScheduleShape& shape) {

@@ -2,6 +2,7 @@
 // to registry.cc beside this file.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -27,6 +28,17 @@ Result<void> check_ungrouped(std::string_view name, const ScheduleShape& shape);
 Result<void> check_vee(std::string_view name, const ScheduleShape& shape);
 // For schedules with one chunk per rank: additionally no virtual stages and no micro-batch groups.
 Result<void> check_single_chunk(std::string_view name, const ScheduleShape& shape);
+
+// Schedules with one stage on each rank.
+class SingleChunkKind : public ScheduleKind {
+ public:
+  Result<void> check(const ScheduleShape& shape) const override { return check_single_chunk(name(), shape); }
+  Schedule outline(const ScheduleShape& shape) const override;
+};
+
+// The exact makespan of a schedule of `chunks` per rank whose last rank starts after P-1 forwards and never waits, as
+// those with split backwards can at F = I = W without hops, with at least 2P micro-batches; none for other costs.
+std::optional<double> makespan_without_waits(const ScheduleShape& shape, const ScheduleCosts& costs, double chunks);
 
 // Outlines: one stage per rank; two per rank, laid out as a V.
 Schedule single_chunk_outline(std::string_view name, const ScheduleShape& shape);

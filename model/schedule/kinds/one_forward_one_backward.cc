@@ -7,19 +7,14 @@
 namespace plumbline::model {
 namespace {
 
-class OneForwardOneBackward final : public ScheduleKind {
+class OneForwardOneBackward final : public SingleChunkKind {
  public:
   std::string_view name() const override { return "1f1b"; }
 
-  Result<void> check(const ScheduleShape& shape) const override { return check_single_chunk(name(), shape); }
-
-  Schedule outline(const ScheduleShape& shape) const override { return single_chunk_outline(name(), shape); }
-
   Schedule build(const ScheduleShape& shape) const override {
     Schedule schedule = outline(shape);
-    schedule.ranks.resize(static_cast<std::size_t>(shape.ranks));
     for (std::int32_t rank = 0; rank < shape.ranks; ++rank) {
-      auto& ops = schedule.ranks[static_cast<std::size_t>(rank)];
+      auto& ops = schedule.ranks.emplace_back();
       const std::int32_t warm_up = std::min(shape.ranks - 1 - rank, shape.micro_batches);
       for (std::int32_t mb = 0; mb < warm_up; ++mb) ops.push_back(forward_op(0, rank, mb));
       for (std::int32_t mb = 0; mb < shape.micro_batches; ++mb) {

@@ -8,13 +8,9 @@
 namespace plumbline::model {
 namespace {
 
-class ZeroBubbleH1 final : public ScheduleKind {
+class ZeroBubbleH1 final : public SingleChunkKind {
  public:
   std::string_view name() const override { return "zb-h1"; }
-
-  Result<void> check(const ScheduleShape& shape) const override { return check_single_chunk(name(), shape); }
-
-  Schedule outline(const ScheduleShape& shape) const override { return single_chunk_outline(name(), shape); }
 
   Schedule build(const ScheduleShape& shape) const override { return split_backward_schedule(name(), shape, 1); }
 

@@ -2,7 +2,6 @@
 // rank waits between its first and its last op, at the memory of 1F1B: 2P chunks of half a rank's layers.
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <deque>
 
 #include "model/schedule/kinds/kinds.h"
@@ -123,13 +122,7 @@ class ZeroBubbleV final : public ScheduleKind {
 
   // At F = I = W the last rank starts after P-1 forwards and never waits.
   std::optional<double> exact_makespan(const ScheduleShape& shape, const ScheduleCosts& costs) const override {
-    const double P = shape.ranks, M = shape.micro_batches;
-    const double work = 2 * M * (costs.F + costs.I + costs.W);
-    if (P == 1) return work;
-    const double slack = 1e-12 * costs.F;  // costs that were added up elsewhere
-    const bool equal = std::abs(costs.F - costs.I) <= slack && std::abs(costs.F - costs.W) <= slack;
-    if (costs.p2p != 0 || !equal || M < 2 * P) return std::nullopt;
-    return work + (P - 1) * costs.F;
+    return makespan_without_waits(shape, costs, 2);
   }
 
   std::int32_t activation_bound(const ScheduleShape& shape, std::int32_t) const override {

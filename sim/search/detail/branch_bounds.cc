@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "model/plan/layout.h"
+#include "model/program/compile.h"
 #include "model/program/plan_context.h"
 #include "model/program/slot_template.h"
 #include "sim/predict/memos.h"
@@ -38,9 +39,7 @@ StageLists stage_lists(const model::Plan& plan, const model::Architecture& archi
   }
   StageLists lists;
   for (std::int64_t stage = 0; stage < stages; ++stage) {
-    model::BlockList blocks;
-    for (const model::StageBlock& block : model::stage_blocks(plan, architecture, layout, stage))
-      blocks.emplace_back(block.kind, block.recomputed);
+    model::BlockList blocks = model::block_list(plan, architecture, layout, stage);
     const auto known = std::ranges::find(lists.kinds, blocks);
     lists.kind_of_stage.push_back(static_cast<std::int32_t>(known - lists.kinds.begin()));
     if (known == lists.kinds.end()) lists.kinds.push_back(std::move(blocks));

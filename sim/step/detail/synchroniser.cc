@@ -211,23 +211,18 @@ double Synchroniser::copy_seconds(std::int32_t stage, std::int32_t unit) const {
 
 GradientsReady Synchroniser::ready(std::int32_t rank, double end) const {
   const Rank& r = ranks_[static_cast<std::size_t>(rank)];
-  GradientsReady ready{end, 0, {}, {}};
+  double last = 0;
   std::vector<std::pair<double, double>> copies;
   for (const model::Synchronisation& s : all(rank)) {
     if (s.kind != Kind::reduce) continue;
     const Progress& progress = r.reduced[unit_index(s.stage, s.unit)];
     const double reduced = progress.done == 0 ? end : progress.end;
-    if (progress.done > 0) ready.reduced = std::max(ready.reduced, reduced);
+    if (progress.done > 0) last = std::max(last, reduced);
     const double copy = copy_seconds(s.stage, s.unit);
     const auto index = static_cast<std::size_t>(&s - all(rank).data());
     if (copy > 0 && r.earlier[index] == 0) copies.emplace_back(reduced, copy);  // each unit once
   }
-  std::ranges::stable_sort(copies, {}, &std::pair<double, double>::first);
-  for (const auto& [at, seconds] : copies) {
-    ready.on_host.push_back(at);
-    ready.host_copies.push_back(seconds);
-  }
-  return ready;
+  return gradients_ready(end, last, std::move(copies));
 }
 
 }  // namespace plumbline::sim

@@ -1,9 +1,9 @@
 #include "calibrate/import/kineto/detail/timestamp.h"
 
-#include <charconv>
 #include <cmath>
 #include <limits>
-#include <system_error>
+
+#include "model/base/text.h"
 
 namespace plumbline::calibrate {
 namespace {
@@ -14,10 +14,9 @@ constexpr std::int64_t limit = std::numeric_limits<std::int64_t>::max() / 4;  //
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 std::optional<std::int64_t> from_double(std::string_view text) {
-  double value = 0;
-  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (status != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  const double ns = value * static_cast<double>(per_microsecond);
+  const auto value = model::parse_number<double>(text);
+  if (!value) return std::nullopt;
+  const double ns = *value * static_cast<double>(per_microsecond);
   if (!(std::abs(ns) < static_cast<double>(limit))) return std::nullopt;
   return std::llround(ns);
 }

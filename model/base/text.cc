@@ -1,0 +1,46 @@
+#include "model/base/text.h"
+
+#include <fmt/format.h>
+
+namespace plumbline::model {
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const std::size_t at = text.find(separator);
+    parts.push_back(text.substr(0, at));
+    if (at == std::string_view::npos) return parts;
+    text.remove_prefix(at + 1);
+  }
+}
+
+std::vector<std::string_view> lines_of(std::string_view text) {
+  std::vector<std::string_view> lines = split(text, '\n');
+  if (lines.back().empty()) lines.pop_back();
+  for (std::string_view& line : lines)
+    if (line.ends_with('\r')) line.remove_suffix(1);
+  return lines;
+}
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view blanks = " \t\r";
+  const std::size_t first = text.find_first_not_of(blanks);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(blanks) - first + 1);
+}
+
+std::string toml_string(std::string_view text) {
+  std::string out = "\"";
+  for (const char letter : text) {
+    const auto code = static_cast<unsigned char>(letter);
+    if (code < 0x20 || code == 0x7f) {
+      out += fmt::format("\\u{:04x}", code);
+      continue;
+    }
+    if (letter == '"' || letter == '\\') out += '\\';
+    out += letter;
+  }
+  return out + '"';
+}
+
+}  // namespace plumbline::model
