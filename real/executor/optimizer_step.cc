@@ -110,7 +110,7 @@ void OptimizerStep::agree(std::vector<BufferPointer>& parts, Buffer* sum, const 
   reduce.op = &agree_operator();
   reduce.reads = reduce.writes = {sum};
   reduce.label = rank_.labels.add({-1, -1, name, -1});
-  rank_.communicator().all_reduce(Stream::compute, rank_.world(), reduce);
+  rank_.communicator().launch(Stream::compute, rank_.world(), reduce);
 }
 
 model::Result<OptimizerStep::Outcome> OptimizerStep::run(Synchroniser& synchroniser) {

@@ -1,7 +1,8 @@
 #include "real/executor/rank_state.h"
 
-#include <cassert>
 #include <numeric>
+
+#include "model/cost/operator_class.h"
 
 namespace plumbline::real {
 
@@ -19,24 +20,12 @@ Group RankState::world() const {
 }
 
 void RankState::launch_collective(model::Stream stream, const Kernel& kernel, std::int32_t stage) {
-  Communicator& c = communicator();
-  const auto named = [&] {
+  const auto group = [&] {
+    if (is_exchange(kernel.op->kind)) return expert_group();
     const auto& attributes = std::get<model::CollectiveAttributes>(kernel.op->attributes);
     return strided_group(place, stages.at(stage).holders, attributes.ranks, attributes.stride);
   };
-  switch (kernel.op->kind) {
-#define OPERATOR(kind, ...)       \
-  case model::OperatorKind::kind: \
-    break;
-#define EXCHANGE_OPERATOR(kind, ...) \
-  case model::OperatorKind::kind:    \
-    return c.kind(stream, expert_group(), kernel);
-#define COLLECTIVE_OPERATOR(kind, ...) \
-  case model::OperatorKind::kind:      \
-    return c.kind(stream, named(), kernel);
-#include "model/graph/operators.def"
-  }
-  assert(false && "not a communication");
+  communicator().launch(stream, group(), kernel);
 }
 
 }  // namespace plumbline::real

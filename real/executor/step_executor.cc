@@ -175,7 +175,7 @@ void StepExecutor::barrier() {
   kernel.op = &barrier_operator();
   kernel.reads = kernel.writes = {barrier_.get()};
   kernel.label = rank_.labels.add({-1, -1, "barrier", -1});
-  rank_.communicator().all_reduce(Stream::compute, rank_.world(), kernel);
+  rank_.communicator().launch(Stream::compute, rank_.world(), kernel);
 }
 
 void StepExecutor::launch_slots() {

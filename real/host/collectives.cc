@@ -1,11 +1,10 @@
-#include "real/host/collectives.h"
-
 #include <algorithm>
 #include <cstring>
 #include <functional>
 #include <span>
 #include <string>
 
+#include "real/host/members.h"
 #include "real/host/packing.h"
 #include "real/host/rounding.h"
 
@@ -83,7 +82,9 @@ void check_even(const HostBuffer& in, std::size_t parts) {
 
 }  // namespace
 
-StreamWork all_reduce(const Members& members, const HostBuffer& in, HostBuffer& out) {
+StreamWork all_reduce(const Members& members, const Kernel& kernel) {
+  const HostBuffer& in = host::in(kernel, 0);
+  HostBuffer& out = host::out(kernel, 0);
   StreamWork work;
   work.start = [=, &in, &out](StreamClock& clock) {
     check_same_size(in, out);
@@ -101,7 +102,9 @@ StreamWork all_reduce(const Members& members, const HostBuffer& in, HostBuffer& 
   return work;
 }
 
-StreamWork reduce_scatter(const Members& members, const HostBuffer& in, HostBuffer& out) {
+StreamWork reduce_scatter(const Members& members, const Kernel& kernel) {
+  const HostBuffer& in = host::in(kernel, 0);
+  HostBuffer& out = host::out(kernel, 0);
   StreamWork work;
   work.start = [=, &in](StreamClock& clock) {
     check_even(in, members.size());
@@ -115,7 +118,9 @@ StreamWork reduce_scatter(const Members& members, const HostBuffer& in, HostBuff
   return work;
 }
 
-StreamWork all_gather(const Members& members, const HostBuffer& in, HostBuffer& out) {
+StreamWork all_gather(const Members& members, const Kernel& kernel) {
+  const HostBuffer& in = host::in(kernel, 0);
+  HostBuffer& out = host::out(kernel, 0);
   StreamWork work;
   work.start = [=, &in](StreamClock& clock) {
     const std::vector<std::byte> bytes = packed(in.type(), in.elements());

@@ -3,9 +3,8 @@
 #include <utility>
 
 #include "real/host/buffer.h"
-#include "real/host/collectives.h"
 #include "real/host/control.h"
-#include "real/host/exchange.h"
+#include "real/host/members.h"
 #include "real/host/packing.h"
 
 namespace plumbline::real::host {
@@ -40,28 +39,11 @@ class HostCommunicator final : public Communicator {
     device_.enqueue(stream, std::move(work));
   }
 
-  void all_reduce(model::Stream stream, const Group& group, const Kernel& kernel) override {
-    collective(stream, group, kernel, host::all_reduce);
+  void launch(model::Stream stream, const Group& group, const Kernel& kernel) override {
+    StreamWork work = work_of(Members(transport_, group, channel_of(stream)), kernel);
+    work.label = kernel.label;
+    device_.enqueue(stream, std::move(work));
   }
-  void reduce_scatter(model::Stream stream, const Group& group, const Kernel& kernel) override {
-    collective(stream, group, kernel, host::reduce_scatter);
-  }
-  void all_gather(model::Stream stream, const Group& group, const Kernel& kernel) override {
-    collective(stream, group, kernel, host::all_gather);
-  }
-  void dispatch(model::Stream stream, const Group& group, const Kernel& kernel) override {
-    exchange(stream, group, kernel, host::dispatch);
-  }
-  void dispatch_grad(model::Stream stream, const Group& group, const Kernel& kernel) override {
-    exchange(stream, group, kernel, host::dispatch_grad);
-  }
-  void combine(model::Stream stream, const Group& group, const Kernel& kernel) override {
-    exchange(stream, group, kernel, host::combine);
-  }
-  void combine_grad(model::Stream stream, const Group& group, const Kernel& kernel) override {
-    exchange(stream, group, kernel, host::combine_grad);
-  }
-
   model::Result<std::vector<double>> sum(std::vector<double> values) override { return control_->sum(values); }
   model::Result<std::vector<std::string>> gather(const std::string& text) override { return control_->gather(text); }
   void abort(const std::string& reason) override { transport_.abort(reason); }
@@ -94,21 +76,18 @@ class HostCommunicator final : public Communicator {
     }
   }
 
-  void collective(model::Stream stream, const Group& group, const Kernel& kernel,
-                  StreamWork (*make)(const Members&, const HostBuffer&, HostBuffer&)) {
-    const auto& in = static_cast<const HostBuffer&>(*kernel.reads[0]);
-    auto& out = static_cast<HostBuffer&>(*kernel.writes[0]);
-    enqueue(stream, make(Members(transport_, group, channel_of(stream)), in, out), kernel.label);
-  }
-
-  void exchange(model::Stream stream, const Group& group, const Kernel& kernel,
-                StreamWork (*make)(const Members&, const Kernel&)) {
-    enqueue(stream, make(Members(transport_, group, channel_of(stream)), kernel), kernel.label);
-  }
-
-  void enqueue(model::Stream stream, StreamWork work, std::uint32_t label) {
-    work.label = label;
-    device_.enqueue(stream, std::move(work));
+  static StreamWork work_of(const Members& members, const Kernel& kernel) {
+    switch (kernel.op->kind) {
+#define OPERATOR(kind, ...)       \
+  case model::OperatorKind::kind: \
+    break;
+#define EXCHANGE_OPERATOR(kind, ...) \
+  case model::OperatorKind::kind:    \
+    return kind(members, kernel);
+#define COLLECTIVE_OPERATOR(kind, ...) EXCHANGE_OPERATOR(kind)
+#include "model/graph/operators.def"
+    }
+    throw RankFailure(kernel.op->name + " is no operator between ranks");
   }
 
   HostDevice& device_;

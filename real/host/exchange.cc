@@ -1,11 +1,10 @@
-#include "real/host/exchange.h"
-
 #include <algorithm>
 #include <memory>
 #include <numeric>
 #include <string>
 #include <variant>
 
+#include "real/host/members.h"
 #include "real/host/packing.h"
 #include "real/host/rounding.h"
 
@@ -14,9 +13,6 @@ namespace plumbline::real::host {
 namespace {
 
 using Packets = std::vector<std::vector<std::byte>>;  // [member]
-
-HostBuffer& in(const Kernel& kernel, std::size_t i) { return static_cast<HostBuffer&>(*kernel.reads[i]); }
-HostBuffer& out(const Kernel& kernel, std::size_t i) { return static_cast<HostBuffer&>(*kernel.writes[i]); }
 
 // Which member holds an expert. Where experts are divided by columns too, those that hold parts of the same ones are
 // neighbours, and a token goes to the part that its own rank's number among neighbours says.

@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "real/executor/communicator.h"
+#include "real/host/buffer.h"
 #include "real/host/clock.h"
+#include "real/host/device.h"
 #include "real/host/transport.h"
 
 namespace plumbline::real::host {
@@ -44,5 +46,20 @@ class Members {
   Group group_;
   std::int32_t channel_;
 };
+
+inline HostBuffer& in(const Kernel& kernel, std::size_t i) { return static_cast<HostBuffer&>(*kernel.reads[i]); }
+inline HostBuffer& out(const Kernel& kernel, std::size_t i) { return static_cast<HostBuffer&>(*kernel.writes[i]); }
+
+// What a stream runs for an operator between ranks, by direct messages between all members; the kernel's buffers must
+// outlive it. Sums are added in FP32 in the group's order, by one rank for all, and rounded once to the format of what
+// is written. RankFailure is thrown for sizes that do not fit, and where an exchange has no dispatch before it.
+//
+// Collectives take tensors as their elements one after the other. all_reduce: both have the same size and may be the
+// same buffer; parts need not be equal. all_gather: pieces may have any sizes. An exchange sends a token to a rank
+// once; dispatch leaves with the indices who sent what.
+#define OPERATOR(...)
+#define EXCHANGE_OPERATOR(kind, ...) StreamWork kind(const Members& members, const Kernel& kernel);
+#define COLLECTIVE_OPERATOR(kind, ...) EXCHANGE_OPERATOR(kind)
+#include "model/graph/operators.def"
 
 }  // namespace plumbline::real::host

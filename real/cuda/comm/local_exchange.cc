@@ -14,6 +14,19 @@ Plane leaving(const void* from, std::int64_t bytes) { return {from, nullptr, byt
 
 Wire LocalExchange::wire_of(const Kernel& kernel) const { return {options_.nic_gbps, token_bytes_of(kernel)}; }
 
+Status LocalExchange::run(const Group& group, const Kernel& kernel, cudaStream_t stream) {
+  switch (kernel.op->kind) {
+    case model::OperatorKind::dispatch:
+      return dispatch(group, kernel, stream);
+    case model::OperatorKind::dispatch_grad:
+      return dispatch_grad(kernel, stream);
+    case model::OperatorKind::combine:
+      return combine(kernel, stream);
+    default:
+      return combine_grad(kernel, stream);
+  }
+}
+
 Status LocalExchange::dispatch(const Group& group, const Kernel& kernel, cudaStream_t stream) {
   std::shared_ptr<ExchangeMap> map;
   const CudaBuffer &x = in(kernel, 0), &indices = in(kernel, 1), &weights = in(kernel, 2);

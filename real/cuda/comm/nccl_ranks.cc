@@ -1,5 +1,6 @@
 #include <utility>
 
+#include "real/cuda/comm/calls.h"
 #include "real/cuda/comm/nccl_groups.h"
 #include "real/cuda/comm/nccl_messages.h"
 #include "real/cuda/comm/other_ranks.h"
@@ -47,13 +48,32 @@ class NcclRanks final : public OtherRanks {
 
   std::string ways() const override { return ways_; }
 
-  Status all_reduce(const Group& group, const CudaBuffer& in, CudaBuffer& out, cudaStream_t stream) override {
+  Status launch(const Group& group, const Kernel& kernel, cudaStream_t stream) override {
+    const CudaBuffer& in = cuda::in(kernel, 0);
+    CudaBuffer& out = cuda::out(kernel, 0);
+    switch (kernel.op->kind) {
+      case model::OperatorKind::all_reduce:
+        return all_reduce(group, in, out, stream);
+      case model::OperatorKind::reduce_scatter:
+        return reduce_scatter(group, in, out, stream);
+      case model::OperatorKind::all_gather:
+        return all_gather(group, in, out, stream);
+      default:
+        return exchange_.run(group, kernel, stream);
+    }
+  }
+  Status send_receive(std::span<const Message> messages, bool rendezvous, cudaStream_t stream) override {
+    return messages_.send_receive(messages, rendezvous, stream);
+  }
+
+ private:
+  Status all_reduce(const Group& group, const CudaBuffer& in, CudaBuffer& out, cudaStream_t stream) {
     if (in.elements() != out.elements()) return {"an all-reduce between tensors of two sizes"};
     return collective(group, in, out, "an all-reduce", stream, [&](const Nccl& nccl, const Elements& e, ncclComm_t c) {
       return nccl.all_reduce(in.view().data, out.view().data, e.count, e.type, ncclSum, c, stream);
     });
   }
-  Status reduce_scatter(const Group& group, const CudaBuffer& in, CudaBuffer& out, cudaStream_t stream) override {
+  Status reduce_scatter(const Group& group, const CudaBuffer& in, CudaBuffer& out, cudaStream_t stream) {
     if (in.elements() % group.size() != 0) return {"a reduce-scatter into uneven parts"};
     const std::int64_t part = in.elements() / group.size();
     if (out.elements() != part) PLUMBLINE_TRY(out.resize(part / out.columns()));
@@ -63,7 +83,7 @@ class NcclRanks final : public OtherRanks {
                         return nccl.reduce_scatter(in.view().data, out.view().data, count, e.type, ncclSum, c, stream);
                       });
   }
-  Status all_gather(const Group& group, const CudaBuffer& in, CudaBuffer& out, cudaStream_t stream) override {
+  Status all_gather(const Group& group, const CudaBuffer& in, CudaBuffer& out, cudaStream_t stream) {
     const std::int64_t whole = in.elements() * group.size();
     if (out.elements() != whole) PLUMBLINE_TRY(out.resize(whole / out.columns()));
     return collective(group, in, out, "an all-gather", stream, [&](const Nccl& nccl, const Elements& e, ncclComm_t c) {
@@ -71,23 +91,6 @@ class NcclRanks final : public OtherRanks {
     });
   }
 
-  Status dispatch(const Group& group, const Kernel& kernel, cudaStream_t stream) override {
-    return exchange_.dispatch(group, kernel, stream);
-  }
-  Status dispatch_grad(const Group& group, const Kernel& kernel, cudaStream_t stream) override {
-    return exchange_.dispatch_grad(group, kernel, stream);
-  }
-  Status combine(const Group& group, const Kernel& kernel, cudaStream_t stream) override {
-    return exchange_.combine(group, kernel, stream);
-  }
-  Status combine_grad(const Group& group, const Kernel& kernel, cudaStream_t stream) override {
-    return exchange_.combine_grad(group, kernel, stream);
-  }
-  Status send_receive(std::span<const Message> messages, bool rendezvous, cudaStream_t stream) override {
-    return messages_.send_receive(messages, rendezvous, stream);
-  }
-
- private:
   template <class Call>
   Status collective(const Group& group, const CudaBuffer& in, CudaBuffer& out, const char* name, cudaStream_t stream,
                     Call call) {

@@ -26,15 +26,9 @@ class OtherRanks {
   // By which ways tokens go, for people.
   virtual std::string ways() const = 0;
 
-  // Tensors of one format without scales; sums in FP32, BF16 or FP16, as NCCL adds them: the same bits everywhere.
-  virtual Status all_reduce(const Group& group, const CudaBuffer& in, CudaBuffer& out, cudaStream_t stream) = 0;
-  virtual Status reduce_scatter(const Group& group, const CudaBuffer& in, CudaBuffer& out, cudaStream_t stream) = 0;
-  virtual Status all_gather(const Group& group, const CudaBuffer& in, CudaBuffer& out, cudaStream_t stream) = 0;
-
-  virtual Status dispatch(const Group& group, const Kernel& kernel, cudaStream_t stream) = 0;
-  virtual Status dispatch_grad(const Group& group, const Kernel& kernel, cudaStream_t stream) = 0;
-  virtual Status combine(const Group& group, const Kernel& kernel, cudaStream_t stream) = 0;
-  virtual Status combine_grad(const Group& group, const Kernel& kernel, cudaStream_t stream) = 0;
+  // An operator between ranks (model/graph/operators.def). Collectives are of tensors of one format without scales;
+  // sums in FP32, BF16 or FP16, as NCCL adds them: the same bits everywhere.
+  virtual Status launch(const Group& group, const Kernel& kernel, cudaStream_t stream) = 0;
 
   virtual Status send_receive(std::span<const Message> messages, bool rendezvous, cudaStream_t stream) = 0;
 };

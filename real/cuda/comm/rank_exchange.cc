@@ -94,6 +94,19 @@ Status RankExchange::travel(const Ways& ways, const ExchangeMap& map, Cargo carg
   return send(ways.of(last), last, cargo, arrivals, stream);
 }
 
+Status RankExchange::run(const Group& group, const Kernel& kernel, cudaStream_t stream) {
+  switch (kernel.op->kind) {
+    case model::OperatorKind::dispatch:
+      return dispatch(group, kernel, stream);
+    case model::OperatorKind::dispatch_grad:
+      return dispatch_grad(group, kernel, stream);
+    case model::OperatorKind::combine:
+      return combine(group, kernel, stream);
+    default:
+      return combine_grad(group, kernel, stream);
+  }
+}
+
 Status RankExchange::dispatch(const Group& group, const Kernel& kernel, cudaStream_t stream) {
   const ExpertHomes homes = homes_of(group, kernel);
   const Ways& ways = ways_of(group, homes);

@@ -27,14 +27,16 @@ class RankExchange {
   RankExchange(Scratch& scratch, NcclGroups& groups, Neighbours neighbours, const Blocks& blocks)
       : scratch_(scratch), groups_(groups), neighbours_(std::move(neighbours)), blocks_(blocks) {}
 
-  // model/graph/operators.def says what each reads and writes. Rows are received by the sender's place within its node,
-  // then by its node, then by token. Sums of a hop are rounded to the format of its rows.
+  // One of the exchanges; model/graph/operators.def says what each reads and writes. Rows are received by the sender's
+  // place within its node, then by its node, then by token. Sums of a hop are rounded to the format of its rows.
+  Status run(const Group& group, const Kernel& kernel, cudaStream_t stream);
+
+ private:
   Status dispatch(const Group& group, const Kernel& kernel, cudaStream_t stream);
   Status dispatch_grad(const Group& group, const Kernel& kernel, cudaStream_t stream);
   Status combine(const Group& group, const Kernel& kernel, cudaStream_t stream);
   Status combine_grad(const Group& group, const Kernel& kernel, cudaStream_t stream);
 
- private:
   // How rows of a group travel.
   struct Ways {
     std::int32_t node_members = 1;             // that see each other's memory

@@ -99,24 +99,8 @@ class GroupRunner final : public Runner {
                          .reads = {barriers_[rank].get()},
                          .writes = {barriers_[rank].get()},
                          .label = unlabelled};
-    communicator.all_reduce(Stream::communication, group, barrier);
-    const Kernel timed = kernel(rank, op, 1);
-    switch (timed.op->kind) {
-      case OperatorKind::dispatch:
-        return communicator.dispatch(Stream::communication, group, timed);
-      case OperatorKind::dispatch_grad:
-        return communicator.dispatch_grad(Stream::communication, group, timed);
-      case OperatorKind::combine:
-        return communicator.combine(Stream::communication, group, timed);
-      case OperatorKind::combine_grad:
-        return communicator.combine_grad(Stream::communication, group, timed);
-      case OperatorKind::all_gather:
-        return communicator.all_gather(Stream::communication, group, timed);
-      case OperatorKind::reduce_scatter:
-        return communicator.reduce_scatter(Stream::communication, group, timed);
-      default:
-        return communicator.all_reduce(Stream::communication, group, timed);
-    }
+    communicator.launch(Stream::communication, group, barrier);
+    communicator.launch(Stream::communication, group, kernel(rank, op, 1));
   }
 
   // From when the last rank comes to it to when all have what they need.

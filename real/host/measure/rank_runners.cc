@@ -113,15 +113,7 @@ class CollectiveRunner final : public Runner {
                         .label = label};
     Group group = group_;
     group.position = ranks_.first + static_cast<std::int32_t>(rank);
-    Communicator& communicator = *ranks_.communicators[rank];
-    switch (graph_.operators[0].kind) {
-      case model::OperatorKind::all_gather:
-        return communicator.all_gather(Stream::collective, group, kernel);
-      case model::OperatorKind::reduce_scatter:
-        return communicator.reduce_scatter(Stream::collective, group, kernel);
-      default:
-        return communicator.all_reduce(Stream::collective, group, kernel);
-    }
+    ranks_.communicators[rank]->launch(Stream::collective, group, kernel);
   }
 
   Machines::Ranks& ranks_;
