@@ -4,7 +4,7 @@
 #include <string>
 
 #include "calibrate/measurement/measurement.h"
-#include "real/measure/case_machine.h"
+#include "real/measure/kernel_case/case_machine.h"
 #include "real/measure/rounds.h"
 
 namespace plumbline::cli {

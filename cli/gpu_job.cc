@@ -7,7 +7,7 @@
 #include <string>
 
 #include "real/cuda/backend.h"
-#include "real/host/control.h"
+#include "real/host/comm/control.h"
 
 namespace plumbline::cli {
 

@@ -13,7 +13,6 @@
 #include "model/plan/plan.h"
 #include "model/program/compile.h"
 #include "real/host/measure/case_file.h"
-#include "real/host/measure/case_workloads.h"
 #include "real/host/measure/runner.h"
 #include "reports/text/format.h"
 #include "reports/text/measurements_text.h"

@@ -12,7 +12,7 @@
 #include "cli/output.h"
 #include "cli/verb.h"
 #include "real/cuda/measure/case_machine.h"
-#include "real/measure/budget.h"
+#include "real/measure/kernel_case/budget.h"
 
 namespace plumbline::cli {
 namespace {

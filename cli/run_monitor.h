@@ -7,7 +7,7 @@
 
 #include "cli/inputs.h"
 #include "model/base/error.h"
-#include "real/executor/trainer.h"
+#include "real/executor/training/trainer.h"
 #include "real/measure/clock_reading.h"
 #include "reports/tensorboard/tensorboard.h"
 

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "model/base/error.h"
+#include "real/host/comm/transport.h"
 #include "real/host/device.h"
-#include "real/host/transport.h"
 
 namespace plumbline::cli {
 

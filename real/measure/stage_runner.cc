@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "model/cost/operator_class.h"
-#include "real/measure/overlap.h"
+#include "real/measure/detail/overlap.h"
 #include "real/measure/sequence_buffers.h"
-#include "real/measure/subject.h"
+#include "real/measure/workload.h"
 
 namespace plumbline::real {
 namespace {

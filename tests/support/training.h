@@ -19,7 +19,7 @@
 #include "model/base/random.h"
 #include "real/executor/communicator.h"
 #include "real/executor/device.h"
-#include "real/executor/training_step.h"
+#include "real/executor/training/training_step.h"
 
 namespace plumbline::tests {
 

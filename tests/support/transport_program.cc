@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "real/host/communicator.h"
+#include "real/host/comm/communicator.h"
 #include "real/host/mpi/mpi_session.h"
 #include "real/host/mpi/mpi_transport.h"
 #include "tests/support/transport_contract.h"

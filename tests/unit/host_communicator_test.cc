@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "model/base/random.h"
-#include "real/host/communicator.h"
+#include "real/host/comm/communicator.h"
 #include "real/host/rounding.h"
 #include "tests/support/host_ranks.h"
 

@@ -1,6 +1,6 @@
 // What ranks do together over NCCL, with threads for ranks and stand-ins for their GPUs and for NCCL: collectives,
 // messages, and what all learn when one of them is lost. Kernels and the logic of the host are those of a GPU.
-#include "real/cuda/comm/other_ranks.h"
+#include "real/cuda/comm/nccl/other_ranks.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

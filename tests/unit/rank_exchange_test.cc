@@ -1,6 +1,6 @@
 // Dispatch, combine and their gradients between ranks, against what all ranks' tensors say in double precision. Ranks
 // are threads, and their GPUs and NCCL are stood in for.
-#include "real/cuda/comm/rank_exchange.h"
+#include "real/cuda/comm/nccl/detail/rank_exchange.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 
 #include "model/cost/operator_class.h"
 #include "real/cuda/comm/local_exchange.h"
-#include "real/cuda/comm/other_ranks.h"
+#include "real/cuda/comm/nccl/other_ranks.h"
 #include "real/cuda/comm/stand_ins.h"
 
 namespace plumbline::real::cuda {

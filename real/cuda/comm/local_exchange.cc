@@ -51,7 +51,7 @@ Status LocalExchange::dispatch(const Group& group, const Kernel& kernel, cudaStr
                                ring_, copy.departures));
   PLUMBLINE_TRY(outcome(copy_rows(copy, blocks_, stream), "sending tokens"));
   return outcome(number_locally(task_of(*map, indices), map->members.list, map->received_rows,
-                                static_cast<std::int32_t*>(out(kernel, 1).view().data), stream),
+                                out(kernel, 1).data<std::int32_t>(), stream),
                  "numbering experts");
 }
 
@@ -86,8 +86,7 @@ Status LocalExchange::dispatch_grad(const Kernel& kernel, cudaStream_t stream) {
   std::shared_ptr<const ExchangeMap> map;
   RowSum sum;
   PLUMBLINE_TRY(find_map(kernel, 2, &in(kernel, 0), map));
-  PLUMBLINE_TRY(
-      make_sum(kernel, *map, in(kernel, 0).view(), static_cast<const float*>(in(kernel, 1).view().data), sum));
+  PLUMBLINE_TRY(make_sum(kernel, *map, in(kernel, 0).view(), in(kernel, 1).data<const float>(), sum));
   return sum_back(kernel, *map, sum, stream);
 }
 

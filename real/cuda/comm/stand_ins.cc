@@ -30,11 +30,11 @@ Status stand_in(const Group& group, const Kernel& kernel, const Blocks& blocks, 
   const CudaBuffer& in = cuda::in(kernel, 0);
   CudaBuffer& out = cuda::out(kernel, 0);
   PLUMBLINE_TRY(check_forms(in, out));
-  auto* from = static_cast<char*>(in.view().data);
+  auto* from = in.data<char>();
   if (kernel.op->kind == model::OperatorKind::all_reduce) {
     if (in.elements() != out.elements()) return {"an all-reduce between tensors of two sizes"};
     PLUMBLINE_TRY(copy(from, bytes_of(in), out.view().data, bytes_of(out), blocks, stream));
-    from = static_cast<char*>(out.view().data);
+    from = out.data<char>();
   } else if (kernel.op->kind == model::OperatorKind::reduce_scatter) {
     if ((group.position + 1) * out.elements() > in.elements()) return {"a reduce-scatter into more than its part"};
     PLUMBLINE_TRY(copy(from, bytes_of(in), from, bytes_of(in), blocks, stream));

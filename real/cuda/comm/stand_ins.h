@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "real/cuda/device/buffer.h"
-#include "real/cuda/kernels/exchange.h"
+#include "real/cuda/kernels/exchange/exchange.h"
 #include "real/cuda/memory.h"
 #include "real/cuda/status.h"
 #include "real/executor/communicator.h"

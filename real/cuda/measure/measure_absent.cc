@@ -2,14 +2,13 @@
 #include "real/cuda/backend.h"
 #include "real/cuda/measure/case_machine.h"
 #include "real/cuda/measure/stage_measure.h"
+#include "real/executor/infeasible.h"
 
 namespace plumbline::real::cuda {
 
 namespace {
 
-tl::unexpected<model::Error> absent(int device) {
-  return tl::unexpected(model::Error{model::ErrorKind::infeasible, describe_gpu(device).message});
-}
+tl::unexpected<model::Error> absent(int device) { return infeasible(describe_gpu(device).message); }
 
 }  // namespace
 

@@ -1,13 +1,13 @@
-#include "real/cuda/kernels/tokens.h"
+#include "real/cuda/kernels/permutation/tokens.h"
 
-#include "real/cuda/kernels/gather.h"
+#include "real/cuda/kernels/permutation/gather.h"
 #include "real/cuda/operators/operators.h"
 
 namespace plumbline::real::cuda {
 
 namespace {
 
-std::int32_t* ids_of(const CudaBuffer& buffer) { return static_cast<std::int32_t*>(buffer.view().data); }
+std::int32_t* ids_of(const CudaBuffer& buffer) { return buffer.data<std::int32_t>(); }
 
 // The first id of this rank's part of the vocabulary.
 std::int64_t first_id(const Call& call, const CudaBuffer& table) { return call.kernel.tensor_rank * table.rows(); }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "real/executor/infeasible.h"
 #include "real/host/operators/operators.h"
 
 namespace plumbline::real::host {
@@ -20,15 +21,11 @@ bool is_held(DataType type) {
          type == DataType::int64 || type == DataType::uint8;
 }
 
-tl::unexpected<Error> infeasible(std::string message, std::string hint) {
-  return tl::unexpected(Error{ErrorKind::infeasible, std::move(message), "", 0, "", std::move(hint)});
-}
-
 Result<void> check_computable(const Sequence& sequence) {
   for (const Sequence::Step& step : sequence.steps) {
     const Operator& op = sequence.op(step);
     if (!has_stand_in(op.kind) && function_of(op.kind) == nullptr)
-      return infeasible(fmt::format("the host cannot compute {} ({})", to_string(op.kind), op.name), "");
+      return infeasible(fmt::format("the host cannot compute {} ({})", to_string(op.kind), op.name));
     for (const auto* ids : {&op.reads, &op.writes}) {
       for (const model::TensorId id : *ids) {
         const DataType type = sequence.graph(step).tensor(id).type;

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "model/base/error.h"
-#include "real/host/communicator.h"
+#include "real/host/comm/communicator.h"
+#include "real/host/comm/transport.h"
 #include "real/host/device.h"
-#include "real/host/transport.h"
 #include "real/measure/runner.h"
 #include "real/measure/workload.h"
 
