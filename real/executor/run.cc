@@ -22,13 +22,11 @@ namespace {
 
 using model::Result;
 
-// As train(), for one rank alone: losses and norms are not numbers, because what came from other ranks is made up;
-// seconds are the rank's own.
-model::Result<TrainingResult> rehearse(TrainingStep& step, const TextSource& text, const TrainingOptions& options,
-                                       const StepObserver& observer = {});
-
-model::Result<TrainingResult> rehearse(TrainingStep& step, const TextSource& text, const TrainingOptions& options,
-                                       const StepObserver& observer) {
+// Steps of a rank whose peers are stood in for: the same work in the same order, on made-up messages. Nothing is
+// learnt. As train(), for one rank alone: losses and norms are not numbers, because what came from other ranks is made
+// up; seconds are the rank's own.
+Result<TrainingResult> rehearse(TrainingStep& step, const TextSource& text, const TrainingOptions& options,
+                                const StepObserver& observer) {
   constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
   Prefetcher batches(text, step.places(), options.batch, 0, options.prefetch_thread);
   const double parts =
@@ -56,6 +54,7 @@ model::Result<TrainingResult> rehearse(TrainingStep& step, const TextSource& tex
   return result;
 }
 
+// Steps as they are, remembered: the one that counts is known when all have run.
 class RememberedSteps final : public TrainingStep {
  public:
   explicit RememberedSteps(TrainingStep& step) : step_(step) {}

@@ -17,7 +17,8 @@ namespace plumbline::real::cuda {
 
 namespace {
 
-// The entries where some sampled rows and columns of D meet, corners included.
+// A sample of entries of a product, computed again in double precision on the host: those where some sampled rows and
+// columns of D meet, corners included.
 class GemmSample {
  public:
   GemmSample(const ProductShape& shape, const ProductOperands& operands);

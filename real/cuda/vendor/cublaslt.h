@@ -84,25 +84,28 @@ inline ColumnMajorProduct column_major(const ProductShape& s) {
 }
 
 // The functions in use, by their own names.
+#define PLUMBLINE_CUBLASLT_FUNCTIONS(DO)                   \
+  DO(create, cublasLtCreate)                               \
+  DO(destroy, cublasLtDestroy)                             \
+  DO(version, cublasLtGetVersion)                          \
+  DO(status_string, cublasLtGetStatusString)               \
+  DO(operation_create, cublasLtMatmulDescCreate)           \
+  DO(operation_destroy, cublasLtMatmulDescDestroy)         \
+  DO(operation_set, cublasLtMatmulDescSetAttribute)        \
+  DO(layout_create, cublasLtMatrixLayoutCreate)            \
+  DO(layout_destroy, cublasLtMatrixLayoutDestroy)          \
+  DO(layout_set, cublasLtMatrixLayoutSetAttribute)         \
+  DO(preference_create, cublasLtMatmulPreferenceCreate)    \
+  DO(preference_destroy, cublasLtMatmulPreferenceDestroy)  \
+  DO(preference_set, cublasLtMatmulPreferenceSetAttribute) \
+  DO(heuristic, cublasLtMatmulAlgoGetHeuristic)            \
+  DO(algorithm_get, cublasLtMatmulAlgoConfigGetAttribute)  \
+  DO(matmul, cublasLtMatmul)
+
 struct CublasLt {
   std::shared_ptr<Library> library;
   cublasLtHandle_t handle = nullptr;
-  decltype(&::cublasLtCreate) create = nullptr;
-  decltype(&::cublasLtDestroy) destroy = nullptr;
-  decltype(&::cublasLtGetVersion) version = nullptr;
-  decltype(&::cublasLtGetStatusString) status_string = nullptr;
-  decltype(&::cublasLtMatmulDescCreate) operation_create = nullptr;
-  decltype(&::cublasLtMatmulDescDestroy) operation_destroy = nullptr;
-  decltype(&::cublasLtMatmulDescSetAttribute) operation_set = nullptr;
-  decltype(&::cublasLtMatrixLayoutCreate) layout_create = nullptr;
-  decltype(&::cublasLtMatrixLayoutDestroy) layout_destroy = nullptr;
-  decltype(&::cublasLtMatrixLayoutSetAttribute) layout_set = nullptr;
-  decltype(&::cublasLtMatmulPreferenceCreate) preference_create = nullptr;
-  decltype(&::cublasLtMatmulPreferenceDestroy) preference_destroy = nullptr;
-  decltype(&::cublasLtMatmulPreferenceSetAttribute) preference_set = nullptr;
-  decltype(&::cublasLtMatmulAlgoGetHeuristic) heuristic = nullptr;
-  decltype(&::cublasLtMatmulAlgoConfigGetAttribute) algorithm_get = nullptr;
-  decltype(&::cublasLtMatmul) matmul = nullptr;
+  PLUMBLINE_CUBLASLT_FUNCTIONS(PLUMBLINE_FUNCTION_MEMBER)
 
   CublasLt() = default;
   ~CublasLt();

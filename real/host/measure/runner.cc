@@ -80,6 +80,23 @@ HostDevice& Machines::device(int cores) {
   return *device;
 }
 
+Result<void> Machines::Ranks::synchronise() {
+  for (const auto& device : devices)
+    if (const auto ended = device->synchronise(); !ended) return ended;
+  return {};
+}
+
+double Machines::Ranks::take_seconds(std::uint32_t label) {
+  double start = 0, end = 0;
+  for (const auto& device : devices)
+    for (const KernelRecord& record : device->take_records()) {
+      if (record.label != label) continue;
+      start = std::max(start, record.start);
+      end = std::max(end, record.end);
+    }
+  return end - start;
+}
+
 Machines::Ranks& Machines::ranks(std::int64_t count) {
   auto& ranks = ranks_[count];
   if (ranks) return *ranks;

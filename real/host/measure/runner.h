@@ -30,6 +30,10 @@ class Machines {
     std::vector<std::unique_ptr<HostDevice>> devices;
     std::vector<std::unique_ptr<Transport>> transports;
     std::vector<std::unique_ptr<Communicator>> communicators;  // of the above
+
+    model::Result<void> synchronise();
+    // Seconds from when the last rank began what has the label to when all had ended it. Forgets all records.
+    double take_seconds(std::uint32_t label);
   };
   Ranks& ranks(std::int64_t count);
 

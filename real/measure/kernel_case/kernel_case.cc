@@ -17,15 +17,13 @@ namespace plumbline::real {
 namespace {
 
 // A key of the line: the member it sets, and for words the ones allowed (none: any).
-struct CaseKey {
+struct Key {
   std::string name;
   std::variant<std::string KernelCase::*, std::int64_t KernelCase::*> member;
   bool required = false;
   std::int64_t least = 1, most = std::int64_t{1} << 50;
   std::vector<std::string> words;
 };
-
-using Key = CaseKey;
 
 struct Operation {
   std::string name;
@@ -91,7 +89,7 @@ const std::vector<Key>& partition_keys() {
 }
 
 // The keys that `op` (in a partition: `kernel` beside the copy) takes; empty when there is no such operation.
-std::vector<CaseKey> keys_of(const std::string& op, const std::string& kernel) {
+std::vector<Key> keys_of(const std::string& op, const std::string& kernel) {
   static const std::vector<Operation> all = operations();
   const std::string& wanted = op == "partition" ? kernel : op;
   const auto found =
@@ -114,7 +112,7 @@ constexpr std::int64_t row_block = 128;  // rows that share a scale of an FP8 op
 // Of one group, or their mean.
 std::int64_t rows_of_group(const KernelCase& value) { return value.phase == "W" ? value.k : value.m; }
 
-std::string set(KernelCase& value, const CaseKey& key, const std::string& text) {
+std::string set(KernelCase& value, const Key& key, const std::string& text) {
   if (const auto* word = std::get_if<std::string KernelCase::*>(&key.member)) {
     const bool known = key.words.empty() || std::find(key.words.begin(), key.words.end(), text) != key.words.end();
     if (!known) return "'" + text + "' is no " + key.name;
@@ -197,18 +195,18 @@ model::Result<KernelCase> parse_kernel_case(const std::string& line) {
   const auto pairs = split(words, problem);
   if (!problem.empty()) return wrong(problem);
   const auto kernel = std::ranges::find(pairs, "kernel", &Pair::first);
-  const std::vector<CaseKey> keys = keys_of(value.op, kernel == pairs.end() ? "" : kernel->second);
+  const std::vector<Key> keys = keys_of(value.op, kernel == pairs.end() ? "" : kernel->second);
   if (keys.empty())
     return wrong(value.op == "partition" ? "partition needs a kernel= that can run beside a copy"
                                          : "'" + value.op + "' is no operation");
   std::set<std::string> given;
   for (const auto& [name, text] : pairs) {
-    const auto key = std::ranges::find(keys, name, &CaseKey::name);
+    const auto key = std::ranges::find(keys, name, &Key::name);
     if (key == keys.end()) return wrong(value.op + " has no key '" + name + "'");
     if (!given.insert(name).second) return wrong("'" + name + "' is given twice");
     if (problem = set(value, *key, text); !problem.empty()) return wrong(problem);
   }
-  for (const CaseKey& key : keys)
+  for (const Key& key : keys)
     if (key.required && !given.contains(key.name)) return wrong(value.op + " needs " + key.name + "=");
   if (problem = check(value); !problem.empty()) return wrong(problem);
   return value;
@@ -217,7 +215,7 @@ model::Result<KernelCase> parse_kernel_case(const std::string& line) {
 std::string to_line(const KernelCase& value) {
   static const KernelCase defaults;
   std::string line = value.op;
-  for (const CaseKey& key : keys_of(value.op, value.kernel)) {
+  for (const Key& key : keys_of(value.op, value.kernel)) {
     if (const auto* word = std::get_if<std::string KernelCase::*>(&key.member)) {
       if (value.*(*word) != defaults.*(*word)) line += " " + key.name + "=" + value.*(*word);
     } else {

@@ -7,7 +7,7 @@
 // m, n, k are those of the product itself, D[m,n] = sum over k, in every phase: F y = x w^T, I dx = dy w,
 // W dw += dy^T x with an FP32 result that is accumulated into. With groups > 1, m (F, I) or k (W) counts the
 // rows of one group (with rows_by=zipf: their mean). All counts are elements, rows or bytes; the operations and their
-// keys are in kernel_case_keys.cc.
+// keys are in kernel_case.cc.
 #pragma once
 
 #include <cstdint>

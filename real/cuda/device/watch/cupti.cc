@@ -38,14 +38,17 @@ KernelActivity transfer_of(const Record& record, const char* name) {
 
 }  // namespace
 
+#define CUPTI_FUNCTIONS(DO)                              \
+  DO(enable, cuptiActivityEnable)                        \
+  DO(disable, cuptiActivityDisable)                      \
+  DO(flush, cuptiActivityFlushAll)                       \
+  DO(next, cuptiActivityGetNextRecord)                   \
+  DO(register_callbacks, cuptiActivityRegisterCallbacks) \
+  DO(result_string, cuptiGetResultString)
+
 struct KernelRecorder::State {
   std::shared_ptr<Library> library;
-  decltype(&::cuptiActivityEnable) enable = nullptr;
-  decltype(&::cuptiActivityDisable) disable = nullptr;
-  decltype(&::cuptiActivityFlushAll) flush = nullptr;
-  decltype(&::cuptiActivityGetNextRecord) next = nullptr;
-  decltype(&::cuptiActivityRegisterCallbacks) register_callbacks = nullptr;
-  decltype(&::cuptiGetResultString) result_string = nullptr;
+  CUPTI_FUNCTIONS(PLUMBLINE_FUNCTION_MEMBER)
   std::mutex mutex;
   std::vector<KernelActivity> activities;
 
@@ -102,13 +105,12 @@ std::unique_ptr<KernelRecorder> KernelRecorder::open(const std::vector<std::stri
   auto state = std::make_unique<State>();
   state->library = Library::open(known_library("CUPTI"), folders, error);
   if (!state->library) return nullptr;
-  const Library& library = *state->library;
-  if (!library.load(state->enable, "cuptiActivityEnable") || !library.load(state->disable, "cuptiActivityDisable") ||
-      !library.load(state->flush, "cuptiActivityFlushAll") ||
-      !library.load(state->next, "cuptiActivityGetNextRecord") ||
-      !library.load(state->register_callbacks, "cuptiActivityRegisterCallbacks") ||
-      !library.load(state->result_string, "cuptiGetResultString")) {
-    error = "CUPTI (" + library.path() + ") lacks functions of this version";
+  bool complete = true;
+#define LOAD(member, name) complete &= state->library->load(state->member, #name);
+  CUPTI_FUNCTIONS(LOAD)
+#undef LOAD
+  if (!complete) {
+    error = "CUPTI (" + state->library->path() + ") lacks functions of this version";
     return nullptr;
   }
   State* none = nullptr;
