@@ -21,7 +21,7 @@
 #include "model/program/compile.h"
 #include "real/cuda/backend.h"
 #include "real/cuda/measure/case_machine.h"
-#include "real/measure/budget.h"
+#include "real/measure/kernel_case/budget.h"
 #include "real/measure/workload.h"
 #include "reports/text/inputs/measurements_text.h"
 

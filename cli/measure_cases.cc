@@ -20,7 +20,7 @@
 #include "cli/world.h"
 #include "real/cuda/backend.h"
 #include "real/cuda/measure/case_machine.h"
-#include "real/measure/case_sweep.h"
+#include "real/measure/kernel_case/case_sweep.h"
 #include "topologies/device.h"
 
 namespace plumbline::cli {

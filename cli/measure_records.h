@@ -8,7 +8,7 @@
 #include "real/cuda/measure/stage_measure.h"
 #include "real/host/measure/environment.h"
 #include "real/host/measure/measure.h"
-#include "real/measure/case_machine.h"
+#include "real/measure/kernel_case/case_machine.h"
 #include "real/measure/rounds.h"
 
 namespace plumbline::cli {

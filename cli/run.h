@@ -11,7 +11,7 @@
 #include "cli/world.h"
 #include "model/base/error.h"
 #include "real/executor/run.h"
-#include "real/executor/trainer.h"
+#include "real/executor/training/trainer.h"
 #include "real/measure/clock_reading.h"
 #include "reports/tensorboard/tensorboard.h"
 #include "reports/training_report.h"

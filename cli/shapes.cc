@@ -8,7 +8,7 @@
 #include "model/architecture/load_architecture.h"
 #include "model/plan/layout.h"
 #include "model/program/compile.h"
-#include "real/measure/kernel_case.h"
+#include "real/measure/kernel_case/kernel_case.h"
 
 namespace plumbline::cli {
 namespace {

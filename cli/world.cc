@@ -8,7 +8,7 @@
 
 #include "cli/outputs.h"
 #include "real/cuda/backend.h"
-#include "real/host/control.h"
+#include "real/host/comm/control.h"
 
 namespace plumbline::cli {
 namespace {

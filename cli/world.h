@@ -5,8 +5,8 @@
 
 #include "model/base/error.h"
 #include "real/bootstrap/bootstrap.h"
+#include "real/host/comm/transport.h"
 #include "real/host/device.h"
-#include "real/host/transport.h"
 
 namespace plumbline::cli {
 

@@ -1,4 +1,4 @@
-// The kernels of a model or plan as cases to measure (real/measure/kernel_case.h), one per line.
+// The kernels of a model or plan as cases to measure (real/measure/kernel_case/kernel_case.h), one per line.
 #pragma once
 
 #include <cstdint>

@@ -38,4 +38,11 @@ struct ChannelTimes {
 // Every rank calls it. Infeasible: who did not come, or why rank 0 cannot be reached.
 model::Result<std::unique_ptr<ControlChannel>> connect(const Bootstrap& bootstrap, const ChannelTimes& times = {});
 
+// The two ends of connect().
+// Rank 0's end; `listening` is told the port before anybody is waited for (Bootstrap::port 0 takes a free one).
+model::Result<std::unique_ptr<ControlChannel>> listen_as_first(const Bootstrap& bootstrap, const ChannelTimes& times,
+                                                               const std::function<void(int port)>& listening = {});
+// Another rank's.
+model::Result<std::unique_ptr<ControlChannel>> connect_to_first(const Bootstrap& bootstrap, const ChannelTimes& times);
+
 }  // namespace plumbline::real

@@ -1,5 +1,3 @@
-#include "real/bootstrap/rendezvous.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -7,7 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "real/bootstrap/tcp_channel.h"
+#include "real/bootstrap/bootstrap.h"
+#include "real/bootstrap/detail/tcp_channel.h"
 
 namespace plumbline::real {
 
@@ -65,7 +64,7 @@ Result<std::unique_ptr<ControlChannel>> listen_as_first(const Bootstrap& bootstr
                                              listener->port(), times.connect_s);
       for (const auto& socket : sockets)
         if (socket) socket->send({Frame::Kind::abort, reason});
-      return tl::unexpected(job_error(reason, "start all ranks of the job; MASTER_ADDR is where rank 0 runs"));
+      return infeasible(reason, "start all ranks of the job; MASTER_ADDR is where rank 0 runs");
     }
     auto socket = std::make_unique<Socket>(*file);
     socket->limit(hello_s);
@@ -95,17 +94,17 @@ Result<std::unique_ptr<ControlChannel>> connect_to_first(const Bootstrap& bootst
   socket.limit(0);
   if (answer && answer->kind == Frame::Kind::welcome)
     return make_tcp_channel(bootstrap.rank, bootstrap.ranks, times.wait_s, std::move(sockets));
-  if (answer && answer->kind == Frame::Kind::abort) return tl::unexpected(job_error(answer->bytes));
-  return tl::unexpected(job_error(
+  if (answer && answer->kind == Frame::Kind::abort) return infeasible(answer->bytes);
+  return infeasible(
       fmt::format("what answers at {}:{} is not rank 0 of this job, or has ended", bootstrap.host, bootstrap.port),
-      "set MASTER_ADDR and MASTER_PORT"));
+      "set MASTER_ADDR and MASTER_PORT");
 }
 
 Result<std::unique_ptr<ControlChannel>> connect(const Bootstrap& bootstrap, const ChannelTimes& times) {
   if (bootstrap.ranks == 1) return lone_channel();
   if (bootstrap.host.empty())
-    return tl::unexpected(job_error(fmt::format("{} does not tell where rank 0 is", bootstrap.starter),
-                                    "set MASTER_ADDR to the node of rank 0, on all ranks"));
+    return infeasible(fmt::format("{} does not tell where rank 0 is", bootstrap.starter),
+                      "set MASTER_ADDR to the node of rank 0, on all ranks");
   return bootstrap.rank == 0 ? listen_as_first(bootstrap, times) : connect_to_first(bootstrap, times);
 }
 

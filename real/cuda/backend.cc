@@ -9,9 +9,10 @@
 #include <utility>
 
 #include "real/cuda/comm/communicator.h"
-#include "real/cuda/device/clock_sampler.h"
-#include "real/cuda/device/cupti.h"
 #include "real/cuda/device/device.h"
+#include "real/cuda/device/watch/clock_sampler.h"
+#include "real/cuda/device/watch/cupti.h"
+#include "real/cuda/device/watch/kernel_trace.h"
 #include "real/cuda/device_state.h"
 #include "real/cuda/plan_conditions.h"
 #include "real/cuda/vendor/library_search.h"

@@ -1,4 +1,8 @@
+// A build without a GPU backend.
 #include "real/cuda/backend.h"
+#include "real/cuda/measure/case_machine.h"
+#include "real/cuda/measure/stage_measure.h"
+#include "real/executor/infeasible.h"
 
 namespace plumbline::real::cuda {
 
@@ -16,5 +20,17 @@ model::Result<GpuRunResult> run_on_gpu(const RunInput&, const RunOptions&, const
                                        const GpuObserver&) {
   return tl::unexpected(model::Error{model::ErrorKind::infeasible, reason, "", 0, "--backend", ""});
 }
+
+model::Result<StageMeasurement> measure_stages(const model::Plan&, const model::ClusterShape&,
+                                               const model::StepProgram&, const std::string&,
+                                               const StageMeasureOptions&, const MeasureObserver&) {
+  return infeasible(reason);
+}
+
+model::Result<std::unique_ptr<CaseMachine>> open_case_machine(const CaseMachineOptions&, ControlChannel&) {
+  return infeasible(reason);
+}
+
+model::Result<std::string> list_libraries(const std::vector<std::string>&) { return infeasible(reason); }
 
 }  // namespace plumbline::real::cuda

@@ -36,6 +36,10 @@ class DeviceMemory {
                   static_cast<double>(total) * 1e-9);
     return {reason};
   }
+  // Sets all bytes, on the stream.
+  Status set(int byte, cudaStream_t stream, const char* doing) const {
+    return outcome(cudaMemsetAsync(data_, byte, static_cast<std::size_t>(bytes_), stream), doing);
+  }
   template <typename Element>
   Element* as() const {
     return static_cast<Element*>(data_);

@@ -4,6 +4,7 @@
 
 #include "model/cost/sm_partition.h"
 #include "real/cuda/status.h"
+#include "real/executor/infeasible.h"
 
 namespace plumbline::real::cuda {
 
@@ -25,7 +26,7 @@ model::Result<int> device_sms(int device) {
   const Status status =
       outcome(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device), "reading the number of SMs");
   if (status.ok()) return sms;
-  return tl::unexpected(model::Error{model::ErrorKind::infeasible, status.failure, "", 0, "", ""});
+  return infeasible(status.failure);
 }
 
 EmulationOptions emulation_options(const model::Plan& plan, const model::ClusterShape& cluster,

@@ -42,16 +42,11 @@ class Communicator {
   virtual void send_receive(model::Stream stream, std::span<const Message> messages, bool rendezvous,
                             std::uint32_t label) = 0;
 
-  // Operators of the graph between ranks (model/graph/operators.def), on the kernel's reads and writes. Every rank of
-  // the group calls them in the same order on the same stream. Sums add the ranks' parts in the group's order, so
-  // that every rank has the same bits. Reads and writes may be the same buffer in all_reduce.
-  virtual void all_reduce(model::Stream stream, const Group& group, const Kernel& kernel) = 0;
-  virtual void reduce_scatter(model::Stream stream, const Group& group, const Kernel& kernel) = 0;
-  virtual void all_gather(model::Stream stream, const Group& group, const Kernel& kernel) = 0;
-  virtual void dispatch(model::Stream stream, const Group& group, const Kernel& kernel) = 0;
-  virtual void dispatch_grad(model::Stream stream, const Group& group, const Kernel& kernel) = 0;
-  virtual void combine(model::Stream stream, const Group& group, const Kernel& kernel) = 0;
-  virtual void combine_grad(model::Stream stream, const Group& group, const Kernel& kernel) = 0;
+  // An operator of the graph between ranks (model/graph/operators.def: collectives, dispatch, combine and their
+  // gradients), on the kernel's reads and writes. Every rank of the group calls it in the same order on the same
+  // stream. Sums add the ranks' parts in the group's order, so that every rank has the same bits. Reads and writes may
+  // be the same buffer in all_reduce.
+  virtual void launch(model::Stream stream, const Group& group, const Kernel& kernel) = 0;
 
   // Outside of streams, on the calling thread, all streams idle: sums over all ranks (same order everywhere), and
   // rank 0's text on every rank. Used between steps.

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "real/executor/infeasible.h"
+
 namespace plumbline::real {
 
 namespace {
@@ -44,9 +46,7 @@ model::Result<std::vector<double>> ControlChannel::sum(const std::vector<double>
   const auto all = broadcast(bytes_of(sums));
   if (!all) return tl::unexpected(all.error());
   sums = numbers_of(*all);
-  if (sums.size() != values.size())
-    return tl::unexpected(
-        model::Error{model::ErrorKind::infeasible, "ranks sum different numbers of values", "", 0, "", ""});
+  if (sums.size() != values.size()) return infeasible("ranks sum different numbers of values");
   return sums;
 }
 

@@ -2,6 +2,8 @@
 // launched on them in order; between streams only events order. Launches may return before anything has run.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -20,6 +22,28 @@ class Buffer {
   virtual ~Buffer() = default;
 };
 using BufferPointer = std::unique_ptr<Buffer>;
+
+// Rows and columns of a tensor's expected shape, and the rows of each of its matrices: [e, n, m] is e * n rows of m
+// columns in matrices of n rows.
+struct TensorShape {
+  std::int64_t rows = 1, columns = 1, matrix_rows = 1;
+};
+inline TensorShape matrix_shape(const model::Tensor& tensor) {
+  TensorShape shape;
+  if (tensor.shape.empty()) return shape;
+  const bool vector = tensor.shape.size() == 1;
+  if (!vector) shape.columns = tensor.shape.back().size;
+  const std::size_t leading = vector ? 1 : tensor.shape.size() - 1;
+  for (std::size_t i = 0; i < leading; ++i) shape.rows *= tensor.shape[i].size;
+  shape.matrix_rows = tensor.shape[leading - 1].size;
+  return shape;
+}
+// Whether routing decides the shape, so that a step may need more than the expected one.
+inline bool is_routed(const model::Tensor& tensor) {
+  return std::any_of(tensor.shape.begin(), tensor.shape.end(), [](const model::Dimension& dimension) {
+    return dimension.extent != model::Extent::fixed && dimension.extent != model::Extent::tokens;
+  });
+}
 
 // What changes from step to step and stands in no graph.
 struct StepNumbers {

@@ -2,21 +2,89 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <memory>
 #include <utility>
+#include <vector>
 
+#include "model/base/error.h"
 #include "model/plan/layout.h"
 #include "model/program/compile.h"
 #include "real/executor/agreement.h"
-#include "real/executor/rehearsal.h"
-#include "real/executor/remembered_steps.h"
-#include "real/executor/step_executor.h"
+#include "real/executor/step/step_executor.h"
+#include "real/executor/training/prefetch.h"
+#include "real/executor/training/trainer.h"
+#include "real/executor/training/training_step.h"
 
 namespace plumbline::real {
 
 namespace {
 
 using model::Result;
+
+// Steps of a rank whose peers are stood in for: the same work in the same order, on made-up messages. Nothing is
+// learnt. As train(), for one rank alone: losses and norms are not numbers, because what came from other ranks is made
+// up; seconds are the rank's own.
+Result<TrainingResult> rehearse(TrainingStep& step, const TextSource& text, const TrainingOptions& options,
+                                const StepObserver& observer) {
+  constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+  Prefetcher batches(text, step.places(), options.batch, 0, options.prefetch_thread);
+  const double parts =
+      static_cast<double>(options.batch.global_batch_size) / static_cast<double>(options.batch.micro_batch_size);
+  TrainingResult result;
+  while (result.progress.step < options.steps) {
+    const auto micro_batches = batches.next();
+    if (!micro_batches) return tl::unexpected(micro_batches.error());
+    auto outcome =
+        step.run(*micro_batches,
+                 {.step = result.progress.step + 1, .loss_scale = 1 / parts, .learning_rate = options.learning_rate});
+    if (!outcome) return tl::unexpected(outcome.error());
+    ++result.progress.step;
+    result.losses.push_back(unknown);
+    result.gradient_norms.push_back(unknown);
+    result.seconds.push_back(outcome->seconds);
+    if (observer)
+      observer({.step = result.progress.step,
+                .loss = unknown,
+                .gradient_norm = unknown,
+                .seconds = outcome->seconds,
+                .tokens_per_second = unknown});
+    result.timeline = std::move(outcome->timeline);
+  }
+  return result;
+}
+
+// Steps as they are, remembered: the one that counts is known when all have run.
+class RememberedSteps final : public TrainingStep {
+ public:
+  explicit RememberedSteps(TrainingStep& step) : step_(step) {}
+
+  std::vector<MicroBatchPlace> places() const override { return step_.places(); }
+  model::Result<StepOutcome> run(const std::vector<MicroBatch>& batches, const StepNumbers& numbers) override {
+    auto outcome = step_.run(batches, numbers);
+    if (outcome) {
+      if (outcomes_.size() == most) outcomes_.erase(outcomes_.begin());
+      outcomes_.push_back(*outcome);
+      ++count_;
+    }
+    return outcome;
+  }
+  std::vector<StatePiece> state() override { return step_.state(); }
+  Device& device() override { return step_.device(); }
+  std::vector<float> router_bias(std::int64_t layer) override { return step_.router_bias(layer); }
+  void set_router_bias(std::int64_t layer, const std::vector<float>& bias) override {
+    step_.set_router_bias(layer, bias);
+  }
+
+  std::size_t forgotten() const { return count_ - outcomes_.size(); }
+  const StepOutcome& outcome(std::size_t step) const { return outcomes_[step - forgotten()]; }
+
+ private:
+  static constexpr std::size_t most = 32;  // timelines of later steps are enough for a long run
+  TrainingStep& step_;
+  std::vector<StepOutcome> outcomes_;
+  std::size_t count_ = 0;
+};
 
 // Of the steps that were remembered, the one in the middle, the first of all left out.
 std::size_t median_step(const std::vector<double>& seconds, std::size_t first) {

@@ -6,10 +6,11 @@
 #include <iterator>
 #include <utility>
 
+#include "real/executor/infeasible.h"
 #include "real/host/buffer.h"
+#include "real/host/detail/stream.h"
 #include "real/host/pool.h"
 #include "real/host/rounding.h"
-#include "real/host/stream.h"
 
 namespace plumbline::real::host {
 
@@ -32,27 +33,9 @@ Lane lane_of(model::Stream stream) {
   }
 }
 
-struct Extents {
-  Index rows = 1, columns = 1;
-};
-
-Extents extents(const model::Tensor& tensor) {
-  Extents result;
-  if (tensor.shape.size() > 1) result.columns = tensor.shape.back().size;
-  const std::size_t leading = tensor.shape.size() > 1 ? tensor.shape.size() - 1 : tensor.shape.size();
-  for (std::size_t i = 0; i < leading; ++i) result.rows *= tensor.shape[i].size;
-  return result;
-}
-
 // Where routing decides the rows there is room for twice the expected ones: a step in which an expert is chosen more
 // often shall not wait for memory.
 constexpr Index routed_room = 2;
-
-bool is_routed(const model::Tensor& tensor) {
-  return std::ranges::any_of(tensor.shape, [](const model::Dimension& dimension) {
-    return dimension.extent != model::Extent::fixed && dimension.extent != model::Extent::tokens;
-  });
-}
 
 }  // namespace
 
@@ -82,7 +65,7 @@ HostDevice::HostDevice(const DeviceOptions& options) : state_(std::make_unique<S
 HostDevice::~HostDevice() = default;
 
 BufferPointer HostDevice::allocate(const model::Tensor& tensor) {
-  const Extents shape = extents(tensor);
+  const TensorShape shape = matrix_shape(tensor);
   const Index room = is_routed(tensor) ? routed_room * shape.rows : shape.rows;
   auto buffer = std::make_unique<HostBuffer>(state_->pool, tensor.type, room, shape.columns);
   std::fill_n(buffer->data(), buffer->size(), 0.0F);
@@ -91,7 +74,7 @@ BufferPointer HostDevice::allocate(const model::Tensor& tensor) {
 }
 
 BufferPointer HostDevice::view(Buffer& flat, std::int64_t first, const model::Tensor& tensor) {
-  const Extents shape = extents(tensor);
+  const TensorShape shape = matrix_shape(tensor);
   auto& whole = static_cast<HostBuffer&>(flat);
   assert(first + shape.rows * shape.columns <= whole.size());
   return std::make_unique<HostBuffer>(whole.data() + first, tensor.type, shape.rows, shape.columns);
@@ -136,8 +119,7 @@ void HostDevice::on_failure(std::function<void(const std::string&)> listener) {
 
 model::Result<void> HostDevice::synchronise() {
   for (const auto& stream : state_->streams) stream->drain();
-  if (state_->failures.failed())
-    return tl::unexpected(model::Error{model::ErrorKind::infeasible, state_->failures.reason(), "", 0, "", ""});
+  if (state_->failures.failed()) return infeasible(state_->failures.reason());
   state_->events.forget();
   return {};
 }

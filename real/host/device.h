@@ -8,12 +8,9 @@
 #include <vector>
 
 #include "real/executor/device.h"
-#include "real/host/clock.h"
+#include "real/host/stream_work.h"
 
 namespace plumbline::real::host {
-
-// How long a kernel takes on a stream, in seconds.
-using KernelSeconds = std::function<double(model::Stream stream, const Kernel& kernel)>;
 
 struct DeviceOptions {
   ClockKind clock = ClockKind::wall;
@@ -23,13 +20,6 @@ struct DeviceOptions {
   int compute_cores = 1;
   int communication_cores = 1;  // of each stream that carries data
   model::DataType accumulation = model::DataType::fp32;
-};
-
-// What a stream runs that is no kernel: first start(), then finish(), which may wait for other ranks. Inline, finish()
-// is put off until something waits for it, so that what start() sent travels meanwhile.
-struct StreamWork {
-  std::function<void(StreamClock&)> start, finish;
-  std::uint32_t label = 0;
 };
 
 class HostDevice final : public Device {

@@ -8,11 +8,6 @@
 
 namespace plumbline::real::host {
 
-std::uint16_t to_bf16(float value);  // NaN stays NaN
-float from_bf16(std::uint16_t bits);
-std::uint16_t to_fp16(float value);  // overflow gives infinity, below 2^-24 zero, denormals kept
-float from_fp16(std::uint16_t bits);
-
 // Each value as the format holds it; formats of 32 bits and whole numbers stay as they are.
 void round_to(model::DataType type, std::span<float> values);
 bool is_16_bit(model::DataType type);  // bf16 or fp16

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "real/host/communicator.h"
+#include "real/host/comm/communicator.h"
 
 namespace plumbline::real::host {
 

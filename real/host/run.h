@@ -3,8 +3,8 @@
 
 #include "model/base/error.h"
 #include "real/executor/run.h"
+#include "real/host/comm/transport.h"
 #include "real/host/device.h"
-#include "real/host/transport.h"
 
 namespace plumbline::real::host {
 

@@ -1,4 +1,5 @@
-// Files that say what to measure on a GPU: .cases, one case per line (real/measure/kernel_case.h), or .toml, one
+// Files that say what to measure on a GPU: .cases, one case per line (real/measure/kernel_case/kernel_case.h), or
+// .toml, one
 // [[case]] table each with the same keys.
 #pragma once
 
@@ -6,7 +7,7 @@
 #include <vector>
 
 #include "model/base/error.h"
-#include "real/measure/kernel_case.h"
+#include "real/measure/kernel_case/kernel_case.h"
 
 namespace plumbline::real {
 

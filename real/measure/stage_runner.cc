@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "model/cost/operator_class.h"
-#include "real/measure/overlap.h"
+#include "real/measure/detail/overlap.h"
 #include "real/measure/sequence_buffers.h"
-#include "real/measure/subject.h"
+#include "real/measure/workload.h"
 
 namespace plumbline::real {
 namespace {
@@ -132,17 +132,7 @@ class StageRunner final : public Runner {
   }
 
   void exchange(std::size_t set, const Sequence::Step& step, std::uint32_t label) {
-    const Kernel kernel = buffers_.kernel(set, step, label);
-    switch (kernel.op->kind) {
-      case OperatorKind::dispatch:
-        return communicator_.dispatch(Stream::communication, group_of(step), kernel);
-      case OperatorKind::dispatch_grad:
-        return communicator_.dispatch_grad(Stream::communication, group_of(step), kernel);
-      case OperatorKind::combine:
-        return communicator_.combine(Stream::communication, group_of(step), kernel);
-      default:
-        return communicator_.combine_grad(Stream::communication, group_of(step), kernel);
-    }
+    communicator_.launch(Stream::communication, group_of(step), buffers_.kernel(set, step, label));
   }
 
   void keep(Part part) {

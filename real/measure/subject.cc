@@ -1,5 +1,3 @@
-#include "real/measure/subject.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +7,7 @@
 #include "model/cost/measured_operators.h"
 #include "model/cost/operator_class.h"
 #include "model/cost/work.h"
+#include "real/measure/workload.h"
 
 namespace plumbline::real {
 namespace {

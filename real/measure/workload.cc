@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "model/cost/operator_class.h"
-#include "real/measure/subject.h"
 
 namespace plumbline::real {
 namespace {

@@ -26,7 +26,7 @@ struct Subject {
   double flops = 0;     // 0: none
   double bytes = 0;
   std::string cache;    // "hot", "cold" or empty: not said
-  std::string variant;  // of a kernel's case (real/measure/kernel_case.h): how it was run
+  std::string variant;  // of a kernel's case (real/measure/kernel_case/kernel_case.h): how it was run
 
   // What tells cases apart: all that is timed in one place is one case.
   using Place = std::tuple<std::string, int, int, bool, std::string, std::string>;
@@ -88,5 +88,10 @@ std::vector<Subject> subjects_of(const Workload& workload);
 
 // Each case once, in the order in which the workloads bring them.
 std::vector<Subject> distinct_subjects(const std::vector<Workload>& workloads);
+
+// What a record says of an operator that was timed. FLOPs and bytes are those that the cost functions of the simulator
+// count (model/cost/work.h), attention causal, so that a rate fitted to records means the same there. `name`: before
+// the operator's; empty: its kind alone.
+Subject subject_of(const model::Graph& graph, const model::Operator& op, const std::string& name, int cores);
 
 }  // namespace plumbline::real

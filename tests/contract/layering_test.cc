@@ -31,7 +31,7 @@ const std::map<std::string, std::set<std::string>> kMayUse = {
 
 // Folders in which components (a header and the source of its name) may not include each other in a circle. Files do
 // not anywhere.
-const std::set<std::string> kUntied = {"model", "topologies", "sim", "calibrate", "reports", "examples", "cli"};
+const std::set<std::string> kUntied = {"model", "topologies", "sim", "calibrate", "reports", "examples", "cli", "real"};
 
 // External headers that stay in their corner: those whose name starts with one of `prefixes` may be
 // included only by files whose path starts with `only_under` and ends with `only_in`.

@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "real/executor/checkpoint.h"
+#include "real/executor/training/checkpoint.h"
 #include "tests/support/command.h"
 #include "tests/support/event_file.h"
 

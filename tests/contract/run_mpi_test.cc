@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "real/executor/checkpoint.h"
+#include "real/executor/training/checkpoint.h"
 #include "tests/support/command.h"
 
 namespace plumbline::tests {

@@ -1,7 +1,7 @@
 // Attention and its gradient, by cuDNN and by our own kernels, against double precision.
 #include <gtest/gtest.h>
 
-#include "real/cuda/operators/cudnn_attention.h"
+#include "real/cuda/operators/cudnn/attention_library.h"
 #include "tests/gpu/gpu.h"
 #include "tests/gpu/operator_run.h"
 

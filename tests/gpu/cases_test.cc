@@ -10,7 +10,7 @@
 
 #include "real/cuda/device_state.h"
 #include "real/cuda/measure/case_machine.h"
-#include "real/measure/case_sweep.h"
+#include "real/measure/kernel_case/case_sweep.h"
 #include "tests/support/temporary_directory.h"
 
 namespace plumbline::tests {

@@ -3,9 +3,9 @@
 
 #include <vector>
 
-#include "real/cuda/device/host_copy.h"
-#include "real/cuda/device/parameters.h"
-#include "real/cuda/kernels/measuring.h"
+#include "real/cuda/device/detail/host_copy.h"
+#include "real/cuda/device/detail/parameters.h"
+#include "real/cuda/kernels/measuring/measuring.h"
 #include "tests/gpu/gpu.h"
 
 namespace plumbline::tests {

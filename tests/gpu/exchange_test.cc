@@ -103,10 +103,7 @@ class GpuExchange : public GpuTest {
     for (Held* held : reads) kernel.reads.push_back(held->buffer.get());
     for (Held* held : writes) kernel.writes.push_back(held->buffer.get());
     kernel.label = label;
-    if (kind == OperatorKind::dispatch) communicator_->dispatch(Stream::communication, group_, kernel);
-    if (kind == OperatorKind::dispatch_grad) communicator_->dispatch_grad(Stream::communication, group_, kernel);
-    if (kind == OperatorKind::combine) communicator_->combine(Stream::communication, group_, kernel);
-    if (kind == OperatorKind::combine_grad) communicator_->combine_grad(Stream::communication, group_, kernel);
+    communicator_->launch(Stream::communication, group_, kernel);
   }
 
   // Rows that leave: by member, then by token.

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "real/cuda/kernels/exchange_peers.h"
+#include "real/cuda/kernels/exchange/exchange_peers.h"
 #include "real/cuda/memory.h"
 #include "tests/gpu/gpu.h"
 

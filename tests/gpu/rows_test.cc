@@ -7,11 +7,11 @@
 
 #include "real/cuda/device/buffer.h"
 #include "real/cuda/kernels/arithmetic.h"
+#include "real/cuda/kernels/attention/softmax.h"
 #include "real/cuda/kernels/cast.h"
 #include "real/cuda/kernels/column_sums.h"
 #include "real/cuda/kernels/norms.h"
-#include "real/cuda/kernels/softmax.h"
-#include "real/cuda/kernels/transpose.h"
+#include "real/cuda/kernels/permutation/transpose.h"
 #include "tests/gpu/gpu.h"
 
 namespace plumbline::tests {

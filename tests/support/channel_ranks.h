@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "real/bootstrap/rendezvous.h"
+#include "real/bootstrap/bootstrap.h"
 
 namespace plumbline::tests {
 

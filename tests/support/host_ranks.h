@@ -6,9 +6,9 @@
 #include <thread>
 #include <vector>
 
-#include "real/host/communicator.h"
+#include "real/host/comm/communicator.h"
+#include "real/host/comm/transport.h"
 #include "real/host/device.h"
-#include "real/host/transport.h"
 
 namespace plumbline::tests {
 

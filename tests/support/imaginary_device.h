@@ -131,13 +131,7 @@ class ImaginaryPeers final : public real::Communicator {
   std::int32_t rank() const override { return 0; }
   std::int32_t ranks() const override { return ranks_; }
   void send_receive(model::Stream, std::span<const real::Message>, bool, std::uint32_t) override {}
-  void all_reduce(model::Stream s, const real::Group&, const real::Kernel& k) override { device_.exchange(s, k); }
-  void reduce_scatter(model::Stream s, const real::Group&, const real::Kernel& k) override { device_.exchange(s, k); }
-  void all_gather(model::Stream s, const real::Group&, const real::Kernel& k) override { device_.exchange(s, k); }
-  void dispatch(model::Stream s, const real::Group&, const real::Kernel& k) override { device_.exchange(s, k); }
-  void dispatch_grad(model::Stream s, const real::Group&, const real::Kernel& k) override { device_.exchange(s, k); }
-  void combine(model::Stream s, const real::Group&, const real::Kernel& k) override { device_.exchange(s, k); }
-  void combine_grad(model::Stream s, const real::Group&, const real::Kernel& k) override { device_.exchange(s, k); }
+  void launch(model::Stream s, const real::Group&, const real::Kernel& k) override { device_.exchange(s, k); }
   model::Result<std::vector<double>> sum(std::vector<double> values) override { return values; }
   model::Result<std::vector<std::string>> gather(const std::string& text) override { return std::vector{text}; }
   void abort(const std::string&) override {}

@@ -14,12 +14,12 @@
 #include "model/plan/plan.h"
 #include "model/program/compile.h"
 #include "model/program/routing.h"
-#include "real/executor/parameter_part.h"
-#include "real/executor/step_executor.h"
-#include "real/executor/text.h"
-#include "real/host/communicator.h"
+#include "real/executor/step/detail/parameter_part.h"
+#include "real/executor/step/step_executor.h"
+#include "real/executor/training/text.h"
+#include "real/host/comm/communicator.h"
+#include "real/host/comm/transport.h"
 #include "real/host/device.h"
-#include "real/host/transport.h"
 
 namespace plumbline::tests {
 

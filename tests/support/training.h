@@ -19,7 +19,7 @@
 #include "model/base/random.h"
 #include "real/executor/communicator.h"
 #include "real/executor/device.h"
-#include "real/executor/training_step.h"
+#include "real/executor/training/training_step.h"
 
 namespace plumbline::tests {
 
@@ -118,13 +118,7 @@ class WorldCommunicator final : public real::Communicator {
   void abort(const std::string& reason) override { world_.fail(reason); }
 
   void send_receive(model::Stream, std::span<const real::Message>, bool, std::uint32_t) override { std::abort(); }
-  void all_reduce(model::Stream, const real::Group&, const real::Kernel&) override { std::abort(); }
-  void reduce_scatter(model::Stream, const real::Group&, const real::Kernel&) override { std::abort(); }
-  void all_gather(model::Stream, const real::Group&, const real::Kernel&) override { std::abort(); }
-  void dispatch(model::Stream, const real::Group&, const real::Kernel&) override { std::abort(); }
-  void dispatch_grad(model::Stream, const real::Group&, const real::Kernel&) override { std::abort(); }
-  void combine(model::Stream, const real::Group&, const real::Kernel&) override { std::abort(); }
-  void combine_grad(model::Stream, const real::Group&, const real::Kernel&) override { std::abort(); }
+  void launch(model::Stream, const real::Group&, const real::Kernel&) override { std::abort(); }
 
  private:
   World& world_;

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "real/host/transport.h"
+#include "real/host/comm/transport.h"
 
 namespace plumbline::tests {
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "real/host/communicator.h"
+#include "real/host/comm/communicator.h"
 #include "real/host/mpi/mpi_session.h"
 #include "real/host/mpi/mpi_transport.h"
 #include "tests/support/transport_contract.h"
@@ -33,10 +33,11 @@ std::string check_sums(Transport& transport, bool threads) {
     group.ranks.push_back(rank);
     expected += static_cast<float>(rank);
   }
-  real::Kernel kernel;
+  const model::Operator op{.kind = model::OperatorKind::all_reduce, .name = "sum"};
+  real::Kernel kernel{.op = &op};
   kernel.reads = {buffer.get()};
   kernel.writes = {buffer.get()};
-  communicator->all_reduce(model::Stream::collective, group, kernel);
+  communicator->launch(model::Stream::collective, group, kernel);
   if (const auto done = device.synchronise(); !done) return to_string(done.error());
   if (device.read(*buffer) != std::vector<float>(1000, expected)) return "a wrong sum";
   const auto sum = communicator->sum({1.0, 0.5 * transport.rank()});

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "model/program/compile.h"
-#include "real/executor/trainer.h"
+#include "real/executor/training/trainer.h"
 #include "tests/support/host_ranks.h"
 #include "tests/support/real_training.h"
 

@@ -1,5 +1,5 @@
 // Who may take memory that came back, and when.
-#include "real/executor/buffer_pool.h"
+#include "real/executor/step/buffer_pool.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // A sweep of cases on a machine that is made up: what is skipped, postponed, written, and when it ends.
-#include "real/measure/case_sweep.h"
+#include "real/measure/kernel_case/case_sweep.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "real/bootstrap/rendezvous.h"
+#include "real/bootstrap/bootstrap.h"
 #include "tests/support/channel_ranks.h"
 
 namespace plumbline::real {

@@ -10,8 +10,8 @@
 
 #include "real/cuda/kernels/arithmetic.h"
 #include "real/cuda/kernels/arithmetic/rows.h"
-#include "real/cuda/measure/balanced_rows.h"
 #include "real/cuda/measure/comparison.h"
+#include "real/cuda/measure/detail/balanced_rows.h"
 
 namespace plumbline::real::cuda {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "real/cuda/kernels/arithmetic.h"
-#include "real/cuda/measure/attention_reference.h"
+#include "real/cuda/measure/detail/attention_reference.h"
 
 namespace plumbline::real::cuda {
 namespace {

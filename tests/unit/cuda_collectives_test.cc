@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "real/cuda/measure/collective.h"
+#include "real/cuda/measure/detail/collective.h"
 
 namespace plumbline::real::cuda {
 namespace {

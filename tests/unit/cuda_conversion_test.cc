@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "real/cuda/device/buffer.h"
-#include "real/cuda/device/conversion.h"
+#include "real/cuda/device/detail/host_copy.h"
 #include "real/cuda/kernels/arithmetic.h"
 
 namespace plumbline::real::cuda {
@@ -140,7 +140,7 @@ TEST(CudaConversion, AnOddNumberOfE5m6ValuesFits) {
 
 TEST(CudaConversion, ShapesOfTensors) {
   const auto shape = [](std::vector<model::Dimension> dimensions) {
-    const TensorShape result = shape_of({.shape = std::move(dimensions)});
+    const TensorShape result = matrix_shape({.shape = std::move(dimensions)});
     return std::tuple(result.rows, result.columns, result.matrix_rows);
   };
   EXPECT_EQ(shape({{7}}), std::tuple(7, 1, 7));

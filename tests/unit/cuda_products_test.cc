@@ -6,10 +6,9 @@
 #include <vector>
 
 #include "real/cuda/kernels/element.h"
-#include "real/cuda/kernels/scale_layout.h"
+#include "real/cuda/kernels/permutation/scale_layout.h"
 #include "real/cuda/operators/multiply.h"
 #include "real/cuda/operators/product_scales.h"
-#include "real/cuda/operators/product_task.h"
 
 namespace plumbline::real::cuda {
 namespace {

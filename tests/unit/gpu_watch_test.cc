@@ -8,8 +8,8 @@
 #include <string>
 #include <thread>
 
-#include "real/cuda/device/clock_sampler.h"
-#include "real/cuda/device/kernel_trace.h"
+#include "real/cuda/device/watch/clock_sampler.h"
+#include "real/cuda/device/watch/kernel_trace.h"
 
 namespace plumbline::real::cuda {
 namespace {

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -7,7 +8,7 @@
 #include <vector>
 
 #include "model/base/random.h"
-#include "real/host/communicator.h"
+#include "real/host/comm/communicator.h"
 #include "real/host/rounding.h"
 #include "tests/support/host_ranks.h"
 
@@ -15,6 +16,7 @@ namespace plumbline::real::host {
 namespace {
 
 using model::DataType;
+using model::OperatorKind;
 using tests::all_ranks;
 using tests::run_ranks;
 
@@ -38,10 +40,14 @@ BufferPointer filled(HostDevice& device, DataType type, const std::vector<float>
   return buffer;
 }
 
-Kernel kernel_of(Buffer& in, Buffer& out) {
-  static const model::Operator op{.name = "collective"};
+// The operator lasts as long as the tests: streams run it later.
+Kernel kernel_of(OperatorKind kind, Buffer& in, Buffer& out) {
+  static const std::array<model::Operator, 3> operators = {
+      {{.kind = OperatorKind::all_reduce, .name = "collective"},
+       {.kind = OperatorKind::reduce_scatter, .name = "collective"},
+       {.kind = OperatorKind::all_gather, .name = "collective"}}};
   Kernel kernel;
-  kernel.op = &op;
+  kernel.op = &*std::ranges::find(operators, kind, &model::Operator::kind);
   kernel.reads = {&in};
   kernel.writes = {&out};
   kernel.label = 7;
@@ -68,8 +74,10 @@ TEST_P(HostSums, HaveTheSameBitsEverywhere) {
     const std::int32_t rank = communicator.rank();
     const BufferPointer part = filled(device, type, random_vector(size, type, rank));
     const BufferPointer sum = device.allocate(vector_tensor(static_cast<std::int64_t>(size), type));
-    communicator.all_reduce(model::Stream::collective, all_ranks(ranks, rank), kernel_of(*part, *sum));
-    communicator.all_reduce(model::Stream::collective, all_ranks(ranks, rank), kernel_of(*part, *part));
+    communicator.launch(model::Stream::collective, all_ranks(ranks, rank),
+                        kernel_of(OperatorKind::all_reduce, *part, *sum));
+    communicator.launch(model::Stream::collective, all_ranks(ranks, rank),
+                        kernel_of(OperatorKind::all_reduce, *part, *part));
     ASSERT_TRUE(device.synchronise());
     sums[static_cast<std::size_t>(rank)] = device.read(*sum);
     in_place[static_cast<std::size_t>(rank)] = device.read(*part);
@@ -91,8 +99,8 @@ TEST(HostCollectives, OfGroupsThatShareNoRank) {
     const Group group{{rank % 2 + 2, rank % 2}, rank < 2 ? 1 : 0};  // in another order than the world's
     const BufferPointer piece = filled(device, DataType::fp32, {static_cast<float>(rank), 10});
     const BufferPointer all = device.allocate(vector_tensor(4)), own = device.allocate(vector_tensor(2));
-    communicator.all_gather(model::Stream::collective, group, kernel_of(*piece, *all));
-    communicator.reduce_scatter(model::Stream::collective, group, kernel_of(*all, *own));
+    communicator.launch(model::Stream::collective, group, kernel_of(OperatorKind::all_gather, *piece, *all));
+    communicator.launch(model::Stream::collective, group, kernel_of(OperatorKind::reduce_scatter, *all, *own));
     ASSERT_TRUE(device.synchronise());
     const auto low = static_cast<float>(rank % 2), high = static_cast<float>(rank % 2 + 2);
     EXPECT_EQ(device.read(*all), (std::vector<float>{high, 10, low, 10}));
@@ -106,12 +114,14 @@ TEST(HostCollectives, GathersAnyPieces) {
     const auto rank = static_cast<std::size_t>(communicator.rank());
     const BufferPointer piece = filled(device, DataType::fp32, std::vector<float>(rank, 1.0F + 0x1p-20F));
     const BufferPointer all = device.allocate(vector_tensor(1, DataType::bf16));
-    communicator.all_gather(model::Stream::collective, all_ranks(ranks, communicator.rank()), kernel_of(*piece, *all));
+    communicator.launch(model::Stream::collective, all_ranks(ranks, communicator.rank()),
+                        kernel_of(OperatorKind::all_gather, *piece, *all));
 
     const BufferPointer flat = device.allocate(vector_tensor(8));
     const BufferPointer shard = device.view(*flat, 2 * communicator.rank(), vector_tensor(2));
     device.write(*shard, std::vector<float>(2, static_cast<float>(rank)));
-    communicator.all_gather(model::Stream::collective, all_ranks(ranks, communicator.rank()), kernel_of(*shard, *flat));
+    communicator.launch(model::Stream::collective, all_ranks(ranks, communicator.rank()),
+                        kernel_of(OperatorKind::all_gather, *shard, *flat));
     ASSERT_TRUE(device.synchronise());
     EXPECT_EQ(device.read(*all), std::vector<float>(6, 1.0F));
     EXPECT_EQ(device.read(*flat), (std::vector<float>{0, 0, 1, 1, 2, 2, 3, 3}));
@@ -121,9 +131,9 @@ TEST(HostCollectives, GathersAnyPieces) {
 TEST(HostCollectives, OfOneRankCopy) {
   run_ranks(1, {}, [](HostDevice& device, Communicator& communicator) {
     const BufferPointer in = filled(device, DataType::fp32, {1, 2.5, 3}), out = device.allocate(vector_tensor(3));
-    for (auto collective : {&Communicator::all_reduce, &Communicator::reduce_scatter, &Communicator::all_gather}) {
+    for (auto collective : {OperatorKind::all_reduce, OperatorKind::reduce_scatter, OperatorKind::all_gather}) {
       device.write(*out, std::vector<float>(3, 0.0F));
-      (communicator.*collective)(model::Stream::collective, all_ranks(1, 0), kernel_of(*in, *out));
+      communicator.launch(model::Stream::collective, all_ranks(1, 0), kernel_of(collective, *in, *out));
       ASSERT_TRUE(device.synchronise());
       EXPECT_EQ(device.read(*out), (std::vector<float>{1, 2.5, 3}));
     }
@@ -133,7 +143,8 @@ TEST(HostCollectives, OfOneRankCopy) {
 TEST(HostCollectives, SayWhenSizesDoNotFit) {
   run_ranks(ranks, {}, [](HostDevice& device, Communicator& communicator) {
     const BufferPointer in = device.allocate(vector_tensor(7)), out = device.allocate(vector_tensor(2));
-    communicator.reduce_scatter(model::Stream::collective, all_ranks(ranks, communicator.rank()), kernel_of(*in, *out));
+    communicator.launch(model::Stream::collective, all_ranks(ranks, communicator.rank()),
+                        kernel_of(OperatorKind::reduce_scatter, *in, *out));
     const model::Result<void> done = device.synchronise();
     ASSERT_FALSE(done);
     EXPECT_EQ(done.error().message, "a sum of 7 elements does not scatter over 4 ranks");
@@ -143,7 +154,8 @@ TEST(HostCollectives, SayWhenSizesDoNotFit) {
 TEST(HostCollectives, LeaveARecordWithTheirLabel) {
   run_ranks(ranks, {}, [](HostDevice& device, Communicator& communicator) {
     const BufferPointer x = device.allocate(vector_tensor(8));
-    communicator.all_reduce(model::Stream::optimizer, all_ranks(ranks, communicator.rank()), kernel_of(*x, *x));
+    communicator.launch(model::Stream::optimizer, all_ranks(ranks, communicator.rank()),
+                        kernel_of(OperatorKind::all_reduce, *x, *x));
     ASSERT_TRUE(device.synchronise());
     const std::vector<KernelRecord> records = device.take_records();
     ASSERT_EQ(records.size(), 1U);
@@ -177,7 +189,8 @@ TEST(HostCommunicator, AbortEndsTheOthersByName) {
       return;
     }
     const BufferPointer x = device.allocate(vector_tensor(8));
-    communicator.all_reduce(model::Stream::collective, all_ranks(ranks, communicator.rank()), kernel_of(*x, *x));
+    communicator.launch(model::Stream::collective, all_ranks(ranks, communicator.rank()),
+                        kernel_of(OperatorKind::all_reduce, *x, *x));
     EXPECT_EQ(device.synchronise().error().message, "rank 2: out of memory");
   });
 }

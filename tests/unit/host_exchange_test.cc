@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "model/base/random.h"
+#include "model/cost/operator_class.h"
 #include "real/host/rounding.h"
 #include "tests/support/host_ranks.h"
 #include "tests/support/interpreter/interpreter.h"
@@ -102,26 +103,6 @@ class HostExchange : public testing::TestWithParam<Setting> {
     return values;
   }
 
-  static void launch(real::Communicator& communicator, const real::Kernel& kernel, const real::Group& group) {
-    using enum model::Stream;
-    switch (kernel.op->kind) {
-      case OperatorKind::dispatch:
-        return communicator.dispatch(communication, group, kernel);
-      case OperatorKind::dispatch_grad:
-        return communicator.dispatch_grad(communication, group, kernel);
-      case OperatorKind::combine:
-        return communicator.combine(communication, group, kernel);
-      case OperatorKind::combine_grad:
-        return communicator.combine_grad(communication, group, kernel);
-      case OperatorKind::all_reduce:
-        return communicator.all_reduce(collective, group, kernel);
-      case OperatorKind::reduce_scatter:
-        return communicator.reduce_scatter(collective, group, kernel);
-      default:
-        return communicator.all_gather(collective, group, kernel);
-    }
-  }
-
   using Values = std::vector<std::vector<float>>;  // [tensor]
 
   // All operators on one rank, and what all tensors hold then.
@@ -133,7 +114,8 @@ class HostExchange : public testing::TestWithParam<Setting> {
       real::Kernel kernel{.graph = &graph_, .op = &op};
       for (const TensorId id : op.reads) kernel.reads.push_back(buffers[id].get());
       for (const TensorId id : op.writes) kernel.writes.push_back(buffers[id].get());
-      launch(communicator, kernel, all_ranks(ranks, communicator.rank()));
+      const model::Stream stream = is_exchange(op.kind) ? model::Stream::communication : model::Stream::collective;
+      communicator.launch(stream, all_ranks(ranks, communicator.rank()), kernel);
     }
     const model::Result<void> done = device.synchronise();
     if (!done) {

@@ -17,6 +17,12 @@
 namespace plumbline::real::host {
 namespace {
 
+// Eigen's casts, with which the product's are compared.
+std::uint16_t to_bf16(float value) { return Eigen::numext::bit_cast<std::uint16_t>(Eigen::bfloat16(value)); }
+float from_bf16(std::uint16_t bits) { return static_cast<float>(Eigen::numext::bit_cast<Eigen::bfloat16>(bits)); }
+std::uint16_t to_fp16(float value) { return Eigen::numext::bit_cast<std::uint16_t>(Eigen::half(value)); }
+float from_fp16(std::uint16_t bits) { return static_cast<float>(Eigen::numext::bit_cast<Eigen::half>(bits)); }
+
 using model::DataType;
 
 constexpr std::uint32_t patterns = 1 << 16;

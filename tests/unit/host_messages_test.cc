@@ -97,9 +97,10 @@ TEST(VirtualClock, OfACollectiveIsThatOfItsLastRank) {
     if (communicator.rank() == 1)
       device.enqueue(Stream::collective, {[](StreamClock& clock) { clock.advance_to(late); }, [](StreamClock&) {}, 0});
     const BufferPointer x = device.allocate(vector_tensor(3));
-    Kernel kernel;
+    const model::Operator op{.kind = model::OperatorKind::all_reduce, .name = "sum"};
+    Kernel kernel{.op = &op};
     kernel.reads = kernel.writes = {x.get()};
-    communicator.all_reduce(Stream::collective, tests::all_ranks(3, communicator.rank()), kernel);
+    communicator.launch(Stream::collective, tests::all_ranks(3, communicator.rank()), kernel);
     ASSERT_TRUE(device.synchronise());
     EXPECT_GE(device.now(), late);
   });

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "real/host/packing.h"
+#include "real/host/comm/packing.h"
+#include "real/host/comm/transport.h"
 #include "real/host/pool.h"
-#include "real/host/transport.h"
 
 namespace plumbline::real::host {
 namespace {

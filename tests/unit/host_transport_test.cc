@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "real/host/transport.h"
+#include "real/host/comm/transport.h"
 #include "tests/support/host_ranks.h"
 #include "tests/support/transport_contract.h"
 

@@ -8,7 +8,7 @@
 
 #include "model/base/random.h"
 #include "real/executor/parallel.h"
-#include "real/executor/parameter_part.h"
+#include "real/executor/step/detail/parameter_part.h"
 
 namespace plumbline::real {
 namespace {

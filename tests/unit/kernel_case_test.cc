@@ -1,5 +1,5 @@
 // The form of a kernel's case and what its records say beside times.
-#include "real/measure/kernel_case.h"
+#include "real/measure/kernel_case/kernel_case.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

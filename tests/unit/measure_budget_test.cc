@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "real/measure/budget.h"
+#include "real/measure/kernel_case/budget.h"
 
 namespace plumbline::real {
 namespace {

@@ -1,6 +1,6 @@
 // What ranks do together over NCCL, with threads for ranks and stand-ins for their GPUs and for NCCL: collectives,
 // messages, and what all learn when one of them is lost. Kernels and the logic of the host are those of a GPU.
-#include "real/cuda/comm/other_ranks.h"
+#include "real/cuda/comm/nccl/other_ranks.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,11 +26,11 @@ using host_gpu::numbers_of;
 using host_gpu::on_gpus;
 using host_gpu::put;
 using host_gpu::Rank;
+using model::OperatorKind;
 using real::Group;
 using real::Message;
 using real::cuda::CudaBuffer;
 using real::cuda::Format;
-using real::cuda::OtherRanks;
 using real::cuda::Status;
 using testing::Each;
 using testing::HasSubstr;
@@ -45,6 +45,14 @@ Values entries(std::int32_t rank, std::size_t count) {
   return values;
 }
 
+Status collective(const Rank& rank, OperatorKind kind, const Group& group, CudaBuffer& in, CudaBuffer& out) {
+  const model::Operator op{.kind = kind, .name = "a collective"};
+  real::Kernel kernel{.op = &op};
+  kernel.reads = {&in};
+  kernel.writes = {&out};
+  return rank.others.launch(group, kernel, rank.stream);
+}
+
 class Collectives : public testing::TestWithParam<Format> {};
 
 void check_collectives(const Rank& rank, const Group& group, Format format) {
@@ -54,10 +62,10 @@ void check_collectives(const Rank& rank, const Group& group, Format format) {
   const auto own = make_buffer(format, 3, entries(rank.number(), part));
   const auto sum = make_buffer(format, static_cast<std::int64_t>(size * part / 3), 3);
   const auto piece = make_buffer(format, 1, 3), gathered = make_buffer(format, 1, 3);  // they grow
-  rank.expect(rank.others.all_reduce(group, *whole, *sum, rank.stream));
-  rank.expect(rank.others.reduce_scatter(group, *whole, *piece, rank.stream));
-  rank.expect(rank.others.all_gather(group, *own, *gathered, rank.stream));
-  rank.expect(rank.others.all_reduce(group, *whole, *whole, rank.stream));  // in place
+  rank.expect(collective(rank, OperatorKind::all_reduce, group, *whole, *sum));
+  rank.expect(collective(rank, OperatorKind::reduce_scatter, group, *whole, *piece));
+  rank.expect(collective(rank, OperatorKind::all_gather, group, *own, *gathered));
+  rank.expect(collective(rank, OperatorKind::all_reduce, group, *whole, *whole));  // in place
   rank.synchronise();
 
   Values sums(size * part), all;
@@ -92,7 +100,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, Collectives,
 TEST(Collective, OfATensorThatNcclDoesNotAddIsNamed) {
   on_gpus(2, [](const Rank& rank) {
     const auto x = make_buffer(Format::fp8_tile, 2, 128);
-    EXPECT_EQ(rank.others.all_reduce(all_of(2, rank.number()), *x, *x, rank.stream).failure,
+    EXPECT_EQ(collective(rank, OperatorKind::all_reduce, all_of(2, rank.number()), *x, *x).failure,
               "a collective of a tensor that NCCL cannot add");
   });
 }
@@ -178,7 +186,7 @@ std::vector<std::string> told(bool met_before, const std::function<void(const Ra
   on_gpus(ranks, [&](const Rank& rank) {
     const Group group = all_of(ranks, rank.number());
     const auto x = make_buffer(Format::fp32, 4, Values{1, 2, 3, 4});
-    const auto call = [&] { return rank.others.all_reduce(group, *x, *x, rank.stream); };
+    const auto call = [&] { return collective(rank, OperatorKind::all_reduce, group, *x, *x); };
     if (met_before) {
       rank.expect(call());
       rank.synchronise();
@@ -209,7 +217,7 @@ TEST(LostRank, IsFoundByItsCommunicators) {
   const auto reasons = told(true, [](const Rank& rank) {
     host_gpu::fail_device(rank.number());
     const auto x = make_buffer(Format::fp32, 4, Values(4));
-    const Status own = rank.others.all_reduce(all_of(3, 1), *x, *x, rank.stream);
+    const Status own = collective(rank, OperatorKind::all_reduce, all_of(3, 1), *x, *x);
     EXPECT_THAT(own.failure, HasSubstr("remote process exited"));
     while (!rank.channel.failure()) std::this_thread::yield();
   });
@@ -221,16 +229,16 @@ TEST(LostRank, IsFoundByItsCommunicators) {
 class SmallExchange {
  public:
   explicit SmallExchange(const Rank& rank) : rank_(rank) { op_.attributes = model::DispatchAttributes{4, 2, 2, 0}; }
-  Status dispatch() { return launch(&OtherRanks::dispatch, {&*x_, &*indices_, &*weights_}, {&*y_, &*local_, &*out_}); }
-  Status combine_grad() { return launch(&OtherRanks::combine_grad, {&*x_, &*indices_}, {&*y_}); }
+  Status dispatch() { return launch(OperatorKind::dispatch, {&*x_, &*indices_, &*weights_}, {&*y_, &*local_, &*out_}); }
+  Status combine_grad() { return launch(OperatorKind::combine_grad, {&*x_, &*indices_}, {&*y_}); }
 
  private:
-  template <class Call>
-  Status launch(Call call, std::vector<real::Buffer*> reads, std::vector<real::Buffer*> writes) {
+  Status launch(OperatorKind kind, std::vector<real::Buffer*> reads, std::vector<real::Buffer*> writes) {
+    op_.kind = kind;
     real::Kernel kernel{.op = &op_};
     kernel.reads = std::move(reads);
     kernel.writes = std::move(writes);
-    return (rank_.others.*call)(all_of(2, rank_.number()), kernel, rank_.stream);
+    return rank_.others.launch(all_of(2, rank_.number()), kernel, rank_.stream);
   }
 
   const Rank& rank_;

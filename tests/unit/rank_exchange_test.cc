@@ -1,6 +1,6 @@
 // Dispatch, combine and their gradients between ranks, against what all ranks' tensors say in double precision. Ranks
 // are threads, and their GPUs and NCCL are stood in for.
-#include "real/cuda/comm/rank_exchange.h"
+#include "real/cuda/comm/nccl/detail/rank_exchange.h"
 
 #include <gtest/gtest.h>
 
@@ -22,9 +22,9 @@ namespace {
 using host_gpu::make_buffer;
 using host_gpu::numbers_of;
 using host_gpu::Rank;
+using model::OperatorKind;
 using real::cuda::CudaBuffer;
 using real::cuda::Format;
-using real::cuda::OtherRanks;
 using real::cuda::Status;
 
 using Values = std::vector<float>;
@@ -189,10 +189,10 @@ class Exchange {
     for (const auto& buffer : {std::ref(out_), std::ref(dx_), std::ref(dweights_)}) fit(*buffer.get(), tokens);
     for (const auto& buffer : {std::ref(received_), std::ref(local_), std::ref(row_weights_), std::ref(dy_)})
       fit(*buffer.get(), 0);
-    launch(&OtherRanks::dispatch, {*x_, *indices_, *weights_}, {*received_, *local_, *row_weights_});
-    launch(&OtherRanks::combine_grad, {*dout_, *indices_}, {*dy_});
-    launch(&OtherRanks::combine, {*y_, *indices_, *addend_}, {*out_});
-    launch(&OtherRanks::dispatch_grad, {*y_, *dy_weights_, *indices_}, {*dx_, *dweights_});
+    launch(OperatorKind::dispatch, {*x_, *indices_, *weights_}, {*received_, *local_, *row_weights_});
+    launch(OperatorKind::combine_grad, {*dout_, *indices_}, {*dy_});
+    launch(OperatorKind::combine, {*y_, *indices_, *addend_}, {*out_});
+    launch(OperatorKind::dispatch_grad, {*y_, *dy_weights_, *indices_}, {*dx_, *dweights_});
     rank_.synchronise();
   }
 
@@ -202,22 +202,20 @@ class Exchange {
   }
 
  private:
-  using Call = Status (OtherRanks::*)(const real::Group&, const real::Kernel&, cudaStream_t);
-
   void fit(CudaBuffer& buffer, std::int64_t rows) const { rank_.expect(buffer.resize(rows)); }
   void fill(CudaBuffer& buffer, const Tensor& tensor) const {
     fit(buffer, tensor.rows());
     host_gpu::put(tensor.written, buffer);
   }
 
-  void launch(Call call, const std::vector<std::reference_wrapper<CudaBuffer>>& reads,
+  void launch(OperatorKind kind, const std::vector<std::reference_wrapper<CudaBuffer>>& reads,
               const std::vector<std::reference_wrapper<CudaBuffer>>& writes) const {
-    model::Operator op{.name = "an exchange"};
+    model::Operator op{.kind = kind, .name = "an exchange"};
     op.attributes = model::DispatchAttributes{setting_.experts(), per_rank, choices, 0};
     real::Kernel kernel{.op = &op};
     for (CudaBuffer& buffer : reads) kernel.reads.push_back(&buffer);
     for (CudaBuffer& buffer : writes) kernel.writes.push_back(&buffer);
-    rank_.expect((rank_.others.*call)(group_, kernel, rank_.stream));
+    rank_.expect(rank_.others.launch(group_, kernel, rank_.stream));
   }
 
   void check_rows(const World& world) const {

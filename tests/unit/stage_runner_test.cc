@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "real/measure/overlap.h"
+#include "real/measure/detail/overlap.h"
 #include "tests/support/imaginary_device.h"
 #include "tests/support/tiny_programs.h"
 

@@ -1,4 +1,4 @@
-#include "real/executor/trainer.h"
+#include "real/executor/training/trainer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -4,8 +4,8 @@
 #include <functional>
 #include <vector>
 
-#include "real/executor/expert_balance.h"
-#include "real/executor/loss_scale.h"
+#include "real/executor/training/detail/expert_balance.h"
+#include "real/executor/training/loss_scale.h"
 #include "tests/support/training.h"
 
 namespace plumbline::real {

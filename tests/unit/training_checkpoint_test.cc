@@ -12,8 +12,8 @@
 
 #include "model/base/random.h"
 #include "model/base/text_file.h"
-#include "real/executor/checkpoint.h"
-#include "real/executor/checkpoint_header.h"
+#include "real/executor/training/checkpoint.h"
+#include "real/executor/training/detail/checkpoint_file.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/support/training.h"
 

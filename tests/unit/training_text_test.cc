@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "real/executor/prefetch.h"
-#include "real/executor/text.h"
+#include "real/executor/training/prefetch.h"
+#include "real/executor/training/text.h"
 #include "tests/support/temporary_directory.h"
 
 namespace plumbline::real {

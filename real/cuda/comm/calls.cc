@@ -41,7 +41,7 @@ Status receive(const Kernel& kernel, const std::shared_ptr<ExchangeMap>& map,
 }
 
 RouteTask task_of(const ExchangeMap& map, const CudaBuffer& indices) {
-  return {static_cast<const std::int32_t*>(indices.view().data), map.tokens, map.choices, map.members.buckets};
+  return {indices.data<const std::int32_t>(), map.tokens, map.choices, map.members.buckets};
 }
 
 Status make_sum(const Kernel& kernel, const ExchangeMap& map, const TensorView& rows, const float* small, RowSum& sum) {
@@ -62,7 +62,7 @@ Status make_sum(const Kernel& kernel, const ExchangeMap& map, const TensorView& 
   sum.node_members = map.members.buckets.node_members;
   if (small != nullptr) {
     sum.small_rows = small;
-    sum.small_out = static_cast<float*>(out(kernel, 1).view().data);
+    sum.small_out = out(kernel, 1).data<float>();
     return {};
   }
   constexpr std::size_t first_addend = 2;

@@ -3,8 +3,9 @@
 #include <string>
 #include <utility>
 
+#include "model/cost/operator_class.h"
 #include "real/cuda/comm/local_exchange.h"
-#include "real/cuda/comm/other_ranks.h"
+#include "real/cuda/comm/nccl/other_ranks.h"
 #include "real/cuda/comm/stand_ins.h"
 
 namespace plumbline::real::cuda {
@@ -32,33 +33,10 @@ class CudaCommunicator final : public Communicator {
       return others_->send_receive(messages, rendezvous, on);
     });
   }
-  void all_reduce(model::Stream stream, const Group& group, const Kernel& kernel) override {
-    collective(stream, group, kernel, &OtherRanks::all_reduce);
-  }
-  void reduce_scatter(model::Stream stream, const Group& group, const Kernel& kernel) override {
-    collective(stream, group, kernel, &OtherRanks::reduce_scatter);
-  }
-  void all_gather(model::Stream stream, const Group& group, const Kernel& kernel) override {
-    collective(stream, group, kernel, &OtherRanks::all_gather);
-  }
-  void dispatch(model::Stream stream, const Group& group, const Kernel& kernel) override {
-    exchange(stream, kernel, [&](cudaStream_t on) {
-      return group.size() == 1 ? alone_.dispatch(group, kernel, on) : others_->dispatch(group, kernel, on);
-    });
-  }
-  void dispatch_grad(model::Stream stream, const Group& group, const Kernel& kernel) override {
-    exchange(stream, kernel, [&](cudaStream_t on) {
-      return group.size() == 1 ? alone_.dispatch_grad(kernel, on) : others_->dispatch_grad(group, kernel, on);
-    });
-  }
-  void combine(model::Stream stream, const Group& group, const Kernel& kernel) override {
-    exchange(stream, kernel, [&](cudaStream_t on) {
-      return group.size() == 1 ? alone_.combine(kernel, on) : others_->combine(group, kernel, on);
-    });
-  }
-  void combine_grad(model::Stream stream, const Group& group, const Kernel& kernel) override {
-    exchange(stream, kernel, [&](cudaStream_t on) {
-      return group.size() == 1 ? alone_.combine_grad(kernel, on) : others_->combine_grad(group, kernel, on);
+  void launch(model::Stream stream, const Group& group, const Kernel& kernel) override {
+    run(stream, kernel.op->name, kernel.label, [&](cudaStream_t on) -> Status {
+      if (group.size() > 1) return others_->launch(group, kernel, on);
+      return is_exchange(kernel.op->kind) ? alone_.run(group, kernel, on) : copy_whole(kernel, on);
     });
   }
 
@@ -67,8 +45,6 @@ class CudaCommunicator final : public Communicator {
   void abort(const std::string& reason) override { channel_.abort(reason); }
 
  private:
-  using Collective = Status (OtherRanks::*)(const Group&, const CudaBuffer&, CudaBuffer&, cudaStream_t);
-
   // What fails here, others would wait for.
   template <class Launch>
   void run(model::Stream stream, const std::string& name, std::uint32_t label, Launch launch) {
@@ -80,18 +56,6 @@ class CudaCommunicator final : public Communicator {
       return status;
     });
   }
-  template <class Launch>
-  void exchange(model::Stream stream, const Kernel& kernel, Launch launch) {
-    run(stream, kernel.op->name, kernel.label, launch);
-  }
-  void collective(model::Stream stream, const Group& group, const Kernel& kernel, Collective call) {
-    const auto& in = static_cast<const CudaBuffer&>(*kernel.reads[0]);
-    auto& out = static_cast<CudaBuffer&>(*kernel.writes[0]);
-    run(stream, kernel.op->name, kernel.label, [&](cudaStream_t on) {
-      return group.size() == 1 ? copy_whole(in, out, on) : (others_.get()->*call)(group, in, out, on);
-    });
-  }
-
   CudaDevice& device_;
   ControlChannel& channel_;
   std::unique_ptr<OtherRanks> others_;  // nullptr: one rank

@@ -6,17 +6,12 @@
 #include <string>
 
 #include "model/base/error.h"
+#include "real/cuda/comm/nccl/other_ranks.h"
 #include "real/cuda/device/device.h"
 #include "real/executor/communicator.h"
 #include "real/executor/control_channel.h"
 
 namespace plumbline::real::cuda {
-
-struct CommunicatorOptions {
-  int exchange_ctas = 20;   // of dispatch and combine: each owns an SM
-  int collective_ctas = 0;  // that NCCL may take; 0: as many as it likes
-  std::string machine;      // ranks of one machine see each other's memory; empty: as the system names it
-};
 
 // Ranks that the channel connects, one device each. Device and channel must outlive it. Infeasible: NCCL is missing or
 // does not start.

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "model/cost/operator_class.h"
 #include "real/cuda/comm/communicator.h"
 #include "real/cuda/comm/local_exchange.h"
 #include "real/cuda/comm/stand_ins.h"
@@ -34,32 +35,14 @@ class EmulatedCommunicator final : public Communicator {
     });
   }
 
-  void all_reduce(model::Stream stream, const Group& group, const Kernel& kernel) override {
-    collective(stream, group, kernel, [&](const CudaBuffer& in, CudaBuffer& out, cudaStream_t on) {
-      return stand_in_all_reduce(in, out, blocks_, on);
+  void launch(model::Stream stream, const Group& group, const Kernel& kernel) override {
+    device_.enqueue(stream, kernel.label, [&](cudaStream_t on) -> Status {
+      Status status = is_exchange(kernel.op->kind) ? exchange_.run(group, kernel, on)
+                      : group.size() == 1          ? copy_whole(kernel, on)
+                                                   : stand_in(group, kernel, blocks_, on);
+      if (!status.ok()) status.failure = kernel.op->name + ": " + status.failure;
+      return status;
     });
-  }
-  void reduce_scatter(model::Stream stream, const Group& group, const Kernel& kernel) override {
-    collective(stream, group, kernel, [&](const CudaBuffer& in, CudaBuffer& out, cudaStream_t on) {
-      return stand_in_reduce_scatter(in, out, group.position, blocks_, on);
-    });
-  }
-  void all_gather(model::Stream stream, const Group& group, const Kernel& kernel) override {
-    collective(stream, group, kernel, [&](const CudaBuffer& in, CudaBuffer& out, cudaStream_t on) {
-      return stand_in_all_gather(in, out, group.size(), blocks_, on);
-    });
-  }
-  void dispatch(model::Stream stream, const Group& group, const Kernel& kernel) override {
-    run(stream, kernel, [&](cudaStream_t on) { return exchange_.dispatch(group, kernel, on); });
-  }
-  void dispatch_grad(model::Stream stream, const Group& /*group*/, const Kernel& kernel) override {
-    run(stream, kernel, [&](cudaStream_t on) { return exchange_.dispatch_grad(kernel, on); });
-  }
-  void combine(model::Stream stream, const Group& /*group*/, const Kernel& kernel) override {
-    run(stream, kernel, [&](cudaStream_t on) { return exchange_.combine(kernel, on); });
-  }
-  void combine_grad(model::Stream stream, const Group& /*group*/, const Kernel& kernel) override {
-    run(stream, kernel, [&](cudaStream_t on) { return exchange_.combine_grad(kernel, on); });
   }
 
   // The others add nothing and say nothing.
@@ -72,22 +55,6 @@ class EmulatedCommunicator final : public Communicator {
   void abort(const std::string& /*reason*/) override {}
 
  private:
-  template <class Launch>
-  void run(model::Stream stream, const Kernel& kernel, Launch launch) {
-    device_.enqueue(stream, kernel.label, [&](cudaStream_t on) -> Status {
-      Status status = launch(on);
-      if (!status.ok()) status.failure = kernel.op->name + ": " + status.failure;
-      return status;
-    });
-  }
-  template <class Launch>
-  void collective(model::Stream stream, const Group& group, const Kernel& kernel, Launch launch) {
-    const auto& in = static_cast<const CudaBuffer&>(*kernel.reads[0]);
-    auto& out = static_cast<CudaBuffer&>(*kernel.writes[0]);
-    run(stream, kernel,
-        [&](cudaStream_t on) { return group.size() == 1 ? copy_whole(in, out, on) : launch(in, out, on); });
-  }
-
   CudaDevice& device_;
   EmulationOptions options_;
   LocalExchange exchange_;

@@ -14,6 +14,19 @@ Plane leaving(const void* from, std::int64_t bytes) { return {from, nullptr, byt
 
 Wire LocalExchange::wire_of(const Kernel& kernel) const { return {options_.nic_gbps, token_bytes_of(kernel)}; }
 
+Status LocalExchange::run(const Group& group, const Kernel& kernel, cudaStream_t stream) {
+  switch (kernel.op->kind) {
+    case model::OperatorKind::dispatch:
+      return dispatch(group, kernel, stream);
+    case model::OperatorKind::dispatch_grad:
+      return dispatch_grad(kernel, stream);
+    case model::OperatorKind::combine:
+      return combine(kernel, stream);
+    default:
+      return combine_grad(kernel, stream);
+  }
+}
+
 Status LocalExchange::dispatch(const Group& group, const Kernel& kernel, cudaStream_t stream) {
   std::shared_ptr<ExchangeMap> map;
   const CudaBuffer &x = in(kernel, 0), &indices = in(kernel, 1), &weights = in(kernel, 2);
@@ -38,7 +51,7 @@ Status LocalExchange::dispatch(const Group& group, const Kernel& kernel, cudaStr
                                ring_, copy.departures));
   PLUMBLINE_TRY(outcome(copy_rows(copy, blocks_, stream), "sending tokens"));
   return outcome(number_locally(task_of(*map, indices), map->members.list, map->received_rows,
-                                static_cast<std::int32_t*>(out(kernel, 1).view().data), stream),
+                                out(kernel, 1).data<std::int32_t>(), stream),
                  "numbering experts");
 }
 
@@ -73,8 +86,7 @@ Status LocalExchange::dispatch_grad(const Kernel& kernel, cudaStream_t stream) {
   std::shared_ptr<const ExchangeMap> map;
   RowSum sum;
   PLUMBLINE_TRY(find_map(kernel, 2, &in(kernel, 0), map));
-  PLUMBLINE_TRY(
-      make_sum(kernel, *map, in(kernel, 0).view(), static_cast<const float*>(in(kernel, 1).view().data), sum));
+  PLUMBLINE_TRY(make_sum(kernel, *map, in(kernel, 0).view(), in(kernel, 1).data<const float>(), sum));
   return sum_back(kernel, *map, sum, stream);
 }
 

@@ -20,13 +20,14 @@ class LocalExchange {
   LocalExchange(const Machine& machine, const Options& options)
       : options_(options), blocks_{options.ctas, static_cast<int>(machine.properties.sharedMemPerBlockOptin)} {}
 
-  // model/graph/operators.def says what each reads and writes.
+  // One of the exchanges; model/graph/operators.def says what each reads and writes.
+  Status run(const Group& group, const Kernel& kernel, cudaStream_t stream);
+
+ private:
   Status dispatch(const Group& group, const Kernel& kernel, cudaStream_t stream);
   Status dispatch_grad(const Kernel& kernel, cudaStream_t stream);
   Status combine(const Kernel& kernel, cudaStream_t stream);
   Status combine_grad(const Kernel& kernel, cudaStream_t stream);
-
- private:
   Wire wire_of(const Kernel& kernel) const;
   Status sum_back(const Kernel& kernel, const ExchangeMap& map, RowSum& sum, cudaStream_t stream);
 

@@ -187,8 +187,7 @@ Status Router::route(const Request& request, cudaStream_t stream, std::shared_pt
   if (counted_ == nullptr)
     PLUMBLINE_TRY(outcome(cudaEventCreateWithFlags(&counted_, cudaEventDisableTiming), "making an event"));
 
-  const RouteTask task{static_cast<const std::int32_t*>(indices.view().data), map->tokens, map->choices,
-                       map->members.buckets};
+  const RouteTask task{indices.data<const std::int32_t>(), map->tokens, map->choices, map->members.buckets};
   PLUMBLINE_TRY(count(*map, task, layout, stream));
   PLUMBLINE_TRY(fetch_counts(*map, layout, request.share, stream));
   PLUMBLINE_TRY(outcome(cudaEventRecord(counted_, stream), "recording an event"));

@@ -12,7 +12,7 @@
 
 #include "real/cuda/comm/traffic.h"
 #include "real/cuda/device/buffer.h"
-#include "real/cuda/kernels/exchange.h"
+#include "real/cuda/kernels/exchange/exchange.h"
 #include "real/cuda/memory.h"
 #include "real/cuda/status.h"
 

@@ -1,5 +1,6 @@
 #include "real/cuda/comm/stand_ins.h"
 
+#include "real/cuda/comm/calls.h"
 #include "real/cuda/kernels/fill.h"
 
 namespace plumbline::real::cuda {
@@ -18,40 +19,37 @@ Status check_forms(const CudaBuffer& in, const CudaBuffer& out) {
   return {};
 }
 
-Status copy(const void* from, std::int64_t from_bytes, CudaBuffer& out, const Blocks& blocks, cudaStream_t stream) {
-  out.mark_changed();
-  return outcome(copy_repeated(from, from_bytes, out.view().data, bytes_of(out), blocks, stream),
-                 "standing in for a collective");
+Status copy(const void* from, std::int64_t from_bytes, void* to, std::int64_t to_bytes, const Blocks& blocks,
+            cudaStream_t stream) {
+  return outcome(copy_repeated(from, from_bytes, to, to_bytes, blocks, stream), "standing in for a collective");
 }
 
 }  // namespace
 
-Status stand_in_all_reduce(const CudaBuffer& in, CudaBuffer& out, const Blocks& blocks, cudaStream_t stream) {
+Status stand_in(const Group& group, const Kernel& kernel, const Blocks& blocks, cudaStream_t stream) {
+  const CudaBuffer& in = cuda::in(kernel, 0);
+  CudaBuffer& out = cuda::out(kernel, 0);
   PLUMBLINE_TRY(check_forms(in, out));
-  if (in.elements() != out.elements()) return {"an all-reduce between tensors of two sizes"};
-  PLUMBLINE_TRY(copy(in.view().data, bytes_of(in), out, blocks, stream));
-  return copy(out.view().data, bytes_of(out), out, blocks, stream);
+  auto* from = in.data<char>();
+  if (kernel.op->kind == model::OperatorKind::all_reduce) {
+    if (in.elements() != out.elements()) return {"an all-reduce between tensors of two sizes"};
+    PLUMBLINE_TRY(copy(from, bytes_of(in), out.view().data, bytes_of(out), blocks, stream));
+    from = out.data<char>();
+  } else if (kernel.op->kind == model::OperatorKind::reduce_scatter) {
+    if ((group.position + 1) * out.elements() > in.elements()) return {"a reduce-scatter into more than its part"};
+    PLUMBLINE_TRY(copy(from, bytes_of(in), from, bytes_of(in), blocks, stream));
+    from += group.position * bytes_of(out);
+  } else if (const std::int64_t wanted = in.elements() * group.size(); out.elements() != wanted) {
+    PLUMBLINE_TRY(out.resize(wanted / out.columns()));
+  }
+  out.mark_changed();
+  const bool gathers = kernel.op->kind == model::OperatorKind::all_gather;
+  return copy(from, gathers ? bytes_of(in) : bytes_of(out), out.view().data, bytes_of(out), blocks, stream);
 }
 
-Status stand_in_reduce_scatter(const CudaBuffer& in, CudaBuffer& out, std::int32_t position, const Blocks& blocks,
-                               cudaStream_t stream) {
-  PLUMBLINE_TRY(check_forms(in, out));
-  if ((position + 1) * out.elements() > in.elements()) return {"a reduce-scatter into more than its part"};
-  auto* whole = static_cast<char*>(in.view().data);
-  PLUMBLINE_TRY(
-      outcome(copy_repeated(whole, bytes_of(in), whole, bytes_of(in), blocks, stream), "standing in for a collective"));
-  return copy(whole + position * bytes_of(out), bytes_of(out), out, blocks, stream);
-}
-
-Status stand_in_all_gather(const CudaBuffer& in, CudaBuffer& out, std::int32_t ranks, const Blocks& blocks,
-                           cudaStream_t stream) {
-  PLUMBLINE_TRY(check_forms(in, out));
-  const std::int64_t wanted = in.elements() * ranks;
-  if (out.elements() != wanted) PLUMBLINE_TRY(out.resize(wanted / out.columns()));
-  return copy(in.view().data, bytes_of(in), out, blocks, stream);
-}
-
-Status copy_whole(const CudaBuffer& in, CudaBuffer& out, cudaStream_t stream) {
+Status copy_whole(const Kernel& kernel, cudaStream_t stream) {
+  const CudaBuffer& in = cuda::in(kernel, 0);
+  CudaBuffer& out = cuda::out(kernel, 0);
   PLUMBLINE_TRY(check_forms(in, out));
   if (in.elements() != out.elements()) PLUMBLINE_TRY(out.resize(in.elements() / out.columns()));
   out.mark_changed();

@@ -8,22 +8,19 @@
 #include <utility>
 
 #include "real/cuda/device/buffer.h"
-#include "real/cuda/kernels/exchange.h"
+#include "real/cuda/kernels/exchange/exchange.h"
 #include "real/cuda/memory.h"
 #include "real/cuda/status.h"
+#include "real/executor/communicator.h"
 
 namespace plumbline::real::cuda {
 
-// As a ring moves it: all of the tensor twice, the whole once and then a piece, a piece into each place. `in` and `out`
-// are of one format without scales.
-Status stand_in_all_reduce(const CudaBuffer& in, CudaBuffer& out, const Blocks& blocks, cudaStream_t stream);
-Status stand_in_reduce_scatter(const CudaBuffer& in, CudaBuffer& out, std::int32_t position, const Blocks& blocks,
-                               cudaStream_t stream);
-Status stand_in_all_gather(const CudaBuffer& in, CudaBuffer& out, std::int32_t ranks, const Blocks& blocks,
-                           cudaStream_t stream);
+// A collective within a group of one rank: out = in.
+Status copy_whole(const Kernel& kernel, cudaStream_t stream);
 
-// Copies within a group of one rank: out = in.
-Status copy_whole(const CudaBuffer& in, CudaBuffer& out, cudaStream_t stream);
+// A collective within a larger group, as a ring moves it: all of the tensor twice (all_reduce), the whole once and then
+// a piece (reduce_scatter), a piece into each place (all_gather). Tensors are of one format without scales.
+Status stand_in(const Group& group, const Kernel& kernel, const Blocks& blocks, cudaStream_t stream);
 
 // Messages from ranks that do not exist: random numbers of the size that activations have, made once for every shape.
 // Zeros would let products run faster than they do in training.

@@ -46,17 +46,6 @@ std::optional<Format> format_of(model::DataType type) {
   return std::nullopt;
 }
 
-TensorShape shape_of(const model::Tensor& tensor) {
-  TensorShape shape;
-  if (tensor.shape.empty()) return shape;
-  const bool vector = tensor.shape.size() == 1;
-  if (!vector) shape.columns = tensor.shape.back().size;
-  const std::size_t leading = vector ? 1 : tensor.shape.size() - 1;
-  for (std::size_t i = 0; i < leading; ++i) shape.rows *= tensor.shape[i].size;
-  shape.matrix_rows = tensor.shape[leading - 1].size;
-  return shape;
-}
-
 CudaBuffer::CudaBuffer(Format format, std::int64_t rows, std::int64_t columns, std::int64_t matrix_rows)
     : format_(format), rows_(rows), columns_(columns), matrix_rows_(matrix_rows == rows ? 0 : matrix_rows) {}
 

@@ -17,18 +17,11 @@ namespace plumbline::real::cuda {
 // The format in which a tensor is held; nothing for one that is not executed on a GPU.
 std::optional<Format> format_of(model::DataType type);
 
-// Rows, columns and matrices of a tensor's expected shape: [e, n, m] is e * n rows of m columns in matrices of n rows,
-// [n] is n rows of one column.
-struct TensorShape {
-  std::int64_t rows = 1, columns = 1, matrix_rows = 1;
-};
-TensorShape shape_of(const model::Tensor& tensor);
-
 // Which tokens went where, and how many came: what a dispatch leaves with the indices that decided it, and combine and
 // the gradients read there. Defined by the exchange (real/cuda/comm/).
 struct ExchangeMap;
 
-// Of a row map: where the rows of each token lie (real/cuda/operators/row_positions.h).
+// Of a row map: where the rows of each token lie (real/cuda/operators/detail/row_positions.h).
 struct RowPositions;
 
 // Shapes are known to the host when a kernel is launched: where routing decides them, the launch of the dispatch waits
@@ -49,6 +42,10 @@ class CudaBuffer final : public Buffer {
   std::int64_t columns() const { return columns_; }
   std::int64_t elements() const { return rows_ * columns_; }
   TensorView view() const;
+  template <class Element>
+  Element* data() const {
+    return static_cast<Element*>(view().data);
+  }
   // Another number of rows, for what routing decides; contents are lost. Where there is not room enough, waits for the
   // device and allocates anew.
   Status resize(std::int64_t rows) { return resize(rows, columns_); }
@@ -60,7 +57,7 @@ class CudaBuffer final : public Buffer {
   std::shared_ptr<RowPositions> positions;
 
   // Parameters in FP8 are stored in BF16, where optimizers and gathers write them; what products read is made of it
-  // when it has changed (real/cuda/device/parameters.h).
+  // when it has changed (real/cuda/device/detail/parameters.h).
   void mark_changed() { ++version_; }
   struct Source {
     std::unique_ptr<CudaBuffer> stored;  // the same elements in BF16

@@ -2,47 +2,152 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cassert>
+#include <cstddef>
+#include <span>
 #include <utility>
+#include <vector>
 
-#include "real/cuda/device/parameters.h"
-#include "real/cuda/device/state.h"
+#include "real/cuda/device/buffer.h"
+#include "real/cuda/device/detail/host_copy.h"
+#include "real/cuda/device/detail/lane.h"
+#include "real/cuda/device/detail/parameters.h"
+#include "real/cuda/device/events.h"
 #include "real/cuda/device_state.h"
+#include "real/cuda/kernels/cast.h"
 #include "real/cuda/operators/operators.h"
+#include "real/cuda/vendor/library_search.h"
+#include "real/executor/infeasible.h"
 
 namespace plumbline::real::cuda {
 
 namespace {
 
+// Of whole numbers that may be the offsets of experts: they begin at 0 and do not fall.
+std::vector<std::int64_t> known_offsets(const CudaBuffer& buffer, std::span<const float> values) {
+  if (buffer.format() != Format::int32 || buffer.columns() != 1 || values.empty()) return {};
+  if (values.front() != 0 || !std::ranges::is_sorted(values)) return {};
+  return {values.begin(), values.end()};
+}
+
 // Where routing decides the rows there is room for a quarter more than expected: a step in which experts are chosen a
 // little more often shall not wait for memory. What needs more gets it, and the device waits for that once.
 std::int64_t routed_room(std::int64_t rows) { return rows + rows / 4; }
 
-bool is_routed(const model::Tensor& tensor) {
-  for (const model::Dimension& dimension : tensor.shape)
-    if (dimension.extent != model::Extent::fixed && dimension.extent != model::Extent::tokens) return true;
-  return false;
-}
-
-model::Error infeasible(std::string message, std::string hint) {
-  return {model::ErrorKind::infeasible, std::move(message), "", 0, "", std::move(hint)};
-}
-
 }  // namespace
+
+// Members are destroyed in reverse: streams before the events on them, and all before the machine's memory.
+struct CudaDevice::State {
+  Machine machine;
+  int target_sms = 0;
+  EventPool pool;
+  EventClock clock;
+  std::array<Lane, lane_kinds> lanes;
+  Event first_event = 0;            // of those below; earlier ones happened before the last settle()
+  std::vector<cudaEvent_t> events;  // given out by record()
+  std::vector<KernelRecord> records;
+  Status failure;
+
+  Lane& lane(model::Stream stream) { return lanes[static_cast<std::size_t>(lane_of(stream))]; }
+  // The first failure is the one that is told.
+  void fail_if_not(Status status);
+
+  Status open(const DeviceOptions& options);
+  Status drain();
+  // Times become records and events are free again, while the clock's last start is near.
+  Status settle();
+  Status write(CudaBuffer& buffer, std::span<const float> values);
+  Status read(const CudaBuffer& buffer, std::span<float> values);
+  Status copy(const CudaBuffer& flat, std::int64_t first, std::int64_t elements, CudaBuffer& to);
+  // Of the kernel's parameters in FP8. The optimizer's work by right, so no part of the kernel's time.
+  void refresh(model::Stream stream, const Kernel& kernel);
+
+ private:
+  cudaStream_t copies() const { return lanes[static_cast<std::size_t>(LaneKind::compute)].stream(); }
+};
+
+void CudaDevice::State::fail_if_not(Status status) {
+  if (failure.ok() && !status.ok()) failure = std::move(status);
+}
+
+Status CudaDevice::State::open(const DeviceOptions& options) {
+  PLUMBLINE_TRY(machine.open(options.ordinal, library_folders(options.library_folders)));
+  target_sms = options.target_sms;
+  for (std::size_t i = 0; i < lane_kinds; ++i) {
+    const auto kind = static_cast<LaneKind>(i);
+    const bool carries_data = kind == LaneKind::communication || kind == LaneKind::collective;
+    PLUMBLINE_TRY(lanes[i].open(pool, carries_data));
+  }
+  return clock.open(copies());
+}
+
+Status CudaDevice::State::drain() {
+  for (Lane& lane : lanes) PLUMBLINE_TRY(lane.drain());
+  return {};
+}
+
+Status CudaDevice::State::settle() {
+  PLUMBLINE_TRY(drain());
+  for (Lane& lane : lanes) PLUMBLINE_TRY(lane.take_records(clock, records));
+  first_event += events.size();
+  events.clear();
+  pool.take_back();
+  return clock.restart();
+}
+
+Status CudaDevice::State::write(CudaBuffer& buffer, std::span<const float> values) {
+  if (buffer.source) {
+    PLUMBLINE_TRY(write(*buffer.source->stored, values));
+    PLUMBLINE_TRY(cuda::refresh(buffer, copies()));
+    return outcome(cudaStreamSynchronize(copies()), "casting a parameter");
+  }
+  PLUMBLINE_TRY(drain());
+  PLUMBLINE_TRY(upload(values, buffer.view(), copies()));
+  buffer.mark_changed();
+  buffer.known = known_offsets(buffer, values);
+  buffer.positions.reset();
+  return {};
+}
+
+// The stream's end is waited for: other streams read what is written without an event.
+Status CudaDevice::State::copy(const CudaBuffer& flat, std::int64_t first, std::int64_t elements, CudaBuffer& to) {
+  PLUMBLINE_TRY(drain());
+  TensorView from = flat.view();
+  from.data = static_cast<std::byte*>(from.data) + data_bytes(from.format, first);
+  from.rows = elements;
+  PLUMBLINE_TRY(outcome(cast(from, to.view(), copies()), "copying a tensor"));
+  to.mark_changed();
+  return outcome(cudaStreamSynchronize(copies()), "copying a tensor");
+}
+
+Status CudaDevice::State::read(const CudaBuffer& buffer, std::span<float> values) {
+  PLUMBLINE_TRY(drain());
+  return download(buffer.view(), values, copies());
+}
+
+void CudaDevice::State::refresh(model::Stream stream, const Kernel& kernel) {
+  for (Buffer* read : kernel.reads) {
+    auto& buffer = static_cast<CudaBuffer&>(*read);
+    if (!failure.ok() || !is_behind(buffer)) continue;
+    fail_if_not(lane(stream).run([&](cudaStream_t on) { return cuda::refresh(buffer, on); }));
+  }
+}
 
 CudaDevice::CudaDevice(std::unique_ptr<State> state) : state_(std::move(state)) {}
 CudaDevice::~CudaDevice() = default;
 
 model::Result<std::unique_ptr<CudaDevice>> CudaDevice::open(const DeviceOptions& options) {
   const DeviceReport report = look_for_device(options.ordinal);
-  if (report.state != DeviceState::ok) return tl::unexpected(infeasible(report.message, ""));
+  if (report.state != DeviceState::ok) return infeasible(report.message);
   auto state = std::make_unique<State>();
-  if (Status opened = state->open(options); !opened.ok()) return tl::unexpected(infeasible(opened.failure, ""));
+  if (Status opened = state->open(options); !opened.ok()) return infeasible(opened.failure);
   return std::unique_ptr<CudaDevice>(new CudaDevice(std::move(state)));
 }
 
 BufferPointer CudaDevice::allocate(const model::Tensor& tensor) {
-  const TensorShape shape = shape_of(tensor);
+  const TensorShape shape = matrix_shape(tensor);
   const std::optional<Format> format = held_format(tensor);
   auto buffer =
       std::make_unique<CudaBuffer>(format.value_or(Format::fp32), shape.rows, shape.columns, shape.matrix_rows);
@@ -58,7 +163,7 @@ BufferPointer CudaDevice::view(Buffer& flat, std::int64_t first, const model::Te
   std::unique_ptr<CudaBuffer> view;
   if (state_->failure.ok()) state_->fail_if_not(make_view(static_cast<CudaBuffer&>(flat), first, tensor, view));
   if (view != nullptr) return view;
-  const TensorShape shape = shape_of(tensor);  // nothing is launched on it any more
+  const TensorShape shape = matrix_shape(tensor);  // nothing is launched on it any more
   return std::make_unique<CudaBuffer>(nullptr, Format::fp32, shape.rows, shape.columns);
 }
 
@@ -131,8 +236,8 @@ model::Result<void> CudaDevice::synchronise() {
   // Drained in any case, so that no kernel is at work on memory that is freed next.
   state_->fail_if_not(launched ? state_->settle() : state_->drain());
   if (state_->failure.ok()) return {};
-  return tl::unexpected(infeasible(
-      state_->failure.failure, launched ? "with CUDA_LAUNCH_BLOCKING=1 in the environment it names the operator" : ""));
+  return infeasible(state_->failure.failure,
+                    launched ? "with CUDA_LAUNCH_BLOCKING=1 in the environment it names the operator" : "");
 }
 
 double CudaDevice::now() {

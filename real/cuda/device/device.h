@@ -54,7 +54,7 @@ class CudaDevice final : public Device {
   void fail(const Status& status);
 
  private:
-  struct State;  // real/cuda/device/state.h
+  struct State;
   explicit CudaDevice(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };

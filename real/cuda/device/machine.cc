@@ -1,6 +1,6 @@
 #include "real/cuda/device/machine.h"
 
-#include "real/cuda/operators/cudnn_attention.h"
+#include "real/cuda/operators/cudnn/attention_library.h"
 #include "real/cuda/operators/product_cache.h"
 
 namespace plumbline::real::cuda {

@@ -14,7 +14,7 @@
 
 namespace plumbline::real::cuda {
 
-class Attention;  // cuDNN's plans (real/cuda/operators/cudnn_attention.h)
+class Attention;  // cuDNN's plans (real/cuda/operators/cudnn/attention_library.h)
 class ProductCache;
 
 struct Machine {

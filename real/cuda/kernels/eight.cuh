@@ -3,8 +3,8 @@
 // more than others and no kernel needs to know formats. Blocks of threads have one dimension, whole warps.
 #pragma once
 
+#include "real/cuda/kernels/detail/formats.cuh"
 #include "real/cuda/kernels/element.h"
-#include "real/cuda/kernels/formats.cuh"
 
 namespace plumbline::real::cuda {
 

@@ -8,7 +8,7 @@
 
 #include "model/base/error.h"
 #include "real/executor/control_channel.h"
-#include "real/measure/case_machine.h"
+#include "real/measure/kernel_case/case_machine.h"
 
 namespace plumbline::real::cuda {
 

@@ -4,7 +4,8 @@
 
 #include <cmath>
 
-#include "real/cuda/kernels/measuring.h"
+#include "real/cuda/kernels/measuring/measuring.h"
+#include "real/executor/infeasible.h"
 
 namespace plumbline::real::cuda {
 
@@ -18,8 +19,7 @@ model::Result<std::vector<Sample>> CaseRunner::round(std::size_t number) {
   constexpr double micro = 1e-6;
   Times times(findings_.size());
   copy_rate_ = 0;
-  if (const Status taken = take(number, times); !taken.ok())
-    return tl::unexpected(model::Error{model::ErrorKind::infeasible, taken.failure});
+  if (const Status taken = take(number, times); !taken.ok()) return infeasible(taken.failure);
   std::vector<Sample> samples;
   for (std::size_t subject = 0; subject < times.size(); ++subject) {
     const double rate = subject + 1 == times.size() ? copy_rate_ : 0;

@@ -6,8 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "real/cuda/measure/operation.h"
+#include "real/cuda/measure/timing.h"
 #include "real/cuda/measure/toolbox.h"
-#include "real/measure/kernel_case.h"
+#include "real/measure/kernel_case/kernel_case.h"
 #include "real/measure/runner.h"
 
 namespace plumbline::real::cuda {
@@ -40,6 +42,19 @@ class CaseRunner : public Runner {
   int samples_;
   std::vector<Findings> findings_;  // by subject
   double copy_rate_ = 0;            // bytes per second of what copied beside the last subject in this round
+};
+
+// Runs one operation of a case again and again, once its results were compared.
+class OperationRunner : public CaseRunner {
+ public:
+  using CaseRunner::CaseRunner;
+
+ protected:
+  // Wrong numbers are a failure. Every subject's findings get the check, the algorithm and the note.
+  Status prepare_operation(cudaStream_t stream, const std::string& note);
+
+  std::unique_ptr<Operation> operation_;
+  Sampled sampled_;
 };
 
 // The error of a check that failed, naming error and tolerance.

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "real/cuda/kernels/fill.h"
-#include "real/cuda/measure/collective.h"
 #include "real/cuda/measure/comparison.h"
+#include "real/cuda/measure/detail/collective.h"
 #include "real/cuda/measure/timing.h"
 #include "real/cuda/measure/transfer.h"
 #include "real/cuda/vendor/nccl.h"

@@ -2,7 +2,7 @@
 #include <array>
 
 #include "real/cuda/kernels/fill.h"
-#include "real/cuda/kernels/measuring.h"
+#include "real/cuda/kernels/measuring/measuring.h"
 #include "real/cuda/measure/case_runner.h"
 #include "real/cuda/measure/comparison.h"
 #include "real/cuda/measure/timing.h"

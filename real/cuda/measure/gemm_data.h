@@ -8,7 +8,7 @@
 #include "real/cuda/measure/toolbox.h"
 #include "real/cuda/memory.h"
 #include "real/cuda/vendor/cublaslt.h"
-#include "real/measure/kernel_case.h"
+#include "real/measure/kernel_case/kernel_case.h"
 #include "real/measure/runner.h"
 
 namespace plumbline::real::cuda {

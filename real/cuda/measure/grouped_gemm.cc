@@ -4,7 +4,6 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 #include "real/cuda/measure/gemm_data.h"
@@ -15,17 +14,20 @@ namespace plumbline::real::cuda {
 
 namespace {
 
-// The functions in use, by their own names.
+// The functions in use.
+#define GROUPED_FUNCTIONS(DO)              \
+  DO(create, cublasCreate_v2)              \
+  DO(destroy, cublasDestroy_v2)            \
+  DO(version, cublasGetVersion_v2)         \
+  DO(set_stream, cublasSetStream_v2)       \
+  DO(set_workspace, cublasSetWorkspace_v2) \
+  DO(status_string, cublasGetStatusString) \
+  DO(grouped, cublasGemmGroupedBatchedEx)
+
 struct Cublas {
   std::shared_ptr<Library> library;
   cublasHandle_t handle = nullptr;
-  decltype(&::cublasCreate_v2) create = nullptr;
-  decltype(&::cublasDestroy_v2) destroy = nullptr;
-  decltype(&::cublasGetVersion_v2) version = nullptr;
-  decltype(&::cublasSetStream_v2) set_stream = nullptr;
-  decltype(&::cublasSetWorkspace_v2) set_workspace = nullptr;
-  decltype(&::cublasGetStatusString) status_string = nullptr;
-  decltype(&::cublasGemmGroupedBatchedEx) grouped = nullptr;
+  GROUPED_FUNCTIONS(PLUMBLINE_FUNCTION_MEMBER)
 
   Cublas() = default;
   ~Cublas() {
@@ -38,18 +40,9 @@ struct Cublas {
     std::string error;
     library = Library::open(known_library("cuBLAS"), folders, error);
     if (!library) return {"missing library: " + error};
-    const auto load = [&](auto& function, const char* name) {
-      using Pointer = std::remove_reference_t<decltype(function)>;
-      function = reinterpret_cast<Pointer>(library->symbol(name));
-      if (function == nullptr) error = library->path() + " has no " + name;
-    };
-    load(create, "cublasCreate_v2");
-    load(destroy, "cublasDestroy_v2");
-    load(version, "cublasGetVersion_v2");
-    load(set_stream, "cublasSetStream_v2");
-    load(set_workspace, "cublasSetWorkspace_v2");
-    load(status_string, "cublasGetStatusString");
-    load(grouped, "cublasGemmGroupedBatchedEx");
+#define LOAD(member, name) library->load(member, #name, error);
+    GROUPED_FUNCTIONS(LOAD)
+#undef LOAD
     if (!error.empty()) return {error};
     return outcome(create(&handle), "cublasCreate");
   }

@@ -11,22 +11,12 @@ namespace plumbline::real::cuda {
 
 namespace {
 
-class KernelRunner final : public CaseRunner {
+class KernelRunner final : public OperationRunner {
  public:
-  using CaseRunner::CaseRunner;
+  using OperationRunner::OperationRunner;
 
   Status prepare() override {
-    operation_ = make_operation(what_);
-    PLUMBLINE_TRY(operation_->prepare(tools_));
-    CheckOutcome check;
-    PLUMBLINE_TRY(operation_->check(tools_, check));
-    PLUMBLINE_TRY(passed(check));
-    PLUMBLINE_TRY(sampled_.prepare([this](cudaStream_t on) { return operation_->run(on); }, tools_.stream));
-    for (Findings& each : findings_) {
-      each.check = check;
-      each.algorithm = operation_->algorithm();
-      each.note = "timed with events";
-    }
+    PLUMBLINE_TRY(prepare_operation(tools_.stream, "timed with events"));
     findings_.front().note = "timed with " + sampled_.method();
     return {};
   }
@@ -52,12 +42,24 @@ class KernelRunner final : public CaseRunner {
     }
     return {};
   }
-
-  std::unique_ptr<Operation> operation_;
-  Sampled sampled_;
 };
 
 }  // namespace
+
+Status OperationRunner::prepare_operation(cudaStream_t stream, const std::string& note) {
+  operation_ = make_operation(what_);
+  PLUMBLINE_TRY(operation_->prepare(tools_));
+  CheckOutcome check;
+  PLUMBLINE_TRY(operation_->check(tools_, check));
+  PLUMBLINE_TRY(passed(check));
+  PLUMBLINE_TRY(sampled_.prepare([this](cudaStream_t on) { return operation_->run(on); }, stream));
+  for (Findings& each : findings_) {
+    each.check = check;
+    each.algorithm = operation_->algorithm();
+    each.note = note;
+  }
+  return {};
+}
 
 std::unique_ptr<Operation> make_operation(const KernelCase& what) {
   using Make = std::unique_ptr<Operation> (*)(const KernelCase&);

@@ -1,7 +1,7 @@
 // What it costs to start work: single kernels, and graphs of them.
 #include <chrono>
 
-#include "real/cuda/kernels/measuring.h"
+#include "real/cuda/kernels/measuring/measuring.h"
 #include "real/cuda/measure/case_runner.h"
 #include "real/cuda/measure/timing.h"
 

@@ -10,10 +10,10 @@
 #include "real/cuda/kernels/activations.h"
 #include "real/cuda/kernels/cast.h"
 #include "real/cuda/kernels/fill.h"
-#include "real/cuda/kernels/gather.h"
 #include "real/cuda/kernels/norms.h"
-#include "real/cuda/measure/balanced_rows.h"
+#include "real/cuda/kernels/permutation/gather.h"
 #include "real/cuda/measure/comparison.h"
+#include "real/cuda/measure/detail/balanced_rows.h"
 #include "real/cuda/measure/operation.h"
 #include "real/cuda/measure/transfer.h"
 
@@ -40,8 +40,7 @@ class RowKernel : public Operation {
   }
 
   Status check(Toolbox& tools, CheckOutcome& result) override {
-    const auto bytes = static_cast<std::size_t>(y_.bytes());
-    PLUMBLINE_TRY(outcome(cudaMemsetAsync(y_.as<void>(), 0xff, bytes, tools.stream), "poisoning the output"));
+    PLUMBLINE_TRY(y_.set(0xff, tools.stream, "poisoning the output"));
     PLUMBLINE_TRY(run(tools.stream));
     PLUMBLINE_TRY(outcome(cudaStreamSynchronize(tools.stream), "running the kernel"));
     Comparison comparison;
@@ -135,8 +134,7 @@ class Quantise : public RowKernel {
   std::int64_t output_bytes() const override { return 1; }
   Status prepare_more(Toolbox& tools) override {
     PLUMBLINE_TRY(scales_.allocate(what_.rows * tiles() * 4));
-    const auto bytes = static_cast<std::size_t>(scales_.bytes());
-    return outcome(cudaMemsetAsync(scales_.as<void>(), 0xff, bytes, tools.stream), "poisoning the scales");
+    return scales_.set(0xff, tools.stream, "poisoning the scales");
   }
   // Stored values times scales must give the input back, and equal what the host's arithmetic stores.
   Status check_row(std::int64_t row, Comparison& comparison) const override {

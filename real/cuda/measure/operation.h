@@ -5,7 +5,7 @@
 #include <string>
 
 #include "real/cuda/measure/toolbox.h"
-#include "real/measure/kernel_case.h"
+#include "real/measure/kernel_case/kernel_case.h"
 #include "real/measure/runner.h"
 
 namespace plumbline::real::cuda {

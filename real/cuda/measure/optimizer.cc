@@ -45,8 +45,7 @@ class Optimizer : public Operation {
   }
 
   Status check(Toolbox& tools, CheckOutcome& result) override {
-    const auto weight_bytes = static_cast<std::size_t>(weight_.bytes());
-    PLUMBLINE_TRY(outcome(cudaMemsetAsync(weight_.as<void>(), 0xff, weight_bytes, tools.stream), "poisoning"));
+    PLUMBLINE_TRY(weight_.set(0xff, tools.stream, "poisoning"));
     PLUMBLINE_TRY(outcome(cudaStreamSynchronize(tools.stream), "poisoning the weights"));
     std::vector<std::int64_t> starts;
     std::vector<Slice> before;

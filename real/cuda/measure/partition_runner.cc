@@ -3,8 +3,8 @@
 #include <optional>
 
 #include "real/cuda/measure/case_runner.h"
-#include "real/cuda/measure/green_context.h"
-#include "real/cuda/measure/occupation.h"
+#include "real/cuda/measure/detail/green_context.h"
+#include "real/cuda/measure/detail/occupation.h"
 #include "real/cuda/measure/operation.h"
 #include "real/cuda/measure/timing.h"
 
@@ -12,26 +12,17 @@ namespace plumbline::real::cuda {
 
 namespace {
 
-class PartitionRunner final : public CaseRunner {
+class PartitionRunner final : public OperationRunner {
  public:
-  using CaseRunner::CaseRunner;
+  using OperationRunner::OperationRunner;
 
   Status prepare() override {
     const int sms = tools_.properties.multiProcessorCount;
     if (what_.ctas >= sms || what_.target_sms > sms)
       return {"the device has " + std::to_string(sms) + " SMs, too few for this partition"};
     PLUMBLINE_TRY(open_streams());
-    operation_ = make_operation(what_);
-    PLUMBLINE_TRY(operation_->prepare(tools_));
-    CheckOutcome check;
-    PLUMBLINE_TRY(operation_->check(tools_, check));
-    PLUMBLINE_TRY(passed(check));
-    PLUMBLINE_TRY(sampled_.prepare([this](cudaStream_t on) { return operation_->run(on); }, kernel_stream_));
-    for (Findings& each : findings_) {
-      each.check = check;
-      each.algorithm = operation_->algorithm();
-      each.note = "timed with " + sampled_.method() + division_;
-    }
+    PLUMBLINE_TRY(prepare_operation(kernel_stream_, ""));
+    for (Findings& each : findings_) each.note = "timed with " + sampled_.method() + division_;
     if (what_.ctas == 0) return {};
     occupied_.emplace(tools_, copy_stream_);
     return occupied_->prepare(what_);
@@ -84,8 +75,6 @@ class PartitionRunner final : public CaseRunner {
   std::unique_ptr<GreenContexts> green_;
   cudaStream_t kernel_stream_ = nullptr, copy_stream_ = nullptr;
   std::string division_;
-  std::unique_ptr<Operation> operation_;
-  Sampled sampled_;
   std::optional<OccupiedSms> occupied_;
 };
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "real/cuda/kernels/measuring.h"
+#include "real/cuda/kernels/measuring/measuring.h"
 
 namespace plumbline::real::cuda {
 

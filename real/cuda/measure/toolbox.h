@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "real/cuda/memory.h"
-#include "real/cuda/operators/cudnn_attention.h"
+#include "real/cuda/operators/cudnn/attention_library.h"
 #include "real/cuda/vendor/cublaslt.h"
 #include "real/cuda/vendor/nvml.h"
 

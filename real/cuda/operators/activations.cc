@@ -2,8 +2,8 @@
 
 #include <string>
 
+#include "real/cuda/kernels/attention/softmax.h"
 #include "real/cuda/kernels/limits.h"
-#include "real/cuda/kernels/softmax.h"
 #include "real/cuda/operators/operators.h"
 
 namespace plumbline::real::cuda {

@@ -1,8 +1,8 @@
-#include "real/cuda/kernels/arrangement.h"
+#include "real/cuda/kernels/permutation/arrangement.h"
 
 #include <string>
 
-#include "real/cuda/kernels/transpose.h"
+#include "real/cuda/kernels/permutation/transpose.h"
 #include "real/cuda/operators/operators.h"
 
 namespace plumbline::real::cuda {

@@ -1,8 +1,8 @@
 // Fused attention: cuDNN's where it has a plan, else our own kernels.
-#include "real/cuda/kernels/attention.h"
+#include "real/cuda/kernels/attention/attention.h"
 
 #include "real/cuda/kernels/cast.h"
-#include "real/cuda/operators/cudnn_attention.h"
+#include "real/cuda/operators/cudnn/attention_library.h"
 #include "real/cuda/operators/operators.h"
 
 namespace plumbline::real::cuda {

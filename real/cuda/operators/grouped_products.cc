@@ -1,7 +1,7 @@
 // The experts' products: one of cuBLASLt after the other on the stream, by the offsets that the host knows. One kernel
 // for all of them is not faster at the sizes of training on Hopper (github.com/pytorch/pytorch/issues/163425), and
 // cuBLASLt has none before CUDA 13.3.
-#include "real/cuda/kernels/scale_layout.h"
+#include "real/cuda/kernels/permutation/scale_layout.h"
 #include "real/cuda/operators/multiply.h"
 #include "real/cuda/operators/operators.h"
 #include "real/cuda/operators/product_scales.h"
@@ -64,8 +64,7 @@ Status forward(const Call& call, const Experts& experts) {
   PLUMBLINE_TRY(take_product_room(call, a_room + scale_room(weights), room));
   const bool tiles = a.format == Format::fp8_tile;
   if (tiles) {
-    const RowGroups groups{static_cast<const std::int32_t*>(call.in(2).view().data),
-                           static_cast<std::int32_t>(experts.own.begin),
+    const RowGroups groups{call.in(2).data<const std::int32_t>(), static_cast<std::int32_t>(experts.own.begin),
                            static_cast<std::int32_t>(experts.own.begin + experts.own.count)};
     PLUMBLINE_TRY(
         outcome(lay_out_grouped_rows(stored_scales(tokens), room.scales, groups, tokens.rows, blocks, call.stream),

@@ -9,15 +9,10 @@ namespace {
 using Attributes = model::LossAttributes;
 constexpr std::int64_t figures = 3;  // of a token, where ranks divide the vocabulary (model/graph/operators.def)
 
-template <class Element>
-Element* data(const CudaBuffer& buffer) {
-  return static_cast<Element*>(buffer.view().data);
-}
-
 Labels labels_of(const Call& call) {
   const auto& a = call.attributes<Attributes>();
   Labels labels;
-  labels.ids = data<std::int32_t>(call.in(1));
+  labels.ids = call.in(1).data<std::int32_t>();
   labels.ignored = a.ignored;
   labels.sequence_length = a.sequence_length;
   labels.first = call.kernel.tensor_rank * call.in(0).columns();
@@ -27,7 +22,7 @@ Labels labels_of(const Call& call) {
 // The loss follows from the ranks' sums, later.
 Status write_figures(const Call& call) {
   PLUMBLINE_TRY(outcome(cudaMemsetAsync(call.out(0).view().data, 0, sizeof(float), call.stream), "clearing a loss"));
-  return outcome(loss_figures(call.in(0).view(), labels_of(call), data<float>(call.out(1)), call.stream),
+  return outcome(loss_figures(call.in(0).view(), labels_of(call), call.out(1).data<float>(), call.stream),
                  "the parts of the loss");
 }
 
@@ -44,11 +39,11 @@ Status cross_entropy(const Call& call) {
   PLUMBLINE_TRY(
       call.machine.scratch.take(call.stream, logits.rows() * static_cast<std::int64_t>(sizeof(float)), losses));
   const TensorView logarithms = call.outs() > 2 ? call.out(2).view() : TensorView{};
-  PLUMBLINE_TRY(outcome(token_losses(logits.view(), labels, data<float>(call.out(1)), static_cast<float*>(losses),
+  PLUMBLINE_TRY(outcome(token_losses(logits.view(), labels, call.out(1).data<float>(), static_cast<float*>(losses),
                                      logarithms, call.stream),
                         "the losses of tokens"));
   return outcome(mean_loss(static_cast<const float*>(losses), labels, logits.rows(),
-                           call.attributes<Attributes>().weight, data<float>(call.out(0)), call.stream),
+                           call.attributes<Attributes>().weight, call.out(0).data<float>(), call.stream),
                  "the mean loss");
 }
 
@@ -63,7 +58,7 @@ Status cross_entropy_grad(const Call& call) {
   gradient.weight = call.kernel.numbers.loss_scale * call.attributes<Attributes>().weight;
   gradient.count = static_cast<const std::int64_t*>(count);
   if (call.ins() > 2) {
-    gradient.sums = data<float>(call.in(2));
+    gradient.sums = call.in(2).data<float>();
     gradient.stride = call.in(2).columns();
     gradient.are_logarithms = call.in(2).columns() != figures;
   }

@@ -1,12 +1,56 @@
 #include "real/cuda/operators/multiply.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <numeric>
 
 #include "real/cuda/operators/product_cache.h"
 
 namespace plumbline::real::cuda {
 
 namespace {
+
+constexpr std::int64_t fp8_depth = 16, fp8_width = 8;  // elements: what the library's FP8 products want multiples of
+constexpr std::int64_t largest_alignment = 256;        // bytes: of an allocation
+
+cudaDataType_t data_type(Format format) {
+  switch (format) {
+    case Format::fp32:
+      return CUDA_R_32F;
+    case Format::fp16:
+      return CUDA_R_16F;
+    case Format::bf16:
+      return CUDA_R_16BF;
+    default:
+      return CUDA_R_8F_E4M3;
+  }
+}
+
+ScaleMode scale_mode(Format format) {
+  switch (format) {
+    case Format::fp8_tile:
+      return ScaleMode::row_blocks;
+    case Format::fp8_block:
+      return ScaleMode::square_blocks;
+    case Format::fp8_tensor:
+      return ScaleMode::tensor;
+    default:
+      return ScaleMode::none;
+  }
+}
+
+bool fp8_is_taken(const ProductTask& t) {
+  const bool sizes = t.depth() % fp8_depth == 0 && t.a.tensor.columns % fp8_depth == 0 &&
+                     t.b.tensor.columns % fp8_depth == 0 && t.c.rows % fp8_width == 0 && t.c.columns % fp8_width == 0;
+  return sizes && !t.transpose_a && t.transpose_b && t.a.column % scale_tile == 0 && t.b.column % scale_tile == 0 &&
+         t.batch == 1;
+}
+
+// What the addresses of all products of a batch have in common.
+std::int64_t alignment(const MatrixPart& part, std::int64_t next) {
+  const auto address = static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(part.data()));
+  return std::gcd(largest_alignment, std::gcd(address, data_bytes(part.tensor.format, next)));
+}
 
 // Multiply-adds of the largest product that our own kernel takes in the library's place: at the 2e12 a second that it
 // reaches on a GPU (assumed), 4 ms.
@@ -19,6 +63,67 @@ bool is_small(const ProductTask& task) {
 }
 
 }  // namespace
+
+bool library_takes(const ProductTask& t) {
+  if (t.depth() == 0 || !is_float(t.c.tensor.format)) return false;
+  if (t.bias.data != nullptr && t.bias.format != t.c.tensor.format) return false;
+  const Format a = t.a.tensor.format, b = t.b.tensor.format;
+  if (is_fp8(a) && is_fp8(b)) return fp8_is_taken(t);
+  return a == b && is_float(a);
+}
+
+bool own_kernel_takes(const ProductTask& t) {
+  const auto readable = [](Format format) { return is_float(format) || is_fp8(format); };
+  return readable(t.a.tensor.format) && readable(t.b.tensor.format) && is_float(t.c.tensor.format);
+}
+
+ProductShape shape_of(const ProductTask& t) {
+  ProductShape s;
+  s.m = t.c.rows;
+  s.n = t.c.columns;
+  s.k = t.depth();
+  s.operand = data_type(t.a.tensor.format);
+  s.result = data_type(t.c.tensor.format);
+  s.x_k_contiguous = !t.transpose_a;
+  s.w_k_contiguous = t.transpose_b;
+  s.accumulate = t.accumulate;
+  s.tf32 = t.tf32;
+  s.bias = t.bias.data != nullptr;
+  s.target_sms = t.target_sms;
+  s.alignment = static_cast<int>(
+      std::gcd(std::gcd(alignment(t.a, t.a_next), alignment(t.b, t.b_next)), alignment(t.c, t.c_next)));
+  s.x_scale = scale_mode(t.a.tensor.format);
+  s.w_scale = scale_mode(t.b.tensor.format);
+  s.x_stride = t.a.tensor.columns;
+  s.w_stride = t.b.tensor.columns;
+  s.d_stride = t.c.tensor.columns;
+  s.batch = t.batch;
+  s.x_batch_stride = t.a_next;
+  s.w_batch_stride = t.b_next;
+  s.d_batch_stride = t.c_next;
+  s.routed = t.routed;
+  return s;
+}
+
+ProductOperands operands_of(const ProductTask& t) {
+  ProductOperands o;
+  o.x = t.a.data();
+  o.w = t.b.data();
+  o.d = t.c.data();
+  o.x_scales = t.a_scales;
+  o.w_scales = t.b_scales;
+  o.bias = t.bias.data;
+  o.factor = t.factor;
+  return o;
+}
+
+PlainProduct plain_of(const ProductTask& t, std::int64_t index) {
+  PlainProduct p{t.a, t.b, t.c, t.transpose_a, t.transpose_b, t.accumulate, t.factor, t.bias};
+  p.a.column += index * t.a_next;
+  p.b.column += index * t.b_next;
+  p.c.column += index * t.c_next;
+  return p;
+}
 
 Status take_product_room(const Call& call, std::int64_t scale_floats, ProductRoom& room) {
   const std::int64_t scale_bytes = scale_floats * static_cast<std::int64_t>(sizeof(float));

@@ -6,8 +6,6 @@ namespace plumbline::real::cuda {
 
 namespace {
 
-float* number(const CudaBuffer& buffer) { return static_cast<float*>(buffer.view().data); }
-
 bool is_plain(const CudaBuffer& buffer) {
   return buffer.format() == Format::fp32 || buffer.format() == Format::bf16 || buffer.format() == Format::fp16;
 }
@@ -26,12 +24,12 @@ Status sum_of_squares(const Call& call) {
     PLUMBLINE_TRY(outcome(squares(call.in(i).view(), weight, partial + next, call.stream), "squaring gradients"));
     next += sum_blocks(call.in(i).elements());
   }
-  return outcome(add_partial(partial, blocks, number(call.out(0)), call.stream), "adding squares");
+  return outcome(add_partial(partial, blocks, call.out(0).data<float>(), call.stream), "adding squares");
 }
 
 Status unscale(const Call& call) {
-  const float* const scale = number(call.in(call.ins() - 1));
-  float* const found = number(call.out(call.outs() - 1));
+  const float* const scale = call.in(call.ins() - 1).data<float>();
+  float* const found = call.out(call.outs() - 1).data<float>();
   PLUMBLINE_TRY(outcome(cudaMemsetAsync(found, 0, sizeof(float), call.stream), "clearing a number"));
   for (std::size_t i = 0; i + 1 < call.ins(); ++i)
     PLUMBLINE_TRY(outcome(divide(call.in(i).view(), scale, call.out(i).view(), found, call.stream),
@@ -53,7 +51,7 @@ Status adamw(const Call& call) {
   views.second = call.out(call.outs() - 1).view();
   if (has_master) views.weight = call.out(0).view();
   const UpdateRule rule = update_rule({rate, a.beta1, a.beta2, a.epsilon, a.weight_decay, numbers.step});
-  const float* const squares_of_all = call.ins() > 1 ? number(call.in(1)) : nullptr;
+  const float* const squares_of_all = call.ins() > 1 ? call.in(1).data<float>() : nullptr;
   return outcome(update(rule, views, squares_of_all, a.largest_norm, call.stream), "the update of parameters");
 }
 

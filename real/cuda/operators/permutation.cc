@@ -1,19 +1,14 @@
-#include "real/cuda/kernels/permutation.h"
+#include "real/cuda/kernels/permutation/permutation.h"
 
-#include "real/cuda/kernels/gather.h"
-#include "real/cuda/kernels/transpose.h"
+#include "real/cuda/kernels/permutation/gather.h"
+#include "real/cuda/kernels/permutation/transpose.h"
+#include "real/cuda/operators/detail/row_positions.h"
 #include "real/cuda/operators/operators.h"
 #include "real/cuda/operators/row_lists.h"
-#include "real/cuda/operators/row_positions.h"
 
 namespace plumbline::real::cuda {
 
 namespace {
-
-template <class Element>
-Element* data(const CudaBuffer& buffer) {
-  return static_cast<Element*>(buffer.view().data);
-}
 
 // Counts the rows of each expert into scratch memory.
 Status start_order(const Call& call, const CudaBuffer& indices, RowOrder& order) {
@@ -21,7 +16,7 @@ Status start_order(const Call& call, const CudaBuffer& indices, RowOrder& order)
   if (experts > most_local_experts || indices.columns() > most_summed_rows)
     return {"a GPU orders rows of at most " + std::to_string(most_local_experts) + " experts and " +
             std::to_string(most_summed_rows) + " per token"};
-  order.indices = data<std::int32_t>(indices);
+  order.indices = indices.data<std::int32_t>();
   order.tokens = indices.rows();
   order.slots = static_cast<int>(indices.columns());
   order.experts = static_cast<int>(experts);
@@ -83,11 +78,11 @@ Status permute(const Call& call) {
   PLUMBLINE_TRY(make_positions(map, indices.rows(), indices.columns(), true));
   PlacedRows placed;
   placed.rows = count;
-  placed.weights = data<float>(call.in(2));
+  placed.weights = call.in(2).data<float>();
   placed.positions = map.positions->data();
-  placed.map = data<std::int32_t>(map);
-  placed.row_weights = data<float>(row_weights);
-  placed.offsets = data<std::int32_t>(offsets);
+  placed.map = map.data<std::int32_t>();
+  placed.row_weights = row_weights.data<float>();
+  placed.offsets = offsets.data<std::int32_t>();
   PLUMBLINE_TRY(outcome(place_rows(order, placed, call.stream), "placing rows by expert"));
   return outcome(gather_rows(call.in(0).view(), placed.map, 0, rows.view(), call.stream), "gathering rows");
 }
@@ -97,7 +92,7 @@ Status permute_grad(const Call& call) {
   PLUMBLINE_TRY(positions_for(call, indices, map));
   PLUMBLINE_TRY(sum(call, call.in(0), *map.positions, call.out(0)));
   PLUMBLINE_TRY(d_weights.resize(indices.rows()));
-  return outcome(gather_numbers(data<float>(call.in(2)), map.positions->data(), data<float>(d_weights),
+  return outcome(gather_numbers(call.in(2).data<float>(), map.positions->data(), d_weights.data<float>(),
                                 d_weights.elements(), call.stream),
                  "gathering the gradients of weights");
 }
@@ -105,7 +100,7 @@ Status permute_grad(const Call& call) {
 Status permute_transpose(const Call& call) {
   CudaBuffer &x = call.in(0), &map = call.in(1), &turned = call.out(0);
   PLUMBLINE_TRY(turned.resize(x.columns(), map.rows()));
-  return outcome(transpose(x.view(), data<std::int32_t>(map), turned.view(), call.stream), "gathering turned rows");
+  return outcome(transpose(x.view(), map.data<std::int32_t>(), turned.view(), call.stream), "gathering turned rows");
 }
 
 Status unpermute(const Call& call) {
@@ -117,14 +112,14 @@ Status unpermute(const Call& call) {
 Status gather_rows(const Call& call) {
   CudaBuffer &map = call.in(1), &rows = call.out(0);
   PLUMBLINE_TRY(rows.resize(map.rows()));
-  return outcome(gather_rows(call.in(0).view(), data<std::int32_t>(map), 0, rows.view(), call.stream),
+  return outcome(gather_rows(call.in(0).view(), map.data<std::int32_t>(), 0, rows.view(), call.stream),
                  "gathering rows");
 }
 
 Status gather_columns(const Call& call) {
   CudaBuffer &x = call.in(0), &map = call.in(1), &columns = call.out(0);
   PLUMBLINE_TRY(columns.resize(x.rows(), map.rows()));
-  return outcome(gather_columns(x.view(), data<std::int32_t>(map), columns.view(), call.stream), "gathering columns");
+  return outcome(gather_columns(x.view(), map.data<std::int32_t>(), columns.view(), call.stream), "gathering columns");
 }
 
 }  // namespace plumbline::real::cuda

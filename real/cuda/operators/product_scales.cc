@@ -1,6 +1,6 @@
 #include "real/cuda/operators/product_scales.h"
 
-#include "real/cuda/kernels/scale_layout.h"
+#include "real/cuda/kernels/permutation/scale_layout.h"
 
 namespace plumbline::real::cuda {
 

@@ -20,11 +20,6 @@ RouterRule rule_of(const Call& call) {
   return rule;
 }
 
-template <class Element>
-Element* data(const CudaBuffer& buffer) {
-  return static_cast<Element*>(buffer.view().data);
-}
-
 Status refusal(const RouterRule& rule) {
   if (rule.experts <= most_routed_experts && rule.experts_per_token <= most_experts_per_token) return {};
   return {"the router takes at most " + std::to_string(most_routed_experts) + " experts and " +
@@ -36,16 +31,16 @@ Status refusal(const RouterRule& rule) {
 Status router(const Call& call) {
   const RouterRule rule = rule_of(call);
   PLUMBLINE_TRY(refusal(rule));
-  float* const loads = call.outs() > 2 ? data<float>(call.out(2)) : nullptr;
-  return outcome(route(rule, call.in(0).view(), data<float>(call.in(1)), data<std::int32_t>(call.out(0)),
-                       data<float>(call.out(1)), loads, call.stream),
+  float* const loads = call.outs() > 2 ? call.out(2).data<float>() : nullptr;
+  return outcome(route(rule, call.in(0).view(), call.in(1).data<float>(), call.out(0).data<std::int32_t>(),
+                       call.out(1).data<float>(), loads, call.stream),
                  "the choice of experts");
 }
 
 Status router_grad(const Call& call) {
   const RouterRule rule = rule_of(call);
   PLUMBLINE_TRY(refusal(rule));
-  return outcome(route_gradient(rule, data<float>(call.in(0)), call.in(1).view(), data<std::int32_t>(call.in(2)),
+  return outcome(route_gradient(rule, call.in(0).data<float>(), call.in(1).view(), call.in(2).data<std::int32_t>(),
                                 call.out(0).view(), call.stream),
                  "the gradient of the choice of experts");
 }

@@ -1,13 +1,11 @@
-#include "real/cuda/kernels/tokens.h"
+#include "real/cuda/kernels/permutation/tokens.h"
 
-#include "real/cuda/kernels/gather.h"
+#include "real/cuda/kernels/permutation/gather.h"
 #include "real/cuda/operators/operators.h"
 
 namespace plumbline::real::cuda {
 
 namespace {
-
-std::int32_t* ids_of(const CudaBuffer& buffer) { return static_cast<std::int32_t*>(buffer.view().data); }
 
 // The first id of this rank's part of the vocabulary.
 std::int64_t first_id(const Call& call, const CudaBuffer& table) { return call.kernel.tensor_rank * table.rows(); }
@@ -17,8 +15,9 @@ std::int64_t first_id(const Call& call, const CudaBuffer& table) { return call.k
 // Tokens of other ranks' parts get zeros.
 Status embedding(const Call& call) {
   const CudaBuffer &ids = call.in(0), &table = call.in(1);
-  return outcome(gather_rows(table.view(), ids_of(ids), first_id(call, table), call.out(0).view(), call.stream),
-                 "the embedding");
+  return outcome(
+      gather_rows(table.view(), ids.data<std::int32_t>(), first_id(call, table), call.out(0).view(), call.stream),
+      "the embedding");
 }
 
 Status embedding_grad(const Call& call) {
@@ -27,9 +26,10 @@ Status embedding_grad(const Call& call) {
   PLUMBLINE_TRY(
       call.machine.scratch.take(call.stream, ids.rows() * static_cast<std::int64_t>(sizeof(std::int32_t)), order));
   auto* const places = static_cast<std::int32_t*>(order);
-  PLUMBLINE_TRY(outcome(order_by_id(ids_of(ids), ids.rows(), places, call.stream), "ordering tokens"));
-  return outcome(add_rows_by_id(dx.view(), ids_of(ids), places, first_id(call, table), table.view(), call.stream),
-                 "the gradient of the embedding");
+  PLUMBLINE_TRY(outcome(order_by_id(ids.data<std::int32_t>(), ids.rows(), places, call.stream), "ordering tokens"));
+  return outcome(
+      add_rows_by_id(dx.view(), ids.data<std::int32_t>(), places, first_id(call, table), table.view(), call.stream),
+      "the gradient of the embedding");
 }
 
 Status add_positions(const Call& call) {
@@ -47,7 +47,8 @@ Status add_positions_grad(const Call& call) {
 Status shift_tokens(const Call& call) {
   const auto& a = call.attributes<model::ShiftAttributes>();
   const CudaBuffer& ids = call.in(0);
-  return outcome(shift_ids(ids_of(ids), ids.rows(), a.distance, a.sequence_length, ids_of(call.out(0)), call.stream),
+  return outcome(shift_ids(ids.data<std::int32_t>(), ids.rows(), a.distance, a.sequence_length,
+                           call.out(0).data<std::int32_t>(), call.stream),
                  "shifting tokens");
 }
 

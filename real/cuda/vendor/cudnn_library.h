@@ -13,21 +13,24 @@
 
 namespace plumbline::real::cuda {
 
-// The functions in use, by their own names.
+// The functions in use.
+#define PLUMBLINE_CUDNN_FUNCTIONS(DO)                   \
+  DO(version, cudnnGetVersion)                          \
+  DO(error_string, cudnnGetErrorString)                 \
+  DO(last_error, cudnnGetLastErrorString)               \
+  DO(create, cudnnCreate)                               \
+  DO(destroy, cudnnDestroy)                             \
+  DO(set_stream, cudnnSetStream)                        \
+  DO(descriptor_create, cudnnBackendCreateDescriptor)   \
+  DO(descriptor_destroy, cudnnBackendDestroyDescriptor) \
+  DO(set, cudnnBackendSetAttribute)                     \
+  DO(get, cudnnBackendGetAttribute)                     \
+  DO(finalize, cudnnBackendFinalize)                    \
+  DO(execute, cudnnBackendExecute)
+
 struct Cudnn {
   std::shared_ptr<Library> library;
-  decltype(&::cudnnGetVersion) version = nullptr;
-  decltype(&::cudnnGetErrorString) error_string = nullptr;
-  decltype(&::cudnnGetLastErrorString) last_error = nullptr;
-  decltype(&::cudnnCreate) create = nullptr;
-  decltype(&::cudnnDestroy) destroy = nullptr;
-  decltype(&::cudnnSetStream) set_stream = nullptr;
-  decltype(&::cudnnBackendCreateDescriptor) descriptor_create = nullptr;
-  decltype(&::cudnnBackendDestroyDescriptor) descriptor_destroy = nullptr;
-  decltype(&::cudnnBackendSetAttribute) set = nullptr;
-  decltype(&::cudnnBackendGetAttribute) get = nullptr;
-  decltype(&::cudnnBackendFinalize) finalize = nullptr;
-  decltype(&::cudnnBackendExecute) execute = nullptr;
+  PLUMBLINE_CUDNN_FUNCTIONS(PLUMBLINE_FUNCTION_MEMBER)
 
   // The newest in these folders. nullptr: `error` says what is missing. No device is needed.
   static std::unique_ptr<Cudnn> open(const std::vector<std::string>& folders, std::string& error);

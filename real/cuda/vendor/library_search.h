@@ -45,6 +45,11 @@ class Library {
     function = reinterpret_cast<Function*>(symbol(name));
     return function != nullptr;
   }
+  // The same; a missing one is told in `error`.
+  template <typename Function>
+  void load(Function*& function, const char* name, std::string& error) const {
+    if (!load(function, name)) error = path_ + " has no " + name;
+  }
   // The file it was loaded from.
   const std::string& path() const { return path_; }
 
@@ -54,6 +59,9 @@ class Library {
   void* handle_;
   std::string path_;
 };
+
+// For a list FUNCTIONS(DO) that calls DO(member, name) for each function in use: a member that holds it.
+#define PLUMBLINE_FUNCTION_MEMBER(member, name) decltype(&::name) member = nullptr;
 
 // Of all folders that have the library, the newest one's; where versions are equal, the first. Others are not asked
 // themselves: they would load parts that the chosen one then took for its own.

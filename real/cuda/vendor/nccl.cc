@@ -7,15 +7,10 @@ std::unique_ptr<Nccl> Nccl::open(const std::vector<std::string>& folders, std::s
   nccl->library = Library::open(known_library("NCCL"), folders, error);
   if (!nccl->library) return nullptr;
   const Library& library = *nccl->library;
-  const bool complete =
-      library.load(nccl->version, "ncclGetVersion") && library.load(nccl->unique_id, "ncclGetUniqueId") &&
-      library.load(nccl->init, "ncclCommInitRankConfig") && library.load(nccl->destroy, "ncclCommDestroy") &&
-      library.load(nccl->abort, "ncclCommAbort") && library.load(nccl->async_error, "ncclCommGetAsyncError") &&
-      library.load(nccl->error_string, "ncclGetErrorString") && library.load(nccl->last_error, "ncclGetLastError") &&
-      library.load(nccl->all_reduce, "ncclAllReduce") && library.load(nccl->reduce_scatter, "ncclReduceScatter") &&
-      library.load(nccl->all_gather, "ncclAllGather") && library.load(nccl->send, "ncclSend") &&
-      library.load(nccl->receive, "ncclRecv") && library.load(nccl->group_start, "ncclGroupStart") &&
-      library.load(nccl->group_end, "ncclGroupEnd");
+  bool complete = true;
+#define LOAD(member, name) complete &= library.load(nccl->member, #name);
+  PLUMBLINE_NCCL_FUNCTIONS(LOAD)
+#undef LOAD
   if (complete) return nccl;
   error = "NCCL (" + library.path() + ") is too old: 2.18 or newer is needed";
   return nullptr;

@@ -12,23 +12,27 @@
 
 namespace plumbline::real::cuda {
 
+// Member and function.
+#define PLUMBLINE_NCCL_FUNCTIONS(DO)     \
+  DO(version, ncclGetVersion)            \
+  DO(unique_id, ncclGetUniqueId)         \
+  DO(init, ncclCommInitRankConfig)       \
+  DO(destroy, ncclCommDestroy)           \
+  DO(abort, ncclCommAbort)               \
+  DO(async_error, ncclCommGetAsyncError) \
+  DO(error_string, ncclGetErrorString)   \
+  DO(last_error, ncclGetLastError)       \
+  DO(all_reduce, ncclAllReduce)          \
+  DO(reduce_scatter, ncclReduceScatter)  \
+  DO(all_gather, ncclAllGather)          \
+  DO(send, ncclSend)                     \
+  DO(receive, ncclRecv)                  \
+  DO(group_start, ncclGroupStart)        \
+  DO(group_end, ncclGroupEnd)
+
 struct Nccl {
   std::shared_ptr<Library> library;
-  decltype(&::ncclGetVersion) version = nullptr;
-  decltype(&::ncclGetUniqueId) unique_id = nullptr;
-  decltype(&::ncclCommInitRankConfig) init = nullptr;
-  decltype(&::ncclCommDestroy) destroy = nullptr;
-  decltype(&::ncclCommAbort) abort = nullptr;
-  decltype(&::ncclCommGetAsyncError) async_error = nullptr;
-  decltype(&::ncclGetErrorString) error_string = nullptr;
-  decltype(&::ncclGetLastError) last_error = nullptr;
-  decltype(&::ncclAllReduce) all_reduce = nullptr;
-  decltype(&::ncclReduceScatter) reduce_scatter = nullptr;
-  decltype(&::ncclAllGather) all_gather = nullptr;
-  decltype(&::ncclSend) send = nullptr;
-  decltype(&::ncclRecv) receive = nullptr;
-  decltype(&::ncclGroupStart) group_start = nullptr;
-  decltype(&::ncclGroupEnd) group_end = nullptr;
+  PLUMBLINE_NCCL_FUNCTIONS(PLUMBLINE_FUNCTION_MEMBER)
 
   // nullptr: `error` says what is missing.
   static std::unique_ptr<Nccl> open(const std::vector<std::string>& folders, std::string& error);

@@ -10,6 +10,7 @@
 #include "model/base/data_type.h"
 #include "model/base/error.h"
 #include "model/graph/attributes.h"
+#include "real/measure/workload.h"
 
 namespace plumbline::real::host {
 
@@ -62,5 +63,8 @@ model::Result<CaseFile> parse_cases(std::string_view text, const std::string& pa
 // Without a file: products large, small and skinny, attention, what moves data over sizes from a cache to the memory,
 // messages of 64 B to 16 MB, collectives and interference. Compute on 1, 2, 4, ... cores up to all.
 CaseFile built_in_cases(int cores);
+
+// The cases of a file as workloads: all but its plans.
+std::vector<Workload> workloads_of(const CaseFile& file);
 
 }  // namespace plumbline::real::host

@@ -36,7 +36,7 @@ class GroupRunner final : public Runner {
     for (const std::size_t op : workload_.before) {
       for (std::size_t rank = 0; rank < ranks_.devices.size(); ++rank)
         ranks_.devices[rank]->launch(Stream::compute, kernel(rank, op, unlabelled));
-      if (const auto ended = synchronise(); !ended) return tl::unexpected(ended.error());
+      if (const auto ended = ranks_.synchronise(); !ended) return tl::unexpected(ended.error());
     }
     for (std::size_t i = 0; i < workload_.timed.size(); ++i) {
       const auto seconds = time(workload_.timed[i]);
@@ -72,12 +72,6 @@ class GroupRunner final : public Runner {
     return kernel;
   }
 
-  Result<void> synchronise() {
-    for (const auto& device : ranks_.devices)
-      if (const auto ended = device->synchronise(); !ended) return ended;
-    return {};
-  }
-
   // What the experts made has as many rows as tokens were received.
   void fit_received(std::size_t rank, const Operator& op) {
     const auto& tensors = workload_.graph.tensors;
@@ -99,24 +93,8 @@ class GroupRunner final : public Runner {
                          .reads = {barriers_[rank].get()},
                          .writes = {barriers_[rank].get()},
                          .label = unlabelled};
-    communicator.all_reduce(Stream::communication, group, barrier);
-    const Kernel timed = kernel(rank, op, 1);
-    switch (timed.op->kind) {
-      case OperatorKind::dispatch:
-        return communicator.dispatch(Stream::communication, group, timed);
-      case OperatorKind::dispatch_grad:
-        return communicator.dispatch_grad(Stream::communication, group, timed);
-      case OperatorKind::combine:
-        return communicator.combine(Stream::communication, group, timed);
-      case OperatorKind::combine_grad:
-        return communicator.combine_grad(Stream::communication, group, timed);
-      case OperatorKind::all_gather:
-        return communicator.all_gather(Stream::communication, group, timed);
-      case OperatorKind::reduce_scatter:
-        return communicator.reduce_scatter(Stream::communication, group, timed);
-      default:
-        return communicator.all_reduce(Stream::communication, group, timed);
-    }
+    communicator.launch(Stream::communication, group, barrier);
+    communicator.launch(Stream::communication, group, kernel(rank, op, 1));
   }
 
   // From when the last rank comes to it to when all have what they need.
@@ -126,16 +104,10 @@ class GroupRunner final : public Runner {
       if (o.kind != OperatorKind::dispatch && !received_rows_.empty()) fit_received(rank, o);
       launch(rank, op);
     }
-    if (const auto ended = synchronise(); !ended) return tl::unexpected(ended.error());
-    double start = 0, end = 0;
-    for (const auto& device : ranks_.devices)
-      for (const KernelRecord& record : device->take_records()) {
-        if (record.label != 1) continue;
-        start = std::max(start, record.start);
-        end = std::max(end, record.end);
-      }
+    if (const auto ended = ranks_.synchronise(); !ended) return tl::unexpected(ended.error());
+    const double seconds = ranks_.take_seconds(1);
     if (o.kind == OperatorKind::dispatch) remember_received(o);
-    return end - start;
+    return seconds;
   }
 
   void remember_received(const Operator& dispatch) {

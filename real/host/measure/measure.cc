@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "real/executor/infeasible.h"
 #include "real/host/measure/environment.h"
 #include "real/host/measure/runner.h"
 
@@ -15,10 +16,6 @@ namespace {
 using model::Error;
 using model::ErrorKind;
 using model::Result;
-
-tl::unexpected<Error> infeasible(std::string message, std::string hint) {
-  return tl::unexpected(Error{ErrorKind::infeasible, std::move(message), "", 0, "", std::move(hint)});
-}
 
 Result<void> check_memory(const std::vector<Workload>& workloads) {
   double needed = 0;
@@ -51,7 +48,7 @@ Result<std::vector<Series>> measure(const std::vector<Workload>& workloads, cons
   try {
     return measured(workloads, options, observer);
   } catch (const std::exception& failure) {
-    return infeasible(fmt::format("the measurement failed: {}", failure.what()), "");
+    return infeasible(fmt::format("the measurement failed: {}", failure.what()));
   }
 }
 

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "model/base/error.h"
+#include "real/host/comm/transport.h"
 #include "real/host/device.h"
-#include "real/host/transport.h"
 #include "real/measure/rounds.h"
 #include "real/measure/workload.h"
 

@@ -89,19 +89,9 @@ class CollectiveRunner final : public Runner {
   Result<std::vector<Sample>> round(std::size_t) override {
     for (const std::uint32_t label : {0U, first_label})
       for (std::size_t rank = 0; rank < ranks_.devices.size(); ++rank) launch(rank, label);
-    for (const auto& device : ranks_.devices) {
-      if (const auto ended = device->synchronise(); !ended) return tl::unexpected(ended.error());
-    }
-    double start = 0, end = 0;
+    if (const auto ended = ranks_.synchronise(); !ended) return tl::unexpected(ended.error());
     if (ranks_.devices.empty()) return std::vector<Sample>{};
-    for (const auto& device : ranks_.devices) {
-      for (const KernelRecord& record : device->take_records()) {
-        if (record.label != first_label) continue;
-        start = std::max(start, record.start);
-        end = std::max(end, record.end);
-      }
-    }
-    return std::vector<Sample>{{0, end - start, 0}};
+    return std::vector<Sample>{{0, ranks_.take_seconds(first_label), 0}};
   }
 
  private:
@@ -113,15 +103,7 @@ class CollectiveRunner final : public Runner {
                         .label = label};
     Group group = group_;
     group.position = ranks_.first + static_cast<std::int32_t>(rank);
-    Communicator& communicator = *ranks_.communicators[rank];
-    switch (graph_.operators[0].kind) {
-      case model::OperatorKind::all_gather:
-        return communicator.all_gather(Stream::collective, group, kernel);
-      case model::OperatorKind::reduce_scatter:
-        return communicator.reduce_scatter(Stream::collective, group, kernel);
-      default:
-        return communicator.all_reduce(Stream::collective, group, kernel);
-    }
+    ranks_.communicators[rank]->launch(Stream::collective, group, kernel);
   }
 
   Machines::Ranks& ranks_;

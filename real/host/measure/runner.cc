@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "real/executor/infeasible.h"
 #include "real/host/operators/operators.h"
 
 namespace plumbline::real::host {
@@ -20,15 +21,11 @@ bool is_held(DataType type) {
          type == DataType::int64 || type == DataType::uint8;
 }
 
-tl::unexpected<Error> infeasible(std::string message, std::string hint) {
-  return tl::unexpected(Error{ErrorKind::infeasible, std::move(message), "", 0, "", std::move(hint)});
-}
-
 Result<void> check_computable(const Sequence& sequence) {
   for (const Sequence::Step& step : sequence.steps) {
     const Operator& op = sequence.op(step);
     if (!has_stand_in(op.kind) && function_of(op.kind) == nullptr)
-      return infeasible(fmt::format("the host cannot compute {} ({})", to_string(op.kind), op.name), "");
+      return infeasible(fmt::format("the host cannot compute {} ({})", to_string(op.kind), op.name));
     for (const auto* ids : {&op.reads, &op.writes}) {
       for (const model::TensorId id : *ids) {
         const DataType type = sequence.graph(step).tensor(id).type;
@@ -81,6 +78,23 @@ HostDevice& Machines::device(int cores) {
   auto& device = devices_[cores];
   if (!device) device = std::make_unique<HostDevice>(options(cores));
   return *device;
+}
+
+Result<void> Machines::Ranks::synchronise() {
+  for (const auto& device : devices)
+    if (const auto ended = device->synchronise(); !ended) return ended;
+  return {};
+}
+
+double Machines::Ranks::take_seconds(std::uint32_t label) {
+  double start = 0, end = 0;
+  for (const auto& device : devices)
+    for (const KernelRecord& record : device->take_records()) {
+      if (record.label != label) continue;
+      start = std::max(start, record.start);
+      end = std::max(end, record.end);
+    }
+  return end - start;
 }
 
 Machines::Ranks& Machines::ranks(std::int64_t count) {

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "model/base/error.h"
-#include "real/host/communicator.h"
+#include "real/host/comm/communicator.h"
+#include "real/host/comm/transport.h"
 #include "real/host/device.h"
-#include "real/host/transport.h"
 #include "real/measure/runner.h"
 #include "real/measure/workload.h"
 
@@ -30,6 +30,10 @@ class Machines {
     std::vector<std::unique_ptr<HostDevice>> devices;
     std::vector<std::unique_ptr<Transport>> transports;
     std::vector<std::unique_ptr<Communicator>> communicators;  // of the above
+
+    model::Result<void> synchronise();
+    // Seconds from when the last rank began what has the label to when all had ended it. Forgets all records.
+    double take_seconds(std::uint32_t label);
   };
   Ranks& ranks(std::int64_t count);
 

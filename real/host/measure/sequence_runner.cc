@@ -1,10 +1,17 @@
 // Operators of a sequence, each timed by the clock of its stream.
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <optional>
+#include <thread>
+#include <vector>
 
 #include "real/host/buffer.h"
-#include "real/host/measure/copier.h"
+#include "real/host/cores.h"
+#include "real/host/device.h"
 #include "real/host/measure/runner.h"
 #include "real/measure/sequence_buffers.h"
 
@@ -18,6 +25,66 @@ using model::Result;
 using model::Role;
 using model::Tensor;
 using model::TensorId;
+
+// Threads that copy through memory beside what is measured, as transfers and other ranks do.
+class Copier {
+ public:
+  explicit Copier(int cores);
+
+  // Copies from when it starts until stop(), on the communication stream of the device.
+  void start(HostDevice& device, std::uint32_t label);
+  // On the compute stream: what is launched behind waits until copying has begun, and what was launched before this
+  // ends it.
+  void enqueue_begun(HostDevice& device, std::uint32_t label);
+  void enqueue_stop(HostDevice& device, std::uint32_t label);
+
+  double rate() const { return seconds_ > 0 ? bytes_ / seconds_ : 0; }  // bytes copied per second of the last run
+
+ private:
+  void copy();
+
+  Cores cores_;
+  std::vector<float> from_, to_;
+  std::atomic<bool> begun_ = false, stopped_ = false;
+  double bytes_ = 0, seconds_ = 0;
+};
+
+// More than the caches of common processors hold, so that copies go through memory.
+constexpr std::size_t copied_floats = std::size_t{1} << 24;
+// Between two looks at whether to stop: short against what is measured.
+constexpr std::size_t chunk_floats = std::size_t{1} << 16;
+
+Copier::Copier(int cores) : cores_(cores), from_(copied_floats, 1.0F), to_(copied_floats, 0.0F) {}
+
+void Copier::copy() {
+  const auto start = std::chrono::steady_clock::now();
+  bytes_ = 0;
+  begun_ = true;
+  for (std::size_t at = 0; !stopped_; at = (at + chunk_floats) % copied_floats) {
+    cores_.split(chunk_floats, 1, [&](Index begin, Index end) {
+      std::copy_n(from_.data() + at + static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin),
+                  to_.data() + at + static_cast<std::size_t>(begin));
+    });
+    bytes_ += static_cast<double>(chunk_floats * sizeof(float));
+  }
+  seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+void Copier::start(HostDevice& device, std::uint32_t label) {
+  begun_ = stopped_ = false;
+  device.enqueue(model::Stream::communication, {[this](StreamClock&) { copy(); }, [](StreamClock&) {}, label});
+}
+
+void Copier::enqueue_begun(HostDevice& device, std::uint32_t label) {
+  const auto wait = [this](StreamClock&) {
+    while (!begun_) std::this_thread::yield();
+  };
+  device.enqueue(model::Stream::compute, {wait, [](StreamClock&) {}, label});
+}
+
+void Copier::enqueue_stop(HostDevice& device, std::uint32_t label) {
+  device.enqueue(model::Stream::compute, {[this](StreamClock&) { stopped_ = true; }, [](StreamClock&) {}, label});
+}
 
 constexpr std::uint32_t unlabelled = std::numeric_limits<std::uint32_t>::max();
 

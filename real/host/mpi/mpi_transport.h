@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "real/host/transport.h"
+#include "real/host/comm/transport.h"
 
 namespace plumbline::real::host {
 

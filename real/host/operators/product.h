@@ -1,7 +1,7 @@
 // The matrix product that all operators share: of parts of row-major matrices, transposed or not.
 #pragma once
 
-#include "real/host/operators/operators.h"
+#include "real/host/operators/call.h"
 
 namespace plumbline::real::host {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "real/host/operators/operators.h"
+#include "real/host/operators/call.h"
 
 namespace plumbline::real::host {
 

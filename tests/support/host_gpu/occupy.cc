@@ -1,5 +1,5 @@
 // The copy kernel that reserves SMs: its blocks run at the same time, which blocks of other kernels here do not.
-#include "real/cuda/kernels/occupy.h"
+#include "real/cuda/kernels/measuring/occupy.h"
 
 #include <chrono>
 #include <cstring>

@@ -14,9 +14,9 @@
 #include <string>
 #include <vector>
 
-#include "real/cuda/comm/other_ranks.h"
+#include "real/cuda/comm/nccl/other_ranks.h"
 #include "real/cuda/device/buffer.h"
-#include "real/cuda/device/conversion.h"
+#include "real/cuda/device/detail/host_copy.h"
 #include "real/cuda/device/scratch.h"
 #include "tests/support/channel_ranks.h"
 

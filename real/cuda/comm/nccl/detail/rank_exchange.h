@@ -1,0 +1,70 @@
+// Dispatch and combine between GPUs, by blocks of our own that sort tokens by where they go. Over several nodes a token
+// takes two hops: over NCCL once to each node that it needs, to the rank at the sender's place there, which passes it
+// on to its neighbours through their common memory. What comes back is added up on the way.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "real/cuda/comm/map.h"
+#include "real/cuda/comm/nccl/carrier.h"
+#include "real/cuda/comm/nccl/detail/neighbours.h"
+#include "real/cuda/comm/nccl/nccl_groups.h"
+#include "real/cuda/device/scratch.h"
+#include "real/executor/communicator.h"
+
+namespace plumbline::real::cuda {
+
+class RankExchange {
+ public:
+  // `blocks` of each kernel; NCCL takes no more for the exchange.
+  RankExchange(Scratch& scratch, NcclGroups& groups, Neighbours neighbours, const Blocks& blocks)
+      : scratch_(scratch), groups_(groups), neighbours_(std::move(neighbours)), blocks_(blocks) {}
+
+  // One of the exchanges; model/graph/operators.def says what each reads and writes. Rows are received by the sender's
+  // place within its node, then by its node, then by token. Sums of a hop are rounded to the format of its rows.
+  Status run(const Group& group, const Kernel& kernel, cudaStream_t stream);
+
+ private:
+  Status dispatch(const Group& group, const Kernel& kernel, cudaStream_t stream);
+  Status dispatch_grad(const Group& group, const Kernel& kernel, cudaStream_t stream);
+  Status combine(const Group& group, const Kernel& kernel, cudaStream_t stream);
+  Status combine_grad(const Group& group, const Kernel& kernel, cudaStream_t stream);
+
+  // How rows of a group travel.
+  struct Ways {
+    std::int32_t node_members = 1;             // that see each other's memory
+    std::unique_ptr<Carrier> between, inside;  // nodes; nullptr where there is one node, or one member in each
+
+    Carrier& of(const Hop& hop) const { return hop.inside_node ? *inside : *between; }
+  };
+  // Tensors whose rows travel together: where each begins, and the bytes of its rows.
+  struct Cargo {
+    std::vector<const void*> at;
+    std::vector<std::int64_t> row_bytes;
+  };
+  using Passing = std::function<Status(std::span<void* const> at)>;
+
+  Ways& ways_of(const Group& group, const ExpertHomes& homes);
+  Status send(Carrier& carrier, const Hop& hop, const Cargo& cargo, std::span<void* const> to, cudaStream_t stream);
+  // All hops; `passing` sees what is to be passed on.
+  Status travel(const Ways& ways, const ExchangeMap& map, Cargo cargo, std::span<void* const> arrivals,
+                const Passing& passing, cudaStream_t stream);
+  Status sum_back(const Group& group, const Kernel& kernel, const ExchangeMap& map, const float* small,
+                  cudaStream_t stream);
+
+  Scratch& scratch_;
+  NcclGroups& groups_;
+  Neighbours neighbours_;
+  Blocks blocks_;
+  Router router_;
+  std::map<std::vector<std::int32_t>, Ways> ways_;  // by the group's ranks
+};
+
+}  // namespace plumbline::real::cuda

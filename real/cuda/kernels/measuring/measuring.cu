@@ -1,0 +1,77 @@
+#include "real/cuda/kernels/clock.cuh"
+#include "real/cuda/kernels/launch.cuh"
+#include "real/cuda/kernels/measuring/measuring.h"
+#include "real/cuda/kernels/threads.cuh"
+
+namespace plumbline::real::cuda {
+
+namespace {
+
+constexpr int block_threads = 256;
+
+// Four loads in flight before the first store.
+__global__ void copy_kernel(const uint4* from, uint4* to, std::int64_t vectors) {
+  constexpr int in_flight = 4;
+  const std::int64_t stride = thread_count();
+  for (std::int64_t start = thread_index(); start < vectors; start += stride * in_flight) {
+    uint4 held[in_flight];
+#pragma unroll
+    for (int i = 0; i < in_flight; ++i) {
+      if (start + i * stride < vectors) held[i] = from[start + i * stride];
+    }
+#pragma unroll
+    for (int i = 0; i < in_flight; ++i) {
+      if (start + i * stride < vectors) to[start + i * stride] = held[i];
+    }
+  }
+}
+
+__global__ void empty_kernel() {}
+
+__global__ void spin_kernel(std::int64_t duration) {
+  const std::int64_t start = nanoseconds();
+  while (nanoseconds() - start < duration) rest(200);
+}
+
+__global__ void count_cycles_kernel(std::int64_t duration, std::int64_t* report) {
+  const std::int64_t start = nanoseconds(), first = clock64();
+  std::int64_t passed = 0;
+  while (passed < duration) passed = nanoseconds() - start;
+  report[0] = clock64() - first;
+  report[1] = passed;
+}
+
+__global__ void flush_kernel(const uint4* buffer, std::int64_t vectors, std::uint32_t* sink) {
+  std::uint32_t mixed = 0;
+  for (std::int64_t i = thread_index(); i < vectors; i += thread_count()) {
+    const uint4 value = buffer[i];
+    mixed |= value.x ^ value.y ^ value.z ^ value.w;
+  }
+  // The buffer holds zeros, which the compiler does not know.
+  if (mixed != 0) *sink = mixed;
+}
+
+}  // namespace
+
+cudaError_t copy(const void* from, void* to, std::int64_t bytes, cudaStream_t stream) {
+  const std::int64_t vectors = bytes / 16;
+  const unsigned blocks = grid_for((vectors + 3) / 4, block_threads);
+  return launch(copy_kernel, {blocks, block_threads}, stream, static_cast<const uint4*>(from), static_cast<uint4*>(to),
+                vectors);
+}
+
+cudaError_t empty(cudaStream_t stream) { return launch(empty_kernel, {1, 32}, stream); }
+
+cudaError_t spin(std::int64_t duration, cudaStream_t stream) { return launch(spin_kernel, {1, 1}, stream, duration); }
+
+cudaError_t count_cycles(std::int64_t duration, std::int64_t* report, cudaStream_t stream) {
+  return launch(count_cycles_kernel, {1, 1}, stream, duration, report);
+}
+
+cudaError_t flush_cache(const void* buffer, std::int64_t bytes, std::uint32_t* sink, cudaStream_t stream) {
+  const std::int64_t vectors = bytes / 16;
+  return launch(flush_kernel, {grid_for(vectors, block_threads, 2048), block_threads}, stream,
+                static_cast<const uint4*>(buffer), vectors, sink);
+}
+
+}  // namespace plumbline::real::cuda

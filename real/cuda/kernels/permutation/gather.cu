@@ -1,0 +1,129 @@
+#include "real/cuda/kernels/arithmetic/row_order.h"
+#include "real/cuda/kernels/eight.cuh"
+#include "real/cuda/kernels/launch.cuh"
+#include "real/cuda/kernels/permutation/gather.h"
+#include "real/cuda/kernels/threads.cuh"
+
+namespace plumbline::real::cuda {
+
+namespace {
+
+// A row is the work of a block: 8 tiles of 128 columns at a time.
+constexpr int row_threads = 128;
+constexpr int row_tiles = row_threads / tile_lanes;
+
+__device__ int half_warp_index() { return static_cast<int>(threadIdx.x) / tile_lanes; }
+__device__ int half_warp_column() { return static_cast<int>(threadIdx.x) % tile_lanes * tile_vector; }
+__device__ bool is_row(const TensorView& x, std::int64_t row) { return row >= 0 && row < x.rows; }
+
+// Bits are kept: values and scales of the same format.
+__global__ void copy_rows_kernel(TensorView x, const std::int32_t* map, std::int64_t first, TensorView y,
+                                 std::int64_t row_bytes, std::int64_t row_scales) {
+  const std::int64_t row = blockIdx.x, source = map[row] - first;
+  const std::int64_t vectors = row_bytes / static_cast<std::int64_t>(sizeof(uint4));
+  uint4* const to = static_cast<uint4*>(y.data) + row * vectors;
+  float* const scales = y.scales + row * row_scales;
+  if (!is_row(x, source)) {
+    for (std::int64_t i = threadIdx.x; i < vectors; i += row_threads) to[i] = make_uint4(0, 0, 0, 0);
+    for (std::int64_t i = threadIdx.x; i < row_scales; i += row_threads) scales[i] = block_scale(0.0f);
+    return;
+  }
+  const uint4* const from = static_cast<const uint4*>(x.data) + source * vectors;
+  constexpr int in_flight = 4;
+  for (std::int64_t start = threadIdx.x; start < vectors; start += row_threads * in_flight) {
+    uint4 held[in_flight];
+#pragma unroll
+    for (int i = 0; i < in_flight; ++i)
+      if (start + i * row_threads < vectors) held[i] = from[start + i * row_threads];
+#pragma unroll
+    for (int i = 0; i < in_flight; ++i)
+      if (start + i * row_threads < vectors) to[start + i * row_threads] = held[i];
+  }
+  for (std::int64_t i = threadIdx.x; i < row_scales; i += row_threads) scales[i] = x.scales[source * row_scales + i];
+}
+
+__global__ void gather_rows_kernel(TensorView x, const std::int32_t* map, std::int64_t first, TensorView y) {
+  const std::int64_t row = blockIdx.x, source = map[row] - first;
+  for (std::int64_t tile = half_warp_index(); tile < tiles_of(y.columns); tile += row_tiles) {
+    const std::int64_t column = tile * scale_tile + half_warp_column();
+    store_eight(y, row, column, is_row(x, source) ? load_eight(x, source, column) : Eight{});
+  }
+}
+
+// View: TensorView, or what the compiler knows more of.
+template <class View>
+__global__ void sum_rows_kernel(TensorView any_x, const std::int32_t* positions, int slots, TensorView any_y) {
+  __shared__ std::int64_t ordered[most_summed_rows];
+  __shared__ int count;
+  const View x(any_x), y(any_y);
+  const std::int32_t* const own = positions + static_cast<std::int64_t>(blockIdx.x) * slots;
+  const int slot = static_cast<int>(threadIdx.x);
+  if (slot < warp_size) {
+    const bool has_row = slot < slots && own[slot] >= 0;
+    if (has_row) ordered[place_among(own, slots, slot)] = own[slot];
+    const unsigned present = __ballot_sync(0xffffffffu, has_row);
+    if (slot == 0) count = bits_set(present);
+  }
+  __syncthreads();
+  for (std::int64_t tile = half_warp_index(); tile < tiles_of(y.columns); tile += row_tiles) {
+    const std::int64_t column = tile * scale_tile + half_warp_column();
+    Eight sum{};
+#pragma unroll 2
+    for (int i = 0; i < count; ++i) {
+      const Eight row = load_eight(x, ordered[i], column);
+#pragma unroll
+      for (int k = 0; k < tile_vector; ++k) sum.v[k] += row.v[k];
+    }
+    store_eight(y, blockIdx.x, column, sum);
+  }
+}
+
+__global__ void gather_numbers_kernel(const float* x, const std::int32_t* positions, float* y, std::int64_t count) {
+  for (std::int64_t i = thread_index(); i < count; i += thread_count())
+    y[i] = positions[i] >= 0 ? x[positions[i]] : 0.0f;
+}
+
+bool has_row_scales(Format format) { return format == Format::fp8_tile || format == Format::e5m6; }
+
+bool is_at_vector(const TensorView& x) { return reinterpret_cast<std::uintptr_t>(x.data) % sizeof(uint4) == 0; }
+
+// Rows whose bits can be copied in vectors.
+bool can_copy(const TensorView& x, const TensorView& y) {
+  if (!is_at_vector(x) || !is_at_vector(y)) return false;
+  const bool is_whole = x.format != Format::e5m6 || x.columns % 2 == 0;
+  return x.format == y.format && x.format != Format::fp8_block && is_whole && data_bytes(x.format, x.columns) % 16 == 0;
+}
+
+}  // namespace
+
+cudaError_t gather_rows(const TensorView& x, const std::int32_t* map, std::int64_t first, const TensorView& y,
+                        cudaStream_t stream) {
+  if (y.rows == 0) return cudaSuccess;
+  const auto blocks = static_cast<unsigned>(y.rows);
+  if (can_copy(x, y)) {
+    const std::int64_t row_scales = has_row_scales(x.format) ? tiles_of(x.columns) : 0;
+    return launch(copy_rows_kernel, {blocks, row_threads}, stream, x, map, first, y, data_bytes(x.format, x.columns),
+                  row_scales);
+  }
+  return launch(gather_rows_kernel, {blocks, row_threads}, stream, x, map, first, y);
+}
+
+cudaError_t sum_rows(const TensorView& x, const std::int32_t* positions, std::int64_t slots, const TensorView& y,
+                     cudaStream_t stream) {
+  if (y.rows == 0) return cudaSuccess;
+  if (slots > most_summed_rows) return cudaErrorInvalidValue;
+  const auto blocks = static_cast<unsigned>(y.rows);
+  if (is_aligned(x, Format::bf16) && is_aligned(y, Format::bf16)) {
+    return launch(sum_rows_kernel<Aligned<Format::bf16>>, {blocks, row_threads}, stream, x, positions,
+                  static_cast<int>(slots), y);
+  }
+  return launch(sum_rows_kernel<TensorView>, {blocks, row_threads}, stream, x, positions, static_cast<int>(slots), y);
+}
+
+cudaError_t gather_numbers(const float* x, const std::int32_t* positions, float* y, std::int64_t count,
+                           cudaStream_t stream) {
+  if (count == 0) return cudaSuccess;
+  return launch(gather_numbers_kernel, {grid_for(count, row_threads), row_threads}, stream, x, positions, y, count);
+}
+
+}  // namespace plumbline::real::cuda

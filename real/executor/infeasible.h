@@ -1,0 +1,16 @@
+// The error of something well-formed that a machine cannot do.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "model/base/error.h"
+
+namespace plumbline::real {
+
+inline tl::unexpected<model::Error> infeasible(std::string message, std::string hint = "") {
+  return tl::unexpected(model::Error{
+      .kind = model::ErrorKind::infeasible, .message = std::move(message), .hint = std::move(hint)});
+}
+
+}  // namespace plumbline::real

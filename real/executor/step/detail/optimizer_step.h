@@ -1,0 +1,37 @@
+// What follows the slots of a step on a rank: the gradients' norm, agreement on overflow, AdamW.
+#pragma once
+
+#include <vector>
+
+#include "real/executor/step/detail/rank_state.h"
+#include "real/executor/step/detail/synchroniser.h"
+
+namespace plumbline::real {
+
+class OptimizerStep {
+ public:
+  explicit OptimizerStep(RankState& rank);
+
+  struct Outcome {
+    bool finite = true;        // else nothing was updated
+    double gradient_norm = 0;  // of the mean gradient; 0 where the plan does not clip
+  };
+  // All gradients are reduced when the compute stream comes to it. Waits for the device.
+  model::Result<Outcome> run(Synchroniser& synchroniser);
+
+ private:
+  void launch(std::int32_t stage, const model::Operator& op, Buffer* squares);
+  void launch_sum_of_squares(std::int32_t stage, const model::Operator& op, Buffer* result);
+  void weigh(std::int32_t stage, std::size_t unit, model::TensorId gradient, Kernel& kernel);
+  void agree(std::vector<BufferPointer>& parts, Buffer* sum, const char* name);
+  std::vector<std::pair<std::int32_t, const model::Operator*>> operators(model::OperatorKind kind) const;
+  Buffer* bind(std::int32_t stage, model::TensorId id) const;
+
+  RankState& rank_;
+  std::vector<BufferPointer> found_, squares_;  // of each stage
+  BufferPointer found_anywhere_, all_squares_, scale_;
+  std::vector<BufferPointer> views_;  // parts of shards that ranks hold differently often
+  std::map<std::pair<std::int32_t, const Buffer*>, std::vector<std::pair<Buffer*, double>>> weighed_;
+};
+
+}  // namespace plumbline::real

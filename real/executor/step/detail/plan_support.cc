@@ -1,0 +1,164 @@
+#include "real/executor/step/detail/plan_support.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace plumbline::real {
+
+namespace {
+
+using model::Error;
+using model::ErrorKind;
+using model::Plan;
+using model::Role;
+
+Error refuse(const Plan& plan, std::string key, std::string message, std::string hint) {
+  return model::plan_error(plan, ErrorKind::infeasible, std::move(key), std::move(message), std::move(hint));
+}
+
+std::optional<Error> check_degrees(const Plan& plan, const model::Architecture& architecture) {
+  const auto& degrees = plan.parallelism;
+  if (degrees.zero_stage > 1)
+    return refuse(plan, "parallelism.zero_stage", "sharded gradients and parameters are simulated, not executed",
+                  "set it to 0 or 1");
+  if (degrees.context > 1)
+    return refuse(plan, "parallelism.context", "attention over divided sequences is simulated, not executed",
+                  "set it to 1");
+  if (degrees.expert_tensor > 1)
+    return refuse(plan, "parallelism.expert_tensor", "experts divided by columns are simulated, not executed",
+                  "set it to 1");
+  if (degrees.synchronisation_interval > 1)
+    return refuse(plan, "parallelism.synchronisation_interval", "execution reduces gradients in every step",
+                  "set it to 1");
+  if (plan.overlap.tensor && degrees.tensor > 1)
+    return refuse(plan, "overlap.tensor", "collectives in pieces are simulated, not executed", "set it to false");
+  if (architecture.vocabulary % degrees.tensor != 0)
+    return refuse(plan, "parallelism.tensor",
+                  fmt::format("{} ranks do not divide a vocabulary of {}", degrees.tensor, architecture.vocabulary),
+                  "use a divisor of the vocabulary");
+  return std::nullopt;
+}
+
+std::optional<Error> check_memory(const Plan& plan) {
+  if (plan.offload.optimizer || plan.offload.activations > 0)
+    return refuse(plan, plan.offload.optimizer ? "offload.optimizer" : "offload.activations",
+                  "offloading is simulated, not executed", "remove it");
+  if (plan.optimizer.ema != "none")
+    return refuse(plan, "optimizer.ema", "a moving average on the host is simulated, not executed", "set it to none");
+  return std::nullopt;
+}
+
+// Whether a device computes with tensors of that precision: activations and the weights beside them.
+bool computes(const Device& device, model::Precision precision) {
+  return device.executes(activation_type(precision)) && device.executes(weight_type(precision));
+}
+// States of the optimizer have no scales.
+bool accumulates(const Device& device, model::Precision precision) {
+  return !is_fp8(precision) && computes(device, precision);
+}
+
+std::string formats_of(const Device& device, bool (*possible)(const Device&, model::Precision)) {
+  std::vector<std::string> names;
+  for (const model::Precision precision : {model::Precision::fp32, model::Precision::tf32, model::Precision::bf16,
+                                           model::Precision::fp16, model::Precision::fp8, model::Precision::fp8_tensor})
+    if (possible(device, precision)) names.emplace_back(to_string(precision));
+  const std::string last = names.back();
+  names.pop_back();
+  return fmt::format("{} or {}", fmt::join(names, ", "), last);
+}
+
+std::optional<Error> check_formats(const Plan& plan, const Device& device) {
+  const auto& p = plan.precision;
+  struct Use {
+    std::string key;
+    model::Precision precision;
+    bool (*possible)(const Device&, model::Precision);
+  };
+  const Use uses[] = {{"gemm", p.gemm, computes},
+                      {"dispatch", p.dispatch, computes},
+                      {"combine", p.combine, computes},
+                      {"gradients", p.gradients, accumulates},
+                      {"master_weights", p.master_weights, accumulates},
+                      {"optimizer_moments", p.optimizer_moments, accumulates}};
+  for (const Use& use : uses)
+    if (!use.possible(device, use.precision))
+      return refuse(plan, "precision." + use.key,
+                    fmt::format("{} is simulated, not executed here", to_string(use.precision)),
+                    fmt::format("set it to {}", formats_of(device, use.possible)));
+  return std::nullopt;
+}
+
+// The probabilities that are not 0, by the keys of the model's file (model/config/).
+std::set<std::string> dropout_keys(const model::Architecture& architecture) {
+  struct Names {
+    std::string embedding, attention, residual;
+  };
+  static const std::map<std::string, Names> families = {
+      {"gpt2", {"embd_pdrop", "attn_pdrop", "resid_pdrop"}},
+      {"gpt_neox", {"hidden_dropout", "attention_dropout", "hidden_dropout"}},
+      {"mpt", {"emb_pdrop", "attn_config.attn_pdrop", "resid_pdrop"}}};
+  const auto family = families.find(architecture.model_type);
+  const Names names = family == families.end() ? Names{"", "attention_dropout", ""} : family->second;
+  std::set<std::string> keys;
+  if (architecture.dropout.embedding > 0) keys.insert(names.embedding);
+  if (architecture.dropout.attention > 0) keys.insert(names.attention);
+  if (architecture.dropout.residual > 0) keys.insert(names.residual);
+  return keys;
+}
+
+// Of each head, by rotary embedding.
+std::int64_t turning_columns(const model::Architecture& architecture) {
+  if (architecture.positions != model::PositionKind::rotary) return 0;
+  if (architecture.attention == model::AttentionKind::multi_head_latent) return architecture.latent.qk_rope_head_dim;
+  return architecture.rotary_dim > 0 ? architecture.rotary_dim : architecture.head_dim;
+}
+
+std::optional<Error> check_model(const Plan& plan, const model::Architecture& architecture) {
+  if (const auto keys = dropout_keys(architecture); !keys.empty()) {
+    std::string hint = "switch it off:";
+    for (const std::string& key : keys) hint += " --set model." + key + "=0";
+    return refuse(plan, "model.config", "dropout is simulated, not executed", std::move(hint));
+  }
+  const std::int64_t turning = turning_columns(architecture);
+  if (turning % 2 == 0) return std::nullopt;
+  return refuse(plan, "model.config", fmt::format("{} columns of a head do not form pairs that turn", turning),
+                "rotary embedding needs an even number of them");
+}
+
+// A table that two ranks hold copies of would drift apart.
+std::optional<Error> check_ties(const Plan& plan, const model::StepProgram& program) {
+  std::set<std::string> owned;
+  for (const model::Stage& stage : program.stages)
+    for (const std::uint16_t block : program.stage_kinds[static_cast<std::size_t>(stage.kind)].blocks)
+      for (const model::Tensor& tensor : program.blocks[block].tensors) {
+        if (tensor.role != Role::parameter || tensor.shared || (tensor.name != "embedding" && tensor.name != "output"))
+          continue;
+        if (!owned.insert(tensor.name).second)
+          return refuse(
+              plan, "schedule.kind",
+              fmt::format("the first and the last stage each hold the '{}' table, on different ranks", tensor.name),
+              "use a schedule that keeps both on one rank (dualpipe, dualpipev, zb-v), pipeline = 1, or a "
+              "model without --set model.num_nextn_predict_layers and tied embeddings");
+      }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Error> check_executable(const Plan& plan, const model::Architecture& architecture,
+                                      const model::StepProgram& program, const Device& device) {
+  if (auto error = check_degrees(plan, architecture)) return error;
+  if (auto error = check_memory(plan)) return error;
+  if (auto error = check_formats(plan, device)) return error;
+  if (auto error = check_model(plan, architecture)) return error;
+  return check_ties(plan, program);
+}
+
+}  // namespace plumbline::real

@@ -1,0 +1,114 @@
+// Everything that the parts of a rank's executor share.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "model/architecture/architecture.h"
+#include "model/base/error.h"
+#include "model/plan/layout.h"
+#include "model/plan/plan.h"
+#include "model/program/program.h"
+#include "model/result/timeline.h"
+#include "model/schedule/schedule.h"
+#include "real/executor/communicator.h"
+#include "real/executor/device.h"
+#include "real/executor/step/buffer_pool.h"
+#include "real/executor/step/detail/activations.h"
+#include "real/executor/step/detail/stage_state.h"
+
+namespace plumbline::real {
+
+// Who is who: world ranks count the ranks of a pipeline stage first (tensor, then data), then pipeline ranks.
+struct RankPlace {
+  std::int32_t world = 0;
+  std::int32_t pipeline = 0;   // pipeline rank
+  std::int32_t index = 0;      // among the ranks of its stage
+  std::int32_t tensor = 0;     // position in its tensor-parallel group
+  std::int32_t data = 0;       // data-parallel rank
+  std::int32_t per_stage = 1;  // ranks of a stage
+};
+
+RankPlace rank_place(const model::Plan& plan, std::int32_t world_rank);
+
+// Pipeline ranks that hold a stage, ascending: one, or two under schedules of two directions.
+std::vector<std::int32_t> holders(const model::Schedule& schedule, std::int32_t stage);
+
+// The group of `ranks` that lie `stride` apart to which `place` belongs. Ranks of a stage that two pipeline ranks hold
+// count those of the lower one first.
+Group strided_group(const RankPlace& place, const std::vector<std::int32_t>& holders, std::int64_t ranks,
+                    std::int64_t stride);
+
+// What a launched kernel or message was.
+struct Label {
+  std::int32_t slot = -1;     // of the rank's program; -1: outside of slots
+  std::int32_t segment = -1;  // of the slot's template; -1: a message, or outside of slots
+  std::string name;           // of the operator; "send activation", "reduce gradients", ...
+  std::int32_t micro_batch = -1;
+  std::string_view breakdown = {};  // its class of operators, where it is a kernel of a slot
+};
+
+// By the label that a record carries.
+class LabelBook {
+ public:
+  std::uint32_t add(Label label) {
+    labels_.push_back(std::move(label));
+    return static_cast<std::uint32_t>(labels_.size() - 1);
+  }
+  const Label& operator[](std::uint32_t index) const { return labels_[index]; }
+  void clear() { labels_.clear(); }
+
+ private:
+  std::vector<Label> labels_;
+};
+
+// The undertaking that ranks carry out together. plan, layout and program belong together; all must outlive the
+// executor.
+struct StepInput {
+  const model::Plan* plan = nullptr;
+  const model::Architecture* architecture = nullptr;
+  const model::Layout* layout = nullptr;
+  const model::StepProgram* program = nullptr;
+  Device* device = nullptr;
+  Communicator* communicator = nullptr;
+};
+
+struct LocalStage {
+  std::unique_ptr<StageState> state;
+  std::unique_ptr<Activations> activations;
+  std::vector<std::int32_t> holders;  // pipeline ranks
+};
+
+struct RankState {
+  StepInput input;
+  RankPlace place;
+  std::unique_ptr<BufferPool> pool;           // of all stages' activations
+  std::map<std::int32_t, LocalStage> stages;  // by stage
+  LabelBook labels;
+  StepNumbers numbers;
+
+  const model::StepProgram& program() const { return *input.program; }
+  Device& device() const { return *input.device; }
+  Communicator& communicator() const { return *input.communicator; }
+  const std::vector<model::ScheduleOp>& ops() const {
+    return program().schedule.ranks[static_cast<std::size_t>(place.pipeline)];
+  }
+
+  // Names a micro-batch among those of its stage.
+  std::int64_t key(std::int32_t direction, std::int32_t micro_batch) const {
+    return std::int64_t{direction} * program().schedule.shape.micro_batches + micro_batch;
+  }
+
+  // A collective of the graph among the ranks of `stage`, launched for what it is.
+  void launch_collective(model::Stream stream, const Kernel& kernel, std::int32_t stage);
+  // The ranks that share a model's experts and exchange tokens.
+  Group expert_group() const;
+  Group world() const;
+};
+
+}  // namespace plumbline::real

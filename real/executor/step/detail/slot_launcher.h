@@ -1,0 +1,72 @@
+// Launches the slots of a rank's program: every segment on its stream, behind what it waits for, every operator on its
+// buffers; and the messages between slots.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "real/executor/step/detail/rank_state.h"
+
+namespace plumbline::real {
+
+class SlotLauncher {
+ public:
+  // Around the segments of a slot (segment -1: the whole slot), for gradients and parameters that travel beside them.
+  struct Beside {
+    std::function<void(std::int32_t slot, std::int32_t segment, model::Stream stream)> before;  // it is launched on it
+    std::function<void(std::int32_t slot, std::int32_t segment)> after;
+  };
+
+  explicit SlotLauncher(RankState& rank);
+
+  // Messages that precede op `slot`, then its kernels. One more call, with the number of slots, for what is left to
+  // send.
+  void launch(std::int32_t slot, const Beside& beside);
+
+  // Of every stage's MoE blocks: rows that chose each expert, added up by routers. [(stage, position)]
+  const std::map<std::pair<std::int32_t, std::uint16_t>, BufferPointer>& loads() const { return loads_; }
+  // Data of a micro-batch: token_ids, labels, mtp_labels by name.
+  Buffer* data(std::int32_t stage, std::uint16_t position, model::TensorId id, std::int64_t key);
+
+ private:
+  struct Step {  // of a template: what a segment needs besides itself
+    std::int32_t part = 0, parts = 1;
+    bool records = false;  // another stream waits for its end
+  };
+  const std::vector<Step>& steps(std::uint16_t index);
+  struct LastUse {  // a temporary activation that no later operator of the slot uses
+    bool forward = false;
+    std::uint32_t index = 0;                   // of the stage's activations
+    std::optional<model::Stream> only_stream;  // of all its kernels
+  };
+  using LastUses = std::vector<std::vector<LastUse>>;  // [operator of the slot in launch order]
+  const LastUses& last_uses(std::uint16_t index, const model::ScheduleOp& op);
+  void exchange_messages(std::int32_t slot);
+  Buffer* message_buffer(const model::Hop& hop);
+  void launch_segment(std::int32_t slot, std::int32_t index, const Step& step, const Beside& beside);
+  void launch_operator(std::int32_t slot, std::int32_t index, const Step& step, const model::Operator& op);
+  void end_temporaries(std::int32_t slot);
+  Buffer* bind(std::int32_t stage, const model::Segment& segment, model::TensorId id, std::int64_t key);
+  void start_streams(const model::SlotTemplate& slot);
+  void join_streams();
+  void hand_over(std::int32_t slot);
+  void copy(Buffer* from, Buffer* to, std::int32_t slot);
+  void end_phases(const model::ScheduleOp& op);
+
+  RankState& rank_;
+  std::map<std::uint16_t, std::vector<Step>> steps_;
+  std::map<std::tuple<std::uint16_t, std::int32_t, std::int32_t>, LastUses> last_uses_;  // of a template on two stages
+  std::map<std::pair<std::int32_t, std::uint16_t>, BufferPointer> loads_;
+  std::map<std::tuple<std::int32_t, std::uint16_t, model::TensorId, std::int64_t>, BufferPointer> data_;
+  std::vector<std::optional<Event>> ended_;  // of the running slot's segments
+  std::size_t launched_ = 0;                 // operators of the running slot
+  std::vector<model::Stream> used_;          // streams of the running slot beside compute
+  std::optional<Event> previous_;            // end of the previous slot, on the compute stream
+};
+
+}  // namespace plumbline::real

@@ -1,0 +1,343 @@
+#include "real/executor/step/step_executor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/program/plan_context.h"
+#include "real/executor/step/detail/optimizer_step.h"
+#include "real/executor/step/detail/parameter_part.h"
+#include "real/executor/step/detail/plan_support.h"
+#include "real/executor/step/detail/rank_state.h"
+#include "real/executor/step/detail/slot_launcher.h"
+#include "real/executor/step/detail/step_timeline.h"
+#include "real/executor/step/detail/synchroniser.h"
+#include "real/executor/training/training_step.h"
+
+namespace plumbline::real {
+
+namespace {
+
+using model::Operator;
+using model::OperatorKind;
+using model::Role;
+using model::Stream;
+using model::TensorId;
+
+// "layer 3 moe_layer/": before the names of a block's parameters, the same in every division.
+std::string place_name(const StageState& stage, std::uint16_t position) {
+  return fmt::format("layer {} {}/", stage.layer(position), stage.block(position).name);
+}
+
+// Makes the rank's part of each tensor of the undivided model (parameter_part.h): training begins with the same model
+// however it is divided. Device idle.
+void write_initial_parameters(RankState& rank) {
+  const StepInput& input = rank.input;
+  const Division division = division_of(input.plan->parallelism, rank.place.index);
+  const model::LayerContext undivided =
+      model::plan_context(*input.plan, *input.architecture, *input.layout, {1, 1}).undivided();
+  std::vector<float> values;
+  for (const auto& [stage, local] : rank.stages) {
+    const auto blocks = model::stage_blocks(*input.plan, *input.architecture, *input.layout, stage);
+    for (std::uint16_t position = 0; position < local.state->positions(); ++position) {
+      const model::Graph whole = model::make_stage_block(blocks[position].kind, blocks[position].recomputed, undivided);
+      const model::Graph& held = local.state->block(position);
+      for (TensorId id = 0; id < held.tensors.size(); ++id) {
+        const model::Tensor& part = held.tensor(id);
+        if (part.role != Role::parameter || part.shared) continue;
+        const auto of_whole = std::ranges::find_if(whole.tensors, [&](const model::Tensor& candidate) {
+          return candidate.role == Role::parameter && candidate.name == part.name;
+        });
+        initial_part(*input.architecture, *of_whole, part, division, place_name(*local.state, position) + part.name,
+                     values);
+        rank.device().write(*local.state->find(position, id), values);
+      }
+    }
+    std::vector<std::int32_t> shards;
+    for (const StageState::Unit& unit : local.state->units())
+      shards.push_back(strided_group(rank.place, local.holders, unit.group.shards, unit.group.stride).position);
+    local.state->copy_parameters_to_shards(shards);
+  }
+}
+
+// Over a divided vocabulary it follows from what the ranks have added up.
+double loss_of(const RankState& rank, const LocalStage& stage, std::uint16_t position, const Operator& op,
+               std::int64_t key) {
+  Activations& activations = *stage.activations;
+  if (rank.input.plan->parallelism.tensor == 1)
+    return rank.device().read(*activations.find(position, op.writes[0], key, true, model::Stream::compute))[0];
+  const model::Graph& graph = stage.state->block(position);
+  const auto reduction = std::ranges::find_if(graph.operators, [&](const Operator& candidate) {
+    return candidate.kind == OperatorKind::all_reduce && candidate.reads[0] == op.writes[1];
+  });
+  const std::vector<float> figures =
+      rank.device().read(*activations.find(position, reduction->writes[0], key, true, model::Stream::compute));
+  double sum = 0, labelled = 0;
+  for (std::size_t t = 0; t + 2 < figures.size(); t += 3) {
+    if (figures[t + 2] == 0) continue;
+    sum += std::log(static_cast<double>(figures[t])) - static_cast<double>(figures[t + 1]);
+    ++labelled;
+  }
+  return labelled > 0 ? sum / labelled : 0;
+}
+
+// Of the main model's head, summed over those of the rank's micro-batches that end on it; 0 where none does. Device
+// idle.
+double summed_loss(const RankState& rank, const std::vector<MicroBatchPlace>& places) {
+  const std::int32_t last = rank.program().schedule.stages - 1;
+  const auto found = rank.stages.find(last);
+  if (found == rank.stages.end()) return 0;
+  const auto position = static_cast<std::uint16_t>(found->second.state->positions() - 1);
+  double sum = 0;
+  for (const MicroBatchPlace& place : places) {
+    if (rank.program().schedule.rank_of(place.direction, last) != rank.place.pipeline) continue;
+    for (const Operator& op : found->second.state->block(position).operators)
+      if (op.kind == OperatorKind::cross_entropy && !op.recomputed)
+        sum += loss_of(rank, found->second, position, op, rank.key(place.direction, place.micro_batch));
+  }
+  return sum;
+}
+
+const model::Operator& barrier_operator() {
+  static const model::Operator op{.kind = OperatorKind::all_reduce, .name = "barrier"};
+  return op;
+}
+
+class StepExecutor final : public TrainingStep {
+ public:
+  explicit StepExecutor(const StepInput& input) {
+    rank_.input = input;
+    rank_.place = rank_place(*input.plan, input.communicator->rank());
+    rank_.pool = std::make_unique<BufferPool>(*input.device);
+    const model::Schedule& schedule = input.program->schedule;
+    for (std::int32_t direction = 0; direction < schedule.directions; ++direction)
+      for (std::int32_t stage = 0; stage < schedule.stages; ++stage)
+        if (schedule.rank_of(direction, stage) == rank_.place.pipeline) add_stage(stage);
+    write_initial_parameters(rank_);
+    launcher_ = std::make_unique<SlotLauncher>(rank_);
+    synchroniser_ = std::make_unique<Synchroniser>(rank_);
+    optimizer_ = std::make_unique<OptimizerStep>(rank_);
+    barrier_ = input.device->allocate({.name = "barrier", .shape = {{1}}, .type = model::DataType::fp32});
+  }
+
+  std::vector<MicroBatchPlace> places() const override;
+  model::Result<StepOutcome> run(const std::vector<MicroBatch>& batches, const StepNumbers& numbers) override;
+
+  std::vector<StatePiece> state() override {
+    gather_now();
+    std::vector<StatePiece> pieces;
+    for (const auto& [stage, local] : rank_.stages)
+      std::ranges::move(local.state->pieces(), std::back_inserter(pieces));
+    return pieces;
+  }
+
+  Device& device() override { return rank_.device(); }
+
+  std::vector<float> router_bias(std::int64_t layer) override {
+    Buffer* bias = bias_of(layer);
+    return bias == nullptr ? std::vector<float>{} : rank_.device().read(*bias);
+  }
+  void set_router_bias(std::int64_t layer, const std::vector<float>& values) override {
+    if (Buffer* bias = bias_of(layer)) rank_.device().write(*bias, values);
+  }
+
+  // Of parameters, or of their gradients.
+  std::vector<NamedBuffer> named(Role role) {
+    gather_now();
+    std::vector<NamedBuffer> result;
+    for_each_tensor([&](std::int32_t stage, std::uint16_t position, TensorId id, const model::Tensor& tensor) {
+      if (tensor.role != role || tensor.shared) return;
+      const std::string name = role == Role::gradient ? tensor.name.substr(2) : tensor.name;
+      result.push_back({place_name(*rank_.stages.at(stage).state, position) + name, &tensor,
+                        rank_.stages.at(stage).state->find(position, id)});
+    });
+    return result;
+  }
+
+ private:
+  void add_stage(std::int32_t stage) {
+    const StepInput& input = rank_.input;
+    LocalStage local;
+    local.state = std::make_unique<StageState>(*input.device, *input.plan, *input.layout, *input.program, stage);
+    local.activations = std::make_unique<Activations>(*rank_.pool, *input.program,
+                                                      input.program->stages[static_cast<std::size_t>(stage)].kind);
+    local.holders = holders(input.program->schedule, stage);
+    rank_.stages.emplace(stage, std::move(local));
+  }
+
+  template <class Visit>
+  void for_each_tensor(Visit visit) {
+    for (const auto& [stage, local] : rank_.stages)
+      for (std::uint16_t position = 0; position < local.state->positions(); ++position)
+        for (TensorId id = 0; id < local.state->block(position).tensors.size(); ++id)
+          visit(stage, position, id, local.state->block(position).tensor(id));
+  }
+
+  // As trainers count: a prediction module is -1.
+  std::int64_t layer_of(std::int32_t stage, std::uint16_t position) const {
+    const std::int64_t layer = rank_.stages.at(stage).state->layer(position);
+    return layer < rank_.input.architecture->layers ? layer : -1;
+  }
+
+  Buffer* bias_of(std::int64_t layer);
+  void gather_now();
+  void write_data(const std::vector<MicroBatch>& batches);
+  void barrier();
+  void launch_slots();
+  StepOutcome outcome();
+
+  RankState rank_;
+  std::unique_ptr<SlotLauncher> launcher_;
+  std::unique_ptr<Synchroniser> synchroniser_;
+  std::unique_ptr<OptimizerStep> optimizer_;
+  BufferPointer barrier_;
+  bool in_shards_ = false;  // the last update's parameters have not been gathered yet
+};
+
+Buffer* StepExecutor::bias_of(std::int64_t layer) {
+  Buffer* found = nullptr;
+  for_each_tensor([&](std::int32_t stage, std::uint16_t position, TensorId id, const model::Tensor& tensor) {
+    const StageState& state = *rank_.stages.at(stage).state;
+    if (tensor.role == Role::constant && tensor.name == "router_bias" && layer_of(stage, position) == layer)
+      found = state.find(position, id);
+  });
+  return found;
+}
+
+void StepExecutor::gather_now() {
+  if (!std::exchange(in_shards_, false)) return;
+  for (const auto& [stage, local] : rank_.stages)
+    for (std::size_t unit = 0; unit < local.state->units().size(); ++unit)
+      synchroniser_->gather(stage, unit, Stream::compute);
+}
+
+// Sequences are dealt out by data rank, then micro-batch, then direction: whoever divides the batch otherwise gives
+// the same sequences to other ranks.
+std::vector<MicroBatchPlace> StepExecutor::places() const {
+  const model::Plan& plan = *rank_.input.plan;
+  const model::Schedule& schedule = rank_.program().schedule;
+  const std::int32_t per_direction = schedule.shape.micro_batches / schedule.directions;
+  std::vector<MicroBatchPlace> result;
+  for (std::int32_t direction = 0; direction < schedule.directions; ++direction)
+    for (std::int32_t i = 0; i < per_direction; ++i) {
+      const std::int64_t number =
+          (std::int64_t{rank_.place.data} * schedule.directions + direction) * per_direction + i;
+      result.push_back({direction, i, number * plan.batch.micro_batch_size});
+    }
+  return result;
+}
+
+void StepExecutor::write_data(const std::vector<MicroBatch>& batches) {
+  const std::int64_t length = rank_.input.plan->batch.sequence_length;
+  for_each_tensor([&](std::int32_t stage, std::uint16_t position, TensorId id, const model::Tensor& tensor) {
+    if (tensor.role != Role::constant || tensor.name == "router_bias") return;
+    for (const MicroBatch& batch : batches) {
+      if (rank_.program().schedule.rank_of(batch.place.direction, stage) != rank_.place.pipeline) continue;
+      Buffer* buffer = launcher_->data(stage, position, id, rank_.key(batch.place.direction, batch.place.micro_batch));
+      std::vector<float> values = tensor.name == "token_ids" ? batch.token_ids : batch.labels;
+      if (tensor.name == "mtp_labels")  // the labels of the next tokens
+        for (std::size_t t = 0; t < values.size(); ++t) {
+          const bool last = (static_cast<std::int64_t>(t) + 1) % length == 0;
+          values[t] = last ? -1.0F : values[t + 1];
+        }
+      rank_.device().write(*buffer, values);
+    }
+  });
+}
+
+// All ranks' clocks meet here; the step's time counts from its end.
+void StepExecutor::barrier() {
+  Kernel kernel;
+  kernel.op = &barrier_operator();
+  kernel.reads = kernel.writes = {barrier_.get()};
+  kernel.label = rank_.labels.add({-1, -1, "barrier", -1});
+  rank_.communicator().launch(Stream::compute, rank_.world(), kernel);
+}
+
+void StepExecutor::launch_slots() {
+  for (const auto& [stage, local] : rank_.stages)
+    for (StageState::Unit& unit : local.state->units())
+      rank_.device().clear(Stream::compute, *unit.gradients, rank_.labels.add({-1, -1, "clear gradients", -1}));
+  for (const auto& [place, load] : launcher_->loads())
+    rank_.device().clear(Stream::compute, *load, rank_.labels.add({-1, -1, "clear gradients", -1}));
+  synchroniser_->begin(std::exchange(in_shards_, false));
+  const SlotLauncher::Beside beside{
+      [this](std::int32_t slot, std::int32_t segment, Stream stream) { synchroniser_->before(slot, segment, stream); },
+      [this](std::int32_t slot, std::int32_t segment) { synchroniser_->after(slot, segment); }};
+  for (std::int32_t slot = 0; slot <= static_cast<std::int32_t>(rank_.ops().size()); ++slot)
+    launcher_->launch(slot, beside);
+  synchroniser_->finish();
+}
+
+model::Result<StepOutcome> StepExecutor::run(const std::vector<MicroBatch>& batches, const StepNumbers& numbers) {
+  if (const auto idle = rank_.device().synchronise(); !idle) return tl::unexpected(idle.error());
+  rank_.labels.clear();
+  rank_.device().take_records();
+  rank_.numbers = numbers;
+  write_data(batches);
+  barrier();
+  launch_slots();
+  const auto updated = optimizer_->run(*synchroniser_);
+  if (!updated) return tl::unexpected(updated.error());
+  in_shards_ = updated->finite && rank_.input.plan->parallelism.zero_stage >= 1 && !rank_.program().gather_after_update;
+  StepOutcome result = outcome();
+  result.finite = updated->finite;
+  result.gradient_norm = updated->gradient_norm;
+  return result;
+}
+
+StepOutcome StepExecutor::outcome() {
+  StepOutcome result;
+  std::vector<KernelRecord> records = rank_.device().take_records();
+  const auto barrier = std::ranges::find_if(
+      records, [this](const KernelRecord& record) { return rank_.labels[record.label].name == "barrier"; });
+  const double origin = barrier->end;
+  records.erase(barrier);
+  result.timeline = rank_timeline(rank_, records, origin);
+  std::map<std::string_view, double> classes;
+  for (const KernelRecord& record : records)
+    if (const Label& label = rank_.labels[record.label]; !label.breakdown.empty())
+      classes[label.breakdown] += record.end - record.start;
+  result.class_seconds.assign(classes.begin(), classes.end());
+  result.seconds = static_cast<double>(result.timeline.end_ps) * 1e-12;
+  for (const auto& [place, load] : launcher_->loads()) {
+    const std::vector<float> rows = rank_.device().read(*load);
+    result.loads.push_back({layer_of(place.first, place.second), {rows.begin(), rows.end()}});
+  }
+  result.loss = summed_loss(rank_, places());
+  for (const MicroBatchPlace& place : places())
+    if (rank_.program().schedule.rank_of(place.direction, rank_.program().schedule.stages - 1) == rank_.place.pipeline)
+      ++result.loss_weight;
+  if (result.loss_weight > 0) result.loss /= result.loss_weight;
+  return result;
+}
+
+}  // namespace
+
+model::Result<std::unique_ptr<TrainingStep>> make_step(const StepInput& input) {
+  if (const auto error = check_executable(*input.plan, *input.architecture, *input.program, *input.device))
+    return tl::unexpected(*error);
+  if (input.communicator->ranks() != input.plan->cluster.gpus)
+    return tl::unexpected(model::plan_error(
+        *input.plan, model::ErrorKind::infeasible, "cluster.gpus",
+        fmt::format("the plan has {} ranks, but {} were started", input.plan->cluster.gpus,
+                    input.communicator->ranks()),
+        fmt::format("start as many processes as the plan has ranks: mpirun -n {}, or run it in one process",
+                    input.plan->cluster.gpus)));
+  return std::make_unique<StepExecutor>(input);
+}
+
+std::vector<NamedBuffer> parameters_of(TrainingStep& step) {
+  return static_cast<StepExecutor&>(step).named(Role::parameter);
+}
+
+std::vector<NamedBuffer> gradients_of(TrainingStep& step) {
+  return static_cast<StepExecutor&>(step).named(Role::gradient);
+}
+
+}  // namespace plumbline::real

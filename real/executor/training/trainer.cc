@@ -1,0 +1,187 @@
+#include "real/executor/training/trainer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <string>
+#include <utility>
+
+#include "real/executor/agreement.h"
+#include "real/executor/infeasible.h"
+
+namespace plumbline::real {
+namespace {
+
+using model::Error;
+using model::Result;
+
+// A number as an error says it.
+std::string words(double value) { return std::isnan(value) ? "not a number" : "infinite"; }
+
+class Trainer {
+ public:
+  Trainer(TrainingStep& step, Communicator& communicator, const TextSource& text, const TrainingOptions& options)
+      : step_(step), communicator_(communicator), text_(text), options_(options) {
+    if (options.fp16) loss_scale_ = LossScale(options.loss_scale);
+  }
+
+  Result<TrainingResult> run(const StepObserver& observer);
+
+ private:
+  Result<void> begin();
+  Result<StepFigures> next(Prefetcher& batches);
+  Result<void> add_over_ranks(const StepOutcome& outcome, StepFigures& figures);
+  Result<void> balance(const StepOutcome& outcome, StepFigures& figures);
+  Result<void> check(const StepOutcome& outcome, const StepFigures& figures);
+  Result<void> save();
+  template <class Value>
+  Result<Value> or_abort(Result<Value> own);
+
+  TrainingStep& step_;
+  Communicator& communicator_;
+  const TextSource& text_;
+  const TrainingOptions& options_;
+  LossScale loss_scale_;
+  TrainingProgress progress_;
+  std::int64_t saved_step_ = 0;
+  model::Timeline timeline_;
+};
+
+// The others do not know of this error and would wait for this rank.
+template <class Value>
+Result<Value> Trainer::or_abort(Result<Value> own) {
+  if (!own) communicator_.abort(to_string(own.error()));
+  return own;
+}
+
+Result<void> Trainer::begin() {
+  const CheckpointStore& store = options_.checkpoint;
+  if (store.folder.empty()) return {};
+  if (options_.resume) {
+    const auto progress = load_checkpoint(store, step_.state(), step_.device(), communicator_);
+    if (!progress) return tl::unexpected(progress.error());
+    progress_ = *progress;
+    saved_step_ = progress_.step;
+    if (options_.fp16) loss_scale_.restore(progress_.loss_scale);
+    return {};
+  }
+  const auto present = from_first(communicator_, latest_checkpoint(store.folder).value_or(-1));
+  if (!present) return tl::unexpected(present.error());
+  if (*present < 0) return {};
+  return tl::unexpected(Error{.message = fmt::format("has a checkpoint of step {} already", *present),
+                              .file = store.folder,
+                              .hint = "resume from it, or use another folder"});
+}
+
+Result<TrainingResult> Trainer::run(const StepObserver& observer) {
+  if (auto begun = begin(); !begun) return tl::unexpected(begun.error());
+  Prefetcher batches(text_, step_.places(), options_.batch, progress_.sequences, options_.prefetch_thread);
+  TrainingResult result{.first_step = progress_.step + 1};
+  while (progress_.step < options_.steps) {
+    auto figures = next(batches);
+    if (!figures) return tl::unexpected(figures.error());
+    result.losses.push_back(figures->loss);
+    result.gradient_norms.push_back(figures->gradient_norm);
+    result.seconds.push_back(figures->seconds);
+    result.skipped += figures->skipped ? 1 : 0;
+    if (observer) observer(*figures);
+    const bool due = options_.checkpoint_interval > 0 && progress_.step % options_.checkpoint_interval == 0;
+    if (due || progress_.step == options_.steps) {
+      if (auto saved = save(); !saved) return tl::unexpected(saved.error());
+    }
+    result.loads = std::move(figures->loads);
+  }
+  result.progress = progress_;
+  result.timeline = std::move(timeline_);
+  return result;
+}
+
+Result<StepFigures> Trainer::next(Prefetcher& batches) {
+  const auto micro_batches = or_abort(batches.next());
+  if (!micro_batches) return tl::unexpected(micro_batches.error());
+  const double parts =
+      static_cast<double>(options_.batch.global_batch_size) / static_cast<double>(options_.batch.micro_batch_size);
+  const StepNumbers numbers{.step = progress_.updates + 1,
+                            .loss_scale = loss_scale_.factor() / parts,
+                            .learning_rate = options_.learning_rate};
+  auto outcome = or_abort(step_.run(*micro_batches, numbers));
+  if (!outcome) return tl::unexpected(outcome.error());
+  StepFigures figures{.step = progress_.step + 1,
+                      .gradient_norm = outcome->gradient_norm,
+                      .loss_scale = loss_scale_.factor(),
+                      .skipped = options_.fp16 && !outcome->finite};
+  if (auto added = add_over_ranks(*outcome, figures); !added) return tl::unexpected(added.error());
+  if (auto checked = check(*outcome, figures); !checked) return tl::unexpected(checked.error());
+  if (auto balanced = balance(*outcome, figures); !balanced) return tl::unexpected(balanced.error());
+  progress_.step += 1;
+  progress_.updates += figures.skipped ? 0 : 1;
+  progress_.sequences += options_.batch.global_batch_size;
+  progress_.loss_scale = loss_scale_.state();
+  timeline_ = std::move(outcome->timeline);
+  return figures;
+}
+
+// What the step was over all ranks, from one sum.
+Result<void> Trainer::add_over_ranks(const StepOutcome& outcome, StepFigures& figures) {
+  constexpr std::size_t before_seconds = 3;
+  std::vector<double> values(before_seconds + static_cast<std::size_t>(communicator_.ranks()));
+  values[0] = outcome.loss_weight > 0 ? outcome.loss * outcome.loss_weight : 0;
+  values[1] = outcome.loss_weight;
+  values[2] = outcome.gradient_norm;  // of the whole gradient: the same everywhere, unless it is no number somewhere
+  values[before_seconds + static_cast<std::size_t>(communicator_.rank())] = outcome.seconds;
+  const auto sums = communicator_.sum(std::move(values));
+  if (!sums) return tl::unexpected(sums.error());
+  figures.loss = (*sums)[0] / (*sums)[1];
+  if (!std::isfinite((*sums)[2])) figures.gradient_norm = (*sums)[2];
+  figures.seconds = *std::max_element(sums->begin() + before_seconds, sums->end());
+  const std::int64_t tokens = options_.batch.global_batch_size * text_.sequence_length();
+  figures.tokens_per_second = static_cast<double>(tokens) / figures.seconds;
+  return {};
+}
+
+Result<void> Trainer::check(const StepOutcome& outcome, const StepFigures& figures) {
+  const std::string hint = "try a lower learning rate; the last checkpoint is as it was";
+  // It was not scaled: a lower scale would not help.
+  if (!std::isfinite(figures.loss)) {
+    return infeasible(fmt::format("loss is {} in step {}", words(figures.loss), figures.step), hint);
+  }
+  if (figures.skipped) {
+    if (loss_scale_.shrink()) return {};
+    return infeasible(
+        fmt::format("gradients overflow in step {} although the loss scale is at its lowest", figures.step), hint);
+  }
+  if (!std::isfinite(figures.gradient_norm)) {
+    return infeasible(fmt::format("gradient norm is {} in step {}", words(figures.gradient_norm), figures.step), hint);
+  }
+  if (!outcome.finite) return infeasible(fmt::format("gradients overflow in step {}", figures.step), hint);
+  loss_scale_.keep_or_grow();
+  return {};
+}
+
+Result<void> Trainer::balance(const StepOutcome& outcome, StepFigures& figures) {
+  if (options_.experts == 0) return {};
+  auto loads = or_abort(sum_loads(outcome.loads, options_.layers, options_.experts, communicator_));
+  if (!loads) return tl::unexpected(loads.error());
+  figures.loads = std::move(*loads);
+  if (options_.balance_speed != 0 && !figures.skipped) {
+    update_biases(step_, outcome.loads, figures.loads, options_.balance_speed);
+  }
+  return {};
+}
+
+Result<void> Trainer::save() {
+  if (options_.checkpoint.folder.empty() || saved_step_ == progress_.step) return {};
+  saved_step_ = progress_.step;
+  return save_checkpoint(options_.checkpoint, progress_, step_.state(), step_.device(), communicator_);
+}
+
+}  // namespace
+
+Result<TrainingResult> train(TrainingStep& step, Communicator& communicator, const TextSource& text,
+                             const TrainingOptions& options, const StepObserver& observer) {
+  return Trainer(step, communicator, text, options).run(observer);
+}
+
+}  // namespace plumbline::real

@@ -1,0 +1,104 @@
+#include "real/host/comm/communicator.h"
+
+#include <utility>
+
+#include "real/host/buffer.h"
+#include "real/host/comm/control.h"
+#include "real/host/comm/members.h"
+#include "real/host/comm/packing.h"
+
+namespace plumbline::real::host {
+
+namespace {
+
+// Channels of the transport. Streams run at the same time, so each has its own for what groups do together.
+constexpr std::int32_t messages_channel = 0, acknowledgements_channel = 1, first_stream_channel = control_channel + 1;
+
+std::int32_t channel_of(model::Stream stream) { return first_stream_channel + static_cast<std::int32_t>(stream); }
+
+HostBuffer& buffer_of(const Message& message) { return static_cast<HostBuffer&>(*message.buffer); }
+
+class HostCommunicator final : public Communicator {
+ public:
+  HostCommunicator(HostDevice& device, Transport& transport)
+      : device_(device), transport_(transport), control_(make_control_channel(transport)) {
+    // Other streams of this rank, and other ranks, may wait for what will not come.
+    device.on_failure([&transport](const std::string& reason) { transport.abort(reason); });
+  }
+
+  std::int32_t rank() const override { return transport_.rank(); }
+  std::int32_t ranks() const override { return transport_.ranks(); }
+
+  void send_receive(model::Stream stream, std::span<const Message> messages, bool rendezvous,
+                    std::uint32_t label) override {
+    const std::vector<Message> own(messages.begin(), messages.end());
+    StreamWork work;
+    work.label = label;
+    work.start = [this, own, rendezvous](StreamClock& clock) { post(own, rendezvous, clock); };
+    work.finish = [this, own, rendezvous](StreamClock& clock) { complete(own, rendezvous, clock); };
+    device_.enqueue(stream, std::move(work));
+  }
+
+  void launch(model::Stream stream, const Group& group, const Kernel& kernel) override {
+    StreamWork work = work_of(Members(transport_, group, channel_of(stream)), kernel);
+    work.label = kernel.label;
+    device_.enqueue(stream, std::move(work));
+  }
+  model::Result<std::vector<double>> sum(std::vector<double> values) override { return control_->sum(values); }
+  model::Result<std::vector<std::string>> gather(const std::string& text) override { return control_->gather(text); }
+  void abort(const std::string& reason) override { transport_.abort(reason); }
+
+ private:
+  // Sends, and tells whom this rank receives from that it does.
+  void post(const std::vector<Message>& messages, bool rendezvous, StreamClock& clock) {
+    for (const Message& message : messages) {
+      if (message.send) {
+        HostBuffer& buffer = buffer_of(message);
+        Packer packer(buffer.elements().size() * wire_bytes(buffer.type()));
+        packer.add(buffer.type(), buffer.elements());
+        transport_.send(message.peer, {messages_channel, message.tag}, {packer.take(), clock.now()});
+      } else if (rendezvous) {
+        transport_.send(message.peer, {acknowledgements_channel, message.tag}, {{}, clock.now()});
+      }
+    }
+  }
+
+  void complete(const std::vector<Message>& messages, bool rendezvous, StreamClock& clock) {
+    for (const Message& message : messages) {
+      if (message.send && !rendezvous) continue;
+      const std::int32_t channel = message.send ? acknowledgements_channel : messages_channel;
+      const Packet packet = transport_.receive(message.peer, {channel, message.tag});
+      clock.advance_to(packet.time);
+      if (message.send) continue;
+      Unpacker unpacker(packet.bytes);
+      unpacker.copy(buffer_of(message).type(), buffer_of(message).elements());
+      unpacker.finish();
+    }
+  }
+
+  static StreamWork work_of(const Members& members, const Kernel& kernel) {
+    switch (kernel.op->kind) {
+#define OPERATOR(kind, ...)       \
+  case model::OperatorKind::kind: \
+    break;
+#define EXCHANGE_OPERATOR(kind, ...) \
+  case model::OperatorKind::kind:    \
+    return kind(members, kernel);
+#define COLLECTIVE_OPERATOR(kind, ...) EXCHANGE_OPERATOR(kind)
+#include "model/graph/operators.def"
+    }
+    throw RankFailure(kernel.op->name + " is no operator between ranks");
+  }
+
+  HostDevice& device_;
+  Transport& transport_;
+  std::unique_ptr<ControlChannel> control_;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_communicator(HostDevice& device, Transport& transport) {
+  return std::make_unique<HostCommunicator>(device, transport);
+}
+
+}  // namespace plumbline::real::host

@@ -1,0 +1,31 @@
+// One operator as the host runs it.
+#pragma once
+
+#include <cstddef>
+#include <variant>
+
+#include "model/graph/graph.h"
+#include "real/host/buffer.h"
+#include "real/host/cores.h"
+
+namespace plumbline::real::host {
+
+struct Call {
+  const Kernel& kernel;
+  Cores& cores;
+  model::DataType accumulation = model::DataType::fp32;  // of products: fp32, or fp16 to show what that costs
+
+  const model::Operator& op() const { return *kernel.op; }
+  std::size_t ins() const { return kernel.reads.size(); }
+  std::size_t outs() const { return kernel.writes.size(); }
+  const HostBuffer& in(std::size_t i) const { return static_cast<const HostBuffer&>(*kernel.reads[i]); }
+  HostBuffer& out(std::size_t i) const { return static_cast<HostBuffer&>(*kernel.writes[i]); }
+  template <class Attributes>
+  const Attributes& attributes() const {
+    return std::get<Attributes>(kernel.op->attributes);
+  }
+};
+
+using Function = void (*)(const Call&);
+
+}  // namespace plumbline::real::host
