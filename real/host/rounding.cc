@@ -1,12 +1,13 @@
 #include "real/host/rounding.h"
 
-#include <Eigen/Core>
+#include <bit>
+#include <cstdint>
 
 namespace plumbline::real::host {
 
 namespace {
 
-using Eigen::numext::bit_cast;
+using std::bit_cast;
 
 constexpr std::uint32_t sign_bit = 0x80000000, infinity = 0x7f800000, quiet_bit = 0x00400000;
 constexpr std::uint32_t smallest_normal_fp16 = 0x38800000;  // 2^-14
@@ -14,8 +15,7 @@ constexpr std::uint32_t beyond_fp16 = 0x47800000;           // 65536: what the l
 
 std::uint32_t all_bits_if(bool condition) { return 0U - static_cast<std::uint32_t>(condition); }
 
-// Without branches, so that loops over them become vector instructions: twice to three times as fast as Eigen's casts,
-// which serve single numbers below.
+// Without branches, so that loops over them become vector instructions: twice to three times as fast as Eigen's casts.
 std::uint32_t nearest_bf16(std::uint32_t bits) {
   const std::uint32_t is_nan = all_bits_if((bits & ~sign_bit) > infinity);
   const std::uint32_t rounded = bits + 0x7fff + ((bits >> 16) & 1);
@@ -41,11 +41,6 @@ void round_all(std::span<float> values) {
 }
 
 }  // namespace
-
-std::uint16_t to_bf16(float value) { return bit_cast<std::uint16_t>(Eigen::bfloat16(value)); }
-float from_bf16(std::uint16_t bits) { return static_cast<float>(bit_cast<Eigen::bfloat16>(bits)); }
-std::uint16_t to_fp16(float value) { return bit_cast<std::uint16_t>(Eigen::half(value)); }
-float from_fp16(std::uint16_t bits) { return static_cast<float>(bit_cast<Eigen::half>(bits)); }
 
 void round_to(model::DataType type, std::span<float> values) {
   if (type == model::DataType::bf16) round_all<nearest_bf16>(values);

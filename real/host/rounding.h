@@ -1,17 +1,11 @@
 // Number formats of 16 bits, emulated in floats: round to nearest, ties to even.
 #pragma once
 
-#include <cstdint>
 #include <span>
 
 #include "model/base/data_type.h"
 
 namespace plumbline::real::host {
-
-std::uint16_t to_bf16(float value);  // NaN stays NaN
-float from_bf16(std::uint16_t bits);
-std::uint16_t to_fp16(float value);  // overflow gives infinity, below 2^-24 zero, denormals kept
-float from_fp16(std::uint16_t bits);
 
 // Each value as the format holds it; formats of 32 bits and whole numbers stay as they are.
 void round_to(model::DataType type, std::span<float> values);

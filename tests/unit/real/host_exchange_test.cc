@@ -9,8 +9,8 @@
 
 #include "model/base/random.h"
 #include "real/host/rounding.h"
-#include "tests/support/real/host_ranks.h"
 #include "tests/support/interpreter/interpreter.h"
+#include "tests/support/real/host_ranks.h"
 
 namespace plumbline::tests {
 namespace {

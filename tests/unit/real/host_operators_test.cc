@@ -8,9 +8,9 @@
 
 #include "real/host/operators/operators.h"
 #include "real/host/pool.h"
-#include "tests/support/real/host_operator.h"
 #include "tests/support/interpreter/interpreter.h"
 #include "tests/support/operator_blocks.h"
+#include "tests/support/real/host_operator.h"
 
 namespace plumbline::tests {
 namespace {

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "tests/support/temporary_directory.h"
 #include "tests/support/real/training.h"
+#include "tests/support/temporary_directory.h"
 
 namespace plumbline::real {
 namespace {

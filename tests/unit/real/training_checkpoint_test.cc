@@ -14,8 +14,8 @@
 #include "model/base/text_file.h"
 #include "real/executor/checkpoint.h"
 #include "real/executor/checkpoint_header.h"
-#include "tests/support/temporary_directory.h"
 #include "tests/support/real/training.h"
+#include "tests/support/temporary_directory.h"
 
 namespace plumbline::real {
 namespace {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/base/si_unit.h"
+#include "tests/support/cluster.h"
 #include "tests/support/costs.h"
 #include "topologies/topology.h"
 
@@ -16,8 +17,8 @@ namespace {
 using model::Collective;
 
 model::ClusterShape h100(std::int64_t gpus) {
-  return topologies::load_cluster(tests::shipped("topologies/h100-dgx.toml"), tests::shipped("topologies/devices"),
-                                  {.gpus = gpus})
+  return tests::load_cluster(tests::shipped("topologies/h100-dgx.toml"), tests::shipped("topologies/devices"),
+                             {.gpus = gpus})
       .value();
 }
 

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <string>
 
+#include "tests/support/cluster.h"
 #include "tests/support/costs.h"
 #include "tests/support/temporary_directory.h"
 #include "topologies/device.h"
@@ -16,6 +17,7 @@ namespace {
 
 using model::ErrorKind;
 using tests::expect_error;
+using tests::load_cluster;
 using tests::shipped;
 using tests::TemporaryDirectory;
 
