@@ -9,7 +9,7 @@
 #include "calibrate/measurement/measurement.h"
 #include "cli/world.h"
 #include "model/base/error.h"
-#include "real/measure/subject.h"
+#include "real/measure/workload.h"
 
 namespace plumbline::cli {
 

@@ -21,7 +21,6 @@
 #include "model/plan/plan.h"
 #include "model/program/compile.h"
 #include "real/host/measure/case_file.h"
-#include "real/host/measure/case_workloads.h"
 #include "real/host/measure/environment.h"
 #include "real/host/measure/measure.h"
 #include "real/host/measure/runner.h"

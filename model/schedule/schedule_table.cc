@@ -40,7 +40,7 @@ class MessagePlaces {
     for (const auto& ops : schedule.ranks)
       for (const ScheduleOp& op : ops) last = std::max({last, op.f_mb, op.b_mb});
     micro_batches_ = static_cast<std::size_t>(last + 1);
-    places_.resize(2 * static_cast<std::size_t>(directions_ * stages_) * micro_batches_);
+    places_.resize(2 * static_cast<std::size_t>(directions_) * static_cast<std::size_t>(stages_) * micro_batches_);
   }
 
   Place& at(bool forward, std::int32_t direction, std::int32_t stage, std::int32_t micro_batch) {

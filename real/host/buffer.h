@@ -53,9 +53,6 @@ class HostBuffer final : public Buffer {
 
   MatrixMap matrix() { return {data_, rows_, columns_}; }
   ConstMatrixMap matrix() const { return {data_, rows_, columns_}; }
-  // The same elements with another number of columns.
-  MatrixMap matrix_of(Index columns) { return {data_, size() / columns, columns}; }
-  ConstMatrixMap matrix_of(Index columns) const { return {data_, size() / columns, columns}; }
   std::span<float> elements() { return {data_, static_cast<std::size_t>(size())}; }
   std::span<const float> elements() const { return {data_, static_cast<std::size_t>(size())}; }
   ArrayMap array() { return {data_, size()}; }

@@ -1,12 +1,13 @@
 #include "real/host/rounding.h"
 
-#include <Eigen/Core>
+#include <bit>
+#include <cstdint>
 
 namespace plumbline::real::host {
 
 namespace {
 
-using Eigen::numext::bit_cast;
+using std::bit_cast;
 
 constexpr std::uint32_t sign_bit = 0x80000000, infinity = 0x7f800000, quiet_bit = 0x00400000;
 constexpr std::uint32_t smallest_normal_fp16 = 0x38800000;  // 2^-14

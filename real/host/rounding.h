@@ -1,7 +1,6 @@
 // Number formats of 16 bits, emulated in floats: round to nearest, ties to even.
 #pragma once
 
-#include <cstdint>
 #include <span>
 
 #include "model/base/data_type.h"

@@ -1,7 +1,7 @@
 // Rates of the host's operators: FLOP/s of products and attention (causal FLOPs), bytes/s of what is bound by memory.
 #include <benchmark/benchmark.h>
 
-#include "tests/support/host_operator.h"
+#include "tests/support/real/host_operator.h"
 
 namespace plumbline::tests {
 namespace {

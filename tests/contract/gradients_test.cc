@@ -8,7 +8,7 @@
 #include "model/base/random.h"
 #include "model/cost/operator_class.h"
 #include "model/cost/work.h"
-#include "tests/support/tiny_training.h"
+#include "tests/support/real/tiny_training.h"
 
 namespace plumbline::tests {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "model/base/text_file.h"
 #include "model/economics/ownership.h"
+#include "tests/support/cluster.h"
 #include "tests/support/inputs.h"
 #include "topologies/inventory.h"
 #include "topologies/topology.h"
@@ -14,6 +15,7 @@
 namespace plumbline::topologies {
 namespace {
 
+using tests::load_cluster;
 using tests::shipped;
 
 model::ClusterShape load(const std::string& name, std::int64_t gpus = 0) {

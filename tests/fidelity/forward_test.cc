@@ -10,7 +10,7 @@
 #include <complex>
 #include <set>
 
-#include "tests/support/tiny_training.h"
+#include "tests/support/real/tiny_training.h"
 
 namespace plumbline::tests {
 namespace {

@@ -15,7 +15,7 @@
 #include "tests/support/aligned_models.h"
 #include "tests/support/folder_contents.h"
 #include "tests/support/temporary_directory.h"
-#include "tests/support/whole_training.h"
+#include "tests/support/real/whole_training.h"
 
 namespace plumbline::tests {
 namespace {

@@ -18,7 +18,7 @@
 #include "real/cuda/device/buffer.h"
 #include "real/cuda/device/detail/host_copy.h"
 #include "real/cuda/device/scratch.h"
-#include "tests/support/channel_ranks.h"
+#include "tests/support/real/channel_ranks.h"
 
 namespace plumbline::tests::host_gpu {
 

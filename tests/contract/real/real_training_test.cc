@@ -1,0 +1,162 @@
+// What training for real must show: it learns, in every format that is executed; FP16 needs its loss scale and FP32
+// sums; experts even out; and a training that is continued is the one that never stopped.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "tests/support/real/whole_training.h"
+
+namespace plumbline::tests {
+namespace {
+
+using model::Precision;
+
+model::Plan in_format(Precision format) {
+  model::Plan plan = small_plan();
+  plan.precision.gemm = plan.precision.dispatch = plan.precision.combine = format;
+  plan.precision.gradients = plan.precision.master_weights = plan.precision.optimizer_moments = Precision::fp32;
+  return plan;
+}
+
+// A learning rate at which so small a model learns in some dozens of steps.
+constexpr double fast = 1e-2;
+
+real::TrainingResult trained(TrainingCourse course, std::int64_t steps) {
+  course.options.steps = steps;
+  course.options.learning_rate = fast;
+  return follow(course)[0].result.value();
+}
+
+double mean_of_last(const std::vector<double>& values, std::ptrdiff_t count) {
+  return std::accumulate(values.end() - count, values.end(), 0.0) / static_cast<double>(count);
+}
+
+// Of the tokens of the text, each for itself, in nats: the loss of a model that knows how often each token comes, and
+// nothing of what follows what.
+double unigram_entropy(const model::Architecture& architecture, const model::Plan& plan) {
+  const auto text = real::synthetic_text({architecture.vocabulary, plan.batch.sequence_length}).value();
+  std::vector<double> counts(static_cast<std::size_t>(architecture.vocabulary));
+  constexpr int sequences = 4000;
+  for (int i = 0; i < sequences; ++i) {
+    const std::vector<std::int32_t> ids = text->sequence(i).value();
+    for (const std::int32_t id : ids) ++counts[static_cast<std::size_t>(id)];
+  }
+  const double total = std::accumulate(counts.begin(), counts.end(), 0.0);
+  double entropy = 0;
+  for (const double count : counts) entropy -= count > 0 ? count / total * std::log(count / total) : 0;
+  return entropy;
+}
+
+TEST(RealTraining, LearnsWhatFollowsWhat) {
+  const TrainingCourse course;
+  const real::TrainingResult result = trained(course, 150);
+  const double entropy = unigram_entropy(course.architecture, course.plan);
+  EXPECT_GT(result.losses.front(), std::log(64));  // worse than chance
+  const double reached = mean_of_last(result.losses, 10);
+  EXPECT_LT(reached, entropy - 0.3) << "unigram entropy " << entropy;
+}
+
+// Rounding to 8 or 11 bits is noise on every gradient: curves part, but no further than steps of one curve differ.
+TEST(RealTraining, SixteenBitsLearnAsWellAs32) {
+  const real::TrainingResult fp32 = trained({}, 50);
+  for (const Precision format : {Precision::bf16, Precision::fp16}) {
+    const real::TrainingResult result = trained({.plan = in_format(format)}, 50);
+    EXPECT_NE(result.losses, fp32.losses) << to_string(format);
+    EXPECT_EQ(result.skipped, 0) << to_string(format);
+    EXPECT_LT(largest_difference(result.losses, fp32.losses), 0.1) << to_string(format);
+  }
+}
+
+// A value that is stored is rounded once, a sum of n products n times, each time by up to half a unit in its last
+// place: of 128 tokens some sqrt(128) = 11 times as much where nothing else adds noise. Half of what is seen is asked
+// for.
+TEST(RealTraining, SumsInFp16SpoilGradients) {
+  const auto gradients = [](Precision format, model::DataType accumulation, double scale = 1024) {
+    TrainingRequest request{.plan = in_format(format), .loss_scale = scale};
+    request.plan.batch.sequence_length = 128;  // sums over so many tokens
+    request.plan.batch.global_batch_size = 2;
+    request.device.accumulation = accumulation;
+    const Trained trained = train_all(request);
+    EXPECT_EQ(trained.error, "");
+    return trained.ranks[0];
+  };
+  const TrainedRank exact = gradients(Precision::fp32, model::DataType::fp32);
+  const double stored = gradient_error(exact, gradients(Precision::fp16, model::DataType::fp32));
+  const double summed = gradient_error(exact, gradients(Precision::fp16, model::DataType::fp16));
+  EXPECT_GT(summed, 2 * stored);
+  // And what the loss scale is for: gradients of single tokens lie below FP16's smallest normal number, 6e-5.
+  EXPECT_GT(gradient_error(exact, gradients(Precision::fp16, model::DataType::fp32, 1)), 2 * stored);
+}
+
+TEST(RealTraining, AnOverflowSkipsTheStepAndHalvesTheScale) {
+  TrainingCourse course{.plan = in_format(Precision::fp16)};
+  course.plan.cluster.gpus = 2;
+  course.plan.parallelism.zero_stage = 1;
+  const auto after = [&](std::int64_t steps, double scale) {
+    course.options.steps = steps;
+    course.options.loss_scale = {.start = scale, .highest = scale};
+    return follow(course);
+  };
+  constexpr double too_large = 0x1p30;
+  const auto initial = after(0, too_large), one = after(1, too_large);
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    ASSERT_TRUE(one[rank].result) << to_string(one[rank].result.error());
+    EXPECT_TRUE(one[rank].figures[0].skipped);
+    EXPECT_TRUE(std::isfinite(one[rank].figures[0].loss));
+    EXPECT_EQ(one[rank].result->progress.loss_scale.factor, too_large / 2);
+    EXPECT_EQ(one[rank].result->progress.updates, 0);
+    EXPECT_EQ(one[rank].state, initial[rank].state);
+  }
+  // It goes on halving until the gradients fit, and trains from there.
+  const auto many = after(30, too_large);
+  const std::vector<real::StepFigures>& figures = many[0].figures;
+  const auto first = std::ranges::find(figures, false, &real::StepFigures::skipped);
+  ASSERT_NE(first, figures.end());
+  for (auto step = figures.begin(); step < first; ++step)
+    EXPECT_EQ(step->loss_scale, too_large * std::exp2(-static_cast<double>(step - figures.begin())));
+  EXPECT_NE(many[0].state, initial[0].state);
+  EXPECT_EQ(many[0].result->progress.updates, 30 - many[0].result->skipped);
+}
+
+TEST(RealTraining, BiasesEvenOutTheExperts) {
+  const auto largest_load = [](double speed) {
+    TrainingCourse course;
+    course.options = {.steps = 60, .learning_rate = 1e-3, .balance_speed = speed};
+    const CourseOnRank done = follow(course)[0];
+    double sum = 0;
+    int count = 0;
+    for (std::size_t step = 40; step < 60; ++step)
+      for (const real::LayerLoad& load : done.figures[step].loads) {
+        sum += load.max_violation;
+        ++count;
+      }
+    return sum / count;
+  };
+  const double left = largest_load(0), balanced = largest_load(0.01);
+  EXPECT_LT(balanced, 0.7 * left);
+}
+
+TEST(RealTraining, BiasesAreEqualWhereverALayerIs) {
+  TrainingCourse course;
+  course.options = {.steps = 5, .learning_rate = 1e-3, .balance_speed = 0.01};
+  const auto whole = follow(course)[0].router_bias;
+  ASSERT_EQ(whole.size(), 3U);
+  course.plan.cluster.gpus = 4;
+  course.plan.parallelism.pipeline = 2;
+  course.plan.parallelism.expert = 2;
+  course.plan.parallelism.zero_stage = 1;
+  course.plan.schedule.kind = "dualpipe";
+  for (const CourseOnRank& rank : follow(course)) {
+    ASSERT_TRUE(rank.result) << to_string(rank.result.error());
+    // Every rank holds both stages.
+    EXPECT_EQ(rank.router_bias, whole);
+  }
+}
+
+}  // namespace
+}  // namespace plumbline::tests

@@ -1,0 +1,315 @@
+#include "model/cost/kernel_cost.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "model/architecture/load_architecture.h"
+#include "model/cost/work.h"
+#include "model/layers/blocks.h"
+#include "tests/support/cluster.h"
+#include "tests/support/costs.h"
+#include "topologies/topology.h"
+
+namespace plumbline::model {
+namespace {
+
+using tests::between_ranks;
+using tests::deepseek_rank;
+using tests::find;
+using tests::h800_device;
+using tests::profile;
+using tests::profile_names;
+using tests::profile_with;
+using tests::shipped;
+
+// On an H800 of 132 SMs; a transfer holds 20 of them unless said otherwise.
+class KernelTimes : public testing::Test {
+ protected:
+  const Graph layer_ = make_block(BlockKind::moe_layer, deepseek_rank(Precision::fp8));
+  const KernelCost cost_ = make({});
+
+  static KernelCost make(std::map<std::string, double> more) {
+    more.merge(std::map<std::string, double>{{"gemm.ramp", 5},
+                                             {"gemm.fp8.wave_overhead", 2},
+                                             {"gemm.fp8.k_time", 3},
+                                             {"gemm.fp8_weight_gradient.wave_overhead", 4},
+                                             {"gemm.fp8_weight_gradient.k_time", 4},
+                                             {"gemm.bf16.wave_overhead", 1},
+                                             {"gemm.bf16.k_time", 6},
+                                             {"gemm.slowdown_beside_transfer", 1.1},
+                                             {"attention.forward_rate", 600},
+                                             {"attention.backward_rate", 400},
+                                             {"attention.reference_sms", 132},
+                                             {"attention.slowdown_beside_transfer", 1.2},
+                                             {"memory.default.bandwidth", 2},
+                                             {"memory.norm.bandwidth", 2},
+                                             {"memory.norm.blocks_per_sm", 3},
+                                             {"memory.swiglu.bandwidth", 2},
+                                             {"memory.swiglu.saturation_sms", 120},
+                                             {"kernel.latency_share", 0.5},
+                                             {"kernel.shortest", 3},
+                                             {"kernel.launch_gap", 1}});
+    return KernelCost::make(profile_with(more), h800_device()).value();
+  }
+  double microseconds(const std::string& name, Phase phase, const Conditions& conditions) const {
+    return cost_.time(layer_, find(layer_, name, phase), conditions).seconds * 1e6;
+  }
+  double microseconds(const std::string& name, Phase phase, std::int64_t sms) const {
+    return microseconds(name, phase, {.sms = sms});
+  }
+};
+
+// Tiles of 128 x 128, so many bytes an element, at 2 TB/s; in us.
+double written(int tiles, int bytes) { return tiles * 128.0 * 128 * bytes / 2e6; }
+
+constexpr Conditions beside_transfer{.sms = 112, .held = 20, .neighbour = Neighbour::transferring};
+constexpr Conditions beside_waiting{.sms = 112, .held = 20, .neighbour = Neighbour::waiting};
+
+TEST_F(KernelTimes, AProductTakesWholeWaves) {
+  // [4096, 1536] is 32 * 12 = 384 tiles: 4 waves on 112 SMs, 3 on 132. A wave takes 2 us + 7168 * 3 ns; every tile
+  // is written once in BF16; the kernel begins and ends in 5 us, its gap is 1 us.
+  const double wave = 2 + 7168 * 0.003;
+  EXPECT_NEAR(microseconds("q_a", Phase::F, 112), 5 + 4 * wave + written(384, 2) + 1, 1e-9);
+  EXPECT_NEAR(microseconds("q_a", Phase::F, 132), 5 + 3 * wave + written(384, 2) + 1, 1e-9);
+}
+
+TEST_F(KernelTimes, AProductReadsTheInnerDimensionInWholeBlocks) {
+  // The input gradient of kv_a reduces over 576 columns, 4.5 blocks of 128: five are read. [4096, 7168] has
+  // 32 * 56 = 1792 tiles, 16 waves on 112 SMs.
+  EXPECT_NEAR(microseconds("kv_a_dgrad", Phase::I, 112), 5 + 16 * (2 + 640 * 0.003) + written(1792, 2) + 1, 1e-9);
+}
+
+TEST_F(KernelTimes, FewTilesLeaveSmsIdle) {
+  // The router's 4096 x 256 are 64 tiles in BF16, in one wave whether 112 or 132 SMs are there.
+  const double expected = 5 + (1 + 7168 * 0.006 + written(64, 2)) + 1;
+  EXPECT_NEAR(microseconds("router", Phase::F, 112), expected, 1e-9);
+  EXPECT_NEAR(microseconds("router", Phase::F, 132), expected, 1e-9);
+}
+
+TEST_F(KernelTimes, GroupsShareWavesForwardAndNotInTheWeightGradient) {
+  // Four experts of 8192 rows: 4 * 64 * 32 = 8192 tiles in 63 waves of 132.
+  EXPECT_NEAR(microseconds("experts_gate_up", Phase::F, 132), 5 + 63 * (2 + 7168 * 0.003) + written(8192, 2) + 1, 1e-6);
+  // Gradients of 7168 x 4096: 56 * 32 = 1792 tiles, 14 waves for each of the four experts, a launch each. FP32
+  // is read and written.
+  EXPECT_NEAR(microseconds("experts_gate_up_wgrad", Phase::W, 132),
+              4 * 5 + 4 * 14 * (4 + 8192 * 0.004) + 4 * written(1792, 8) + 4, 1e-6);
+}
+
+TEST_F(KernelTimes, AProductBesideAnotherKernel) {
+  // On the SMs that are left it goes as alone, beside a transfer slower by what they share; not beside ranks that
+  // only wait.
+  const double alone = 5 + 4 * (2 + 7168 * 0.003) + written(384, 2);
+  EXPECT_NEAR(microseconds("q_a", Phase::F, beside_transfer), 1.1 * alone + 1, 1e-9);
+  EXPECT_NEAR(microseconds("q_a", Phase::F, beside_waiting), alone + 1, 1e-9);
+  // Launched on all 132, its 20 blocks without a seat run when the others are done.
+  const double whole = 5 + 3 * (2 + 7168 * 0.003) + written(384, 2);
+  EXPECT_NEAR(microseconds("q_a", Phase::F, {.sms = 132, .held = 20, .neighbour = Neighbour::transferring}),
+              1.1 * 2 * whole + 1, 1e-9);
+  EXPECT_NEAR(microseconds("q_a", Phase::F, {.sms = 132, .held = 20, .neighbour = Neighbour::waiting}), 2 * whole + 1,
+              1e-9);
+  // The router's 64 blocks find seats.
+  EXPECT_NEAR(microseconds("router", Phase::F, {.sms = 132, .held = 20, .neighbour = Neighbour::waiting}),
+              microseconds("router", Phase::F, 132), 1e-9);
+}
+
+TEST_F(KernelTimes, AttentionFollowsTheFreeSms) {
+  // 687.19 causal GFLOP at 600 TFLOP/s on 132 SMs; with 66 of them held it takes twice as long.
+  const double pairs = 4096.0 * 4096 * 128;
+  const double whole = pairs * 320 / 600e12 * 1e6;
+  EXPECT_NEAR(microseconds("attention", Phase::F, 132), whole + 1, 1e-6);
+  EXPECT_NEAR(microseconds("attention", Phase::F, {.sms = 132, .held = 66, .neighbour = Neighbour::waiting}),
+              2 * whole + 1, 1e-6);
+  EXPECT_NEAR(microseconds("attention", Phase::F, beside_transfer), 1.2 * whole * 132 / 112 + 1, 1e-6);
+  // Backward five products at 400 TFLOP/s, in three kernels.
+  EXPECT_NEAR(microseconds("attention_grad", Phase::I, 132), pairs * 832 / 400e12 * 1e6 + 3, 1e-6);
+}
+
+TEST_F(KernelTimes, AGridOfTheWholeGpuGoesRoundAgain) {
+  // 117.45 MB at 2 TB/s, by 396 blocks, three on an SM.
+  const double whole = (2 * 2.0 * 4096 * 7168 + 2 * 7168) / 2e12 * 1e6;
+  EXPECT_NEAR(microseconds("attention_norm", Phase::F, 132), whole + 1, 1e-9);
+  // Beside a transfer 112 SMs take 336 of them. The other 60 run one to an SM: half of the round that they would
+  // take alone, and half of the third of it that they load an SM with.
+  EXPECT_NEAR(microseconds("attention_norm", Phase::F, beside_transfer), (1 + 0.5 + 0.5 / 3) * whole + 1, 1e-9);
+  // Ranks that wait leave 0.727 of an SM, two of three blocks: 336 + 40, and again a round of one to an SM.
+  EXPECT_NEAR(microseconds("attention_norm", Phase::F, beside_waiting), (1 + 0.5 + 0.5 / 3) * whole + 1, 1e-9);
+}
+
+TEST_F(KernelTimes, SmallBlocksFillWhatIsLeft) {
+  // 32768 rows read 4096 BF16 and a weight and write 2048 FP8 with scales, at 2 TB/s from 120 SMs on.
+  const double whole = 32768 * (4096 * 2.0 + 4 + 2048 * 33 / 32.0) / 2e12 * 1e6;
+  EXPECT_NEAR(microseconds("experts_swiglu", Phase::F, 132), whole + 1, 1e-6);
+  // Eight of its blocks (256 threads of 32 registers) are on an SM. A transfer (800 threads of 72 registers) leaves
+  // 1 - 57600 / 65536 of one, too little for any.
+  EXPECT_NEAR(microseconds("experts_swiglu", Phase::F, beside_transfer), whole * 120 / 112 + 1, 1e-6);
+  // Waiting ranks (320 threads of 56) leave 0.727: five of eight, 112 + 20 * 5 / 8 = 124.5 SMs, enough.
+  EXPECT_NEAR(microseconds("experts_swiglu", Phase::F, beside_waiting), whole + 1, 1e-6);
+  // 120 of them held leave 12 + 120 * 5 / 8 = 87.
+  EXPECT_NEAR(microseconds("experts_swiglu", Phase::F, {.sms = 132, .held = 120, .neighbour = Neighbour::waiting}),
+              whole * 120 / 87 + 1, 1e-6);
+  // A product's block leaves 1 - 64512 / 65536 in registers: only the 20 SMs that it is not on.
+  EXPECT_NEAR(microseconds("experts_swiglu", Phase::F, {.sms = 132, .held = 112, .neighbour = Neighbour::computing}),
+              whole * 120 / 20 + 1, 1e-6);
+}
+
+TEST_F(KernelTimes, NoKernelIsShorterThanTheShortest) {
+  // 4096 x 64 rotary keys move 1 MB, below the shortest kernel of 3 us.
+  EXPECT_NEAR(microseconds("rotary_key", Phase::F, 132), 3 + 1, 1e-9);
+}
+
+TEST_F(KernelTimes, ALowerClockSlowsTensorCoresOnly) {
+  const KernelCost slow = make({{"kernel.sustained_clock", 0.8}});
+  const auto ratio = [&](const std::string& name, Phase phase) {
+    const Operator& op = find(layer_, name, phase);
+    const double gaps = KernelCost::kernels(layer_, op) * 1e-6;
+    const Conditions whole{.sms = 132};
+    return (slow.time(layer_, op, whole).seconds - gaps) / (cost_.time(layer_, op, whole).seconds - gaps);
+  };
+  EXPECT_NEAR(ratio("q_a", Phase::F), 1.25, 1e-9);
+  EXPECT_NEAR(ratio("attention_grad", Phase::I), 1.25, 1e-9);
+  EXPECT_NEAR(ratio("attention_norm", Phase::F), 1, 1e-9);
+}
+
+std::vector<Conditions> all_conditions() {
+  std::vector<Conditions> all = {{.sms = 112}, {.sms = 132}};
+  for (const Neighbour neighbour : {Neighbour::waiting, Neighbour::transferring})
+    for (const std::int64_t sms : {112, 132}) all.push_back({.sms = sms, .held = 20, .neighbour = neighbour});
+  return all;
+}
+
+TEST_F(KernelTimes, SharesAddUpToTheTime) {
+  for (const Operator& op : layer_.operators) {
+    if (between_ranks(layer_, op)) continue;
+    for (const Conditions& conditions : all_conditions()) {
+      const KernelTime time = cost_.time(layer_, op, conditions);
+      double shares = 0;
+      for (const Share& share : time.shares) shares += share.seconds;
+      EXPECT_NEAR(shares, time.seconds, 1e-12) << op.name;
+    }
+  }
+}
+
+std::vector<Graph> all_blocks() {
+  std::vector<Graph> blocks;
+  for (const Precision gemm : {Precision::fp8, Precision::bf16})
+    for (const BlockKind kind : {BlockKind::embedding, BlockKind::dense_layer, BlockKind::moe_layer,
+                                 BlockKind::multi_token_prediction, BlockKind::head})
+      blocks.push_back(make_block(kind, deepseek_rank(gemm)));
+  LayerContext llama = deepseek_rank(Precision::bf16);
+  llama.architecture = load_architecture(shipped("examples/models/llama-3-8b.json")).value();
+  llama.expert_parallel = 1;
+  blocks.push_back(make_block(BlockKind::dense_layer, llama));
+  return blocks;
+}
+
+class Laws : public testing::TestWithParam<std::string> {
+ protected:
+  const KernelCost cost_ = KernelCost::make(profile(GetParam()), h800_device()).value();
+
+  double seconds(const Graph& block, const Operator& op, const Conditions& conditions) const {
+    return cost_.time(block, op, conditions).seconds;
+  }
+};
+
+TEST_P(Laws, EveryOperatorTakesTimeAndNeighboursNeverHelp) {
+  for (const Graph& block : all_blocks()) {
+    for (const Operator& op : block.operators) {
+      if (between_ranks(block, op)) continue;
+      for (const std::int64_t sms : {112, 132}) {
+        SCOPED_TRACE(block.name + " " + op.name + " on " + std::to_string(sms));
+        const double alone = seconds(block, op, {.sms = sms});
+        const double waiting = seconds(block, op, {.sms = sms, .held = 20, .neighbour = Neighbour::waiting});
+        EXPECT_GT(alone, 0);
+        EXPECT_GE(waiting, alone);
+        EXPECT_GE(seconds(block, op, {.sms = sms, .held = 20, .neighbour = Neighbour::transferring}), waiting);
+      }
+    }
+  }
+}
+
+TEST_P(Laws, FewerSmsNeverSpeedUp) {
+  for (const Graph& block : all_blocks()) {
+    for (const Operator& op : block.operators) {
+      if (between_ranks(block, op)) continue;
+      for (const Neighbour neighbour : {Neighbour::waiting, Neighbour::transferring}) {
+        double before = std::numeric_limits<double>::infinity();
+        for (const std::int64_t sms : {16, 64, 100, 112, 120, 131}) {
+          const double now = seconds(block, op, {.sms = sms, .held = 132 - sms, .neighbour = neighbour});
+          EXPECT_LE(now, before) << block.name << " " << op.name << " on " << sms;
+          before = now;
+        }
+        EXPECT_LE(seconds(block, op, {.sms = 132}), before) << block.name << " " << op.name << " on all";
+      }
+    }
+  }
+}
+
+TEST_P(Laws, MoreRowsNeverSpeedUp) {
+  for (const Graph& block : all_blocks()) {
+    for (const Operator& op : block.operators) {
+      if (between_ranks(block, op)) continue;
+      double before = 0;
+      for (const double rows : {0.8, 1.0, 1.1, 1.5}) {
+        const double now = seconds(block, op, {.sms = 132, .row_scale = rows});
+        EXPECT_GE(now, before) << block.name << " " << op.name << " at " << rows;
+        before = now;
+      }
+    }
+  }
+}
+
+TEST_P(Laws, NothingBeatsThePeaks) {
+  const auto cluster =
+      tests::load_cluster(shipped("topologies/h800-rail-fat-tree.toml"), shipped("topologies/devices"), {.gpus = 2048});
+  ASSERT_TRUE(cluster) << to_string(cluster.error());
+  const Device& device = cluster->device;
+  EXPECT_EQ(device.fp8_peak.value(), 1979e12);
+  EXPECT_EQ(device.bf16_peak.value(), 989e12);
+  EXPECT_EQ(device.memory_bandwidth.value(), 3.35e12);
+  for (const Graph& block : all_blocks()) {
+    for (const Operator& op : block.operators) {
+      if (between_ranks(block, op)) continue;
+      const double seconds = this->seconds(block, op, {.sms = 132});
+      const DataType operand = block.tensor(op.reads[0]).type;
+      const bool fp8 = operand == DataType::fp8_tile || operand == DataType::fp8_block;
+      const FlopsPerSecond peak = fp8 ? device.fp8_peak : device.bf16_peak;
+      EXPECT_GE(seconds, flops(block, op, 1, true) / peak / Seconds(1)) << block.name << " " << op.name;
+      EXPECT_GE(seconds, bytes_moved(block, op, 1) / device.memory_bandwidth / Seconds(1))
+          << block.name << " " << op.name << " moves " << bytes_moved(block, op, 1).value() / 1e6 << " MB";
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Profiles, Laws, testing::ValuesIn(profile_names), [](const auto& parameter) {
+  std::string name = parameter.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
+
+TEST(KernelCost, NamesTheConstantThatIsMissing) {
+  const Profile whole = profile("h800");
+  std::vector<Parameter> parameters = whole.parameters();
+  std::erase_if(parameters, [](const Parameter& p) { return p.name == "gemm.fp8.k_time"; });
+  const auto cost = KernelCost::make(Profile("partial", "", parameters), h800_device());
+  ASSERT_FALSE(cost);
+  EXPECT_EQ(cost.error().key, "gemm.fp8.k_time");
+}
+
+// q_a: 384 tiles of 7168 * 3 ns on 132 SMs. Attention loses only its gap. experts_swiglu and the rotary keys (1 MB,
+// below the shortest kernel) take their bytes at 2 and 3.3 TB/s.
+TEST_F(KernelTimes, BestIsTheRateWithoutRampsWavesAndGaps) {
+  const auto best = [this](const char* name) { return cost_.best(layer_, find(layer_, name)) * 1e6; };
+  EXPECT_NEAR(best("q_a"), 384 * 7168 * 0.003 / 132, 1e-9);
+  EXPECT_NEAR(best("attention"), microseconds("attention", Phase::F, 132) - 1, 1e-9);
+  EXPECT_NEAR(best("experts_swiglu"), microseconds("experts_swiglu", Phase::F, 132) - 1, 1e-9);
+  const Operator& rotary = find(layer_, "rotary_key");
+  EXPECT_NEAR(best("rotary_key"), bytes_moved(layer_, rotary, 1).value() / 3.3e6, 1e-9);
+  EXPECT_EQ(cost_.time(layer_, rotary, {.sms = 132}).gaps, 1e-6);
+}
+
+}  // namespace
+}  // namespace plumbline::model

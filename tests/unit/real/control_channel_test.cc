@@ -1,0 +1,244 @@
+// How ranks find each other, what they tell each other, and what all learn when one of them is lost.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <future>
+#include <latch>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "real/bootstrap/bootstrap.h"
+#include "real/bootstrap/detail/tcp_channel.h"
+#include "tests/support/real/channel_ranks.h"
+
+namespace plumbline::real {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using tests::on_ranks;
+using Variables = std::map<std::string, std::string>;
+
+model::Result<Bootstrap> read(const Variables& variables) {
+  return read_bootstrap([&](const std::string& name) -> std::optional<std::string> {
+    const auto found = variables.find(name);
+    return found == variables.end() ? std::nullopt : std::optional(found->second);
+  });
+}
+
+TEST(Bootstrap, IsOneRankWhereNobodyStartedSeveral) {
+  const Bootstrap alone = read({}).value();
+  EXPECT_EQ(alone.rank, 0);
+  EXPECT_EQ(alone.ranks, 1);
+  EXPECT_EQ(alone.starter, "");
+}
+
+TEST(Bootstrap, LeavesTorchrunItsOwnPort) {
+  Variables variables{{"RANK", "9"},          {"WORLD_SIZE", "16"},     {"LOCAL_RANK", "1"},
+                      {"MASTER_ADDR", "n17"}, {"MASTER_PORT", "29400"}, {"LOCAL_WORLD_SIZE", "8"}};
+  EXPECT_EQ(read(variables)->port, 29400);
+  variables["TORCHELASTIC_RUN_ID"] = "none";
+  const Bootstrap found = read(variables).value();
+  EXPECT_EQ(found.starter, "torchrun");
+  EXPECT_EQ(found.rank, 9);
+  EXPECT_EQ(found.ranks, 16);
+  EXPECT_EQ(found.local_rank, 1);
+  EXPECT_EQ(found.host, "n17");
+  EXPECT_EQ(found.port, 29401);
+  variables["PLUMBLINE_PORT"] = "4000";
+  EXPECT_EQ(read(variables)->port, 4000);
+}
+
+TEST(Bootstrap, ReadsMpirun) {
+  const Bootstrap one_node = read({{"OMPI_COMM_WORLD_RANK", "3"},
+                                   {"OMPI_COMM_WORLD_SIZE", "4"},
+                                   {"OMPI_COMM_WORLD_LOCAL_RANK", "3"},
+                                   {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}})
+                                 .value();
+  EXPECT_EQ(one_node.starter, "mpirun");
+  EXPECT_EQ(one_node.local_rank, 3);
+  EXPECT_EQ(one_node.host, "127.0.0.1");
+  const Bootstrap two_nodes = read({{"OMPI_COMM_WORLD_RANK", "3"},
+                                    {"OMPI_COMM_WORLD_SIZE", "4"},
+                                    {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                                    {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}})
+                                  .value();
+  EXPECT_EQ(two_nodes.host, "");
+  const auto channel = connect(two_nodes);
+  ASSERT_FALSE(channel);
+  EXPECT_EQ(to_string(channel.error()),
+            "mpirun does not tell where rank 0 is (set MASTER_ADDR to the node of rank 0, on all ranks)");
+}
+
+TEST(Bootstrap, FindsTheFirstNodeOfSlurm) {
+  Variables variables{{"SLURM_PROCID", "8"}, {"SLURM_NTASKS", "16"}, {"SLURM_LOCALID", "0"}, {"SLURM_JOB_ID", "41007"}};
+  const std::pair<std::string, std::string> lists[] = {
+      {"gpu[003-004]", "gpu003"}, {"gpu[7,9-12],login1", "gpu7"}, {"alpha,beta[1-2]", "alpha"}, {"solo", "solo"}};
+  for (const auto& [list, first] : lists) {
+    variables["SLURM_JOB_NODELIST"] = list;
+    const Bootstrap found = read(variables).value();
+    EXPECT_EQ(found.starter, "srun");
+    EXPECT_EQ(found.rank, 8);
+    EXPECT_EQ(found.host, first);
+    EXPECT_EQ(found.port, 29507);
+  }
+  variables["SLURM_STEP_NODELIST"] = "gpu[004]";
+  EXPECT_EQ(read(variables)->host, "gpu004");
+}
+
+TEST(Bootstrap, NamesWhatIsNoNumber) {
+  EXPECT_EQ(to_string(read({{"RANK", "two"}, {"WORLD_SIZE", "4"}}).error()),
+            "RANK: 'two' is no number of ranks or ports (who starts the ranks sets it)");
+  EXPECT_EQ(to_string(read({{"RANK", "4"}, {"WORLD_SIZE", "4"}}).error()),
+            "RANK: there is no rank 4 among 4 (who starts the ranks sets it)");
+  EXPECT_THAT(to_string(read({{"RANK", "0"}, {"WORLD_SIZE", "4"}, {"MASTER_PORT", "70000"}}).error()),
+              HasSubstr("MASTER_PORT: 70000 is no port"));
+}
+
+TEST(ControlChannel, SumsGathersAndBroadcastsInTheOrderOfRanks) {
+  const auto said = on_ranks(4, {3, 1, 0, 2}, {}, [](ControlChannel& channel) {
+    const auto rank = static_cast<double>(channel.rank());
+    // 1e16 + 1 rounds: only one order of adding gives these bits.
+    const auto sums = channel.sum({rank, rank == 0 ? 1e16 : 1.0}).value();
+    EXPECT_THAT(sums, ElementsAre(6, ((1e16 + 1) + 1) + 1));
+    const auto all = channel.gather("rank " + std::to_string(channel.rank())).value();
+    if (channel.rank() == 0) {
+      EXPECT_THAT(all, ElementsAre("rank 0", "rank 1", "rank 2", "rank 3"));
+    } else {
+      EXPECT_THAT(all, IsEmpty());
+    }
+    const std::string key(128, '\0');
+    EXPECT_EQ(channel.broadcast(channel.rank() == 0 ? key : "").value(), key);
+    EXPECT_THAT(channel.sum({}).value(), IsEmpty());
+    return channel.failure().value_or("fine");
+  });
+  EXPECT_THAT(said, testing::Each(testing::Eq("fine")));
+}
+
+TEST(ControlChannel, CarriesMuch) {
+  const std::string large(std::size_t{20} << 20, 'x');
+  on_ranks(3, {0, 1, 2}, {}, [&](ControlChannel& channel) {
+    const auto all = channel.gather(large).value();
+    EXPECT_EQ(all.size(), channel.rank() == 0 ? 3U : 0U);
+    for (const std::string& text : all) EXPECT_TRUE(text == large);
+    EXPECT_TRUE(channel.broadcast(large).value() == large);
+    return "";
+  });
+}
+
+TEST(ControlChannel, RefusesSumsOfDifferentLengthOnAllRanks) {
+  const auto said = on_ranks(2, {0, 1}, {}, [](ControlChannel& channel) {
+    return to_string(channel.sum(std::vector<double>(static_cast<std::size_t>(channel.rank()) + 1)).error());
+  });
+  EXPECT_THAT(said, testing::Each(testing::Eq("ranks sum different numbers of values")));
+}
+
+TEST(ControlChannel, TellsEverybodyWhyOneRankEndsTheJob) {
+  const auto said = on_ranks(3, {0, 1, 2}, {}, [](ControlChannel& channel) {
+    if (channel.rank() == 2) {
+      channel.abort("out of memory");
+      return std::string();
+    }
+    const auto sum = channel.sum({1});
+    EXPECT_EQ(channel.failure(), "rank 2: out of memory");
+    return sum ? "went on" : to_string(sum.error());
+  });
+  EXPECT_THAT(said, ElementsAre("rank 2: out of memory", "rank 2: out of memory", ""));
+}
+
+// Rank 2 has come before rank 0 starts to wait, however slow this machine is.
+TEST(ControlChannel, NamesWhoDidNotCome) {
+  std::optional<Socket> second;
+  const auto first = listen_as_first({.rank = 0, .ranks = 4}, {.connect_s = 0.2}, [&](int port) {
+    second.emplace(connect_to("127.0.0.1", port, Deadline::max()).value());
+    EXPECT_TRUE(second->send({Frame::Kind::hello, "2 4"}));
+  });
+  ASSERT_FALSE(first);
+  EXPECT_THAT(to_string(first.error()), HasSubstr("ranks 1, 3 did not come to port "));
+  const std::optional<Frame> told = second->receive();
+  ASSERT_TRUE(told);
+  EXPECT_EQ(told->kind, Frame::Kind::abort);
+  EXPECT_THAT(told->bytes, HasSubstr("ranks 1, 3 did not come to port "));
+}
+
+TEST(ControlChannel, ReturnsWhyRankZeroRefuses) {
+  auto listener = Listener::open(0);
+  ASSERT_TRUE(listener);
+  std::string said;
+  std::jthread rank([&, port = listener->port()] {
+    const auto channel = connect_to_first({.rank = 2, .ranks = 4, .host = "127.0.0.1", .port = port}, {});
+    said = channel ? "came" : to_string(channel.error());
+  });
+  Socket socket(listener->accept(Deadline::max()).value());
+  EXPECT_EQ(socket.receive().value().bytes, "2 4");
+  EXPECT_TRUE(socket.send({Frame::Kind::abort, "ranks 1, 3 did not come"}));
+  rank.join();
+  EXPECT_THAT(said, HasSubstr("ranks 1, 3 did not come"));
+}
+
+TEST(ControlChannel, NamesWhoIsSilent) {
+  std::latch noticed(1);
+  const auto said = on_ranks(2, {0, 1}, {.wait_s = 0.2}, [&](ControlChannel& channel) {
+    if (channel.rank() == 1) {
+      noticed.wait();
+      return std::string();
+    }
+    const std::string error = to_string(channel.gather("").error());
+    noticed.count_down();
+    return error;
+  });
+  EXPECT_EQ(said[0], "rank 1 has not answered for 0.2 s");
+}
+
+TEST(ControlChannel, NamesWhereRankZeroWasLookedFor) {
+  Bootstrap second{.rank = 1, .ranks = 2, .host = "127.0.0.1", .port = 1};
+  const auto channel = connect(second, {.connect_s = 0.1});
+  ASSERT_FALSE(channel);
+  EXPECT_THAT(to_string(channel.error()), HasSubstr("rank 0 cannot be reached at 127.0.0.1:1: Connection refused"));
+}
+
+// A process that dies says nothing; the others learn it even while they wait for something else.
+TEST(ControlChannel, NamesAProcessThatDied) {
+  int pipe_files[2];
+  ASSERT_EQ(::pipe(pipe_files), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    int port = 0;
+    if (::read(pipe_files[0], &port, sizeof port) == sizeof port) {
+      const auto channel = connect_to_first({.rank = 1, .ranks = 3, .host = "127.0.0.1", .port = port}, {});
+      if (channel) (*channel)->gather("one last word").value();
+      ::_exit(0);  // without the destructor, which would say that it leaves
+    }
+    ::_exit(1);
+  }
+  std::promise<int> promised;
+  std::jthread third([&, port = promised.get_future().share()] {
+    const auto channel = connect_to_first({.rank = 2, .ranks = 3, .host = "127.0.0.1", .port = port.get()}, {});
+    ASSERT_TRUE(channel);
+    while (!(*channel)->failure()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    EXPECT_EQ((*channel)->failure(), "rank 1 ended without a word");
+  });
+  const auto first = listen_as_first({.rank = 0, .ranks = 3}, {}, [&](int port) {
+    EXPECT_EQ(::write(pipe_files[1], &port, sizeof port), static_cast<ssize_t>(sizeof port));
+    promised.set_value(port);
+  });
+  ASSERT_TRUE(first);
+  const auto all = (*first)->gather("");
+  ASSERT_FALSE(all);
+  EXPECT_EQ(to_string(all.error()), "rank 1 ended without a word");
+  third.join();
+  ::waitpid(child, nullptr, 0);
+  ::close(pipe_files[0]);
+  ::close(pipe_files[1]);
+}
+
+}  // namespace
+}  // namespace plumbline::real

@@ -1,0 +1,116 @@
+// Every operator of the host against the interpreter's, on the blocks of tiny models: both read the same tensors.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "real/host/operators/operators.h"
+#include "real/host/pool.h"
+#include "tests/support/interpreter/interpreter.h"
+#include "tests/support/operator_blocks.h"
+#include "tests/support/real/host_operator.h"
+
+namespace plumbline::tests {
+namespace {
+
+using model::Graph;
+using model::OperatorKind;
+using model::Role;
+using model::Tensor;
+using model::TensorId;
+using real::host::HostBuffer;
+
+constexpr double tolerance = 1e-4;  // of the largest entry: FP32 beside double precision
+
+// In the layers' FP32 and FP8 forms; formats narrower than FP32 are not what is compared here.
+std::vector<Graph> blocks() {
+  std::vector<Graph> graphs;
+  for (const model::Precision precision : {model::Precision::fp32, model::Precision::fp8})
+    for (const Graph& graph : operator_blocks(tiny_models(), precision, tiny_operator_context))
+      graphs.push_back(widened(graph));
+  return graphs;
+}
+
+// One graph, run by both. The host reads what the interpreter has written, so that errors do not pile up, but adds to
+// memory of its own.
+class Comparison {
+ public:
+  Comparison(const Graph& graph, int cores) : graph_(graph), interpreter_(graph, 1), cores_(cores) {
+    model::Random random(5);
+    for (TensorId id = 0; id < graph.tensors.size(); ++id) {
+      const Tensor& tensor = graph.tensor(id);
+      if (tensor.role == Role::activation || tensor.role == Role::host) continue;
+      const Matrix value = start_value(tensor, tiny_sequence_length, random);
+      interpreter_.set(0, id, value);
+      if (tensor.role == Role::gradient) accumulated_[id] = make_buffer(pool_, tensor.type, value.cast<float>());
+    }
+    for (const model::Phase phase : {model::Phase::F, model::Phase::I, model::Phase::W}) interpreter_.run(phase);
+  }
+
+  void run(std::set<OperatorKind>& covered) {
+    for (const model::Operator& op : graph_.operators)
+      if (real::host::function_of(op.kind)) {
+        covered.insert(op.kind);
+        run(op);
+      }
+    for (const auto& [id, buffer] : accumulated_) expect_equal(id, *buffer, "sums");
+  }
+
+ private:
+  void run(const model::Operator& op) {
+    std::vector<std::unique_ptr<HostBuffer>> buffers;
+    real::Kernel kernel{.graph = &graph_, .op = &op};
+    for (const TensorId id : op.reads) {
+      const FloatMatrix value = interpreter_.value(0, id).cast<float>();
+      kernel.reads.push_back(buffers.emplace_back(make_buffer(pool_, graph_.tensor(id).type, value)).get());
+    }
+    for (const TensorId id : op.writes) {
+      const auto sum = accumulated_.find(id);
+      if (sum == accumulated_.end()) {
+        const FloatMatrix other = zeros(graph_.tensor(id)).cast<float>().array() + 7;  // all of it is overwritten
+        kernel.writes.push_back(buffers.emplace_back(make_buffer(pool_, graph_.tensor(id).type, other)).get());
+      } else {
+        kernel.writes.push_back(sum->second.get());
+      }
+    }
+    real::host::run({kernel, cores_});
+    for (std::size_t i = 0; i < op.writes.size(); ++i)
+      if (!accumulated_.contains(op.writes[i]))
+        expect_equal(op.writes[i], static_cast<const HostBuffer&>(*kernel.writes[i]), op.name);
+  }
+
+  void expect_equal(TensorId id, const HostBuffer& actual, const std::string& where) const {
+    const FloatMatrix expected = interpreter_.value(0, id).cast<float>();
+    EXPECT_LE(difference(actual.matrix(), expected), tolerance)
+        << graph_.name << ", " << where << ": " << graph_.tensor(id).name;
+  }
+
+  const Graph& graph_;
+  Interpreter interpreter_;
+  real::host::Pool pool_;
+  real::host::Cores cores_;
+  std::map<TensorId, std::unique_ptr<HostBuffer>> accumulated_;
+};
+
+std::set<OperatorKind> compare_all(int cores) {
+  std::set<OperatorKind> covered;
+  for (const Graph& graph : blocks()) Comparison(graph, cores).run(covered);
+  const Graph last = widened(optimizer_block());
+  Comparison(last, cores).run(covered);
+  return covered;
+}
+
+TEST(HostOperators, ComputeWhatTheInterpreterComputes) {
+  const std::set<OperatorKind> covered = compare_all(1);
+  for (int kind = 0; kind <= static_cast<int>(OperatorKind::copy_to_device); ++kind) {
+    const bool known = real::host::function_of(static_cast<OperatorKind>(kind)) != nullptr;
+    EXPECT_EQ(known, covered.contains(static_cast<OperatorKind>(kind))) << to_string(static_cast<OperatorKind>(kind));
+  }
+}
+
+TEST(HostOperators, ComputeTheSameOnTwoCores) { compare_all(2); }
+
+}  // namespace
+}  // namespace plumbline::tests

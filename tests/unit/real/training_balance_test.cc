@@ -1,0 +1,139 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <vector>
+
+#include "real/executor/training/detail/expert_balance.h"
+#include "real/executor/training/loss_scale.h"
+#include "tests/support/real/training.h"
+
+namespace plumbline::real {
+namespace {
+
+using tests::on_ranks;
+using tests::World;
+using Loads = model::Result<std::vector<LayerLoad>>;
+
+TEST(LossScale, StartsAt65536AndHalvesOnOverflow) {
+  LossScale scale{LossScaleOptions{}};
+  EXPECT_EQ(scale.factor(), 65536);
+  EXPECT_TRUE(scale.shrink());
+  EXPECT_EQ(scale.factor(), 32768);
+}
+
+TEST(LossScale, DoublesAfterAnIntervalWithoutOverflow) {
+  LossScale scale({.start = 8, .interval = 3, .highest = 16});
+  const auto good = [&](int steps) {
+    for (int i = 0; i < steps; ++i) scale.keep_or_grow();
+    return scale.factor();
+  };
+  EXPECT_EQ(good(2), 8);
+  EXPECT_TRUE(scale.shrink());  // the interval begins anew
+  EXPECT_EQ(good(2), 4);
+  EXPECT_EQ(good(1), 8);
+  EXPECT_EQ(good(3), 16);
+  EXPECT_EQ(good(6), 16);  // bound
+}
+
+TEST(LossScale, SaysWhenItCannotGetLower) {
+  LossScale scale({.start = 3, .lowest = 1});
+  EXPECT_TRUE(scale.shrink());
+  EXPECT_EQ(scale.factor(), 1.5);
+  EXPECT_TRUE(scale.shrink());
+  EXPECT_EQ(scale.factor(), 1);
+  EXPECT_FALSE(scale.shrink());
+}
+
+TEST(LossScale, ContinuesFromItsState) {
+  LossScale scale({.start = 8, .interval = 3});
+  scale.keep_or_grow();
+  scale.keep_or_grow();
+  LossScale continued({.start = 8, .interval = 3});
+  continued.restore(scale.state());
+  continued.keep_or_grow();
+  EXPECT_EQ(continued.factor(), 16);
+}
+
+TEST(LossScale, OfOtherFormatsIsOne) {
+  LossScale scale;
+  for (int i = 0; i < 5000; ++i) scale.keep_or_grow();
+  EXPECT_EQ(scale.factor(), 1);
+  EXPECT_FALSE(scale.shrink());
+}
+
+TEST(ExpertBalance, SumsTheLoadsOfAllRanks) {
+  World world(3);
+  // Rank 0 holds layers 0 and 2, rank 1 layer 2, rank 2 the prediction module.
+  const std::vector<std::vector<ExpertLoad>> own = {
+      {{.layer = 2, .rows = {1, 3}}, {.layer = 0, .rows = {5, 5}}},
+      {{.layer = 2, .rows = {1, 11}}},
+      {{.layer = -1, .rows = {0, 4}}},
+  };
+  const auto results = on_ranks<Loads>(world, [&](Communicator& communicator) {
+    return sum_loads(own[static_cast<std::size_t>(communicator.rank())], 3, 2, communicator);
+  });
+  for (const Loads& loads : results) {
+    ASSERT_TRUE(loads);
+    ASSERT_EQ(loads->size(), 3U);
+    EXPECT_EQ((*loads)[0].layer, 0);
+    EXPECT_EQ((*loads)[0].max_violation, 0);
+    EXPECT_EQ((*loads)[0].variation, 0);
+    EXPECT_EQ((*loads)[1].layer, 2);
+    EXPECT_EQ((*loads)[1].rows, (std::vector<double>{2, 14}));
+    EXPECT_DOUBLE_EQ((*loads)[1].max_violation, 14.0 / 8 - 1);
+    EXPECT_DOUBLE_EQ((*loads)[1].variation, 6.0 / 8);  // both are 6 away from the mean of 8
+    EXPECT_EQ((*loads)[2].layer, -1);
+    EXPECT_DOUBLE_EQ((*loads)[2].max_violation, 1);
+  }
+}
+
+TEST(ExpertBalance, RefusesLoadsOfAnotherModel) {
+  World world(1);
+  const auto loads = [&](const ExpertLoad& load) {
+    tests::WorldCommunicator communicator(world, 0);
+    return sum_loads({load}, 3, 2, communicator);
+  };
+  EXPECT_EQ(loads({.layer = 3, .rows = {1, 1}}).error().message,
+            "loads of 2 experts of layer 3, where the model has 3 layers of 2 experts");
+  EXPECT_FALSE(loads({.layer = 0, .rows = {1, 1, 1}}));
+}
+
+TEST(ExpertBalance, MovesBiasesByTheSpeedTowardsTheMean) {
+  const LayerLoad load{.rows = {10, 2, 6, 6}};
+  const std::vector<float> bias = moved_bias({0.5F, 0.5F, 0.5F, -1.0F}, load, 0.25);
+  EXPECT_EQ(bias, (std::vector<float>{0.25F, 0.75F, 0.5F, -1.0F}));  // who has the mean stays
+}
+
+TEST(ExpertBalance, EvensOutWhatARouterPrefers) {
+  World world(1);
+  tests::WorldCommunicator communicator(world, 0);
+  tests::TinyStep step(communicator, {.experts = 4});
+  MicroBatch batch;
+  for (int t = 0; t < 440; ++t) {
+    batch.token_ids.push_back(static_cast<float>(t % 16));
+    batch.labels.push_back(static_cast<float>(t % 16));
+  }
+  std::vector<double> violations;
+  for (std::int64_t i = 0; i < 200; ++i) {
+    const auto outcome = step.run({batch}, {}).value();
+    const auto loads = sum_loads(outcome.loads, 2, 4, communicator).value();
+    violations.push_back(loads.at(0).max_violation);
+    update_biases(step, outcome.loads, loads, 0.01);
+  }
+  EXPECT_GT(violations.front(), 1);
+  EXPECT_LT(violations.back(), 0.4);
+}
+
+TEST(ExpertBalance, LeavesLayersOfOtherRanksAlone) {
+  World world(1);
+  tests::WorldCommunicator communicator(world, 0);
+  tests::TinyStep step(communicator, {.experts = 2});
+  update_biases(step, {{.layer = 1, .rows = {1, 1}}}, {{.layer = 0, .rows = {9, 1}}}, 0.5);
+  EXPECT_EQ(step.router_bias(1), (std::vector<float>{0, 0}));
+  update_biases(step, {{.layer = 1, .rows = {1, 1}}}, {{.layer = 1, .rows = {9, 1}}}, 0.5);
+  EXPECT_EQ(step.router_bias(1), (std::vector<float>{-0.5, 0.5}));
+}
+
+}  // namespace
+}  // namespace plumbline::real

@@ -1,0 +1,300 @@
+#include "topologies/topology.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "tests/support/cluster.h"
+#include "tests/support/costs.h"
+#include "tests/support/temporary_directory.h"
+#include "topologies/device.h"
+
+namespace plumbline::topologies {
+namespace {
+
+using model::ErrorKind;
+using tests::expect_error;
+using tests::load_cluster;
+using tests::shipped;
+using tests::TemporaryDirectory;
+
+const std::string devices = shipped("topologies/devices");
+const std::string h800 = shipped("topologies/h800-rail-fat-tree.toml");
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  return text.replace(text.find(from), from.size(), to);
+}
+
+Variation with_gpus(std::int64_t gpus) {
+  Variation variation;
+  variation.gpus = gpus;
+  return variation;
+}
+
+// A valid topology with one entry per line: node.gpus is on line 5.
+const std::string small = R"(device = "h800-sxm"
+default_profile = "h800"
+[node]
+interconnect = "switch"
+gpus = { value = 8, unit = "1", kind = "assumed", source = "s" }
+gpu_bandwidth = { value = 200, unit = "GB/s", kind = "assumed", source = "s" }
+nics = { value = 8, unit = "1", kind = "assumed", source = "s" }
+nic_bandwidth = { value = 400, unit = "Gb/s", kind = "assumed", source = "s" }
+[fabric]
+planes = { value = 8, unit = "1", kind = "assumed", source = "s" }
+rails = { value = 8, unit = "1", kind = "assumed", source = "s" }
+switch_ports = { value = 64, unit = "1", kind = "assumed", source = "s" }
+layers = { value = 2, unit = "1", kind = "assumed", source = "s" }
+oversubscription = { value = 1, unit = "1", kind = "assumed", source = "s" }
+[latency]
+node = { value = 3, unit = "us", kind = "assumed", source = "s" }
+nic = { value = 1, unit = "us", kind = "assumed", source = "s" }
+switch = { value = 0.5, unit = "us", kind = "assumed", source = "s" }
+)";
+
+TEST(Topology, ConstantsCanBeChanged) {
+  Variation variation = with_gpus(2048);
+  variation.constants = {{"node.gpu_bandwidth", 100}, {"device.memory_bandwidth", 4}, {"latency.*", 2}};
+  const auto changed = load_topology(h800, devices, variation);
+  ASSERT_TRUE(changed) << to_string(changed.error());
+  EXPECT_DOUBLE_EQ(changed->cluster.intra_node_bandwidth.value(), 100e9);
+  EXPECT_DOUBLE_EQ(changed->cluster.device.memory_bandwidth.value(), 4e12);
+  EXPECT_DOUBLE_EQ(changed->fabric.switch_latency, 0.9e-6);
+  const auto constant =
+      std::ranges::find(changed->cluster.parameters, "device.memory_bandwidth", &model::Parameter::name);
+  ASSERT_NE(constant, changed->cluster.parameters.end());
+  EXPECT_EQ(constant->kind, model::Evidence::assumed);
+}
+
+TEST(Topology, AChangeOfAnUnknownOrImpossibleConstantIsRefused) {
+  const auto key_of = [](const std::string& name, double value) {
+    Variation variation = with_gpus(2048);
+    variation.constants = {{name, value}};
+    const auto topology = load_topology(h800, devices, variation);
+    return topology ? std::string() : topology.error().key;
+  };
+  EXPECT_EQ(key_of("node.gpu_bandwith", 100), "node.gpu_bandwith");
+  EXPECT_EQ(key_of("device.memory_bandwith", 100), "device.memory_bandwith");
+  EXPECT_EQ(key_of("node.gpu_bandwidth", -1), "node.gpu_bandwidth");
+}
+
+TEST(Topology, H800RailFatTree) {
+  const auto shape = load_cluster(h800, devices, with_gpus(2048));
+  ASSERT_TRUE(shape) << to_string(shape.error());
+  EXPECT_EQ(shape->name, "h800-rail-fat-tree");
+  EXPECT_EQ(shape->default_profile, "h800");
+  EXPECT_EQ(shape->gpus, 2048);
+  EXPECT_EQ(shape->nodes(), 256);  // 2048 / 8
+  EXPECT_DOUBLE_EQ(shape->intra_node_bandwidth.value(), 200e9);
+  EXPECT_DOUBLE_EQ(shape->nic_bandwidth.value(), 50e9);           // 400 Gb/s / 8
+  EXPECT_DOUBLE_EQ(shape->inter_node_bandwidth().value(), 50e9);  // one NIC per GPU
+  EXPECT_EQ(shape->device.name, "h800-sxm");
+  EXPECT_EQ(shape->device.sms, 132);
+  EXPECT_DOUBLE_EQ(shape->device.bf16_peak.value(), 989e12);
+  EXPECT_DOUBLE_EQ(shape->device.fp8_peak.value(), 1979e12);
+  EXPECT_DOUBLE_EQ(shape->device.memory_bandwidth.value(), 3.35e12);
+  EXPECT_DOUBLE_EQ(shape->device.memory.value(), 84943110144.0);
+  const model::SmResources expected = tests::h800_device().sm;
+  EXPECT_EQ(shape->device.sm.threads, expected.threads);
+  EXPECT_EQ(shape->device.sm.registers, expected.registers);
+  EXPECT_EQ(shape->device.sm.shared_memory, expected.shared_memory);
+  EXPECT_EQ(shape->parameters.size(), 28u);  // 12 of the topology, 16 of the device
+  EXPECT_EQ(shape->device.reserve.context.value(), 569376768);
+  EXPECT_EQ(shape->device.reserve.fragmentation, 0.05);
+  for (const model::Parameter& parameter : shape->parameters) EXPECT_FALSE(parameter.source.empty()) << parameter.name;
+}
+
+TEST(Topology, ADeviceWithoutReservesSetsNothingAside) {
+  const auto shape = load_cluster(shipped("topologies/host.toml"), devices, {});
+  ASSERT_TRUE(shape) << to_string(shape.error());
+  EXPECT_EQ(shape->device.reserve.context, model::Bytes(0));
+  EXPECT_EQ(shape->device.reserve.communicator, model::Bytes(0));
+  EXPECT_EQ(shape->device.reserve.fragmentation, 0);
+}
+
+TEST(Topology, EveryShippedTopologyLoads) {
+  int loaded = 0;
+  for (const auto& file : std::filesystem::directory_iterator(shipped("topologies"))) {
+    if (file.path().extension() != ".toml") continue;
+    const auto shape = load_cluster(file.path().string(), devices, {});
+    ASSERT_TRUE(shape) << to_string(shape.error());
+    EXPECT_EQ(shape->name, file.path().stem().string());
+    EXPECT_EQ(shape->gpus, shape->gpus_per_node);  // without a number of GPUs, one node
+    ++loaded;
+  }
+  EXPECT_GE(loaded, 15);
+}
+
+TEST(Topology, PlanVariesTheCluster) {
+  model::Plan plan;
+  plan.cluster.gpus = 12;
+  plan.cluster.device = "h200-sxm";
+  plan.cluster.nics_per_node = 4;
+  plan.cluster.nic_gbps = 200;
+  const auto shape = load_cluster(h800, devices, variation_of(plan));
+  ASSERT_TRUE(shape) << to_string(shape.error());
+  EXPECT_EQ(shape->nodes(), 2);  // the second one is half full
+  EXPECT_EQ(shape->device.name, "h200-sxm");
+  EXPECT_DOUBLE_EQ(shape->device.memory.value(), 141e9);
+  EXPECT_DOUBLE_EQ(shape->nic_bandwidth.value(), 25e9);             // 200 Gb/s / 8
+  EXPECT_DOUBLE_EQ(shape->inter_node_bandwidth().value(), 12.5e9);  // 4 NICs for 8 GPUs
+  const auto nic = std::ranges::find(shape->parameters, "node.nic_bandwidth", &model::Parameter::name);
+  ASSERT_NE(nic, shape->parameters.end());
+  EXPECT_DOUBLE_EQ(nic->value, 200);
+  EXPECT_EQ(nic->kind, model::Evidence::assumed);
+  EXPECT_EQ(nic->source, "the plan's cluster.nic_gbps");
+}
+
+TEST(Topology, ThePlanIsToBlameForItsOwnWiring) {
+  Variation variation;
+  variation.oversubscription = 0.5;
+  const auto shape = load_cluster(h800, devices, variation);
+  ASSERT_FALSE(shape);
+  expect_error(shape.error(), ErrorKind::input, h800, 0, "cluster.oversubscription", "below 1");
+  variation.oversubscription = 3;  // 48 of 64 ports towards NICs
+  EXPECT_EQ(capacity(load_topology(h800, devices, variation).value().fabric).leaf_down, 48);
+}
+
+TEST(Topology, WiringLimitsTheNumberOfGpus) {
+  // Two layers of 64-port switches connect 64 * 32 = 2048 NICs per plane, so 2048 nodes of 8 GPUs.
+  EXPECT_TRUE(load_cluster(h800, devices, with_gpus(16384)));
+  const auto shape = load_cluster(h800, devices, with_gpus(16385));
+  ASSERT_FALSE(shape);
+  expect_error(shape.error(), ErrorKind::infeasible, h800, 0, "cluster.gpus", "at most 16384 GPUs");
+}
+
+TEST(Topology, DevicesAreKnownByWhatTheyCallThemselves) {
+  const auto known = load_devices(devices);
+  ASSERT_TRUE(known) << to_string(known.error());
+  for (const char* name : {"h200-sxm", "NVIDIA H200", "nvidia h200"}) {
+    const model::Device* device = find_device(*known, name);
+    ASSERT_NE(device, nullptr) << name;
+    EXPECT_EQ(device->name, "h200-sxm");
+  }
+  EXPECT_EQ(find_device(*known, "NVIDIA H200 NVL"), nullptr);  // another product with other rates
+  // No name stands for two devices.
+  for (const KnownDevice& one : *known) {
+    for (const std::string& alias : one.aliases) EXPECT_EQ(find_device(*known, alias), &one.device) << alias;
+  }
+}
+
+TEST(Topology, AliasesAreAListOfTexts) {
+  const TemporaryDirectory folder;
+  folder.write("x.toml", "aliases = \"X\"\n");
+  const auto text = load_devices(folder.path().string());
+  ASSERT_FALSE(text);
+  expect_error(text.error(), ErrorKind::input, (folder.path() / "x.toml").string(), 1, "aliases", "array of strings");
+  folder.write("x.toml", "aliases = [\"X\", 3]\n");
+  const auto number = load_devices(folder.path().string());
+  ASSERT_FALSE(number);
+  expect_error(number.error(), ErrorKind::input, (folder.path() / "x.toml").string(), 1, "aliases", "a string");
+}
+
+TEST(Topology, UnknownDeviceNamesTheNearest) {
+  const auto by_plan =
+      load_cluster(h800, devices, {.gpus = 8, .device = "h800-smx", .nics_per_node = {}, .nic_gbps = {}});
+  ASSERT_FALSE(by_plan);
+  expect_error(by_plan.error(), ErrorKind::input, "", 0, "cluster.device", "did you mean 'h800-sxm'?");
+  const TemporaryDirectory folder;
+  const std::string path = folder.write("t.toml", replaced(small, "h800-sxm", "h8000-sxm")).string();
+  const auto by_file = load_cluster(path, devices, {});
+  ASSERT_FALSE(by_file);
+  expect_error(by_file.error(), ErrorKind::input, path, 1, "device", "did you mean 'h800-sxm'?");
+}
+
+struct BadFile {
+  const char* what;
+  const char* from;
+  const char* to;
+  int line;
+  const char* key;
+  const char* says;
+};
+
+class BadTopology : public testing::TestWithParam<BadFile> {};
+
+TEST_P(BadTopology, IsAnInputErrorAtItsPlace) {
+  const TemporaryDirectory folder;
+  const std::string path = folder.write("t.toml", replaced(small, GetParam().from, GetParam().to)).string();
+  const auto shape = load_cluster(path, devices, {});
+  ASSERT_FALSE(shape);
+  expect_error(shape.error(), ErrorKind::input, path, GetParam().line, GetParam().key, GetParam().says);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Files, BadTopology,
+    testing::Values(BadFile{"unknown_unit", "\"GB/s\"", "\"GBps\"", 6, "node.gpu_bandwidth", "unknown unit 'GBps'"},
+                    BadFile{"wrong_dimension", "\"GB/s\"", "\"GB\"", 6, "node.gpu_bandwidth",
+                            "expected bytes per second"},
+                    BadFile{"zero", "value = 200", "value = 0", 6, "node.gpu_bandwidth", "above 0"},
+                    BadFile{"fraction", "value = 8", "value = 7.5", 5, "node.gpus", "a whole number"},
+                    BadFile{"unknown_entry", "layers =",
+                            "layer = { value = 2, unit = \"1\", kind = \"assumed\", source = \"s\" }\nlayers =", 13,
+                            "fabric.layer", "'fabric.layers'"},
+                    BadFile{"missing_entry", "rails =", "ralis =", 0, "fabric.rails", "missing"},
+                    BadFile{"uneven_rails", "rails = { value = 8", "rails = { value = 3", 11, "fabric.rails",
+                            "cannot be dealt evenly"},
+                    BadFile{"interconnect", "\"switch\"", "\"ring\"", 4, "node.interconnect", "unknown interconnect"},
+                    BadFile{"no_interconnect", "interconnect = \"switch\"\n", "", 0, "node.interconnect", "missing"},
+                    BadFile{"no_device", "device = \"h800-sxm\"\n", "", 0, "device", "required key is missing"},
+                    BadFile{"no_profile", "default_profile = \"h800\"\n", "", 0, "default_profile", "missing"},
+                    BadFile{"no_source", ", source = \"s\"", "", 5, "node.gpus", "lacks 'source'"}),
+    [](const auto& parameter) { return std::string(parameter.param.what); });
+
+class BadPrice : public testing::TestWithParam<BadFile> {};
+
+TEST_P(BadPrice, IsAnInputErrorAtItsPlace) {
+  const TemporaryDirectory folder;
+  const std::string path = folder.write("t.toml", std::string("price.") + GetParam().to + "\n" + small).string();
+  const auto shape = load_cluster(path, devices, {});
+  ASSERT_FALSE(shape);
+  expect_error(shape.error(), ErrorKind::input, path, 1, GetParam().key, GetParam().says);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Files, BadPrice,
+    testing::Values(
+        BadFile{"unit", "", "rent = { value = 2, unit = \"USD\", kind = \"assumed\", source = \"s\" }", 1, "price.rent",
+                "a price of a GPU-hour"},
+        BadFile{"unknown", "", "rant = { value = 2, unit = \"USD/GPU-h\", kind = \"assumed\", source = \"s\" }", 1,
+                "price.rant", "'price.rent'"},
+        BadFile{"always", "", "utilisation = { value = 1.2, unit = \"1\", kind = \"assumed\", source = \"s\" }", 1,
+                "price.utilisation", "from 0 to 1"},
+        BadFile{"pue", "", "pue = { value = 0.9, unit = \"1\", kind = \"assumed\", source = \"s\" }", 1, "price.pue",
+                "from 1 to 10"},
+        BadFile{"range", "",
+                "rent = { value = 2, low = 3, high = 4, unit = \"USD/GPU-h\", kind = \"assumed\", source = \"s\" }", 1,
+                "price.rent", "not between 3 and 4"}),
+    [](const auto& parameter) { return std::string(parameter.param.what); });
+
+TEST(Topology, PricesOfOtherHardwareDoNotHold) {
+  Variation variation = with_gpus(16);
+  EXPECT_TRUE(load_cluster(h800, devices, variation).value().prices.rent);
+  variation.device = "h800-sxm";  // its own
+  variation.nic_gbps = 400;
+  EXPECT_TRUE(load_cluster(h800, devices, variation).value().prices.rent);
+  variation.device = "h200-sxm";
+  const model::Prices other_gpu = load_cluster(h800, devices, variation).value().prices;
+  EXPECT_FALSE(other_gpu.rent);
+  EXPECT_FALSE(other_gpu.server);
+  EXPECT_TRUE(other_gpu.fabric_switch);
+  EXPECT_EQ(other_gpu.changed, "cluster.device");
+  variation.device.reset();
+  variation.nic_gbps = 200;
+  const model::Prices slower = load_cluster(h800, devices, variation).value().prices;
+  EXPECT_FALSE(slower.rent);
+  EXPECT_FALSE(slower.fabric_switch);
+  EXPECT_TRUE(slower.server);
+}
+
+TEST(Topology, MissingFileIsAnInputError) {
+  const auto shape = load_cluster("/nowhere/t.toml", devices, {});
+  ASSERT_FALSE(shape);
+  expect_error(shape.error(), ErrorKind::input, "/nowhere/t.toml", 0, "", "no such file");
+}
+
+}  // namespace
+}  // namespace plumbline::topologies
