@@ -31,6 +31,7 @@ std::string_view to_string(OperatorClass value) {
 std::string_view breakdown_name(OperatorClass value) {
   static constexpr auto rows = std::to_array<std::string_view>({
 #define OPERATOR_CLASS(name, row) row,
+#include "model/cost/operator_classes.def"
   });
   return rows[static_cast<std::size_t>(value)];
 }

@@ -15,6 +15,7 @@ std::string_view to_string(OperatorKind kind) {
 std::size_t attributes_index(OperatorKind kind) {
   static const auto indices = std::to_array<std::size_t>({
 #define OPERATOR(kind, attributes, ...) Attributes(attributes{}).index(),
+#include "model/graph/operators.def"
   });
   return indices[static_cast<std::size_t>(kind)];
 }

@@ -14,6 +14,7 @@ struct ModelShape {
 #include "model/megatron/model_shape.def"
 
   std::int64_t ffn() const;
+  std::int64_t head_dim() const;
   std::int64_t key_value_heads() const { return grouped_query ? query_groups : heads; }
 };
 
@@ -21,6 +22,7 @@ struct ModelShape {
 template <class Shape, class Visitor>
 void visit_shape(Shape& shape, Visitor&& visit) {
 #define FIELD(type, name, missing) visit("shape." #name, shape.name);
+#include "model/megatron/model_shape.def"
 }
 
 // Which layers hold experts: the first `dense_first` never, then every `frequency`-th. Nothing when the text says
