@@ -46,7 +46,10 @@ model::Result<calibrate::StepComparison> compare_case_steps(const std::string& p
   if (!table) return tl::unexpected(table.error());
   const auto steps = calibrate::read_published_steps(*table);
   if (!steps) return tl::unexpected(steps.error());
-  const auto inputs = [](const model::Plan& plan, const std::string& profile) { return inputs_of_plan(plan, profile); };
+  InputsReader reader;
+  const auto inputs = [&](const model::Plan& plan, const std::string& profile) {
+    return reader.of_plan(plan, profile);
+  };
   return calibrate::compare_steps(*definition, *steps, inputs, sim::Fidelity::step);
 }
 

@@ -66,7 +66,7 @@ model::Result<void> compare_plan_and_chunk(const Arguments& arguments, const std
                                            const std::string& chunk_name) {
   const auto waits = waits_of(arguments.waits);
   if (!waits) return tl::unexpected(waits.error());
-  const auto inputs = load_inputs(plan, arguments.overrides, arguments.profile);
+  const auto inputs = InputsReader().load(plan, arguments.overrides, arguments.profile);
   if (!inputs) return tl::unexpected(inputs.error());
   const auto path = resolve_published(chunk_name);
   if (!path) return tl::unexpected(path.error());

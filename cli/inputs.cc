@@ -29,25 +29,6 @@ Error at_override(Error error, std::string_view prefix) {
   return error;
 }
 
-Result<model::Profile> profile_of(const model::Plan& plan, const model::ClusterShape& cluster,
-                                  const std::optional<std::string>& wanted,
-                                  const std::vector<model::ConstantChange>& changes) {
-  const std::string name = wanted.value_or(plan.cluster.profile.value_or(cluster.default_profile));
-  const Result<model::Profile> profile = find_profile(name, plan.file);
-  if (!profile) return profile;
-  return profile->with_changes(changes).map_error(
-      [](const Error& error) { return at_override(error, profile_prefix); });
-}
-
-Result<topologies::Topology> topology_of(const model::Plan& plan, const std::vector<model::ConstantChange>& changes) {
-  topologies::Variation variation = topologies::variation_of(plan);
-  variation.constants = changes;
-  return find_topology(plan.cluster.topology, variation).map_error([&](const Error& error) {
-    const bool unknown_constant = error.file.empty() && !changes.empty() && error.key != "cluster.device";
-    return unknown_constant ? at_override(error, topology_prefix) : error;
-  });
-}
-
 }  // namespace
 
 Result<model::Profile> find_profile(const std::string& path_or_name, const std::string& plan_file) {
@@ -111,27 +92,53 @@ Result<ConstantChanges> take_constant_changes(std::vector<std::string>& override
   return changes;
 }
 
-Result<sim::Inputs> load_inputs(const std::string& plan_name, const std::vector<std::string>& overrides,
-                                const std::optional<std::string>& profile_name) {
-  std::vector<std::string> of_plan = overrides;
-  const Result<ConstantChanges> changes = take_constant_changes(of_plan);
-  if (!changes) return tl::unexpected(changes.error());
-  const Result<model::Plan> plan = find_plan(plan_name, of_plan);
-  if (!plan) return tl::unexpected(plan.error());
-  return inputs_of_plan(*plan, profile_name, *changes);
+Result<model::Profile> InputsReader::profile_of(const model::Plan& plan, const std::string& name,
+                                                const std::vector<model::ConstantChange>& changes) {
+  const Result<model::Profile> profile =
+      profiles_.find({name, plan.file}, [&] { return find_profile(name, plan.file); });
+  if (!profile) return profile;
+  return profile->with_changes(changes).map_error(
+      [](const Error& error) { return at_override(error, profile_prefix); });
 }
 
-Result<sim::Inputs> inputs_of_plan(const model::Plan& plan, const std::optional<std::string>& profile_name,
-                                   const ConstantChanges& changes) {
+Result<topologies::Topology> InputsReader::topology_of(const model::Plan& plan,
+                                                       const std::vector<model::ConstantChange>& changes) {
+  topologies::Variation variation = topologies::variation_of(plan);
+  variation.constants = changes;
+  std::string key = fmt::format("{} {} {} {} {} {}", plan.cluster.topology, variation.gpus,
+                                variation.device.value_or(""), variation.nics_per_node.value_or(-1),
+                                variation.nic_gbps.value_or(-1), variation.oversubscription.value_or(-1));
+  for (const model::ConstantChange& change : changes) key += fmt::format(" {}={}", change.name, change.value);
+  return topologies_.find(key, [&] { return find_topology(plan.cluster.topology, variation); })
+      .map_error([&](const Error& error) {
+        const bool unknown_constant = error.file.empty() && !changes.empty() && error.key != "cluster.device";
+        return unknown_constant ? at_override(error, topology_prefix) : error;
+      });
+}
+
+Result<sim::Inputs> InputsReader::load(const std::string& plan_name, const std::vector<std::string>& overrides,
+                                       const std::optional<std::string>& profile_name) {
+  std::vector<std::string> plan_overrides = overrides;
+  const Result<ConstantChanges> changes = take_constant_changes(plan_overrides);
+  if (!changes) return tl::unexpected(changes.error());
+  const Result<model::Plan> plan = find_plan(plan_name, plan_overrides);
+  if (!plan) return tl::unexpected(plan.error());
+  return of_plan(*plan, profile_name, *changes);
+}
+
+Result<sim::Inputs> InputsReader::of_plan(const model::Plan& plan, const std::optional<std::string>& profile_name,
+                                          const ConstantChanges& changes) {
   const Result<std::string> config = resolve_model(plan.file, plan.model.config);
   if (!config) return tl::unexpected(config.error());
-  const Result<model::Architecture> architecture = model::load_architecture_of(plan, *config);
+  Result<model::Architecture> architecture = model::load_architecture_of(plan, *config);
   if (!architecture) return tl::unexpected(architecture.error());
-  const Result<topologies::Topology> topology = topology_of(plan, changes.topology);
+  Result<topologies::Topology> topology = topology_of(plan, changes.topology);
   if (!topology) return tl::unexpected(topology.error());
-  const Result<model::Profile> profile = profile_of(plan, topology->cluster, profile_name, changes.profile);
+  const std::string named = profile_name.value_or(plan.cluster.profile.value_or(topology->cluster.default_profile));
+  Result<model::Profile> profile = profile_of(plan, named, changes.profile);
   if (!profile) return tl::unexpected(profile.error());
-  return sim::Inputs{plan, *architecture, topology->cluster, *profile, nullptr, topology->fabric};
+  return sim::Inputs{plan,    std::move(*architecture),   std::move(topology->cluster), std::move(*profile),
+                     nullptr, std::move(topology->fabric)};
 }
 
 }  // namespace plumbline::cli

@@ -14,10 +14,8 @@ bool writes_gradients(model::OpType type) {
   return type == model::OpType::B || type == model::OpType::W || type == model::OpType::FB;
 }
 
-bool communicates(const model::SlotTemplate& slot) {
-  return std::ranges::any_of(slot.segments, [](const model::Segment& segment) {
-    return segment.stream == model::Stream::communication || segment.stream == model::Stream::collective;
-  });
+bool uses(const model::SlotTemplate& slot, model::Stream stream) {
+  return std::ranges::find(slot.segments, stream, &model::Segment::stream) != slot.segments.end();
 }
 
 }  // namespace
@@ -53,7 +51,7 @@ TimedStages::Timed& TimedStages::timed(std::int32_t slot) {
   known = std::make_unique<Timed>();
   const model::SlotTemplate& whole = library_.slot_template(slot);
   std::vector<SegmentTime> times = timer_.times(whole);
-  if (!even_) {
+  if (!even_ && uses(whole, model::Stream::communication)) {
     Imbalance imbalance = imbalance_;
     imbalance.seed = slot_seed(whole.type);
     known->waits = run_group(whole, times, ranks_, costs_.partition.device_sms, imbalance).waits;
@@ -95,7 +93,7 @@ const TimedStages::Account& TimedStages::account(std::int32_t slot) {
   Account& account = one.account.emplace();
   account.exposed = exposure(whole, all, one.run);
   account.busy = account.undisturbed = busy(one.run, account.exposed);
-  if (communicates(whole)) {
+  if (uses(whole, model::Stream::communication) || uses(whole, model::Stream::collective)) {
     const std::vector<SegmentTime> freed = undisturbed(all);
     const TemplateRun alone = run_template(whole, freed, costs_.partition.device_sms);
     account.undisturbed = busy(alone, exposure(whole, freed, alone));

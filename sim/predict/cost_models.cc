@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "model/program/routing.h"
-#include "sim/network/group_links.h"
 #include "sim/network/links_memo.h"
 #include "sim/predict/inputs.h"
 #include "sim/predict/routing_memo.h"
@@ -25,14 +24,15 @@ model::Result<void> place_groups(const Inputs& inputs, const model::Layout& layo
                                  model::ExchangeCost& exchanges) {
   const auto placement = topologies::placement_of(inputs.plan, fabric.gpus_per_node());
   if (!placement) return tl::unexpected(placement.error());
-  const auto& degrees = inputs.plan.parallelism;
+  LinksMemo own;
+  LinksMemo& memo = inputs.links ? *inputs.links : own;
   std::vector<GroupPattern> patterns = {{layout.dense_group, layout.dense_stride, layout.two_directions},
                                         {layout.expert_group, layout.expert_stride, layout.two_directions}};
-  for (const model::RankGroup& group : model::layer_groups(degrees)) patterns.push_back({group.ranks, group.stride});
-  const double nic_bandwidth = inputs.cluster.inter_node_bandwidth().value();
+  for (const model::RankGroup& group : model::layer_groups(inputs.plan.parallelism))
+    patterns.push_back({group.ranks, group.stride});
   for (const GroupPattern& pattern : patterns) {
     if (pattern.ranks == 1) continue;
-    const GroupLinks links = group_links(fabric, *placement, degrees.pipeline, pattern, nic_bandwidth);
+    const GroupLinks links = memo.group(inputs, fabric, *placement, pattern);
     exchanges.place_group(pattern.ranks, pattern.stride, {pattern.ranks, links.ranks_per_node, links.slowdown});
   }
   return {};

@@ -12,14 +12,8 @@ model::RoutingSpread RoutingMemo::spread(const model::MixtureOfExperts& experts,
   const Key key = {
       experts.routed_experts, experts.groups, experts.experts_per_token, experts.group_score_experts, groups_per_token,
       expert_parallel,        ranks_per_node};
-  {
-    const std::scoped_lock lock(mutex_);
-    if (const auto found = known_.find(key); found != known_.end()) return found->second;
-  }
-  // Estimated without the lock: threads that want the same at the same time find the same.
-  const model::RoutingSpread spread = model::routing_spread(experts, groups_per_token, expert_parallel, ranks_per_node);
-  const std::scoped_lock lock(mutex_);
-  return known_.try_emplace(key, spread).first->second;
+  return known_.find(key,
+                     [&] { return model::routing_spread(experts, groups_per_token, expert_parallel, ranks_per_node); });
 }
 
 model::RoutingSpread spread_of(const Inputs& inputs) {

@@ -4,10 +4,9 @@
 
 #include <array>
 #include <cstdint>
-#include <map>
-#include <mutex>
 
 #include "model/program/routing.h"
+#include "sim/predict/memo.h"
 
 namespace plumbline::sim {
 
@@ -20,8 +19,7 @@ class RoutingMemo {
  private:
   // The four fields of the experts that routing looks at, then the other arguments.
   using Key = std::array<std::int64_t, 7>;
-  std::mutex mutex_;
-  std::map<Key, model::RoutingSpread> known_;
+  Memo<Key, model::RoutingSpread> known_;
 };
 
 struct Inputs;

@@ -3,30 +3,31 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <mutex>
 
 #include "model/base/error.h"
 #include "model/schedule/schedule_table.h"
+#include "sim/predict/memo.h"
 
 namespace plumbline::sim {
 
 class ScheduleTables {
  public:
   // Infeasible when the schedule deadlocks.
-  model::Result<std::shared_ptr<const model::ScheduleTable>> find(const model::ScheduleKind& kind,
-                                                                  const model::ScheduleShape& shape);
+  using Table = model::Result<std::shared_ptr<const model::ScheduleTable>>;
+  Table find(const model::ScheduleKind& kind, const model::ScheduleShape& shape);
+
+  using Key = std::array<std::int64_t, 5>;
+  static Key key_of(const model::ScheduleKind& kind, const model::ScheduleShape& shape);
 
  private:
   // Tables with more ops than this in all are forgotten, but by those who hold them.
   static constexpr std::size_t most_ops = 50'000'000;
-  using Key = std::array<std::int64_t, 5>;  // kind and shape
-  std::mutex mutex_;
-  std::map<Key, std::shared_ptr<const model::ScheduleTable>> known_;
-  std::size_t ops_ = 0;
+  Memo<Key, Table> known_;
+  std::atomic<std::size_t> ops_ = 0;
 };
 
 }  // namespace plumbline::sim
