@@ -58,7 +58,7 @@ model::Result<calibrate::Waits> waits_of(const std::string& word) {
 model::Result<void> compare_plan_and_chunk(const Arguments& arguments, const std::string& plan,
                                            const std::string& chunk_name) {
   const auto waits = TRY(waits_of(arguments.waits));
-  const auto inputs = TRY(load_inputs(plan, arguments.overrides, arguments.profile));
+  const auto inputs = TRY(InputsReader().load(plan, arguments.overrides, arguments.profile));
   const auto path = TRY(resolve(Shipped::published, chunk_name));
   const auto classes = TRY(kernel_classes_file(arguments.classes).and_then(calibrate::load_kernel_classes));
   const auto chunk = TRY(calibrate::read_chunk(path, classes));

@@ -15,6 +15,7 @@
 #include "model/program/compile.h"
 #include "reports/json/read_json.h"
 #include "reports/text/format.h"
+#include "sim/predict/predictor_pool.h"
 #include "sim/search/cluster_option.h"
 
 namespace plumbline::cli {
@@ -25,9 +26,19 @@ using model::Error;
 using model::ErrorKind;
 using model::Result;
 
-Result<sim::Simulation> simulated(const sim::Inputs& inputs, const SubjectRequest& request) {
-  return request.fidelity == sim::Fidelity::step ? sim::simulate_on_network(inputs, request.timelines)
-                                                 : sim::simulate(inputs, request.fidelity, request.timelines);
+// What the subjects share.
+struct Shared {
+  ConstantChanges changes;
+  InputsReader reader;
+  sim::PredictorPool predictors;
+};
+
+Result<sim::Simulation> simulated(const sim::Inputs& inputs, const SubjectRequest& request, Shared& shared) {
+  return shared.predictors.with(inputs, [&](sim::Predictor& predictor) {
+    if (request.fidelity == sim::Fidelity::step)
+      return sim::simulate_on_network(predictor, inputs.plan, request.timelines);
+    return predictor.simulate(inputs.plan, {.fidelity = request.fidelity, .record_timeline = request.timelines});
+  });
 }
 
 struct Prediction {
@@ -49,15 +60,15 @@ std::map<std::string, std::string> operator_classes(const sim::Inputs& inputs) {
   return classes;
 }
 
-Result<Prediction> predict(const model::Plan& plan, const ConstantChanges& changes, const SubjectRequest& request) {
-  const auto inputs = TRY(inputs_of_plan(plan, request.profile, changes));
-  auto simulation = TRY(simulated(inputs, request));
+Result<Prediction> predict(const model::Plan& plan, const SubjectRequest& request, Shared& shared) {
+  const auto inputs = TRY(shared.reader.of_plan(plan, request.profile, shared.changes));
+  auto simulation = TRY(simulated(inputs, request, shared));
   Prediction prediction{std::move(simulation), {}, {}};
   if (!request.timelines) return prediction;
   prediction.operator_classes = operator_classes(inputs);
   if (!request.baseline) return prediction;
-  const auto other = TRY(inputs_of_plan(plan, request.baseline, changes));
-  auto baseline = TRY(simulated(other, request));
+  const auto other = TRY(shared.reader.of_plan(plan, request.baseline, shared.changes));
+  auto baseline = TRY(simulated(other, request, shared));
   prediction.baseline = std::move(baseline.timeline);
   return prediction;
 }
@@ -167,7 +178,8 @@ Result<void> check(const SubjectRequest& request) {
 Result<std::vector<ComparisonSubject>> comparison_subjects(const SubjectRequest& request) {
   TRY(check(request));
   std::vector<std::string> overrides = request.overrides;
-  const auto changes = TRY(take_constant_changes(overrides));
+  auto changes = TRY(take_constant_changes(overrides));
+  Shared shared{std::move(changes), {}, {}};
   std::vector<ComparisonSubject> found;
   ProgressBar bar("subjects");
   for (const std::string& subject : request.subjects) {
@@ -179,7 +191,7 @@ Result<std::vector<ComparisonSubject>> comparison_subjects(const SubjectRequest&
     }
     auto plans = TRY(read_plans(subject, overrides, request));
     for (NamedPlan& named : plans) {
-      auto done = predict(named.plan, changes, request);
+      auto done = predict(named.plan, request, shared);
       if (!done && done.error().kind == ErrorKind::input) return tl::unexpected(done.error());
       found.push_back(predicted_subject(std::move(named), std::move(done), request));
     }

@@ -33,23 +33,6 @@ Error at_override(Error error, std::string_view prefix) {
   return error;
 }
 
-Result<model::Profile> profile_of(const model::Plan& plan, const model::ClusterShape& cluster,
-                                  const std::optional<std::string>& wanted,
-                                  const std::vector<model::ConstantChange>& changes) {
-  const std::string name = wanted.value_or(plan.cluster.profile.value_or(cluster.default_profile));
-  const auto profile = TRY(find_profile(name, plan.file));
-  return profile.with_changes(changes).map_error([](const Error& error) { return at_override(error, profile_prefix); });
-}
-
-Result<topologies::Topology> topology_of(const model::Plan& plan, const std::vector<model::ConstantChange>& changes) {
-  topologies::Variation variation = topologies::variation_of(plan);
-  variation.constants = changes;
-  return find_topology(plan.cluster.topology, variation).map_error([&](const Error& error) {
-    const bool unknown_constant = error.file.empty() && !changes.empty() && error.key != "cluster.device";
-    return unknown_constant ? at_override(error, topology_prefix) : error;
-  });
-}
-
 bool is_file(const std::string& path) {
   std::error_code ignored;
   return fs::is_regular_file(path, ignored);
@@ -139,20 +122,42 @@ Result<ConstantChanges> take_constant_changes(std::vector<std::string>& override
   return changes;
 }
 
-Result<sim::Inputs> load_inputs(const std::string& plan_name, const std::vector<std::string>& overrides,
-                                const std::optional<std::string>& profile_name) {
-  std::vector<std::string> of_plan = overrides;
-  const auto changes = TRY(take_constant_changes(of_plan));
-  const auto plan = TRY(find_plan(plan_name, of_plan));
-  return inputs_of_plan(plan, profile_name, changes);
+Result<model::Profile> InputsReader::profile_of(const model::Plan& plan, const std::string& name,
+                                                const std::vector<model::ConstantChange>& changes) {
+  const auto profile = TRY(profiles_.find({name, plan.file}, [&] { return find_profile(name, plan.file); }));
+  return profile.with_changes(changes).map_error([](const Error& error) { return at_override(error, profile_prefix); });
 }
 
-Result<sim::Inputs> inputs_of_plan(const model::Plan& plan, const std::optional<std::string>& profile_name,
-                                   const ConstantChanges& changes) {
+Result<topologies::Topology> InputsReader::topology_of(const model::Plan& plan,
+                                                       const std::vector<model::ConstantChange>& changes) {
+  topologies::Variation variation = topologies::variation_of(plan);
+  variation.constants = changes;
+  std::string key = fmt::format("{} {} {} {} {} {}", plan.cluster.topology, variation.gpus,
+                                variation.device.value_or(""), variation.nics_per_node.value_or(-1),
+                                variation.nic_gbps.value_or(-1), variation.oversubscription.value_or(-1));
+  for (const model::ConstantChange& change : changes) key += fmt::format(" {}={}", change.name, change.value);
+  return topologies_.find(key, [&] { return find_topology(plan.cluster.topology, variation); })
+      .map_error([&](const Error& error) {
+        const bool unknown_constant = error.file.empty() && !changes.empty() && error.key != "cluster.device";
+        return unknown_constant ? at_override(error, topology_prefix) : error;
+      });
+}
+
+Result<sim::Inputs> InputsReader::load(const std::string& plan_name, const std::vector<std::string>& overrides,
+                                       const std::optional<std::string>& profile_name) {
+  std::vector<std::string> of_plan_keys = overrides;
+  const auto changes = TRY(take_constant_changes(of_plan_keys));
+  const auto plan = TRY(find_plan(plan_name, of_plan_keys));
+  return of_plan(plan, profile_name, changes);
+}
+
+Result<sim::Inputs> InputsReader::of_plan(const model::Plan& plan, const std::optional<std::string>& profile_name,
+                                          const ConstantChanges& changes) {
   const auto config = TRY(resolve_model(plan.file, plan.model.config));
   const auto architecture = TRY(model::load_architecture_of(plan, config));
   const auto topology = TRY(topology_of(plan, changes.topology));
-  const auto profile = TRY(profile_of(plan, topology.cluster, profile_name, changes.profile));
+  const std::string named = profile_name.value_or(plan.cluster.profile.value_or(topology.cluster.default_profile));
+  const auto profile = TRY(profile_of(plan, named, changes.profile));
   return sim::Inputs{plan, architecture, topology.cluster, profile, nullptr, topology.fabric};
 }
 
@@ -186,7 +191,10 @@ model::Result<calibrate::StepComparison> compare_case_steps(const std::string& p
   const auto definition = TRY(calibrate::load_step_case(path));
   const auto table = TRY(measurement_of_case(path, definition.table));
   const auto steps = TRY(calibrate::read_published_steps(table));
-  const auto inputs = [](const model::Plan& plan, const std::string& profile) { return inputs_of_plan(plan, profile); };
+  InputsReader reader;
+  const auto inputs = [&](const model::Plan& plan, const std::string& profile) {
+    return reader.of_plan(plan, profile);
+  };
   return calibrate::compare_steps(definition, steps, inputs, sim::Fidelity::step);
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "calibrate/measurement/measurement.h"
@@ -13,6 +14,7 @@
 #include "model/plan/plan.h"
 #include "model/profile/constant_change.h"
 #include "model/profile/profile.h"
+#include "sim/predict/memo.h"
 #include "sim/predict/simulate.h"
 #include "sim/search/recipe.h"
 #include "topologies/device.h"
@@ -45,16 +47,33 @@ model::Result<calibrate::Measurements> read_measurements(const std::string& path
 // Takes the changes of constants out of the overrides and leaves those of the plan.
 model::Result<ConstantChanges> take_constant_changes(std::vector<std::string>& overrides);
 
-// Resolves and reads plan, model, cluster and profile. `profile` overrides the plan's choice. An override is KEY=VALUE
-// with a key of the plan, or a constant behind the prediction: profile.NAME=VALUE or topology.NAME=VALUE
-// (model/profile/constant_change.h; names as `show profile` and `show topology` print them).
-model::Result<sim::Inputs> load_inputs(const std::string& plan, const std::vector<std::string>& overrides,
-                                       const std::optional<std::string>& profile = std::nullopt);
+// Reads the inputs of several plans, each profile and each variation of a topology once. Safe to use from several
+// threads.
+class InputsReader {
+ public:
+  // Resolves and reads plan, model, cluster and profile. `profile` overrides the plan's choice. An override is
+  // KEY=VALUE with a key of the plan, or a constant behind the prediction: profile.NAME=VALUE or topology.NAME=VALUE
+  // (model/profile/constant_change.h; names as `show profile` and `show topology` print them).
+  model::Result<sim::Inputs> load(const std::string& plan, const std::vector<std::string>& overrides,
+                                  const std::optional<std::string>& profile = std::nullopt);
+  // The same for a plan that was made in code; a relative model.config is searched among the shipped ones.
+  model::Result<sim::Inputs> of_plan(const model::Plan& plan, const std::optional<std::string>& profile = std::nullopt,
+                                     const ConstantChanges& changes = {});
 
-// The same for a plan that was made in code; a relative model.config is searched among the shipped ones.
-model::Result<sim::Inputs> inputs_of_plan(const model::Plan& plan,
-                                          const std::optional<std::string>& profile = std::nullopt,
-                                          const ConstantChanges& changes = {});
+ private:
+  model::Result<model::Profile> profile_of(const model::Plan& plan, const std::string& name,
+                                           const std::vector<model::ConstantChange>& changes);
+  model::Result<topologies::Topology> topology_of(const model::Plan& plan,
+                                                  const std::vector<model::ConstantChange>& changes);
+
+  sim::Memo<std::pair<std::string, std::string>, model::Result<model::Profile>> profiles_;  // by name and plan file
+  sim::Memo<std::string, model::Result<topologies::Topology>> topologies_;                  // by name and variation
+};
+
+// Of one plan.
+inline model::Result<sim::Inputs> load_inputs(const std::string& plan, const std::vector<std::string>& overrides) {
+  return InputsReader().load(plan, overrides);
+}
 
 // A file ending in .json is a model; any other file is a plan. A name is that of a shipped plan, else of a shipped
 // model: its recipe (examples/recipes) with what was published of its training, or the default recipe.

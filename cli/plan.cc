@@ -86,7 +86,8 @@ Result<std::vector<sim::ClusterOption>> load_options(const Arguments& arguments,
   const auto choices = TRY(sim::cluster_choices(arguments.clusters, arguments.gpus));
   std::vector<std::string> overrides = arguments.plan.overrides;
   const auto changes = TRY(take_constant_changes(overrides));
-  const auto inputs = [&](const model::Plan& plan) { return inputs_of_plan(plan, std::nullopt, changes); };
+  InputsReader reader;
+  const auto inputs = [&](const model::Plan& plan) { return reader.of_plan(plan, std::nullopt, changes); };
   std::vector<sim::ClusterOption> options;
   for (const sim::ClusterChoice& choice : choices) {
     auto option = sim::load_option(recipe, choice, overrides, inputs);

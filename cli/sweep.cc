@@ -39,10 +39,11 @@ struct Arguments {
 
 // The inputs of the plan with changes after those of --set. Errors about a key of the changes name --over.
 sim::ChangedInputs changed_inputs(const Arguments& arguments) {
-  return [&arguments](const std::vector<std::string>& changes) -> Result<sim::Inputs> {
+  return [&arguments,
+          reader = std::make_shared<InputsReader>()](const std::vector<std::string>& changes) -> Result<sim::Inputs> {
     std::vector<std::string> all = arguments.plan.overrides;
     all.insert(all.end(), changes.begin(), changes.end());
-    auto inputs = load_inputs(arguments.plan.plan, all);
+    auto inputs = reader->load(arguments.plan.plan, all);
     if (inputs) return inputs;
     Error error = inputs.error();
     for (const std::string& change : changes)

@@ -42,8 +42,9 @@ struct Outcome {
 };
 
 model::Result<Outcome> run_files(const std::vector<std::string>& files) {
+  InputsReader reader;
   calibrate::CaseRuns runs(
-      [](const std::string& plan, const std::string& profile) { return load_inputs(plan, {}, profile); });
+      [&](const std::string& plan, const std::string& profile) { return reader.load(plan, {}, profile); });
   Outcome outcome;
   for (const std::string& file : files) {
     if (calibrate::is_step_case(file)) {

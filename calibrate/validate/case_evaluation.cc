@@ -62,7 +62,8 @@ model::Result<const CaseRuns::Run*> CaseRuns::run_of(const std::string& plan, co
   }
   Run& run = found->second;
   if (needs.step && !run.step) {
-    auto simulation = sim::simulate(run.inputs, sim::Fidelity::step, false);
+    auto simulation = predictors_.with(
+        run.inputs, [&](sim::Predictor& predictor) { return predictor.simulate(run.inputs.plan, {}); });
     if (!simulation) return tl::unexpected(simulation.error());
     run.step = std::move(simulation->result);
   }

@@ -12,6 +12,7 @@
 #include "calibrate/validate/figure_value.h"
 #include "calibrate/validate/validation_case.h"
 #include "model/base/error.h"
+#include "sim/predict/predictor_pool.h"
 #include "sim/predict/simulate.h"
 
 namespace plumbline::calibrate {
@@ -67,6 +68,7 @@ class CaseRuns {
   model::Result<const Run*> run_of(const std::string& plan, const std::string& profile, const Needs& needs);
 
   Loader load_;
+  sim::PredictorPool predictors_;
   std::map<std::pair<std::string, std::string>, Run> runs_;  // by plan and profile
 };
 

@@ -11,6 +11,7 @@
 #include "calibrate/validate/figure_value.h"
 #include "calibrate/validate/validation_case.h"
 #include "model/result/compared_time.h"
+#include "sim/predict/predictor_pool.h"
 
 namespace plumbline::calibrate {
 namespace {
@@ -128,7 +129,7 @@ model::Result<StepPlan> step_plan(const PublishedStep& step, const StepCase& def
 }
 
 ComparedStep compare(const PublishedStep& step, const StepCase& definition, const InputsOf& inputs_of,
-                     sim::Fidelity fidelity) {
+                     sim::Fidelity fidelity, sim::PredictorPool& predictors) {
   ComparedStep compared{step, step.lacking(), {}, "", {}, {}, {}, {}, 0};
   if (!compared.lacking.empty()) return compared;
   const auto plan = step_plan(step, definition);
@@ -137,7 +138,8 @@ ComparedStep compare(const PublishedStep& step, const StepCase& definition, cons
   compared.profile = plan->profile;
   const auto inputs = inputs_of(plan->plan, plan->profile);
   if (!inputs) return compared.error = inputs.error(), compared;
-  const auto simulation = sim::simulate(*inputs, fidelity, false);
+  const auto simulation = predictors.with(
+      *inputs, [&](sim::Predictor& predictor) { return predictor.simulate(inputs->plan, {.fidelity = fidelity}); });
   if (!simulation) return compared.error = simulation.error(), compared;
   compared.predicted = simulation->result.step.time_s;
   compared.peak_bytes = simulation->result.memory.peak_bytes;
@@ -213,7 +215,9 @@ bool StepComparison::holds() const { return std::ranges::all_of(demands, &Compar
 StepComparison compare_steps(const StepCase& definition, const std::vector<PublishedStep>& steps,
                              const InputsOf& inputs_of, sim::Fidelity fidelity) {
   StepComparison comparison{definition, {}, {}, {}};
-  for (const PublishedStep& step : steps) comparison.steps.push_back(compare(step, definition, inputs_of, fidelity));
+  sim::PredictorPool predictors;
+  for (const PublishedStep& step : steps)
+    comparison.steps.push_back(compare(step, definition, inputs_of, fidelity, predictors));
   comparison.summaries = summaries_of(comparison.steps);
   for (const StepDemand& demand : definition.demands) {
     const auto wanted = [&](const PublishedStep& row) {

@@ -10,10 +10,10 @@ namespace {
 int groups_of_ranks(const Plan& plan, const Layout& layout) {
   const auto& degrees = plan.parallelism;
   const bool experts = layout.experts_per_rank > 0 && layout.expert_group != layout.dense_group;
-  std::vector<RankGroup> all = layer_groups(degrees);
-  all.insert(all.end(), {{degrees.pipeline, 1}, {layout.dense_group, 1}, {experts ? layout.expert_group : 1, 1}});
-  const auto groups = std::ranges::count_if(all, [](const RankGroup& group) { return group.ranks > 1; });
-  return static_cast<int>(groups);
+  const auto groups =
+      std::ranges::count_if(layer_groups(degrees), [](const RankGroup& group) { return group.ranks > 1; });
+  return static_cast<int>(groups) + (degrees.pipeline > 1) + (layout.dense_group > 1) +
+         (experts && layout.expert_group > 1);
 }
 
 Bytes communication_buffers(const Plan& plan, const Layout& layout, const Device& device, Bytes gradients) {

@@ -1,8 +1,8 @@
 #include "model/memory/training_state.h"
 
 #include <algorithm>
-#include <set>
-#include <string>
+#include <map>
+#include <string_view>
 
 #include "model/plan/layout.h"
 #include "model/program/stage_optimizer.h"
@@ -23,15 +23,16 @@ class StateCounter {
         expert_shards_(static_cast<double>(shard_group(plan, layout, true).shards)),
         dense_shards_(static_cast<double>(shard_group(plan, layout, false).shards)) {}
 
-  void add(const Tensor& tensor) {
+  void add(const Tensor& tensor, double times) {
     StateBytes& bytes = tensor.expert ? state_.experts : state_.others;
     const double shards = tensor.expert ? expert_shards_ : dense_shards_;
     if (tensor.role == Role::gradient) {
-      bytes.gradients += tensor.bytes() / (zero_ >= 2 ? shards : 1);
+      bytes.gradients += times * tensor.bytes() / (zero_ >= 2 ? shards : 1);
       return;
     }
-    bytes.parameters += tensor.bytes() / (zero_ >= 3 ? shards : 1);
-    if (!plan_.offload.optimizer) bytes.optimizer += Bytes(tensor.elements() * optimizer_bytes(tensor.type) / shards);
+    bytes.parameters += times * tensor.bytes() / (zero_ >= 3 ? shards : 1);
+    if (!plan_.offload.optimizer)
+      bytes.optimizer += times * Bytes(tensor.elements() * optimizer_bytes(tensor.type) / shards);
   }
 
   // What is there for a while only, beside the shards.
@@ -116,24 +117,24 @@ TrainingState training_state(const Plan& plan, const Layout& layout, const StepP
 
 TrainingState training_state(const Plan& plan, const Layout& layout, const std::vector<Graph>& blocks,
                              const std::vector<StageParameters>& stages) {
+  std::map<std::uint16_t, double> times;  // that the rank has a block
+  for (const StageParameters& stage : stages)
+    for (const std::uint16_t block : stage.kind->blocks) ++times[block];
   StateCounter counter(plan, layout);
-  std::set<std::string> owned;
-  std::vector<const Tensor*> borrowed;
-  for (const StageParameters& stage : stages) {
-    for (const std::uint16_t block : stage.kind->blocks) {
-      for (const Tensor& tensor : blocks[block].tensors) {
-        if (!is_state(tensor)) continue;
-        if (tensor.shared) {
-          borrowed.push_back(&tensor);
-          continue;
-        }
-        counter.add(tensor);
-        owned.insert(tensor.name);
-      }
+  std::map<std::string_view, const Tensor*> borrowed;
+  for (const auto& [block, count] : times)
+    for (const Tensor& tensor : blocks[block].tensors) {
+      if (!is_state(tensor)) continue;
+      if (tensor.shared)
+        borrowed.emplace(tensor.name, &tensor);
+      else
+        counter.add(tensor, count);
     }
-  }
-  for (const Tensor* tensor : borrowed)
-    if (owned.insert(tensor->name).second) counter.add(*tensor);
+  if (!borrowed.empty())
+    for (const auto& [block, count] : times)
+      for (const Tensor& tensor : blocks[block].tensors)
+        if (is_state(tensor) && !tensor.shared) borrowed.erase(tensor.name);
+  for (const auto& [name, tensor] : borrowed) counter.add(*tensor, 1);
   counter.add_whole(whole_units(blocks, stages));
   return counter.state();
 }

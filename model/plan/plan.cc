@@ -24,6 +24,7 @@ struct Document {
   toml::table root;
   std::string file;
   std::set<std::string, std::less<>> overridden;
+  std::vector<std::string> keys = plan_keys();  // that a plan may have
 };
 
 int line_of(const toml::source_region& source) { return static_cast<int>(source.begin.line); }
@@ -197,11 +198,10 @@ std::optional<Error> read_phases(const Document& document, Plan& plan) {
 }
 
 std::optional<Error> unknown_keys(const Document& document) {
-  const std::vector<std::string> sections = plan_sections();
-  const std::vector<std::string> keys = plan_keys();
+  const std::vector<std::string>& keys = document.keys;
   for (const auto& [section, node] : document.root) {
     const std::string name(section.str());
-    if (std::ranges::find(sections, name) == sections.end()) {
+    if (std::ranges::none_of(keys, [&](const std::string& key) { return key.starts_with(name + "."); })) {
       return located(document, name, section.source(), problem("unknown key", plan_key_hint(name)));
     }
     if (!node.is_table()) {
@@ -253,8 +253,7 @@ std::optional<Error> apply_override(Document& document, const std::string& text)
                  "for example --set parallelism.pipeline=8"};
   }
   document.overridden.insert(key);
-  const auto keys = plan_keys();
-  if (std::ranges::find(keys, key) == keys.end()) {
+  if (std::ranges::find(document.keys, key) == document.keys.end()) {
     return located(document, key, {}, problem("unknown key", plan_key_hint(key)));
   }
   auto value = parse_override_value(text.substr(equals + 1));
@@ -267,7 +266,7 @@ std::optional<Error> apply_override(Document& document, const std::string& text)
 
 Result<Document> parse_plan(std::string_view text, const std::string& path) {
   try {
-    return Document{toml::parse(text, path), path, {}};
+    return Document{.root = toml::parse(text, path), .file = path};
   } catch (const toml::parse_error& failure) {
     return wrong_input_at(path, line_of(failure.source()), "", std::string(failure.description()),
                           "a plan is a TOML file");

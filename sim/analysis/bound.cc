@@ -93,7 +93,8 @@ class RankLoader {
     const bool gathers = work_.plan->parallelism.zero_stage < 3 && !work_.plan->overlap.parameter_gather;
     const auto host = static_cast<std::size_t>(Resource::optimizer_host);
     for (const std::int32_t stage : work_.table->ranks[rank_].stages) {
-      const OptimizerTiming& timing = *work_.sharded->stage(work_.stage_kinds[static_cast<std::size_t>(stage)]).timing;
+      const OptimizerTiming& timing =
+          work_.sharded->optimizer_timing(work_.stage_kinds[static_cast<std::size_t>(stage)]);
       double copies = timing.to_device;
       for (const UnitTiming& unit : timing.units) copies += unit.copy;
       load_.best[host] += copies;

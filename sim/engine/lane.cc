@@ -22,35 +22,40 @@ constexpr std::size_t collective = static_cast<std::size_t>(model::Stream::colle
 
 void Lane::start(const SlotWork& work) {
   assert(left_ == 0 && "the lane is busy");
+  note_time();
   work_ = work;
-  slot_start_ = loop_.now();
+  slot_start_ = now_;
+  used_ = 0;
   for (auto& queue : queues_) queue.clear();
-  for (std::size_t i = 0; i < work.segments->size(); ++i)
-    queues_[static_cast<std::size_t>((*work.segments)[i].stream)].push_back(static_cast<std::uint32_t>(i));
+  for (std::size_t i = 0; i < work.segments->size(); ++i) {
+    const auto stream = static_cast<std::size_t>((*work.segments)[i].stream);
+    queues_[stream].push_back(static_cast<std::uint32_t>(i));
+    used_ = std::max(used_, stream + 1);
+  }
   for (Active& active : active_) {
     active.stage = Stage::idle;
     active.next = 0;
   }
   left_ = work.segments->size();
-  done_.assign(left_, false);
+  done_.assign(left_, 0);
   if (left_ == 0) return listener_.slot_ended(*this);
   start_ready();
 }
 
 bool Lane::ready(std::uint32_t segment) const {
-  return std::ranges::all_of((*work_.segments)[segment].waits, [this](std::uint16_t wait) { return done_[wait]; });
+  return std::ranges::all_of((*work_.segments)[segment].waits, [this](std::uint16_t wait) { return done_[wait] != 0; });
 }
 
 void Lane::start_ready() {
   seat_if_free();  // it waits longer than any kernel that has not begun
-  for (std::size_t stream = 0; stream < streams; ++stream) {
+  for (std::size_t stream = 0; stream < used_; ++stream) {
     Active& active = active_[stream];
     if (active.stage != Stage::idle || active.next == queues_[stream].size()) continue;
     const std::uint32_t segment = queues_[stream][active.next];
     if (!ready(segment) || !listener_.may_start(*this, segment)) continue;
     ++active.next;
     active.segment = segment;
-    active.run = {loop_.now(), loop_.now(), loop_.now(), loop_.now(), 0};
+    active.run = {now_, now_, now_, now_, 0};
     enter(stream, stream == communication ? Stage::prepare : stream >= collective ? Stage::steady : Stage::compute);
   }
   refresh_rates();
@@ -62,7 +67,7 @@ void Lane::enter(std::size_t stream, Stage stage) {
   active.stage = stage;
   active.remaining = 1;
   active.seconds = -1;
-  active.since = loop_.now();
+  active.since = now_;
   ++active.version;
 }
 
@@ -112,12 +117,12 @@ double Lane::sharing_slowdown(std::size_t stream, Neighbour state) const {
   return left > 0 ? std::max(1.0, width(stream) / left) : std::numeric_limits<double>::infinity();
 }
 
-double Lane::stage_seconds(std::size_t stream) const {
+// `state` is the communication's.
+double Lane::stage_seconds(std::size_t stream, Neighbour state) const {
   const Active& active = active_[stream];
   const SegmentTime& time = (*work_.times)[active.segment];
   switch (active.stage) {
     case Stage::compute: {
-      const Neighbour state = communication_state();
       const auto s = static_cast<std::size_t>(state);
       const double seconds = time.compute[s] + (rows(active.segment) - 1) * time.compute_per_row[s];
       return std::max(0.0, seconds) * (sharing() ? sharing_slowdown(stream, state) : 1);
@@ -125,13 +130,13 @@ double Lane::stage_seconds(std::size_t stream) const {
     case Stage::steady:
       return time.transfer;
     case Stage::prepare:
-      return computing() ? time.prepare_beside : time.prepare;
+      return busy_ ? time.prepare_beside : time.prepare;
     case Stage::seat:
       return drain_;
     case Stage::notify:
       return time.notify;
     case Stage::transfer:
-      return computing() ? time.transfer_beside : time.transfer;
+      return busy_ ? time.transfer_beside : time.transfer;
     default:
       return 0;
   }
@@ -176,7 +181,7 @@ void Lane::seat_if_free() {
 void Lane::begin(Stage stage) {
   Active& active = active_[communication];
   enter(communication, stage);
-  (stage == Stage::meet ? active.run.arrival : active.run.transfer) = loop_.now();
+  (stage == Stage::meet ? active.run.arrival : active.run.transfer) = now_;
   if (stage == Stage::transfer) start_flows();
   refresh_rates();
   if (stage == Stage::meet) listener_.arrived(*this, active.segment);
@@ -211,20 +216,20 @@ void Lane::limit_flows() {
 
 void Lane::reschedule(std::size_t stream, double seconds) {
   Active& active = active_[stream];
-  const Time now = loop_.now();
-  if (active.seconds > 0) active.remaining -= to_seconds(now - active.since) / active.seconds;
+  if (active.seconds > 0) active.remaining -= to_seconds(now_ - active.since) / active.seconds;
   active.remaining = std::max(0.0, active.remaining);
   active.seconds = seconds;
-  active.since = now;
+  active.since = now_;
   ++active.version;
   if (std::isinf(seconds)) return;  // it stands still until somebody leaves
   const std::uint64_t argument = (static_cast<std::uint64_t>(active.version) << 8) | stream;
-  loop_.at(now + to_time(active.remaining * seconds), {this, stage_code, 0, argument});
+  loop_.at(now_ + to_time(active.remaining * seconds), {this, stage_code, 0, argument});
 }
 
 void Lane::refresh_rates() {
   account_compute();
-  for (std::size_t stream = 0; stream < streams; ++stream) {
+  const Neighbour state = communication_state();
+  for (std::size_t stream = 0; stream < used_; ++stream) {
     Active& active = active_[stream];
     if (active.stage == Stage::idle || active.stage == Stage::meet) continue;
     if (active.stage == Stage::seat && work_.kernel_by_kernel) continue;  // ends with a kernel, not with time
@@ -232,7 +237,7 @@ void Lane::refresh_rates() {
       limit_flows();
       continue;
     }
-    const double seconds = stage_seconds(stream);
+    const double seconds = stage_seconds(stream, state);
     if (seconds != active.seconds) reschedule(stream, seconds);
   }
 }
@@ -241,13 +246,14 @@ void Lane::account_compute() {
   const bool busy = computing();
   if (busy == busy_) return;
   if (busy)
-    busy_since_ = loop_.now();
+    busy_since_ = now_;
   else
-    compute_busy_ += loop_.now() - busy_since_;
+    compute_busy_ += now_ - busy_since_;
   busy_ = busy;
 }
 
 void Lane::handle(std::uint32_t code, std::uint64_t argument) {
+  note_time();
   if (code == flow_code) {
     if (--flows_ == 0) finish_stage(communication);
     return;
@@ -260,7 +266,7 @@ void Lane::handle(std::uint32_t code, std::uint64_t argument) {
 void Lane::finish_stage(std::size_t stream) {
   switch (active_[stream].stage) {
     case Stage::prepare:
-      active_[stream].run.prepared = loop_.now();
+      active_[stream].run.prepared = now_;
       return take_seat(Stage::meet);
     case Stage::seat:
       return begin(active_[stream].seated);
@@ -272,10 +278,12 @@ void Lane::finish_stage(std::size_t stream) {
 }
 
 void Lane::wake() {
+  note_time();
   if (left_ > 0) start_ready();
 }
 
 void Lane::set_collective(bool runs) {
+  note_time();
   collective_ = runs;
   refresh_rates();
 }
@@ -283,6 +291,7 @@ void Lane::set_collective(bool runs) {
 void Lane::proceed(std::uint32_t segment) {
   assert(active_[communication].stage == Stage::meet && active_[communication].segment == segment);
   static_cast<void>(segment);  // only checked
+  note_time();
   enter(communication, Stage::notify);
   refresh_rates();
 }
@@ -291,9 +300,9 @@ void Lane::end_segment(std::size_t stream) {
   Active& active = active_[stream];
   active.stage = Stage::idle;
   ++active.version;
-  done_[active.segment] = true;
+  done_[active.segment] = 1;
   --left_;
-  active.run.end = loop_.now();
+  active.run.end = now_;
   listener_.segment_ended(*this, active.segment, active.run);
   if (left_ > 0) return start_ready();
   account_compute();

@@ -88,7 +88,7 @@ class Lane final : public Handler {
   void finish_stage(std::size_t stream);
   void end_segment(std::size_t stream);
   void refresh_rates();
-  double stage_seconds(std::size_t stream) const;
+  double stage_seconds(std::size_t stream, model::Neighbour state) const;
   void reschedule(std::size_t stream, double seconds);
   double rows(std::uint32_t segment) const;
   bool computing() const;
@@ -105,6 +105,7 @@ class Lane final : public Handler {
   void start_flow(std::size_t leg, const ExchangeLeg& links, double bytes, double seconds);
   void limit_flows();
   void account_compute();
+  void note_time() { now_ = loop_.now(); }  // the loop's time stands still until it calls again
 
   Loop& loop_;
   LaneListener& listener_;
@@ -120,9 +121,9 @@ class Lane final : public Handler {
   std::array<Leg, 2> legs_;      // over the network, inside the node
   int flows_ = 0;                // that have not ended
   bool limited_beside_ = false;  // their rates are those beside compute
-  std::vector<bool> done_;
-  std::size_t left_ = 0;
-  Time slot_start_ = 0, compute_busy_ = 0, busy_since_ = 0;
+  std::vector<char> done_;
+  std::size_t left_ = 0, used_ = 0;  // segments of the slot that have not ended; streams up to the last one it uses
+  Time now_ = 0, slot_start_ = 0, compute_busy_ = 0, busy_since_ = 0;
   bool busy_ = false;
   bool collective_ = false;
 };

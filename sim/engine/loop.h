@@ -15,8 +15,13 @@ namespace plumbline::sim {
 
 using Time = std::int64_t;  // picoseconds
 
-// Rounded to the nearest picosecond.
-inline Time to_time(double seconds) { return std::llround(seconds * 1e12); }
+// Rounded to the nearest picosecond, as std::llround does.
+inline Time to_time(double seconds) {
+  const double exact = seconds * 1e12;
+  const Time whole = static_cast<Time>(exact);
+  const double rest = exact - static_cast<double>(whole);
+  return whole + (rest >= 0.5 ? 1 : 0) - (rest <= -0.5 ? 1 : 0);
+}
 inline double to_seconds(Time time) { return static_cast<double>(time) * 1e-12; }
 
 // Who is called when an event comes due. `code` and `argument` mean what the handler gave.

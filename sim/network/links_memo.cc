@@ -10,7 +10,7 @@ namespace plumbline::sim {
 
 namespace {
 
-model::Result<std::shared_ptr<const StepLinks>> make(const Inputs& inputs, const model::RoutingSpread& spread) {
+LinksMemo::Links make(const Inputs& inputs, const model::RoutingSpread& spread) {
   auto links = StepLinks::make(*inputs.fabric, inputs.plan, spread, inputs.every_link,
                                inputs.contention ? inputs.contention->find(inputs) : nullptr);
   if (!links) return tl::unexpected(links.error());
@@ -19,22 +19,24 @@ model::Result<std::shared_ptr<const StepLinks>> make(const Inputs& inputs, const
 
 }  // namespace
 
-model::Result<std::shared_ptr<const StepLinks>> LinksMemo::links(const Inputs& inputs,
-                                                                 const model::RoutingSpread& spread) {
+LinksMemo::Links LinksMemo::links(const Inputs& inputs, const model::RoutingSpread& spread) {
   const model::Plan& plan = inputs.plan;
   const model::RankGroup group = model::exchange_group(plan.parallelism);
   const Key key = {
       plan.cluster.gpus,      plan.parallelism.pipeline,          group.ranks, group.stride, spread.nodes_per_token,
       spread.ranks_per_token, plan.cluster.placement.value_or("")};
-  {
-    const std::scoped_lock lock(mutex_);
-    if (const auto found = known_.find(key); found != known_.end()) return found->second;
-  }
-  // Made without the lock: threads that want the same at the same time make the same.
-  auto links = make(inputs, spread);
-  if (!links) return links;
-  const std::scoped_lock lock(mutex_);
-  return known_.try_emplace(key, *links).first->second;
+  return known_.find(key, [&] { return make(inputs, spread); });
+}
+
+GroupLinks LinksMemo::group(const Inputs& inputs, const topologies::Fabric& fabric,
+                            const topologies::Placement& placement, const GroupPattern& pattern) {
+  const model::Plan& plan = inputs.plan;
+  const GroupKey key = {plan.cluster.gpus, plan.parallelism.pipeline, pattern.ranks,
+                        pattern.stride,    pattern.two_directions,    plan.cluster.placement.value_or("")};
+  return groups_.find(key, [&] {
+    return group_links(fabric, placement, plan.parallelism.pipeline, pattern,
+                       inputs.cluster.inter_node_bandwidth().value());
+  });
 }
 
 model::Result<std::shared_ptr<const StepLinks>> links_of(const Inputs& inputs, const model::RoutingSpread& spread) {

@@ -3,14 +3,14 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <tuple>
 
 #include "model/program/routing.h"
+#include "sim/network/group_links.h"
 #include "sim/network/step_links.h"
+#include "sim/predict/memo.h"
 
 namespace plumbline::sim {
 
@@ -18,14 +18,20 @@ struct Inputs;
 
 class LinksMemo {
  public:
+  using Links = model::Result<std::shared_ptr<const StepLinks>>;
   // StepLinks::make, once for all plans whose ranks lie alike. All inputs have the same fabric.
-  model::Result<std::shared_ptr<const StepLinks>> links(const Inputs& inputs, const model::RoutingSpread& spread);
+  Links links(const Inputs& inputs, const model::RoutingSpread& spread);
+  // group_links() of the ranks where the inputs' plan places them.
+  GroupLinks group(const Inputs& inputs, const topologies::Fabric& fabric, const topologies::Placement& placement,
+                   const GroupPattern& pattern);
 
  private:
   // GPUs, pipeline, ranks and stride of an exchange, groups and ranks per token, placement.
   using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, double, double, std::string>;
-  std::mutex mutex_;
-  std::map<Key, std::shared_ptr<const StepLinks>> known_;
+  Memo<Key, Links> known_;
+  // GPUs, pipeline, ranks and stride of a group, whether it spans both directions, placement.
+  using GroupKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, bool, std::string>;
+  Memo<GroupKey, GroupLinks> groups_;
 };
 
 // Of the inputs' plan: remembered where the inputs have a memo, no contention and no wish for every link.

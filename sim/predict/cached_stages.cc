@@ -14,10 +14,8 @@ bool writes_gradients(model::OpType type) {
   return type == model::OpType::B || type == model::OpType::W || type == model::OpType::FB;
 }
 
-bool communicates(const model::SlotTemplate& slot) {
-  return std::ranges::any_of(slot.segments, [](const model::Segment& segment) {
-    return segment.stream == model::Stream::communication || segment.stream == model::Stream::collective;
-  });
+bool uses(const model::SlotTemplate& slot, model::Stream stream) {
+  return std::ranges::find(slot.segments, stream, &model::Segment::stream) != slot.segments.end();
 }
 
 }  // namespace
@@ -31,9 +29,8 @@ TimedOptimizer& StageOptimizers::of(const std::vector<model::StageUnit>& units, 
   }
   std::unique_ptr<TimedOptimizer>& known = known_[key_.bytes()];
   if (known) return *known;
-  known = std::make_unique<TimedOptimizer>();
-  known->optimizer = model::make_stage_optimizer(plan, layout, units);
-  known->timing = optimizer_timing(known->optimizer.graph, known->optimizer.units, costs);
+  const model::StageOptimizer optimizer = model::make_stage_optimizer(plan, layout, units);
+  known = std::make_unique<TimedOptimizer>(optimizer_timing(optimizer.graph, optimizer.units, costs));
   return *known;
 }
 
@@ -54,7 +51,7 @@ TimedStages::Timed& TimedStages::timed(std::int32_t slot) {
   known = std::make_unique<Timed>();
   const model::SlotTemplate& whole = library_.slot_template(slot);
   std::vector<SegmentTime> times = timer_.times(whole);
-  if (!even_) {
+  if (!even_ && uses(whole, model::Stream::communication)) {
     Imbalance imbalance = imbalance_;
     imbalance.seed = slot_seed(whole.type);
     known->waits = run_group(whole, times, ranks_, costs_.partition.device_sms, imbalance).waits;
@@ -96,7 +93,7 @@ const TimedStages::Account& TimedStages::account(std::int32_t slot) {
   Account& account = one.account.emplace();
   account.exposed = exposure(whole, all, one.run);
   account.busy = account.undisturbed = busy(one.run, account.exposed);
-  if (communicates(whole)) {
+  if (uses(whole, model::Stream::communication) || uses(whole, model::Stream::collective)) {
     const std::vector<SegmentTime> freed = undisturbed(all);
     const TemplateRun alone = run_template(whole, freed, costs_.partition.device_sms);
     account.undisturbed = busy(alone, exposure(whole, freed, alone));
@@ -108,19 +105,18 @@ ShardedStages::ShardedStages(TimedStages& timed, StageOptimizers& optimizers, co
                              const model::Layout& layout)
     : timed_(timed), optimizers_(optimizers), plan_(plan), layout_(layout) {}
 
-const ShardedStages::Stage& ShardedStages::stage(std::int32_t kind) {
-  const auto [entry, fresh] = stages_.try_emplace(kind);
-  if (!fresh) return entry->second;
-  const model::UnitPlaces& units = timed_.stage_library().units(kind, plan_);
-  TimedOptimizer& optimizer = optimizers_.of(units.units, plan_, layout_, timed_.costs());
-  entry->second = {&units, &optimizer.timing, &optimizer};
-  return entry->second;
+TimedOptimizer& ShardedStages::optimizer(std::int32_t kind) {
+  TimedOptimizer*& known = optimizer_of_[kind];
+  if (known == nullptr) known = &optimizers_.of(units(kind).units, plan_, layout_, timed_.costs());
+  return *known;
 }
 
+// Few ask for the load of many timed optimizers: graphs are large, so they are written again.
 const OptimizerLoad& ShardedStages::optimizer_load(std::int32_t kind) {
-  TimedOptimizer& known = *stage(kind).optimizer;
-  if (!known.load) known.load = sim::optimizer_load(known.optimizer, timed_.costs());
-  return *known.load;
+  std::optional<OptimizerLoad>& known = optimizer(kind).load;
+  if (!known)
+    known = sim::optimizer_load(model::make_stage_optimizer(plan_, layout_, units(kind).units), timed_.costs());
+  return *known;
 }
 
 const ShardedStages::State& ShardedStages::state(const std::vector<std::int32_t>& kinds) {
@@ -128,19 +124,26 @@ const ShardedStages::State& ShardedStages::state(const std::vector<std::int32_t>
   State& state = entry->second;
   if (!fresh) return state;
   std::vector<model::StageParameters> parameters;
-  const bool gathers = plan_.parallelism.zero_stage < 3 && !plan_.overlap.parameter_gather;
-  for (const std::int32_t kind : kinds) {
-    const Stage& held = stage(kind);
-    parameters.push_back({&timed_.stage_library().stage(kind), &held.units->places});
-    state.work.add(*held.timing, gathers);
-    state.average += held.timing->average;
-  }
+  for (const std::int32_t kind : kinds)
+    parameters.push_back({&timed_.stage_library().stage(kind), &units(kind).places});
   const model::TrainingState whole = model::training_state(plan_, layout_, timed_.stage_library().blocks(), parameters);
   const model::Bytes gradients = whole.experts.gradients + whole.others.gradients;
   state.gradients = gradients;
   state.bytes = (whole.experts.parameters + whole.others.parameters).value() + gradients.value() +
                 (whole.experts.optimizer + whole.others.optimizer).value();
   return state;
+}
+
+const ShardedStages::Update& ShardedStages::update(const std::vector<std::int32_t>& kinds) {
+  const auto [entry, fresh] = updates_.try_emplace(kinds);
+  Update& update = entry->second;
+  if (!fresh) return update;
+  const bool gathers = plan_.parallelism.zero_stage < 3 && !plan_.overlap.parameter_gather;
+  for (const std::int32_t kind : kinds) {
+    update.work.add(optimizer_timing(kind), gathers);
+    update.average += optimizer_timing(kind).average;
+  }
+  return update;
 }
 
 const SlotSync& ShardedStages::sync(std::int32_t slot, const TemplateRun& run) {
@@ -155,10 +158,9 @@ const SlotSync& ShardedStages::sync(std::int32_t slot, const TemplateRun& run) {
 void ShardedStages::add_reduces(std::int32_t slot, const TemplateRun& run, SlotSync& sync) {
   const model::SlotTemplate& whole = timed_.stage_library().slot_template(slot);
   if (!writes_gradients(whole.type)) return;
-  const Stage& written = stage(whole.b_stage_kind);
-  const std::vector<UnitTiming>& timings = written.timing->units;
+  const std::vector<UnitTiming>& timings = optimizer_timing(whole.b_stage_kind).units;
   std::vector<model::SegmentSpan> spans(timings.size());
-  if (plan_.overlap.gradient_reduce) spans = timed_.stage_library().spans(slot, false, *written.units, true);
+  if (plan_.overlap.gradient_reduce) spans = timed_.stage_library().spans(slot, false, units(whole.b_stage_kind), true);
   for (std::size_t u = 0; u < timings.size(); ++u)
     sync.reduces.push_back({spans[u].last, timings[u].reduce, timings[u].copy});
   std::ranges::stable_sort(sync.reduces, {},
@@ -173,12 +175,12 @@ void ShardedStages::add_reduces(std::int32_t slot, const TemplateRun& run, SlotS
 
 void ShardedStages::add_uses(std::int32_t slot, bool forward, SlotSync& sync) {
   const model::SlotTemplate& whole = timed_.stage_library().slot_template(slot);
-  const Stage& read = stage(forward ? whole.f_stage_kind : whole.b_stage_kind);
-  const auto& spans = timed_.stage_library().spans(slot, forward, *read.units, false);
+  const std::int32_t kind = forward ? whole.f_stage_kind : whole.b_stage_kind;
+  const std::vector<UnitTiming>& timings = optimizer_timing(kind).units;
+  const auto& spans = timed_.stage_library().spans(slot, forward, units(kind), false);
   for (std::size_t u = 0; u < spans.size(); ++u)
     if (spans[u].first >= 0)
-      sync.uses.push_back(
-          {forward, static_cast<std::int32_t>(u), spans[u].first, spans[u].last, read.timing->units[u].gather});
+      sync.uses.push_back({forward, static_cast<std::int32_t>(u), spans[u].first, spans[u].last, timings[u].gather});
 }
 
 void ShardedStages::add_gathers(std::int32_t slot, SlotSync& sync) {
@@ -190,10 +192,9 @@ void ShardedStages::add_gathers(std::int32_t slot, SlotSync& sync) {
     return;
   }
   if (whole.f_stage_kind < 0 || plan_.parallelism.zero_stage == 0 || !plan_.overlap.parameter_gather) return;
-  const Stage& read = stage(whole.f_stage_kind);
-  const auto& spans = timed_.stage_library().spans(slot, true, *read.units, false);
-  for (std::size_t u = 0; u < spans.size(); ++u)
-    sync.gathers.push_back({spans[u].first, read.timing->units[u].gather, 0});
+  const std::vector<UnitTiming>& timings = optimizer_timing(whole.f_stage_kind).units;
+  const auto& spans = timed_.stage_library().spans(slot, true, units(whole.f_stage_kind), false);
+  for (std::size_t u = 0; u < spans.size(); ++u) sync.gathers.push_back({spans[u].first, timings[u].gather, 0});
   std::ranges::stable_sort(sync.gathers, {}, &SlotSync::Part::segment);
 }
 

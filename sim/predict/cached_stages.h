@@ -33,7 +33,6 @@ namespace plumbline::sim {
 
 // A stage's optimizer step under one cost model.
 struct TimedOptimizer {
-  model::StageOptimizer optimizer;
   OptimizerTiming timing;
   std::optional<OptimizerLoad> load;  // once it is asked for
 };
@@ -98,25 +97,26 @@ class ShardedStages {
   // `timed` and `optimizers` must outlive it; plan and layout are examples of the sharding.
   ShardedStages(TimedStages& timed, StageOptimizers& optimizers, const model::Plan& plan, const model::Layout& layout);
 
+  // Of a rank that holds stages of these kinds.
   struct State {
     double bytes = 0;  // parameters, gradients and optimizer states
     model::Bytes gradients;
+  };
+  const State& state(const std::vector<std::int32_t>& kinds);
+  struct Update {
     RankWork work;
     double average = 0;  // copy of the parameters to the host
   };
-  // Of a rank that holds stages of these kinds.
-  const State& state(const std::vector<std::int32_t>& kinds);
+  const Update& update(const std::vector<std::int32_t>& kinds);
   const SlotSync& sync(std::int32_t slot, const TemplateRun& run);
 
-  struct Stage {
-    const model::UnitPlaces* units = nullptr;
-    const OptimizerTiming* timing = nullptr;
-    TimedOptimizer* optimizer = nullptr;
-  };
-  const Stage& stage(std::int32_t kind);
+  // Of a stage of the kind.
+  const OptimizerTiming& optimizer_timing(std::int32_t kind) { return optimizer(kind).timing; }
   const OptimizerLoad& optimizer_load(std::int32_t kind);
 
  private:
+  const model::UnitPlaces& units(std::int32_t kind) { return timed_.stage_library().units(kind, plan_); }
+  TimedOptimizer& optimizer(std::int32_t kind);
   void add_reduces(std::int32_t slot, const TemplateRun& run, SlotSync& sync);
   void add_gathers(std::int32_t slot, SlotSync& sync);
   void add_uses(std::int32_t slot, bool forward, SlotSync& sync);
@@ -125,8 +125,9 @@ class ShardedStages {
   StageOptimizers& optimizers_;
   model::Plan plan_;
   model::Layout layout_;
-  std::map<std::int32_t, Stage> stages_;
+  std::map<std::int32_t, TimedOptimizer*> optimizer_of_;  // [kind]
   std::map<std::vector<std::int32_t>, State> states_;
+  std::map<std::vector<std::int32_t>, Update> updates_;
   std::map<std::pair<std::int32_t, const TemplateRun*>, std::unique_ptr<SlotSync>> syncs_;
 };
 

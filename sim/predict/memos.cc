@@ -13,14 +13,8 @@ model::RoutingSpread RoutingMemo::spread(const model::MixtureOfExperts& experts,
   const Key key = {
       experts.routed_experts, experts.groups, experts.experts_per_token, experts.group_score_experts, groups_per_token,
       expert_parallel,        ranks_per_node};
-  {
-    const std::scoped_lock lock(mutex_);
-    if (const auto found = known_.find(key); found != known_.end()) return found->second;
-  }
-  // Estimated without the lock: threads that want the same at the same time find the same.
-  const model::RoutingSpread spread = model::routing_spread(experts, groups_per_token, expert_parallel, ranks_per_node);
-  const std::scoped_lock lock(mutex_);
-  return known_.try_emplace(key, spread).first->second;
+  return known_.find(key,
+                     [&] { return model::routing_spread(experts, groups_per_token, expert_parallel, ranks_per_node); });
 }
 
 model::RoutingSpread spread_of(const Inputs& inputs) {
@@ -37,27 +31,23 @@ model::RoutingSpread spread_of(const model::Plan& plan, const model::MixtureOfEx
                          : model::routing_spread(experts, groups, ranks, ranks_per_node);
 }
 
-model::Result<std::shared_ptr<const model::ScheduleTable>> ScheduleTables::find(const model::ScheduleKind& kind,
-                                                                                const model::ScheduleShape& shape) {
+ScheduleTables::Key ScheduleTables::key_of(const model::ScheduleKind& kind, const model::ScheduleShape& shape) {
   const auto kinds = model::schedule_kinds();
-  const Key key = {std::ranges::find(kinds, &kind) - kinds.begin(), shape.ranks, shape.micro_batches,
-                   shape.virtual_stages, shape.micro_batch_group};
-  {
-    const std::scoped_lock lock(mutex_);
-    if (const auto found = known_.find(key); found != known_.end()) return found->second;
-  }
-  // Made without the lock: threads that want the same at the same time make the same.
-  auto made = model::make_schedule_table(kind, shape);
-  if (!made) return tl::unexpected(made.error());
-  auto table = std::make_shared<const model::ScheduleTable>(std::move(*made));
-  const std::scoped_lock lock(mutex_);
+  return {std::ranges::find(kinds, &kind) - kinds.begin(), shape.ranks, shape.micro_batches, shape.virtual_stages,
+          shape.micro_batch_group};
+}
+
+ScheduleTables::Table ScheduleTables::find(const model::ScheduleKind& kind, const model::ScheduleShape& shape) {
   if (ops_ > most_ops) {
     known_.clear();
     ops_ = 0;
   }
-  const auto [entry, fresh] = known_.try_emplace(key, std::move(table));
-  if (fresh) ops_ += entry->second->ops.size();
-  return entry->second;
+  return known_.find(key_of(kind, shape), [&]() -> Table {
+    auto made = model::make_schedule_table(kind, shape);
+    if (!made) return tl::unexpected(made.error());
+    ops_ += made->ops.size();
+    return std::make_shared<const model::ScheduleTable>(std::move(*made));
+  });
 }
 
 }  // namespace plumbline::sim

@@ -3,15 +3,15 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <mutex>
 
 #include "model/base/error.h"
 #include "model/program/routing.h"
 #include "model/schedule/schedule_table.h"
+#include "sim/predict/memo.h"
 
 namespace plumbline::sim {
 
@@ -24,8 +24,7 @@ class RoutingMemo {
  private:
   // The four fields of the experts that routing looks at, then the other arguments.
   using Key = std::array<std::int64_t, 7>;
-  std::mutex mutex_;
-  std::map<Key, model::RoutingSpread> known_;
+  Memo<Key, model::RoutingSpread> known_;
 };
 
 struct Inputs;
@@ -38,16 +37,17 @@ model::RoutingSpread spread_of(const model::Plan& plan, const model::MixtureOfEx
 class ScheduleTables {
  public:
   // Infeasible when the schedule deadlocks.
-  model::Result<std::shared_ptr<const model::ScheduleTable>> find(const model::ScheduleKind& kind,
-                                                                  const model::ScheduleShape& shape);
+  using Table = model::Result<std::shared_ptr<const model::ScheduleTable>>;
+  Table find(const model::ScheduleKind& kind, const model::ScheduleShape& shape);
+
+  using Key = std::array<std::int64_t, 5>;
+  static Key key_of(const model::ScheduleKind& kind, const model::ScheduleShape& shape);
 
  private:
   // Tables with more ops than this in all are forgotten, but by those who hold them.
   static constexpr std::size_t most_ops = 50'000'000;
-  using Key = std::array<std::int64_t, 5>;  // kind and shape
-  std::mutex mutex_;
-  std::map<Key, std::shared_ptr<const model::ScheduleTable>> known_;
-  std::size_t ops_ = 0;
+  Memo<Key, Table> known_;
+  std::atomic<std::size_t> ops_ = 0;
 };
 
 }  // namespace plumbline::sim

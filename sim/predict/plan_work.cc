@@ -125,7 +125,7 @@ Execution run_step(PlanWork& work, bool reduces, bool tail) {
     if (work.alone) times.slot_seconds = walk.slot_seconds;
     times.gather_wait = walk.gather_waits[rank];
     execution.pipeline_end = std::max(execution.pipeline_end, walk.ranks[rank].end);
-    works.push_back(work.states[rank]->work);
+    works.push_back(work.updates[rank]->work);
   }
   for (const GradientsReady& ready : walk.ranks)
     execution.exposed_reduce = std::max(execution.exposed_reduce, ready.reduced - execution.pipeline_end);

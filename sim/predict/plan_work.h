@@ -29,9 +29,10 @@ struct PlanWork {
   const CostModels* costs = nullptr;
   TimedStages* timed = nullptr;
   ShardedStages* sharded = nullptr;
-  std::vector<std::int32_t> stage_kinds;            // [stage] of the library
-  std::vector<std::int32_t> slots;                  // [slot class] of the library
-  std::vector<const ShardedStages::State*> states;  // [rank]
+  std::vector<std::int32_t> stage_kinds;              // [stage] of the library
+  std::vector<std::int32_t> slots;                    // [slot class] of the library
+  std::vector<const ShardedStages::State*> states;    // [rank]
+  std::vector<const ShardedStages::Update*> updates;  // [rank]
   StepRecurrence step;
   StepWalk walk;
   bool alone = false;

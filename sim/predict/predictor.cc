@@ -118,6 +118,7 @@ class Predictor::Parts {
     time_slots(work_);
     if (most_collective_seconds(work_) > limit) return std::nullopt;
     cache_.find_states(work_);
+    cache_.find_updates(work_);
     fill_costs(work_);
     return estimate(run_closed_form(false));
   }
@@ -129,6 +130,7 @@ class Predictor::Parts {
     prepare_step(work_);
     time_slots(work_);
     cache_.find_states(work_);
+    cache_.find_updates(work_);
     fill_costs(work_);
     return {};
   }
@@ -156,7 +158,7 @@ class Predictor::Parts {
     input.hop_bytes = program.activation_hop.value();
     input.hop_rate = work_.costs->exchanges.hop_rate().value;
     input.links = work_.costs->links.get();
-    for (const std::int32_t kind : work_.stage_kinds) input.optimizers.push_back(*work_.sharded->stage(kind).timing);
+    for (const std::int32_t kind : work_.stage_kinds) input.optimizers.push_back(work_.sharded->optimizer_timing(kind));
     input.synchronise = synchronise;
     return input;
   }

@@ -23,9 +23,13 @@ class Evaluation {
  public:
   Evaluation(const ChangedInputs& changed, SolveResult& result) : changed_(changed), result_(result) {}
 
+  Result<std::vector<Result<SweepPoint>>> points(std::size_t count, const SweepInputs& inputs) const {
+    return sweep(count, inputs, {.fidelity = result_.fidelity, .predictors = predictors_});
+  }
+
   Result<std::vector<std::optional<double>>> operator()(const std::vector<double>& xs) {
-    const auto inputs = [&](std::size_t point) { return changed_({change_of(result_.key, xs[point])}); };
-    auto points = sweep(xs.size(), inputs, {.fidelity = result_.fidelity, .predictors = predictors_});
+    auto points =
+        this->points(xs.size(), [&](std::size_t point) { return changed_({change_of(result_.key, xs[point])}); });
     if (!points) return tl::unexpected(points.error());
     std::vector<std::optional<double>> values;
     for (std::size_t i = 0; i < xs.size(); ++i) {
@@ -47,7 +51,7 @@ class Evaluation {
 
 // Simulates the plan as it is. A metric that its result lacks can never be reached.
 Result<void> add_present(const ChangedInputs& changed, const Evaluation& evaluation, SolveResult& result) {
-  auto points = sweep(1, [&](std::size_t) { return changed({}); }, {.fidelity = result.fidelity});
+  auto points = evaluation.points(1, [&](std::size_t) { return changed({}); });
   if (!points) return tl::unexpected(points.error());
   if (!points->front()) return {};
   result.present = evaluation.metric(*points->front());

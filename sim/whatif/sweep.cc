@@ -53,9 +53,11 @@ class Pool {
   void tabulate_contention() {
     for (std::size_t point = 0; point < results_.size(); ++point) {
       model::Result<Inputs> inputs = inputs_(point);
-      if (!inputs) continue;
-      inputs->routing = routing_;
-      static_cast<void>(contention_->add(*inputs));
+      if (inputs) {
+        inputs->routing = routing_;
+        static_cast<void>(contention_->add(*inputs));
+      }
+      if (point < most_kept) kept_.push_back(std::move(inputs));
     }
   }
 
@@ -82,7 +84,7 @@ class Pool {
   }
 
   model::Result<SweepPoint> evaluate(std::size_t point) {
-    model::Result<Inputs> inputs = inputs_(point);
+    model::Result<Inputs> inputs = point < kept_.size() ? std::move(kept_[point]) : inputs_(point);
     if (!inputs) return tl::unexpected(inputs.error());
     inputs->routing = routing_;
     if (contention_->find(*inputs) != nullptr) inputs->contention = contention_;
@@ -98,8 +100,11 @@ class Pool {
     if (options_.on_progress) options_.on_progress(++done_, results_.size());
   }
 
+  static constexpr std::size_t most_kept = 256;  // inputs are some 100 kB each
+
   const SweepInputs& inputs_;
   const SweepOptions& options_;
+  std::vector<model::Result<Inputs>> kept_;  // of the first points, until they are evaluated
   std::atomic<std::size_t> next_ = 0;
   std::atomic<std::size_t> end_;  // the first point that is not evaluated
   std::size_t done_ = 0;

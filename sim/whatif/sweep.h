@@ -30,7 +30,8 @@ struct SweepPoint {
 // What a point keeps of its result: what a metric is read from.
 model::StepResult step_result(const SweepPoint& point, Fidelity fidelity);
 
-// Makes the inputs of a point. Called from several threads at once, each point once.
+// Makes the inputs of a point. Called from several threads at once, and for a point more than once where there are
+// many.
 using SweepInputs = std::function<model::Result<Inputs>(std::size_t point)>;
 
 // Makes the inputs of the plan with changes KEY=VALUE over its own. Called like SweepInputs.

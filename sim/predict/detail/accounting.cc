@@ -64,7 +64,7 @@ double StepAccounting::exposed_input() const {
 
 double StepAccounting::exposed_average() const {
   double longest = 0;
-  for (const ShardedStages::State* state : work_.states) longest = std::max(longest, state->average);
+  for (const ShardedStages::Update* update : work_.updates) longest = std::max(longest, update->average);
   return std::max(0.0, longest - execution_.step_end - exposed_input());
 }
 
@@ -195,7 +195,7 @@ StepAccount StepAccounting::account_of(const PlanBound& bound) const {
   account.gather_wait = times.gather_wait;
   account.slots = total(times.slot_seconds);
   if (looked_inside()) account.busy = account.slots - total(times.exposed);
-  account.optimizer = work_.states[rank]->work.kernels();
+  account.optimizer = work_.updates[rank]->work.kernels();
   account.optimizer_at_best = optimizer_at_best(work_, rank);
   account.tail = execution_.tail;
   account.input = exposed_input();

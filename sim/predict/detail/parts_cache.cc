@@ -135,13 +135,20 @@ void PartsCache::find_stages(PlanWork& work) {
     work.stage_kinds.push_back(kinds_[static_cast<std::size_t>(kind)]);
 }
 
+const std::vector<std::int32_t>& PartsCache::kinds_on(const PlanWork& work, const model::ScheduleTable::Rank& rank) {
+  kinds_.clear();
+  for (const std::int32_t stage : rank.stages) kinds_.push_back(work.stage_kinds[static_cast<std::size_t>(stage)]);
+  return kinds_;
+}
+
 void PartsCache::find_states(PlanWork& work) {
   work.states.clear();
-  for (const auto& rank : work.table->ranks) {
-    kinds_.clear();
-    for (const std::int32_t stage : rank.stages) kinds_.push_back(work.stage_kinds[static_cast<std::size_t>(stage)]);
-    work.states.push_back(&work.sharded->state(kinds_));
-  }
+  for (const auto& rank : work.table->ranks) work.states.push_back(&work.sharded->state(kinds_on(work, rank)));
+}
+
+void PartsCache::find_updates(PlanWork& work) {
+  work.updates.clear();
+  for (const auto& rank : work.table->ranks) work.updates.push_back(&work.sharded->update(kinds_on(work, rank)));
 }
 
 }  // namespace plumbline::sim

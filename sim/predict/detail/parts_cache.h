@@ -27,8 +27,9 @@ class PartsCache {
   // Layout, schedule, costs and stages. Parts that `work` had from another plan may be gone afterwards. Errors: those
   // of make_layout(), of a schedule that deadlocks, of cost_models().
   model::Result<void> find(const model::Plan& plan, PlanWork& work);
-  // What each rank holds of them.
+  // What each rank holds of them, and what it does after its last slot.
   void find_states(PlanWork& work);
+  void find_updates(PlanWork& work);
 
   const Inputs& inputs() const { return inputs_; }
 
@@ -48,6 +49,7 @@ class PartsCache {
   model::Result<void> find_table(PlanWork& work);
   model::Result<void> find_costs(PlanWork& work);
   void find_stages(PlanWork& work);
+  const std::vector<std::int32_t>& kinds_on(const PlanWork& work, const model::ScheduleTable::Rank& rank);
   std::unique_ptr<Stages> stages_of(const PlanWork& work) const;
 
   Inputs inputs_;  // its plan is the last one for which something new was computed

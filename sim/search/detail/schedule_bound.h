@@ -1,11 +1,7 @@
 // What the lower bound of a step needs of each schedule, made once per shape.
 #pragma once
 
-#include <array>
-#include <cstdint>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <utility>
 
 #include "model/schedule/lower_bound.h"
@@ -24,10 +20,8 @@ class ScheduleOutlines {
   const ScheduleOutline* find(const model::ScheduleKind& kind, const model::ScheduleShape& shape);
 
  private:
-  using Key = std::array<std::int64_t, 5>;
   std::shared_ptr<ScheduleTables> tables_;
-  std::mutex mutex_;
-  std::map<Key, std::unique_ptr<ScheduleOutline>> known_;
+  Memo<ScheduleTables::Key, std::shared_ptr<const ScheduleOutline>> known_;
 };
 
 }  // namespace plumbline::sim

@@ -1,0 +1,41 @@
+// Values that several threads look up by a key. The first that asks for one computes it, the others wait for it.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+namespace plumbline::sim {
+
+template <class Key, class Value>
+class Memo {
+ public:
+  // The value of the key, which make() returns where it is not known. make() asks the memo for nothing.
+  template <class Make>
+  Value find(const Key& key, const Make& make) {
+    std::shared_ptr<Entry> entry;
+    {
+      const std::scoped_lock lock(mutex_);
+      std::shared_ptr<Entry>& known = known_[key];
+      if (!known) known = std::make_shared<Entry>();
+      entry = known;
+    }
+    std::call_once(entry->once, [&] { entry->value.emplace(make()); });
+    return *entry->value;
+  }
+  void clear() {
+    const std::scoped_lock lock(mutex_);
+    known_.clear();
+  }
+
+ private:
+  struct Entry {
+    std::once_flag once;
+    std::optional<Value> value;
+  };
+  std::mutex mutex_;
+  std::map<Key, std::shared_ptr<Entry>> known_;
+};
+
+}  // namespace plumbline::sim
