@@ -211,11 +211,4 @@ model::Result<Topology> load_topology(const std::string& topology_path, const st
   return topology;
 }
 
-model::Result<model::ClusterShape> load_cluster(const std::string& topology_path, const std::string& device_folder,
-                                                const Variation& variation) {
-  return load_topology(topology_path, device_folder, variation).map([](Topology&& topology) {
-    return std::move(topology.cluster);
-  });
-}
-
 }  // namespace plumbline::topologies

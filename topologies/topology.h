@@ -40,8 +40,4 @@ struct Topology {
 model::Result<Topology> load_topology(const std::string& topology_path, const std::string& device_folder,
                                       const Variation& variation);
 
-// The cluster of it.
-model::Result<model::ClusterShape> load_cluster(const std::string& topology_path, const std::string& device_folder,
-                                                const Variation& variation);
-
 }  // namespace plumbline::topologies

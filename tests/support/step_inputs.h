@@ -7,6 +7,7 @@
 #include "model/architecture/load_architecture.h"
 #include "sim/predict/simulate.h"
 #include "tests/support/inputs.h"
+#include "tests/support/load_cluster.h"
 #include "topologies/topology.h"
 
 namespace plumbline::tests {
@@ -19,8 +20,8 @@ inline sim::Inputs step_inputs(const std::string& plan_name, const std::string& 
                                const std::vector<std::string>& overrides = {}) {
   const model::Plan plan = model::load_plan(shipped("examples/" + plan_name + ".toml"), overrides).value();
   return {plan, model::load_architecture(shipped("examples/" + plan.model.config)).value(),
-          topologies::load_cluster(shipped("topologies/" + plan.cluster.topology + ".toml"),
-                                   shipped("topologies/devices"), topologies::variation_of(plan))
+          load_cluster(shipped("topologies/" + plan.cluster.topology + ".toml"), shipped("topologies/devices"),
+                       topologies::variation_of(plan))
               .value(),
           model::load_profile(shipped("calibrate/profiles/" + profile_name + ".toml")).value()};
 }
@@ -29,8 +30,8 @@ inline sim::Inputs step_inputs(const std::string& plan_name, const std::string& 
 inline model::Result<sim::Inputs> inputs_of_plan(const model::Plan& plan, const std::string& profile_name) {
   const auto architecture = model::load_architecture_of(plan, shipped("examples/" + plan.model.config));
   if (!architecture) return tl::unexpected(architecture.error());
-  const auto cluster = topologies::load_cluster(shipped("topologies/" + plan.cluster.topology + ".toml"),
-                                                shipped("topologies/devices"), topologies::variation_of(plan));
+  const auto cluster = load_cluster(shipped("topologies/" + plan.cluster.topology + ".toml"),
+                                    shipped("topologies/devices"), topologies::variation_of(plan));
   if (!cluster) return tl::unexpected(cluster.error());
   const auto profile = model::load_profile(shipped("calibrate/profiles/" + profile_name + ".toml"));
   if (!profile) return tl::unexpected(profile.error());

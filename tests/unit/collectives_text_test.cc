@@ -8,7 +8,7 @@
 
 #include "model/base/si_unit.h"
 #include "tests/support/costs.h"
-#include "topologies/topology.h"
+#include "tests/support/load_cluster.h"
 
 namespace plumbline::reports {
 namespace {
@@ -16,8 +16,8 @@ namespace {
 using model::Collective;
 
 model::ClusterShape h100(std::int64_t gpus) {
-  return topologies::load_cluster(tests::shipped("topologies/h100-dgx.toml"), tests::shipped("topologies/devices"),
-                                  {.gpus = gpus})
+  return tests::load_cluster(tests::shipped("topologies/h100-dgx.toml"), tests::shipped("topologies/devices"),
+                             {.gpus = gpus})
       .value();
 }
 

@@ -3,14 +3,14 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/inputs.h"
-#include "topologies/topology.h"
+#include "tests/support/load_cluster.h"
 
 namespace plumbline::model {
 namespace {
 
 ClusterShape deepseek_cluster() {
-  return topologies::load_cluster(tests::shipped("topologies/h800-rail-fat-tree.toml"),
-                                  tests::shipped("topologies/devices"), {.gpus = 2048})
+  return tests::load_cluster(tests::shipped("topologies/h800-rail-fat-tree.toml"), tests::shipped("topologies/devices"),
+                             {.gpus = 2048})
       .value();
 }
 

@@ -12,7 +12,7 @@
 #include "model/cost/operator_class.h"
 #include "model/layers/blocks.h"
 #include "tests/support/costs.h"
-#include "topologies/topology.h"
+#include "tests/support/load_cluster.h"
 
 namespace plumbline::model {
 namespace {
@@ -25,8 +25,8 @@ using tests::profile_with;
 using tests::shipped;
 
 ClusterShape cluster(std::optional<double> nic_gbps = std::nullopt) {
-  return topologies::load_cluster(shipped("topologies/h800-rail-fat-tree.toml"), shipped("topologies/devices"),
-                                  {.gpus = 2048, .nic_gbps = nic_gbps})
+  return tests::load_cluster(shipped("topologies/h800-rail-fat-tree.toml"), shipped("topologies/devices"),
+                             {.gpus = 2048, .nic_gbps = nic_gbps})
       .value();
 }
 
@@ -82,7 +82,7 @@ TEST_F(Exchanges, WithinANodeNvlinkCarriesAll) {
 // Four ranks of one computer without a NIC: 1.75 ranks a token, 3/4 of them others, at 4 GB/s; and no core of theirs.
 TEST_F(Exchanges, WithoutNicsMemoryCarriesAllAndNothingIsUndefined) {
   const ClusterShape host =
-      topologies::load_cluster(shipped("topologies/host.toml"), shipped("topologies/devices"), {}).value();
+      tests::load_cluster(shipped("topologies/host.toml"), shipped("topologies/devices"), {}).value();
   const Profile by_datasheet = profile("host-datasheet");
   const auto exchanges = [&](std::int64_t sms) {
     return ExchangeCost::make(by_datasheet, host, {{1.75, 1}, 4}, {.sms = sms}).value();

@@ -11,7 +11,7 @@
 #include "model/cost/work.h"
 #include "model/layers/blocks.h"
 #include "tests/support/costs.h"
-#include "topologies/topology.h"
+#include "tests/support/load_cluster.h"
 
 namespace plumbline::model {
 namespace {
@@ -262,8 +262,8 @@ TEST_P(Laws, MoreRowsNeverSpeedUp) {
 }
 
 TEST_P(Laws, NothingBeatsThePeaks) {
-  const auto cluster = topologies::load_cluster(shipped("topologies/h800-rail-fat-tree.toml"),
-                                                shipped("topologies/devices"), {.gpus = 2048});
+  const auto cluster =
+      tests::load_cluster(shipped("topologies/h800-rail-fat-tree.toml"), shipped("topologies/devices"), {.gpus = 2048});
   ASSERT_TRUE(cluster) << to_string(cluster.error());
   const Device& device = cluster->device;
   EXPECT_EQ(device.fp8_peak.value(), 1979e12);
