@@ -92,42 +92,6 @@ Changes layout_changes(const PublishedStep& step, const StepHardware& hardware, 
   return changes;
 }
 
-struct StepPlan {  // that is predicted for a published training step
-  model::Plan plan;
-  std::string profile;
-  std::vector<std::string> missing;  // what the plan cannot say about the row
-};
-
-// The row must lack nothing. Input errors name the row: hardware that the case does not know, a model type without a
-// shipped model to start from, a plan key that does not exist.
-model::Result<StepPlan> step_plan(const PublishedStep& step, const StepCase& definition) {
-  const auto hardware = std::ranges::find(definition.hardware, step.hardware, &StepHardware::name);
-  if (hardware == definition.hardware.end())
-    return tl::unexpected(about(step, fmt::format("the case does not know the hardware '{}'", step.hardware),
-                                "add a [[hardware]] table with this name"));
-  const ModelWords* words = model_words(step.model_type);
-  if (words == nullptr)
-    return tl::unexpected(
-        about(step, fmt::format("no shipped model to start a '{}' from", step.model_type), "known: llama, gpt2"));
-  StepPlan made{{}, hardware->profile, {}};
-  Changes changes = layout_changes(step, *hardware, *words);
-  for (const StepReading& reading : definition.readings) {
-    if (!matches(reading, step)) continue;
-    changes.insert(changes.end(), reading.plan.begin(), reading.plan.end());
-    made.missing.insert(made.missing.end(), reading.missing.begin(), reading.missing.end());
-    if (!reading.profile.empty()) made.profile = reading.profile;
-  }
-  changes.push_back("cluster.profile=" + quoted(made.profile));
-  auto plan = model::read_plan("", step.id, changes);
-  if (!plan) {
-    const Error& error = plan.error();
-    return tl::unexpected(about(step, fmt::format("{}: {}", error.key, error.message), error.hint));
-  }
-  plan->file.clear();  // there is none: models are searched among the shipped ones
-  made.plan = std::move(*plan);
-  return made;
-}
-
 ComparedStep compare(const PublishedStep& step, const StepCase& definition, const InputsOf& inputs_of,
                      sim::Fidelity fidelity, sim::PredictorPool& predictors) {
   ComparedStep compared{step, step.lacking(), {}, "", {}, {}, {}, {}, 0};
@@ -176,6 +140,34 @@ std::vector<StepSummary> summaries_of(const std::vector<ComparedStep>& steps) {
 }
 
 }  // namespace
+
+model::Result<StepPlan> step_plan(const PublishedStep& step, const StepCase& definition) {
+  const auto hardware = std::ranges::find(definition.hardware, step.hardware, &StepHardware::name);
+  if (hardware == definition.hardware.end())
+    return tl::unexpected(about(step, fmt::format("the case does not know the hardware '{}'", step.hardware),
+                                "add a [[hardware]] table with this name"));
+  const ModelWords* words = model_words(step.model_type);
+  if (words == nullptr)
+    return tl::unexpected(
+        about(step, fmt::format("no shipped model to start a '{}' from", step.model_type), "known: llama, gpt2"));
+  StepPlan made{{}, hardware->profile, {}};
+  Changes changes = layout_changes(step, *hardware, *words);
+  for (const StepReading& reading : definition.readings) {
+    if (!matches(reading, step)) continue;
+    changes.insert(changes.end(), reading.plan.begin(), reading.plan.end());
+    made.missing.insert(made.missing.end(), reading.missing.begin(), reading.missing.end());
+    if (!reading.profile.empty()) made.profile = reading.profile;
+  }
+  changes.push_back("cluster.profile=" + quoted(made.profile));
+  auto plan = model::read_plan("", step.id, changes);
+  if (!plan) {
+    const Error& error = plan.error();
+    return tl::unexpected(about(step, fmt::format("{}: {}", error.key, error.message), error.hint));
+  }
+  plan->file.clear();  // there is none: models are searched among the shipped ones
+  made.plan = std::move(*plan);
+  return made;
+}
 
 std::optional<double> ComparedStep::prediction_error() const { return model::relative_error(predicted, step.seconds); }
 

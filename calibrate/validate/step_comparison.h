@@ -14,6 +14,16 @@
 
 namespace plumbline::calibrate {
 
+struct StepPlan {  // that is predicted for a published training step
+  model::Plan plan;
+  std::string profile;
+  std::vector<std::string> missing;  // what the plan cannot say about the row
+};
+
+// The row must lack nothing. Input errors name the row: hardware that the case does not know, a model type without a
+// shipped model to start from, a plan key that does not exist.
+model::Result<StepPlan> step_plan(const PublishedStep& step, const StepCase& definition);
+
 struct ComparedStep {
   PublishedStep step;
   std::vector<std::string> lacking;  // columns without which there is no plan

@@ -9,6 +9,7 @@
 #include "model/economics/ownership.h"
 #include "tests/support/cluster.h"
 #include "tests/support/inputs.h"
+#include "tests/support/load_cluster.h"
 #include "topologies/inventory.h"
 #include "topologies/topology.h"
 
@@ -21,7 +22,7 @@ using tests::shipped;
 model::ClusterShape load(const std::string& name, std::int64_t gpus = 0) {
   Variation variation;
   variation.gpus = gpus;
-  return load_cluster(shipped("topologies/" + name + ".toml"), shipped("topologies/devices"), variation).value();
+  return tests::load_cluster(shipped("topologies/" + name + ".toml"), shipped("topologies/devices"), variation).value();
 }
 
 class EveryPrice : public testing::TestWithParam<std::string> {};

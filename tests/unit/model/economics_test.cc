@@ -4,7 +4,7 @@
 
 #include "tests/support/cluster.h"
 #include "tests/support/inputs.h"
-#include "topologies/topology.h"
+#include "tests/support/load_cluster.h"
 
 namespace plumbline::model {
 namespace {

@@ -12,7 +12,7 @@
 #include "model/layers/blocks.h"
 #include "tests/support/cluster.h"
 #include "tests/support/costs.h"
-#include "topologies/topology.h"
+#include "tests/support/load_cluster.h"
 
 namespace plumbline::model {
 namespace {

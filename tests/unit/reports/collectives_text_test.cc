@@ -8,7 +8,7 @@
 #include "reports/text/inputs/inputs_text.h"
 #include "tests/support/cluster.h"
 #include "tests/support/costs.h"
-#include "topologies/topology.h"
+#include "tests/support/load_cluster.h"
 
 namespace plumbline::reports {
 namespace {

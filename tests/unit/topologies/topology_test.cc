@@ -9,6 +9,7 @@
 
 #include "tests/support/cluster.h"
 #include "tests/support/costs.h"
+#include "tests/support/load_cluster.h"
 #include "tests/support/temporary_directory.h"
 #include "topologies/device.h"
 
@@ -82,7 +83,7 @@ TEST(Topology, AChangeOfAnUnknownOrImpossibleConstantIsRefused) {
 }
 
 TEST(Topology, H800RailFatTree) {
-  const auto shape = load_cluster(h800, devices, with_gpus(2048));
+  const auto shape = tests::load_cluster(h800, devices, with_gpus(2048));
   ASSERT_TRUE(shape) << to_string(shape.error());
   EXPECT_EQ(shape->name, "h800-rail-fat-tree");
   EXPECT_EQ(shape->default_profile, "h800");
@@ -108,7 +109,7 @@ TEST(Topology, H800RailFatTree) {
 }
 
 TEST(Topology, ADeviceWithoutReservesSetsNothingAside) {
-  const auto shape = load_cluster(shipped("topologies/host.toml"), devices, {});
+  const auto shape = tests::load_cluster(shipped("topologies/host.toml"), devices, {});
   ASSERT_TRUE(shape) << to_string(shape.error());
   EXPECT_EQ(shape->device.reserve.context, model::Bytes(0));
   EXPECT_EQ(shape->device.reserve.communicator, model::Bytes(0));
@@ -119,7 +120,7 @@ TEST(Topology, EveryShippedTopologyLoads) {
   int loaded = 0;
   for (const auto& file : std::filesystem::directory_iterator(shipped("topologies"))) {
     if (file.path().extension() != ".toml") continue;
-    const auto shape = load_cluster(file.path().string(), devices, {});
+    const auto shape = tests::load_cluster(file.path().string(), devices, {});
     ASSERT_TRUE(shape) << to_string(shape.error());
     EXPECT_EQ(shape->name, file.path().stem().string());
     EXPECT_EQ(shape->gpus, shape->gpus_per_node);  // without a number of GPUs, one node
@@ -134,7 +135,7 @@ TEST(Topology, PlanVariesTheCluster) {
   plan.cluster.device = "h200-sxm";
   plan.cluster.nics_per_node = 4;
   plan.cluster.nic_gbps = 200;
-  const auto shape = load_cluster(h800, devices, variation_of(plan));
+  const auto shape = tests::load_cluster(h800, devices, variation_of(plan));
   ASSERT_TRUE(shape) << to_string(shape.error());
   EXPECT_EQ(shape->nodes(), 2);  // the second one is half full
   EXPECT_EQ(shape->device.name, "h200-sxm");
@@ -151,7 +152,7 @@ TEST(Topology, PlanVariesTheCluster) {
 TEST(Topology, ThePlanIsToBlameForItsOwnWiring) {
   Variation variation;
   variation.oversubscription = 0.5;
-  const auto shape = load_cluster(h800, devices, variation);
+  const auto shape = tests::load_cluster(h800, devices, variation);
   ASSERT_FALSE(shape);
   expect_error(shape.error(), ErrorKind::input, h800, 0, "cluster.oversubscription", "below 1");
   variation.oversubscription = 3;  // 48 of 64 ports towards NICs
@@ -160,8 +161,8 @@ TEST(Topology, ThePlanIsToBlameForItsOwnWiring) {
 
 TEST(Topology, WiringLimitsTheNumberOfGpus) {
   // Two layers of 64-port switches connect 64 * 32 = 2048 NICs per plane, so 2048 nodes of 8 GPUs.
-  EXPECT_TRUE(load_cluster(h800, devices, with_gpus(16384)));
-  const auto shape = load_cluster(h800, devices, with_gpus(16385));
+  EXPECT_TRUE(tests::load_cluster(h800, devices, with_gpus(16384)));
+  const auto shape = tests::load_cluster(h800, devices, with_gpus(16385));
   ASSERT_FALSE(shape);
   expect_error(shape.error(), ErrorKind::infeasible, h800, 0, "cluster.gpus", "at most 16384 GPUs");
 }
@@ -195,12 +196,12 @@ TEST(Topology, AliasesAreAListOfTexts) {
 
 TEST(Topology, UnknownDeviceNamesTheNearest) {
   const auto by_plan =
-      load_cluster(h800, devices, {.gpus = 8, .device = "h800-smx", .nics_per_node = {}, .nic_gbps = {}});
+      tests::load_cluster(h800, devices, {.gpus = 8, .device = "h800-smx", .nics_per_node = {}, .nic_gbps = {}});
   ASSERT_FALSE(by_plan);
   expect_error(by_plan.error(), ErrorKind::input, "", 0, "cluster.device", "did you mean 'h800-sxm'?");
   const TemporaryDirectory folder;
   const std::string path = folder.write("t.toml", replaced(small, "h800-sxm", "h8000-sxm")).string();
-  const auto by_file = load_cluster(path, devices, {});
+  const auto by_file = tests::load_cluster(path, devices, {});
   ASSERT_FALSE(by_file);
   expect_error(by_file.error(), ErrorKind::input, path, 1, "device", "did you mean 'h800-sxm'?");
 }
@@ -219,7 +220,7 @@ class BadTopology : public testing::TestWithParam<BadFile> {};
 TEST_P(BadTopology, IsAnInputErrorAtItsPlace) {
   const TemporaryDirectory folder;
   const std::string path = folder.write("t.toml", replaced(small, GetParam().from, GetParam().to)).string();
-  const auto shape = load_cluster(path, devices, {});
+  const auto shape = tests::load_cluster(path, devices, {});
   ASSERT_FALSE(shape);
   expect_error(shape.error(), ErrorKind::input, path, GetParam().line, GetParam().key, GetParam().says);
 }
@@ -249,7 +250,7 @@ class BadPrice : public testing::TestWithParam<BadFile> {};
 TEST_P(BadPrice, IsAnInputErrorAtItsPlace) {
   const TemporaryDirectory folder;
   const std::string path = folder.write("t.toml", std::string("price.") + GetParam().to + "\n" + small).string();
-  const auto shape = load_cluster(path, devices, {});
+  const auto shape = tests::load_cluster(path, devices, {});
   ASSERT_FALSE(shape);
   expect_error(shape.error(), ErrorKind::input, path, 1, GetParam().key, GetParam().says);
 }
@@ -272,26 +273,26 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(Topology, PricesOfOtherHardwareDoNotHold) {
   Variation variation = with_gpus(16);
-  EXPECT_TRUE(load_cluster(h800, devices, variation).value().prices.rent);
+  EXPECT_TRUE(tests::load_cluster(h800, devices, variation).value().prices.rent);
   variation.device = "h800-sxm";  // its own
   variation.nic_gbps = 400;
-  EXPECT_TRUE(load_cluster(h800, devices, variation).value().prices.rent);
+  EXPECT_TRUE(tests::load_cluster(h800, devices, variation).value().prices.rent);
   variation.device = "h200-sxm";
-  const model::Prices other_gpu = load_cluster(h800, devices, variation).value().prices;
+  const model::Prices other_gpu = tests::load_cluster(h800, devices, variation).value().prices;
   EXPECT_FALSE(other_gpu.rent);
   EXPECT_FALSE(other_gpu.server);
   EXPECT_TRUE(other_gpu.fabric_switch);
   EXPECT_EQ(other_gpu.changed, "cluster.device");
   variation.device.reset();
   variation.nic_gbps = 200;
-  const model::Prices slower = load_cluster(h800, devices, variation).value().prices;
+  const model::Prices slower = tests::load_cluster(h800, devices, variation).value().prices;
   EXPECT_FALSE(slower.rent);
   EXPECT_FALSE(slower.fabric_switch);
   EXPECT_TRUE(slower.server);
 }
 
 TEST(Topology, MissingFileIsAnInputError) {
-  const auto shape = load_cluster("/nowhere/t.toml", devices, {});
+  const auto shape = tests::load_cluster("/nowhere/t.toml", devices, {});
   ASSERT_FALSE(shape);
   expect_error(shape.error(), ErrorKind::input, "/nowhere/t.toml", 0, "", "no such file");
 }
