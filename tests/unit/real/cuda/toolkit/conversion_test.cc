@@ -1,4 +1,6 @@
 // What the host writes into the memory of a device, and reads from it: bits, places of scales, round trips.
+#include "real/cuda/device/conversion.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,7 +9,6 @@
 #include <vector>
 
 #include "real/cuda/device/buffer.h"
-#include "real/cuda/device/conversion.h"
 #include "real/cuda/kernels/arithmetic.h"
 
 namespace plumbline::real::cuda {
