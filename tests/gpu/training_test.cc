@@ -14,8 +14,8 @@
 #include "tests/gpu/gpu.h"
 #include "tests/support/aligned_models.h"
 #include "tests/support/folder_contents.h"
-#include "tests/support/temporary_directory.h"
 #include "tests/support/real/whole_training.h"
+#include "tests/support/temporary_directory.h"
 
 namespace plumbline::tests {
 namespace {

@@ -21,13 +21,8 @@ inline sim::Inputs step_inputs(const std::string& plan_name, const std::string& 
                                const std::vector<std::string>& overrides = {}) {
   const model::Plan plan = model::load_plan(shipped("examples/" + plan_name + ".toml"), overrides).value();
   return {plan, model::load_architecture(shipped("examples/" + plan.model.config)).value(),
-<<<<<<< HEAD
-          tests::load_cluster(shipped("topologies/" + plan.cluster.topology + ".toml"), shipped("topologies/devices"),
-                              topologies::variation_of(plan))
-=======
           load_cluster(shipped("topologies/" + plan.cluster.topology + ".toml"), shipped("topologies/devices"),
                        topologies::variation_of(plan))
->>>>>>> knots
               .value(),
           model::load_profile(shipped("calibrate/profiles/" + profile_name + ".toml")).value()};
 }
@@ -36,13 +31,8 @@ inline sim::Inputs step_inputs(const std::string& plan_name, const std::string& 
 inline model::Result<sim::Inputs> inputs_of_plan(const model::Plan& plan, const std::string& profile_name) {
   const auto architecture = model::load_architecture_of(plan, shipped("examples/" + plan.model.config));
   if (!architecture) return tl::unexpected(architecture.error());
-<<<<<<< HEAD
-  const auto cluster = tests::load_cluster(shipped("topologies/" + plan.cluster.topology + ".toml"),
-                                           shipped("topologies/devices"), topologies::variation_of(plan));
-=======
   const auto cluster = load_cluster(shipped("topologies/" + plan.cluster.topology + ".toml"),
                                     shipped("topologies/devices"), topologies::variation_of(plan));
->>>>>>> knots
   if (!cluster) return tl::unexpected(cluster.error());
   const auto profile = model::load_profile(shipped("calibrate/profiles/" + profile_name + ".toml"));
   if (!profile) return tl::unexpected(profile.error());

@@ -1,4 +1,6 @@
 // The arithmetic of the GPU kernels, run on the CPU and compared with double precision.
+#include "real/cuda/kernels/arithmetic.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,7 +10,6 @@
 #include <set>
 #include <vector>
 
-#include "real/cuda/kernels/arithmetic.h"
 #include "real/cuda/kernels/arithmetic/rows.h"
 #include "real/cuda/measure/comparison.h"
 #include "real/cuda/measure/detail/balanced_rows.h"

@@ -1,4 +1,6 @@
 // Attention as measured cases compare it: rows and gradients in double precision against differences of the whole.
+#include "real/cuda/measure/detail/attention_reference.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -6,7 +8,6 @@
 #include <vector>
 
 #include "real/cuda/kernels/arithmetic.h"
-#include "real/cuda/measure/detail/attention_reference.h"
 
 namespace plumbline::real::cuda {
 namespace {

@@ -1,11 +1,12 @@
 // AdamW as the GPU kernels reckon it, against its definition (arXiv 1711.05101) in double precision.
+#include "real/cuda/kernels/arithmetic/optimizer.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <vector>
 
 #include "model/base/random.h"
-#include "real/cuda/kernels/arithmetic/optimizer.h"
 
 namespace plumbline::real::cuda {
 namespace {

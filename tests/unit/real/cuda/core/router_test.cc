@@ -1,5 +1,7 @@
 // The choice of experts as a warp of the GPU makes it, by lanes that are threads here or by one lane alone, compared
 // with double precision.
+#include "real/cuda/kernels/arithmetic/router.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,7 +14,6 @@
 #include <vector>
 
 #include "model/base/random.h"
-#include "real/cuda/kernels/arithmetic/router.h"
 
 namespace plumbline::real::cuda {
 namespace {

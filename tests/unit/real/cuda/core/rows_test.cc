@@ -1,5 +1,7 @@
 // The arithmetic of the GPU's row kernels against double precision, and the maps that say where columns come from
 // against plain loops.
+#include "real/cuda/kernels/arithmetic/rows.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -8,7 +10,6 @@
 
 #include "real/cuda/kernels/arithmetic/byte_transpose.h"
 #include "real/cuda/kernels/arithmetic/column_map.h"
-#include "real/cuda/kernels/arithmetic/rows.h"
 
 namespace plumbline::real::cuda {
 namespace {

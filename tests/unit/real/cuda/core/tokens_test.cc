@@ -1,11 +1,12 @@
 // Tokens, labels and losses as the GPU kernels reckon them, against double precision.
+#include "real/cuda/kernels/arithmetic/tokens.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <vector>
 
 #include "model/base/random.h"
-#include "real/cuda/kernels/arithmetic/tokens.h"
 
 namespace plumbline::real::cuda {
 namespace {

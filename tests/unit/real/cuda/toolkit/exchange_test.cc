@@ -1,4 +1,6 @@
 // Who gets which token: the integers behind the kernels of an exchange, against sets and lists.
+#include "real/cuda/kernels/arithmetic/exchange.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,7 +13,6 @@
 
 #include "model/base/random.h"
 #include "real/cuda/comm/map.h"
-#include "real/cuda/kernels/arithmetic/exchange.h"
 #if __has_include(<nccl.h>)
 #include "real/cuda/vendor/nccl.h"
 #endif

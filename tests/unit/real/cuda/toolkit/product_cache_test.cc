@@ -1,11 +1,11 @@
 // When the library is asked for an algorithm, with a library that counts questions and remembers the last product.
+#include "real/cuda/operators/product_cache.h"
+
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <cstring>
 #include <map>
-
-#include "real/cuda/operators/product_cache.h"
 
 namespace plumbline::real::cuda {
 namespace {
