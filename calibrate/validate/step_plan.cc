@@ -11,7 +11,6 @@ namespace plumbline::calibrate {
 namespace {
 
 using model::Error;
-using model::ErrorKind;
 using Changes = std::vector<std::string>;
 using Renamed = std::pair<std::string_view, std::string_view>;  // column, key
 
@@ -62,10 +61,6 @@ void add_recompute(const std::string& cell, Changes& changes) {
   changes.push_back(fmt::format("recompute.operators=[{}]", list));
 }
 
-Error about(const PublishedStep& step, std::string message, std::string hint) {
-  return {ErrorKind::input, std::move(message), "", 0, step.id, std::move(hint)};
-}
-
 bool matches(const StepReading& reading, const PublishedStep& step) {
   return reading.set == step.set && step.variant.find(reading.variant) != std::string::npos &&
          (reading.hardware.empty() || reading.hardware == step.hardware);
@@ -91,12 +86,12 @@ Changes layout_changes(const PublishedStep& step, const StepHardware& hardware, 
 model::Result<StepPlan> step_plan(const PublishedStep& step, const StepCase& definition) {
   const auto hardware = std::ranges::find(definition.hardware, step.hardware, &StepHardware::name);
   if (hardware == definition.hardware.end())
-    return tl::unexpected(about(step, fmt::format("the case does not know the hardware '{}'", step.hardware),
-                                "add a [[hardware]] table with this name"));
+    return model::wrong_input(step.id, fmt::format("the case does not know the hardware '{}'", step.hardware),
+                              "add a [[hardware]] table with this name");
   const ModelWords* words = model_words(step.model_type);
   if (words == nullptr)
-    return tl::unexpected(
-        about(step, fmt::format("no shipped model to start a '{}' from", step.model_type), "known: llama, gpt2"));
+    return model::wrong_input(step.id, fmt::format("no shipped model to start a '{}' from", step.model_type),
+                              "known: llama, gpt2");
   StepPlan made{{}, hardware->profile, {}};
   Changes changes = layout_changes(step, *hardware, *words);
   for (const StepReading& reading : definition.readings) {
@@ -109,7 +104,7 @@ model::Result<StepPlan> step_plan(const PublishedStep& step, const StepCase& def
   auto plan = model::read_plan("", step.id, changes);
   if (!plan) {
     const Error& error = plan.error();
-    return tl::unexpected(about(step, fmt::format("{}: {}", error.key, error.message), error.hint));
+    return model::wrong_input(step.id, fmt::format("{}: {}", error.key, error.message), error.hint);
   }
   plan->file.clear();  // there is none: models are searched among the shipped ones
   made.plan = std::move(*plan);

@@ -37,10 +37,8 @@ Result<Evidence> parse_evidence(std::string_view text) {
     if (to_string(evidence) == text) return evidence;
     names.emplace_back(to_string(evidence));
   }
-  Error error;
-  error.message = "unknown kind of evidence '" + std::string(text) + "'";
-  error.hint = did_you_mean_before(text, names, "one of measured, fitted, published, datasheet, assumed");
-  return tl::unexpected(error);
+  return wrong_input("", "unknown kind of evidence '" + std::string(text) + "'",
+                     did_you_mean_before(text, names, "one of measured, fitted, published, datasheet, assumed"));
 }
 
 }  // namespace plumbline::model
