@@ -17,14 +17,9 @@ namespace plumbline::topologies {
 namespace {
 
 using model::Error;
-using model::ErrorKind;
 using Gpus = std::vector<std::int64_t>;
 
 constexpr std::string_view placement_key = "cluster.placement";
-
-Error rule_error(std::string message, std::string hint) {
-  return Error{ErrorKind::input, std::move(message), "", 0, std::string(placement_key), std::move(hint)};
-}
 
 Gpus striped(std::int64_t gpus, std::int64_t gpus_per_node) {
   Gpus order;
@@ -93,15 +88,17 @@ model::Result<Placement> Placement::make(std::string_view rule, std::int64_t gpu
   if (rule == "striped") return Placement(striped(gpus, gpus_per_node));
   if (kind == "random") {
     const auto seed = model::parse_number<std::uint64_t>(detail);
-    if (!seed) return tl::unexpected(rule_error(fmt::format("'{}' has no seed", rule), "write random:1, for example"));
+    if (!seed)
+      return model::wrong_input(std::string(placement_key), fmt::format("'{}' has no seed", rule),
+                                "write random:1, for example");
     return Placement(random_nodes(gpus, gpus_per_node, *seed));
   }
   if (kind == "file" && !detail.empty())
     return from_file(std::string(detail), gpus).map([](Gpus&& order) { return Placement(std::move(order)); });
   const std::string nearest = model::nearest_name(kind, {"contiguous", "striped", "random", "file"});
-  return tl::unexpected(rule_error(fmt::format("unknown placement '{}'", rule),
-                                   fmt::format("{}use contiguous, striped, random:SEED or file:PATH",
-                                               nearest.empty() ? "" : fmt::format("did you mean '{}'? ", nearest))));
+  return model::wrong_input(std::string(placement_key), fmt::format("unknown placement '{}'", rule),
+                            fmt::format("{}use contiguous, striped, random:SEED or file:PATH",
+                                        nearest.empty() ? "" : fmt::format("did you mean '{}'? ", nearest)));
 }
 
 model::Result<Placement> placement_of(const model::Plan& plan, std::int64_t gpus_per_node) {

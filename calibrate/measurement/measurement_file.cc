@@ -81,10 +81,8 @@ class Reader {
     const Measurement& m = record.measurement;
     const auto [first, fresh] = first_line_.try_emplace(identity(m), line);
     if (!fresh) {
-      Error error;
-      error.message = fmt::format("the same case as on line {}", first->second);
-      error.hint = "a case is measured once per device, shape, format, SM counts and cache state";
-      return tl::unexpected(error);
+      return model::wrong_input("", fmt::format("the same case as on line {}", first->second),
+                                "a case is measured once per device, shape, format, SM counts and cache state");
     }
     const model::Device* device = topologies::find_device(devices_, m.device);
     if (device == nullptr) {

@@ -60,10 +60,8 @@ Result<Precision> parse_precision(std::string_view text) {
     if (row.name == text) return static_cast<Precision>(&row - precisions);
     names.emplace_back(row.name);
   }
-  Error error;
-  error.message = "unknown precision '" + std::string(text) + "'";
-  error.hint = did_you_mean_before(text, names, "one of fp8, fp8_tensor, bf16, fp16, fp32, tf32");
-  return tl::unexpected(error);
+  return wrong_input("", "unknown precision '" + std::string(text) + "'",
+                     did_you_mean_before(text, names, "one of fp8, fp8_tensor, bf16, fp16, fp32, tf32"));
 }
 
 }  // namespace plumbline::model

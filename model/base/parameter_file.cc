@@ -198,11 +198,7 @@ Result<ParameterFile> read_parameter_file(const std::string& path, const std::ve
   try {
     if (!reader.read_root(toml::parse(*text, path))) return tl::unexpected(reader.error());
   } catch (const toml::parse_error& failure) {
-    Error error;
-    error.file = path;
-    error.line = static_cast<int>(failure.source().begin.line);
-    error.message = std::string(failure.description());
-    return tl::unexpected(error);
+    return wrong_input_at(path, static_cast<int>(failure.source().begin.line), "", std::string(failure.description()));
   }
   return file;
 }

@@ -18,10 +18,9 @@ std::string_view to_string(Evidence evidence) { return evidences[static_cast<std
 Result<Evidence> parse_evidence(std::string_view text) {
   const auto* found = std::ranges::find(evidences, text);
   if (found != evidences.end()) return static_cast<Evidence>(found - evidences.begin());
-  Error error;
-  error.message = "unknown kind of evidence '" + std::string(text) + "'";
-  error.hint = did_you_mean_before(text, {evidences.begin(), evidences.end()}, "one of measured, fitted, published, datasheet, assumed");
-  return tl::unexpected(error);
+  return wrong_input("", "unknown kind of evidence '" + std::string(text) + "'",
+                     did_you_mean_before(text, {evidences.begin(), evidences.end()},
+                                         "one of measured, fitted, published, datasheet, assumed"));
 }
 
 }  // namespace plumbline::model

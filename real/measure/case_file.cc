@@ -11,7 +11,6 @@
 namespace plumbline::real {
 namespace {
 
-using model::Error;
 using model::Result;
 using Cases = std::vector<KernelCase>;
 
@@ -21,8 +20,8 @@ constexpr const char* form_hint =
 
 int line_of(const toml::node& node) { return static_cast<int>(node.source().begin.line); }
 
-tl::unexpected<Error> wrong(const std::string& path, int line, std::string key, std::string message,
-                            std::string hint = form_hint) {
+model::Failure wrong(const std::string& path, int line, std::string key, std::string message,
+                     std::string hint = form_hint) {
   return model::wrong_input_at(path, line, std::move(key), std::move(message), std::move(hint));
 }
 

@@ -21,12 +21,8 @@ Result<const ScheduleKind*> find_schedule(std::string_view name) {
     if (kind->name() == name) return kind;
     names.emplace_back(kind->name());
   }
-  Error error;
-  error.kind = ErrorKind::input;
-  error.message = fmt::format("unknown schedule '{}'", name);
-  error.key = "schedule.kind";
-  error.hint = did_you_mean(name, names, fmt::format("known schedules: {}", fmt::join(names, ", ")));
-  return tl::make_unexpected(std::move(error));
+  return wrong_input("schedule.kind", fmt::format("unknown schedule '{}'", name),
+                     did_you_mean(name, names, fmt::format("known schedules: {}", fmt::join(names, ", "))));
 }
 
 }  // namespace plumbline::model
