@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
 
 #include "calibrate/measurement/csv.h"
 #include "calibrate/measurement/detail/measurement_record.h"

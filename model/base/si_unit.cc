@@ -5,7 +5,6 @@
 #include <array>
 #include <charconv>
 #include <utility>
-#include <vector>
 
 namespace plumbline::model {
 
