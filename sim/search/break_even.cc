@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-#include "sim/predict/predictor_pool.h"
+#include "sim/predict/predictor.h"
 
 namespace plumbline::sim {
 
@@ -28,31 +28,29 @@ model::Profile scaled(const model::Profile& profile, std::string_view prefix, st
   return {profile.name(), profile.description(), std::move(parameters)};
 }
 
-double closed_form(const Inputs& inputs, PredictorPool& predictors) {
-  const auto estimate =
-      predictors.with(inputs, [&](Predictor& predictor) { return predictor.closed_form(inputs.plan); });
+double closed_form(const Inputs& inputs) {
+  const auto estimate = Predictor(inputs).closed_form(inputs.plan);
   return estimate && estimate->fits ? estimate->step.time_s : out;
 }
 
 // A plan under changes.
 class Contender {
  public:
-  Contender(const BreakEvenCandidate& candidate, bool meets_hardware, PredictorPool& predictors)
-      : candidate_(candidate), meets_hardware_(meets_hardware), predictors_(predictors) {}
+  Contender(const BreakEvenCandidate& candidate, bool meets_hardware)
+      : candidate_(candidate), meets_hardware_(meets_hardware) {}
 
-  void prepare() { unchanged_ = closed_form(*candidate_.inputs, predictors_); }
+  void prepare() { unchanged_ = closed_form(*candidate_.inputs); }
 
   double value(BreakEvenQuantity quantity, double factor) const {
     const double now = candidate_.weight * candidate_.step_s;
     const bool met = meets_hardware_ || quantity == BreakEvenQuantity::imbalance;
     if (!met || !std::isfinite(unchanged_)) return now;
-    return now * closed_form(changed(*candidate_.inputs, quantity, factor), predictors_) / unchanged_;
+    return now * closed_form(changed(*candidate_.inputs, quantity, factor)) / unchanged_;
   }
 
  private:
   BreakEvenCandidate candidate_;
   bool meets_hardware_;
-  PredictorPool& predictors_;
   double unchanged_ = 0;
 };
 
@@ -60,9 +58,8 @@ class Question {
  public:
   Question(const BreakEvenCandidate& winner, const std::vector<BreakEvenCandidate>& alternatives,
            const std::vector<bool>& same, const BreakEvenOptions& options)
-      : options_(options), winner_(winner, true, predictors_) {
-    for (std::size_t i = 0; i < alternatives.size(); ++i)
-      alternatives_.emplace_back(alternatives[i], same[i], predictors_);
+      : options_(options), winner_(winner, true) {
+    for (std::size_t i = 0; i < alternatives.size(); ++i) alternatives_.emplace_back(alternatives[i], same[i]);
   }
 
   void prepare() {
@@ -117,7 +114,6 @@ class Question {
   }
 
   const BreakEvenOptions& options_;
-  PredictorPool predictors_;
   Contender winner_;
   std::vector<Contender> alternatives_;
 };
