@@ -13,7 +13,6 @@
 namespace plumbline::sim {
 namespace {
 
-
 constexpr std::array objectives = {Objective::time, Objective::cost, Objective::gpu_hours};
 
 // The number at the front and what follows it.
