@@ -10,7 +10,6 @@
 namespace plumbline::calibrate {
 namespace {
 
-
 constexpr double tera = 1e12, giga = 1e9, micro = 1e-6;
 constexpr double rounding = 0.02;  // of publications that print few digits
 
