@@ -9,8 +9,8 @@
 namespace plumbline::real {
 
 inline tl::unexpected<model::Error> infeasible(std::string message, std::string hint = "") {
-  return tl::unexpected(model::Error{
-      .kind = model::ErrorKind::infeasible, .message = std::move(message), .hint = std::move(hint)});
+  return tl::unexpected(
+      model::Error{.kind = model::ErrorKind::infeasible, .message = std::move(message), .hint = std::move(hint)});
 }
 
 }  // namespace plumbline::real
