@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "calibrate/measurement/measurement_file.h"
 #include "cli/inputs.h"
 #include "cli/measure_records.h"
 #include "cli/outputs.h"

@@ -16,6 +16,7 @@
 #include "cli/outputs.h"
 #include "cli/progress.h"
 #include "model/architecture/config_reader.h"
+#include "model/architecture/load_architecture.h"
 #include "model/base/text_file.h"
 #include "model/plan/layout.h"
 #include "model/plan/plan.h"

@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "calibrate/measurement/measurement_file.h"
 #include "model/base/version.h"
 #include "real/measure/statistics.h"
 
