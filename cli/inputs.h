@@ -14,7 +14,7 @@
 #include "model/plan/plan.h"
 #include "model/profile/constant_change.h"
 #include "model/profile/profile.h"
-#include "sim/predict/memo.h"
+#include "model/base/memo.h"
 #include "sim/predict/simulate.h"
 #include "sim/search/recipe.h"
 #include "topologies/device.h"
@@ -66,8 +66,8 @@ class InputsReader {
   model::Result<topologies::Topology> topology_of(const model::Plan& plan,
                                                   const std::vector<model::ConstantChange>& changes);
 
-  sim::Memo<std::pair<std::string, std::string>, model::Result<model::Profile>> profiles_;  // by name and plan file
-  sim::Memo<std::string, model::Result<topologies::Topology>> topologies_;                  // by name and variation
+  model::Memo<std::pair<std::string, std::string>, model::Result<model::Profile>> profiles_;  // by name and plan file
+  model::Memo<std::string, model::Result<topologies::Topology>> topologies_;                  // by name and variation
 };
 
 // Of one plan.

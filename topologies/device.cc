@@ -47,16 +47,15 @@ model::Result<KnownDevice> load_device(const std::string& folder, const std::str
     return model::wrong_input("cluster.device", fmt::format("no device named '{}' in {}", name, folder),
                               model::known_names(name, names));
   }
-  auto file = model::read_parameter_file(path, {"name", "description"}, {"aliases"});
-  if (!file) return tl::unexpected(file.error());
+  auto file = TRY(model::read_parameter_file(path, {"name", "description"}, {"aliases"}));
   for (const model::ConstantChange& change : changes) {
-    if (auto done = model::apply_change(change, model::constants_of(*file)); !done) {
+    if (auto done = model::apply_change(change, model::constants_of(file)); !done) {
       Error error = done.error();
       error.key = "device." + error.key;
       return tl::unexpected(error);
     }
   }
-  ParameterTaker taker(*file, "device.", parameters);
+  ParameterTaker taker(file, "device.", parameters);
   KnownDevice known;
   known.device.name = name;
   known.device.sms = taker.count("sms");
@@ -65,17 +64,17 @@ model::Result<KnownDevice> load_device(const std::string& folder, const std::str
                      taker.take("shared_memory_per_sm", UnitDimension::bytes)};
   known.device.bf16_peak = model::FlopsPerSecond(taker.take("bf16_peak", UnitDimension::flops_per_second));
   known.device.fp8_peak = model::FlopsPerSecond(taker.take("fp8_peak", UnitDimension::flops_per_second, true));
-  if (file->number("tf32_peak") != nullptr)
+  if (file.number("tf32_peak") != nullptr)
     known.device.tf32_peak = model::FlopsPerSecond(taker.take("tf32_peak", UnitDimension::flops_per_second));
   known.device.memory_bandwidth =
       model::BytesPerSecond(taker.take("memory_bandwidth", UnitDimension::bytes_per_second));
   known.device.memory = model::Bytes(taker.take("memory", UnitDimension::bytes));
-  if (file->number("host_bandwidth") != nullptr)
+  if (file.number("host_bandwidth") != nullptr)
     known.device.host_bandwidth = model::BytesPerSecond(taker.take("host_bandwidth", UnitDimension::bytes_per_second));
-  if (file->number("tdp") != nullptr) known.device.tdp = taker.take("tdp", UnitDimension::watts);
-  take_reserve(*file, taker, known.device.reserve);
+  if (file.number("tdp") != nullptr) known.device.tdp = taker.take("tdp", UnitDimension::watts);
+  take_reserve(file, taker, known.device.reserve);
   if (auto error = taker.finish()) return tl::unexpected(*error);
-  for (const auto& text : file->texts) {
+  for (const auto& text : file.texts) {
     if (text.key == "aliases") known.aliases.push_back(text.value);
   }
   return known;
@@ -85,9 +84,8 @@ model::Result<std::vector<KnownDevice>> load_devices(const std::string& folder) 
   std::vector<KnownDevice> devices;
   for (const std::string& name : model::names_in_folder(folder, ".toml")) {
     std::vector<Parameter> parameters;
-    auto device = load_device(folder, name, parameters);
-    if (!device) return tl::unexpected(device.error());
-    devices.push_back(std::move(*device));
+    auto device = TRY(load_device(folder, name, parameters));
+    devices.push_back(std::move(device));
   }
   return devices;
 }

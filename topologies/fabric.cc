@@ -30,12 +30,11 @@ model::Result<Fabric> Fabric::outline(const FabricShape& shape, std::int64_t gpu
 }
 
 model::Result<Fabric> Fabric::make(const FabricShape& shape, std::int64_t gpus) {
-  auto fabric = outline(shape, gpus);
-  if (!fabric) return fabric;
-  fabric->add_node_links();
-  if (fabric->nodes_ > 1) {
-    fabric->add_nic_links();
-    fabric->add_switch_links();
+  auto fabric = TRY(outline(shape, gpus));
+  fabric.add_node_links();
+  if (fabric.nodes_ > 1) {
+    fabric.add_nic_links();
+    fabric.add_switch_links();
   }
   return fabric;
 }

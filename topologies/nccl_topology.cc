@@ -219,9 +219,8 @@ class Importer {
 }  // namespace
 
 model::Result<ImportedTopology> import_nccl_topology(const std::string& path) {
-  const auto dump = read_nccl_dump(path);
-  if (!dump) return tl::unexpected(dump.error());
-  return Importer(path, *dump).run();
+  const auto dump = TRY(read_nccl_dump(path));
+  return Importer(path, dump).run();
 }
 
 }  // namespace plumbline::topologies

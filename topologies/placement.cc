@@ -41,15 +41,14 @@ Gpus random_nodes(std::int64_t gpus, std::int64_t gpus_per_node, std::uint64_t s
 }
 
 model::Result<Gpus> from_file(const std::string& path, std::int64_t gpus) {
-  const auto text = model::read_text_file(path);
-  if (!text) return tl::unexpected(text.error());
+  const auto text = TRY(model::read_text_file(path));
   const auto wrong = [&](int line, std::string message, std::string hint) {
     return model::wrong_input_at(path, line, "", std::move(message), std::move(hint));
   };
   Gpus order;
   std::vector<int> line_of(static_cast<std::size_t>(gpus), 0);
   int line = 0;
-  for (const std::string_view text_of_line : model::lines_of(*text)) {
+  for (const std::string_view text_of_line : model::lines_of(text)) {
     ++line;
     const std::string_view word = model::trimmed(text_of_line);
     if (word.empty() || word.front() == '#') continue;

@@ -134,7 +134,7 @@ void vary(const Variation& variation, const std::string& device, double nic_gbps
 model::Result<void> change_constants(const Variation& variation, ParameterFile& file) {
   for (const model::ConstantChange& change : variation.constants) {
     if (change.name.starts_with(device_prefix)) continue;
-    if (auto done = model::apply_change(change, model::constants_of(file)); !done) return done;
+    TRY(model::apply_change(change, model::constants_of(file)));
   }
   return {};
 }
@@ -179,26 +179,24 @@ Variation variation_of(const model::Plan& plan) {
 
 model::Result<Topology> load_topology(const std::string& topology_path, const std::string& device_folder,
                                       const Variation& variation) {
-  auto file = model::read_parameter_file(topology_path, text_keys);
-  if (!file) return tl::unexpected(file.error());
-  if (auto error = check_texts(*file)) return tl::unexpected(*error);
-  if (auto changed = change_constants(variation, *file); !changed) return tl::unexpected(changed.error());
+  auto file = TRY(model::read_parameter_file(topology_path, text_keys));
+  if (auto error = check_texts(file)) return tl::unexpected(*error);
+  TRY(change_constants(variation, file));
   Topology topology;
   model::ClusterShape& shape = topology.cluster;
-  topology.description = file->text_or_empty("description");
-  shape.name = file->text_or_empty("name");
+  topology.description = file.text_or_empty("description");
+  shape.name = file.text_or_empty("name");
   if (shape.name.empty()) shape.name = std::filesystem::path(topology_path).stem().string();
-  shape.default_profile = file->text_or_empty("default_profile");
-  ParameterTaker taker(*file, "", shape.parameters);
-  topology.fabric = take_fabric(*file, taker);
+  shape.default_profile = file.text_or_empty("default_profile");
+  ParameterTaker taker(file, "", shape.parameters);
+  topology.fabric = take_fabric(file, taker);
   const std::size_t constants = shape.parameters.size();
-  shape.prices = take_prices(*file, taker);
+  shape.prices = take_prices(file, taker);
   shape.parameters.resize(constants);  // prices are not what times rest on
   if (auto error = taker.finish()) return tl::unexpected(*error);
-  vary(variation, file->text_or_empty("device"), topology.fabric.nic_bandwidth * 8 / 1e9, shape.prices);
-  auto device = device_of(*file, device_folder, variation, shape.parameters);
-  if (!device) return tl::unexpected(device.error());
-  shape.device = device->device;
+  vary(variation, file.text_or_empty("device"), topology.fabric.nic_bandwidth * 8 / 1e9, shape.prices);
+  auto device = TRY(device_of(file, device_folder, variation, shape.parameters));
+  shape.device = device.device;
   apply(variation, topology.fabric, shape.parameters);
   const FabricShape& fabric = topology.fabric;
   shape.gpus_per_node = fabric.gpus_per_node;
@@ -206,7 +204,7 @@ model::Result<Topology> load_topology(const std::string& topology_path, const st
   shape.intra_node_bandwidth = model::BytesPerSecond(fabric.gpu_bandwidth);
   shape.nics_per_node = fabric.nics;
   shape.nic_bandwidth = model::BytesPerSecond(fabric.nic_bandwidth);
-  if (auto error = find_fault(fabric, shape.gpus)) return tl::unexpected(at_its_place(*error, *file, variation));
+  if (auto error = find_fault(fabric, shape.gpus)) return tl::unexpected(at_its_place(*error, file, variation));
   shape.fabric = count_parts(*Fabric::outline(fabric, shape.gpus));
   return topology;
 }

@@ -162,15 +162,13 @@ model::Result<model::Timeline> parse_chunk(std::string_view text, const std::str
   ChunkReader reader(path);
   int number = 0;
   for (const std::string_view line : model::lines_of(text)) reader.line(line, ++number);
-  auto kernels = reader.finish();
-  if (!kernels) return tl::unexpected(kernels.error());
-  return kernel_timeline(std::move(*kernels), classes);
+  auto kernels = TRY(reader.finish());
+  return kernel_timeline(std::move(kernels), classes);
 }
 
 model::Result<model::Timeline> read_chunk(const std::string& path, const KernelClasses& classes) {
-  const auto text = model::read_text_file(path);
-  if (!text) return tl::unexpected(text.error());
-  return parse_chunk(*text, path, classes);
+  const auto text = TRY(model::read_text_file(path));
+  return parse_chunk(text, path, classes);
 }
 
 std::string to_csv(const model::Timeline& timeline, const std::vector<std::string>& comments) {

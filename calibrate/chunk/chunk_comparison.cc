@@ -57,18 +57,15 @@ sim::ChunkRank rank_of(const model::Timeline& measured, bool measured_waits) {
 }
 
 model::Result<ChunkComparison> compare_chunk(const model::Timeline& measured, const sim::Inputs& inputs, Waits waits) {
-  const auto chunk = sim::ChunkModel::make(inputs);
-  if (!chunk) return tl::unexpected(chunk.error());
+  const auto chunk = TRY(sim::ChunkModel::make(inputs));
   const auto predicted = [&](const sim::ChunkRank& rank) {
-    return chunk->run(rank).map([&](const sim::ChunkRun& run) { return model::compare(run.timeline, measured); });
+    return chunk.run(rank).map([&](const sim::ChunkRun& run) { return model::compare(run.timeline, measured); });
   };
-  auto expected = predicted({});
-  if (!expected) return tl::unexpected(expected.error());
-  if (!expected->same_slots) return ChunkComparison{std::move(*expected)};
+  auto expected = TRY(predicted({}));
+  if (!expected.same_slots) return ChunkComparison{std::move(expected)};
   const sim::ChunkRank rank = rank_of(measured, waits == Waits::measured);
-  auto times = predicted(rank);
-  if (!times) return tl::unexpected(times.error());
-  return ChunkComparison{std::move(*times), any_rows(rank), any_waits(rank)};
+  auto times = TRY(predicted(rank));
+  return ChunkComparison{std::move(times), any_rows(rank), any_waits(rank)};
 }
 
 }  // namespace plumbline::calibrate

@@ -198,10 +198,9 @@ const PhaseAnnotation* KernelClasses::annotation(std::string_view name) const {
 }
 
 model::Result<KernelClasses> load_kernel_classes(const std::string& path) {
-  const auto text = model::read_text_file(path);
-  if (!text) return tl::unexpected(text.error());
+  const auto text = TRY(model::read_text_file(path));
   try {
-    return ClassesReader(path).read(toml::parse(*text, path));
+    return ClassesReader(path).read(toml::parse(text, path));
   } catch (const toml::parse_error& failure) {
     const int line = static_cast<int>(failure.source().begin.line);
     return model::wrong_input_at(path, line, "", std::string(failure.description()));

@@ -16,15 +16,14 @@ using model::Error;
 using model::ErrorKind;
 
 model::Result<CsvTable> CsvTable::read(const std::string& path, const std::vector<std::string_view>& needed) {
-  const auto text = model::read_text_file(path);
-  if (!text) return tl::unexpected(text.error());
+  const auto text = TRY(model::read_text_file(path));
   const auto wrong = [&](int line, std::string_view column, std::string message) {
     return model::wrong_input_at(path, line, std::string(column), std::move(message));
   };
   CsvTable table;
   table.path_ = path;
   int number = 0;
-  for (const std::string_view line : model::lines_of(*text)) {
+  for (const std::string_view line : model::lines_of(text)) {
     ++number;
     if (line.empty() || line.front() == '#') continue;
     std::optional<std::vector<std::string>> cells = csv_cells(line);
@@ -56,9 +55,8 @@ model::Result<double> CsvTable::positive(std::size_t row, std::string_view colum
 
 model::Result<std::int64_t> CsvTable::whole(std::size_t row, std::string_view column) const {
   constexpr double most = 1e9;
-  const auto value = positive(row, column);
-  if (!value) return tl::unexpected(value.error());
-  if (*value == std::floor(*value) && *value <= most) return static_cast<std::int64_t>(*value);
+  const auto value = TRY(positive(row, column));
+  if (value == std::floor(value) && value <= most) return static_cast<std::int64_t>(value);
   return tl::unexpected(error(row, column, fmt::format("'{}' is no whole number up to a billion", text(row, column))));
 }
 

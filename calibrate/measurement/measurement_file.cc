@@ -77,7 +77,7 @@ class Reader {
 
  private:
   model::Result<void> check(const Record& record, int line) {
-    if (auto valid = detail::check_values(record); !valid) return valid;
+    TRY(detail::check_values(record));
     const Measurement& m = record.measurement;
     const auto [first, fresh] = first_line_.try_emplace(identity(m), line);
     if (!fresh) {
@@ -126,21 +126,19 @@ model::Result<Measurements> parse_measurements(std::string_view text, const std:
   if (!json && !path.ends_with(".csv")) {
     return at({ErrorKind::input, "not a file of measurements", "", 0, "", "its name ends in .jsonl or .csv"}, path, 0);
   }
-  const auto lines = json ? detail::read_json_lines(text, path, notes) : detail::read_csv_lines(text, path);
-  if (!lines) return tl::unexpected(lines.error());
-  if (lines->empty()) return at({ErrorKind::input, "holds no record", "", 0, "", ""}, path, 0);
+  const auto lines = TRY(json ? detail::read_json_lines(text, path, notes) : detail::read_csv_lines(text, path));
+  if (lines.empty()) return at({ErrorKind::input, "holds no record", "", 0, "", ""}, path, 0);
   Reader reader(path, devices);
-  for (const Line& line : *lines) {
-    if (auto added = reader.add(line); !added) return tl::unexpected(added.error());
+  for (const Line& line : lines) {
+    TRY(reader.add(line));
   }
   return reader.finish(std::move(notes));
 }
 
 model::Result<Measurements> load_measurements(const std::string& path,
                                               const std::vector<topologies::KnownDevice>& devices) {
-  const auto text = model::read_text_file(path);
-  if (!text) return tl::unexpected(text.error());
-  return parse_measurements(*text, path, devices);
+  const auto text = TRY(model::read_text_file(path));
+  return parse_measurements(text, path, devices);
 }
 
 }  // namespace plumbline::calibrate

@@ -99,9 +99,8 @@ model::Result<std::vector<Line>> detail::read_json_lines(std::string_view text, 
       break;
     }
     if (!object.is_object()) return model::wrong_input_at(path, number, "", "not a JSON object", hint_for(line));
-    auto fields = flatten(object, path, number);
-    if (!fields) return tl::unexpected(fields.error());
-    lines.push_back({number, std::move(*fields)});
+    auto fields = TRY(flatten(object, path, number));
+    lines.push_back({number, std::move(fields)});
   }
   return lines;
 }

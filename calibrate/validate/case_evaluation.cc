@@ -56,9 +56,8 @@ model::Result<const CaseRuns::Run*> CaseRuns::run_of(const std::string& plan, co
                                                      const Needs& needs) {
   auto found = runs_.find({plan, profile});
   if (found == runs_.end()) {
-    auto inputs = load_(plan, profile);
-    if (!inputs) return tl::unexpected(inputs.error());
-    found = runs_.try_emplace({plan, profile}, Run{std::move(*inputs), {}, {}, {}}).first;
+    auto inputs = TRY(load_(plan, profile));
+    found = runs_.try_emplace({plan, profile}, Run{std::move(inputs), {}, {}, {}}).first;
   }
   Run& run = found->second;
   if (needs.step && !run.step) {
@@ -68,14 +67,12 @@ model::Result<const CaseRuns::Run*> CaseRuns::run_of(const std::string& plan, co
     run.step = std::move(simulation->result);
   }
   if (needs.kernels && !run.kernels) {
-    const auto kernels = SingleKernels::make(run.inputs.profile, run.inputs.cluster.device);
-    if (!kernels) return tl::unexpected(kernels.error());
-    run.kernels = *kernels;
+    const auto kernels = TRY(SingleKernels::make(run.inputs.profile, run.inputs.cluster.device));
+    run.kernels = kernels;
   }
   if (needs.exchanges && !run.exchanges) {
-    const auto exchanges = SingleExchanges::make(run.inputs.profile, run.inputs.cluster);
-    if (!exchanges) return tl::unexpected(exchanges.error());
-    run.exchanges = *exchanges;
+    const auto exchanges = TRY(SingleExchanges::make(run.inputs.profile, run.inputs.cluster));
+    run.exchanges = exchanges;
   }
   return &run;
 }
@@ -88,19 +85,17 @@ model::Result<EvaluatedCase> CaseRuns::evaluate(const ValidationCase& definition
   Naive naive;
   std::optional<double> pair_flops;
   for (const std::string& profile : definition.profiles) {
-    const auto run = run_of(definition.plan, profile, needs);
-    if (!run) return tl::unexpected(run.error());
-    const sim::Inputs& inputs = (*run)->inputs;
+    const auto run = TRY(run_of(definition.plan, profile, needs));
+    const sim::Inputs& inputs = (run)->inputs;
     auto& chunk = chunks.emplace_back();
     if (needs.chunk) {
-      const auto simulated = sim::run_chunk(inputs, definition.chunk_rank.value_or(sim::ChunkRank{}));
-      if (!simulated) return tl::unexpected(simulated.error());
-      chunk = model::summarise(simulated->timeline);
-      pair_flops = simulated->model_flops;
+      const auto simulated = TRY(sim::run_chunk(inputs, definition.chunk_rank.value_or(sim::ChunkRank{})));
+      chunk = model::summarise(simulated.timeline);
+      pair_flops = simulated.model_flops;
     }
-    predictions.push_back({(*run)->step ? &*(*run)->step : nullptr, chunk ? &*chunk : nullptr,
-                           (*run)->kernels ? &*(*run)->kernels : nullptr,
-                           (*run)->exchanges ? &*(*run)->exchanges : nullptr});
+    predictions.push_back({(run)->step ? &*(run)->step : nullptr, chunk ? &*chunk : nullptr,
+                           (run)->kernels ? &*(run)->kernels : nullptr,
+                           (run)->exchanges ? &*(run)->exchanges : nullptr});
     naive = naive_prediction(inputs.plan, inputs.architecture, inputs.cluster, definition.naive_mfu);
   }
   naive.pair_flops = pair_flops;

@@ -31,8 +31,7 @@ SingleExchanges::SingleExchanges(model::Profile profile, model::ClusterShape clu
 model::Result<SingleExchanges> SingleExchanges::make(const model::Profile& profile,
                                                      const model::ClusterShape& cluster) {
   // What can be missing does not depend on the group.
-  const auto cost = model::ExchangeCost::make(profile, cluster, {}, {});
-  if (!cost) return tl::unexpected(cost.error());
+  TRY(model::ExchangeCost::make(profile, cluster, {}, {}));
   return SingleExchanges(profile, cluster);
 }
 

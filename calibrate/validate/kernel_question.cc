@@ -93,15 +93,14 @@ double ProductQuestion::flops() const { return 2.0 * static_cast<double>(groups 
 model::Result<void> check_question(const KernelQuestion& question) {
   const auto* slowdown = std::get_if<SlowdownQuestion>(&question);
   if (slowdown == nullptr) return {};
-  if (auto known = check_word(kinds, slowdown->kind, "memory_factor.class"); !known) return known;
+  TRY(check_word(kinds, slowdown->kind, "memory_factor.class"));
   return check_word(neighbours, slowdown->beside, "memory_factor.beside");
 }
 
 model::Result<SingleKernels> SingleKernels::make(const model::Profile& profile, const model::Device& device) {
-  const auto cost = model::KernelCost::make(profile, device);
-  if (!cost) return tl::unexpected(cost.error());
+  const auto cost = TRY(model::KernelCost::make(profile, device));
   const auto gap = profile.find("kernel.launch_gap");  // KernelCost requires it
-  return SingleKernels(*cost, device.sms, static_cast<std::int32_t>(gap.value_or(0)));
+  return SingleKernels(cost, device.sms, static_cast<std::int32_t>(gap.value_or(0)));
 }
 
 double SingleKernels::answer(const KernelQuestion& question) const {

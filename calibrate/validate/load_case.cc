@@ -52,36 +52,30 @@ class CaseBuilder {
  private:
   Done read_measurements() {
     if (!raw_.chunk.empty()) {
-      const auto path = find(raw_.chunk, "chunk", raw_.chunk_line);
-      if (!path) return tl::unexpected(path.error());
-      const auto classes = load_kernel_classes(files_.kernel_classes);
-      if (!classes) return tl::unexpected(classes.error());
-      const auto chunk = read_chunk(*path, *classes);
-      if (!chunk) return tl::unexpected(chunk.error());
-      chunk_ = model::summarise(*chunk);
-      result_.chunk_rank = rank_of(*chunk, true);
+      const auto path = TRY(find(raw_.chunk, "chunk", raw_.chunk_line));
+      const auto classes = TRY(load_kernel_classes(files_.kernel_classes));
+      const auto chunk = TRY(read_chunk(path, classes));
+      chunk_ = model::summarise(chunk);
+      result_.chunk_rank = rank_of(chunk, true);
     }
     return raw_.table.empty() ? Done() : read_table();
   }
 
   // What its rows are, the metrics of the figures say that take them.
   Done read_table() {
-    const auto path = find(raw_.table, "table", raw_.table_line);
-    if (!path) return tl::unexpected(path.error());
+    const auto path = TRY(find(raw_.table, "table", raw_.table_line));
     const auto takes = [this](bool exchange) {
       return std::ranges::any_of(raw_.figures, [exchange](const RawFigure& raw) {
         return !raw.row.empty() && of_exchange(raw.figure.metric) == exchange;
       });
     };
     if (takes(true)) {
-      auto exchanges = read_published_exchanges(*path);
-      if (!exchanges) return tl::unexpected(exchanges.error());
-      exchanges_ = std::move(*exchanges);
+      auto exchanges = TRY(read_published_exchanges(path));
+      exchanges_ = std::move(exchanges);
     }
     if (takes(false)) {
-      auto products = read_published_products(*path);
-      if (!products) return tl::unexpected(products.error());
-      products_ = std::move(*products);
+      auto products = TRY(read_published_products(path));
+      products_ = std::move(products);
     }
     return {};
   }
@@ -229,9 +223,8 @@ class CaseBuilder {
 }  // namespace
 
 model::Result<ValidationCase> load_case(const std::string& path, const CaseFiles& files) {
-  auto raw = detail::read_raw_case(path);
-  if (!raw) return tl::unexpected(raw.error());
-  return CaseBuilder(path, files, std::move(*raw)).build();
+  auto raw = TRY(detail::read_raw_case(path));
+  return CaseBuilder(path, files, std::move(raw)).build();
 }
 
 }  // namespace plumbline::calibrate

@@ -78,12 +78,10 @@ model::Result<PublishedStep> step_of(const CsvTable& table, std::size_t row) {
     for (const std::string_view part : model::split(assumed, '+')) step.assumed.emplace_back(part);
   if (auto error = read_numbers(table, row, step)) return tl::unexpected(*error);
   if (auto error = check_degrees(table, row, step)) return tl::unexpected(*error);
-  const auto seconds = optional_positive(table, row, "step_s");
-  if (!seconds) return tl::unexpected(seconds.error());
-  step.seconds = *seconds;
-  const auto memory = optional_positive(table, row, "memory_gib");
-  if (!memory) return tl::unexpected(memory.error());
-  if (*memory) step.memory_bytes = **memory * gibibyte;
+  const auto seconds = TRY(optional_positive(table, row, "step_s"));
+  step.seconds = seconds;
+  const auto memory = TRY(optional_positive(table, row, "memory_gib"));
+  if (memory) step.memory_bytes = *memory * gibibyte;
   return step;
 }
 
@@ -127,16 +125,14 @@ model::Result<std::vector<PublishedStep>> read_published_steps(const std::string
       "zero_stage", "gemm",   "recompute", "schedule", "step_s",     "time",     "memory_gib",
       "assumed",    "status", "source"};
   for (const char* column : number_columns()) needed.emplace_back(column);
-  const auto table = CsvTable::read(path, needed);
-  if (!table) return tl::unexpected(table.error());
+  const auto table = TRY(CsvTable::read(path, needed));
   std::vector<PublishedStep> steps;
   std::set<std::string> ids;
-  for (std::size_t row = 0; row < table->rows(); ++row) {
-    auto step = step_of(*table, row);
-    if (!step) return tl::unexpected(step.error());
-    if (!ids.insert(step->id).second)
-      return tl::unexpected(table->error(row, "id", fmt::format("'{}' names two rows", step->id)));
-    steps.push_back(std::move(*step));
+  for (std::size_t row = 0; row < table.rows(); ++row) {
+    auto step = TRY(step_of(table, row));
+    if (!ids.insert(step.id).second)
+      return tl::unexpected(table.error(row, "id", fmt::format("'{}' names two rows", step.id)));
+    steps.push_back(std::move(step));
   }
   return steps;
 }

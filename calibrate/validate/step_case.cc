@@ -64,9 +64,7 @@ bool is_step_case(const std::string& path) {
 
 model::Result<StepCase> load_step_case(const std::string& path) {
   StepCase definition;
-  const auto read =
-      detail::read_table_file(path, [&definition](TableReader& reader) { read_case(reader, definition); });
-  if (!read) return tl::unexpected(read.error());
+  TRY(detail::read_table_file(path, [&definition](TableReader& reader) { read_case(reader, definition); }));
   return definition;
 }
 

@@ -83,9 +83,8 @@ ConfigReader::ConfigReader(ConfigReader&&) noexcept = default;
 ConfigReader& ConfigReader::operator=(ConfigReader&&) noexcept = default;
 
 Result<ConfigReader> ConfigReader::open(const std::string& path, const ConfigOverrides& overrides) {
-  auto text = read_text_file(path);
-  if (!text) return tl::unexpected(text.error());
-  return parse(std::move(*text), path, overrides);
+  auto text = TRY(read_text_file(path));
+  return parse(std::move(text), path, overrides);
 }
 
 Result<ConfigReader> ConfigReader::parse(std::string text, const std::string& path, const ConfigOverrides& overrides) {

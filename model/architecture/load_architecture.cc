@@ -35,19 +35,18 @@ void refuse_unread(ConfigReader& config, const ConfigOverrides& overrides, const
 }
 
 Result<Architecture> read_architecture(const std::string& path, const ConfigOverrides& overrides) {
-  auto config = ConfigReader::open(path, overrides);
-  if (!config) return tl::unexpected(config.error());
+  auto config = TRY(ConfigReader::open(path, overrides));
   Architecture model;
   model.name = std::filesystem::path(path).stem().string();
-  model.model_type = config->text("model_type", "");
+  model.model_type = config.text("model_type", "");
   const auto* type = std::ranges::find(model_types, std::string_view(model.model_type), &ModelType::name);
   if (type != model_types.end()) {
-    type->read(*config, model);
-    refuse_unread(*config, overrides, model.model_type);
+    type->read(config, model);
+    refuse_unread(config, overrides, model.model_type);
   } else {
-    fail_unknown_type(*config, model.model_type);
+    fail_unknown_type(config, model.model_type);
   }
-  if (config->error()) return tl::unexpected(*config->error());
+  if (config.error()) return tl::unexpected(*config.error());
   return model;
 }
 

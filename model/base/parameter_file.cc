@@ -190,13 +190,12 @@ std::vector<Parameter*> constants_of(ParameterFile& file) {
 
 Result<ParameterFile> read_parameter_file(const std::string& path, const std::vector<std::string>& text_keys,
                                           const std::vector<std::string>& list_keys) {
-  const auto text = read_text_file(path);
-  if (!text) return tl::unexpected(text.error());
+  const auto text = TRY(read_text_file(path));
   ParameterFile file;
   file.path = path;
   Reader reader(file, text_keys, list_keys);
   try {
-    if (!reader.read_root(toml::parse(*text, path))) return tl::unexpected(reader.error());
+    if (!reader.read_root(toml::parse(text, path))) return tl::unexpected(reader.error());
   } catch (const toml::parse_error& failure) {
     return wrong_input_at(path, static_cast<int>(failure.source().begin.line), "", std::string(failure.description()));
   }

@@ -57,21 +57,17 @@ Result<ExchangeCost> ExchangeCost::make(const Profile& profile, const ClusterSha
   cost.ranks_on_node_ = cluster.gpus_per_node;
   cost.across_nodes_ = cluster.gpus > cluster.gpus_per_node;
   cost.spread_ = group.spread;
-  Result<MeasuredOperators> measured = MeasuredOperators::read(profile);
-  if (!measured) return tl::unexpected(measured.error());
-  cost.measured_ = std::move(*measured);
-  const Result<CollectiveCost> collectives = CollectiveCost::make(profile, cluster);
-  if (!collectives) return tl::unexpected(collectives.error());
-  cost.collectives_ = *collectives;
-  const Result<SmCurve> dispatch = SmCurve::read(profile, kernels.family, "dispatch");
-  if (!dispatch) return tl::unexpected(dispatch.error());
-  const Result<SmCurve> combine = SmCurve::read(profile, kernels.family, "combine");
-  if (!combine) return tl::unexpected(combine.error());
+  auto measured = TRY(MeasuredOperators::read(profile));
+  cost.measured_ = std::move(measured);
+  const auto collectives = TRY(CollectiveCost::make(profile, cluster));
+  cost.collectives_ = collectives;
+  const auto dispatch = TRY(SmCurve::read(profile, kernels.family, "dispatch"));
+  const auto combine = TRY(SmCurve::read(profile, kernels.family, "combine"));
   cost.kernel_sms_ = kernels.sms;
   if (!cost.needs_sms_) return cost;
-  if (kernels.sms == 0) cost.kernel_sms_ = std::max(dispatch->saturation(), combine->saturation());
-  cost.dispatch_share_ = dispatch->share(cost.kernel_sms_);
-  cost.combine_share_ = combine->share(cost.kernel_sms_);
+  if (kernels.sms == 0) cost.kernel_sms_ = std::max(dispatch.saturation(), combine.saturation());
+  cost.dispatch_share_ = dispatch.share(cost.kernel_sms_);
+  cost.combine_share_ = combine.share(cost.kernel_sms_);
   return cost;
 }
 

@@ -79,9 +79,8 @@ Result<KernelCost> KernelCost::make(const Profile& profile, const Device& device
   cost.read_memory_classes(reader);
   cost.read_rooms(reader, device);
   if (reader.error()) return tl::unexpected(*reader.error());
-  Result<MeasuredOperators> measured = MeasuredOperators::read(profile);
-  if (!measured) return tl::unexpected(measured.error());
-  cost.measured_ = std::move(*measured);
+  auto measured = TRY(MeasuredOperators::read(profile));
+  cost.measured_ = std::move(measured);
   return cost;
 }
 

@@ -98,18 +98,17 @@ Error refusal(const std::string& path, const std::string& type) {
 }  // namespace
 
 Result<ModelShape> shape_of(std::string_view json, const std::string& path, const ConfigOverrides& overrides) {
-  auto config = ConfigReader::parse(std::string(json), path, overrides);
-  if (!config) return tl::unexpected(config.error());
+  auto config = TRY(ConfigReader::parse(std::string(json), path, overrides));
   Architecture model;
-  model.model_type = config->text("model_type", "");
+  model.model_type = config.text("model_type", "");
   const auto* type = std::ranges::find(model_types, std::string_view(model.model_type), &ModelType::name);
   if (type == model_types.end() || std::ranges::find(unsayable, type->name) != std::end(unsayable))
     return tl::unexpected(refusal(path, model.model_type));
-  type->read(*config, model);
-  if (config->error()) return tl::unexpected(*config->error());
+  type->read(config, model);
+  if (config.error()) return tl::unexpected(*config.error());
   ModelShape shape = shape_from(model);
-  take_stated(*config, model, shape);
-  if (config->error()) return tl::unexpected(*config->error());
+  take_stated(config, model, shape);
+  if (config.error()) return tl::unexpected(*config.error());
   return shape;
 }
 

@@ -36,14 +36,13 @@ class Importer {
   Result<ImportedScript> run(std::string_view text) {
     Definitions definitions = slurm_definitions(text);
     for (const auto& [name, value] : options_.definitions) definitions[name] = value;
-    const auto script = read_script(text, path_, definitions);
-    if (!script) return tl::unexpected(script.error());
-    if (auto error = read_launch(*script)) return tl::unexpected(*error);
+    const auto script = TRY(read_script(text, path_, definitions));
+    if (auto error = read_launch(script)) return tl::unexpected(*error);
     if (auto error = read_rows()) return tl::unexpected(*error);
     read_older_names();
     if (auto error = settle_model()) return tl::unexpected(*error);
     for (const Rule& rule : rules()) rule.read({given_, out_.shape, out_.plan, out_.notes});
-    if (auto error = settle_plan(*script)) return tl::unexpected(*error);
+    if (auto error = settle_plan(script)) return tl::unexpected(*error);
     std::ranges::stable_sort(out_.notes, {}, &Note::line);
     return std::move(out_);
   }

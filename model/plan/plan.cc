@@ -276,23 +276,21 @@ Result<Document> parse_plan(std::string_view text, const std::string& path) {
 }  // namespace
 
 Result<Plan> load_plan(const std::string& path, const std::vector<std::string>& overrides) {
-  const auto text = read_text_file(path);
-  if (!text) return tl::unexpected(text.error());
-  return read_plan(*text, path, overrides);
+  const auto text = TRY(read_text_file(path));
+  return read_plan(text, path, overrides);
 }
 
 Result<Plan> read_plan(std::string_view text, const std::string& path, const std::vector<std::string>& overrides) {
-  auto document = parse_plan(text, path);
-  if (!document) return tl::unexpected(document.error());
-  if (const auto error = unknown_keys(*document)) return tl::unexpected(*error);
+  auto document = TRY(parse_plan(text, path));
+  if (const auto error = unknown_keys(document)) return tl::unexpected(*error);
   for (const std::string& change : overrides) {
-    if (const auto error = apply_override(*document, change)) return tl::unexpected(*error);
+    if (const auto error = apply_override(document, change)) return tl::unexpected(*error);
   }
-  if (const auto error = missing_keys(*document)) return tl::unexpected(*error);
+  if (const auto error = missing_keys(document)) return tl::unexpected(*error);
   Plan plan;
   plan.file = path;
-  if (const auto error = read_fields(*document, plan)) return tl::unexpected(*error);
-  if (const auto error = read_phases(*document, plan)) return tl::unexpected(*error);
+  if (const auto error = read_fields(document, plan)) return tl::unexpected(*error);
+  if (const auto error = read_phases(document, plan)) return tl::unexpected(*error);
   return plan;
 }
 

@@ -48,9 +48,8 @@ Error no_base(const ParameterFile& file, const std::string& base, const std::fil
 Result<std::vector<ParameterFile>> read_chain(const std::string& path, const std::string& shipped) {
   std::vector<ParameterFile> chain;
   for (std::string next = path; !next.empty();) {
-    auto file = read_parameter_file(next, text_keys);
-    if (!file) return tl::unexpected(file.error());
-    chain.push_back(std::move(*file));
+    auto file = TRY(read_parameter_file(next, text_keys));
+    chain.push_back(std::move(file));
     const std::string base = chain.back().text_or_empty("extends");
     if (base.empty()) break;
     const std::filesystem::path folder = std::filesystem::path(next).parent_path();
@@ -81,18 +80,17 @@ Result<Profile> Profile::with_changes(const std::vector<ConstantChange>& changes
   std::vector<Parameter*> constants;
   for (Parameter& parameter : changed.parameters_) constants.push_back(&parameter);
   for (const ConstantChange& change : changes) {
-    if (auto done = apply_change(change, constants); !done) return tl::unexpected(done.error());
+    TRY(apply_change(change, constants));
   }
   changed.name_ += " (changed)";
   return changed;
 }
 
 Result<Profile> load_profile(const std::string& path, const std::string& shipped) {
-  auto chain = read_chain(path, shipped);
-  if (!chain) return tl::unexpected(chain.error());
+  auto chain = TRY(read_chain(path, shipped));
   std::map<std::string, Parameter> merged;
   // The extending files come first and a name that is there already stays.
-  for (ParameterFile& file : *chain) {
+  for (ParameterFile& file : chain) {
     for (ParameterFile::Number& number : file.numbers) {
       const std::string name = number.parameter.name;
       merged.try_emplace(name, std::move(number.parameter));
@@ -100,7 +98,7 @@ Result<Profile> load_profile(const std::string& path, const std::string& shipped
   }
   std::vector<Parameter> parameters;
   for (auto& [name, parameter] : merged) parameters.push_back(std::move(parameter));
-  const ParameterFile& own = chain->front();
+  const ParameterFile& own = chain.front();
   std::string name = own.text_or_empty("name");
   if (name.empty()) name = std::filesystem::path(path).stem().string();
   return Profile(std::move(name), own.text_or_empty("description"), std::move(parameters));

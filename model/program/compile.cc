@@ -87,11 +87,10 @@ Result<StepProgram> compile(const Plan& plan, const Architecture& architecture, 
 
 Result<StepProgram> compile(const Plan& plan, const Architecture& architecture, const Layout& layout,
                             const RoutingSpread& spread) {
-  const Result<const ScheduleKind*> kind = find_schedule(plan.schedule.kind);
-  if (!kind) return tl::unexpected(kind.error());
-  if (const Result<void> ok = (*kind)->check(layout.schedule); !ok) return tl::unexpected(ok.error());
+  const auto kind = TRY(find_schedule(plan.schedule.kind));
+  if (const Result<void> ok = (kind)->check(layout.schedule); !ok) return tl::unexpected(ok.error());
   StageLibrary library(plan_context(plan, architecture, layout, spread), plan);
-  return assemble(plan, architecture, layout, (*kind)->build(layout.schedule), library);
+  return assemble(plan, architecture, layout, (kind)->build(layout.schedule), library);
 }
 
 }  // namespace plumbline::model

@@ -52,9 +52,8 @@ ScheduleCosts scaled(ScheduleCosts costs, double factor) {
 Result<double> exposed_hops(const ScheduleKind& kind, const CostedSchedule& output) {
   CostTable free_hops = output.costs;
   free_hops.uniform.p2p = 0;
-  const auto without = evaluate_schedule(kind, output.schedule.shape, free_hops);
-  if (!without) return tl::make_unexpected(without.error());
-  return (output.evaluation.makespan - without->evaluation.makespan) / output.costs.uniform.p2p;
+  const auto without = TRY(evaluate_schedule(kind, output.schedule.shape, free_hops));
+  return (output.evaluation.makespan - without.evaluation.makespan) / output.costs.uniform.p2p;
 }
 
 Result<ComparedSchedule> compare(const ScheduleKind& kind, const ScheduleShape& wanted, const CostTable& costs) {
@@ -66,11 +65,10 @@ Result<ComparedSchedule> compare(const ScheduleKind& kind, const ScheduleShape& 
     return row;
   }
   const std::int32_t stages = kind.build(*shape).stages;
-  const auto output = evaluate_schedule(kind, *shape, cut_costs(costs, shape->ranks, stages));
-  if (!output) return tl::make_unexpected(output.error());
-  const ScheduleEvaluation& evaluation = output->evaluation;
+  const auto output = TRY(evaluate_schedule(kind, *shape, cut_costs(costs, shape->ranks, stages)));
+  const ScheduleEvaluation& evaluation = output.evaluation;
   const double total = std::accumulate(evaluation.idle.begin(), evaluation.idle.end(), 0.0);
-  row.chunks = stages / shape->ranks * output->schedule.directions;
+  row.chunks = stages / shape->ranks * output.schedule.directions;
   row.makespan = evaluation.makespan;
   if (row.makespan > 0) {
     row.average_bubble = total / shape->ranks / row.makespan;
@@ -78,12 +76,11 @@ Result<ComparedSchedule> compare(const ScheduleKind& kind, const ScheduleShape& 
   }
   row.peak_activations = *std::max_element(evaluation.peak_activations.begin(), evaluation.peak_activations.end()) *
                          (static_cast<double>(shape->ranks) / stages);
-  row.parameter_copies = output->schedule.parameter_copies;
-  row.lower_bound = output->lower_bound;
+  row.parameter_copies = output.schedule.parameter_copies;
+  row.lower_bound = output.lower_bound;
   if (costs.uniform.p2p > 0) {
-    const auto hops = exposed_hops(kind, *output);
-    if (!hops) return tl::make_unexpected(hops.error());
-    row.exposed_hops = *hops;
+    const auto hops = TRY(exposed_hops(kind, output));
+    row.exposed_hops = hops;
   }
   return row;
 }
@@ -107,12 +104,11 @@ CostTable cut_costs(const CostTable& costs, std::int32_t ranks, std::int32_t sta
 }
 
 Result<std::vector<ComparedSchedule>> compare_schedules(const ScheduleShape& shape, const CostTable& costs) {
-  if (const auto fits = check_costs(shape, costs); !fits) return tl::make_unexpected(fits.error());
+  TRY(check_costs(shape, costs));
   std::vector<ComparedSchedule> rows;
   for (const ScheduleKind* kind : schedule_kinds()) {
-    auto row = compare(*kind, shape, costs);
-    if (!row) return tl::make_unexpected(row.error());
-    rows.push_back(std::move(*row));
+    auto row = TRY(compare(*kind, shape, costs));
+    rows.push_back(std::move(row));
   }
   return rows;
 }

@@ -61,18 +61,16 @@ Result<ScheduleCosts> stage_from(const toml::node& node, const std::string& file
   for (const auto& [key, value] : *table) {
     const auto name = std::find(cost_names.begin(), cost_names.end(), key.str());
     if (name == cost_names.end()) return unknown_key(file, line_of(value), "stage.", key.str(), cost_names);
-    const auto cost = cost_value(value, file, "stage." + *name);
-    if (!cost) return tl::make_unexpected(cost.error());
-    values[static_cast<std::size_t>(name - cost_names.begin())] = *cost;
+    const auto cost = TRY(cost_value(value, file, "stage." + *name));
+    values[static_cast<std::size_t>(name - cost_names.begin())] = cost;
   }
   return stage_costs(values, file, line_of(node), "stage.");
 }
 
 Result<void> read_key(CostTable& input, std::string_view key, const toml::node& node) {
   if (key == "p2p") {
-    const auto cost = cost_value(node, input.file, "p2p");
-    if (!cost) return tl::make_unexpected(cost.error());
-    input.uniform.p2p = *cost;
+    const auto cost = TRY(cost_value(node, input.file, "p2p"));
+    input.uniform.p2p = cost;
     return {};
   }
   const toml::array* list = node.as_array();
@@ -84,13 +82,11 @@ Result<void> read_key(CostTable& input, std::string_view key, const toml::node& 
   }
   for (const toml::node& item : *list) {
     if (key == "stage") {
-      const auto stage = stage_from(item, input.file);
-      if (!stage) return tl::make_unexpected(stage.error());
-      input.stages.push_back(*stage);
+      const auto stage = TRY(stage_from(item, input.file));
+      input.stages.push_back(stage);
     } else {
-      const auto factor = cost_value(item, input.file, "micro_batch_factors");
-      if (!factor) return tl::make_unexpected(factor.error());
-      input.micro_batch_factors.push_back(*factor);
+      const auto factor = TRY(cost_value(item, input.file, "micro_batch_factors"));
+      input.micro_batch_factors.push_back(factor);
     }
   }
   return {};
@@ -141,7 +137,7 @@ Result<CostTable> costs_from_toml(const std::string& text, const std::string& fi
   input.file = file;
   try {
     for (const auto& [key, node] : toml::parse(text, file)) {
-      if (const auto read = read_key(input, key.str(), node); !read) return tl::make_unexpected(read.error());
+      TRY(read_key(input, key.str(), node));
     }
   } catch (const toml::parse_error& failure) {
     return wrong_input_at(file, static_cast<int>(failure.source().begin.line), "", std::string(failure.description()));
@@ -161,14 +157,12 @@ Result<CostTable> costs_from_csv(const std::string& text, const std::string& fil
     ++number;
     if (line.empty()) continue;
     if (!columns) {
-      const auto header = columns_from(line, file, number);
-      if (!header) return tl::make_unexpected(header.error());
-      columns = *header;
+      const auto header = TRY(columns_from(line, file, number));
+      columns = header;
       continue;
     }
-    const auto stage = stage_from_row(line, *columns, file, number);
-    if (!stage) return tl::make_unexpected(stage.error());
-    input.stages.push_back(*stage);
+    const auto stage = TRY(stage_from_row(line, *columns, file, number));
+    input.stages.push_back(stage);
   }
   if (input.stages.empty()) {
     return wrong_input_at(file, 0, "", "lists no stage", "write a header with F, I and W, and a line for each stage");

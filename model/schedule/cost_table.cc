@@ -52,7 +52,7 @@ Result<ScheduleCosts> parse_costs(std::string_view text) {
       {{"F", &costs.F}, {"B", &costs.B}, {"I", &costs.I}, {"W", &costs.W}, {"FB", &costs.FB}, {"p2p", &costs.p2p}}};
   while (!text.empty()) {
     const std::size_t comma = text.find(',');
-    if (auto parsed = parse_cost(text.substr(0, comma), entries); !parsed) return tl::make_unexpected(parsed.error());
+    TRY(parse_cost(text.substr(0, comma), entries));
     text = comma == std::string_view::npos ? std::string_view() : text.substr(comma + 1);
   }
   if (!entries[1].given) costs.B = costs.I + costs.W;
@@ -63,13 +63,11 @@ Result<ScheduleCosts> parse_costs(std::string_view text) {
 Result<CostTable> read_costs(const std::string& text_or_file) {
   const bool toml = text_or_file.ends_with(".toml"), csv = text_or_file.ends_with(".csv");
   if (!toml && !csv) {
-    const auto uniform = parse_costs(text_or_file);
-    if (!uniform) return tl::make_unexpected(uniform.error());
-    return CostTable{*uniform, {}, {}, ""};
+    const auto uniform = TRY(parse_costs(text_or_file));
+    return CostTable{uniform, {}, {}, ""};
   }
-  const auto text = read_text_file(text_or_file);
-  if (!text) return tl::make_unexpected(text.error());
-  return toml ? costs_from_toml(*text, text_or_file) : costs_from_csv(*text, text_or_file);
+  const auto text = TRY(read_text_file(text_or_file));
+  return toml ? costs_from_toml(text, text_or_file) : costs_from_csv(text, text_or_file);
 }
 
 }  // namespace plumbline::model

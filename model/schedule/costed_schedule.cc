@@ -71,15 +71,14 @@ std::unique_ptr<ChunkCosts> chunk_costs(const Schedule& schedule, const CostTabl
 }  // namespace
 
 Result<CostedSchedule> evaluate_schedule(const ScheduleKind& kind, const ScheduleShape& shape, const CostTable& costs) {
-  if (const auto feasible = kind.check(shape); !feasible) return tl::make_unexpected(feasible.error());
+  TRY(kind.check(shape));
   CostedSchedule output;
   output.schedule = kind.build(shape);
-  if (const auto fits = check_costs(output.schedule, costs); !fits) return tl::make_unexpected(fits.error());
+  TRY(check_costs(output.schedule, costs));
   output.costs = costs;
   const auto chunks = chunk_costs(output.schedule, costs);
-  auto evaluation = evaluate(output.schedule, *chunks);
-  if (!evaluation) return tl::make_unexpected(evaluation.error());
-  output.evaluation = std::move(*evaluation);
+  auto evaluation = TRY(evaluate(output.schedule, *chunks));
+  output.evaluation = std::move(evaluation);
   for (std::size_t rank = 0; rank < output.schedule.ranks.size(); ++rank) {
     auto& ends = output.end.emplace_back(output.evaluation.start[rank]);
     for (std::size_t i = 0; i < ends.size(); ++i) ends[i] += chunks->of(output.schedule.ranks[rank][i]);

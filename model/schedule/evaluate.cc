@@ -25,18 +25,17 @@ Result<ScheduleEvaluation> evaluate(const Schedule& schedule, const ScheduleCost
 }
 
 Result<ScheduleEvaluation> evaluate(const Schedule& schedule, const ChunkCosts& costs, PointToPoint mode) {
-  const Result<ScheduleTable> table = order_ops(schedule, mode);
-  if (!table) return tl::make_unexpected(table.error());
+  const auto table = TRY(order_ops(schedule, mode));
   ScheduleEvaluation result;
   result.start.resize(schedule.ranks.size());
   std::vector<double> ends(schedule.ranks.size(), 0.0);  // of each rank's last op
   result.busy = ends;
   const auto seconds = [&](std::size_t i) {
-    const std::size_t rank = table->ops[i].rank;
+    const std::size_t rank = table.ops[i].rank;
     return costs.of(schedule.ranks[rank][result.start[rank].size()]);
   };
-  run_table(*table, costs.p2p(), seconds, [&](std::size_t i, double start, double end) {
-    const std::size_t rank = table->ops[i].rank;
+  run_table(table, costs.p2p(), seconds, [&](std::size_t i, double start, double end) {
+    const std::size_t rank = table.ops[i].rank;
     result.busy[rank] += seconds(i);
     result.start[rank].push_back(start);
     ends[rank] = end;

@@ -292,10 +292,9 @@ Result<ScheduleTable> order_ops(const Schedule& schedule, PointToPoint mode) {
 Result<ScheduleTable> make_schedule_table(const ScheduleKind& kind, const ScheduleShape& shape) {
   const Schedule schedule = kind.build(shape);
   const RankBatches batches = point_to_point_batches(schedule);
-  Result<ScheduleTable> table = Orderer(schedule, schedule.point_to_point, batches).run();
-  if (!table) return table;
+  auto table = TRY(Orderer(schedule, schedule.point_to_point, batches).run());
   for (std::size_t rank = 0; rank < schedule.ranks.size(); ++rank)
-    table->ranks[rank].moments = Holder(schedule, batches[rank], *table, rank).run();
+    table.ranks[rank].moments = Holder(schedule, batches[rank], table, rank).run();
   return table;
 }
 

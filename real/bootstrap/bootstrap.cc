@@ -108,7 +108,7 @@ Result<Bootstrap> read_bootstrap(const Environment& environment) {
         found.ranks == 1 || local_ranks == found.ranks || reader.number("SLURM_STEP_NUM_NODES", 0) == 1;
     found.host = host_of(reader, names, one_node);
     found.port = static_cast<int>(port_of(reader));
-    if (auto valid = reader.checked(); !valid) return tl::unexpected(valid.error());
+    TRY(reader.checked());
     constexpr int most = 65535;
     if (found.port < 1 || found.port > most) return wrong("MASTER_PORT", fmt::format("{} is no port", found.port));
     if (found.rank >= found.ranks)

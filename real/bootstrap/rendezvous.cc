@@ -52,16 +52,15 @@ std::string names_of(std::vector<std::int32_t> ranks) {
 
 Result<std::unique_ptr<ControlChannel>> listen_as_first(const Bootstrap& bootstrap, const ChannelTimes& times,
                                                         const std::function<void(int)>& listening) {
-  auto listener = Listener::open(bootstrap.port);
-  if (!listener) return tl::unexpected(listener.error());
-  if (listening) listening(listener->port());
+  auto listener = TRY(Listener::open(bootstrap.port));
+  if (listening) listening(listener.port());
   const Deadline deadline = deadline_of(times);
   Sockets sockets(static_cast<std::size_t>(bootstrap.ranks) - 1);
   for (std::size_t come = 0; come < sockets.size();) {
-    const auto file = listener->accept(deadline);
+    const auto file = listener.accept(deadline);
     if (!file) {
       const std::string reason = fmt::format("{} did not come to port {} within {:g} s", names_of(missing(sockets)),
-                                             listener->port(), times.connect_s);
+                                             listener.port(), times.connect_s);
       for (const auto& socket : sockets)
         if (socket) socket->send({Frame::Kind::abort, reason});
       return infeasible(reason, "start all ranks of the job; MASTER_ADDR is where rank 0 runs");
@@ -84,10 +83,9 @@ Result<std::unique_ptr<ControlChannel>> listen_as_first(const Bootstrap& bootstr
 }
 
 Result<std::unique_ptr<ControlChannel>> connect_to_first(const Bootstrap& bootstrap, const ChannelTimes& times) {
-  const auto file = connect_to(bootstrap.host, bootstrap.port, deadline_of(times));
-  if (!file) return tl::unexpected(file.error());
+  const auto file = TRY(connect_to(bootstrap.host, bootstrap.port, deadline_of(times)));
   Sockets sockets;
-  sockets.push_back(std::make_unique<Socket>(*file));
+  sockets.push_back(std::make_unique<Socket>(file));
   Socket& socket = *sockets[0];
   socket.limit(times.connect_s + hello_s);  // rank 0 tells who did not come when its own time is up
   const auto answer = socket.send({Frame::Kind::hello, hello(bootstrap)}) ? socket.receive() : std::nullopt;

@@ -24,14 +24,13 @@ double mark(const model::Result<void>& own) {
 model::Result<void> agree(Communicator& communicator, const model::Result<void>& own) {
   std::vector<double> marks(static_cast<std::size_t>(communicator.ranks()));
   marks[static_cast<std::size_t>(communicator.rank())] = mark(own);
-  const auto all = communicator.sum(std::move(marks));
-  if (!all) return tl::unexpected(all.error());
-  const auto failed = std::find_if(all->begin(), all->end(), [](double value) { return value != 0; });
-  if (failed == all->end()) return {};
+  const auto all = TRY(communicator.sum(std::move(marks)));
+  const auto failed = std::find_if(all.begin(), all.end(), [](double value) { return value != 0; });
+  if (failed == all.end()) return {};
   const auto texts = communicator.gather(own ? "" : to_string(own.error()));
   if (!own) return own;
   if (!texts) return tl::unexpected(texts.error());
-  const auto rank = static_cast<std::size_t>(failed - all->begin());
+  const auto rank = static_cast<std::size_t>(failed - all.begin());
   model::Error error{.kind = *failed == 1 ? ErrorKind::input : ErrorKind::infeasible,
                      .message = fmt::format("rank {} failed", rank)};
   if (communicator.rank() == 0) error.message += ": " + (*texts)[rank];
@@ -39,9 +38,8 @@ model::Result<void> agree(Communicator& communicator, const model::Result<void>&
 }
 
 model::Result<std::int64_t> from_first(Communicator& communicator, std::int64_t value) {
-  const auto sum = communicator.sum({communicator.rank() == 0 ? static_cast<double>(value) : 0.0});
-  if (!sum) return tl::unexpected(sum.error());
-  return static_cast<std::int64_t>(sum->front());
+  const auto sum = TRY(communicator.sum({communicator.rank() == 0 ? static_cast<double>(value) : 0.0}));
+  return static_cast<std::int64_t>(sum.front());
 }
 
 }  // namespace plumbline::real

@@ -33,19 +33,17 @@ std::vector<double> numbers_of(const std::string& bytes) {
 }  // namespace
 
 model::Result<std::vector<double>> ControlChannel::sum(const std::vector<double>& values) {
-  const auto texts = gather(bytes_of(values));
-  if (!texts) return tl::unexpected(texts.error());
+  const auto texts = TRY(gather(bytes_of(values)));
   std::vector<double> sums(rank() == 0 ? values.size() : 0);
-  for (const std::string& text : *texts) {
+  for (const std::string& text : texts) {
     const std::vector<double> part = numbers_of(text);
     if (part.size() == values.size())
       for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += part[i];
     else
       sums.clear();
   }
-  const auto all = broadcast(bytes_of(sums));
-  if (!all) return tl::unexpected(all.error());
-  sums = numbers_of(*all);
+  const auto all = TRY(broadcast(bytes_of(sums)));
+  sums = numbers_of(all);
   if (sums.size() != values.size()) return infeasible("ranks sum different numbers of values");
   return sums;
 }

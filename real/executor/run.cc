@@ -33,23 +33,20 @@ Result<TrainingResult> rehearse(TrainingStep& step, const TextSource& text, cons
       static_cast<double>(options.batch.global_batch_size) / static_cast<double>(options.batch.micro_batch_size);
   TrainingResult result;
   while (result.progress.step < options.steps) {
-    const auto micro_batches = batches.next();
-    if (!micro_batches) return tl::unexpected(micro_batches.error());
-    auto outcome =
-        step.run(*micro_batches,
-                 {.step = result.progress.step + 1, .loss_scale = 1 / parts, .learning_rate = options.learning_rate});
-    if (!outcome) return tl::unexpected(outcome.error());
+    const auto micro_batches = TRY(batches.next());
+    auto outcome = TRY(step.run(micro_batches,
+                 {.step = result.progress.step + 1, .loss_scale = 1 / parts, .learning_rate = options.learning_rate}));
     ++result.progress.step;
     result.losses.push_back(unknown);
     result.gradient_norms.push_back(unknown);
-    result.seconds.push_back(outcome->seconds);
+    result.seconds.push_back(outcome.seconds);
     if (observer)
       observer({.step = result.progress.step,
                 .loss = unknown,
                 .gradient_norm = unknown,
-                .seconds = outcome->seconds,
+                .seconds = outcome.seconds,
                 .tokens_per_second = unknown});
-    result.timeline = std::move(outcome->timeline);
+    result.timeline = std::move(outcome.timeline);
   }
   return result;
 }
@@ -101,21 +98,16 @@ class Rank {
       : input_(input), options_(options), device_(device), communicator_(communicator) {}
 
   Result<RunResult> run(const StepObserver& observer) {
-    auto layout = model::make_layout(input_.plan, input_.architecture);
-    if (!layout) return tl::unexpected(layout.error());
-    auto program = model::compile(input_.plan, input_.architecture, *layout);
-    if (!program) return tl::unexpected(program.error());
-    auto step = make_step({&input_.plan, &input_.architecture, &*layout, &*program, &device_, &communicator_});
-    if (!step) return tl::unexpected(step.error());
+    auto layout = TRY(model::make_layout(input_.plan, input_.architecture));
+    auto program = TRY(model::compile(input_.plan, input_.architecture, layout));
+    auto step = TRY(make_step({&input_.plan, &input_.architecture, &layout, &program, &device_, &communicator_}));
     const auto text = make_text();
     const auto readable = text ? Result<void>() : tl::unexpected(text.error());
-    if (auto agreed = options_.emulated ? readable : agree(communicator_, readable); !agreed)
-      return tl::unexpected(agreed.error());
-    RememberedSteps remembered(**step);
-    auto training = options_.emulated ? rehearse(remembered, **text, training_options(), observer)
-                                      : train(remembered, communicator_, **text, training_options(), observer);
-    if (!training) return tl::unexpected(training.error());
-    return measure(remembered, std::move(*training), *layout, *program);
+    TRY(options_.emulated ? readable : agree(communicator_, readable));
+    RememberedSteps remembered(*step);
+    auto training = TRY(options_.emulated ? rehearse(remembered, **text, training_options(), observer)
+                                      : train(remembered, communicator_, **text, training_options(), observer));
+    return measure(remembered, std::move(training), layout, program);
   }
 
  private:
@@ -159,17 +151,15 @@ class Rank {
     }
     const std::size_t chosen = median_step(training.seconds, steps.forgotten());
     const StepOutcome& outcome = steps.outcome(chosen);
-    const auto texts = gathered(to_text({communicator_.rank(), outcome.timeline, outcome.class_seconds}));
-    if (!texts) return tl::unexpected(texts.error());
+    const auto texts = TRY(gathered(to_text({communicator_.rank(), outcome.timeline, outcome.class_seconds})));
     const std::size_t first = training.seconds.size() > 1 ? 1 : 0;
     result.measured_seconds.assign(training.seconds.begin() + static_cast<std::ptrdiff_t>(first),
                                    training.seconds.end());
-    if (!texts->empty()) {
+    if (!texts.empty()) {
       std::vector<RankMeasurement> ranks;
-      for (const std::string& text : *texts) {
-        auto rank = rank_measurement(text);
-        if (!rank) return tl::unexpected(rank.error());
-        ranks.push_back(std::move(*rank));
+      for (const std::string& text : texts) {
+        auto rank = TRY(rank_measurement(text));
+        ranks.push_back(std::move(rank));
       }
       result.step = measured_step(input_.plan, input_.architecture, layout, program, input_.cluster, ranks,
                                   training.seconds[chosen]);

@@ -10,7 +10,7 @@
 #include "model/plan/plan.h"
 #include "model/profile/cluster.h"
 #include "real/executor/communicator.h"
-#include "real/executor/detail/measured_result.h"
+#include "real/executor/measured_result.h"
 #include "real/executor/device.h"
 #include "real/executor/training/trainer.h"
 

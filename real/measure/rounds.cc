@@ -35,9 +35,8 @@ class Measuring {
     bool going = true;
     for (std::size_t round = 0; going && round <= options_.rounds; ++round) {
       shuffle(order, random);
-      const auto ended = all_once(round, order);
-      if (!ended) return tl::unexpected(ended.error());
-      going = *ended;
+      const auto ended = TRY(all_once(round, order));
+      going = ended;
     }
     return finished();
   }
@@ -47,9 +46,8 @@ class Measuring {
   Result<bool> all_once(std::size_t round, const std::vector<std::size_t>& order) {
     const bool counts = round > 0;
     for (std::size_t i = 0; i < order.size(); ++i) {
-      const auto samples = workloads_[order[i]].runner->round(round);
-      if (!samples) return tl::unexpected(samples.error());
-      if (counts) keep(places_[order[i]], *samples);
+      const auto samples = TRY(workloads_[order[i]].runner->round(round));
+      if (counts) keep(places_[order[i]], samples);
       const bool last = i + 1 == order.size();
       const MeasureProgress progress{last ? round : round - (counts ? 1 : 0), options_.rounds,
                                      round * order.size() + i + 1, (options_.rounds + 1) * order.size(),

@@ -65,7 +65,7 @@ class StageRunner final : public Runner {
     for (const auto part :
          {&StageRunner::begin, &StageRunner::operators_alone, &StageRunner::exchanges_alone, &StageRunner::both}) {
       (this->*part)();
-      if (const auto ended = device_.synchronise(); !ended) return tl::unexpected(ended.error());
+      TRY(device_.synchronise());
       keep(part);
     }
     return std::move(samples_);

@@ -1,4 +1,4 @@
-#include "reports/charts/detail/chart_frame.h"
+#include "reports/charts/chart_frame.h"
 
 #include <algorithm>
 #include <cmath>

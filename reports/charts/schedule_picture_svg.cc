@@ -5,7 +5,7 @@
 #include <cmath>
 #include <string_view>
 
-#include "reports/charts/detail/chart_frame.h"
+#include "reports/charts/chart_frame.h"
 #include "reports/charts/schedule_picture.h"
 #include "reports/text/format.h"
 

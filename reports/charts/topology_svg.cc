@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "reports/charts/detail/chart_frame.h"
+#include "reports/charts/chart_frame.h"
 #include "reports/text/format.h"
 #include "reports/text/inputs/inputs_text.h"
 #include "topologies/inventory.h"

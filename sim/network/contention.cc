@@ -52,18 +52,16 @@ std::vector<Transfer> over_the_network(std::vector<Transfer> transfers) {
 }
 
 model::Result<Contention> simulate_all(const topologies::Fabric& fabric, const std::vector<Exchange>& exchanges) {
-  auto network = SimGridNetwork::make(fabric.links());
-  if (!network) return tl::unexpected(network.error());
+  auto network = TRY(SimGridNetwork::make(fabric.links()));
   std::vector<std::vector<TrafficFlow>> flows;
   Contention result;  // first seconds alone
   for (const Exchange& exchange : exchanges) {
-    auto transfers = transfers_of(fabric, exchange);
-    if (!transfers) return tl::unexpected(transfers.error());
-    const std::vector<Transfer> outside = over_the_network(std::move(*transfers));
+    auto transfers = TRY(transfers_of(fabric, exchange));
+    const std::vector<Transfer> outside = over_the_network(std::move(transfers));
     result.push_back(bottleneck_seconds(fabric, outside));
     flows.push_back(footprint_flows(fabric, outside));
   }
-  SimGridLoop loop(*network);
+  SimGridLoop loop(network);
   GroupEnds ends(loop, exchanges.size());
   for (std::size_t group = 0; group < flows.size(); ++group)
     for (const TrafficFlow& flow : flows[group])
@@ -80,13 +78,10 @@ model::Result<void> ContentionTable::add(const Inputs& inputs) {
   if (!may_contend(inputs)) return {};
   std::string key = key_of(inputs);
   if (known_.contains(key)) return {};
-  const auto fabric = topologies::Fabric::make(*inputs.fabric, inputs.plan.cluster.gpus);
-  if (!fabric) return tl::unexpected(fabric.error());
-  const auto placement = topologies::placement_of(inputs.plan, inputs.fabric->gpus_per_node);
-  if (!placement) return tl::unexpected(placement.error());
-  auto contention = simulate_all(*fabric, expert_exchanges(inputs.plan, *placement, spread_of(inputs)));
-  if (!contention) return tl::unexpected(contention.error());
-  known_.emplace(std::move(key), std::move(*contention));
+  const auto fabric = TRY(topologies::Fabric::make(*inputs.fabric, inputs.plan.cluster.gpus));
+  const auto placement = TRY(topologies::placement_of(inputs.plan, inputs.fabric->gpus_per_node));
+  auto contention = TRY(simulate_all(fabric, expert_exchanges(inputs.plan, placement, spread_of(inputs))));
+  known_.emplace(std::move(key), std::move(contention));
   return {};
 }
 

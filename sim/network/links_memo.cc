@@ -11,10 +11,9 @@ namespace plumbline::sim {
 namespace {
 
 LinksMemo::Links make(const Inputs& inputs, const model::RoutingSpread& spread) {
-  auto links = StepLinks::make(*inputs.fabric, inputs.plan, spread, inputs.every_link,
-                               inputs.contention ? inputs.contention->find(inputs) : nullptr);
-  if (!links) return tl::unexpected(links.error());
-  return std::make_shared<const StepLinks>(std::move(*links));
+  auto links = TRY(StepLinks::make(*inputs.fabric, inputs.plan, spread, inputs.every_link,
+                               inputs.contention ? inputs.contention->find(inputs) : nullptr));
+  return std::make_shared<const StepLinks>(std::move(links));
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 #include "model/program/routing.h"
 #include "sim/network/group_links.h"
 #include "sim/network/step_links.h"
-#include "sim/predict/memo.h"
+#include "model/base/memo.h"
 
 namespace plumbline::sim {
 
@@ -28,10 +28,10 @@ class LinksMemo {
  private:
   // GPUs, pipeline, ranks and stride of an exchange, groups and ranks per token, placement.
   using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, double, double, std::string>;
-  Memo<Key, Links> known_;
+  model::Memo<Key, Links> known_;
   // GPUs, pipeline, ranks and stride of a group, whether it spans both directions, placement.
   using GroupKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, bool, std::string>;
-  Memo<GroupKey, GroupLinks> groups_;
+  model::Memo<GroupKey, GroupLinks> groups_;
 };
 
 // Of the inputs' plan: remembered where the inputs have a memo, no contention and no wish for every link.

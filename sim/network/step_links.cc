@@ -86,21 +86,18 @@ std::vector<Exchange> expert_exchanges(const model::Plan& plan, const topologies
 model::Result<StepLinks> StepLinks::make(const topologies::FabricShape& shape, const model::Plan& plan,
                                          const model::RoutingSpread& spread, bool every_link,
                                          const Contention* contention) {
-  auto fabric = Fabric::make(shape, plan.cluster.gpus);
-  if (!fabric) return tl::unexpected(fabric.error());
-  const auto placement = topologies::placement_of(plan, shape.gpus_per_node);
-  if (!placement) return tl::unexpected(placement.error());
+  auto fabric = TRY(Fabric::make(shape, plan.cluster.gpus));
+  const auto placement = TRY(topologies::placement_of(plan, shape.gpus_per_node));
   StepLinks links;
-  links.fabric_ = std::make_shared<const Fabric>(std::move(*fabric));
+  links.fabric_ = std::make_shared<const Fabric>(std::move(fabric));
   const std::int64_t ranks = plan.parallelism.pipeline;
-  for (const Exchange& exchange : expert_exchanges(plan, *placement, spread)) {
+  for (const Exchange& exchange : expert_exchanges(plan, placement, spread)) {
     links.gpus_.push_back(exchange.gpus.front());
     RankLinks& own = links.exchanges_.emplace_back();
     if (plan.parallelism.expert == 1) continue;
-    const auto transfers = transfers_of(*links.fabric_, exchange);
-    if (!transfers) return tl::unexpected(transfers.error());
-    own.network = leg_of(*links.fabric_, *transfers, network_hop, links.gpus_.back(), every_link);
-    own.node = leg_of(*links.fabric_, *transfers, node_hop, links.gpus_.back(), every_link);
+    const auto transfers = TRY(transfers_of(*links.fabric_, exchange));
+    own.network = leg_of(*links.fabric_, transfers, network_hop, links.gpus_.back(), every_link);
+    own.node = leg_of(*links.fabric_, transfers, node_hop, links.gpus_.back(), every_link);
     if (contention != nullptr) own.network.contention = (*contention)[links.exchanges_.size() - 1];
     const double network_seconds = own.network.seconds_per_byte * own.network.contention;
     links.network_seconds_per_byte_ = std::max(links.network_seconds_per_byte_, network_seconds);

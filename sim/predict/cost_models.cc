@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/program/routing.h"
+#include "sim/network/group_links.h"
 #include "sim/network/links_memo.h"
 #include "sim/predict/inputs.h"
 #include "sim/predict/memos.h"
@@ -23,8 +24,7 @@ model::ExchangeCost::Group expert_group(const Inputs& inputs) {
 // The groups of dense collectives as the placement spreads them over nodes and links.
 model::Result<void> place_groups(const Inputs& inputs, const model::Layout& layout, const topologies::Fabric& fabric,
                                  model::ExchangeCost& exchanges) {
-  const auto placement = topologies::placement_of(inputs.plan, fabric.gpus_per_node());
-  if (!placement) return tl::unexpected(placement.error());
+  const auto placement = TRY(topologies::placement_of(inputs.plan, fabric.gpus_per_node()));
   LinksMemo own;
   LinksMemo& memo = inputs.links ? *inputs.links : own;
   std::vector<GroupPattern> patterns = {{layout.dense_group, layout.dense_stride, layout.two_directions},
@@ -33,7 +33,7 @@ model::Result<void> place_groups(const Inputs& inputs, const model::Layout& layo
     patterns.push_back({group.ranks, group.stride});
   for (const GroupPattern& pattern : patterns) {
     if (pattern.ranks == 1) continue;
-    const GroupLinks links = memo.group(inputs, fabric, *placement, pattern);
+    const GroupLinks links = memo.group(inputs, fabric, placement, pattern);
     exchanges.place_group(pattern.ranks, pattern.stride, {pattern.ranks, links.ranks_per_node, links.slowdown});
   }
   return {};
@@ -62,8 +62,7 @@ model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout&
     return tl::unexpected(model::plan_error(inputs.plan, model::ErrorKind::infeasible, "precision.gemm",
                                             fmt::format("{} states no TF32 peak", device.name),
                                             "use bf16, fp16 or fp32"));
-  const model::Result<model::KernelCost> kernels = model::KernelCost::make(inputs.profile, device);
-  if (!kernels) return tl::unexpected(kernels.error());
+  const auto kernels = TRY(model::KernelCost::make(inputs.profile, device));
   const model::Result<model::ExchangeCost> exchanges = model::ExchangeCost::make(
       inputs.profile, inputs.cluster, expert_group(inputs), {overlap.communication_kernels, overlap.communication_sms});
   if (!exchanges) {
@@ -73,16 +72,13 @@ model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout&
   }
   const bool set_aside = overlap.communication_sms > 0;
   const model::SmPolicy policy = set_aside ? model::sm_policy(overlap.sm_policy) : model::SmPolicy::none;
-  const model::Result<model::HostCost> host = model::HostCost::make(inputs.profile, inputs.cluster, inputs.plan);
-  if (!host) return tl::unexpected(host.error());
+  const auto host = TRY(model::HostCost::make(inputs.profile, inputs.cluster, inputs.plan));
   const model::SmPartition partition{policy, device.sms, exchanges->kernel_sms(), collective_sms(inputs, *exchanges)};
-  CostModels costs{*kernels, *exchanges, *host, partition, nullptr};
+  CostModels costs{kernels, *exchanges, host, partition, nullptr};
   if (inputs.fabric) {
-    auto links = links_of(inputs, spread_of(inputs));
-    if (!links) return tl::unexpected(links.error());
-    costs.links = std::move(*links);
-    if (auto placed = place_groups(inputs, layout, costs.links->fabric(), costs.exchanges); !placed)
-      return tl::unexpected(placed.error());
+    auto links = TRY(links_of(inputs, spread_of(inputs)));
+    costs.links = std::move(links);
+    TRY(place_groups(inputs, layout, costs.links->fabric(), costs.exchanges));
   }
   return costs;
 }

@@ -43,10 +43,9 @@ ScheduleTables::Table ScheduleTables::find(const model::ScheduleKind& kind, cons
     ops_ = 0;
   }
   return known_.find(key_of(kind, shape), [&]() -> Table {
-    auto made = model::make_schedule_table(kind, shape);
-    if (!made) return tl::unexpected(made.error());
-    ops_ += made->ops.size();
-    return std::make_shared<const model::ScheduleTable>(std::move(*made));
+    auto made = TRY(model::make_schedule_table(kind, shape));
+    ops_ += made.ops.size();
+    return std::make_shared<const model::ScheduleTable>(std::move(made));
   });
 }
 

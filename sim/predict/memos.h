@@ -11,7 +11,7 @@
 #include "model/base/error.h"
 #include "model/program/routing.h"
 #include "model/schedule/schedule_table.h"
-#include "sim/predict/memo.h"
+#include "model/base/memo.h"
 
 namespace plumbline::sim {
 
@@ -24,7 +24,7 @@ class RoutingMemo {
  private:
   // The four fields of the experts that routing looks at, then the other arguments.
   using Key = std::array<std::int64_t, 7>;
-  Memo<Key, model::RoutingSpread> known_;
+  model::Memo<Key, model::RoutingSpread> known_;
 };
 
 struct Inputs;
@@ -46,7 +46,7 @@ class ScheduleTables {
  private:
   // Tables with more ops than this in all are forgotten, but by those who hold them.
   static constexpr std::size_t most_ops = 50'000'000;
-  Memo<Key, Table> known_;
+  model::Memo<Key, Table> known_;
   std::atomic<std::size_t> ops_ = 0;
 };
 

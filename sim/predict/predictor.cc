@@ -39,55 +39,52 @@ class Predictor::Parts {
   explicit Parts(Inputs inputs) : cache_(std::move(inputs)) {}
 
   model::Result<PlanEstimate> closed_form(const model::Plan& plan) {
-    if (auto prepared = prepare(plan); !prepared) return tl::unexpected(prepared.error());
+    TRY(prepare(plan));
     return estimate(run_closed_form(false));
   }
 
   model::Result<PlanEstimate> events(const model::Plan& plan, Loop* loop) {
-    if (auto prepared = prepare(plan); !prepared) return tl::unexpected(prepared.error());
-    const model::Result<Execution> execution = run_events(program(), false, loop);
-    if (!execution) return tl::unexpected(execution.error());
-    return estimate(*execution);
+    TRY(prepare(plan));
+    const auto execution = TRY(run_events(program(), false, loop));
+    return estimate(execution);
   }
 
   model::Result<double> peak_bytes(const model::Plan& plan) {
-    if (auto found = cache_.find(plan, work_); !found) return tl::unexpected(found.error());
+    TRY(cache_.find(plan, work_));
     find_slots(work_);
     cache_.find_states(work_);
     return peak();
   }
 
   model::Result<model::Memory> memory(const model::Plan& plan) {
-    if (auto found = cache_.find(plan, work_); !found) return tl::unexpected(found.error());
+    TRY(cache_.find(plan, work_));
     return memory(program());
   }
 
   model::Result<PlanLimits> bounds(const model::Plan& plan, Fidelity fidelity) {
-    if (auto prepared = prepare(plan); !prepared) return tl::unexpected(prepared.error());
+    TRY(prepare(plan));
     const PlanBound bound = plan_bound(work_, fidelity == Fidelity::step);
     return PlanLimits{bound.step.seconds, bound.flops_at_peak_s};
   }
 
   model::Result<std::shared_ptr<const StepLinks>> links(const model::Plan& plan) {
-    if (auto found = cache_.find(plan, work_); !found) return tl::unexpected(found.error());
+    TRY(cache_.find(plan, work_));
     return work_.costs->links;
   }
 
   model::Result<Simulation> simulate(const model::Plan& plan, const SimulationOptions& options) {
-    if (auto prepared = prepare(plan); !prepared) return tl::unexpected(prepared.error());
+    TRY(prepare(plan));
     const model::StepProgram& whole = program();
     const bool by_events = options.fidelity == Fidelity::step;
-    model::Result<Execution> execution =
-        by_events ? run_events(whole, options.record_timeline, options.loop) : run_closed_form(true);
-    if (!execution) return tl::unexpected(execution.error());
-    const StepAccounting accounting(cache_.inputs(), work_, *execution);
+    auto execution = TRY(by_events ? run_events(whole, options.record_timeline, options.loop) : run_closed_form(true));
+    const StepAccounting accounting(cache_.inputs(), work_, execution);
     const PlanBound bound = plan_bound(work_, by_events);
     Simulation simulation;
     model::StepResult& result = simulation.result;
     result.fidelity = to_string(options.fidelity);
     result.profile = cache_.inputs().profile.name();
     result.device = cache_.inputs().cluster.device.name;
-    result.step = times(accounting, *execution);
+    result.step = times(accounting, execution);
     result.bound_s = bound.step.seconds;
     result.bound_by = to_string(bound.step.resource);
     result.bound_rank = static_cast<std::int64_t>(bound.step.rank);
@@ -97,15 +94,15 @@ class Predictor::Parts {
     result.memory = memory(whole);
     result.run = model::run_cost(plan, result.step.time_s, cache_.inputs().cluster);
     simulation.rank_names = rank_names(whole.schedule);
-    simulation.events = execution->events;
-    simulation.timeline = std::move(execution->timeline);
+    simulation.events = execution.events;
+    simulation.timeline = std::move(execution.timeline);
     return simulation;
   }
 
   model::Result<std::optional<PlanEstimate>> closed_form_while(const model::Plan& plan, double limit,
                                                                std::vector<double> seconds,
                                                                const Promising& promising) {
-    if (auto found = cache_.find(plan, work_); !found) return tl::unexpected(found.error());
+    TRY(cache_.find(plan, work_));
     find_slots(work_);
     seconds.resize(work_.slots.size(), 0);
     for (const std::int32_t slot : slots_by_weight(work_, seconds)) {
@@ -126,7 +123,7 @@ class Predictor::Parts {
  private:
   // Finds the parts of the plan and all that its step is made of.
   model::Result<void> prepare(const model::Plan& plan) {
-    if (auto found = cache_.find(plan, work_); !found) return found;
+    TRY(cache_.find(plan, work_));
     prepare_step(work_);
     time_slots(work_);
     cache_.find_states(work_);
@@ -169,9 +166,8 @@ class Predictor::Parts {
     model::Result<Execution> reducing = loop == nullptr ? execute(input) : execute(input, *loop);
     if (!reducing || reducing_share() == 1) return reducing;
     // A loop runs once; between reductions nobody shares a link with them anyway.
-    const model::Result<Execution> local = execute(execution_input(program, false));
-    if (!local) return tl::unexpected(local.error());
-    return mean_of(std::move(*reducing), *local, reducing_share());
+    const auto local = TRY(execute(execution_input(program, false)));
+    return mean_of(std::move(*reducing), local, reducing_share());
   }
 
   model::StepTimes times(const StepAccounting& accounting, const Execution& execution) {

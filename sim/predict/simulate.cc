@@ -20,7 +20,7 @@ model::Result<void> apply(const std::vector<NamedLinkChange>& changes, const top
       return model::wrong_input("--degrade", fmt::format("there is no link '{}'", change.link),
                                 fmt::format("links are named like {}", links.front().name));
     const auto id = static_cast<LinkId>(link - links.begin());
-    if (auto changed = loop.change({change.time, id, change.factor}); !changed) return changed;
+    TRY(loop.change({change.time, id, change.factor}));
   }
   return {};
 }
@@ -40,13 +40,11 @@ model::Result<Simulation> simulate_on_network(const Inputs& inputs, bool record_
 
 model::Result<Simulation> simulate_on_network(Predictor& predictor, const model::Plan& plan, bool record_timeline,
                                               const std::vector<NamedLinkChange>& changes) {
-  const auto links = predictor.links(plan);
-  if (!links) return tl::unexpected(links.error());
-  const topologies::Fabric& fabric = (*links)->fabric();
-  auto network = SimGridNetwork::make(fabric.links());
-  if (!network) return tl::unexpected(network.error());
-  SimGridLoop loop(*network);
-  if (auto changed = apply(changes, fabric, loop); !changed) return tl::unexpected(changed.error());
+  const auto links = TRY(predictor.links(plan));
+  const topologies::Fabric& fabric = (links)->fabric();
+  auto network = TRY(SimGridNetwork::make(fabric.links()));
+  SimGridLoop loop(network);
+  TRY(apply(changes, fabric, loop));
   auto simulation =
       predictor.simulate(plan, {.fidelity = Fidelity::step, .record_timeline = record_timeline, .loop = &loop});
   if (!loop.failures().empty()) {

@@ -31,11 +31,10 @@ std::vector<std::string> stated(const std::string& text) {
 
 // Positions that the model was made for; 0 where its file states none.
 Result<std::int64_t> positions_of(const std::string& config) {
-  auto reader = model::ConfigReader::open(config);
-  if (!reader) return tl::unexpected(reader.error());
+  auto reader = TRY(model::ConfigReader::open(config));
   for (const char* key : {"max_position_embeddings", "n_positions", "max_seq_len"}) {
-    if (const std::int64_t positions = reader->count(key, 0); positions > 0 || reader->error()) {
-      if (reader->error()) return tl::unexpected(*reader->error());
+    if (const std::int64_t positions = reader.count(key, 0); positions > 0 || reader.error()) {
+      if (reader.error()) return tl::unexpected(*reader.error());
       return positions;
     }
   }
@@ -67,20 +66,17 @@ DefaultRecipe default_recipe(double parameters, double active_parameters, std::i
 }
 
 Result<Recipe> recipe_of_plan(const std::string& path) {
-  const auto text = model::read_text_file(path);
-  if (!text) return tl::unexpected(text.error());
-  return Recipe{fs::path(path).stem().string(), *text, path, stated(*text), {}};
+  const auto text = TRY(model::read_text_file(path));
+  return Recipe{fs::path(path).stem().string(), text, path, stated(text), {}};
 }
 
 Result<Recipe> recipe_of_model(const std::string& config, const std::string& written,
                                const std::vector<std::int64_t>& gpus) {
-  const auto architecture = model::load_architecture(config);
-  if (!architecture) return tl::unexpected(architecture.error());
-  const auto positions = positions_of(config);
-  if (!positions) return tl::unexpected(positions.error());
+  const auto architecture = TRY(model::load_architecture(config));
+  const auto positions = TRY(positions_of(config));
   constexpr std::int64_t any_length = 4096;  // parameters do not depend on it
-  const model::ModelMetrics metrics = model::model_metrics(*architecture, any_length);
-  const DefaultRecipe sizes = default_recipe(metrics.parameters, metrics.active_parameters, *positions, gpus);
+  const model::ModelMetrics metrics = model::model_metrics(architecture, any_length);
+  const DefaultRecipe sizes = default_recipe(metrics.parameters, metrics.active_parameters, positions, gpus);
   Recipe recipe;
   recipe.name = fs::path(config).stem().string();
   recipe.path = config;

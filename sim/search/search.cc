@@ -37,9 +37,9 @@ class Search {
         total_(scope_.space.size()) {}
 
   model::Result<SearchResult> run() {
-    if (auto opened = open_branches(); !opened) return tl::unexpected(opened.error());
+    TRY(open_branches());
     sort_branches();
-    if (auto seeded = seed(); !seeded) return tl::unexpected(seeded.error());
+    TRY(seed());
     std::vector<Unit> units;
     for (const OpenBranch& open : open_)
       for (const Recomputation& recompute : scope_.space.choices().recompute) units.push_back({&open, &recompute});

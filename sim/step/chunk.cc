@@ -218,14 +218,11 @@ class Run final : public LaneListener, public Handler {
 }  // namespace
 
 model::Result<ChunkModel> ChunkModel::make(const Inputs& inputs) {
-  const model::Result<model::Layout> layout = model::make_layout(inputs.plan, inputs.architecture);
-  if (!layout) return tl::unexpected(layout.error());
-  const auto compiled = model::compile(inputs.plan, inputs.architecture, *layout, spread_of(inputs));
-  if (!compiled) return tl::unexpected(compiled.error());
-  const model::Result<CostModels> models = cost_models(inputs, *layout);
-  if (!models) return tl::unexpected(models.error());
-  const model::StepProgram& program = *compiled;
-  const CostModels& costs = *models;
+  const auto layout = TRY(model::make_layout(inputs.plan, inputs.architecture));
+  const auto compiled = TRY(model::compile(inputs.plan, inputs.architecture, layout, spread_of(inputs)));
+  const auto models = TRY(cost_models(inputs, layout));
+  const model::StepProgram& program = compiled;
+  const CostModels& costs = models;
   const model::SlotTemplate* pair = interior_pair(program);
   if (pair == nullptr)
     return tl::unexpected(model::plan_error(inputs.plan, model::ErrorKind::infeasible, "schedule.kind",
@@ -253,9 +250,8 @@ model::Result<ChunkRun> ChunkModel::run(const ChunkRank& rank) const {
 }
 
 model::Result<ChunkRun> run_chunk(const Inputs& inputs, const ChunkRank& rank) {
-  const model::Result<ChunkModel> chunk = ChunkModel::make(inputs);
-  if (!chunk) return tl::unexpected(chunk.error());
-  return chunk->run(rank);
+  const auto chunk = TRY(ChunkModel::make(inputs));
+  return chunk.run(rank);
 }
 
 }  // namespace plumbline::sim

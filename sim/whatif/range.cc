@@ -46,10 +46,9 @@ Result<bool> direction(const Range& range, std::string_view text) {
 }
 
 Result<void> expand(const Range& range, std::string_view text, std::vector<SweepValue>& values) {
-  const auto rises = direction(range, text);
-  if (!rises) return tl::unexpected(rises.error());
+  const auto rises = TRY(direction(range, text));
   std::optional<Decimal> value = range.first;
-  while (value && !(*rises ? less(range.last, *value) : less(*value, range.last))) {
+  while (value && !(rises ? less(range.last, *value) : less(*value, range.last))) {
     if (values.size() == most_points)
       return failure(fmt::format("'{}': more than {} values", text, most_points), "take a larger step");
     values.push_back({value->text(), value->value()});
@@ -121,9 +120,8 @@ Result<void> parse_item(std::string_view item, std::vector<SweepValue>& values) 
   if (item.empty()) return failure("a value is missing");
   if (item.find_first_of("\"'[]{}") != std::string_view::npos)
     return failure(fmt::format("'{}' is neither a word nor a number", item), "put all values into one TOML list");
-  const auto range = parse_range(item);
-  if (!range) return tl::unexpected(range.error());
-  if (*range) return expand(**range, item, values);
+  const auto range = TRY(parse_range(item));
+  if (range) return expand(*range, item, values);
   if (values.size() == most_points) return failure(fmt::format("more than {} values", most_points), "");
   const auto number = parse_decimal(item);
   values.push_back({std::string(item), number ? std::optional(number->value()) : std::nullopt});
@@ -144,7 +142,7 @@ Result<std::vector<SweepValue>> parse_values(std::string_view text) {
   }
   std::vector<SweepValue> values;
   for (const std::string_view item : model::split(text, ','))
-    if (auto read = parse_item(trimmed(item), values); !read) return tl::unexpected(read.error());
+    TRY(parse_item(trimmed(item), values));
   return values;
 }
 

@@ -40,15 +40,13 @@ class Solver {
       : range_(range), target_(target), near_(near), function_(function) {}
 
   model::Result<Solution> run(std::size_t grid) {
-    if (auto tried = sample(spread(range_, range_.low, range_.high, grid)); !tried)
-      return tl::unexpected(tried.error());
+    TRY(sample(spread(range_, range_.low, range_.high, grid)));
     std::optional<Pair> pair = nearest_crossing();
     solution_.crossings = crossings_;
     while (pair && !reached(*pair)) {
       const bool numbers = !range_.whole && range_.values.empty();
-      const auto done = numbers ? close_in(*pair) : refine(*pair, grid);
-      if (!done) return tl::unexpected(done.error());
-      if (!*done) break;
+      const auto done = TRY(numbers ? close_in(*pair) : refine(*pair, grid));
+      if (!done) break;
       pair = nearest_crossing();
     }
     if (pair) conclude(*pair);
@@ -68,9 +66,8 @@ class Solver {
     std::erase_if(xs, [&](double x) {
       return std::ranges::find(solution_.samples, x, &SolveSample::x) != solution_.samples.end();
     });
-    auto values = function_(xs);
-    if (!values) return tl::unexpected(values.error());
-    for (std::size_t i = 0; i < xs.size(); ++i) solution_.samples.push_back({xs[i], (*values)[i]});
+    auto values = TRY(function_(xs));
+    for (std::size_t i = 0; i < xs.size(); ++i) solution_.samples.push_back({xs[i], (values)[i]});
     std::ranges::sort(solution_.samples, {}, &SolveSample::x);
     return {};
   }
@@ -103,15 +100,14 @@ class Solver {
   model::Result<bool> refine(const Pair& pair, std::size_t grid) {
     const std::size_t before = solution_.samples.size();
     if (!range_.values.empty()) return false;
-    if (auto tried = sample(spread(range_, pair.first.x, pair.second.x, grid)); !tried)
-      return tl::unexpected(tried.error());
+    TRY(sample(spread(range_, pair.first.x, pair.second.x, grid)));
     return solution_.samples.size() > before;
   }
 
   model::Result<bool> close_in(const Pair& pair) {
     bool gap = false;
     const auto f = [&](double x) -> model::Result<double> {
-      if (auto tried = sample({x}); !tried) return tl::unexpected(tried.error());
+      TRY(sample({x}));
       const SolveSample& found = *std::ranges::find(solution_.samples, x, &SolveSample::x);
       if (found.value) return rest(found);
       gap = true;

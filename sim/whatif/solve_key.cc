@@ -71,15 +71,14 @@ Result<SolveKey> plan_key(const std::string& key, const Inputs& inputs) {
 }
 
 Result<SolveRange> given_range(const SolveKey& key, const std::string& over) {
-  const auto axis = parse_ends(over);
-  if (!axis) return tl::unexpected(axis.error());
-  if (axis->key != key.key)
-    return model::wrong_input_at("--over", 0, axis->key, fmt::format("{} is solved for", key.key), range_hint(key.key));
-  if (!axis->numeric() || axis->values.size() < 2)
-    return model::wrong_input_at("--over", 0, axis->key, "needs at least two numbers", range_hint(key.key));
+  const auto axis = TRY(parse_ends(over));
+  if (axis.key != key.key)
+    return model::wrong_input_at("--over", 0, axis.key, fmt::format("{} is solved for", key.key), range_hint(key.key));
+  if (!axis.numeric() || axis.values.size() < 2)
+    return model::wrong_input_at("--over", 0, axis.key, "needs at least two numbers", range_hint(key.key));
   SolveRange range;
   range.whole = key.whole;
-  for (const SweepValue& value : axis->values) range.values.push_back(*value.number);
+  for (const SweepValue& value : axis.values) range.values.push_back(*value.number);
   std::ranges::sort(range.values);
   range.low = range.values.front();
   range.high = range.values.back();
@@ -114,11 +113,9 @@ Result<SolveRange> usual_range(const SolveKey& key, const Inputs& inputs) {
 
 Result<SolveKey> solve_key(const std::string& key, const Inputs& inputs, const std::optional<std::string>& over) {
   const bool constant = key.starts_with("profile.") || key.starts_with("topology.");
-  auto found = constant ? constant_key(key, inputs) : plan_key(key, inputs);
-  if (!found) return found;
-  auto range = over ? given_range(*found, *over) : usual_range(*found, inputs);
-  if (!range) return tl::unexpected(range.error());
-  found->range = std::move(*range);
+  auto found = TRY(constant ? constant_key(key, inputs) : plan_key(key, inputs));
+  auto range = TRY(over ? given_range(found, *over) : usual_range(found, inputs));
+  found.range = std::move(range);
   return found;
 }
 

@@ -70,17 +70,14 @@ Result<void> add_present(const ChangedInputs& changed, const Evaluation& evaluat
 
 Result<SolveResult> solve(const std::string& key, const std::optional<std::string>& over, SolveTarget target,
                           const ChangedInputs& changed, Fidelity fidelity) {
-  const auto inputs = changed({});
-  if (!inputs) return tl::unexpected(inputs.error());
-  auto known = solve_key(key, *inputs, over);
-  if (!known) return tl::unexpected(known.error());
-  SolveResult result{inputs->plan, fidelity, std::move(*known), std::move(target), {}, {}, {}};
+  const auto inputs = TRY(changed({}));
+  auto known = TRY(solve_key(key, inputs, over));
+  SolveResult result{inputs.plan, fidelity, std::move(known), std::move(target), {}, {}, {}};
   Evaluation evaluation(changed, result);
-  if (const auto done = add_present(changed, evaluation, result); !done) return tl::unexpected(done.error());
+  TRY(add_present(changed, evaluation, result));
   const double near = result.key.value.value_or(result.key.range.low);
-  auto solution = solve(result.key.range, result.target.value, near, std::ref(evaluation));
-  if (!solution) return tl::unexpected(solution.error());
-  result.solution = std::move(*solution);
+  auto solution = TRY(solve(result.key.range, result.target.value, near, std::ref(evaluation)));
+  result.solution = std::move(solution);
   return result;
 }
 

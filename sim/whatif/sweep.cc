@@ -17,24 +17,21 @@ namespace {
 
 model::Result<SweepPoint> point_of(const Inputs& inputs, Fidelity fidelity, Predictor& predictor) {
   const model::Plan& plan = inputs.plan;
-  auto estimate = fidelity == Fidelity::step ? predictor.events(plan) : predictor.closed_form(plan);
-  if (!estimate) return tl::unexpected(estimate.error());
-  const auto limits = predictor.bounds(plan, fidelity);
-  if (!limits) return tl::unexpected(limits.error());
+  auto estimate = TRY(fidelity == Fidelity::step ? predictor.events(plan) : predictor.closed_form(plan));
+  const auto limits = TRY(predictor.bounds(plan, fidelity));
   SweepPoint point;
-  point.bound_s = limits->bound_s;
-  point.flops_at_peak_s = limits->flops_at_peak_s;
+  point.bound_s = limits.bound_s;
+  point.flops_at_peak_s = limits.flops_at_peak_s;
   point.device = inputs.cluster.device.name;
   point.profile = inputs.profile.name();
-  point.peak_bytes = estimate->peak_bytes;
+  point.peak_bytes = estimate.peak_bytes;
   point.capacity_bytes = inputs.cluster.device.memory.value();
-  if (!estimate->fits) {
-    const auto memory = predictor.memory(plan);
-    if (!memory) return tl::unexpected(memory.error());
-    point.shortage = model::shortage(*memory);
+  if (!estimate.fits) {
+    const auto memory = TRY(predictor.memory(plan));
+    point.shortage = model::shortage(memory);
   }
-  point.run = model::run_cost(plan, estimate->step.time_s, inputs.cluster);
-  point.step = std::move(estimate->step);
+  point.run = model::run_cost(plan, estimate.step.time_s, inputs.cluster);
+  point.step = std::move(estimate.step);
   return point;
 }
 
@@ -84,12 +81,11 @@ class Pool {
   }
 
   model::Result<SweepPoint> evaluate(std::size_t point) {
-    model::Result<Inputs> inputs = point < kept_.size() ? std::move(kept_[point]) : inputs_(point);
-    if (!inputs) return tl::unexpected(inputs.error());
-    inputs->routing = routing_;
-    if (contention_->find(*inputs) != nullptr) inputs->contention = contention_;
-    return predictors_->with(*inputs,
-                             [&](Predictor& predictor) { return point_of(*inputs, options_.fidelity, predictor); });
+    auto inputs = TRY(point < kept_.size() ? std::move(kept_[point]) : inputs_(point));
+    inputs.routing = routing_;
+    if (contention_->find(inputs) != nullptr) inputs.contention = contention_;
+    return predictors_->with(inputs,
+                             [&](Predictor& predictor) { return point_of(inputs, options_.fidelity, predictor); });
   }
 
   void finished(std::size_t point) {

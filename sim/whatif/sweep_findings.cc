@@ -172,9 +172,8 @@ SweepResult sweep_result(SweepGrid grid, Fidelity fidelity, const SweepLimits& l
 model::Result<SweepResult> sweep(SweepGrid grid, const ChangedInputs& inputs, const SweepLimits& limits,
                                  const SweepOptions& options) {
   const auto at = [&](std::size_t point) { return inputs(grid.changes(point)); };
-  auto points = sweep(grid.size(), at, options);
-  if (!points) return tl::unexpected(points.error());
-  SweepResult result = sweep_result(std::move(grid), options.fidelity, limits, std::move(*points));
+  auto points = TRY(sweep(grid.size(), at, options));
+  SweepResult result = sweep_result(std::move(grid), options.fidelity, limits, std::move(points));
   if (auto shown = inputs(result.grid.changes(result.best.value_or(0)))) result.plan = std::move(shown->plan);
   return result;
 }

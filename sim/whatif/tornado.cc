@@ -63,18 +63,16 @@ TornadoResult tornado_result(Fidelity fidelity, const std::vector<TornadoInput>&
 
 model::Result<TornadoResult> tornado(std::vector<TornadoInput> inputs, const ChangedInputs& changed,
                                      const SweepOptions& options) {
-  const auto base = changed({});
-  if (!base) return tl::unexpected(base.error());
-  if (inputs.empty()) inputs = usual_inputs(*base);
+  const auto base = TRY(changed({}));
+  if (inputs.empty()) inputs = usual_inputs(base);
   std::vector<std::vector<std::string>> changes = {{}};  // the plan as it is
   for (const TornadoInput& input : inputs)
     for (const TornadoSetting& setting : input.settings) changes.push_back(setting.changes);
-  auto points = sweep(
-      changes.size(), [&](std::size_t point) { return changed(changes[point]); }, options);
-  if (!points) return tl::unexpected(points.error());
-  if (!points->front()) return tl::unexpected(points->front().error());
-  TornadoResult result = tornado_result(options.fidelity, inputs, std::move(*points));
-  result.plan = base->plan;
+  auto points = TRY(sweep(
+      changes.size(), [&](std::size_t point) { return changed(changes[point]); }, options));
+  if (!points.front()) return tl::unexpected(points.front().error());
+  TornadoResult result = tornado_result(options.fidelity, inputs, std::move(points));
+  result.plan = base.plan;
   return result;
 }
 

@@ -160,13 +160,12 @@ std::vector<TornadoInput> usual_inputs(const Inputs& inputs) {
 model::Result<std::vector<TornadoInput>> parse_inputs(const std::vector<std::string>& over) {
   std::vector<TornadoInput> found;
   for (const std::string& text : over) {
-    const auto axis = parse_ends(text);
-    if (!axis) return tl::unexpected(axis.error());
-    if (std::ranges::find(found, axis->key, &TornadoInput::key) != found.end())
-      return model::wrong_input_at("--over", 0, axis->key, "the key is given twice", "give all its values in one");
-    TornadoInput& input = found.emplace_back(TornadoInput{axis->key, axis->key, {}});
-    for (const SweepValue& value : axis->values)
-      input.settings.push_back({value.text, {fmt::format("{}={}", axis->key, value.text)}});
+    const auto axis = TRY(parse_ends(text));
+    if (std::ranges::find(found, axis.key, &TornadoInput::key) != found.end())
+      return model::wrong_input_at("--over", 0, axis.key, "the key is given twice", "give all its values in one");
+    TornadoInput& input = found.emplace_back(TornadoInput{axis.key, axis.key, {}});
+    for (const SweepValue& value : axis.values)
+      input.settings.push_back({value.text, {fmt::format("{}={}", axis.key, value.text)}});
   }
   return found;
 }

@@ -176,18 +176,16 @@ std::string describe_devices(const std::map<int, std::int64_t>& kernels) {
 
 Result<ImportedChunk> import_kineto(const std::string& path, const KernelClasses& classes,
                                     const ImportOptions& options) {
-  const auto trace = read_trace(path, options.progress);
-  if (!trace) return tl::unexpected(trace.error());
+  const auto trace = TRY(read_trace(path, options.progress));
   ImportedChunk result;
-  result.found = kernels_by_device(*trace);
-  const auto device = choose_device(path, *trace, result.found, options.device);
-  if (!device) return tl::unexpected(device.error());
-  result.device = *device;
-  const std::vector<std::size_t> indices = work_of(*trace, *device);
-  if (too_long(*trace, indices))
-    return model::wrong_input_at(path, 0, "", fmt::format("the work of device {} takes more than 46 days", *device));
-  fill(*trace, indices, classes, result);
-  result.comments = comments_of(path, *trace, result);
+  result.found = kernels_by_device(trace);
+  const auto device = TRY(choose_device(path, trace, result.found, options.device));
+  result.device = device;
+  const std::vector<std::size_t> indices = work_of(trace, device);
+  if (too_long(trace, indices))
+    return model::wrong_input_at(path, 0, "", fmt::format("the work of device {} takes more than 46 days", device));
+  fill(trace, indices, classes, result);
+  result.comments = comments_of(path, trace, result);
   return result;
 }
 

@@ -109,13 +109,13 @@ model::Result<Record> to_record(const Fields& fields) {
   Record record;
   const auto kind = std::ranges::find(fields, "kind", &Fields::value_type::first);
   if (kind != fields.end()) {
-    if (auto set = set_field(record, kind->first, kind->second, 1); !set) return tl::unexpected(set.error());
+    TRY(set_field(record, kind->first, kind->second, 1));
   }
   std::vector<std::string> seen;
   for (const auto& [key, value] : fields) {
     std::string normal;
     double factor = 1;
-    if (auto known = normalise_time(key, normal, factor); !known) return tl::unexpected(known.error());
+    TRY(normalise_time(key, normal, factor));
     if (std::ranges::find(seen, normal) != seen.end()) return model::wrong_input(key, "given twice");
     seen.push_back(normal);
     if (auto set = set_field(record, normal, value, factor); !set) {
@@ -124,7 +124,7 @@ model::Result<Record> to_record(const Fields& fields) {
       return tl::unexpected(error);
     }
   }
-  if (auto complete = require(record, seen); !complete) return tl::unexpected(complete.error());
+  TRY(require(record, seen));
   return record;
 }
 

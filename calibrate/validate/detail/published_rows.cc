@@ -19,22 +19,20 @@ using Size = std::pair<std::string_view, std::int64_t*>;  // column, where its v
 
 model::Result<void> read_sizes(const CsvTable& table, std::size_t row, std::initializer_list<Size> sizes) {
   for (const auto& [column, size] : sizes) {
-    const auto value = table.whole(row, column);
-    if (!value) return tl::unexpected(value.error());
-    *size = *value;
+    const auto value = TRY(table.whole(row, column));
+    *size = value;
   }
   return {};
 }
 
 model::Result<ExchangeQuestion> question_of(const CsvTable& table, std::size_t row) {
   ExchangeQuestion question;
-  const auto sizes = read_sizes(table, row,
+  TRY(read_sizes(table, row,
                                 {{"ep", &question.ranks},
                                  {"tokens_per_rank", &question.tokens},
                                  {"hidden", &question.hidden},
                                  {"topk", &question.experts_per_token},
-                                 {"groups", &question.nodes_per_token}});
-  if (!sizes) return tl::unexpected(sizes.error());
+                                 {"groups", &question.nodes_per_token}}));
   if (question.ranks == 1) return tl::unexpected(table.error(row, "ep", "one rank exchanges nothing"));
   if (question.experts % question.ranks != 0)
     return tl::unexpected(table.error(
@@ -50,26 +48,20 @@ model::Result<ExchangeQuestion> question_of(const CsvTable& table, std::size_t r
 }
 
 model::Result<PublishedExchange> exchange_of(const CsvTable& table, std::size_t row) {
-  const auto question = question_of(table, row);
-  if (!question) return tl::unexpected(question.error());
-  const bool physical = question->link == Link::nic;
-  const auto dispatch = table.positive(row, physical ? "physical_ib_dispatch_gbps" : "dispatch_gbps");
-  if (!dispatch) return tl::unexpected(dispatch.error());
-  const auto combine = table.positive(row, physical ? "physical_ib_combine_gbps" : "combine_gbps");
-  if (!combine) return tl::unexpected(combine.error());
-  return PublishedExchange{table.text(row, "id"), table.text(row, "source"), *question, *dispatch * gigabyte,
-                           *combine * gigabyte};
+  const auto question = TRY(question_of(table, row));
+  const bool physical = question.link == Link::nic;
+  const auto dispatch = TRY(table.positive(row, physical ? "physical_ib_dispatch_gbps" : "dispatch_gbps"));
+  const auto combine = TRY(table.positive(row, physical ? "physical_ib_combine_gbps" : "combine_gbps"));
+  return PublishedExchange{table.text(row, "id"), table.text(row, "source"), question, dispatch * gigabyte,
+                           combine * gigabyte};
 }
 
 model::Result<PublishedProduct> product_of(const CsvTable& table, std::size_t row) {
   PublishedProduct published{table.text(row, "id"), table.text(row, "kernel"), table.text(row, "source"), {}, 0};
   ProductQuestion& product = published.product;
-  const auto sizes =
-      read_sizes(table, row, {{"groups", &product.groups}, {"m", &product.m}, {"n", &product.n}, {"k", &product.k}});
-  if (!sizes) return tl::unexpected(sizes.error());
-  const auto time = table.positive(row, "time_us");
-  if (!time) return tl::unexpected(time.error());
-  published.seconds = *time * microsecond;
+  TRY(read_sizes(table, row, {{"groups", &product.groups}, {"m", &product.m}, {"n", &product.n}, {"k", &product.k}}));
+  const auto time = TRY(table.positive(row, "time_us"));
+  published.seconds = time * microsecond;
   // "fp8_e4m3 1x128/128x128 scales -> bf16": the operands' format stands first.
   const std::string_view dtype = table.text(row, "dtype");
   const auto type = model::parse_precision(dtype.substr(0, dtype.find_first_of("_ ")));
@@ -82,28 +74,24 @@ model::Result<PublishedProduct> product_of(const CsvTable& table, std::size_t ro
 }  // namespace
 
 model::Result<std::vector<PublishedExchange>> read_published_exchanges(const std::string& path) {
-  const auto table = CsvTable::read(path, {"id", "kernel_mode", "ep", "tokens_per_rank", "hidden", "topk", "groups",
+  const auto table = TRY(CsvTable::read(path, {"id", "kernel_mode", "ep", "tokens_per_rank", "hidden", "topk", "groups",
                                            "dispatch_dtype", "dispatch_gbps", "combine_gbps", "link",
-                                           "physical_ib_dispatch_gbps", "physical_ib_combine_gbps", "source"});
-  if (!table) return tl::unexpected(table.error());
+                                           "physical_ib_dispatch_gbps", "physical_ib_combine_gbps", "source"}));
   std::vector<PublishedExchange> exchanges;
-  for (std::size_t row = 0; row < table->rows(); ++row) {
-    if (table->text(row, "kernel_mode") != "normal") continue;
-    auto exchange = exchange_of(*table, row);
-    if (!exchange) return tl::unexpected(exchange.error());
-    exchanges.push_back(std::move(*exchange));
+  for (std::size_t row = 0; row < table.rows(); ++row) {
+    if (table.text(row, "kernel_mode") != "normal") continue;
+    auto exchange = TRY(exchange_of(table, row));
+    exchanges.push_back(std::move(exchange));
   }
   return exchanges;
 }
 
 model::Result<std::vector<PublishedProduct>> read_published_products(const std::string& path) {
-  const auto table = CsvTable::read(path, {"id", "kernel", "dtype", "groups", "m", "n", "k", "time_us", "source"});
-  if (!table) return tl::unexpected(table.error());
+  const auto table = TRY(CsvTable::read(path, {"id", "kernel", "dtype", "groups", "m", "n", "k", "time_us", "source"}));
   std::vector<PublishedProduct> products;
-  for (std::size_t row = 0; row < table->rows(); ++row) {
-    auto product = product_of(*table, row);
-    if (!product) return tl::unexpected(product.error());
-    products.push_back(std::move(*product));
+  for (std::size_t row = 0; row < table.rows(); ++row) {
+    auto product = TRY(product_of(table, row));
+    products.push_back(std::move(product));
   }
   return products;
 }

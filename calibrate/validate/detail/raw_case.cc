@@ -110,8 +110,7 @@ int RawFigure::line_of(std::string_view key) const {
 
 model::Result<RawCase> read_raw_case(const std::string& path) {
   RawCase raw;
-  const auto read = read_table_file(path, [&raw](TableReader& reader) { read_case(reader, raw); });
-  if (!read) return tl::unexpected(read.error());
+  TRY(read_table_file(path, [&raw](TableReader& reader) { read_case(reader, raw); }));
   return raw;
 }
 

@@ -138,11 +138,10 @@ void TableReader::finish() {
 }
 
 model::Result<void> read_table_file(const std::string& path, const TableReader::Visit& visit) {
-  const auto text = model::read_text_file(path);
-  if (!text) return tl::unexpected(text.error());
+  const auto text = TRY(model::read_text_file(path));
   std::optional<Error> error;
   try {
-    const toml::table root = toml::parse(*text, path);
+    const toml::table root = toml::parse(text, path);
     const TableReader::Table table{root};
     TableReader reader(table, "", path, error);
     visit(reader);

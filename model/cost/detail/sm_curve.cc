@@ -41,9 +41,8 @@ Result<SmCurve> SmCurve::read(const Profile& profile, std::string_view family, s
     if (!sms || *sms < 1 || parameter.value <= 0)
       return wrong_input(parameter.name, "the key must be a number of SMs and its rate positive",
                          "for example 20 = { value = 46, unit = \"GB/s\", ... }");
-    const Result<SiUnit> unit = si_unit(parameter.unit);
-    if (!unit) return tl::unexpected(unit.error());
-    points.emplace_back(*sms, parameter.value * unit->factor);
+    const auto unit = TRY(si_unit(parameter.unit));
+    points.emplace_back(*sms, parameter.value * unit.factor);
   }
   if (points.empty()) return tl::unexpected(unknown_family(profile, family));
   std::ranges::sort(points);

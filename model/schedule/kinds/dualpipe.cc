@@ -16,7 +16,7 @@ class DualPipe final : public ScheduleKind {
   std::string_view name() const override { return "dualpipe"; }
 
   Result<void> check(const ScheduleShape& shape) const override {
-    if (auto single = check_single_chunk(name(), shape); !single) return single;
+    TRY(check_single_chunk(name(), shape));
     if (shape.ranks % 2 != 0) {
       return infeasible(
           "ranks",

@@ -16,7 +16,7 @@ class DualPipeV final : public ScheduleKind {
   std::string_view name() const override { return "dualpipev"; }
 
   Result<void> check(const ScheduleShape& shape) const override {
-    if (auto vee = check_vee(name(), shape); !vee) return vee;
+    TRY(check_vee(name(), shape));
     const std::int32_t least = 2 * shape.ranks;
     if (shape.micro_batches >= least) return {};
     return infeasible(

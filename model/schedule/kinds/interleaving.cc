@@ -42,7 +42,7 @@ std::vector<ScheduleOp> backwards_of(const ScheduleShape& shape, std::int32_t ra
 // The conditions of Megatron. With several chunks every group must last until its first micro-batch is back at rank 0
 // for the next chunk; with a shorter one ranks can come to wait for each other in a circle.
 Result<void> check_interleaving(std::string_view name, const ScheduleShape& shape) {
-  if (auto counts = check_counts(shape); !counts) return counts;
+  TRY(check_counts(shape));
   if (shape.micro_batch_group < 0) {
     return infeasible("micro_batch_group",
                       fmt::format("a micro-batch group has at least one micro-batch, not {}", shape.micro_batch_group),

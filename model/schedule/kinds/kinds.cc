@@ -42,7 +42,7 @@ Result<void> check_ungrouped(std::string_view name, const ScheduleShape& shape) 
 }
 
 Result<void> check_vee(std::string_view name, const ScheduleShape& shape) {
-  if (auto counts = check_counts(shape); !counts) return counts;
+  TRY(check_counts(shape));
   if (shape.virtual_stages > 2) {
     return infeasible(
         "virtual_stages",
@@ -53,7 +53,7 @@ Result<void> check_vee(std::string_view name, const ScheduleShape& shape) {
 }
 
 Result<void> check_single_chunk(std::string_view name, const ScheduleShape& shape) {
-  if (auto counts = check_counts(shape); !counts) return counts;
+  TRY(check_counts(shape));
   if (shape.virtual_stages != 1) {
     return infeasible("virtual_stages",
                       fmt::format("{} has no virtual stages, but {} were asked for", name, shape.virtual_stages),

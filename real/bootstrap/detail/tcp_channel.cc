@@ -118,14 +118,13 @@ class TcpChannel final : public ControlChannel {
 
   Result<std::vector<std::string>> gather(const std::string& bytes) override {
     if (rank_ > 0) {
-      if (auto sent = send(peers_[0], bytes); !sent) return tl::unexpected(sent.error());
+      TRY(send(peers_[0], bytes));
       return std::vector<std::string>{};
     }
     std::vector<std::string> all{bytes};
     for (Peer& peer : peers_) {
-      auto own = receive(peer);
-      if (!own) return tl::unexpected(own.error());
-      all.push_back(std::move(*own));
+      auto own = TRY(receive(peer));
+      all.push_back(std::move(own));
     }
     return all;
   }
@@ -133,7 +132,7 @@ class TcpChannel final : public ControlChannel {
   Result<std::string> broadcast(const std::string& bytes) override {
     if (rank_ > 0) return receive(peers_[0]);
     for (Peer& peer : peers_)
-      if (auto sent = send(peer, bytes); !sent) return tl::unexpected(sent.error());
+      TRY(send(peer, bytes));
     return bytes;
   }
 

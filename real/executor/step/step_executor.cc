@@ -13,9 +13,9 @@
 #include "real/executor/step/detail/optimizer_step.h"
 #include "real/executor/step/detail/parameter_part.h"
 #include "real/executor/step/detail/plan_support.h"
-#include "real/executor/step/detail/rank_state.h"
+#include "real/executor/step/rank_state.h"
 #include "real/executor/step/detail/slot_launcher.h"
-#include "real/executor/step/detail/step_timeline.h"
+#include "real/executor/step/step_timeline.h"
 #include "real/executor/step/detail/synchroniser.h"
 #include "real/executor/training/training_step.h"
 
@@ -275,19 +275,18 @@ void StepExecutor::launch_slots() {
 }
 
 model::Result<StepOutcome> StepExecutor::run(const std::vector<MicroBatch>& batches, const StepNumbers& numbers) {
-  if (const auto idle = rank_.device().synchronise(); !idle) return tl::unexpected(idle.error());
+  TRY(rank_.device().synchronise());
   rank_.labels.clear();
   rank_.device().take_records();
   rank_.numbers = numbers;
   write_data(batches);
   barrier();
   launch_slots();
-  const auto updated = optimizer_->run(*synchroniser_);
-  if (!updated) return tl::unexpected(updated.error());
-  in_shards_ = updated->finite && rank_.input.plan->parallelism.zero_stage >= 1 && !rank_.program().gather_after_update;
+  const auto updated = TRY(optimizer_->run(*synchroniser_));
+  in_shards_ = updated.finite && rank_.input.plan->parallelism.zero_stage >= 1 && !rank_.program().gather_after_update;
   StepOutcome result = outcome();
-  result.finite = updated->finite;
-  result.gradient_norm = updated->gradient_norm;
+  result.finite = updated.finite;
+  result.gradient_norm = updated.gradient_norm;
   return result;
 }
 

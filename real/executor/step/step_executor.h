@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "model/base/error.h"
-#include "real/executor/step/detail/rank_state.h"
+#include "real/executor/step/rank_state.h"
 #include "real/executor/training/training_step.h"
 
 namespace plumbline::real {

@@ -63,10 +63,9 @@ std::string to_json(const CheckpointManifest& manifest) {
 
 // Input errors: another version, or not what to_json() wrote (a checksum tells).
 Result<CheckpointManifest> read_manifest(const std::string& path) {
-  const auto text = model::read_text_file(path);
-  if (!text) return tl::unexpected(text.error());
+  const auto text = TRY(model::read_text_file(path));
   try {
-    const Json file = Json::parse(*text);
+    const Json file = Json::parse(text);
     const auto version = file.at("plumbline_checkpoint").get<std::int64_t>();
     if (version != checkpoint_version) return other_version(path, version);
     const Json& content = file.at("content");
@@ -156,12 +155,12 @@ void remove_old(const CheckpointStore& store) {
 Result<void> publish(const CheckpointStore& store, const CheckpointManifest& manifest) {
   const fs::path partial = partial_folder(store, manifest.progress.step);
   const fs::path complete = complete_folder(store, manifest.progress.step);
-  if (auto written = write_durably(manifest_file(partial).string(), to_json(manifest)); !written) return written;
-  if (auto synced = sync_folder(partial.string()); !synced) return synced;
+  TRY(write_durably(manifest_file(partial).string(), to_json(manifest)));
+  TRY(sync_folder(partial.string()));
   std::error_code failed;
   fs::rename(partial, complete, failed);
   if (failed) return failure(complete, "cannot be renamed to this", failed);
-  if (auto synced = sync_folder(store.folder); !synced) return synced;
+  TRY(sync_folder(store.folder));
   remove_old(store);
   return {};
 }
@@ -181,23 +180,22 @@ std::string first_difference(std::string_view theirs, std::string_view ours) {
 
 Result<CheckpointManifest> verified_manifest(const CheckpointStore& store, std::int64_t step, std::int32_t ranks) {
   const std::string path = manifest_file(complete_folder(store, step)).string();
-  auto manifest = read_manifest(path);
-  if (!manifest) return manifest;
-  if (std::ssize(manifest->files) != ranks) {
+  auto manifest = TRY(read_manifest(path));
+  if (std::ssize(manifest.files) != ranks) {
     return tl::unexpected(
-        Error{.message = fmt::format("a checkpoint of {} ranks, but this run has {}", manifest->files.size(), ranks),
+        Error{.message = fmt::format("a checkpoint of {} ranks, but this run has {}", manifest.files.size(), ranks),
               .file = path,
               .hint = "continue with the plan that wrote it"});
   }
-  if (manifest->fingerprint != store.fingerprint) {
+  if (manifest.fingerprint != store.fingerprint) {
     return tl::unexpected(Error{.message = "a checkpoint of another plan or model: " +
-                                           first_difference(manifest->fingerprint, store.fingerprint),
+                                           first_difference(manifest.fingerprint, store.fingerprint),
                                 .file = path,
                                 .hint = "continue with the plan that wrote it, or use another folder"});
   }
-  if (manifest->progress.step != step) {
+  if (manifest.progress.step != step) {
     return tl::unexpected(
-        Error{.message = fmt::format("a checkpoint of step {} under another step's name", manifest->progress.step),
+        Error{.message = fmt::format("a checkpoint of step {} under another step's name", manifest.progress.step),
               .file = path,
               .hint = "give the folder its own name back"});
   }
@@ -223,16 +221,15 @@ Result<void> verify(CheckpointFile& file, const std::string& path, std::uint32_t
     if (stored->elements != elements) {
       return refuse(fmt::format("has {} elements in piece '{}', the run {}", stored->elements, piece.name, elements));
     }
-    if (const auto values = file.read(*stored); !values) return tl::unexpected(values.error());
+    TRY(file.read(*stored));
   }
   return {};
 }
 
 Result<void> restore(CheckpointFile& file, const std::vector<StatePiece>& state, Device& device) {
   for (const StatePiece& piece : state) {
-    const auto values = file.read(*file.find(piece.name));
-    if (!values) return tl::unexpected(values.error());
-    device.write(*piece.buffer, *values);
+    const auto values = TRY(file.read(*file.find(piece.name)));
+    device.write(*piece.buffer, values);
   }
   return {};
 }
@@ -265,39 +262,37 @@ std::optional<std::int64_t> latest_checkpoint(const std::string& folder) {
 Result<void> save_checkpoint(const CheckpointStore& store, const TrainingProgress& progress,
                              const std::vector<StatePiece>& state, Device& device, Communicator& communicator) {
   const bool first = communicator.rank() == 0;
-  if (auto agreed = agree(communicator, first ? prepare(store, progress.step) : Result<void>()); !agreed) return agreed;
+  TRY(agree(communicator, first ? prepare(store, progress.step) : Result<void>()));
   const CheckpointIdentity identity{.step = progress.step,
                                     .rank = communicator.rank(),
                                     .ranks = communicator.ranks(),
                                     .fingerprint = store.fingerprint};
   const std::string path = rank_file(partial_folder(store, progress.step), communicator.rank()).string();
   const auto crc = write_checkpoint_file(path, identity, state, device);
-  if (auto agreed = agree(communicator, outcome(crc)); !agreed) return agreed;
-  const auto crcs = communicator.gather(std::to_string(*crc));
-  if (!crcs) return tl::unexpected(crcs.error());
+  TRY(agree(communicator, outcome(crc)));
+  const auto crcs = TRY(communicator.gather(std::to_string(*crc)));
   if (!first) return agree(communicator, {});
   CheckpointManifest manifest{.fingerprint = store.fingerprint, .progress = progress};
-  for (const std::string& text : *crcs) manifest.files.push_back(static_cast<std::uint32_t>(std::stoul(text)));
+  for (const std::string& text : crcs) manifest.files.push_back(static_cast<std::uint32_t>(std::stoul(text)));
   return agree(communicator, publish(store, manifest));
 }
 
 Result<TrainingProgress> load_checkpoint(const CheckpointStore& store, const std::vector<StatePiece>& state,
                                          Device& device, Communicator& communicator) {
   // What one rank sees holds for all: a slow file system may show them different folders.
-  const auto step = from_first(communicator, latest_checkpoint(store.folder).value_or(-1));
-  if (!step) return tl::unexpected(step.error());
-  if (*step < 0) {
+  const auto step = TRY(from_first(communicator, latest_checkpoint(store.folder).value_or(-1)));
+  if (step < 0) {
     return tl::unexpected(
         Error{.message = "no checkpoint there", .file = store.folder, .hint = "check the folder, or start anew"});
   }
-  const auto manifest = verified_manifest(store, *step, communicator.ranks());
-  if (auto agreed = agree(communicator, outcome(manifest)); !agreed) return tl::unexpected(agreed.error());
-  const std::string path = rank_file(complete_folder(store, *step), communicator.rank()).string();
+  const auto manifest = verified_manifest(store, step, communicator.ranks());
+  TRY(agree(communicator, outcome(manifest)));
+  const std::string path = rank_file(complete_folder(store, step), communicator.rank()).string();
   auto file = CheckpointFile::open(path);
   auto own = outcome(file);
   if (own) own = verify(*file, path, manifest->files[static_cast<std::size_t>(communicator.rank())], state, device);
-  if (auto agreed = agree(communicator, own); !agreed) return tl::unexpected(agreed.error());
-  if (auto agreed = agree(communicator, restore(*file, state, device)); !agreed) return tl::unexpected(agreed.error());
+  TRY(agree(communicator, own));
+  TRY(agree(communicator, restore(*file, state, device)));
   return manifest->progress;
 }
 

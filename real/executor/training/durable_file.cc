@@ -51,10 +51,9 @@ model::Result<void> DurableFile::finish() {
 }
 
 model::Result<void> write_durably(const std::string& path, std::string_view text) {
-  auto file = DurableFile::create(path);
-  if (!file) return tl::unexpected(file.error());
-  if (auto written = file->write(0, std::as_bytes(std::span(text))); !written) return written;
-  return file->finish();
+  auto file = TRY(DurableFile::create(path));
+  TRY(file.write(0, std::as_bytes(std::span(text))));
+  return file.finish();
 }
 
 model::Result<void> sync_folder(const std::string& path) {

@@ -45,11 +45,10 @@ Prefetcher::Batches Prefetcher::make(std::int64_t first_sequence) const {
     batch.labels.reserve(tokens);
     for (std::int64_t i = 0; i < shape_.micro_batch_size; ++i) {
       if (stop_.stop_requested()) return batches;  // nobody will ask for them
-      const auto ids = text_.sequence(first_sequence + place.first_sequence + i);
-      if (!ids) return tl::unexpected(ids.error());
-      for (std::size_t t = 0; t + 1 < ids->size(); ++t) {
-        batch.token_ids.push_back(static_cast<float>((*ids)[t]));
-        batch.labels.push_back(static_cast<float>((*ids)[t + 1]));
+      const auto ids = TRY(text_.sequence(first_sequence + place.first_sequence + i));
+      for (std::size_t t = 0; t + 1 < ids.size(); ++t) {
+        batch.token_ids.push_back(static_cast<float>((ids)[t]));
+        batch.labels.push_back(static_cast<float>((ids)[t + 1]));
       }
     }
     batches.push_back(std::move(batch));

@@ -60,38 +60,35 @@ Result<void> Trainer::begin() {
   const CheckpointStore& store = options_.checkpoint;
   if (store.folder.empty()) return {};
   if (options_.resume) {
-    const auto progress = load_checkpoint(store, step_.state(), step_.device(), communicator_);
-    if (!progress) return tl::unexpected(progress.error());
-    progress_ = *progress;
+    const auto progress = TRY(load_checkpoint(store, step_.state(), step_.device(), communicator_));
+    progress_ = progress;
     saved_step_ = progress_.step;
     if (options_.fp16) loss_scale_.restore(progress_.loss_scale);
     return {};
   }
-  const auto present = from_first(communicator_, latest_checkpoint(store.folder).value_or(-1));
-  if (!present) return tl::unexpected(present.error());
-  if (*present < 0) return {};
-  return tl::unexpected(Error{.message = fmt::format("has a checkpoint of step {} already", *present),
+  const auto present = TRY(from_first(communicator_, latest_checkpoint(store.folder).value_or(-1)));
+  if (present < 0) return {};
+  return tl::unexpected(Error{.message = fmt::format("has a checkpoint of step {} already", present),
                               .file = store.folder,
                               .hint = "resume from it, or use another folder"});
 }
 
 Result<TrainingResult> Trainer::run(const StepObserver& observer) {
-  if (auto begun = begin(); !begun) return tl::unexpected(begun.error());
+  TRY(begin());
   Prefetcher batches(text_, step_.places(), options_.batch, progress_.sequences, options_.prefetch_thread);
   TrainingResult result{.first_step = progress_.step + 1};
   while (progress_.step < options_.steps) {
-    auto figures = next(batches);
-    if (!figures) return tl::unexpected(figures.error());
-    result.losses.push_back(figures->loss);
-    result.gradient_norms.push_back(figures->gradient_norm);
-    result.seconds.push_back(figures->seconds);
-    result.skipped += figures->skipped ? 1 : 0;
-    if (observer) observer(*figures);
+    auto figures = TRY(next(batches));
+    result.losses.push_back(figures.loss);
+    result.gradient_norms.push_back(figures.gradient_norm);
+    result.seconds.push_back(figures.seconds);
+    result.skipped += figures.skipped ? 1 : 0;
+    if (observer) observer(figures);
     const bool due = options_.checkpoint_interval > 0 && progress_.step % options_.checkpoint_interval == 0;
     if (due || progress_.step == options_.steps) {
-      if (auto saved = save(); !saved) return tl::unexpected(saved.error());
+      TRY(save());
     }
-    result.loads = std::move(figures->loads);
+    result.loads = std::move(figures.loads);
   }
   result.progress = progress_;
   result.timeline = std::move(timeline_);
@@ -99,27 +96,25 @@ Result<TrainingResult> Trainer::run(const StepObserver& observer) {
 }
 
 Result<StepFigures> Trainer::next(Prefetcher& batches) {
-  const auto micro_batches = or_abort(batches.next());
-  if (!micro_batches) return tl::unexpected(micro_batches.error());
+  const auto micro_batches = TRY(or_abort(batches.next()));
   const double parts =
       static_cast<double>(options_.batch.global_batch_size) / static_cast<double>(options_.batch.micro_batch_size);
   const StepNumbers numbers{.step = progress_.updates + 1,
                             .loss_scale = loss_scale_.factor() / parts,
                             .learning_rate = options_.learning_rate};
-  auto outcome = or_abort(step_.run(*micro_batches, numbers));
-  if (!outcome) return tl::unexpected(outcome.error());
+  auto outcome = TRY(or_abort(step_.run(micro_batches, numbers)));
   StepFigures figures{.step = progress_.step + 1,
-                      .gradient_norm = outcome->gradient_norm,
+                      .gradient_norm = outcome.gradient_norm,
                       .loss_scale = loss_scale_.factor(),
-                      .skipped = options_.fp16 && !outcome->finite};
-  if (auto added = add_over_ranks(*outcome, figures); !added) return tl::unexpected(added.error());
-  if (auto checked = check(*outcome, figures); !checked) return tl::unexpected(checked.error());
-  if (auto balanced = balance(*outcome, figures); !balanced) return tl::unexpected(balanced.error());
+                      .skipped = options_.fp16 && !outcome.finite};
+  TRY(add_over_ranks(outcome, figures));
+  TRY(check(outcome, figures));
+  TRY(balance(outcome, figures));
   progress_.step += 1;
   progress_.updates += figures.skipped ? 0 : 1;
   progress_.sequences += options_.batch.global_batch_size;
   progress_.loss_scale = loss_scale_.state();
-  timeline_ = std::move(outcome->timeline);
+  timeline_ = std::move(outcome.timeline);
   return figures;
 }
 
@@ -131,11 +126,10 @@ Result<void> Trainer::add_over_ranks(const StepOutcome& outcome, StepFigures& fi
   values[1] = outcome.loss_weight;
   values[2] = outcome.gradient_norm;  // of the whole gradient: the same everywhere, unless it is no number somewhere
   values[before_seconds + static_cast<std::size_t>(communicator_.rank())] = outcome.seconds;
-  const auto sums = communicator_.sum(std::move(values));
-  if (!sums) return tl::unexpected(sums.error());
-  figures.loss = (*sums)[0] / (*sums)[1];
-  if (!std::isfinite((*sums)[2])) figures.gradient_norm = (*sums)[2];
-  figures.seconds = *std::max_element(sums->begin() + before_seconds, sums->end());
+  const auto sums = TRY(communicator_.sum(std::move(values)));
+  figures.loss = (sums)[0] / (sums)[1];
+  if (!std::isfinite((sums)[2])) figures.gradient_norm = (sums)[2];
+  figures.seconds = *std::max_element(sums.begin() + before_seconds, sums.end());
   const std::int64_t tokens = options_.batch.global_batch_size * text_.sequence_length();
   figures.tokens_per_second = static_cast<double>(tokens) / figures.seconds;
   return {};
@@ -162,9 +156,8 @@ Result<void> Trainer::check(const StepOutcome& outcome, const StepFigures& figur
 
 Result<void> Trainer::balance(const StepOutcome& outcome, StepFigures& figures) {
   if (options_.experts == 0) return {};
-  auto loads = or_abort(sum_loads(outcome.loads, options_.layers, options_.experts, communicator_));
-  if (!loads) return tl::unexpected(loads.error());
-  figures.loads = std::move(*loads);
+  auto loads = TRY(or_abort(sum_loads(outcome.loads, options_.layers, options_.experts, communicator_)));
+  figures.loads = std::move(loads);
   if (options_.balance_speed != 0 && !figures.skipped) {
     update_biases(step_, outcome.loads, figures.loads, options_.balance_speed);
   }

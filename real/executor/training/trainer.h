@@ -10,7 +10,7 @@
 #include "model/result/timeline.h"
 #include "real/executor/communicator.h"
 #include "real/executor/training/checkpoint.h"
-#include "real/executor/training/detail/expert_balance.h"
+#include "real/executor/training/expert_balance.h"
 #include "real/executor/training/loss_scale.h"
 #include "real/executor/training/prefetch.h"
 #include "real/executor/training/text.h"

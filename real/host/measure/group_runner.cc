@@ -36,12 +36,11 @@ class GroupRunner final : public Runner {
     for (const std::size_t op : workload_.before) {
       for (std::size_t rank = 0; rank < ranks_.devices.size(); ++rank)
         ranks_.devices[rank]->launch(Stream::compute, kernel(rank, op, unlabelled));
-      if (const auto ended = ranks_.synchronise(); !ended) return tl::unexpected(ended.error());
+      TRY(ranks_.synchronise());
     }
     for (std::size_t i = 0; i < workload_.timed.size(); ++i) {
-      const auto seconds = time(workload_.timed[i]);
-      if (!seconds) return tl::unexpected(seconds.error());
-      if (!ranks_.devices.empty()) samples.push_back({i, *seconds, 0});
+      const auto seconds = TRY(time(workload_.timed[i]));
+      if (!ranks_.devices.empty()) samples.push_back({i, seconds, 0});
     }
     return samples;
   }
@@ -104,7 +103,7 @@ class GroupRunner final : public Runner {
       if (o.kind != OperatorKind::dispatch && !received_rows_.empty()) fit_received(rank, o);
       launch(rank, op);
     }
-    if (const auto ended = ranks_.synchronise(); !ended) return tl::unexpected(ended.error());
+    TRY(ranks_.synchronise());
     const double seconds = ranks_.take_seconds(1);
     if (o.kind == OperatorKind::dispatch) remember_received(o);
     return seconds;

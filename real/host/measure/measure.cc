@@ -30,13 +30,12 @@ Result<void> check_memory(const std::vector<Workload>& workloads) {
 
 Result<std::vector<Series>> measured(const std::vector<Workload>& workloads, const MeasureOptions& options,
                                      const MeasureObserver& observer) {
-  if (const auto fits = check_memory(workloads); !fits) return tl::unexpected(fits.error());
+  TRY(check_memory(workloads));
   Machines machines(options.device, options.transport);
   std::vector<RunnableWorkload> runnable;
   for (const Workload& workload : workloads) {
-    auto runner = make_runner(workload, machines);
-    if (!runner) return tl::unexpected(runner.error());
-    runnable.push_back({std::move(*runner), subjects_of(workload)});
+    auto runner = TRY(make_runner(workload, machines));
+    runnable.push_back({std::move(runner), subjects_of(workload)});
   }
   return measure_in_rounds(runnable, options.rounds, observer);
 }

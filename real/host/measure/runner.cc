@@ -82,7 +82,7 @@ HostDevice& Machines::device(int cores) {
 
 Result<void> Machines::Ranks::synchronise() {
   for (const auto& device : devices)
-    if (const auto ended = device->synchronise(); !ended) return ended;
+    TRY(device->synchronise());
   return {};
 }
 
@@ -118,7 +118,7 @@ Machines::Ranks& Machines::ranks(std::int64_t count) {
 
 Result<std::unique_ptr<Runner>> make_runner(const Workload& workload, Machines& machines) {
   if (const auto* sequence = std::get_if<Sequence>(&workload)) {
-    if (const auto computable = check_computable(*sequence); !computable) return tl::unexpected(computable.error());
+    TRY(check_computable(*sequence));
     return make_sequence_runner(*sequence, machines.device(sequence->cores));
   }
   if (const auto* message = std::get_if<MessageWorkload>(&workload))

@@ -109,7 +109,7 @@ class SequenceRunner final : public Runner {
         launch(set, step, label++);
     }
     if (copier_) copier_->enqueue_stop(device_, unlabelled);
-    if (const auto ended = device_.synchronise(); !ended) return tl::unexpected(ended.error());
+    TRY(device_.synchronise());
     std::vector<Sample> samples;
     for (const KernelRecord& record : device_.take_records()) {
       if (record.label == unlabelled) continue;

@@ -49,9 +49,8 @@ class Sweep {
   Result<std::vector<Series>> measured(const KernelCase& what, std::vector<RunnableWorkload>& workload) {
     const std::size_t rounds = rounds_of(what);
     const int samples = (options_.samples + static_cast<int>(rounds) - 1) / static_cast<int>(rounds);
-    auto runner = machine_.prepare(what, samples);
-    if (!runner) return tl::unexpected(runner.error());
-    workload.front() = {std::move(*runner), subjects_of(what)};
+    auto runner = TRY(machine_.prepare(what, samples));
+    workload.front() = {std::move(runner), subjects_of(what)};
     return measure_in_rounds(workload, {.rounds = rounds}, {});
   }
 

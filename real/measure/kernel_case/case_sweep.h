@@ -7,7 +7,7 @@
 
 #include "real/measure/kernel_case/budget.h"
 #include "real/measure/kernel_case/case_machine.h"
-#include "real/measure/kernel_case/detail/journal.h"
+#include "real/measure/kernel_case/journal.h"
 #include "real/measure/rounds.h"
 
 namespace plumbline::real {

@@ -26,13 +26,12 @@ PartsCache::PartsCache(Inputs inputs) : inputs_(std::move(inputs)) {
 
 model::Result<void> PartsCache::find(const model::Plan& plan, PlanWork& work) {
   forget();
-  model::Result<model::Layout> layout = model::make_layout(plan, inputs_.architecture);
-  if (!layout) return tl::unexpected(layout.error());
+  auto layout = TRY(model::make_layout(plan, inputs_.architecture));
   work.plan = &plan;
-  work.layout = std::move(*layout);
+  work.layout = std::move(layout);
   work.kind = *model::find_schedule(plan.schedule.kind);
-  if (auto found = find_table(work); !found) return found;
-  if (auto found = find_costs(work); !found) return found;
+  TRY(find_table(work));
+  TRY(find_costs(work));
   find_stages(work);
   return {};
 }

@@ -52,10 +52,9 @@ model::Result<void> BranchPlans::collect(std::int64_t sms, Found& found) {
   arrangement_bounds_.clear();
   if (scope_.bounded()) {
     if (!blocks_) blocks_.emplace(scope_.free, plan(0, sms));
-    const auto costs = worker_.costs(plan(0, sms));
-    if (!costs) return tl::unexpected(costs.error());
-    if (*costs != nullptr) {
-      BranchBounds& bounds = bounds_.emplace(sms, BranchBounds(*blocks_, **costs)).first->second;
+    const auto costs = TRY(worker_.costs(plan(0, sms)));
+    if (costs != nullptr) {
+      BranchBounds& bounds = bounds_.emplace(sms, BranchBounds(*blocks_, *costs)).first->second;
       const double branch = bounds.branch(plan(0, sms));
       if (above(branch, limit)) {
         found.statistics.remove(
@@ -132,7 +131,7 @@ model::Result<Found> BranchPlans::decide(const Incumbents& before) {
     return found;
   }
   for (const std::int64_t sms : shares)
-    if (auto collected = collect(sms, found); !collected) return tl::unexpected(collected.error());
+    TRY(collect(sms, found));
   std::ranges::stable_sort(items_, {}, &Item::bound);
   for (std::size_t i = 0; i < items_.size(); ++i) {
     const Item& item = items_[i];
@@ -149,10 +148,9 @@ model::Result<Found> BranchPlans::decide(const Incumbents& before) {
     }
     const double limit = bounded ? found.incumbents.limit(shape_of(plan_)) : std::numeric_limits<double>::infinity();
     if (!in_time(item, limit, found)) continue;
-    const auto fits = in_memory(item, found);
-    if (!fits) return tl::unexpected(fits.error());
-    if (!*fits) continue;
-    if (auto done = evaluate(item, limit, found); !done) return tl::unexpected(done.error());
+    const auto fits = TRY(in_memory(item, found));
+    if (!fits) continue;
+    TRY(evaluate(item, limit, found));
   }
   return found;
 }

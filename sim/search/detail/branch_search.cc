@@ -84,9 +84,8 @@ model::Result<OpenBranch> SearchWorker::open(const Branch& branch, Statistics& s
         });
       }
     }
-  const auto found = bound(open);
-  if (!found) return tl::unexpected(found.error());
-  open.bound = *found;
+  const auto found = TRY(bound(open));
+  open.bound = found;
   return open;
 }
 
@@ -101,10 +100,9 @@ model::Result<double> SearchWorker::bound(const OpenBranch& open) {
   double least = std::numeric_limits<double>::infinity();
   for (const std::int64_t sms : open.branch->communication_sms) {
     plan.overlap.communication_sms = sms;
-    const auto found = costs(plan);
-    if (!found) return tl::unexpected(found.error());
-    if (*found == nullptr) return 0;  // whoever looks at these plans will say why
-    least = std::min(least, BranchBounds(blocks, **found).branch(plan));
+    const auto found = TRY(costs(plan));
+    if (found == nullptr) return 0;  // whoever looks at these plans will say why
+    least = std::min(least, BranchBounds(blocks, *found).branch(plan));
   }
   return least;
 }

@@ -21,7 +21,7 @@ class ScheduleOutlines {
 
  private:
   std::shared_ptr<ScheduleTables> tables_;
-  Memo<ScheduleTables::Key, std::shared_ptr<const ScheduleOutline>> known_;
+  model::Memo<ScheduleTables::Key, std::shared_ptr<const ScheduleOutline>> known_;
 };
 
 }  // namespace plumbline::sim

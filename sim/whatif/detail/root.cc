@@ -47,9 +47,8 @@ model::Result<Root> find_root(const std::function<model::Result<double>(double)>
     step = next;
     a = b;
     b.x += std::abs(step) > least ? step : std::copysign(least, half);
-    const model::Result<double> y = f(b.x);
-    if (!y) return tl::unexpected(y.error());
-    b.y = *y;
+    const auto y = TRY(f(b.x));
+    b.y = y;
   }
 }
 

@@ -9,7 +9,7 @@
 #include <sstream>
 #include <string>
 
-#include "real/measure/kernel_case/detail/journal.h"
+#include "real/measure/kernel_case/journal.h"
 #include "tests/support/temporary_directory.h"
 
 namespace plumbline::real {

@@ -4,7 +4,7 @@
 #include <functional>
 #include <vector>
 
-#include "real/executor/training/detail/expert_balance.h"
+#include "real/executor/training/expert_balance.h"
 #include "real/executor/training/loss_scale.h"
 #include "tests/support/real/training.h"
 

@@ -54,7 +54,7 @@ struct ByteSource::State {
   }
 
   model::Result<std::size_t> read_plain(char* to, std::size_t capacity) {
-    if (const auto filled = refill(); !filled) return tl::unexpected(filled.error());
+    TRY(refill());
     const std::size_t count = std::min(capacity, raw_end - raw_at);
     std::memcpy(to, raw.data() + raw_at, count);
     raw_at += count;
@@ -65,7 +65,7 @@ struct ByteSource::State {
     stream.next_out = reinterpret_cast<Bytef*>(to);
     stream.avail_out = static_cast<uInt>(capacity);
     while (!finished && stream.avail_out == capacity) {
-      if (const auto filled = refill(); !filled) return tl::unexpected(filled.error());
+      TRY(refill());
       if (raw_at == raw_end)
         return model::wrong_input_at(path, 0, "",
                                      fmt::format("the gzip stream is cut off; {} bytes of text were read", text_bytes),
@@ -75,7 +75,7 @@ struct ByteSource::State {
       const int status = inflate(&stream, Z_NO_FLUSH);
       raw_at = raw_end - stream.avail_in;
       if (status == Z_STREAM_END) {
-        if (const auto next = next_member(); !next) return tl::unexpected(next.error());
+        TRY(next_member());
       } else if (status != Z_OK && status != Z_BUF_ERROR) {
         return model::wrong_input_at(path, 0, "",
                                      fmt::format("the gzip stream is damaged; {} bytes of text were read", text_bytes),
@@ -89,7 +89,7 @@ struct ByteSource::State {
 
   // Files made of several gzip streams are read through; padding behind the last one is left alone.
   model::Result<void> next_member() {
-    if (auto filled = refill(); !filled) return filled;
+    TRY(refill());
     finished = raw_at == raw_end || raw.at(raw_at) != gzip_first;
     if (!finished) inflateReset(&stream);
     return {};
@@ -108,7 +108,7 @@ model::Result<ByteSource> ByteSource::open(const std::string& path) {
   state->file = std::fopen(path.c_str(), "rb");
   if (state->file == nullptr) return model::wrong_input_at(path, 0, "", "cannot open the file", std::strerror(errno));
   if (fs::is_regular_file(status)) state->size = fs::file_size(path, ignored);
-  if (const auto filled = state->refill(); !filled) return tl::unexpected(filled.error());
+  TRY(state->refill());
   if (state->raw_end == 0) return model::wrong_input_at(path, 0, "", "the file is empty", "record the trace again");
   if (state->raw_end > 1 && state->raw[0] == gzip_first && state->raw[1] == gzip_second) {
     // With fixed, valid settings only memory can run out.

@@ -33,9 +33,8 @@ Result<void> EventSplitter::feed(std::string_view piece) {
   std::size_t at = 0;
   if (offset_ == 0 && piece.starts_with(byte_order_mark)) at = byte_order_mark.size();
   while (at < piece.size()) {
-    const auto next = step(piece, at);
-    if (!next) return tl::unexpected(next.error());
-    at = *next;
+    const auto next = TRY(step(piece, at));
+    at = next;
   }
   offset_ += piece.size();
   return {};
@@ -145,7 +144,7 @@ Result<std::size_t> EventSplitter::through_event(std::string_view piece, std::si
         "a bracket or quote is not closed, or this is no trace");
   if (depth_ == 0 && !in_string_) {
     place_ = Place::after_event;
-    if (const auto ended = end_event(); !ended) return tl::unexpected(ended.error());
+    TRY(end_event());
   }
   return end;
 }

@@ -55,22 +55,19 @@ void read_properties(const std::map<std::string, std::string, std::less<>>& prop
 }  // namespace
 
 model::Result<Trace> read_trace(const std::string& path, const Progress& progress) {
-  auto source = ByteSource::open(path);
-  if (!source) return tl::unexpected(source.error());
+  auto source = TRY(ByteSource::open(path));
   Trace trace;
   EventParser parser(path, trace);
   EventSplitter splitter(path, [&](EventBatch& batch) { return parser.read(batch); });
   constexpr std::size_t piece = std::size_t{1} << 18;
   std::string text(piece, '\0');
   while (true) {
-    const auto count = source->read(text.data(), text.size());
-    if (!count) return tl::unexpected(count.error());
-    if (*count == 0) break;
-    if (const auto fed = splitter.feed(std::string_view(text).substr(0, *count)); !fed)
-      return tl::unexpected(fed.error());
-    if (progress) progress(source->file_position(), source->file_size());
+    const auto count = TRY(source.read(text.data(), text.size()));
+    if (count == 0) break;
+    TRY(splitter.feed(std::string_view(text).substr(0, count)));
+    if (progress) progress(source.file_position(), source.file_size());
   }
-  if (const auto finished = splitter.finish(); !finished) return tl::unexpected(finished.error());
+  TRY(splitter.finish());
   read_properties(splitter.properties(), trace);
   return trace;
 }

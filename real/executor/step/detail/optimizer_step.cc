@@ -117,7 +117,7 @@ model::Result<OptimizerStep::Outcome> OptimizerStep::run(Synchroniser& synchroni
   Outcome outcome;
   Device& device = rank_.device();
   if (const auto unscales = operators(OperatorKind::unscale); !unscales.empty()) {
-    if (const auto idle = device.synchronise(); !idle) return tl::unexpected(idle.error());
+    TRY(device.synchronise());
     const model::Layout& layout = *rank_.input.layout;
     const float scale =
         static_cast<float>(rank_.numbers.loss_scale * static_cast<double>(layout.micro_batches * layout.data));
@@ -135,7 +135,7 @@ model::Result<OptimizerStep::Outcome> OptimizerStep::run(Synchroniser& synchroni
       device.launch(Stream::compute, kernel);
     }
     agree(found_, found_anywhere_.get(), "found_inf_anywhere");
-    if (const auto idle = device.synchronise(); !idle) return tl::unexpected(idle.error());
+    TRY(device.synchronise());
     outcome.finite = device.read(*found_anywhere_)[0] == 0;
     if (!outcome.finite) return outcome;
   }
@@ -148,7 +148,7 @@ model::Result<OptimizerStep::Outcome> OptimizerStep::run(Synchroniser& synchroni
     for (const auto& [stage, local] : rank_.stages)
       for (std::size_t unit = 0; unit < local.state->units().size(); ++unit)
         synchroniser.gather(stage, unit, Stream::compute);
-  if (const auto idle = device.synchronise(); !idle) return tl::unexpected(idle.error());
+  TRY(device.synchronise());
   if (!norms.empty()) outcome.gradient_norm = std::sqrt(device.read(*all_squares_)[0]);
   return outcome;
 }

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "real/executor/step/detail/rank_state.h"
+#include "real/executor/step/rank_state.h"
 #include "real/executor/step/detail/synchroniser.h"
 
 namespace plumbline::real {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "real/executor/step/detail/rank_state.h"
+#include "real/executor/step/rank_state.h"
 
 namespace plumbline::real {
 

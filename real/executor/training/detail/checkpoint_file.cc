@@ -141,8 +141,7 @@ std::uint32_t crc32_of(std::string_view bytes) {
 
 model::Result<std::uint32_t> write_checkpoint_file(const std::string& path, const CheckpointIdentity& identity,
                                                    const std::vector<StatePiece>& state, Device& device) {
-  auto file = DurableFile::create(path);
-  if (!file) return tl::unexpected(file.error());
+  auto file = TRY(DurableFile::create(path));
   CheckpointHeader header{.identity = identity};
   for (const StatePiece& piece : state) header.pieces.push_back({.name = piece.name});
   // Numbers have fixed widths: the body is as long before they are known as afterwards.
@@ -153,7 +152,7 @@ model::Result<std::uint32_t> write_checkpoint_file(const std::string& path, cons
     piece.elements = values.size();
     piece.offset = end;
     piece.crc = crc32_of(bytes_of(values));
-    if (auto written = file->write(static_cast<std::int64_t>(end), raw(bytes_of(values))); !written) {
+    if (auto written = file.write(static_cast<std::int64_t>(end), raw(bytes_of(values))); !written) {
       return tl::unexpected(written.error());
     }
     end += piece.elements * element_bytes;
@@ -161,8 +160,8 @@ model::Result<std::uint32_t> write_checkpoint_file(const std::string& path, cons
   const std::string body = encode_body(header);
   const std::uint32_t crc = crc32_of(body);
   const std::string front = encode_preamble({.crc = crc, .body_bytes = body.size()}) + body;
-  if (auto written = file->write(0, raw(front)); !written) return tl::unexpected(written.error());
-  if (auto finished = file->finish(); !finished) return tl::unexpected(finished.error());
+  TRY(file.write(0, raw(front)));
+  TRY(file.finish());
   return crc;
 }
 
@@ -172,7 +171,7 @@ model::Result<CheckpointFile> CheckpointFile::open(const std::string& path) {
     return tl::unexpected(
         model::Error{.message = "cannot be read", .file = path, .hint = "every rank must see the whole checkpoint"});
   }
-  if (auto read = file.read_header(); !read) return tl::unexpected(read.error());
+  TRY(file.read_header());
   return file;
 }
 

@@ -1,4 +1,4 @@
-#include "real/executor/detail/measured_result.h"
+#include "real/executor/measured_result.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 #include "model/architecture/metrics.h"
 #include "model/memory/memory.h"
 #include "real/executor/infeasible.h"
-#include "real/executor/step/detail/step_timeline.h"
+#include "real/executor/step/step_timeline.h"
 
 namespace plumbline::real {
 

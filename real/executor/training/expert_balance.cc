@@ -1,4 +1,4 @@
-#include "real/executor/training/detail/expert_balance.h"
+#include "real/executor/training/expert_balance.h"
 
 #include <fmt/format.h>
 
@@ -45,11 +45,10 @@ model::Result<std::vector<LayerLoad>> sum_loads(const std::vector<ExpertLoad>& o
       values[static_cast<std::size_t>(first + e)] += load.rows[static_cast<std::size_t>(e)];
     }
   }
-  auto sums = communicator.sum(std::move(values));
-  if (!sums) return tl::unexpected(sums.error());
+  auto sums = TRY(communicator.sum(std::move(values)));
   std::vector<LayerLoad> loads;
   for (std::int64_t layer = 0; layer <= layers; ++layer) {
-    const auto first = sums->begin() + layer * experts;
+    const auto first = sums.begin() + layer * experts;
     std::vector<double> rows(first, first + experts);
     const bool routed = std::any_of(rows.begin(), rows.end(), [](double row) { return row > 0; });
     if (routed) loads.push_back(statistics_of(layer == layers ? -1 : layer, std::move(rows)));

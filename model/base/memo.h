@@ -6,7 +6,7 @@
 #include <mutex>
 #include <optional>
 
-namespace plumbline::sim {
+namespace plumbline::model {
 
 template <class Key, class Value>
 class Memo {
@@ -38,4 +38,4 @@ class Memo {
   std::map<Key, std::shared_ptr<Entry>> known_;
 };
 
-}  // namespace plumbline::sim
+}  // namespace plumbline::model

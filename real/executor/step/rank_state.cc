@@ -1,4 +1,4 @@
-#include "real/executor/step/detail/rank_state.h"
+#include "real/executor/step/rank_state.h"
 
 #include <algorithm>
 #include <numeric>

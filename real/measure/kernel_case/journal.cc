@@ -1,4 +1,4 @@
-#include "real/measure/kernel_case/detail/journal.h"
+#include "real/measure/kernel_case/journal.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

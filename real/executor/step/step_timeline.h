@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "model/result/timeline.h"
-#include "real/executor/step/detail/rank_state.h"
+#include "real/executor/step/rank_state.h"
 
 namespace plumbline::real {
 

@@ -1,4 +1,4 @@
-#include "real/executor/step/detail/step_timeline.h"
+#include "real/executor/step/step_timeline.h"
 
 #include <algorithm>
 #include <cmath>
