@@ -49,7 +49,7 @@ Result<model::Profile> base_of(const FitRecords& records, const std::string& wan
   const model::Device* device = topologies::find_device(devices, records.device);
   if (device == nullptr)
     return model::wrong_input("--extends", fmt::format("no datasheet of '{}' is known", records.device),
-                              "name the profile whose constants hold where no record tells");
+                              "name the profile whose constants hold where no record measures them");
   auto own = find_profile(device->name.substr(0, device->name.find('-')) + "-datasheet");
   return own ? own : find_profile(other_base);
 }
@@ -89,9 +89,10 @@ void add_calibrate(CLI::App& root, int& exit_code) {
       ->required();
   verb->add_option("-o,--output", arguments->out, "The profile, a .toml; - is stdout")->required();
   verb->add_option("--clock", arguments->clock, "Of records of both clocks those of one: wall | cpu");
-  verb->add_option("--extends", arguments->extends,
-                   "The profile whose constants hold where no record tells (default: of a host host-datasheet, of a\n"
-                   "GPU the datasheet profile of its family)");
+  verb->add_option(
+      "--extends", arguments->extends,
+      "The profile whose constants hold where no record measures them (default: of a host host-datasheet, of a\n"
+      "GPU the datasheet profile of its family)");
   verb->footer(
       "Examples:\n"
       "  plumbline measure --backend host -o here.jsonl\n"

@@ -23,7 +23,7 @@ void add_repeatable(CLI::App& verb, const std::string& option, std::vector<std::
   verb.add_option(option, values, help)->take_all()->allow_extra_args(false);
 }
 
-bool colour() {
+bool color() {
   const char* off = std::getenv("NO_COLOR");
   return isatty(STDOUT_FILENO) != 0 && (off == nullptr || *off == '\0');
 }

@@ -104,7 +104,7 @@ model::Result<int> show_steps(const Arguments& arguments) {
   if (to_stdout > 1) return model::wrong_input("--json", "only one output can go to stdout", "give the other a file");
   const auto comparison = TRY(compare_steps(arguments));
   TRY(write_files(arguments, comparison));
-  if (to_stdout == 0) fmt::print("{}", reports::result_comparison_text(comparison, colour()));
+  if (to_stdout == 0) fmt::print("{}", reports::result_comparison_text(comparison, color()));
   const auto possible = [](const model::ComparisonSubject& subject) { return subject.reason().empty(); };
   if (std::ranges::any_of(comparison.subjects, possible)) return 0;
   fmt::print(stderr, "plumbline: no subject is feasible: {}\n", comparison.subjects.front().reason());
@@ -122,7 +122,7 @@ model::Result<int> compare(const Arguments& arguments) {
     const auto done = compare_plan_and_chunk(arguments, plans[0], chunks[0]);
     return done ? model::Result<int>(0) : tl::unexpected(done.error());
   }
-  return model::wrong_input(chunks.front(), "a measured chunk is laid beside one plan and nothing else",
+  return model::wrong_input(chunks.front(), "a measured chunk is compared with one plan and nothing else",
                             "plumbline compare PLAN CHUNK.csv");
 }
 
@@ -152,7 +152,7 @@ void add_compare(CLI::App& root, int& exit_code) {
                  "Override a key: --set overlap.communication_sms=24 (repeatable)");
   verb->add_option("--profile", arguments->profile, "Cost profile (default: the plan's)");
   verb->add_option("--baseline", arguments->baseline,
-                   "Beside a measured step: a second profile, whose prediction of overlapped pairs stands beside")
+                   "With a measured step: a second profile, whose prediction of overlapped pairs is shown next to")
       ->type_name("PROFILE");
   verb->add_option("--fidelity", arguments->fidelity, "closed-form | step, for plans")->capture_default_str();
   verb->add_option("--against", arguments->against, "first | previous: what each step time is held against")
@@ -168,11 +168,11 @@ void add_compare(CLI::App& root, int& exit_code) {
   verb->add_option("--json", arguments->json, "Write the comparison as JSON to a file, or - for stdout");
   verb->add_option("--svg", arguments->svg, "Draw where the step times differ, to a file or -");
   verb->add_option("--trace", arguments->trace,
-                   "A trace for Perfetto with the steps of all, rank beside rank (compressed when it ends in .gz)");
+                   "A trace for Perfetto with the steps of all, rank next to rank (compressed when it ends in .gz)");
   verb->footer(
       "Differences are those of rank 0, by what the time goes into; they add up to the difference of the steps. Plans\n"
       "that cannot be or do not fit are shown as such.\n"
-      "Beside what `plumbline run` measured stands the prediction of each kind of slot and class of operator. An "
+      "What `plumbline run` measured is compared with the prediction of each kind of slot and class of operator. An "
       "error\n"
       "is predicted over measured, less one.\n"
       "A chunk measurement is what `plumbline import` makes of a profiler's trace. Expert rows are taken from\n"

@@ -133,7 +133,7 @@ Result<std::vector<NamedPlan>> read_plans(const std::string& subject, const std:
   if (!path) {
     Error error = path.error();
     error.hint =
-        "a plan (.toml), a result of `simulate --json` or `run --json` (.json) or, beside one plan, a chunk "
+        "a plan (.toml), a result of `simulate --json` or `run --json` (.json) or, next to one plan, a chunk "
         "measurement (.csv) is expected; " +
         error.hint;
     return tl::unexpected(error);
@@ -144,7 +144,7 @@ Result<std::vector<NamedPlan>> read_plans(const std::string& subject, const std:
 }
 
 // Subjects that are called the same get their whole path, or else their number.
-void tell_apart(std::vector<ComparisonSubject>& subjects, const std::vector<std::string>& paths) {
+void distinguish(std::vector<ComparisonSubject>& subjects, const std::vector<std::string>& paths) {
   const auto shared = [&](const std::string& name) {
     return std::ranges::count(subjects, name, &ComparisonSubject::name) > 1;
   };
@@ -196,7 +196,7 @@ Result<std::vector<ComparisonSubject>> comparison_subjects(const SubjectRequest&
       found.push_back(predicted_subject(std::move(named), std::move(done), request));
     }
   }
-  tell_apart(found, request.subjects);
+  distinguish(found, request.subjects);
   return found;
 }
 

@@ -80,13 +80,13 @@ model::Result<std::string> data_folder() {
   for (const fs::path& candidate : {folder / "share/plumbline", folder.parent_path() / "share/plumbline"}) {
     if (!binary.empty() && is_folder(candidate)) return candidate.string();
   }
-  return wrong_input("", fmt::format("the shipped data are not found beside {}", binary.string()),
-                     "expected in share/plumbline beside the binary or beside its folder; build or install again");
+  return wrong_input("", fmt::format("the shipped data are not found next to {}", binary.string()),
+                     "expected in share/plumbline next to the binary or to its folder; build or install again");
 }
 
 model::Result<std::string> resolve(Shipped kind, const std::string& path_or_name, const std::string& named_in) {
-  const fs::path beside = fs::path(named_in).parent_path() / path_or_name;
-  if (!named_in.empty() && is_file(beside)) return beside.lexically_normal().string();
+  const fs::path adjacent = fs::path(named_in).parent_path() / path_or_name;
+  if (!named_in.empty() && is_file(adjacent)) return adjacent.lexically_normal().string();
   if (is_file(path_or_name)) return path_or_name;
   return find_shipped(kind, path_or_name);
 }
@@ -108,8 +108,8 @@ model::Result<std::vector<std::string>> shipped_case_files() {
 
 model::Result<std::string> resolve_model(const std::string& plan_file, const std::string& config) {
   // An absolute config stays as it is: joining an absolute path drops what is before it.
-  const fs::path beside = fs::path(plan_file).parent_path() / config;
-  if (is_file(beside)) return beside.lexically_normal().string();
+  const fs::path adjacent = fs::path(plan_file).parent_path() / config;
+  if (is_file(adjacent)) return adjacent.lexically_normal().string();
   auto found = find_shipped(Shipped::model, config);
   if (found || plan_file.empty()) return found;
   model::Error error = found.error();
@@ -119,8 +119,8 @@ model::Result<std::string> resolve_model(const std::string& plan_file, const std
 }
 
 model::Result<std::string> resolve_device_folder(const std::string& topology_path) {
-  const fs::path beside = fs::path(topology_path).parent_path() / "devices";
-  if (is_folder(beside)) return beside.string();
+  const fs::path adjacent = fs::path(topology_path).parent_path() / "devices";
+  if (is_folder(adjacent)) return adjacent.string();
   auto root = TRY(data_folder());
   return (fs::path(root) / "topologies/devices").string();
 }

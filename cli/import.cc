@@ -43,7 +43,7 @@ struct ImportArguments {
   std::vector<std::string> overrides;    // of the plan
 };
 
-void say_what_was_taken(const calibrate::ImportedChunk& imported) {
+void print_what_was_taken(const calibrate::ImportedChunk& imported) {
   const auto pieces = imported.kernels + imported.copies;
   fmt::print(stderr, "device {}: kernels {}, copies and memory sets {}; with a phase {} of {}\n", imported.device,
              imported.kernels, imported.copies, imported.with_phase, pieces);
@@ -79,20 +79,20 @@ model::Result<void> import_kineto_trace(const ImportArguments& arguments) {
   }();
   if (!imported) return tl::unexpected(imported.error());
   TRY(write_output(arguments.out, calibrate::to_csv(imported->timeline, imported->comments)));
-  say_what_was_taken(*imported);
+  print_what_was_taken(*imported);
   list_unknown(imported->unknown, arguments.classes.empty() ? "share/plumbline/kernels.toml" : arguments.classes);
   return {};
 }
 
 // Where the model's config.json goes: beside the plan, under its name.
-std::string config_beside(const std::string& plan) { return fs::path(plan).replace_extension(".json").string(); }
+std::string adjacent_config(const std::string& plan) { return fs::path(plan).replace_extension(".json").string(); }
 
 model::Result<void> name_model(const ImportArguments& arguments, megatron::ImportOptions& options) {
   if (arguments.model.empty()) {
     if (arguments.out == "-")
-      return model::wrong_input("--output", "the model of the script needs a file beside the plan",
+      return model::wrong_input("--output", "the model of the script needs a file next to the plan",
                                 "name the plan's file, or a model with --model");
-    options.config = fs::path(config_beside(arguments.out)).filename().string();
+    options.config = fs::path(adjacent_config(arguments.out)).filename().string();
     return {};
   }
   const auto path = TRY(resolve_model("", arguments.model));
@@ -128,7 +128,7 @@ model::Result<void> import_megatron(const ImportArguments& arguments) {
   const auto options = TRY(options_of(arguments));
   const auto imported = TRY(megatron::import_script(text, arguments.file, options));
   if (imported.config) {
-    const std::string path = config_beside(arguments.out);
+    const std::string path = adjacent_config(arguments.out);
     TRY(write_output(path, imported.config->json));
     fmt::print(stderr, "{}: the model as a config.json of type {}\n", path, imported.config->model_type);
   }
@@ -168,14 +168,14 @@ constexpr Format<ImportArguments> formats[] = {
      &import_kineto_trace},
     {"nccl-topology", "a topology dump of NCCL or RCCL (NCCL_TOPO_DUMP_FILE), .xml, to a topology file (.toml)",
      &import_nccl_topology},
-    {"megatron", "a launch script of Megatron-LM, .sh, to a plan (.toml) with the model's config.json beside it",
+    {"megatron", "a launch script of Megatron-LM, .sh, to a plan (.toml) with the model's config.json next to it",
      &import_megatron},
     {"nccl-tests", "the text output of NVIDIA's nccl-tests to measurements (.csv or .jsonl)", &import_nccl_tests},
 };
 
 std::string footer() {
   return format_list<ImportArguments>(formats) +
-         "\nKernels that no class of the class file matches are listed on stderr; docs/measuring.md says how\n"
+         "\nKernels that no class of the class file matches are listed on stderr; docs/measuring.md describes how\n"
          "to record a trace and how to add a class.\n\n"
          "Examples:\n"
          "  plumbline import kineto trace.json.gz -o chunk.csv\n"

@@ -69,10 +69,10 @@ Result<std::string> measurement_of_case(const std::string& case_path, const std:
 
 Result<model::Profile> find_profile(const std::string& path_or_name, const std::string& plan_file) {
   std::error_code unreadable;
-  const std::filesystem::path beside = std::filesystem::path(plan_file).parent_path() / path_or_name;
-  const bool is_beside = !std::filesystem::is_regular_file(path_or_name, unreadable) &&
-                         std::filesystem::is_regular_file(beside, unreadable);
-  const auto path = TRY(resolve(Shipped::profile, is_beside ? beside.string() : path_or_name));
+  const std::filesystem::path adjacent = std::filesystem::path(plan_file).parent_path() / path_or_name;
+  const bool is_adjacent = !std::filesystem::is_regular_file(path_or_name, unreadable) &&
+                           std::filesystem::is_regular_file(adjacent, unreadable);
+  const auto path = TRY(resolve(Shipped::profile, is_adjacent ? adjacent.string() : path_or_name));
   const auto data = TRY(data_folder());
   return model::load_profile(path, data + "/profiles");
 }

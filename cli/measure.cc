@@ -46,7 +46,7 @@ Result<void> check(const MeasureArguments& arguments) {
   if (arguments.dry_run) return {};
   if (arguments.out.empty()) return wrong_input("-o", "where the measurements go is missing", "-o FILE, or --dry-run");
   if (!arguments.out.ends_with(".jsonl") && !arguments.out.ends_with(".csv"))
-    return wrong_input("-o", fmt::format("'{}' tells no form", arguments.out), "its name ends in .jsonl or .csv");
+    return wrong_input("-o", fmt::format("'{}' has no form", arguments.out), "its name ends in .jsonl or .csv");
   return {};
 }
 
@@ -106,14 +106,15 @@ void add_measure(CLI::App& root, int& exit_code, const World& world) {
   const auto arguments = std::make_shared<MeasureArguments>();
   verb->add_option("CASES", arguments->cases,
                    "A .toml file (of a GPU also .cases), or the name of a shipped one (default: the built-in sweep)");
-  verb->add_option("--plan", arguments->plan,
-                   "On a GPU: every operator and exchange of a plan's step as one rank runs it, alone and beside each\n"
-                   "other; other ranks are stood in for");
+  verb->add_option(
+      "--plan", arguments->plan,
+      "On a GPU: every operator and all-to-all of a plan's step as one rank runs it, alone and overlapped with each\n"
+      "other; other ranks are stood in for");
   add_repeatable(*verb, "--set", arguments->overrides, "Override a key of the plan (repeatable)");
   verb->add_option("--lib-dir", arguments->library_folders,
                    "On a GPU: where to look for libraries first (repeatable; as PLUMBLINE_LIBDIR=A:B)")
       ->allow_extra_args(false);
-  verb->add_flag("--list-libraries", arguments->list_libraries, "Say which libraries of a GPU are found, and where");
+  verb->add_flag("--list-libraries", arguments->list_libraries, "Print which libraries of a GPU are found, and where");
   verb->add_option("--backend", arguments->backend, "cuda | host")->capture_default_str();
   verb->add_option("-o,--output", arguments->out,
                    "The measurements, .jsonl or .csv; of a GPU, what is there already is not measured again");

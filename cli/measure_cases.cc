@@ -10,16 +10,16 @@
 
 #include "calibrate/measurement/measurement.h"
 #include "calibrate/measurement/measurement_file.h"
-#include "real/measure/case_file.h"
-#include "cli/measure_records.h"
 #include "cli/data.h"
 #include "cli/inputs.h"
 #include "cli/measure.h"
+#include "cli/measure_records.h"
 #include "cli/outputs.h"
 #include "cli/progress.h"
 #include "cli/world.h"
 #include "real/cuda/backend.h"
 #include "real/cuda/measure/case_machine.h"
+#include "real/measure/case_file.h"
 #include "real/measure/kernel_case/case_sweep.h"
 #include "topologies/device.h"
 
@@ -36,7 +36,7 @@ using topologies::KnownDevice;
 constexpr const char* restarts_variable = "PLUMBLINE_MEASURE_RESTARTS";
 constexpr int most_restarts = 5;
 
-void say(const std::string& line) { fmt::print(stderr, "plumbline: {}\n", line); }
+void log(const std::string& line) { fmt::print(stderr, "plumbline: {}\n", line); }
 
 // By file name, alias, or the chip's name alone, which stands for its usual board: "h200", "NVIDIA H200".
 const model::Device* device_called(const std::vector<KnownDevice>& devices, const std::string& name) {
@@ -150,7 +150,7 @@ Failure restart(const MeasureArguments& arguments, std::optional<double> seconds
   if (restarts_so_far() >= most_restarts) return model::infeasible("", "the device context was lost too often");
   if (seconds_left && *seconds_left <= 0)
     return model::infeasible("", "the device context was lost, and no time is left");
-  say("starting over behind the case that lost the device context");
+  log("starting over behind the case that lost the device context");
   std::vector<std::string> words = {"plumbline", "measure",        "-o",        arguments.out,
                                     "--device",  arguments.device, "--samples", std::to_string(arguments.samples)};
   if (!arguments.cases.empty()) words.push_back(arguments.cases);
@@ -188,7 +188,7 @@ Result<int> measured(const MeasureArguments& arguments, const std::vector<KnownD
   const bool writes = channel.rank() == 0;
   real::Budget budget(arguments.budget_s(), steady_seconds);
   const auto journal = TRY(real::Journal::open(writes ? journal_path(arguments.out) : "/dev/null", machine.device()));
-  if ((journal)->found() > 0) say(fmt::format("{} records of this device are there already", (journal)->found()));
+  if ((journal)->found() > 0) log(fmt::format("{} records of this device are there already", (journal)->found()));
   if (!(journal)->append(environment_line(machine, now_in_utc())))
     return wrong_input("-o", fmt::format("{} cannot be written", arguments.out), "is the disk full?");
   const model::Device* own = device_called(devices, machine.device());
@@ -204,8 +204,8 @@ Result<int> measured(const MeasureArguments& arguments, const std::vector<KnownD
       [&](const KernelCase& what, const std::string& reason) {
         return failure_line(machine, what, reason, now_in_utc());
       }};
-  const auto summary = real::measure_cases(cases, machine, *journal, budget, records, options, say);
-  if (writes) say(summary_line(summary));
+  const auto summary = real::measure_cases(cases, machine, *journal, budget, records, options, log);
+  if (writes) log(summary_line(summary));
   if (summary.end == real::SweepEnd::cannot_write)
     return wrong_input("-o", fmt::format("{} cannot be written", arguments.out), "what was written before is whole");
   if (summary.end == real::SweepEnd::device_lost) return restart(arguments, budget.left());

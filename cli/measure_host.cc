@@ -158,7 +158,7 @@ std::string cases_table(const std::vector<Subject>& subjects) {
     calibrate::Subject shape;
     shape.shape = subject.shape;
     table.add({subject.op, subject.phase, subject.format, reports::shape_text(shape), fmt::format("{}", subject.cores),
-               subject.copy_cores > 0 ? fmt::format("{} copying", subject.copy_cores) : "",
+               subject.communication_sms > 0 ? fmt::format("{} copying", subject.communication_sms) : "",
                subject.flops > 0 ? fmt::format("{:.4g}", subject.flops / giga) : "",
                subject.bytes > 0 ? fmt::format("{:.4g}", subject.bytes / mega) : "", subject.name});
   }

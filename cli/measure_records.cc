@@ -90,9 +90,9 @@ std::string measurement_line(const real::CaseMachine& machine, const real::Kerne
                              const real::Findings& findings, const std::string& date) {
   Measurement m = record_of(series, of_cases, machine.device(), date);
   m.sms = machine.sms();
-  m.communication_ctas = series.subject.copy_cores;
+  m.communication_sms = series.subject.communication_sms;
   m.target_sms = what.target_sms;
-  if (series.subject.copy_cores > 0 && series.copy_rate > 0) {
+  if (series.subject.communication_sms > 0 && series.copy_rate > 0) {
     m.copy_to = what.copy_to;
     m.copy_rate = series.copy_rate;
   }
@@ -131,8 +131,8 @@ Measurements host_records(const std::vector<real::Series>& series, const Environ
                     [&](const real::Series& one) {
                       Measurement m = record_of(one, of_host, environment.cpu, date);
                       m.sms = one.subject.cores;
-                      if (one.subject.copy_cores > 0) {
-                        m.communication_ctas = one.subject.copy_cores;
+                      if (one.subject.communication_sms > 0) {
+                        m.communication_sms = one.subject.communication_sms;
                         m.copy_to = "memory";
                         if (one.copy_rate > 0) m.copy_rate = one.copy_rate;
                       }
@@ -150,9 +150,9 @@ Measurements plan_records(const StageMeasurement& measured, const std::string& d
                     [&](const real::Series& one) {
                       Measurement m = record_of(one, of_plan, measured.device, date);
                       m.sms = measured.sms;
-                      m.communication_ctas = one.subject.copy_cores;
+                      m.communication_sms = one.subject.communication_sms;
                       m.target_sms = measured.target_sms;
-                      m.variant = one.subject.beside ? "in_step_beside" : "in_step";
+                      m.variant = one.subject.adjacent ? "in_step_beside" : "in_step";
                       m.clock = clock_of(measured.clock);
                       return m;
                     });

@@ -80,13 +80,13 @@ model::Result<int> run(const Arguments& arguments) {
   TRY(write_files(arguments, inputs, account));
   const model::Memory& memory = account.memory;
   if (!arguments.outputs.to_stdout()) {
-    const reports::Style style = {.colour = colour()};
+    const reports::Style style = {.color = color()};
     fmt::print("{}{}", reports::memory_summary(memory, style),
                reports::memory_plot(account.levels, memory.capacity_bytes, style));
     if (account.advice) fmt::print("{}", reports::memory_advice(*account.advice, memory.capacity_bytes, style));
   }
   if (memory.fits) return 0;
-  fmt::print(stderr, "{}\n", model::shortage(memory));
+  fmt::print(stderr, "{}\n", model::infeasible_reason(memory));
   return infeasible_exit;
 }
 

@@ -57,7 +57,7 @@ Result<void> check_answerable(const sim::PlanAnswer& answer) {
   if (!answer.has_tokens) {
     const char* option = answer.limits.days ? "--deadline" : answer.limits.usd ? "--budget" : "--objective";
     if (answer.limits.any() || answer.objective == sim::Objective::cost)
-      return wrong_input(option, "days and cost need to know how long the training is",
+      return wrong_input(option, "days and cost need the length of the training",
                          "give the tokens: --set run.tokens=1e12");
   }
   const bool price = std::ranges::any_of(
@@ -183,7 +183,7 @@ Result<int> run(const Arguments& arguments) {
   if (!answer.order.empty() && answer.complete)
     sim::find_break_evens(answer, arguments.threads, [&] { return interrupt.requested(); });
   TRY(write_files(arguments, answer));
-  if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::plan_text(answer, colour()));
+  if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::plan_text(answer, color()));
   std::fflush(stdout);  // before what stderr adds
   return verdict_exit(answer);
 }

@@ -87,7 +87,7 @@ void add_host_options(CLI::App& verb, RunArguments& arguments) {
                   "Cores of a rank's other streams (default: 1)")
       ->group(group);
   verb.add_option("--accumulation", arguments.accumulation,
-                  "fp32 | fp16: of products, to see what FP16 costs (default: fp32)")
+                  "fp32 | fp16: of GEMMs, to see what FP16 costs (default: fp32)")
       ->group(group);
 }
 
@@ -101,7 +101,7 @@ void add_gpu_options(CLI::App& verb, RunArguments& arguments) {
   verb.add_option("--lib-dir", arguments.library_folders, "Where to look first for cuBLASLt, cuDNN, NCCL, NVML, CUPTI")
       ->group(group);
   verb.add_option("--sm-target", arguments.target_sms,
-                  "SMs that libraries reckon with on the compute stream (default: as overlap.sm_policy says)")
+                  "SMs that libraries reckon with on the compute stream (default: by overlap.sm_policy)")
       ->group(group);
   verb.add_option("--kernels", arguments.kernels, "Write a trace of every kernel of the last step for Perfetto")
       ->group(group);

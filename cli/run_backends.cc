@@ -58,7 +58,7 @@ Result<void> check_ranks(const RunArguments& arguments, const model::Plan& plan,
                     job.ranks == 1 ? "was" : "were"),
         "start a process for each with torchrun, srun or mpirun, or measure one alone with --emulate RANK");
   if (arguments.emulated && job.ranks != 1)
-    return infeasible("--emulate", "other ranks were started beside the one that is emulated", "start one process");
+    return infeasible("--emulate", "other ranks were started with the one that is emulated", "start one process");
   if (arguments.emulated && *arguments.emulated >= pipeline)
     return wrong_input("--emulate", fmt::format("the plan has no pipeline rank {}", *arguments.emulated),
                        fmt::format("they are 0 to {}", pipeline - 1));
@@ -69,8 +69,7 @@ reports::TrainingReport report_of(const RunArguments& arguments, const Bootstrap
   reports::TrainingReport report{.clock = "gpu", .emulated_rank = arguments.emulated};
   if (arguments.emulated)
     report.notes.emplace_back("emulated: other ranks are stood in for; waits for them are not measured");
-  if (job.ranks > 1)
-    report.notes.emplace_back("unmeasured on more than one GPU: this way of running was tested on one alone");
+  if (job.ranks > 1) report.notes.emplace_back("unmeasured on more than one GPU: this was tested on one alone");
   return report;
 }
 
@@ -96,7 +95,7 @@ Result<int> train(const RunArguments& arguments, const sim::Inputs& inputs, cons
   if (!speaks) return 0;
   if (monitor.failed()) return tl::unexpected(*monitor.failed());
   report.device_memory_bytes = result.memory_bytes;
-  if (!result.ways.empty()) report.notes.push_back(result.ways);
+  if (!result.transports.empty()) report.notes.push_back(result.transports);
   if (!result.kernels_missing.empty())
     fmt::print(stderr, "plumbline: --kernels: no kernels were recorded: {}\n", result.kernels_missing);
   if (!result.kernels.empty()) TRY(write_output(arguments.kernels, result.kernels));

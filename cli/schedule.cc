@@ -41,7 +41,7 @@ Result<void> run_one(const Options& options, const model::CostTable& costs) {
   model::ScheduleShape shape = options.shape;
   shape.virtual_stages = options.virtual_stages.value_or(shape.virtual_stages);
   const auto output = TRY(model::evaluate_schedule(*kind, shape, costs));
-  if (!options.outputs.any()) return write_output("-", reports::schedule_text(output, terminal_columns(), colour()));
+  if (!options.outputs.any()) return write_output("-", reports::schedule_text(output, terminal_columns(), color()));
   return options.outputs.write({{"--csv", [&] { return reports::schedule_csv(output.schedule); }},
                                 {"--json", [&] { return reports::schedule_json(output); }},
                                 {"--svg", [&] { return reports::schedule_svg(output); }}});

@@ -88,9 +88,9 @@ model::Result<int> run(const Arguments& arguments) {
   const auto comparisons = published(arguments, inputs, simulation.result);
   TRY(write_files(arguments.outputs, inputs, simulation, comparisons));
   if (!arguments.outputs.to_stdout())
-    fmt::print("{}", reports::summary(simulation.result, inputs.plan, comparisons, {.colour = colour()}));
+    fmt::print("{}", reports::summary(simulation.result, inputs.plan, comparisons, {.color = color()}));
   if (!simulation.result.memory.fits) {
-    fmt::print(stderr, "{}\n", model::shortage(simulation.result.memory));
+    fmt::print(stderr, "{}\n", model::infeasible_reason(simulation.result.memory));
     return infeasible_exit;
   }
   return 0;

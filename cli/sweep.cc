@@ -104,7 +104,7 @@ Result<int> run_sweep(const Arguments& arguments, sim::Fidelity fidelity) {
   TRY(arguments.outputs.write({{"--json", [&] { return reports::sweep_json(result); }},
                                {"--csv", [&] { return reports::sweep_csv(result); }},
                                {"--svg", [&] { return reports::sweep_svg(result); }}}));
-  if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::sweep_text(result, colour()));
+  if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::sweep_text(result, color()));
   if (result.best) return 0;
   fmt::print(stderr, "plumbline: no point of the sweep is feasible: {}\n", sim::reason(result.points.front()));
   return infeasible_exit;
@@ -117,7 +117,7 @@ Result<int> run_tornado(const Arguments& arguments, sim::Fidelity fidelity) {
   }));
   TRY(arguments.outputs.write({{"--json", [&] { return reports::tornado_json(result); }},
                                {"--svg", [&] { return reports::tornado_svg(result); }}}));
-  if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::tornado_text(result, colour()));
+  if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::tornado_text(result, color()));
   return 0;
 }
 
@@ -143,7 +143,7 @@ Result<int> run_solve(const Arguments& arguments, sim::Fidelity fidelity) {
   const auto over = arguments.over.empty() ? std::nullopt : std::optional(arguments.over.front());
   const auto result = TRY(sim::solve(arguments.solve, over, target, changed_inputs(arguments), fidelity));
   TRY(arguments.outputs.write({{"--json", [&] { return reports::solve_json(result); }}}));
-  if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::solve_text(result, colour()));
+  if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::solve_text(result, color()));
   return result.found() ? 0 : infeasible_exit;
 }
 
@@ -185,7 +185,7 @@ void add_sweep(CLI::App& root, int& exit_code) {
       "TOML lists [1, 2]; a key that takes a list: [[3, 5], [4, 4]]. Keys of the model are swept as model.KEY, "
       "constants\n"
       "as profile.NAME and topology.NAME (with a * in it: a factor on all that fit). Several\n"
-      "--over give every combination, the last key fastest. GEMM: seconds of matrix products over those of the\n"
+      "--over give every combination, the last key fastest. GEMM: seconds of GEMMs over those of the\n"
       "fastest point that does the same work.\n\n"
       "Examples:\n"
       "  plumbline sweep deepseek-v3-2048xh800 --over overlap.communication_sms=0..64:4\n"

@@ -38,6 +38,6 @@ void add_repeatable(CLI::App& verb, const std::string& option, std::vector<std::
                     const std::string& help);
 
 // Whether stdout is a terminal that may be coloured (NO_COLOR is honoured).
-bool colour();
+bool color();
 
 }  // namespace plumbline::cli

@@ -31,7 +31,7 @@ void take_reserve(const model::ParameterFile& file, ParameterTaker& taker, model
   bytes("reserve.context", reserve.context);
   bytes("reserve.matmul_workspace", reserve.matmul_workspace);
   bytes("reserve.communicator", reserve.communicator);
-  bytes("reserve.exchange", reserve.exchange);
+  bytes("reserve.exchange", reserve.all_to_all);
   constexpr std::string_view fragmentation = "reserve.fragmentation";
   if (file.number(fragmentation) != nullptr) reserve.fragmentation = taker.ratio(fragmentation);
 }

@@ -177,14 +177,14 @@ void Fabric::route(std::int64_t a, std::int64_t b, std::vector<LinkId>& out) con
   if (a == b) return;
   if (node(a) == node(b)) return route_in_node(a, b, out);
   if (network(a) == network(b)) return route_in_network(a, b, out);
-  const std::int64_t beside_a = node(a) * shape_.gpus_per_node + index_in_node(b);
-  if (beside_a < gpus_) {
-    route_in_node(a, beside_a, out);
-    return route_in_network(beside_a, b, out);
+  const std::int64_t peer_of_a = node(a) * shape_.gpus_per_node + index_in_node(b);
+  if (peer_of_a < gpus_) {
+    route_in_node(a, peer_of_a, out);
+    return route_in_network(peer_of_a, b, out);
   }
-  const std::int64_t beside_b = node(b) * shape_.gpus_per_node + index_in_node(a);
-  route_in_network(a, beside_b, out);
-  route_in_node(beside_b, b, out);
+  const std::int64_t overlapped_b = node(b) * shape_.gpus_per_node + index_in_node(a);
+  route_in_network(a, overlapped_b, out);
+  route_in_node(overlapped_b, b, out);
 }
 
 }  // namespace plumbline::topologies

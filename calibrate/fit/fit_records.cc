@@ -16,9 +16,9 @@ using model::OperatorClass;
 using model::OperatorKind;
 
 // How a GPU's operator of a step was timed: alone, or while the step's other streams were busy.
-constexpr std::string_view in_step = "in_step", in_step_beside = "in_step_beside";
+constexpr std::string_view in_step = "in_step", in_step_overlapped = "in_step_beside";
 
-bool of_gpu(const Measurement& m) { return m.variant == in_step || m.variant == in_step_beside; }
+bool of_gpu(const Measurement& m) { return m.variant == in_step || m.variant == in_step_overlapped; }
 
 bool has_clock(const Measurement& m) { return m.variant == "wall" || m.variant == "cpu" || m.variant == "simulated"; }
 
@@ -47,12 +47,12 @@ std::string format_in(std::string_view key) {
 }
 
 std::int64_t cores_of(const Measurement& m, OperatorClass type) {
-  const std::int64_t all = m.sms.value_or(1), held = m.communication_ctas.value_or(0);
+  const std::int64_t all = m.sms.value_or(1), held = m.communication_sms.value_or(0);
   if (!of_gpu(m)) return all;
   if (type == OperatorClass::exchange) return held;
-  if (m.variant == in_step_beside) return all - held;
+  if (m.variant == in_step_overlapped) return all - held;
   const std::int64_t target = m.target_sms.value_or(0);
-  return is_product(type) && target > 0 ? target : all;
+  return is_gemm(type) && target > 0 ? target : all;
 }
 
 FitRecord record_of(const Measurement& m, OperatorKind kind, OperatorClass type) {
@@ -76,8 +76,9 @@ class Sorter {
     const OperatorClass type = class_of(*kind, m.phase);
     const bool together = type == OperatorClass::exchange || type == OperatorClass::collective;
     if (FitRecord record = record_of(m, *kind, type); together && !record.key.empty())
-      return (m.variant == in_step_beside ? found_.together_beside : found_.together).push_back(std::move(record));
-    if (type == OperatorClass::exchange && extent_of(m, "bytes") > 0) return found_.exchanges.push_back(&m);
+      return (m.variant == in_step_overlapped ? found_.together_overlapped : found_.together)
+          .push_back(std::move(record));
+    if (type == OperatorClass::exchange && extent_of(m, "bytes") > 0) return found_.all_to_alls.push_back(&m);
     if (type == OperatorClass::collective) {
       if (extent_of(m, "bytes") <= 0 || extent_of(m, "ranks") < 2) return leave(m);
       return found_.collectives.push_back(&m);
@@ -95,18 +96,18 @@ class Sorter {
   void leave(const Measurement& m) { ++left_[m.op]; }
 
   void add_kernel(const Measurement& m, FitRecord record) {
-    const bool product = is_product(record.type);
-    const bool complete = product                                   ? record.extent("k") > 0
+    const bool gemm = is_gemm(record.type);
+    const bool complete = gemm                                      ? record.extent("k") > 0
                           : record.type == OperatorClass::attention ? m.flops.has_value()
                                                                     : m.bytes.has_value();
     const bool router = record.type == OperatorClass::router;
     if (record.type >= OperatorClass::exchange || (!complete && !router)) return leave(m);
     const bool attends = record.type == OperatorClass::attention;
-    if (m.communication_ctas.value_or(0) > 0) {
-      if (!product && !attends && !of_gpu(m)) return leave(m);
-      return found_.beside.push_back(std::move(record));
+    if (m.communication_sms.value_or(0) > 0) {
+      if (!gemm && !attends && !of_gpu(m)) return leave(m);
+      return found_.overlapped.push_back(std::move(record));
     }
-    (product   ? found_.products
+    (gemm      ? found_.gemms
      : attends ? found_.attention
      : router  ? found_.routers
                : found_.memory)

@@ -33,13 +33,13 @@ enum class MachineKind : std::uint8_t { host, gpu };
 struct FitRecords {
   MachineKind machine = MachineKind::host;
   std::string device, clock, date;  // of a host its clock, else empty; the latest day, "2026-11-21"
-  std::vector<FitRecord> products, attention, memory, routers;
+  std::vector<FitRecord> gemms, attention, memory, routers;
   std::vector<FitRecord> together;  // exchanges and collectives of a plan's operators, of all ranks of a group
   // Of a host products and attention while others copied through memory; of a GPU all operators while an exchange ran.
-  std::vector<FitRecord> beside;
-  std::vector<FitRecord> together_beside;                                      // exchanges while operators ran
-  std::vector<const Measurement*> launches, messages, exchanges, collectives;  // no operator of a plan
-  std::vector<std::string> notes;                                              // what nothing is made of
+  std::vector<FitRecord> overlapped;
+  std::vector<FitRecord> together_overlapped;                                    // exchanges while operators ran
+  std::vector<const Measurement*> launches, messages, all_to_alls, collectives;  // no operator of a plan
+  std::vector<std::string> notes;                                                // what nothing is made of
 };
 
 // Of `clock` ("wall" or "cpu"; empty: the only one there is, or those of a GPU). Input errors: no record that a profile

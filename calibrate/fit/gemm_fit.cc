@@ -110,17 +110,17 @@ GemmProblem problem_of(const std::vector<FitRecord>& records, const GemmForm& fo
 
 // Fits the form and adds its constants, except those of tiles; false where the records are too few.
 bool fit_form(const FitRecords& records, const GemmForm& form, ConstantList& constants, ProfileFit& result) {
-  if (records.products.empty()) return false;
+  if (records.gemms.empty()) return false;
   const double bandwidth =
       constants.value(constants.has("gemm.output_bandwidth") ? "gemm.output_bandwidth" : "memory.default.bandwidth");
-  const GemmProblem problem = problem_of(records.products, form, bandwidth);
+  const GemmProblem problem = problem_of(records.gemms, form, bandwidth);
   const Form seconds = [&](const Eigen::VectorXd& x) -> Eigen::VectorXd {
     return problem.features * x + problem.written;
   };
   const auto fit =
       fit_family("products", seconds, problem.seconds, starting_point(problem.features, problem.seconds), result);
   if (!fit) return false;
-  const std::string how = fmt::format("least squares over {} records of products", records.products.size());
+  const std::string how = fmt::format("least squares over {} records of GEMMs", records.gemms.size());
   constants.add_fitted("gemm.ramp", *fit, 0, how);
   for (std::size_t i = 0; i < problem.entries.size(); ++i)
     for (std::size_t part = 0; part < form.parts.size(); ++part)

@@ -30,16 +30,16 @@ void add_measured_operators(const FitRecords& records, ConstantList& constants, 
   using model::MeasuredOperators;
   const bool gpu = records.machine == MachineKind::gpu;
   std::map<std::pair<std::string, MeasuredOperators::Place>, std::vector<const FitRecord*>> operators;
-  const auto add = [&operators](const std::vector<FitRecord>& of_class, bool beside) {
+  const auto add = [&operators](const std::vector<FitRecord>& of_class, bool overlapped) {
     for (const FitRecord& record : of_class)
-      if (!record.key.empty()) operators[{record.key, {record.cores, beside}}].push_back(&record);
+      if (!record.key.empty()) operators[{record.key, {record.cores, overlapped}}].push_back(&record);
   };
   for (const auto* of_class :
-       {&records.products, &records.attention, &records.memory, &records.routers, &records.together})
+       {&records.gemms, &records.attention, &records.memory, &records.routers, &records.together})
     add(*of_class, false);
   if (gpu) {
-    add(records.beside, true);
-    add(records.together_beside, true);
+    add(records.overlapped, true);
+    add(records.together_overlapped, true);
   }
   for (auto& [name, found] : operators) {
     const auto middle = found.begin() + static_cast<std::ptrdiff_t>(found.size() / 2);

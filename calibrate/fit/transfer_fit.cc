@@ -44,13 +44,13 @@ void fit_messages(const FitRecords& records, ConstantList& constants, ProfileFit
     constants.add_fitted("network.latency", *messages, 0, how);
     constants.add_rate("network.nvlink_rate", *messages, 1, how);
   }
-  const auto exchanges = fit_line("exchanges", records.exchanges, result);
-  if (!exchanges && !messages) return;
+  const auto all_to_alls = fit_line("exchanges", records.all_to_alls, result);
+  if (!all_to_alls && !messages) return;
   const std::string how =
-      exchanges ? fmt::format("least squares over {} records of exchanges", records.exchanges.size())
-                : fmt::format("no record of an exchange, taken as {} messages at once", records.messages.size());
-  constants.add_fitted("exchange.notify", exchanges ? *exchanges : *messages, 0, how);
-  constants.add_rate("exchange.nvlink_rate", exchanges ? *exchanges : *messages, 1, how);
+      all_to_alls ? fmt::format("least squares over {} records of all-to-alls", records.all_to_alls.size())
+                  : fmt::format("no record of an all-to-all, taken as {} messages at once", records.messages.size());
+  constants.add_fitted("exchange.notify", all_to_alls ? *all_to_alls : *messages, 0, how);
+  constants.add_rate("exchange.nvlink_rate", all_to_alls ? *all_to_alls : *messages, 1, how);
 }
 
 struct CollectiveTerms {
@@ -87,7 +87,7 @@ void fit_collectives(const FitRecords& records, ConstantList& constants, Profile
   const std::string simple = "collective.ring.simple.nvlink_hop";
   RobustFit scaled = *fit;
   scaled.values[1] /= constants.value(simple);
-  constants.add_fitted("collective.nvlink_latency_scale", scaled, 1, how + ", of a hop of " + simple);
+  constants.add_fitted("collective.nvlink_latency_scale", scaled, 1, how + ", of a transfer of " + simple);
   if (fit->silent[0]) return;
   const double efficiency = 1 / fit->values[0] / constants.value("network.nvlink_rate");
   for (const char* algorithm : {"ring", "tree"})
@@ -97,12 +97,12 @@ void fit_collectives(const FitRecords& records, ConstantList& constants, Profile
 }
 
 // Of the same operator with nothing beside it, of a host on as many cores; nullptr where nobody measured it.
-const FitRecord* alone(const FitRecord& beside, const std::vector<FitRecord>& records, MachineKind machine) {
+const FitRecord* alone(const FitRecord& overlapped, const std::vector<FitRecord>& records, MachineKind machine) {
   const auto same = [&](const FitRecord& other) {
-    const bool as_many = machine == MachineKind::gpu || other.cores == beside.cores;
-    return other.kind == beside.kind && as_many && other.format == beside.format &&
-           other.measurement->phase == beside.measurement->phase &&
-           other.measurement->shape == beside.measurement->shape && other.key == beside.key;
+    const bool as_many = machine == MachineKind::gpu || other.cores == overlapped.cores;
+    return other.kind == overlapped.kind && as_many && other.format == overlapped.format &&
+           other.measurement->phase == overlapped.measurement->phase &&
+           other.measurement->shape == overlapped.measurement->shape && other.key == overlapped.key;
   };
   const auto found = std::ranges::find_if(records, same);
   return found == records.end() ? nullptr : &*found;
@@ -117,7 +117,7 @@ void add_slowdown(const std::string& name, std::vector<double> ratios, ConstantL
     spread = median(ratios) / typical;
   }
   constants.add(name, std::max(1.0, typical), spread, model::Evidence::measured,
-                fmt::format("middle of {} ratios beside a transfer and alone", ratios.size()));
+                fmt::format("middle of {} ratios during a transfer and alone", ratios.size()));
 }
 
 }  // namespace
@@ -128,25 +128,25 @@ void fit_transfers(const FitRecords& records, ConstantList& constants, ProfileFi
 }
 
 void fit_interference(const FitRecords& records, ConstantList& constants, ProfileFit& result) {
-  std::vector<double> products, attention;
+  std::vector<double> gemms, attention;
   std::size_t unpaired = 0;
-  for (const FitRecord& beside : records.beside) {
-    const bool product = is_product(beside.type);
-    if (!product && beside.type != model::OperatorClass::attention) continue;
-    const FitRecord* free = alone(beside, product ? records.products : records.attention, records.machine);
+  for (const FitRecord& overlapped : records.overlapped) {
+    const bool gemm = is_gemm(overlapped.type);
+    if (!gemm && overlapped.type != model::OperatorClass::attention) continue;
+    const FitRecord* free = alone(overlapped, gemm ? records.gemms : records.attention, records.machine);
     if (free == nullptr) {
       ++unpaired;
       continue;
     }
     // What fewer SMs cost is no slowdown.
-    const double fewer = static_cast<double>(beside.cores) / static_cast<double>(free->cores);
-    (product ? products : attention).push_back(beside.seconds / free->seconds * fewer);
+    const double fewer = static_cast<double>(overlapped.cores) / static_cast<double>(free->cores);
+    (gemm ? gemms : attention).push_back(overlapped.seconds / free->seconds * fewer);
   }
-  add_slowdown("gemm.slowdown_beside_transfer", std::move(products), constants);
+  add_slowdown("gemm.slowdown_beside_transfer", std::move(gemms), constants);
   add_slowdown("attention.slowdown_beside_transfer", std::move(attention), constants);
   if (unpaired > 0)
-    result.notes.push_back(fmt::format("{} record{} beside a transfer without one of the same operator alone", unpaired,
-                                       unpaired == 1 ? "" : "s"));
+    result.notes.push_back(fmt::format("{} record{} taken during a transfer without one of the same operator alone",
+                                       unpaired, unpaired == 1 ? "" : "s"));
 }
 
 }  // namespace plumbline::calibrate

@@ -108,17 +108,17 @@ class Parser {
       return fail("no line of the heading names ranks and devices", "keep the lines that begin with '#  Rank'");
     const std::int64_t bytes = *model::parse_number<std::int64_t>(words[0]);
     if (bytes == 0) return;
-    const std::string collective = collective_.empty() ? told_by_columns(words) : collective_;
+    const std::string collective = collective_.empty() ? collective_of_columns(words) : collective_;
     if (const auto known = model::parse_collective(collective); !known)
-      return fail(collective.empty() ? "the columns do not tell the collective" : known.error().message,
+      return fail(collective.empty() ? "the columns do not name the collective" : known.error().message,
                   "add a line such as '# Collective test starting: all_gather_perf' above, of one of the collectives "
-                  "that plumbline knows");
+                  "that plumbline reads");
     add(collective, "out_of_place", bytes, words, leading);
     if (words.size() > leading + group) add(collective, "in_place", bytes, words, leading + group);
   }
 
   // Sums have no root in all-reduce and reduce-scatter, whose count is that of a rank; a root without sum broadcasts.
-  std::string told_by_columns(const Words& words) const {
+  std::string collective_of_columns(const Words& words) const {
     const auto bytes = model::parse_number<std::int64_t>(words[0]), count = model::parse_number<std::int64_t>(words[1]);
     const auto element = bytes_of(words[2]);
     const bool sums = words[3] != "none";

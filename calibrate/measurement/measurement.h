@@ -51,12 +51,12 @@ struct Clock {  // while the samples ran
 };
 
 struct Measurement : Subject {
-  std::optional<std::int64_t> sms;                 // of the device
-  std::optional<std::int64_t> communication_ctas;  // CTAs of a copy kernel beside it, one SM each
-  std::optional<std::int64_t> target_sms;          // that its algorithm was chosen for; 0: all
-  std::string copy_to;                             // where the copy beside it writes
-  std::optional<double> copy_rate;                 // bytes per second that the copy beside it reached
-  std::string cache;                               // hot or cold
+  std::optional<std::int64_t> sms;                // of the device
+  std::optional<std::int64_t> communication_sms;  // CTAs of a copy kernel beside it, one SM each
+  std::optional<std::int64_t> target_sms;         // that its algorithm was chosen for; 0: all
+  std::string copy_to;                            // where the copy beside it writes
+  std::optional<double> copy_rate;                // bytes per second that the copy beside it reached
+  std::string cache;                              // hot or cold
   std::string variant;
   std::optional<std::int64_t> samples;
   Times time;

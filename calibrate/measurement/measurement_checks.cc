@@ -66,8 +66,8 @@ std::optional<double> extent(const Shape& shape, std::string_view name) {
   return found == shape.end() ? std::nullopt : std::optional(static_cast<double>(found->second));
 }
 
-model::Result<void> check_product(const Measurement& m) {
-  const std::optional<double> expected = detail::product_flops(m);
+model::Result<void> check_gemm(const Measurement& m) {
+  const std::optional<double> expected = detail::gemm_flops(m);
   if (!m.flops || !expected || std::abs(*m.flops / *expected - 1) <= rounding) return {};
   return model::wrong_input("flops",
                             fmt::format("{:.6g} FLOP, but 2 m n k of the shape is {:.6g}", *m.flops, *expected),
@@ -76,7 +76,7 @@ model::Result<void> check_product(const Measurement& m) {
 
 }  // namespace
 
-std::optional<double> detail::product_flops(const Measurement& m) {
+std::optional<double> detail::gemm_flops(const Measurement& m) {
   const auto rows = extent(m.shape, "m"), columns = extent(m.shape, "n"), depth = extent(m.shape, "k");
   if (m.op != "gemm" || !rows || !columns || !depth) return std::nullopt;
   return 2 * *rows * *columns * *depth * extent(m.shape, "groups").value_or(1);
@@ -89,7 +89,7 @@ model::Result<void> detail::check_values(const Record& record) {
       check_word("cache", m.cache, {"hot", "cold"}),
       check_times(m.time),
       check_samples(m),
-      check_product(m),
+      check_gemm(m),
       check_rate("tflops", record.stated_flop_rate, m.flop_rate(), tera),
       check_rate("gbps", record.stated_byte_rate, m.byte_rate(), giga),
   };
@@ -113,7 +113,7 @@ model::Result<void> detail::check_peaks(const Measurement& m, const model::Devic
     return model::wrong_input("tflops",
                               fmt::format("{:.4g} TFLOP/s in {} is above the datasheet peak of {}, {:.4g} TFLOP/s",
                                           *m.flop_rate() / tera, m.format, device.name, *peak / tera),
-                              "the time or the work is not what its key says");
+                              "the time or the work is not what its key claims");
   }
   if (m.cache != "cold" || !m.bytes) return {};
   // What was written last may still be in the cache when the time ends: up to all results, up to its size.
@@ -125,7 +125,7 @@ model::Result<void> detail::check_peaks(const Measurement& m, const model::Devic
         "gbps",
         fmt::format("{:.4g} GB/s from a cold cache is above the datasheet bandwidth of {}, {:.4g} GB/s",
                     *m.byte_rate() / giga, device.name, bandwidth / giga),
-        "the time or the bytes are not what their key says");
+        "the time or the bytes are not what their key claims");
   }
   return {};
 }

@@ -29,7 +29,7 @@ std::string identity(const Measurement& m) {
   for (const auto& [name, extent] : m.shape) shape += fmt::format("{}={} ", name, extent);
   const auto count = [](const std::optional<std::int64_t>& value) { return value ? fmt::format("{}", *value) : ""; };
   return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", m.source, m.device, m.op, m.name,
-                     m.phase, m.format, m.case_line, shape, count(m.sms), count(m.communication_ctas),
+                     m.phase, m.format, m.case_line, shape, count(m.sms), count(m.communication_sms),
                      count(m.target_sms), m.copy_to, m.cache, m.variant);
 }
 
@@ -37,7 +37,7 @@ std::string identity(const Measurement& m) {
 // rate alone.
 void complete(Record& record) {
   Measurement& m = record.measurement;
-  if (!m.flops) m.flops = detail::product_flops(m);
+  if (!m.flops) m.flops = detail::gemm_flops(m);
   if (!m.flops && record.stated_flop_rate) m.flops = *record.stated_flop_rate * m.time.p50;
   if (!m.bytes && record.stated_byte_rate) m.bytes = *record.stated_byte_rate * m.time.p50;
 }

@@ -70,9 +70,9 @@ model::Result<const CaseRuns::Run*> CaseRuns::run_of(const std::string& plan, co
     const auto kernels = TRY(SingleKernels::make(run.inputs.profile, run.inputs.cluster.device));
     run.kernels = kernels;
   }
-  if (needs.exchanges && !run.exchanges) {
-    const auto exchanges = TRY(SingleExchanges::make(run.inputs.profile, run.inputs.cluster));
-    run.exchanges = exchanges;
+  if (needs.all_to_alls && !run.all_to_alls) {
+    const auto all_to_alls = TRY(SingleAllToAlls::make(run.inputs.profile, run.inputs.cluster));
+    run.all_to_alls = all_to_alls;
   }
   return &run;
 }
@@ -90,12 +90,12 @@ model::Result<EvaluatedCase> CaseRuns::evaluate(const ValidationCase& definition
     auto& chunk = chunks.emplace_back();
     if (needs.chunk) {
       const auto simulated = TRY(sim::run_chunk(inputs, definition.chunk_rank.value_or(sim::ChunkRank{})));
-      chunk = model::summarise(simulated.timeline);
+      chunk = model::summarize(simulated.timeline);
       pair_flops = simulated.model_flops;
     }
     predictions.push_back({(run)->step ? &*(run)->step : nullptr, chunk ? &*chunk : nullptr,
                            (run)->kernels ? &*(run)->kernels : nullptr,
-                           (run)->exchanges ? &*(run)->exchanges : nullptr});
+                           (run)->all_to_alls ? &*(run)->all_to_alls : nullptr});
     naive = naive_prediction(inputs.plan, inputs.architecture, inputs.cluster, definition.naive_mfu);
   }
   naive.pair_flops = pair_flops;

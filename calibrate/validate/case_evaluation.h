@@ -63,7 +63,7 @@ class CaseRuns {
     sim::Inputs inputs;
     std::optional<model::StepResult> step;
     std::optional<SingleKernels> kernels;
-    std::optional<SingleExchanges> exchanges;
+    std::optional<SingleAllToAlls> all_to_alls;
   };
   model::Result<const Run*> run_of(const std::string& plan, const std::string& profile, const Needs& needs);
 

@@ -15,8 +15,9 @@ std::optional<double> in_si(const Figure& figure, const Prediction& prediction) 
   if (figure.question) {
     return prediction.kernels == nullptr ? std::nullopt : std::optional(prediction.kernels->answer(*figure.question));
   }
-  if (figure.exchange)
-    return prediction.exchanges == nullptr ? std::nullopt : std::optional(prediction.exchanges->rate(*figure.exchange));
+  if (figure.all_to_all)
+    return prediction.all_to_alls == nullptr ? std::nullopt
+                                             : std::optional(prediction.all_to_alls->rate(*figure.all_to_all));
   if (of_chunk(figure.metric))
     return prediction.chunk == nullptr ? std::nullopt : metric_value(figure.metric, *prediction.chunk);
   return prediction.step == nullptr ? std::nullopt : metric_value(figure.metric, *prediction.step);
@@ -62,7 +63,7 @@ Needs needs_of(const ValidationCase& definition) {
   Needs needs;
   for (const Figure& figure : definition.figures) {
     (figure.question           ? needs.kernels
-     : figure.exchange         ? needs.exchanges
+     : figure.all_to_all       ? needs.all_to_alls
      : of_chunk(figure.metric) ? needs.chunk
                                : needs.step) = true;
   }
@@ -90,8 +91,8 @@ Naive naive_prediction(const model::Plan& plan, const model::Architecture& archi
 
 std::optional<double> baseline(const Figure& figure, const Naive& naive) {
   if (figure.question) {
-    const auto* product = std::get_if<ProductQuestion>(&*figure.question);
-    return in_unit(figure, product == nullptr ? std::nullopt : std::optional(product->flops() / naive.flop_rate));
+    const auto* gemm = std::get_if<GemmQuestion>(&*figure.question);
+    return in_unit(figure, gemm == nullptr ? std::nullopt : std::optional(gemm->flops() / naive.flop_rate));
   }
   const bool of_pair = figure.metric == "chunk.time_s" || figure.metric == "step.chunk_s.FB";
   if (of_pair)

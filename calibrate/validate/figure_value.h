@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "calibrate/validate/exchange_question.h"
+#include "calibrate/validate/all_to_all_question.h"
 #include "calibrate/validate/kernel_question.h"
 #include "calibrate/validate/validation_case.h"
 #include "model/architecture/architecture.h"
@@ -19,12 +19,12 @@ struct Prediction {
   const model::StepResult* step = nullptr;
   const model::TimelineSummary* chunk = nullptr;
   const SingleKernels* kernels = nullptr;
-  const SingleExchanges* exchanges = nullptr;
+  const SingleAllToAlls* all_to_alls = nullptr;
 };
 
 // What the figures of a case need.
 struct Needs {
-  bool step = false, chunk = false, kernels = false, exchanges = false;
+  bool step = false, chunk = false, kernels = false, all_to_alls = false;
 };
 Needs needs_of(const ValidationCase& definition);
 

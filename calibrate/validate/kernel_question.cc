@@ -10,9 +10,9 @@
 namespace plumbline::calibrate {
 namespace {
 
+using model::CoRunner;
 using model::DataType;
 using model::Dimension;
-using model::Neighbour;
 using model::OperatorKind;
 
 struct Kind {
@@ -22,12 +22,12 @@ struct Kind {
 constexpr Kind kinds[] = {
     {"cast", OperatorKind::cast}, {"norm", OperatorKind::rmsnorm}, {"norm_gradient", OperatorKind::rmsnorm_grad}};
 
-struct Beside {
+struct CoRunnerWord {
   std::string_view name;
-  Neighbour neighbour;
+  CoRunner co_runner;
 };
-constexpr Beside neighbours[] = {
-    {"transfer", Neighbour::transferring}, {"wait", Neighbour::waiting}, {"gemm", Neighbour::computing}};
+constexpr CoRunnerWord co_runners[] = {
+    {"transfer", CoRunner::transferring}, {"wait", CoRunner::waiting}, {"gemm", CoRunner::computing}};
 
 template <class Entry, std::size_t count>
 const Entry* named(const Entry (&entries)[count], std::string_view name) {
@@ -59,7 +59,7 @@ model::Graph lone(model::Operator op, std::vector<model::Tensor> reads, std::vec
   return graph;
 }
 
-model::Graph product(const ProductQuestion& q) {
+model::Graph gemm(const GemmQuestion& q) {
   const bool grouped = q.groups > 1;
   const DataType weights = model::weight_type(q.type);
   const DataType result = q.type == model::Precision::fp8 ? DataType::bf16 : model::activation_type(q.type);
@@ -88,13 +88,13 @@ model::Graph memory_bound(const SlowdownQuestion& q) {
 
 }  // namespace
 
-double ProductQuestion::flops() const { return 2.0 * static_cast<double>(groups * m) * static_cast<double>(n * k); }
+double GemmQuestion::flops() const { return 2.0 * static_cast<double>(groups * m) * static_cast<double>(n * k); }
 
 model::Result<void> check_question(const KernelQuestion& question) {
   const auto* slowdown = std::get_if<SlowdownQuestion>(&question);
   if (slowdown == nullptr) return {};
   TRY(check_word(kinds, slowdown->kind, "memory_factor.class"));
-  return check_word(neighbours, slowdown->beside, "memory_factor.beside");
+  return check_word(co_runners, slowdown->overlapped, "memory_factor.beside");
 }
 
 model::Result<SingleKernels> SingleKernels::make(const model::Profile& profile, const model::Device& device) {
@@ -115,14 +115,14 @@ double SingleKernels::seconds(const model::Graph& graph, const model::Conditions
   return time.seconds - gaps;
 }
 
-double SingleKernels::ask(const ProductQuestion& question) const {
-  return seconds(product(question), {.sms = question.sms > 0 ? question.sms : sms_});
+double SingleKernels::ask(const GemmQuestion& question) const {
+  return seconds(gemm(question), {.sms = question.sms > 0 ? question.sms : sms_});
 }
 
 double SingleKernels::ask(const SlowdownQuestion& question) const {
   const model::Graph graph = memory_bound(question);
-  const Neighbour neighbour = named(neighbours, question.beside)->neighbour;
-  return seconds(graph, {.sms = sms_, .held = question.held, .neighbour = neighbour}) / seconds(graph, {.sms = sms_});
+  const CoRunner co_runner = named(co_runners, question.overlapped)->co_runner;
+  return seconds(graph, {.sms = sms_, .held = question.held, .co_runner = co_runner}) / seconds(graph, {.sms = sms_});
 }
 
 }  // namespace plumbline::calibrate

@@ -15,7 +15,7 @@
 namespace plumbline::calibrate {
 
 // `groups` products of m x n x k, m per group, forward, on `sms` SMs of a GPU on which nothing else runs.
-struct ProductQuestion {
+struct GemmQuestion {
   std::int64_t groups = 1, m = 0, n = 0, k = 0;
   model::Precision type = model::Precision::fp8;
   std::int64_t sms = 0;  // 0: all
@@ -25,13 +25,13 @@ struct ProductQuestion {
 
 // A kernel that works on rows x columns BF16 numbers, beside a kernel that holds `held` SMs, over the same alone.
 struct SlowdownQuestion {
-  std::string kind;    // cast (to FP8), norm, norm_gradient
-  std::string beside;  // transfer, wait (a communication kernel that waits), gemm
+  std::string kind;        // cast (to FP8), norm, norm_gradient
+  std::string overlapped;  // transfer, wait (a communication kernel that waits), gemm
   std::int64_t held = 0;
   std::int64_t rows = 4096, columns = 7168;
 };
 
-using KernelQuestion = std::variant<ProductQuestion, SlowdownQuestion>;
+using KernelQuestion = std::variant<GemmQuestion, SlowdownQuestion>;
 
 // Unknown words are input errors with key and nearest name; the caller adds file and line.
 model::Result<void> check_question(const KernelQuestion& question);
@@ -48,7 +48,7 @@ class SingleKernels {
   SingleKernels(const model::KernelCost& cost, std::int64_t sms, std::int32_t launch_gap)
       : cost_(cost), sms_(sms), launch_gap_(launch_gap) {}
   double seconds(const model::Graph& graph, const model::Conditions& conditions) const;
-  double ask(const ProductQuestion& question) const;
+  double ask(const GemmQuestion& question) const;
   double ask(const SlowdownQuestion& question) const;
 
   model::KernelCost cost_;

@@ -22,16 +22,16 @@ using detail::RawFigure;
 using model::Error;
 using Done = model::Result<void>;
 
-constexpr std::string_view product_metric = "gemm_s";
+constexpr std::string_view gemm_metric = "gemm_s";
 constexpr std::string_view slowdown_metric = "memory_factor";
 constexpr std::string_view dispatch_metric = "dispatch_rate";
 constexpr std::string_view combine_metric = "combine_rate";
 
-bool of_exchange(std::string_view metric) { return metric == dispatch_metric || metric == combine_metric; }
+bool of_all_to_all(std::string_view metric) { return metric == dispatch_metric || metric == combine_metric; }
 
-std::string name_of(const ProductQuestion& product) {
-  const std::string shape = fmt::format("{}x{}x{}", product.m, product.n, product.k);
-  return product.groups > 1 ? fmt::format("{} of {}", product.groups, shape) : shape;
+std::string name_of(const GemmQuestion& gemm) {
+  const std::string shape = fmt::format("{}x{}x{}", gemm.m, gemm.n, gemm.k);
+  return gemm.groups > 1 ? fmt::format("{} of {}", gemm.groups, shape) : shape;
 }
 
 // Turns a case as written into one that can be evaluated. All functions fail with file, line and key.
@@ -55,7 +55,7 @@ class CaseBuilder {
       const auto path = TRY(find(raw_.chunk, "chunk", raw_.chunk_line));
       const auto classes = TRY(load_kernel_classes(files_.kernel_classes));
       const auto chunk = TRY(read_chunk(path, classes));
-      chunk_ = model::summarise(chunk);
+      chunk_ = model::summarize(chunk);
       result_.chunk_rank = rank_of(chunk, true);
     }
     return raw_.table.empty() ? Done() : read_table();
@@ -64,18 +64,18 @@ class CaseBuilder {
   // What its rows are, the metrics of the figures say that take them.
   Done read_table() {
     const auto path = TRY(find(raw_.table, "table", raw_.table_line));
-    const auto takes = [this](bool exchange) {
-      return std::ranges::any_of(raw_.figures, [exchange](const RawFigure& raw) {
-        return !raw.row.empty() && of_exchange(raw.figure.metric) == exchange;
+    const auto takes = [this](bool all_to_all) {
+      return std::ranges::any_of(raw_.figures, [all_to_all](const RawFigure& raw) {
+        return !raw.row.empty() && of_all_to_all(raw.figure.metric) == all_to_all;
       });
     };
     if (takes(true)) {
-      auto exchanges = TRY(read_published_exchanges(path));
-      exchanges_ = std::move(exchanges);
+      auto all_to_alls = TRY(read_published_all_to_alls(path));
+      all_to_alls_ = std::move(all_to_alls);
     }
     if (takes(false)) {
-      auto products = TRY(read_published_products(path));
-      products_ = std::move(products);
+      auto gemms = TRY(read_published_gemms(path));
+      gemms_ = std::move(gemms);
     }
     return {};
   }
@@ -112,25 +112,25 @@ class CaseBuilder {
   // Question, value, source and, unless it is given, the name.
   Done take_row(const RawFigure& raw, Figure& figure, const std::string& id) const {
     if (raw.value) return wrong(raw, "value", "the row has the value already", "leave one of the two out");
-    return of_exchange(figure.metric) ? take_exchange(raw, figure, id) : take_product(raw, figure, id);
+    return of_all_to_all(figure.metric) ? take_all_to_all(raw, figure, id) : take_gemm(raw, figure, id);
   }
 
-  Done take_product(const RawFigure& raw, Figure& figure, const std::string& id) const {
-    const auto row = std::ranges::find(products_, id, &PublishedProduct::id);
-    if (row == products_.end()) return no_row(raw, id, products_);
-    figure.question = row->product;
+  Done take_gemm(const RawFigure& raw, Figure& figure, const std::string& id) const {
+    const auto row = std::ranges::find(gemms_, id, &PublishedGemm::id);
+    if (row == gemms_.end()) return no_row(raw, id, gemms_);
+    figure.question = row->gemm;
     figure.value = row->seconds * figure.scale;
     if (figure.source.empty()) figure.source = row->source;
-    if (figure.name.empty()) figure.name = name_of(row->product);
+    if (figure.name.empty()) figure.name = name_of(row->gemm);
     return {};
   }
 
-  Done take_exchange(const RawFigure& raw, Figure& figure, const std::string& id) const {
-    const auto row = std::ranges::find(exchanges_, id, &PublishedExchange::id);
-    if (row == exchanges_.end()) return no_row(raw, id, exchanges_);
+  Done take_all_to_all(const RawFigure& raw, Figure& figure, const std::string& id) const {
+    const auto row = std::ranges::find(all_to_alls_, id, &PublishedAllToAll::id);
+    if (row == all_to_alls_.end()) return no_row(raw, id, all_to_alls_);
     const bool sends = figure.metric == dispatch_metric;
-    figure.exchange = row->question;
-    figure.exchange->direction = sends ? ExchangeQuestion::Direction::dispatch : ExchangeQuestion::Direction::combine;
+    figure.all_to_all = row->question;
+    figure.all_to_all->direction = sends ? AllToAllQuestion::Direction::dispatch : AllToAllQuestion::Direction::combine;
     figure.value = (sends ? row->dispatch_rate : row->combine_rate) * figure.scale;
     if (figure.source.empty()) figure.source = row->source;
     if (figure.name.empty())
@@ -174,14 +174,14 @@ class CaseBuilder {
   }
 
   Done check_metric_of(const RawFigure& raw, const Figure& figure) const {
-    const bool asks = figure.metric == product_metric || figure.metric == slowdown_metric;
-    const bool exchanges = of_exchange(figure.metric);
-    if (asks != figure.question.has_value() || exchanges != figure.exchange.has_value() ||
-        (asks && std::holds_alternative<ProductQuestion>(*figure.question) != (figure.metric == product_metric)))
+    const bool asks = figure.metric == gemm_metric || figure.metric == slowdown_metric;
+    const bool all_to_alls = of_all_to_all(figure.metric);
+    if (asks != figure.question.has_value() || all_to_alls != figure.all_to_all.has_value() ||
+        (asks && std::holds_alternative<GemmQuestion>(*figure.question) != (figure.metric == gemm_metric)))
       return wrong(raw, "metric", fmt::format("'{}' does not fit the other keys", figure.metric),
                    "gemm_s goes with row or gemm, memory_factor with memory_factor, dispatch_rate and combine_rate "
                    "with row");
-    if (exchanges) return {};
+    if (all_to_alls) return {};
     Done known;
     if (asks) {
       known = check_question(*figure.question);
@@ -216,8 +216,8 @@ class CaseBuilder {
   RawCase raw_;
   ValidationCase result_;
   std::optional<model::TimelineSummary> chunk_;
-  std::vector<PublishedProduct> products_;
-  std::vector<PublishedExchange> exchanges_;
+  std::vector<PublishedGemm> gemms_;
+  std::vector<PublishedAllToAll> all_to_alls_;
 };
 
 }  // namespace

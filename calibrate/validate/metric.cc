@@ -138,16 +138,16 @@ Value class_time(const TimelineSummary& chunk, std::string_view argument) {
   return found == chunk.classes.end() ? std::nullopt : Value(found->seconds);
 }
 
-Value product(const TimelineSummary& chunk, std::string_view argument) {
-  const auto wanted = [&](const TimelineSummary::Product& p) { return p.name + "." + p.kind == argument; };
-  const auto found = std::ranges::find_if(chunk.products, wanted);
-  return found == chunk.products.end() ? std::nullopt : Value(found->mean());
+Value gemm(const TimelineSummary& chunk, std::string_view argument) {
+  const auto wanted = [&](const TimelineSummary::Gemm& p) { return p.name + "." + p.kind == argument; };
+  const auto found = std::ranges::find_if(chunk.gemms, wanted);
+  return found == chunk.gemms.end() ? std::nullopt : Value(found->mean());
 }
 
-Value product_sum(const TimelineSummary& chunk, std::string_view argument) {
+Value gemm_sum(const TimelineSummary& chunk, std::string_view argument) {
   Value sum;
   for (const std::string_view kind : model::split(argument, '+'))
-    for (const TimelineSummary::Product& p : chunk.products)
+    for (const TimelineSummary::Gemm& p : chunk.gemms)
       if (p.kind == kind) sum = sum.value_or(0) + p.mean();
   return sum;
 }
@@ -166,8 +166,8 @@ constexpr Quantity quantities[] = {
     {"span_s.", span},
     {"period_s.", period},
     {"class_s.", class_time},
-    {"gemm_s.", product},
-    {"gemm_sum_s.", product_sum},
+    {"gemm_s.", gemm},
+    {"gemm_sum_s.", gemm_sum},
 };
 
 // The quantity of a metric and what stands behind its name.

@@ -46,16 +46,15 @@ std::optional<model::Error> read_numbers(const CsvTable& table, std::size_t row,
 
 // Whether the degrees, where all are stated, make up the GPUs.
 std::optional<model::Error> check_degrees(const CsvTable& table, std::size_t row, const PublishedStep& step) {
-  std::int64_t product = 1;
+  std::int64_t gemm = 1;
   for (const char* column : {"tensor", "context", "pipeline", "data"}) {
     const auto found = step.numbers.find(column);
     if (found == step.numbers.end()) return std::nullopt;
-    product *= found->second;
+    gemm *= found->second;
   }
   const auto gpus = step.numbers.find("gpus");
-  if (gpus == step.numbers.end() || gpus->second == product) return std::nullopt;
-  return table.error(row, "gpus",
-                     fmt::format("tensor * context * pipeline * data is {}, not {}", product, gpus->second));
+  if (gpus == step.numbers.end() || gpus->second == gemm) return std::nullopt;
+  return table.error(row, "gpus", fmt::format("tensor * context * pipeline * data is {}, not {}", gemm, gpus->second));
 }
 
 model::Result<PublishedStep> step_of(const CsvTable& table, std::size_t row) {

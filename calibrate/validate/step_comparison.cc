@@ -115,7 +115,7 @@ ComparedStep compare(const PublishedStep& step, const StepCase& definition, cons
 
 // Of the rows that `which` accepts and that were predicted.
 template <class Which>
-StepSummary summarise(std::string name, const std::vector<ComparedStep>& steps, const Which& which) {
+StepSummary summarize(std::string name, const std::vector<ComparedStep>& steps, const Which& which) {
   std::vector<double> predictions;
   std::vector<double> baselines;
   for (const ComparedStep& step : steps) {
@@ -132,10 +132,10 @@ std::vector<StepSummary> summaries_of(const std::vector<ComparedStep>& steps) {
   for (const ComparedStep& step : steps) {
     const std::string& set = step.step.set;
     if (std::ranges::find(summaries, set, &StepSummary::name) != summaries.end()) continue;
-    StepSummary summary = summarise(set, steps, [&](const PublishedStep& row) { return row.set == set; });
+    StepSummary summary = summarize(set, steps, [&](const PublishedStep& row) { return row.set == set; });
     if (summary.prediction.rows > 0) summaries.push_back(std::move(summary));
   }
-  summaries.push_back(summarise("all", steps, [](const PublishedStep&) { return true; }));
+  summaries.push_back(summarize("all", steps, [](const PublishedStep&) { return true; }));
   return summaries;
 }
 
@@ -144,7 +144,7 @@ std::vector<StepSummary> summaries_of(const std::vector<ComparedStep>& steps) {
 model::Result<StepPlan> step_plan(const PublishedStep& step, const StepCase& definition) {
   const auto hardware = std::ranges::find(definition.hardware, step.hardware, &StepHardware::name);
   if (hardware == definition.hardware.end())
-    return tl::unexpected(about(step, fmt::format("the case does not know the hardware '{}'", step.hardware),
+    return tl::unexpected(about(step, fmt::format("the case has no hardware '{}'", step.hardware),
                                 "add a [[hardware]] table with this name"));
   const ModelWords* words = model_words(step.model_type);
   if (words == nullptr)
@@ -215,7 +215,7 @@ StepComparison compare_steps(const StepCase& definition, const std::vector<Publi
     const auto wanted = [&](const PublishedStep& row) {
       return demand.hardware.empty() || std::ranges::find(demand.hardware, row.hardware) != demand.hardware.end();
     };
-    comparison.demands.push_back({demand, summarise(demand.name, comparison.steps, wanted)});
+    comparison.demands.push_back({demand, summarize(demand.name, comparison.steps, wanted)});
   }
   return comparison;
 }

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "calibrate/validate/exchange_question.h"
+#include "calibrate/validate/all_to_all_question.h"
 #include "calibrate/validate/kernel_question.h"
 #include "sim/step/chunk.h"
 
@@ -27,7 +27,7 @@ struct Figure {
   std::optional<double> absolute_tolerance;  // in `unit`, instead of `tolerance`
   std::optional<double> at_most;             // or: the prediction lies between 0 and this, in `unit`
   std::optional<KernelQuestion> question;
-  std::optional<ExchangeQuestion> exchange;
+  std::optional<AllToAllQuestion> all_to_all;
   std::optional<double> aim;  // relative, below `tolerance`: what the model should reach but does not yet
 
   // Whether a predicted value in `unit` is tolerated; nullopt where nothing is demanded. No prediction is not within.

@@ -40,7 +40,7 @@ struct MixtureOfExperts {
   ScoreFunction score = ScoreFunction::softmax;
   // Group score: sum of the two best experts (DeepSeek-V3) or the best one (DeepSeek-V2).
   int group_score_experts = 1;
-  bool normalise_weights = false;  // norm_topk_prob
+  bool normalize_weights = false;  // norm_topk_prob
   double scaling_factor = 1.0;     // routed_scaling_factor
 
   std::int64_t shared_width() const {  // intermediate size of the shared experts as one MLP

@@ -91,9 +91,9 @@ Result<CollectiveCost> CollectiveCost::make(const Profile& profile, const Cluste
   return cost;
 }
 
-double CollectiveCost::latency(const Pace& pace, const Hops& hops) const {
-  return launch_.value + nvlink_latency_scale_.value * (pace.base.value + hops.nvlink * pace.nvlink_hop.value) +
-         network_latency_scale_.value * hops.network * pace.network_hop.value;
+double CollectiveCost::latency(const Pace& pace, const Steps& steps) const {
+  return launch_.value + nvlink_latency_scale_.value * (pace.base.value + steps.nvlink * pace.nvlink_step.value) +
+         network_latency_scale_.value * steps.network * pace.network_step.value;
 }
 
 // Bus bandwidth that the protocol itself cannot exceed.
@@ -128,16 +128,16 @@ CollectivePath CollectiveCost::tree(CollectiveProtocol protocol, const Collectiv
   if (group.ranks_per_node > 1) per_byte = 2 / std::min(nvlink_rate_.value, channels_.value * tree_channel_.value);
   if (group.nodes() > 1) per_byte = std::max(per_byte, between_nodes(group) / (per_node(group) * nic_rate(group)));
   per_byte = std::max(per_byte / pace.efficiency.value, 2 / cap(protocol, group));
-  const Hops hops{2 * (per_node(group) - 1), 2 * std::log2(static_cast<double>(group.nodes()))};
-  return {CollectiveAlgorithm::tree, protocol, latency(pace, hops), per_byte};
+  const Steps steps{2 * (per_node(group) - 1), 2 * std::log2(static_cast<double>(group.nodes()))};
+  return {CollectiveAlgorithm::tree, protocol, latency(pace, steps), per_byte};
 }
 
 // The switch sums what all GPUs of the node hold; between nodes the sums go up and down a tree.
 CollectivePath CollectiveCost::nvls(const CollectiveGroup& group) const {
   double per_byte = 1 / (nvlink_rate_.value * nvls_.efficiency.value);
   if (group.nodes() > 1) per_byte = std::max(per_byte, between_nodes(group) / (per_node(group) * nic_rate(group)));
-  const Hops hops{1, 2 * std::log2(static_cast<double>(group.nodes()))};
-  return {CollectiveAlgorithm::nvls, CollectiveProtocol::simple, latency(nvls_, hops), per_byte};
+  const Steps steps{1, 2 * std::log2(static_cast<double>(group.nodes()))};
+  return {CollectiveAlgorithm::nvls, CollectiveProtocol::simple, latency(nvls_, steps), per_byte};
 }
 
 // Messages between pairs: of an all-to-all the part that stays on the node goes over NVLink, the rest over the GPU's

@@ -71,13 +71,13 @@ class CollectiveCost {
  private:
   static constexpr std::size_t protocols = 3;
   struct Pace {  // of one algorithm and protocol
-    Constant base, nvlink_hop, network_hop;
+    Constant base, nvlink_step, network_step;
     Constant efficiency;  // useful bytes over bytes on the link
   };
-  struct Hops {
+  struct Steps {
     double nvlink = 0, network = 0;
   };
-  double latency(const Pace& pace, const Hops& hops) const;
+  double latency(const Pace& pace, const Steps& steps) const;
   double ring_rate(CollectiveProtocol protocol, const CollectiveGroup& group) const;
   double cap(CollectiveProtocol protocol, const CollectiveGroup& group) const;
   double nic_rate(const CollectiveGroup& group) const { return nic_rate_.value / group.network_slowdown; }

@@ -30,9 +30,10 @@ Result<HostCost> HostCost::make(const Profile& profile, const ClusterShape& clus
                        : plan.optimizer.ema != "none" ? "optimizer.ema"
                                                       : nullptr;
   if (copies != nullptr && cost.link_ == 0)
-    return tl::unexpected(plan_error(plan, ErrorKind::infeasible, copies,
-                                     fmt::format("nobody says how fast {} speaks to its host", cluster.device.name),
-                                     "add host_bandwidth to the device's file"));
+    return tl::unexpected(
+        plan_error(plan, ErrorKind::infeasible, copies,
+                   fmt::format("no constant gives the rate between {} and its host", cluster.device.name),
+                   "add host_bandwidth to the device's file"));
   return cost;
 }
 

@@ -7,8 +7,8 @@
 
 namespace plumbline::model {
 
-double KernelCost::product_at_best(const Graph& graph, const Operator& op) const {
-  const ProductShape shape = product_shape(graph, op, 1);
+double KernelCost::gemm_at_best(const Graph& graph, const Operator& op) const {
+  const GemmShape shape = gemm_shape(graph, op, 1);
   const double tiles = shape.groups * shape.m * shape.n / (tile_.value * tile_.value);
   const double slower = graph.tensor(op.reads[0]).type == DataType::tf32 ? tf32_slowdown_ : 1;
   const double tile_seconds = shape.k * wave(graph, op).k_time.value * slower / sustained_clock_;
@@ -18,21 +18,21 @@ double KernelCost::product_at_best(const Graph& graph, const Operator& op) const
 double KernelCost::form_at_best(const Graph& graph, const Operator& op) const {
   const Conditions whole{.sms = device_sms_};
   const OperatorClass kind = operator_class(graph, op);
-  if (is_product(kind)) return product_at_best(graph, op);
+  if (is_gemm(kind)) return gemm_at_best(graph, op);
   if (kind == OperatorClass::router) return router(op).seconds;
   if (kind == OperatorClass::attention) {
     const KernelTime time = attention(graph, op, whole);
     return time.seconds - time.gaps;
   }
-  return streaming(memory_[static_cast<std::size_t>(kind)], bytes_moved(graph, op, 1), seats(whole));
+  return streaming(memory_[static_cast<std::size_t>(kind)], bytes_moved(graph, op, 1), occupancy(whole));
 }
 
 double KernelCost::best(const Graph& graph, const Operator& op) const {
   double best = form_at_best(graph, op);
   if (measured_.empty()) return best;
-  const bool product = is_product(operator_class(graph, op));
+  const bool gemm = is_gemm(operator_class(graph, op));
   for (const auto& [place, measured] : measured_.find(operator_key(graph, op))) {
-    const double share = product ? static_cast<double>(place.cores) / static_cast<double>(device_sms_) : 1;
+    const double share = gemm ? static_cast<double>(place.cores) / static_cast<double>(device_sms_) : 1;
     if (place.cores <= device_sms_) best = std::min(best, measured.value * share);
   }
   return best;

@@ -27,15 +27,13 @@ double output_bytes(const Graph& graph, const Operator& op) {
   return bytes_per_element(graph.tensor(op.writes[0]).type) * (accumulates ? 2 : 1);
 }
 
-bool moves_data(Neighbour neighbour) {
-  return neighbour == Neighbour::transferring || neighbour == Neighbour::collective;
-}
+bool moves_data(CoRunner co_runner) { return co_runner == CoRunner::transferring || co_runner == CoRunner::collective; }
 
 }  // namespace
 
 int KernelCost::kernels(const Graph& graph, const Operator& op) {
   if (op.kind == OperatorKind::grouped_matmul && op.phase == Phase::W)
-    return static_cast<int>(product_shape(graph, op, 1).groups);
+    return static_cast<int>(gemm_shape(graph, op, 1).groups);
   if (op.kind == OperatorKind::attention_grad) return 3;  // row sums, main kernel, query-gradient conversion
   if (op.kind == OperatorKind::rmsnorm_grad || op.kind == OperatorKind::layernorm_grad)
     return 3;  // main kernel, two reductions of the scale's gradient
@@ -77,7 +75,7 @@ Result<KernelCost> KernelCost::make(const Profile& profile, const Device& device
   cost.router_backward_ = reader.require("router.backward");
   cost.map_time_ = reader.require("permute.map");
   cost.read_memory_classes(reader);
-  cost.read_rooms(reader, device);
+  cost.read_free_shares(reader, device);
   if (reader.error()) return tl::unexpected(*reader.error());
   auto measured = TRY(MeasuredOperators::read(profile));
   cost.measured_ = std::move(measured);
@@ -97,14 +95,14 @@ void KernelCost::read_memory_classes(ConstantReader& reader) {
   }
 }
 
-void KernelCost::read_rooms(ConstantReader& reader, const Device& device) {
-  const auto room = [&](std::string_view block) { return room_beside(device.sm, read_block(reader, block)); };
+void KernelCost::read_free_shares(ConstantReader& reader, const Device& device) {
+  const auto room = [&](std::string_view block) { return free_share(device.sm, read_block(reader, block)); };
   streaming_blocks_ = blocks_per_sm(device.sm, read_block(reader, "block.streaming"));
-  room_[static_cast<std::size_t>(Neighbour::none)] = 1;
-  room_[static_cast<std::size_t>(Neighbour::waiting)] = room("block.notify");
-  room_[static_cast<std::size_t>(Neighbour::transferring)] = room("block.transfer");
-  room_[static_cast<std::size_t>(Neighbour::collective)] = room("block.transfer");
-  room_[static_cast<std::size_t>(Neighbour::computing)] = room("block.gemm");
+  free_share_[static_cast<std::size_t>(CoRunner::none)] = 1;
+  free_share_[static_cast<std::size_t>(CoRunner::waiting)] = room("block.notify");
+  free_share_[static_cast<std::size_t>(CoRunner::transferring)] = room("block.transfer");
+  free_share_[static_cast<std::size_t>(CoRunner::collective)] = room("block.transfer");
+  free_share_[static_cast<std::size_t>(CoRunner::computing)] = room("block.gemm");
 }
 
 KernelTime KernelCost::time(const Graph& graph, const Operator& op, const Conditions& conditions) const {
@@ -119,15 +117,15 @@ std::optional<KernelTime> KernelCost::as_measured(const Graph& graph, const Oper
                                                   const Conditions& conditions) const {
   const OperatorClass kind = operator_class(graph, op);
   const std::string key = operator_key(graph, op);
-  const std::int64_t free = seats(conditions).free;
+  const std::int64_t free = occupancy(conditions).free;
   Conditions then_under = conditions;
   then_under.row_scale = 1;
   std::optional<Constant> measured;
-  if (conditions.neighbour == Neighbour::transferring) measured = measured_.find(key, {free, true});
+  if (conditions.co_runner == CoRunner::transferring) measured = measured_.find(key, {free, true});
   if (!measured) {
-    measured = measured_.find(key, {is_product(kind) ? conditions.sms : free});
-    if (is_product(kind)) then_under.held = 0;
-    if (is_product(kind) || kind == OperatorClass::attention) then_under.neighbour = Neighbour::none;
+    measured = measured_.find(key, {is_gemm(kind) ? conditions.sms : free});
+    if (is_gemm(kind)) then_under.held = 0;
+    if (is_gemm(kind) || kind == OperatorClass::attention) then_under.co_runner = CoRunner::none;
   }
   if (!measured) return std::nullopt;
   const KernelTime now = by_form(graph, op, conditions), then = by_form(graph, op, then_under);
@@ -141,7 +139,7 @@ KernelTime KernelCost::by_form(const Graph& graph, const Operator& op, const Con
   switch (operator_class(graph, op)) {
     case OperatorClass::gemm:
     case OperatorClass::weight_gradient_gemm:
-      return product(graph, op, conditions);
+      return gemm(graph, op, conditions);
     case OperatorClass::attention:
       return attention(graph, op, conditions);
     case OperatorClass::router:
@@ -151,9 +149,9 @@ KernelTime KernelCost::by_form(const Graph& graph, const Operator& op, const Con
   }
 }
 
-Seats KernelCost::seats(const Conditions& conditions) const {
+SmOccupancy KernelCost::occupancy(const Conditions& conditions) const {
   return {std::max<std::int64_t>(1, device_sms_ - conditions.held), conditions.held,
-          room_[static_cast<std::size_t>(conditions.neighbour)]};
+          free_share_[static_cast<std::size_t>(conditions.co_runner)]};
 }
 
 const KernelCost::Wave& KernelCost::wave(const Graph& graph, const Operator& op) const {
@@ -173,8 +171,8 @@ const KernelCost::Wave& KernelCost::wave(const Graph& graph, const Operator& op)
 // Persistent kernels of one block per SM: the tiles of all groups fill waves over the SMs they were
 // launched on; a grouped weight gradient is one kernel per expert, so every expert ends with its own
 // partial wave. Blocks that a neighbour keeps from their SM run when the others are done.
-KernelTime KernelCost::product(const Graph& graph, const Operator& op, const Conditions& conditions) const {
-  const ProductShape shape = product_shape(graph, op, conditions.row_scale);
+KernelTime KernelCost::gemm(const Graph& graph, const Operator& op, const Conditions& conditions) const {
+  const GemmShape shape = gemm_shape(graph, op, conditions.row_scale);
   const double tile = tile_.value;
   const bool per_expert = op.phase == Phase::W;
   const double launches = per_expert ? shape.groups : 1;
@@ -192,9 +190,9 @@ KernelTime KernelCost::product(const Graph& graph, const Operator& op, const Con
                    Share{constants.k_time.index, waves * k * constants.k_time.value * slower},
                    Share{output_bandwidth_.index, written / output_bandwidth_.value},
                    Share{constants.operand_time.index, operands * constants.operand_time.value}};
-  const double again = rounds(std::min(conditions.sms, static_cast<std::int64_t>(tiles)), 1, seats(conditions), 1);
-  const double beside = moves_data(conditions.neighbour) ? gemm_slowdown_ : 1;
-  return with_gaps(scaled(result, again * beside / sustained_clock_), launches);
+  const double again = rounds(std::min(conditions.sms, static_cast<std::int64_t>(tiles)), 1, occupancy(conditions), 1);
+  const double overlapped = moves_data(conditions.co_runner) ? gemm_slowdown_ : 1;
+  return with_gaps(scaled(result, again * overlapped / sustained_clock_), launches);
 }
 
 // Not persistent: one block per query tile, and one block fills an SM, so the rate follows the SMs that
@@ -202,24 +200,24 @@ KernelTime KernelCost::product(const Graph& graph, const Operator& op, const Con
 // query gradient).
 KernelTime KernelCost::attention(const Graph& graph, const Operator& op, const Conditions& conditions) const {
   const Constant& rate = op.kind == OperatorKind::attention ? attention_forward_ : attention_backward_;
-  const double sms_share = static_cast<double>(seats(conditions).free) / attention_sms_.value;
+  const double sms_share = static_cast<double>(occupancy(conditions).free) / attention_sms_.value;
   KernelTime result;
   result.shares[0] = {rate.index, flops(graph, op, 1, true).value() / (rate.value * sms_share)};
-  const double beside = moves_data(conditions.neighbour) ? attention_slowdown_ : 1;
-  return with_gaps(scaled(result, beside / sustained_clock_), kernels(graph, op));
+  const double overlapped = moves_data(conditions.co_runner) ? attention_slowdown_ : 1;
+  return with_gaps(scaled(result, overlapped / sustained_clock_), kernels(graph, op));
 }
 
 // Many small blocks find room wherever a neighbour leaves some; a grid sized for the whole GPU goes round again.
-double KernelCost::streaming(const Memory& memory, Bytes bytes, const Seats& seats) const {
+double KernelCost::streaming(const Memory& memory, Bytes bytes, const SmOccupancy& occupancy) const {
   const double whole = bytes.value() / memory.bandwidth.value;
   if (memory.blocks_per_sm > 0)
-    return whole * rounds(memory.blocks_per_sm * device_sms_, memory.blocks_per_sm, seats, latency_share_);
-  return whole / std::min(1.0, seats.effective(streaming_blocks_) / memory.saturation_sms);
+    return whole * rounds(memory.blocks_per_sm * device_sms_, memory.blocks_per_sm, occupancy, latency_share_);
+  return whole / std::min(1.0, occupancy.effective(streaming_blocks_) / memory.saturation_sms);
 }
 
 KernelTime KernelCost::memory_bound(const Graph& graph, const Operator& op, const Conditions& conditions) const {
   const Memory& memory = memory_[static_cast<std::size_t>(operator_class(graph, op))];
-  const double seconds = streaming(memory, bytes_moved(graph, op, conditions.row_scale), seats(conditions));
+  const double seconds = streaming(memory, bytes_moved(graph, op, conditions.row_scale), occupancy(conditions));
   KernelTime result;
   result.shares[0] = seconds >= shortest_kernel_.value ? Share{memory.bandwidth.index, seconds}
                                                        : Share{shortest_kernel_.index, shortest_kernel_.value};

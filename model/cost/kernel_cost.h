@@ -60,27 +60,27 @@ class KernelCost {
   KernelTime by_form(const Graph& graph, const Operator& op, const Conditions& conditions) const;
   double form_at_best(const Graph& graph, const Operator& op) const;
   std::optional<KernelTime> as_measured(const Graph& graph, const Operator& op, const Conditions& conditions) const;
-  double product_at_best(const Graph& graph, const Operator& op) const;
-  KernelTime product(const Graph& graph, const Operator& op, const Conditions& conditions) const;
+  double gemm_at_best(const Graph& graph, const Operator& op) const;
+  KernelTime gemm(const Graph& graph, const Operator& op, const Conditions& conditions) const;
   KernelTime attention(const Graph& graph, const Operator& op, const Conditions& conditions) const;
   KernelTime memory_bound(const Graph& graph, const Operator& op, const Conditions& conditions) const;
   KernelTime router(const Operator& op) const;
-  Seats seats(const Conditions& conditions) const;
-  double streaming(const Memory& memory, Bytes bytes, const Seats& seats) const;
+  SmOccupancy occupancy(const Conditions& conditions) const;
+  double streaming(const Memory& memory, Bytes bytes, const SmOccupancy& occupancy) const;
   KernelTime scaled(KernelTime time, double factor) const;
   KernelTime with_gaps(KernelTime time, double kernels) const;
   const Wave& wave(const Graph& graph, const Operator& op) const;
   void read_memory_classes(ConstantReader& reader);
-  void read_rooms(ConstantReader& reader, const Device& device);
+  void read_free_shares(ConstantReader& reader, const Device& device);
 
   Wave fp8_, fp8_weight_gradient_, bf16_, bf16_weight_gradient_, fp32_, fp32_weight_gradient_;
   Constant tile_, k_block_, ramp_, output_bandwidth_, attention_forward_, attention_backward_, attention_sms_;
   std::int64_t device_sms_ = 0;
   double tf32_slowdown_ = 1;  // of BF16's multiply-adds, by the datasheet's peaks: TF32 has no waves of its own
   double gemm_slowdown_ = 1, attention_slowdown_ = 1, sustained_clock_ = 1, latency_share_ = 1;
-  std::array<double, 5> room_{};       // of an SM, beside each Neighbour
-  std::int64_t streaming_blocks_ = 1;  // of kernels with many small blocks, on an SM
-  std::array<Memory, 32> memory_;      // by OperatorClass
+  std::array<double, 5> free_share_{};  // of an SM, beside each CoRunner
+  std::int64_t streaming_blocks_ = 1;   // of kernels with many small blocks, on an SM
+  std::array<Memory, 32> memory_;       // by OperatorClass
   Constant launch_gap_, shortest_kernel_, scale_layout_, router_forward_, router_backward_, map_time_;
   MeasuredOperators measured_;
 };

@@ -20,7 +20,7 @@ constexpr std::array<std::string_view, 6> order = {"gemm", "rmsnorm", "swiglu", 
 std::int64_t whole(double value) { return static_cast<std::int64_t>(std::ceil(value)); }
 
 // Block-scaled FP8 as soon as one operand is; else the wider operand decides.
-std::string product_format(const Graph& graph, const Operator& op) {
+std::string gemm_format(const Graph& graph, const Operator& op) {
   for (const TensorId id : {op.reads[0], op.reads[1]}) {
     const DataType type = graph.tensor(id).type;
     if (type == DataType::fp8) return "fp8_tensor";
@@ -43,12 +43,12 @@ Extents rows_and_columns(const Tensor& tensor) {
   return {{"rows", rows}, {"columns", tensor.shape.back().size}};
 }
 
-KernelShape product(const Graph& graph, const Operator& op) {
-  const ProductShape shape = product_shape(graph, op, 1);
+KernelShape gemm(const Graph& graph, const Operator& op) {
+  const GemmShape shape = gemm_shape(graph, op, 1);
   return {"gemm",
           plain_name(op.name),
           std::string(to_string(op.phase)),
-          product_format(graph, op),
+          gemm_format(graph, op),
           {{"m", whole(shape.m)}, {"n", whole(shape.n)}, {"k", whole(shape.k)}, {"groups", whole(shape.groups)}}};
 }
 
@@ -65,7 +65,7 @@ std::optional<KernelShape> shape_of(const Graph& graph, const Operator& op) {
   switch (op.kind) {
     case OperatorKind::matmul:
     case OperatorKind::grouped_matmul:
-      return product(graph, op);
+      return gemm(graph, op);
     case OperatorKind::rmsnorm:
       return KernelShape{"rmsnorm", op.name, "", "", rows_and_columns(graph.tensor(op.writes[0]))};
     case OperatorKind::swiglu:

@@ -17,14 +17,14 @@
 namespace plumbline::model {
 namespace {
 
-constexpr std::string_view prefix = "measured.", beside_word = "_beside";
+constexpr std::string_view prefix = "measured.", overlapped_suffix = "_beside";
 constexpr std::array<std::string_view, 2> unit_words = {"cores", "sms"};  // by Unit
 
-// "cores2", "sms112_beside".
+// "cores2", "sms112_overlapped".
 std::optional<MeasuredOperators::Place> place_of(std::string_view word) {
   MeasuredOperators::Place place;
-  place.beside = word.ends_with(beside_word);
-  if (place.beside) word.remove_suffix(beside_word.size());
+  place.overlapped = word.ends_with(overlapped_suffix);
+  if (place.overlapped) word.remove_suffix(overlapped_suffix.size());
   const auto* unit = std::ranges::find_if(unit_words, [&](std::string_view one) { return word.starts_with(one); });
   if (unit == unit_words.end()) return std::nullopt;
   const auto cores = parse_number<std::int64_t>(word.substr(unit->size()));
@@ -93,7 +93,7 @@ struct Suffix {
   std::string operator()(const RouterAttributes& a) const {
     return fmt::format("-e{}k{}-g{}k{}-{}", a.experts, a.experts_per_token, a.groups, a.groups_per_token,
                        a.group_score_experts) +
-           (a.score == ScoreFunction::softmax ? "-softmax" : "-sigmoid") + flag(a.normalise, "norm");
+           (a.score == ScoreFunction::softmax ? "-softmax" : "-sigmoid") + flag(a.normalize, "norm");
   }
   std::string operator()(const DispatchAttributes& a) const {
     return fmt::format("-e{}r{}k{}-b{}", a.experts, a.experts_per_rank, a.experts_per_token, a.token_bytes);
@@ -116,7 +116,7 @@ struct Suffix {
 
 std::string MeasuredOperators::name(std::string_view key, const Place& place, Unit unit) {
   return fmt::format("{}{}{}{}.{}", prefix, unit_words[static_cast<std::size_t>(unit)], place.cores,
-                     place.beside ? beside_word : "", key);
+                     place.overlapped ? overlapped_suffix : "", key);
 }
 
 Result<MeasuredOperators> MeasuredOperators::read(const Profile& profile) {

@@ -27,7 +27,7 @@ class MeasuredOperators {
   bool empty() const { return !entries_; }
   struct Place {
     std::int64_t cores = 1;  // cores or SMs: of a product those it was launched on, of others those that were free
-    bool beside = false;
+    bool overlapped = false;
     auto operator<=>(const Place&) const = default;
   };
   using Entry = std::pair<Place, Constant>;  // seconds without a launch gap
@@ -35,7 +35,7 @@ class MeasuredOperators {
   std::span<const Entry> find(const std::string& key) const;
   std::optional<Constant> find(const std::string& key, const Place& place) const;
 
-  // The name of an entry: "measured.cores2.matmul-F-fp32-...", "measured.sms112_beside.dispatch-F-...".
+  // The name of an entry: "measured.cores2.matmul-F-fp32-...", "measured.sms112_overlapped.dispatch-F-...".
   enum class Unit : std::uint8_t { cores, sms };
   static std::string name(std::string_view key, const Place& place, Unit unit = Unit::cores);
 

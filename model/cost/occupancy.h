@@ -17,13 +17,13 @@ struct Block {                                           // of a kernel; 0 where
 
 // The share of an SM that is left beside a resident block: of threads, registers and shared memory the
 // scarcest decides. Between 0 and 1.
-double room_beside(const SmResources& sm, const Block& resident);
+double free_share(const SmResources& sm, const Block& resident);
 
 // Blocks of a kernel that an empty SM takes at once.
 std::int64_t blocks_per_sm(const SmResources& sm, const Block& block);
 
 // SMs and what a neighbour leaves of them.
-struct Seats {
+struct SmOccupancy {
   std::int64_t free = 0;  // SMs without a neighbour
   std::int64_t held = 0;  // SMs with one
   double room = 0;        // share of each of the latter that is left
@@ -35,6 +35,6 @@ struct Seats {
 // takes. Blocks that find no seat go round again. In a last round that is not full an SM runs fewer blocks
 // at once: each of them takes between per_sm-th of the round (throughput-bound) and the whole round
 // (latency-bound); latency_share says where between.
-double rounds(std::int64_t blocks, std::int64_t per_sm, const Seats& seats, double latency_share);
+double rounds(std::int64_t blocks, std::int64_t per_sm, const SmOccupancy& occupancy, double latency_share);
 
 }  // namespace plumbline::model

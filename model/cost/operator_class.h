@@ -13,14 +13,14 @@ enum class OperatorClass : std::uint8_t {
 #include "model/cost/operator_classes.def"
 };
 
-inline bool is_product(OperatorClass value) {
+inline bool is_gemm(OperatorClass value) {
   return value == OperatorClass::gemm || value == OperatorClass::weight_gradient_gemm;
 }
 
 // The class that model/graph/operators.def names for the kind.
 OperatorClass class_of(OperatorKind kind);
-inline bool is_product(OperatorKind kind) { return class_of(kind) == OperatorClass::gemm; }
-inline bool is_exchange(OperatorKind kind) { return class_of(kind) == OperatorClass::exchange; }
+inline bool is_gemm(OperatorKind kind) { return class_of(kind) == OperatorClass::gemm; }
+inline bool is_all_to_all(OperatorKind kind) { return class_of(kind) == OperatorClass::exchange; }
 inline bool is_collective(OperatorKind kind) { return class_of(kind) == OperatorClass::collective; }
 
 // The kind's class, or a narrower one that the phase or a number format decides.

@@ -10,13 +10,13 @@ SmPolicy sm_policy(std::string_view word) {
   return SmPolicy::fixed;
 }
 
-std::int64_t SmPartition::launch_width(Neighbour neighbour) const {
+std::int64_t SmPartition::launch_width(CoRunner co_runner) const {
   const std::int64_t rest = device_sms - communication_sms;
   switch (policy) {
     case SmPolicy::fixed:
       return rest;
     case SmPolicy::dynamic:
-      return neighbour == Neighbour::none ? device_sms : rest;
+      return co_runner == CoRunner::none ? device_sms : rest;
     default:
       return device_sms;
   }
@@ -24,16 +24,16 @@ std::int64_t SmPartition::launch_width(Neighbour neighbour) const {
 
 // Dense collectives last for many kernels, and their blocks stay where they are: whatever the policy, products are
 // launched on the SMs that they leave.
-Conditions SmPartition::beside(Neighbour neighbour) const {
-  if (neighbour == Neighbour::collective) {
-    if (collective_sms == 0) return beside(Neighbour::none);
-    return {.sms = std::min(launch_width(Neighbour::none), device_sms - collective_sms),
+Conditions SmPartition::overlapped(CoRunner co_runner) const {
+  if (co_runner == CoRunner::collective) {
+    if (collective_sms == 0) return overlapped(CoRunner::none);
+    return {.sms = std::min(launch_width(CoRunner::none), device_sms - collective_sms),
             .held = collective_sms,
-            .neighbour = neighbour};
+            .co_runner = co_runner};
   }
-  return {.sms = launch_width(neighbour),
-          .held = neighbour == Neighbour::none ? 0 : communication_sms,
-          .neighbour = neighbour};
+  return {.sms = launch_width(co_runner),
+          .held = co_runner == CoRunner::none ? 0 : communication_sms,
+          .co_runner = co_runner};
 }
 
 }  // namespace plumbline::model

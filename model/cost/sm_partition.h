@@ -11,13 +11,13 @@ namespace plumbline::model {
 // Whose blocks sit on SMs beside a kernel: nobody's, those of a communication kernel that waits for the
 // other ranks or moves data, those of a dense collective, or (for kernels of the communication stream) those of a
 // matrix product.
-enum class Neighbour : std::uint8_t { none, waiting, transferring, collective, computing };
+enum class CoRunner : std::uint8_t { none, waiting, transferring, collective, computing };
 inline constexpr std::size_t communication_states = 4;  // all but computing
 
 struct Conditions {
   std::int64_t sms = 0;   // streaming multiprocessors that persistent kernels are launched on
   std::int64_t held = 0;  // SMs of the neighbour
-  Neighbour neighbour = Neighbour::none;
+  CoRunner co_runner = CoRunner::none;
   double row_scale = 1;  // this rank's expert rows over the expected ones (load imbalance)
 };
 
@@ -38,9 +38,9 @@ struct SmPartition {
   std::int64_t collective_sms = 0;     // of a dense collective; 0: others move the bytes, and nothing slows down
 
   // SMs on which a persistent kernel is launched.
-  std::int64_t launch_width(Neighbour neighbour) const;
+  std::int64_t launch_width(CoRunner co_runner) const;
   // Conditions of a compute kernel beside that neighbour, for the expected rows.
-  Conditions beside(Neighbour neighbour) const;
+  Conditions overlapped(CoRunner co_runner) const;
 };
 
 }  // namespace plumbline::model

@@ -20,7 +20,7 @@ double elements(const Tensor& tensor, double row_scale) {
   return product;
 }
 
-ProductShape plain_product(const Graph& graph, const Operator& op, double row_scale) {
+GemmShape plain_gemm(const Graph& graph, const Operator& op, double row_scale) {
   const auto& attributes = std::get<MatmulAttributes>(op.attributes);
   const Tensor& a = graph.tensor(op.reads[0]);
   const Tensor& c = graph.tensor(op.writes[0]);
@@ -28,7 +28,7 @@ ProductShape plain_product(const Graph& graph, const Operator& op, double row_sc
           extent(a.shape[attributes.transpose_a ? 0 : 1], row_scale)};
 }
 
-ProductShape grouped_product(const Graph& graph, const Operator& op, double row_scale) {
+GemmShape grouped_gemm(const Graph& graph, const Operator& op, double row_scale) {
   const auto& attributes = std::get<MatmulAttributes>(op.attributes);
   const Tensor& a = graph.tensor(op.reads[0]);
   const Tensor& c = graph.tensor(op.writes[0]);
@@ -42,13 +42,13 @@ ProductShape grouped_product(const Graph& graph, const Operator& op, double row_
 }
 
 // One product for every sequence and query head.
-ProductShape batched_product(const Graph& graph, const Operator& op) {
+GemmShape batched_gemm(const Graph& graph, const Operator& op) {
   const auto& a = std::get<BatchedMatmulAttributes>(op.attributes);
   const auto sequence = static_cast<double>(a.sequence_length), dim = static_cast<double>(a.dim);
   const double sequences = static_cast<double>(graph.tensor(op.reads[0]).shape[0].size) / sequence;
   const double groups = sequences * static_cast<double>(a.query_heads);
-  return a.form == BatchedForm::rows ? ProductShape{groups, sequence, sequence, dim}
-                                     : ProductShape{groups, sequence, dim, sequence};
+  return a.form == BatchedForm::rows ? GemmShape{groups, sequence, sequence, dim}
+                                     : GemmShape{groups, sequence, dim, sequence};
 }
 
 // Keys that a query meets, on average over the sequence.
@@ -60,16 +60,16 @@ double keys_per_query(const AttentionAttributes& a, bool causal) {
 
 }  // namespace
 
-ProductShape product_shape(const Graph& graph, const Operator& op, double row_scale) {
-  if (op.kind == OperatorKind::batched_matmul) return batched_product(graph, op);
-  return op.kind == OperatorKind::grouped_matmul ? grouped_product(graph, op, row_scale)
-                                                 : plain_product(graph, op, row_scale);
+GemmShape gemm_shape(const Graph& graph, const Operator& op, double row_scale) {
+  if (op.kind == OperatorKind::batched_matmul) return batched_gemm(graph, op);
+  return op.kind == OperatorKind::grouped_matmul ? grouped_gemm(graph, op, row_scale)
+                                                 : plain_gemm(graph, op, row_scale);
 }
 
 Flops flops(const Graph& graph, const Operator& op, double row_scale, bool causal) {
   const OperatorClass type = class_of(op.kind);
-  if (is_product(type)) {
-    const ProductShape p = product_shape(graph, op, row_scale);
+  if (is_gemm(type)) {
+    const GemmShape p = gemm_shape(graph, op, row_scale);
     return Flops(2 * p.groups * p.m * p.n * p.k);
   }
   if (type != OperatorClass::attention) return Flops(0);

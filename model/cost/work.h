@@ -7,12 +7,12 @@
 namespace plumbline::model {
 
 // A matrix product in terms of one kernel's tiles: `groups` products of m x n x k.
-struct ProductShape {
+struct GemmShape {
   double groups = 1, m = 0, n = 0, k = 0;
 };
 
 // For matmul, grouped_matmul and batched_matmul. `row_scale` multiplies dimensions that vary with routing.
-ProductShape product_shape(const Graph& graph, const Operator& op, double row_scale);
+GemmShape gemm_shape(const Graph& graph, const Operator& op, double row_scale);
 
 // 2*m*n*k for products. For attention 2*(dk+dv) per query, key and head (forward), 2*(3 dk + 2 dv) backward (five
 // products): of S keys per query, or of the w keys of a window; when `causal` of the keys up to the query, S/2 or

@@ -65,7 +65,7 @@ Prices::Entry overridden(const Prices::Entry& entry, const std::optional<double>
 Prices effective(const Plan& plan, const ClusterShape& cluster) {
   Prices prices = cluster.prices;
   prices.depreciation = overridden(prices.depreciation, plan.run.depreciation_years, "run.depreciation_years");
-  prices.utilisation = overridden(prices.utilisation, plan.run.utilisation, "run.utilisation");
+  prices.utilization = overridden(prices.utilization, plan.run.utilization, "run.utilisation");
   prices.pue = overridden(prices.pue, plan.run.pue, "run.pue");
   prices.electricity = overridden(prices.electricity, plan.run.electricity_usd_per_kwh, "run.electricity_usd_per_kwh");
   return prices;
@@ -134,14 +134,14 @@ Known<HourlyPrice> purchase_price(const Plan& plan, const ClusterShape& cluster)
   const Parameter* server = needs(prices.server, "price.server");
   const Fabric fabric(cluster.fabric, prices, needs);
   const Parameter* years = needs(prices.depreciation, "price.depreciation");
-  const Parameter* utilisation = needs(prices.utilisation, "price.utilisation");
+  const Parameter* utilization = needs(prices.utilization, "price.utilisation");
   const Parameter* electricity = needs(prices.electricity, "price.electricity");
   const Power power(cluster, prices, needs);
   if (!needs.complete()) return {std::nullopt, needs.missing(cluster)};
   const auto capital = [&](End end) {
     const double usd = at(*server, end) / static_cast<double>(cluster.gpus_per_node) +
                        fabric.usd(end) / static_cast<double>(cluster.gpus);
-    return usd / (at(*years, end, true) * hours_per_year * at(*utilisation, end, true));
+    return usd / (at(*years, end, true) * hours_per_year * at(*utilization, end, true));
   };
   const auto energy = [&](End end) { return power.supplied(end) / watts_per_kilowatt * at(*electricity, end); };
   HourlyPrice price;
@@ -152,7 +152,7 @@ Known<HourlyPrice> purchase_price(const Plan& plan, const ClusterShape& cluster)
   price.high = capital(End::dear) + energy(End::dear);
   price.kind = needs.weakest();
   price.source = fmt::format("prices and power of {}: {:g} years, {:.3g} % used, PUE {:g}, {:g} USD/kWh", cluster.name,
-                             years->value, utilisation->value * 100, prices.pue->value, electricity->value);
+                             years->value, utilization->value * 100, prices.pue->value, electricity->value);
   return {price, ""};
 }
 

@@ -20,7 +20,7 @@ struct Prices {
   Entry fabric_switch;  // USD each, with its transceivers and the cables to NICs
   Entry link;           // USD of a cable between two switches
   Entry depreciation;   // years
-  Entry utilisation;    // share of those years' hours in which the GPUs work
+  Entry utilization;    // share of those years' hours in which the GPUs work
   Entry pue;            // power of the building over that of the machines
   Entry electricity;    // USD per kWh
   Entry host_power;     // W of a node beside its GPUs and NICs

@@ -75,7 +75,7 @@ struct RouterAttributes {
   std::int64_t experts = 0, experts_per_token = 0, groups = 1, groups_per_token = 1;
   int group_score_experts = 1;
   ScoreFunction score = ScoreFunction::softmax;
-  bool normalise = false;
+  bool normalize = false;
   double scaling_factor = 1.0;
 };
 struct DispatchAttributes {  // dispatch, combine and their gradients, permute

@@ -32,11 +32,11 @@ LayerKind kind_of(const Architecture& a, std::int64_t layer) {
 TensorId transformer_layer(GraphBuilder& b, const LayerContext& c, TensorId x, LayerKind kind) {
   const Architecture& a = c.architecture;
   b.section(Section::attention);
-  const TensorId normalised = normalise_stream(b, c, "attention_norm", x);
-  const TensorId seen = attention_layer(b, c, normalised, kind.windowed);
+  const TensorId normalized = normalize_stream(b, c, "attention_norm", x);
+  const TensorId seen = attention_layer(b, c, normalized, kind.windowed);
   const TensorId attended =
       residual(b, "attention_residual", x, drop_out(b, "residual_dropout", seen, a.dropout.residual));
-  const TensorId mlp_input = normalise_stream(b, c, "mlp_norm", a.parallel_residual ? x : attended);
+  const TensorId mlp_input = normalize_stream(b, c, "mlp_norm", a.parallel_residual ? x : attended);
   if (kind.moe) return mixture_of_experts(b, c, mlp_input, attended);
   b.section(Section::mlp);
   const TensorId y = dense_mlp(b, c, mlp_input);
@@ -127,8 +127,8 @@ TensorId stored_loss(GraphBuilder& b, const LayerContext& c, const std::string& 
 TensorId output_head(GraphBuilder& b, const LayerContext& c, const std::string& prefix, TensorId x,
                      const LossAttributes& attributes, const std::string& weight, bool shared) {
   b.section(Section::head);
-  const TensorId normalised = normalise_stream(b, c, prefix + "final_norm", x);
-  const TensorId entered = enter_tensor_region(b, c, prefix + "output_in", normalised);
+  const TensorId normalized = normalize_stream(b, c, prefix + "final_norm", x);
+  const TensorId entered = enter_tensor_region(b, c, prefix + "output_in", normalized);
   const TensorId logits = column_parallel_linear(b, c, prefix + "output", entered, vocabulary(c) * c.tensor,
                                                  {.precision = c.unscaled_gemm(), .weight = weight, .shared = shared});
   const Labels labels{b.constant(prefix + "labels", {tokens(c)}, DataType::int32), attributes};
@@ -165,8 +165,8 @@ Graph multi_token_prediction_block(const LayerContext& c) {
   b.emit(shift_tokens, "shift_tokens", {ids}, {next}, ShiftAttributes{depth, c.sequence_length});
   const TensorId embedded = embed(b, c, next, c.shares_embedding);
   const TensorId joined = concatenate_columns(b, "mtp_join",
-                                              {normalise(b, "mtp_stream_norm", x, a.norm_epsilon),
-                                               normalise(b, "mtp_embedding_norm", embedded, a.norm_epsilon)});
+                                              {normalize(b, "mtp_stream_norm", x, a.norm_epsilon),
+                                               normalize(b, "mtp_embedding_norm", embedded, a.norm_epsilon)});
   const TensorId projected = linear(b, "mtp_projection", joined, a.hidden_size, {.precision = c.gemm});
   const TensorId layer_out = transformer_layer(
       b, c, projected, {.moe = a.experts.routed_experts > 0, .windowed = a.is_windowed_layer(a.layers)});

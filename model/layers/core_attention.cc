@@ -55,7 +55,7 @@ TensorId score(GraphBuilder& b, TensorId q, TensorId k, const AttentionAttribute
   return scores;
 }
 
-TensorId normalise_scores(GraphBuilder& b, TensorId scores, const AttentionAttributes& a) {
+TensorId normalize_scores(GraphBuilder& b, TensorId scores, const AttentionAttributes& a) {
   const TensorId p = b.activation("probabilities", b.shape(scores), b.tensor(scores).type);
   b.emit(softmax, "softmax", {scores}, {p}, a);
   b.on_backward([&b, scores, p, a] {
@@ -86,7 +86,7 @@ TensorId weigh_values(GraphBuilder& b, TensorId p, TensorId v, const AttentionAt
 // The product with v is no part of the group: its result is small and kept, so nothing asks for it again.
 TensorId unfused(GraphBuilder& b, TensorId q, TensorId k, TensorId v, const AttentionAttributes& a) {
   b.group(RecomputeGroup::core_attention);
-  const TensorId p = normalise_scores(b, score(b, q, k, a), a);
+  const TensorId p = normalize_scores(b, score(b, q, k, a), a);
   const TensorId kept = drop_out(b, "attention_dropout", p, a.dropout);
   b.group(RecomputeGroup::other);
   return weigh_values(b, kept, v, a);

@@ -18,7 +18,7 @@ struct Norm {
   bool bias = false;
 };
 
-TensorId normalised(GraphBuilder& b, const std::string& name, TensorId x, const Norm& norm) {
+TensorId normalized(GraphBuilder& b, const std::string& name, TensorId x, const Norm& norm) {
   b.group(RecomputeGroup::rmsnorm);
   const GraphBuilder::Shape row = {{b.shape(x)[1].size / norm.attributes.heads}};
   std::vector<TensorId> parameters = {b.parameter(name, row, gain_type(b, x))}, reads = {x, parameters[0]};
@@ -38,18 +38,18 @@ TensorId normalised(GraphBuilder& b, const std::string& name, TensorId x, const 
 
 }  // namespace
 
-TensorId normalise(GraphBuilder& b, const std::string& name, TensorId x, double epsilon, std::int64_t heads) {
-  return normalised(b, name, x, {rmsnorm, rmsnorm_grad, {epsilon, heads}});
+TensorId normalize(GraphBuilder& b, const std::string& name, TensorId x, double epsilon, std::int64_t heads) {
+  return normalized(b, name, x, {rmsnorm, rmsnorm_grad, {epsilon, heads}});
 }
 
-TensorId layer_normalise(GraphBuilder& b, const std::string& name, TensorId x, double epsilon, bool bias) {
-  return normalised(b, name, x, {layernorm, layernorm_grad, {epsilon}, bias});
+TensorId layer_normalize(GraphBuilder& b, const std::string& name, TensorId x, double epsilon, bool bias) {
+  return normalized(b, name, x, {layernorm, layernorm_grad, {epsilon}, bias});
 }
 
-TensorId normalise_stream(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId x) {
+TensorId normalize_stream(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId x) {
   const Architecture& a = c.architecture;
-  return a.norm == NormKind::layer ? layer_normalise(b, name, x, a.norm_epsilon, a.norm_bias)
-                                   : normalise(b, name, x, a.norm_epsilon);
+  return a.norm == NormKind::layer ? layer_normalize(b, name, x, a.norm_epsilon, a.norm_bias)
+                                   : normalize(b, name, x, a.norm_epsilon);
 }
 
 TensorId drop_out(GraphBuilder& b, const std::string& name, TensorId x, double probability) {

@@ -10,13 +10,13 @@
 namespace plumbline::model {
 
 // y = gamma * x / rms(x); x [T, h]. With several heads each of the equal parts of a row alone, gamma [h / heads].
-TensorId normalise(GraphBuilder& builder, const std::string& name, TensorId x, double epsilon, std::int64_t heads = 1);
+TensorId normalize(GraphBuilder& builder, const std::string& name, TensorId x, double epsilon, std::int64_t heads = 1);
 
 // y = gamma * (x - mean(x)) / deviation(x), plus beta with `bias`; x [T, h].
-TensorId layer_normalise(GraphBuilder& builder, const std::string& name, TensorId x, double epsilon, bool bias);
+TensorId layer_normalize(GraphBuilder& builder, const std::string& name, TensorId x, double epsilon, bool bias);
 
 // The architecture's own norm of the residual stream.
-TensorId normalise_stream(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId x);
+TensorId normalize_stream(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId x);
 
 // Zeroes entries with the given probability; x itself where that is 0. In the current recompute group.
 TensorId drop_out(GraphBuilder& builder, const std::string& name, TensorId x, double probability);

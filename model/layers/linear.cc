@@ -36,15 +36,15 @@ CastAttributes scaled_cast(Precision precision) {
 }
 
 // W as the input gradient reads it.
-TensorId turned_weight(GraphBuilder& b, const Parts& p) {
+TensorId transposed_weight(GraphBuilder& b, const Parts& p) {
   const bool stored = is_fp8(b.tensor(p.weight).type);
   const DataType type = stored ? b.tensor(p.weight).type : activation_type(p.precision);
-  const TensorId turned = b.activation(p.name + "_weight_t", {{p.in}, {p.out}}, type);
+  const TensorId transposed = b.activation(p.name + "_weight_t", {{p.in}, {p.out}}, type);
   if (stored)
-    b.emit(transpose, "transpose_" + p.name, {p.weight}, {turned});
+    b.emit(transpose, "transpose_" + p.name, {p.weight}, {transposed});
   else
-    b.emit(cast_transpose, "cast_transpose_" + p.name, {p.weight}, {turned});
-  return turned;
+    b.emit(cast_transpose, "cast_transpose_" + p.name, {p.weight}, {transposed});
+  return transposed;
 }
 
 void fp8_gradients(GraphBuilder& b, const Parts& p) {
@@ -52,9 +52,9 @@ void fp8_gradients(GraphBuilder& b, const Parts& p) {
   const DataType type = activation_type(p.precision);
   const TensorId dy8 = b.activation("d_" + p.name + "_fp8", {p.tokens, {p.out}}, type);
   b.emit(cast, "cast_d_" + p.name, {dy}, {dy8}, scaled_cast(p.precision));
-  const TensorId turned = turned_weight(b, p);
+  const TensorId transposed = transposed_weight(b, p);
   const TensorId dx = b.activation("d_" + p.name + "_in", {p.tokens, {p.in}}, b.activation_gradient_type());
-  b.emit(matmul, p.name + "_dgrad", {dy8, turned}, {dx}, MatmulAttributes{.transpose_b = true});
+  b.emit(matmul, p.name + "_dgrad", {dy8, transposed}, {dx}, MatmulAttributes{.transpose_b = true});
   give_input_gradient(b, p, dx);
 
   const TensorId dyt = b.activation("d_" + p.name + "_t", {{p.out}, p.tokens}, type);

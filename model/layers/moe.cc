@@ -33,7 +33,7 @@ std::int64_t payload_bytes(const LayerContext& c, DataType type) {
   return static_cast<std::int64_t>(static_cast<double>(c.architecture.hidden_size) * bytes_per_element(type));
 }
 
-DispatchAttributes exchange(const LayerContext& c, DataType type, std::int64_t extra_bytes) {
+DispatchAttributes all_to_all(const LayerContext& c, DataType type, std::int64_t extra_bytes) {
   const MixtureOfExperts& e = c.architecture.experts;
   return {e.routed_experts, c.experts_per_rank(), e.experts_per_token,
           payload_bytes(c, type) + source_metadata_bytes + extra_bytes};
@@ -47,7 +47,7 @@ Routing route(GraphBuilder& b, const LayerContext& c, TensorId x) {
   const TensorId bias = b.constant("router_bias", {{e.routed_experts}}, DataType::fp32);
   const RouterAttributes attributes{e.routed_experts,    e.experts_per_token,   e.groups,
                                     c.groups_per_token,  e.group_score_experts, e.score,
-                                    e.normalise_weights, e.scaling_factor};
+                                    e.normalize_weights, e.scaling_factor};
   const Dimension chosen{e.experts_per_token};
   const Routing routing{b.activation("expert_indices", {tokens, chosen}, DataType::int32),
                         b.activation("expert_weights", {tokens, chosen}, DataType::fp32)};
@@ -76,12 +76,12 @@ Received send_to_experts(GraphBuilder& b, const LayerContext& c, TensorId x, con
                    b.activation("received_indices", {received, {k}}, DataType::int32),
                    b.activation("received_weights", {received, {k}}, DataType::fp32)};
   b.emit(dispatch, "dispatch", {payload, routing.indices, routing.weights}, {r.tokens, r.indices, r.weights},
-         exchange(c, type, routing_bytes_per_expert * k));
+         all_to_all(c, type, routing_bytes_per_expert * k));
   b.on_backward([&b, &c, x, routing, r, k] {
     const TensorId dx = b.activation("d_dispatch", b.shape(x), b.activation_gradient_type());
     const TensorId dw = b.activation("d_expert_weights", b.shape(routing.weights), DataType::fp32);
     b.emit(dispatch_grad, "dispatch_grad", {b.gradient(r.tokens), b.gradient(r.weights), routing.indices}, {dx, dw},
-           exchange(c, activation_type(c.combine), weight_gradient_bytes_per_expert * k));
+           all_to_all(c, activation_type(c.combine), weight_gradient_bytes_per_expert * k));
     b.add_gradient(x, dx);
     b.add_gradient(routing.weights, dw);
   });
@@ -94,7 +94,7 @@ Rows to_rows(GraphBuilder& b, const LayerContext& c, const Received& received) {
   b.section(Section::mlp);
   b.group(RecomputeGroup::moe);
   const Dimension n{c.expert_rows(), Extent::rows};
-  const DispatchAttributes attributes = exchange(c, b.tensor(received.tokens).type, 0);
+  const DispatchAttributes attributes = all_to_all(c, b.tensor(received.tokens).type, 0);
   const DataType type = activation_type(c.expert_gemm());
   const Rows rows{b.activation("expert_rows", {n, {c.architecture.hidden_size}}, type),
                   b.activation("row_map", {n}, DataType::int32), b.activation("row_weights", {n}, DataType::fp32),
@@ -114,23 +114,23 @@ Rows to_rows(GraphBuilder& b, const LayerContext& c, const Received& received) {
 
 // One product per local expert. FP8 weights are stored [e, in, out], as the input gradient reads them,
 // and turned before the forward product; other formats are stored [e, out, in].
-struct ExpertProduct {
+struct ExpertGemm {
   std::string name;
   TensorId x, weight, y, offsets;
   std::int64_t in, out;
   Dimension rows;
-  std::function<TensorId()> turned_input;     // [in, N] for the FP8 weight gradient, emitted in phase W or I
-  std::function<TensorId()> turned_gradient;  // [out, N] where the gradient arrives in FP8, emitted in phase W
+  std::function<TensorId()> transposed_input;     // [in, N] for the FP8 weight gradient, emitted in phase W or I
+  std::function<TensorId()> transposed_gradient;  // [out, N] where the gradient arrives in FP8, emitted in phase W
 };
 
-void expert_gradients(GraphBuilder& b, const ExpertProduct& p, bool fp8) {
+void expert_gradients(GraphBuilder& b, const ExpertGemm& p, bool fp8) {
   const TensorId dy = b.gradient(p.y);
   const TensorId dx = b.activation("d_" + p.name + "_in", {p.rows, {p.in}}, b.activation_gradient_type());
   const TensorId dw = b.gradient_of_parameter(p.weight);
   if (!fp8) {
     b.emit(grouped_matmul, p.name + "_dgrad", {dy, p.weight, p.offsets}, {dx}, MatmulAttributes{});
     b.add_gradient(p.x, dx);
-    b.emit_weight_gradient(grouped_matmul, p.name + "_wgrad", {dy, p.turned_input(), p.offsets}, {dw},
+    b.emit_weight_gradient(grouped_matmul, p.name + "_wgrad", {dy, p.transposed_input(), p.offsets}, {dw},
                            MatmulAttributes{.transpose_a = true, .accumulate = true});
     return;
   }
@@ -145,16 +145,16 @@ void expert_gradients(GraphBuilder& b, const ExpertProduct& p, bool fp8) {
   // cast here is turned at once.
   TensorId dyt = 0;
   if (dy8 == dy) {
-    dyt = p.turned_gradient();
+    dyt = p.transposed_gradient();
   } else {
     dyt = b.activation("d_" + p.name + "_t", {{p.out}, p.rows}, DataType::fp8_tile);
     b.emit(cast_transpose, "cast_transpose_d_" + p.name, {dy}, {dyt});
   }
-  b.emit_weight_gradient(grouped_matmul, p.name + "_wgrad", {p.turned_input(), dyt, p.offsets}, {dw},
+  b.emit_weight_gradient(grouped_matmul, p.name + "_wgrad", {p.transposed_input(), dyt, p.offsets}, {dw},
                          MatmulAttributes{.transpose_b = true, .accumulate = true});
 }
 
-TensorId expert_product(GraphBuilder& b, const LayerContext& c, ExpertProduct p) {
+TensorId expert_gemm(GraphBuilder& b, const LayerContext& c, ExpertGemm p) {
   const bool fp8 = c.gemm == Precision::fp8;
   const Dimension e{c.experts_per_rank()};
   p.weight =
@@ -196,17 +196,17 @@ TensorId experts(GraphBuilder& b, const LayerContext& c, const Received& own) {
     return id;
   };
   const TensorId gate_up =
-      expert_product(b, c, {"experts_gate_up", rows.rows, 0, 0, rows.offsets, hidden, 2 * f, n, gathered, {}});
+      expert_gemm(b, c, {"experts_gate_up", rows.rows, 0, 0, rows.offsets, hidden, 2 * f, n, gathered, {}});
   const TensorId h = gated_activation(b, c, "experts_swiglu", gate_up, rows.weights);
   b.group(RecomputeGroup::moe);
-  const auto turned = [&b, h, fp8, n, f] {
+  const auto transposed = [&b, h, fp8, n, f] {
     if (!fp8) return h;
     const TensorId id = b.activation("experts_swiglu_t", {{f}, n}, DataType::fp8_tile);
     b.emit(cast_transpose, "cast_transpose_experts_swiglu", {h}, {id});
     return id;
   };
   const TensorId y =
-      expert_product(b, c, {"experts_down", h, 0, 0, rows.offsets, f, hidden, n, turned, gathered_gradient});
+      expert_gemm(b, c, {"experts_down", h, 0, 0, rows.offsets, f, hidden, n, transposed, gathered_gradient});
 
   const TensorId sum = b.activation("expert_sum", {b.shape(received.tokens)[0], {hidden}}, activation_type(c.combine));
   b.emit(unpermute, "unpermute", {y, rows.map}, {sum});
@@ -249,7 +249,7 @@ TensorId mixture_of_experts(GraphBuilder& b, const LayerContext& c, TensorId x, 
   const TensorId out = b.activation("moe_out", b.shape(stream), b.tensor(stream).type);
   std::vector<TensorId> reads = {sum, routing.indices};
   reads.insert(reads.end(), addends.begin(), addends.end());
-  b.emit(combine, "combine", reads, {out}, exchange(c, activation_type(c.combine), 0));
+  b.emit(combine, "combine", reads, {out}, all_to_all(c, activation_type(c.combine), 0));
   b.on_backward([&b, &c, routing, addends, sum, out] {
     TensorId d_out = b.gradient(out);
     for (TensorId addend : addends) b.add_gradient(addend, d_out);
@@ -260,7 +260,7 @@ TensorId mixture_of_experts(GraphBuilder& b, const LayerContext& c, TensorId x, 
       d_out = payload;
     }
     const TensorId d_sum = b.activation("d_expert_sum", b.shape(sum), type);
-    b.emit(combine_grad, "combine_grad", {d_out, routing.indices}, {d_sum}, exchange(c, type, 0));
+    b.emit(combine_grad, "combine_grad", {d_out, routing.indices}, {d_sum}, all_to_all(c, type, 0));
     b.add_gradient(sum, d_sum);
   });
   return out;

@@ -9,11 +9,11 @@
 namespace plumbline::model::megatron {
 
 enum class Meaning {
-  value,         // its value is the key's value
-  flag,          // the key is true when it is given
-  rule,          // takes part in a rule that reads and writes the key (rules.h)
-  not_modelled,  // can change the cost, and no key says it
-  no_cost,       // changes no cost: logging, checkpoints, learning rates, data paths
+  value,        // its value is the key's value
+  flag,         // the key is true when it is given
+  rule,         // takes part in a rule that reads and writes the key (rules.h)
+  not_modeled,  // can change the cost, and no key says it
+  no_cost,      // changes no cost: logging, checkpoints, learning rates, data paths
 };
 
 struct Argument {

@@ -77,7 +77,7 @@ Result<WrittenConfig> plain_experts(const ModelShape& shape) {
   const auto layers = parse_expert_layers(shape.expert_layers, shape.layers);
   if (!layers || layers->dense_first > 0) {
     return infeasible("",
-                      fmt::format("layers with experts '{}' are not known beside plain attention", shape.expert_layers),
+                      fmt::format("layers with experts '{}' are not known with plain attention", shape.expert_layers),
                       "every n-th layer");
   }
   std::vector<std::string> notes;

@@ -144,7 +144,7 @@ Result<ExportedScript> export_script(const Plan& plan, const ModelShape& shape) 
   auto back = TRY(import_script(script_text(plan, given, {}), plan.file, options));
   const std::vector<std::string> lost = lost_keys(plan, back.plan);
   ExportedScript out{script_text(plan, given, lost), {}};
-  for (const std::string& key : lost) out.notes.push_back(fmt::format("no argument of Megatron says {}", key));
+  for (const std::string& key : lost) out.notes.push_back(fmt::format("no argument of Megatron sets {}", key));
   if (!plan.run.phases.empty()) out.notes.push_back("phases that are stated, not predicted, are left out");
   note_model(shape, back.shape, out.notes);
   return out;

@@ -76,7 +76,7 @@ class Importer {
   std::optional<Error> read_rows() {
     for (const auto& [name, argument] : given_.all()) {
       const Argument* known = find_argument(name);
-      if (known == nullptr || known->meaning == Meaning::no_cost || known->meaning == Meaning::not_modelled) {
+      if (known == nullptr || known->meaning == Meaning::no_cost || known->meaning == Meaning::not_modeled) {
         note_unread(name, argument, known);
         continue;
       }
@@ -234,17 +234,17 @@ class Importer {
     }
     if (options_.topology) overrides.push_back(fmt::format("cluster.topology=\"{}\"", *options_.topology));
     overrides.insert(overrides.end(), options_.overrides.begin(), options_.overrides.end());
-    const auto says = [&overrides](std::string_view key) {
+    const auto sets = [&overrides](std::string_view key) {
       return std::ranges::any_of(overrides, [key](const std::string& text) { return text.starts_with(key); });
     };
-    if (out_.plan.cluster.gpus < 1 && !says("cluster.gpus=")) {
+    if (out_.plan.cluster.gpus < 1 && !sets("cluster.gpus=")) {
       return problem("", "the number of GPUs is not in the script",
                      "--define the variables of the launcher, or --set cluster.gpus=N");
     }
-    if (!says("batch.global_batch_size=")) {
+    if (!sets("batch.global_batch_size=")) {
       if (auto error = require("--global-batch-size", out_.plan.batch.global_batch_size)) return error;
     }
-    if (!says("cluster.topology=")) {
+    if (!sets("cluster.topology=")) {
       out_.notes.push_back({0, fmt::format("a script does not name its cluster: {} assumed, --topology takes another",
                                            kDefaultTopology)});
     }

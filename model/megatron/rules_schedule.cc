@@ -81,7 +81,7 @@ void read_schedule(const RuleReader& in) {
   if (schedule.virtual_stages > 1) {
     schedule.kind = overlapped ? "interleaved-overlap" : "interleaved";
   } else if (overlapped) {
-    in.note("--overlap-moe-expert-parallel-comm", "is priced beside virtual stages only");
+    in.note("--overlap-moe-expert-parallel-comm", "is priced with virtual stages only");
   }
 }
 

@@ -145,7 +145,7 @@ RankLevels rank_levels(const Memory& memory, const StepProgram& program, const s
   return levels;
 }
 
-std::string shortage(const Memory& memory) {
+std::string infeasible_reason(const Memory& memory) {
   constexpr double giga = 1e9;
   const RankMemory* rank = fullest_rank(memory);
   if (rank == nullptr || rank->peak_bytes <= memory.capacity_bytes) return "";

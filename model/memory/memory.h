@@ -40,6 +40,6 @@ RankLevels rank_levels(const Memory& memory, const StepProgram& program, const s
 
 // "does not fit: rank 3 needs 95.3 GB of 84.9 GB; largest: activations, 40.1 GB", of the fullest rank; "" when
 // all fit.
-std::string shortage(const Memory& memory);
+std::string infeasible_reason(const Memory& memory);
 
 }  // namespace plumbline::model

@@ -18,7 +18,7 @@ int groups_of_ranks(const Plan& plan, const Layout& layout) {
 
 Bytes communication_buffers(const Plan& plan, const Layout& layout, const Device& device, Bytes gradients) {
   Bytes sum = device.reserve.communicator * groups_of_ranks(plan, layout);
-  if (plan.parallelism.expert > 1) sum += device.reserve.exchange;
+  if (plan.parallelism.expert > 1) sum += device.reserve.all_to_all;
   constexpr double buckets = 2;
   if (layout.dense_group > 1 || layout.expert_group > 1)
     sum += std::min(buckets * Bytes(plan.overlap.gradient_bucket_bytes), gradients);
@@ -29,8 +29,8 @@ Bytes communication_buffers(const Plan& plan, const Layout& layout, const Device
 
 RankPeak rank_peak(const Plan& plan, const Layout& layout, const Device& device, Bytes state, Bytes gradients,
                    Bytes dynamic) {
-  constexpr double product_streams = 2;
-  const Bytes runtime = device.reserve.context + product_streams * device.reserve.matmul_workspace;
+  constexpr double gemm_streams = 2;
+  const Bytes runtime = device.reserve.context + gemm_streams * device.reserve.matmul_workspace;
   return {state, dynamic, communication_buffers(plan, layout, device, gradients),
           runtime + dynamic * device.reserve.fragmentation};
 }

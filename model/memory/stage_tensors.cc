@@ -25,7 +25,7 @@ std::vector<std::optional<Phase>> origins(const Graph& graph) {
 
 bool receives(const Tensor& tensor) { return !tensor.shape.empty() && tensor.shape[0].extent == Extent::received; }
 
-bool exchanges(const Operator& op) { return op.section == Section::dispatch || op.section == Section::combine; }
+bool all_to_alls(const Operator& op) { return op.section == Section::dispatch || op.section == Section::combine; }
 
 }  // namespace
 
@@ -60,7 +60,7 @@ StageTensors::StageTensors(const StepProgram& program, std::int32_t stage_kind)
     const Graph& g = graph(position);
     const auto origin = origins(g);
     for (const Operator& op : g.operators) {
-      if (exchanges(op))
+      if (all_to_alls(op))
         for (const auto* ids : {&op.reads, &op.writes})
           for (const TensorId id : *ids)
             if (receives(g.tensor(id))) tensors_[index_(position, id)].exchanged = true;

@@ -86,7 +86,7 @@ std::vector<Whole> whole_units(const std::vector<Graph>& blocks, const std::vect
   std::vector<Whole> units;
   for (const StageParameters& stage : stages) {
     if (stage.units == nullptr) continue;
-    const auto bytes = [&](const std::vector<SynchronisationUnit::Place>& places) {
+    const auto bytes = [&](const std::vector<ShardUnit::Place>& places) {
       Bytes sum;
       for (const auto& place : places) {
         const Tensor& tensor = blocks[stage.kind->blocks[place.block_of_stage]].tensor(place.tensor);
@@ -94,8 +94,7 @@ std::vector<Whole> whole_units(const std::vector<Graph>& blocks, const std::vect
       }
       return sum;
     };
-    for (const SynchronisationUnit& unit : *stage.units)
-      units.push_back({bytes(unit.parameters), bytes(unit.gradients)});
+    for (const ShardUnit& unit : *stage.units) units.push_back({bytes(unit.parameters), bytes(unit.gradients)});
   }
   return units;
 }

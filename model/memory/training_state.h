@@ -31,7 +31,7 @@ TrainingState training_state(const Plan& plan, const Layout& layout, const StepP
 
 struct StageParameters {  // of one stage of a rank
   const StageKind* kind = nullptr;
-  const std::vector<SynchronisationUnit>* units = nullptr;  // may be null
+  const std::vector<ShardUnit>* units = nullptr;  // may be null
 };
 // The same without a whole program.
 TrainingState training_state(const Plan& plan, const Layout& layout, const std::vector<Graph>& blocks,

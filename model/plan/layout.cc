@@ -129,7 +129,7 @@ std::optional<Error> derive_schedule(const Plan& plan, Layout& layout) {
   layout.schedule = shape;
   layout.stages = schedule.stages;
   layout.two_directions = schedule.directions == 2;
-  layout.embedding_beside_head =
+  layout.embedding_with_head =
       layout.two_directions || schedule.rank_of(0, 0) == schedule.rank_of(0, schedule.stages - 1);
   return std::nullopt;
 }
@@ -142,7 +142,7 @@ std::optional<Error> check_rows_per_rank(const Plan& plan) {
     return infeasible(plan, key, fmt::format("{} row counts for {} expert ranks", ranks, plan.parallelism.expert),
                       "give one number for each of parallelism.expert ranks");
   if (plan.routing.imbalance > 0)
-    return infeasible(plan, key, "row counts and routing.imbalance both say how uneven the ranks are",
+    return infeasible(plan, key, "row counts and routing.imbalance both set how uneven the ranks are",
                       "give one of them");
   return std::nullopt;
 }
@@ -205,7 +205,7 @@ std::optional<Error> check_positions(const Plan& plan, const Architecture& archi
 
 }  // namespace
 
-RankGroup exchange_group(const Plan::Parallelism& degrees) { return {degrees.expert, degrees.expert_tensor}; }
+RankGroup expert_group(const Plan::Parallelism& degrees) { return {degrees.expert, degrees.expert_tensor}; }
 
 std::vector<RankGroup> layer_groups(const Plan::Parallelism& degrees) {
   return {{degrees.tensor, 1}, {degrees.expert_tensor, 1}, {degrees.context, degrees.tensor}};

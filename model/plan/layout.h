@@ -21,7 +21,7 @@ struct RankGroup {
   std::int64_t ranks = 1, stride = 1;
 };
 // Ranks between which dispatch and combine carry tokens.
-RankGroup exchange_group(const Plan::Parallelism& degrees);
+RankGroup expert_group(const Plan::Parallelism& degrees);
 // Ranks between which the collectives within a layer run, one group for each degree that divides layers.
 std::vector<RankGroup> layer_groups(const Plan::Parallelism& degrees);
 // The values of the degrees that divide parameters.
@@ -35,9 +35,9 @@ struct Layout {
   std::int64_t stages = 1;                              // of one direction; as many per rank as the schedule has chunks
   std::vector<std::vector<std::int64_t>> stage_layers;  // [stage] -> layer indices, in order
   std::int64_t experts_per_rank = 0;
-  std::int64_t expert_replicas = 0;    // tensor*context*data / (expert*expert_tensor)
-  bool two_directions = false;         // DualPipe: stage s on ranks s and P-1-s
-  bool embedding_beside_head = false;  // the first and the last stage lie on one rank
+  std::int64_t expert_replicas = 0;  // tensor*context*data / (expert*expert_tensor)
+  bool two_directions = false;       // DualPipe: stage s on ranks s and P-1-s
+  bool embedding_with_head = false;  // the first and the last stage lie on one rank
   // Ranks over which a stage's gradients are reduced and ZeRO shards (doubled under two_directions), and how many
   // ranks of the stage lie from one to the next.
   std::int64_t dense_group = 1, dense_stride = 1;

@@ -48,7 +48,7 @@ struct Plan {
     std::int64_t zero_stage = 0;
     std::int64_t shard_group = 0;               // ranks over which ZeRO shards; 0: all that reduce a gradient
     bool reshard_after_forward = true;          // zero_stage 3: gather the parameters again for the backward
-    std::int64_t synchronisation_interval = 1;  // steps from one reduction of the gradients to the next
+    std::int64_t synchronization_interval = 1;  // steps from one reduction of the gradients to the next
 
     bool operator==(const Parallelism&) const = default;
   } parallelism;
@@ -129,7 +129,7 @@ struct Plan {
     std::string ownership = "rent";                // rent | purchase (model/economics/ownership.h)
     // Of a purchase; default: the topology's.
     std::optional<double> depreciation_years;
-    std::optional<double> utilisation;  // share of those years' hours in which the GPUs work
+    std::optional<double> utilization;  // share of those years' hours in which the GPUs work
     std::optional<double> pue;
     std::optional<double> electricity_usd_per_kwh;
     std::vector<RunPhase> phases;
@@ -174,7 +174,7 @@ void visit_parallelism(Parallelism& parallelism, Visitor&& visit) {
   visit("parallelism.zero_stage", parallelism.zero_stage);
   visit("parallelism.shard_group", parallelism.shard_group);
   visit("parallelism.reshard_after_forward", parallelism.reshard_after_forward);
-  visit("parallelism.synchronisation_interval", parallelism.synchronisation_interval);
+  visit("parallelism.synchronisation_interval", parallelism.synchronization_interval);
 }
 
 // Calls visit(key, field) for every scalar and list key of the plan, in file order. The one list from
@@ -247,7 +247,7 @@ void visit_fields(PlanType& plan, Visitor&& visit) {
   visit("run.price_usd_per_gpu_hour", plan.run.price_usd_per_gpu_hour);
   visit("run.ownership", plan.run.ownership);
   visit("run.depreciation_years", plan.run.depreciation_years);
-  visit("run.utilisation", plan.run.utilisation);
+  visit("run.utilisation", plan.run.utilization);
   visit("run.pue", plan.run.pue);
   visit("run.electricity_usd_per_kwh", plan.run.electricity_usd_per_kwh);
 }

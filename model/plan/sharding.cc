@@ -62,12 +62,14 @@ ShardGroup shard_group(const Plan& plan, const Layout& layout, bool expert) {
 std::optional<Error> check_sharding(const Plan& plan, const Layout& layout) {
   const auto& parallelism = plan.parallelism;
   if (parallelism.zero_stage >= 2 && layout.two_directions)
-    return refuse(plan, "parallelism.zero_stage",
-                  fmt::format("{} keeps every stage on two pipeline ranks, whose micro-batches would have to meet for "
-                              "every gather and reduction",
-                              plan.schedule.kind),
-                  "use 0 or 1, or a schedule of one direction");
-  if (parallelism.synchronisation_interval > 1 && parallelism.zero_stage > 0)
+    return refuse(
+        plan, "parallelism.zero_stage",
+        fmt::format(
+            "{} keeps every stage on two pipeline ranks, whose micro-batches would have to wait for each other for "
+            "every gather and reduction",
+            plan.schedule.kind),
+        "use 0 or 1, or a schedule of one direction");
+  if (parallelism.synchronization_interval > 1 && parallelism.zero_stage > 0)
     return refuse(plan, "parallelism.synchronisation_interval",
                   "between two reductions every rank updates all parameters by itself, which sharded states do not "
                   "allow",

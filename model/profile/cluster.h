@@ -18,7 +18,7 @@ struct MemoryReserve {
   Bytes context;             // of the driver, with the kernels it loaded
   Bytes matmul_workspace;    // of each stream that runs matrix products
   Bytes communicator;        // buffers of the collective library for one group of ranks
-  Bytes exchange;            // buffers of the library that exchanges tokens between expert ranks
+  Bytes all_to_all;          // buffers of the library that exchanges tokens between expert ranks
   double fragmentation = 0;  // what the allocator holds unused, over the tensors that come and go
   bool operator==(const MemoryReserve&) const = default;
 };

@@ -3,9 +3,9 @@
 #include <map>
 #include <utility>
 
+#include "model/program/data_parallel.h"
 #include "model/program/plan_context.h"
 #include "model/program/stage_optimizer.h"
-#include "model/program/synchronisation.h"
 #include "model/schedule/transfers.h"
 
 namespace plumbline::model {
@@ -25,8 +25,8 @@ class Assembler {
     program_.stage_kinds = library_.program().stage_kinds;
     for (const auto& ops : program_.schedule.ranks) add_rank(ops);
     program_.gather_after_update = plan_.parallelism.zero_stage < 3 && !plan_.overlap.parameter_gather;
-    program_.synchronisations = synchronisations(plan_, program_);
-    program_.activation_hop = library_.hop();
+    program_.data_parallel = data_parallel(plan_, program_);
+    program_.stage_message = library_.p2p();
     return std::move(program_);
   }
 

@@ -43,7 +43,7 @@ LayerContext plan_degrees(const Plan& plan, const MixtureOfExperts& experts, con
   c.expert_tensor = plan.parallelism.expert_tensor;
   c.groups_per_token = groups_per_token(plan, experts);
   c.distinct_ranks_per_token = spread.ranks_per_token;
-  c.shares_embedding = layout.embedding_beside_head;
+  c.shares_embedding = layout.embedding_with_head;
   c.fused_attention = plan.attention.kernel == "fused";
   c.fused_loss = plan.loss.kernel == "fused";
   return c;
@@ -73,7 +73,7 @@ Graph make_stage_block(BlockKind kind, bool recomputed, const LayerContext& cont
   return make_block(kind, kept);
 }
 
-Bytes hop_bytes(const LayerContext& context) {
+Bytes stage_message_bytes(const LayerContext& context) {
   const double elements = static_cast<double>(context.stream_tokens() * context.architecture.hidden_size);
   const DataType stream = is_fp8(context.gemm) ? DataType::bf16 : activation_type(context.gemm);
   return Bytes(elements * bytes_per_element(stream));

@@ -39,6 +39,6 @@ std::vector<StageBlock> stage_blocks(const Plan& plan, const Architecture& archi
 Graph make_stage_block(BlockKind kind, bool recomputed, const LayerContext& context);
 
 // One message between stages, of one micro-batch; as large on the way back.
-Bytes hop_bytes(const LayerContext& context);
+Bytes stage_message_bytes(const LayerContext& context);
 
 }  // namespace plumbline::model

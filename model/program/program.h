@@ -47,7 +47,7 @@ struct Stage {
 
 // Parameters of a stage that are reduced and gathered together: a bucket, under zero_stage 3 what a block has of one
 // kind. Operators are those of the stage's optimizer graph, run one after the other.
-struct SynchronisationUnit {
+struct ShardUnit {
   struct Place {  // a tensor of one of the stage's blocks
     std::uint16_t block_of_stage = 0;
     TensorId tensor = 0;
@@ -61,7 +61,7 @@ struct SynchronisationUnit {
 };
 
 // A unit that a pipeline rank reduces or gathers, and when: on the stream of its collectives, as they come.
-struct Synchronisation {
+struct DataParallelCollectives {
   enum class Kind : std::uint8_t { gather, reduce };
   struct Moment {
     std::int32_t slot = -1;     // of the rank; -1: none
@@ -77,15 +77,15 @@ struct StepProgram {
   std::vector<Graph> blocks;
   std::vector<StageKind> stage_kinds;
   std::vector<Stage> stages;
-  std::vector<Graph> stage_optimizers;                         // per stage: gradient reduction, AdamW, parameter gather
-  std::vector<std::vector<SynchronisationUnit>> stage_units;   // [stage]
-  std::vector<std::vector<Synchronisation>> synchronisations;  // [rank], in the order in which they can start
-  bool gather_after_update = false;                            // each unit, at the end of the step
+  std::vector<Graph> stage_optimizers;              // per stage: gradient reduction, AdamW, parameter gather
+  std::vector<std::vector<ShardUnit>> stage_units;  // [stage]
+  std::vector<std::vector<DataParallelCollectives>> data_parallel;  // [rank], in the order in which they can start
+  bool gather_after_update = false;                                 // each unit, at the end of the step
   std::vector<SlotTemplate> templates;
   Schedule schedule;
-  std::vector<std::vector<std::uint16_t>> slot_templates;  // [rank][op]
-  std::vector<std::vector<std::vector<Hop>>> batches;      // [rank][op] point-to-point before the op
-  Bytes activation_hop;                                    // one message between stages; its gradient is as large
+  std::vector<std::vector<std::uint16_t>> slot_templates;   // [rank][op]
+  std::vector<std::vector<std::vector<Transfer>>> batches;  // [rank][op] point-to-point before the op
+  Bytes stage_message;                                      // one message between stages; its gradient is as large
 };
 
 // "attn(F)", "mlp(W)", "dispatch(B)": the span names of the published H800 profile. Phase I prints as B.

@@ -114,7 +114,7 @@ class Composer {
     }
   }
 
-  bool is_product(const Place& place, std::uint16_t op) const {
+  bool is_gemm(const Place& place, std::uint16_t op) const {
     return graph(place).operators[op].kind == OperatorKind::matmul;
   }
   bool communicates(const Place& place, std::uint16_t op) const {
@@ -133,25 +133,25 @@ class Composer {
       Operators& run = runs[i];
       if (run.empty()) continue;
       Operators* next = i + 1 < runs.size() && pieces_ > 1 ? &runs[i + 1] : nullptr;
-      const bool exchanges = communicates(place, run.front());
-      if (exchanges && run.size() == 1 && next != nullptr && gathers(place, run.front())) {
-        const auto last = std::ranges::find_if(*next, [&](std::uint16_t op) { return is_product(place, op); });
+      const bool all_to_alls = communicates(place, run.front());
+      if (all_to_alls && run.size() == 1 && next != nullptr && gathers(place, run.front())) {
+        const auto last = std::ranges::find_if(*next, [&](std::uint16_t op) { return is_gemm(place, op); });
         if (last != next->end()) {
           in_pieces(place, phase, section, run, Operators(next->begin(), last + 1));
           next->erase(next->begin(), last + 1);
           continue;
         }
       }
-      if (!exchanges && next != nullptr && next->size() == 1 && !gathers(place, next->front()) &&
-          is_product(place, run.back())) {
-        const Operators product = {run.back()};
+      if (!all_to_alls && next != nullptr && next->size() == 1 && !gathers(place, next->front()) &&
+          is_gemm(place, run.back())) {
+        const Operators gemm = {run.back()};
         run.pop_back();
         append(place, phase, section, Stream::compute, 1, run);
-        in_pieces(place, phase, section, product, std::exchange(*next, {}));
+        in_pieces(place, phase, section, gemm, std::exchange(*next, {}));
       } else {
-        append(place, phase, section, exchanges ? Stream::collective : Stream::compute, 1, run);
+        append(place, phase, section, all_to_alls ? Stream::collective : Stream::compute, 1, run);
       }
-      if (!exchanges) append(place, Phase::W, section, Stream::collective, 1, std::exchange(gathers_ahead_, {}));
+      if (!all_to_alls) append(place, Phase::W, section, Stream::collective, 1, std::exchange(gathers_ahead_, {}));
     }
   }
 
@@ -202,11 +202,11 @@ class Composer {
 
   // mlp(W) fills the wait for dispatch(B); attn(W) the one for the next block's combine(B).
   void backward_block(const Place& p, bool input_gradient, bool weight_gradient) {
-    const auto both = [&](Section s, bool exchange_between) {
+    const auto both = [&](Section s, bool all_to_all_between) {
       if (input_gradient && weight_gradient) gathers_ahead_ = gathered_again(p, s);
       const Operators ahead = gathers_ahead_;
       if (input_gradient) run(p, Phase::I, s);
-      if (input_gradient && exchange_between) run(p, Phase::I, Section::dispatch);
+      if (input_gradient && all_to_all_between) run(p, Phase::I, Section::dispatch);
       if (weight_gradient) run(p, Phase::W, s, false, gathers_ahead_.empty() ? ahead : Operators{});
       gathers_ahead_.clear();
     };
@@ -340,13 +340,13 @@ class Composer {
     }
   }
 
-  static bool runs_beside(Stream stream) { return stream == Stream::collective || on_host_link(stream); }
+  static bool is_concurrent(Stream stream) { return stream == Stream::collective || on_host_link(stream); }
 
   // The compute stream joins the second stream before it goes on.
   void join_weight_gradients(std::size_t i) {
     if (result_.segments[i].stream != Stream::compute) return;
     std::size_t last = i;
-    while (last > 0 && runs_beside(result_.segments[last - 1].stream)) --last;
+    while (last > 0 && is_concurrent(result_.segments[last - 1].stream)) --last;
     if (last < 2 || result_.segments[last - 1].share == 1) return;
     if (result_.segments[last - 2].stream == Stream::weight_gradient)
       result_.segments[i].waits.push_back(static_cast<std::uint16_t>(last - 2));

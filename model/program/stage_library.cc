@@ -11,7 +11,7 @@ StageLibrary::StageLibrary(LayerContext context, const Plan& plan)
     : context_(std::move(context)),
       pieces_(plan.overlap.tensor ? plan.parallelism.tensor : 1),
       offloaded_(plan.offload.activations),
-      hop_(hop_bytes(context_)) {}
+      p2p_(stage_message_bytes(context_)) {}
 
 std::uint16_t StageLibrary::block(const std::pair<BlockKind, bool>& block) {
   const auto [entry, fresh] = known_blocks_.try_emplace(block, static_cast<std::uint16_t>(program_.blocks.size()));

@@ -15,9 +15,9 @@
 #include "model/layers/context.h"
 #include "model/memory/stage_tensors.h"
 #include "model/plan/plan.h"
+#include "model/program/data_parallel.h"
 #include "model/program/program.h"
 #include "model/program/stage_units.h"
-#include "model/program/synchronisation.h"
 
 namespace plumbline::model {
 
@@ -26,7 +26,7 @@ using BlockList = std::vector<std::pair<BlockKind, bool>>;  // of a stage; recom
 // What is reduced and gathered together in stages of one kind, under one grouping.
 struct UnitPlaces {
   std::vector<StageUnit> units;
-  std::vector<SynchronisationUnit> places;  // the same without operators
+  std::vector<ShardUnit> places;  // the same without operators
 };
 
 // Stage kinds and slots are named by their indices in the library. Not for several threads at a time.
@@ -46,7 +46,7 @@ class StageLibrary {
   const std::vector<Graph>& blocks() const { return program_.blocks; }
   const StageKind& stage(std::int32_t kind) const { return program_.stage_kinds[static_cast<std::size_t>(kind)]; }
   const SlotTemplate& slot_template(std::int32_t slot) const { return slots_[static_cast<std::size_t>(slot)]->slot; }
-  Bytes hop() const { return hop_; }                       // one message between stages
+  Bytes p2p() const { return p2p_; }                       // one message between stages
   const StepProgram& program() const { return program_; }  // blocks and stage kinds only
 
   // The most that a slot adds to what its rank kept when it began.
@@ -66,7 +66,7 @@ class StageLibrary {
   LayerContext context_;
   std::int64_t pieces_;  // of an overlapped tensor collective
   double offloaded_;     // share of the activations that waits in host memory
-  Bytes hop_;
+  Bytes p2p_;
   StepProgram program_;
   std::map<std::pair<BlockKind, bool>, std::uint16_t> known_blocks_;
   std::map<BlockList, std::int32_t> known_kinds_;

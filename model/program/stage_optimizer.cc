@@ -19,7 +19,7 @@ class OptimizerWriter {
 
   StageOptimizer run(const std::vector<StageUnit>& units) {
     for (const StageUnit& unit : units) {
-      SynchronisationUnit& written = result_.units.emplace_back();
+      ShardUnit& written = result_.units.emplace_back();
       written.parameters = unit.parameters;
       written.gradients = unit.gradients;
       for (const UnitPiece& piece : unit.pieces) reduce(unit, piece, written);
@@ -40,7 +40,7 @@ class OptimizerWriter {
     TensorId gradient = 0;
   };
 
-  void reduce(const StageUnit& unit, const UnitPiece& piece, SynchronisationUnit& written) {
+  void reduce(const StageUnit& unit, const UnitPiece& piece, ShardUnit& written) {
     const ShardGroup group = shard_group(plan_, layout_, unit.expert);
     const bool one_format = unit.pieces.size() == 1;
     const std::string name = one_format ? unit.name : unit.name + "_" + std::string(to_string(piece.stored));
@@ -73,8 +73,7 @@ class OptimizerWriter {
   }
 
   // Ranks that share out the tokens each have a part of the gradient of what they all hold.
-  void sum_over_tensor_ranks(const std::string& name, const UnitPiece& piece, DataType wire,
-                             SynchronisationUnit& written) {
+  void sum_over_tensor_ranks(const std::string& name, const UnitPiece& piece, DataType wire, ShardUnit& written) {
     const auto& degrees = plan_.parallelism;
     if (degrees.tensor == 1 || !degrees.sequence || piece.whole == 0) return;
     const auto elements = static_cast<std::int64_t>(piece.whole);
@@ -125,7 +124,7 @@ class OptimizerWriter {
   void update(const Shard& shard) {
     const bool on_host = plan_.offload.optimizer;
     const DataType moment = activation_type(plan_.precision.optimizer_moments);
-    SynchronisationUnit& unit = result_.units[shard.unit];
+    ShardUnit& unit = result_.units[shard.unit];
     std::vector<TensorId> reads = {shard.gradient};
     if (on_host) {
       reads[0] =
@@ -154,7 +153,7 @@ class OptimizerWriter {
     return copy;
   }
 
-  void gather(const Shard& shard, TensorId updated, SynchronisationUnit& unit) {
+  void gather(const Shard& shard, TensorId updated, ShardUnit& unit) {
     if (plan_.parallelism.zero_stage == 0) return;
     const TensorId parameter = add(shard.name, shard.whole, shard.stored, Role::parameter);
     unit.gather.push_back(emit(OperatorKind::all_gather, "gather_" + shard.name, {updated}, {parameter},

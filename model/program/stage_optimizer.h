@@ -1,6 +1,6 @@
 // The optimizer step of one stage on one rank as a graph: gradients are reduced, AdamW updates this rank's shard of
 // the master weights, and the new parameters are gathered (ZeRO, arXiv 1910.02054). The operators of a unit can run
-// apart from those of the others; when they do is model/program/synchronisation.h's business.
+// apart from those of the others; when they do is model/program/data_parallel.h's business.
 #pragma once
 
 #include <vector>
@@ -15,7 +15,7 @@ namespace plumbline::model {
 
 struct StageOptimizer {
   Graph graph;
-  std::vector<SynchronisationUnit> units;  // in the order in which the backward pass completes their gradients
+  std::vector<ShardUnit> units;  // in the order in which the backward pass completes their gradients
 };
 
 // zero_stage 0: all-reduce, and every rank updates everything. Sharded: reduce-scatter, all-reduce between the

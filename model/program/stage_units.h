@@ -20,7 +20,7 @@ struct StageUnit {
   std::string name;
   bool expert = false;
   std::vector<UnitPiece> pieces;
-  std::vector<SynchronisationUnit::Place> parameters, gradients;
+  std::vector<ShardUnit::Place> parameters, gradients;
 };
 
 // Of the parameters that the stage owns, in the order in which the backward pass completes their gradients; where

@@ -90,7 +90,7 @@ ResultComparison::MeasuredPair pair_of(const std::vector<ComparisonSubject>& sub
 }  // namespace
 
 std::string ComparisonSubject::reason() const {
-  if (result) return shortage(result->memory);
+  if (result) return infeasible_reason(result->memory);
   const Error& error = result.error();
   return error.key.empty() ? error.message : error.key + ": " + error.message;
 }

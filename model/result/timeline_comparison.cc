@@ -152,7 +152,7 @@ void compare_kernels(TimelineComparison& result) {
     return ComparedTime{p.name, {}, p.end - p.start, "", p.slot};
   });
   result.periods = periods_of(predicted, measured);
-  result.products = lined_up(predicted.products, measured.products, [](const TimelineSummary::Product& p) {
+  result.gemms = lined_up(predicted.gemms, measured.gemms, [](const TimelineSummary::Gemm& p) {
     return ComparedTime{p.name, {}, p.mean(), p.kind};
   });
 }
@@ -165,7 +165,7 @@ double OverlappedSlots::median_error() const {
 }
 
 TimelineComparison compare(const Timeline& predicted, const Timeline& measured) {
-  TimelineComparison result{summarise(predicted), summarise(measured)};
+  TimelineComparison result{summarize(predicted), summarize(measured)};
   if (!predicted.kernels.empty() && !measured.kernels.empty()) compare_kernels(result);
   result.overlapped = overlapped_slots(predicted, measured);
   return result;

@@ -33,7 +33,7 @@ struct TimelineComparison {
   // Both have the same number of pairs of layers: then phases, periods and products are lined up, else only totals and
   // classes, without errors: they are of different work.
   bool same_slots = false;
-  std::vector<ComparedTime> totals, phases, periods, classes, products;
+  std::vector<ComparedTime> totals, phases, periods, classes, gemms;
   // Of steps: nothing where one has no overlapped pairs, or the two have different numbers of them.
   std::optional<OverlappedSlots> overlapped;
 };

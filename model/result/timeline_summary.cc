@@ -15,7 +15,7 @@
 namespace plumbline::model {
 namespace {
 
-using Product = TimelineSummary::Product;
+using Gemm = TimelineSummary::Gemm;
 
 double seconds_of(std::int64_t ps) { return static_cast<double>(ps) * 1e-12; }
 
@@ -35,8 +35,8 @@ class Collector {
     (span.stream == Stream::communication ? communication_ : compute_).push_back(when);
     rows_[row_of(kernel, span.stream)].push_back(when);
     if (kernel.gemm.empty() || span.layer_pair < 0) return;
-    products_[{kernel.gemm, kernel.gemm_kind, span.layer_pair}].push_back(when);
-    const auto same = [&](const Product& p) { return p.name == kernel.gemm && p.kind == kernel.gemm_kind; };
+    gemms_[{kernel.gemm, kernel.gemm_kind, span.layer_pair}].push_back(when);
+    const auto same = [&](const Gemm& p) { return p.name == kernel.gemm && p.kind == kernel.gemm_kind; };
     if (std::ranges::none_of(order_, same)) order_.push_back({kernel.gemm, kernel.gemm_kind, {}});
   }
 
@@ -46,20 +46,20 @@ class Collector {
     summary.exposed_communication = covered_without(communication_, compute_);
     for (const auto& [row, intervals] : rows_) summary.classes.push_back({row, covered(intervals)});
     std::ranges::stable_sort(summary.classes, std::greater<>{}, &TimelineSummary::ClassTime::seconds);
-    for (Product& product : order_) {
+    for (Gemm& gemm : order_) {
       for (std::int32_t slot = 0; slot < summary.slots; ++slot) {
-        const auto found = products_.find({product.name, product.kind, slot});
-        if (found != products_.end()) product.slots.push_back(covered(found->second));
+        const auto found = gemms_.find({gemm.name, gemm.kind, slot});
+        if (found != gemms_.end()) gemm.slots.push_back(covered(found->second));
       }
-      summary.products.push_back(std::move(product));
+      summary.gemms.push_back(std::move(gemm));
     }
   }
 
  private:
   std::vector<Interval> compute_, communication_;
   std::map<std::string, std::vector<Interval>> rows_;
-  std::map<std::tuple<std::string, std::string, std::int32_t>, std::vector<Interval>> products_;
-  std::vector<Product> order_;
+  std::map<std::tuple<std::string, std::string, std::int32_t>, std::vector<Interval>> gemms_;
+  std::vector<Gemm> order_;
 };
 
 std::vector<double> periods_of(const TimelineSummary& summary) {
@@ -82,11 +82,11 @@ bool is_communication(std::string_view row) {
   return std::ranges::find(rows, row) != rows.end();
 }
 
-double Product::mean() const {
+double Gemm::mean() const {
   return std::accumulate(slots.begin(), slots.end(), 0.0) / static_cast<double>(std::max<std::size_t>(1, slots.size()));
 }
 
-TimelineSummary summarise(const Timeline& timeline) {
+TimelineSummary summarize(const Timeline& timeline) {
   TimelineSummary summary;
   if (timeline.kernels.empty()) return summary;
   summary.slots = timeline.layer_pairs;

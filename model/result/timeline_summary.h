@@ -24,7 +24,7 @@ struct TimelineSummary {
     std::string row;  // of Kernel::row; "..., communication stream" for what is no communication but runs there
     double seconds = 0;
   };
-  struct Product {              // a matrix product of a layer
+  struct Gemm {                 // a matrix product of a layer
     std::string name, kind;     // as Kernel has them
     std::vector<double> slots;  // seconds in each slot that has it
     double mean() const;
@@ -38,13 +38,13 @@ struct TimelineSummary {
   std::vector<Phase> phases;         // by start
   std::vector<double> periods;       // from the end of attn(B) to the next one's, slots 1..
   std::vector<ClassTime> classes;    // the longest first
-  std::vector<Product> products;     // as they first ran
+  std::vector<Gemm> gemms;           // as they first ran
 
   double compute_share() const { return seconds > 0 ? compute_busy / seconds : 0; }
 };
 
 // Everything is empty for a timeline without a kernel trace.
-TimelineSummary summarise(const Timeline& timeline);
+TimelineSummary summarize(const Timeline& timeline);
 
 // Whether kernels of a row are communication between ranks.
 bool is_communication(std::string_view row);

@@ -83,16 +83,16 @@ bool has_part(const StepTimes& step, std::string_view name) {
 }
 
 // What both steps tell apart; what one of them has in one row is one row of both.
-struct ToldApart {
+struct Separable {
   bool classes, messages, gathers, reductions;
-  ToldApart(const StepTimes& a, const StepTimes& b)
+  Separable(const StepTimes& a, const StepTimes& b)
       : classes(!a.breakdown.empty() && !b.breakdown.empty()),
         messages(has_part(a, point_to_point) && has_part(b, point_to_point)),
         gathers(a.exposed_parameter_gather_s && b.exposed_parameter_gather_s),
         reductions(a.exposed_gradient_reduce_s && b.exposed_gradient_reduce_s) {}
 };
 
-Parts parts_of(const StepTimes& step, WaterfallDetail detail, const ToldApart& apart) {
+Parts parts_of(const StepTimes& step, WaterfallDetail detail, const Separable& apart) {
   Parts parts;
   if (apart.classes) {
     for (const StepTimes::ClassTime& part : step.breakdown) {
@@ -119,7 +119,7 @@ std::string change_text(double seconds, double largest) {
 }  // namespace
 
 Waterfall waterfall(const StepTimes& from, const StepTimes& to, WaterfallDetail detail) {
-  const ToldApart apart(from, to);
+  const Separable apart(from, to);
   const Parts first = parts_of(from, detail, apart), second = parts_of(to, detail, apart);
   Waterfall result{from.time_s, to.time_s, {}};
   for (const StepTimes::ClassTime& part : first.all())

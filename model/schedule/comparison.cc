@@ -49,10 +49,10 @@ ScheduleCosts scaled(ScheduleCosts costs, double factor) {
 }
 
 // What p2p adds to the makespan, in hops.
-Result<double> exposed_hops(const ScheduleKind& kind, const CostedSchedule& output) {
-  CostTable free_hops = output.costs;
-  free_hops.uniform.p2p = 0;
-  const auto without = TRY(evaluate_schedule(kind, output.schedule.shape, free_hops));
+Result<double> exposed_p2p(const ScheduleKind& kind, const CostedSchedule& output) {
+  CostTable free_transfers = output.costs;
+  free_transfers.uniform.p2p = 0;
+  const auto without = TRY(evaluate_schedule(kind, output.schedule.shape, free_transfers));
   return (output.evaluation.makespan - without.evaluation.makespan) / output.costs.uniform.p2p;
 }
 
@@ -79,8 +79,8 @@ Result<ComparedSchedule> compare(const ScheduleKind& kind, const ScheduleShape& 
   row.parameter_copies = output.schedule.parameter_copies;
   row.lower_bound = output.lower_bound;
   if (costs.uniform.p2p > 0) {
-    const auto hops = TRY(exposed_hops(kind, output));
-    row.exposed_hops = hops;
+    const auto transfers = TRY(exposed_p2p(kind, output));
+    row.exposed_p2p = transfers;
   }
   return row;
 }

@@ -19,7 +19,7 @@ struct ComparedSchedule {
   double average_bubble = 0, worst_bubble = 0;  // idle of the average and of the worst rank over the makespan
   double peak_activations = 0;                  // of the fullest rank, in stages of a pipeline of one stage per rank
   std::int32_t parameter_copies = 1;
-  std::optional<double> exposed_hops;  // what p2p adds to the makespan, over p2p; none where p2p is 0
+  std::optional<double> exposed_p2p;  // what p2p adds to the makespan, over p2p; none where p2p is 0
   double lower_bound = 0;
 
   std::string reason() const;  // why it is infeasible, with the remedy

@@ -124,7 +124,8 @@ Result<ScheduleCosts> stage_from_row(std::string_view row, const std::vector<std
     const std::string_view text = fields[column];
     const auto value = parse_number<double>(text);
     if (!value || !is_cost(*value))
-      return wrong_input_at(file, line, cost_names[columns[column]], fmt::format("'{}' is not a number of at least 0", text));
+      return wrong_input_at(file, line, cost_names[columns[column]],
+                            fmt::format("'{}' is not a number of at least 0", text));
     values[columns[column]] = value;
   }
   return stage_costs(values, file, line, "");

@@ -26,13 +26,13 @@ inline std::int32_t messages_of(const ScheduleOp& op, std::int32_t stages, bool 
 // A hop between stages on one rank keeps its tensor until the next stage takes it. `batches` are the rank's, by
 // point_to_point_batches.
 template <class At>
-void walk_messages(const Schedule& schedule, std::size_t rank, const std::vector<std::vector<Hop>>& batches,
+void walk_messages(const Schedule& schedule, std::size_t rank, const std::vector<std::vector<Transfer>>& batches,
                    const At& at) {
   const bool eager = schedule.point_to_point == PointToPoint::eager;
   const auto& ops = schedule.ranks[rank];
   std::int32_t messages = 0;
   for (std::size_t k = 0; k <= ops.size(); ++k) {
-    const auto sent = static_cast<std::int32_t>(std::ranges::count(batches[k], true, &Hop::send));
+    const auto sent = static_cast<std::int32_t>(std::ranges::count(batches[k], true, &Transfer::send));
     messages += static_cast<std::int32_t>(batches[k].size()) - sent;
     if (!batches[k].empty()) at(k, true, messages);
     if (!eager || k == ops.size()) messages -= sent;

@@ -11,14 +11,15 @@ constexpr double never = std::numeric_limits<double>::infinity();
 
 // Shortest ways of one direction, by stage: until its forward can start, and from the end of its input gradient
 // to the end of stage 0's.
-struct Ways {
+struct Traversal {
   std::vector<double> in, out;
   double round_trip = 0;
 };
 
 // cheapest: the least that an op of each class takes.
-Ways ways_of(const ScheduleOutline& outline, const std::vector<double>& cheapest, double hop, std::int32_t direction) {
-  const std::size_t stages = outline.hops.size();
+Traversal traversal_of(const ScheduleOutline& outline, const std::vector<double>& cheapest, double transfer,
+                       std::int32_t direction) {
+  const std::size_t stages = outline.transfers.size();
   std::vector<double> forward(stages, never), backward(stages, never);  // the cheapest op of each stage
   for (std::size_t c = 0; c < cheapest.size(); ++c) {
     const ScheduleTable::SlotClass& one = outline.classes[c];
@@ -31,37 +32,39 @@ Ways ways_of(const ScheduleOutline& outline, const std::vector<double>& cheapest
       least = std::min(least, cheapest[c]);
     }
   }
-  Ways ways{std::vector<double>(stages, 0), std::vector<double>(stages, 0)};
+  Traversal traversals{std::vector<double>(stages, 0), std::vector<double>(stages, 0)};
   for (std::size_t stage = 1; stage < stages; ++stage) {
-    const double message = outline.hops[stage] ? hop : 0;
-    ways.in[stage] = ways.in[stage - 1] + forward[stage - 1] + message;
-    ways.out[stage] = ways.out[stage - 1] + backward[stage - 1] + message;
+    const double message = outline.transfers[stage] ? transfer : 0;
+    traversals.in[stage] = traversals.in[stage - 1] + forward[stage - 1] + message;
+    traversals.out[stage] = traversals.out[stage - 1] + backward[stage - 1] + message;
   }
-  ways.round_trip = ways.in.back() + forward.back() + backward.back() + ways.out.back();
-  return ways;
+  traversals.round_trip = traversals.in.back() + forward.back() + backward.back() + traversals.out.back();
+  return traversals;
 }
 
 // work: all that each rank's ops take.
 double bound_of(const ScheduleOutline& outline, const std::vector<double>& cheapest, const std::vector<double>& work,
-                double hop) {
+                double transfer) {
   std::int32_t directions = 0;
   for (const ScheduleTable::SlotClass& one : outline.classes)
     directions = std::max({directions, one.f_dir + 1, one.b_dir + 1});
-  std::vector<Ways> ways;
+  std::vector<Traversal> traversals;
   double bound = 0;
   for (std::int32_t direction = 0; direction < directions; ++direction) {
-    ways.push_back(ways_of(outline, cheapest, hop, direction));
-    bound = std::max(bound, ways.back().round_trip);
+    traversals.push_back(traversal_of(outline, cheapest, transfer, direction));
+    bound = std::max(bound, traversals.back().round_trip);
   }
   for (std::size_t rank = 0; rank < outline.ranks.size(); ++rank) {
     double fill = never, drain = never;
     for (const auto& [slot_class, ops] : outline.ranks[rank]) {
       const ScheduleTable::SlotClass& one = outline.classes[slot_class];
       if (one.f_stage >= 0)
-        fill = std::min(fill, ways[static_cast<std::size_t>(one.f_dir)].in[static_cast<std::size_t>(one.f_stage)]);
+        fill =
+            std::min(fill, traversals[static_cast<std::size_t>(one.f_dir)].in[static_cast<std::size_t>(one.f_stage)]);
       if (one.b_stage < 0) continue;
-      const double way = ways[static_cast<std::size_t>(one.b_dir)].out[static_cast<std::size_t>(one.b_stage)];
-      drain = std::min(drain, one.type == OpType::W ? 0 : way);
+      const double drain_path =
+          traversals[static_cast<std::size_t>(one.b_dir)].out[static_cast<std::size_t>(one.b_stage)];
+      drain = std::min(drain, one.type == OpType::W ? 0 : drain_path);
     }
     if (!outline.ranks[rank].empty()) bound = std::max(bound, fill + work[rank] + drain);
   }
@@ -76,18 +79,18 @@ ScheduleOutline::ScheduleOutline(const ScheduleTable& table) : classes(table.cla
     for (const std::uint32_t op : rank.ops) ++counts[table.ops[op].slot_class];
     ranks.emplace_back(counts.begin(), counts.end());
   }
-  hops.push_back(false);
+  transfers.push_back(false);
   for (std::int32_t stage = 1; stage < table.outline.stages; ++stage)
-    hops.push_back(table.outline.rank_of(0, stage) != table.outline.rank_of(0, stage - 1));
+    transfers.push_back(table.outline.rank_of(0, stage) != table.outline.rank_of(0, stage - 1));
 }
 
-double lower_bound(const ScheduleOutline& outline, const std::vector<double>& costs, double hop) {
+double lower_bound(const ScheduleOutline& outline, const std::vector<double>& costs, double transfer) {
   std::vector<double> work;
   for (const ScheduleOutline::Counts& rank : outline.ranks) {
     double& sum = work.emplace_back(0);
     for (const auto& [slot_class, ops] : rank) sum += static_cast<double>(ops) * costs[slot_class];
   }
-  return bound_of(outline, costs, work, hop);
+  return bound_of(outline, costs, work, transfer);
 }
 
 double lower_bound(const Schedule& schedule, const ChunkCosts& costs) {

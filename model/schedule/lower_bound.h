@@ -19,13 +19,13 @@ struct ScheduleOutline {
 
   std::vector<ScheduleTable::SlotClass> classes;
   std::vector<Counts> ranks;
-  std::vector<bool> hops;  // [stage]: the stage before it lies on another rank
+  std::vector<bool> transfers;  // [stage]: the stage before it lies on another rank
 
   explicit ScheduleOutline(const ScheduleTable& table);
 };
 
 // costs: of each slot class, all of whose ops take the same; hop: of a message. Any one unit of time.
-double lower_bound(const ScheduleOutline& outline, const std::vector<double>& costs, double hop);
+double lower_bound(const ScheduleOutline& outline, const std::vector<double>& costs, double transfer);
 
 // The ops of a class may differ by micro-batch. The schedule must not deadlock.
 double lower_bound(const Schedule& schedule, const ChunkCosts& costs);

@@ -1,7 +1,8 @@
 #include "model/schedule/schedule.h"
 
-#include <array>
 #include <fmt/format.h>
+
+#include <array>
 #include <cassert>
 #include <cmath>
 

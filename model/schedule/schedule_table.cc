@@ -16,7 +16,7 @@ namespace {
 
 using Op = ScheduleTable::Op;
 using Moment = ScheduleTable::Moment;
-using RankBatches = std::vector<std::vector<std::vector<Hop>>>;
+using RankBatches = std::vector<std::vector<std::vector<Transfer>>>;
 
 bool writes_gradients(const ScheduleOp& op) { return op.b_stage >= 0 && op.type != OpType::I; }
 
@@ -29,7 +29,7 @@ struct Place {  // of an op: rank and position; position -1: the start; no_op: n
 
 struct Wait {  // until the op at `place` has ended
   Place place;
-  Hop message;
+  Transfer message;
 };
 
 // A place for each message of a schedule, found by counting: there are millions of lookups.
@@ -47,7 +47,9 @@ class MessagePlaces {
     const std::int32_t line = ((forward ? 1 : 0) * directions_ + direction) * stages_ + stage;
     return places_[static_cast<std::size_t>(line) * micro_batches_ + static_cast<std::size_t>(micro_batch)];
   }
-  Place& at(const Hop& hop) { return at(hop.forward, hop.direction, hop.stage, hop.micro_batch); }
+  Place& at(const Transfer& transfer) {
+    return at(transfer.forward, transfer.direction, transfer.stage, transfer.micro_batch);
+  }
 
  private:
   std::int32_t directions_, stages_;
@@ -126,8 +128,8 @@ class Orderer {
       }
       if (!batched_) continue;
       for (std::size_t k = 0; k < batches_[rank].size(); ++k)
-        for (const Hop& hop : batches_[rank][k])
-          (hop.send ? sent_ : received_).at(hop) = {rank, static_cast<std::int64_t>(k) - 1};
+        for (const Transfer& transfer : batches_[rank][k])
+          (transfer.send ? sent_ : received_).at(transfer) = {rank, static_cast<std::int64_t>(k) - 1};
     }
   }
 
@@ -149,7 +151,8 @@ class Orderer {
     const ScheduleOp& op = schedule_.ranks[rank][k];
     waits_.clear();
     if (batched_)
-      for (const Hop& hop : batches_[rank][k]) waits_.push_back({(hop.send ? received_ : sent_).at(hop), hop});
+      for (const Transfer& transfer : batches_[rank][k])
+        waits_.push_back({(transfer.send ? received_ : sent_).at(transfer), transfer});
     // Under batches a message from another rank came with one that the rank has waited for.
     const auto need = [&](bool forward, std::int32_t direction, std::int32_t stage, std::int32_t mb) {
       const Place& maker = made_.at(forward, direction, stage, mb);
@@ -203,7 +206,7 @@ class Orderer {
       if (next == schedule_.ranks[rank].size()) continue;
       find_waits(rank);
       const auto wait = std::ranges::find_if(waits_, [&](const Wait& one) { return !ended(one.place); });
-      const Hop& message = wait->message;
+      const Transfer& message = wait->message;
       waits.push_back(fmt::format(
           "rank {} before op {} ({}) waits for rank {} over the {} of stage {}, direction {}, micro-batch {}", rank,
           next, to_string(schedule_.ranks[rank][next].type), message.peer, message.forward ? "activation" : "gradient",
@@ -230,7 +233,7 @@ class Orderer {
 // Collects the moments of one rank.
 class Holder {
  public:
-  Holder(const Schedule& schedule, const std::vector<std::vector<Hop>>& batches, const ScheduleTable& table,
+  Holder(const Schedule& schedule, const std::vector<std::vector<Transfer>>& batches, const ScheduleTable& table,
          std::size_t rank)
       : schedule_(schedule), batches_(batches), table_(table), rank_(rank) {
     now_.forwards.resize(stages().size());
@@ -274,7 +277,7 @@ class Holder {
   }
 
   const Schedule& schedule_;
-  const std::vector<std::vector<Hop>>& batches_;
+  const std::vector<std::vector<Transfer>>& batches_;
   const ScheduleTable& table_;
   std::size_t rank_;
   Moment now_;

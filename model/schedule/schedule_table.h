@@ -53,11 +53,11 @@ Result<ScheduleTable> make_schedule_table(const ScheduleKind& kind, const Schedu
 // The start of an op, given the end of its rank's op before it and the ends of all ops earlier in the table:
 //   start = max(end of the rank's op before (plus a hop where the op posts), ends of needs (plus their hops))
 inline double table_start(const ScheduleTable& table, std::uint32_t first_need, const ScheduleTable::Op& op,
-                          double rank_end, double hop, const std::vector<double>& ends) {
-  double start = op.posts ? rank_end + hop : rank_end;
+                          double rank_end, double transfer, const std::vector<double>& ends) {
+  double start = op.posts ? rank_end + transfer : rank_end;
   for (std::uint32_t n = first_need; n < op.needs_end; ++n) {
     const std::uint32_t need = table.needs[n];
-    const double end = ends[need >> 1] + ((need & 1U) != 0 ? hop : 0);
+    const double end = ends[need >> 1] + ((need & 1U) != 0 ? transfer : 0);
     start = end > start ? end : start;
   }
   return start;
@@ -66,12 +66,12 @@ inline double table_start(const ScheduleTable& table, std::uint32_t first_need, 
 // Runs all ops in the order of the table. seconds(i): what op i takes; visit(i, start, end) is called for each op. The
 // unit of time is the same for ops and hops.
 template <class Seconds, class Visit>
-void run_table(const ScheduleTable& table, double hop, const Seconds& seconds, const Visit& visit) {
+void run_table(const ScheduleTable& table, double transfer, const Seconds& seconds, const Visit& visit) {
   std::vector<double> ends(table.ops.size()), rank_end(table.ranks.size());
   std::uint32_t need = 0;
   for (std::size_t i = 0; i < table.ops.size(); ++i) {
     const ScheduleTable::Op& op = table.ops[i];
-    const double start = table_start(table, need, op, rank_end[op.rank], hop, ends);
+    const double start = table_start(table, need, op, rank_end[op.rank], transfer, ends);
     need = op.needs_end;
     rank_end[op.rank] = ends[i] = start + seconds(i);
     visit(i, start, ends[i]);

@@ -6,7 +6,7 @@
 namespace plumbline::model {
 namespace {
 
-using Batches = std::vector<std::vector<Hop>>;
+using Batches = std::vector<std::vector<Transfer>>;
 
 bool has_forward(const ScheduleOp& op) { return op.type == OpType::F || op.type == OpType::FB; }
 bool has_gradient(const ScheduleOp& op) { return op.type != OpType::F && op.type != OpType::W; }
@@ -54,7 +54,7 @@ void append(const Schedule& schedule, std::int32_t rank, bool send, const Postin
 
 }  // namespace
 
-std::vector<std::vector<std::vector<Hop>>> point_to_point_batches(const Schedule& schedule, PointToPoint mode) {
+std::vector<std::vector<std::vector<Transfer>>> point_to_point_batches(const Schedule& schedule, PointToPoint mode) {
   std::vector<Batches> all;
   for (std::size_t rank = 0; rank < schedule.ranks.size(); ++rank) {
     const std::size_t ops = schedule.ranks[rank].size();
@@ -67,7 +67,7 @@ std::vector<std::vector<std::vector<Hop>>> point_to_point_batches(const Schedule
   return all;
 }
 
-std::vector<std::vector<std::vector<Hop>>> point_to_point_batches(const Schedule& schedule) {
+std::vector<std::vector<std::vector<Transfer>>> point_to_point_batches(const Schedule& schedule) {
   return point_to_point_batches(schedule, schedule.point_to_point);
 }
 

@@ -101,7 +101,7 @@ Result<std::unique_ptr<ControlChannel>> connect_to_first(const Bootstrap& bootst
 Result<std::unique_ptr<ControlChannel>> connect(const Bootstrap& bootstrap, const ChannelTimes& times) {
   if (bootstrap.ranks == 1) return lone_channel();
   if (bootstrap.host.empty())
-    return infeasible(fmt::format("{} does not tell where rank 0 is", bootstrap.starter),
+    return infeasible(fmt::format("{} does not give the address of rank 0", bootstrap.starter),
                       "set MASTER_ADDR to the node of rank 0, on all ranks");
   return bootstrap.rank == 0 ? listen_as_first(bootstrap, times) : connect_to_first(bootstrap, times);
 }

@@ -32,7 +32,8 @@ Result<std::unique_ptr<Communicator>> communicator_of(const RunInput& input, con
   if (gpu.emulated)
     return make_emulated_communicator(device, emulation_options(input.plan, input.cluster, *gpu.emulated));
   return make_communicator(
-      device, channel, {exchange_ctas(input.plan), static_cast<int>(input.plan.overlap.collective_sms.value_or(0))});
+      device, channel,
+      {communication_sms(input.plan), static_cast<int>(input.plan.overlap.collective_sms.value_or(0))});
 }
 
 // nullptr where the management library does not tell: people do without.
@@ -67,7 +68,7 @@ class LastStep {
     if (!activities.empty()) trace_ = kernel_trace(std::move(activities));
   }
 
-  void tell(GpuRunResult& result) const {
+  void report(GpuRunResult& result) const {
     result.kernels = trace_;
     result.kernels_missing = recorder_ && !started_ ? "the checkpoint left no step before the last one" : missing_;
   }
@@ -104,8 +105,8 @@ Result<GpuRunResult> run_on(const RunInput& input, const RunOptions& options, co
     if (observer) observer(figures, sampler ? sampler->take() : ClockReading{});
   });
   if (!run) return tl::unexpected(run.error());
-  GpuRunResult result{std::move(*run), "", "", memory, communicator.ways()};
-  if (gpu.kernels) last.tell(result);
+  GpuRunResult result{std::move(*run), "", "", memory, communicator.transports()};
+  if (gpu.kernels) last.report(result);
   return result;
 }
 

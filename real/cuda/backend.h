@@ -38,7 +38,7 @@ struct GpuRunResult {
   std::string kernels;            // a Chrome trace of the last step's kernels; empty where none was asked for
   std::string kernels_missing;    // why there is none
   std::int64_t memory_bytes = 0;  // of the device, by whomever: the most in use after a step
-  std::string ways;               // by which tokens went between ranks; empty: there was one
+  std::string transports;         // by which tokens went between ranks; empty: there was one
 };
 
 // Figures of a step, and what the device read on the average while it ran.

@@ -8,7 +8,7 @@
 
 namespace plumbline::real::cuda {
 
-int exchange_ctas(const model::Plan& plan) {
+int communication_sms(const model::Plan& plan) {
   constexpr int usual = 20;
   return plan.overlap.communication_sms > 0 ? static_cast<int>(plan.overlap.communication_sms) : usual;
 }
@@ -17,7 +17,7 @@ int target_sms(const model::Plan& plan, int device_sms) {
   const std::int64_t set_aside = plan.overlap.communication_sms;
   if (set_aside == 0) return 0;
   const model::SmPartition partition{model::sm_policy(plan.overlap.sm_policy), device_sms, set_aside};
-  const auto width = static_cast<int>(partition.launch_width(model::Neighbour::none));
+  const auto width = static_cast<int>(partition.launch_width(model::CoRunner::none));
   return width == device_sms ? 0 : width;
 }
 
@@ -38,7 +38,7 @@ EmulationOptions emulation_options(const model::Plan& plan, const model::Cluster
   if (cluster.gpus_per_node > 0) options.ranks_per_node = static_cast<std::int32_t>(cluster.gpus_per_node);
   const double nic = cluster.gpus_per_node > 0 ? cluster.inter_node_bandwidth().value() * 1e-9 : 0;
   options.nic_gbps = nic > 0 ? nic : usual_nic_gbps;
-  options.exchange_ctas = exchange_ctas(plan);
+  options.communication_sms = communication_sms(plan);
   options.collective_ctas = static_cast<int>(plan.overlap.collective_sms.value_or(0));
   return options;
 }

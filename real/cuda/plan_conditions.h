@@ -11,7 +11,7 @@
 namespace plumbline::real::cuda {
 
 // SMs of an exchange: those that the plan sets aside, else as many as DeepSeek-V3 gave it.
-int exchange_ctas(const model::Plan& plan);
+int communication_sms(const model::Plan& plan);
 
 // SMs that libraries are to reckon with under the plan's overlap.sm_policy; 0: all of the device.
 int target_sms(const model::Plan& plan, int device_sms);

@@ -23,10 +23,10 @@ struct Message {
   std::int32_t peer = 0;
   std::int32_t tag = 0;  // messages between two ranks with equal tags arrive in order
   Buffer* buffer = nullptr;
-  // Kind of message, below message_lanes: between two ranks, those of one lane are received as they are sent.
-  std::int32_t lane = 0;
+  // Kind of message, below message_channels: between two ranks, those of one lane are received as they are sent.
+  std::int32_t channel = 0;
 };
-constexpr std::int32_t message_lanes = 4;  // activations and gradients, in up to two directions
+constexpr std::int32_t message_channels = 4;  // activations and gradients, in up to two directions
 
 class Communicator {
  public:
@@ -35,7 +35,7 @@ class Communicator {
   virtual std::int32_t rank() const = 0;
   virtual std::int32_t ranks() const = 0;
   // By which ways data goes, for people; empty: there is nothing to tell.
-  virtual std::string ways() const { return ""; }
+  virtual std::string transports() const { return ""; }
 
   // Posts all messages together and ends when all received ones are there. Sends never wait for their receiver,
   // but with `rendezvous` the whole ends only when the receiver of each send has posted its receive.

@@ -106,7 +106,7 @@ class Device {
   // What is launched on the stream from now on starts after the event.
   virtual void wait(model::Stream stream, Event event) = 0;
   // Waits for all streams. The error of the first kernel or message that failed: the device is of no use then.
-  virtual model::Result<void> synchronise() = 0;
+  virtual model::Result<void> synchronize() = 0;
 
   // The device's clock, in seconds; of a virtual clock the latest of its streams.
   virtual double now() = 0;

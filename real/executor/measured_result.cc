@@ -82,10 +82,10 @@ std::vector<RankSlots> rank_slots(const model::Timeline& timeline) {
 double total(const std::array<double, kinds>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
 
 // One chunk of each kind on an interior stage: the median of its slots there.
-model::PerOp interior_chunks(const model::StepProgram& program, const model::Timeline& timeline) {
-  const std::int32_t interior = program.stages[program.stages.size() / 2].kind;
+model::PerOp middle_chunks(const model::StepProgram& program, const model::Timeline& timeline) {
+  const std::int32_t middle = program.stages[program.stages.size() / 2].kind;
   const auto fits = [&](std::int32_t stage) {
-    return stage < 0 || program.stages[static_cast<std::size_t>(stage)].kind == interior;
+    return stage < 0 || program.stages[static_cast<std::size_t>(stage)].kind == middle;
   };
   std::array<std::vector<double>, kinds> durations;
   std::vector<std::size_t> next(program.schedule.ranks.size(), 0);
@@ -176,7 +176,7 @@ MeasuredStep measured_step(const model::Plan& plan, const model::Architecture& a
     step.slots_mean_s[kind] = mean(&RankSlots::seconds, kind);
     step.exposed_mean_s[kind] = mean(&RankSlots::exposed, kind);
   }
-  step.chunk_s = interior_chunks(program, measured.timeline);
+  step.chunk_s = middle_chunks(program, measured.timeline);
   add_breakdown(first, ranks.front().class_seconds, step);
   return measured;
 }

@@ -34,7 +34,8 @@ Result<TrainingResult> rehearse(TrainingStep& step, const TextSource& text, cons
   TrainingResult result;
   while (result.progress.step < options.steps) {
     const auto micro_batches = TRY(batches.next());
-    auto outcome = TRY(step.run(micro_batches,
+    auto outcome = TRY(
+        step.run(micro_batches,
                  {.step = result.progress.step + 1, .loss_scale = 1 / parts, .learning_rate = options.learning_rate}));
     ++result.progress.step;
     result.losses.push_back(unknown);
@@ -106,7 +107,7 @@ class Rank {
     TRY(options_.emulated ? readable : agree(communicator_, readable));
     RememberedSteps remembered(*step);
     auto training = TRY(options_.emulated ? rehearse(remembered, **text, training_options(), observer)
-                                      : train(remembered, communicator_, **text, training_options(), observer));
+                                          : train(remembered, communicator_, **text, training_options(), observer));
     return measure(remembered, std::move(training), layout, program);
   }
 

@@ -10,8 +10,8 @@
 #include "model/plan/plan.h"
 #include "model/profile/cluster.h"
 #include "real/executor/communicator.h"
-#include "real/executor/measured_result.h"
 #include "real/executor/device.h"
+#include "real/executor/measured_result.h"
 #include "real/executor/training/trainer.h"
 
 namespace plumbline::real {

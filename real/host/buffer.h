@@ -25,7 +25,7 @@ class Pool;
 
 // Which tokens of this rank an exchange sent to which rank of the group, and how many it received from each. dispatch
 // leaves it with the indices that decided it; combine and the gradients read it there.
-struct ExchangeMap {
+struct DispatchLayout {
   std::vector<std::vector<Index>> sent;  // [rank of the group] own tokens, ascending
   std::vector<Index> received;           // [rank of the group] tokens, in this order in the received tensors
 };
@@ -58,7 +58,7 @@ class HostBuffer final : public Buffer {
   ArrayMap array() { return {data_, size()}; }
   ConstArrayMap array() const { return {data_, size()}; }
 
-  std::shared_ptr<const ExchangeMap> exchange;  // of the indices [T, k] of a router, once dispatch has run
+  std::shared_ptr<const DispatchLayout> dispatch_layout;  // of the indices [T, k] of a router, once dispatch has run
 
  private:
   Pool* pool_ = nullptr;  // nullptr: a view

@@ -17,19 +17,19 @@ namespace plumbline::real::host {
 namespace {
 
 // Streams with cores of their own. What runs on one of them keeps its order, whatever the model calls it.
-enum class Lane : std::uint8_t { compute, communication, collective, optimizer };
-constexpr std::size_t lanes = 4;
+enum class Queue : std::uint8_t { compute, communication, collective, optimizer };
+constexpr std::size_t queues = 4;
 
-Lane lane_of(model::Stream stream) {
+Queue queue_of(model::Stream stream) {
   switch (stream) {
     case model::Stream::communication:
-      return Lane::communication;
+      return Queue::communication;
     case model::Stream::collective:
-      return Lane::collective;
+      return Queue::collective;
     case model::Stream::optimizer:
-      return Lane::optimizer;
+      return Queue::optimizer;
     default:
-      return Lane::compute;
+      return Queue::compute;
   }
 }
 
@@ -44,16 +44,16 @@ struct HostDevice::State {
   Pool pool;
   EventBoard events;
   FailureBoard failures;
-  std::vector<std::unique_ptr<Stream>> streams;  // by Lane
+  std::vector<std::unique_ptr<Stream>> streams;  // by Queue
 
-  Stream& stream(model::Stream name) { return *streams[static_cast<std::size_t>(lane_of(name))]; }
+  Stream& stream(model::Stream name) { return *streams[static_cast<std::size_t>(queue_of(name))]; }
 };
 
 HostDevice::HostDevice(const DeviceOptions& options) : state_(std::make_unique<State>()) {
   state_->threads = options.threads;
-  state_->streams.reserve(lanes);
-  for (std::size_t lane = 0; lane < lanes; ++lane) {
-    const bool computes = lane == static_cast<std::size_t>(Lane::compute);
+  state_->streams.reserve(queues);
+  for (std::size_t queue = 0; queue < queues; ++queue) {
+    const bool computes = queue == static_cast<std::size_t>(Queue::compute);
     const StreamOptions stream{options.clock, options.simulated, options.kernel_seconds,
                                computes ? options.compute_cores : options.communication_cores, options.accumulation};
     state_->streams.push_back(options.threads
@@ -114,10 +114,10 @@ void HostDevice::wait(model::Stream stream, Event event) { state_->stream(stream
 void HostDevice::enqueue(model::Stream stream, StreamWork work) { state_->stream(stream).run(stream, std::move(work)); }
 
 void HostDevice::on_failure(std::function<void(const std::string&)> listener) {
-  state_->failures.tell(std::move(listener));
+  state_->failures.set_listener(std::move(listener));
 }
 
-model::Result<void> HostDevice::synchronise() {
+model::Result<void> HostDevice::synchronize() {
   for (const auto& stream : state_->streams) stream->drain();
   if (state_->failures.failed()) return infeasible(state_->failures.reason());
   state_->events.forget();

@@ -36,7 +36,7 @@ class HostDevice final : public Device {
   void launch(model::Stream stream, const Kernel& kernel) override;
   Event record(model::Stream stream) override;
   void wait(model::Stream stream, Event event) override;
-  model::Result<void> synchronise() override;
+  model::Result<void> synchronize() override;
   double now() override;
   std::vector<KernelRecord> take_records() override;
 

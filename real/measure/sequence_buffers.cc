@@ -22,7 +22,7 @@ bool fits(const Tensor& a, const Tensor& b) {
 std::vector<bool> exchanged_tensors(const Graph& graph) {
   std::vector<bool> exchanged(graph.tensors.size());
   for (const model::Operator& op : graph.operators) {
-    if (!is_exchange(op.kind)) continue;
+    if (!is_all_to_all(op.kind)) continue;
     for (const TensorId id : op.reads) exchanged[id] = true;
     for (const TensorId id : op.writes) exchanged[id] = true;
   }

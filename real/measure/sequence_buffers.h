@@ -14,8 +14,8 @@ namespace plumbline::real {
 
 // What sets of buffers have apart from each other.
 enum class Apart {
-  activations,     // all that passes through
-  what_exchanges,  // only what exchanges read and write, so that they can run beside the operators of another set
+  activations,       // all that passes through
+  what_all_to_alls,  // only what exchanges read and write, so that they can run beside the operators of another set
 };
 
 class SequenceBuffers {

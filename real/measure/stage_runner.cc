@@ -20,12 +20,12 @@ using model::OperatorKind;
 using model::Result;
 using model::Stream;
 
-constexpr std::uint32_t unlabelled = std::numeric_limits<std::uint32_t>::max();
+constexpr std::uint32_t unlabeled = std::numeric_limits<std::uint32_t>::max();
 constexpr double enough = 0.9;          // of a kernel's time, for "beside"
 constexpr double longest_gap_s = 5e-6;  // between two kernels that are both launched; above, one was not yet
 // Buffers of the operators, and of the exchanges that run beside them.
-constexpr std::size_t own_set = 0, exchange_set = 1, sets = 2;
-constexpr std::size_t passes_beside = 2;
+constexpr std::size_t own_set = 0, all_to_all_set = 1, sets = 2;
+constexpr std::size_t passes_overlapped = 2;
 
 class StageRunner final : public Runner {
  public:
@@ -34,10 +34,10 @@ class StageRunner final : public Runner {
         device_(device),
         communicator_(communicator),
         conditions_(conditions),
-        buffers_(sequence, device, sets, Apart::what_exchanges) {
+        buffers_(sequence, device, sets, Apart::what_all_to_alls) {
     for (const Sequence::Step& step : sequence.steps) {
       const OperatorKind kind = sequence.op(step).kind;
-      if (is_exchange(kind)) exchanges_.push_back(step);
+      if (is_all_to_all(kind)) all_to_alls_.push_back(step);
       if (!has_stand_in(kind)) computed_.push_back(step);
     }
   }
@@ -45,27 +45,27 @@ class StageRunner final : public Runner {
   // Operators alone, operators beside exchanges, exchanges alone, exchanges beside operators.
   std::vector<Subject> subjects() const {
     std::vector<Subject> found;
-    const auto add = [&](const std::vector<Sequence::Step>& steps, bool beside, bool holds) {
+    const auto add = [&](const std::vector<Sequence::Step>& steps, bool overlapped, bool holds) {
       for (const Sequence::Step& step : steps) {
         const std::string& name = sequence_.blocks[step.block].name;
         found.push_back(subject_of(sequence_.graph(step), sequence_.op(step), name, conditions_.sms));
-        found.back().copy_cores = holds ? conditions_.communication_sms : 0;
-        found.back().beside = beside;
+        found.back().communication_sms = holds ? conditions_.communication_sms : 0;
+        found.back().overlapped = overlapped;
       }
     };
     add(computed_, false, false);
     add(computed_, true, true);
-    add(exchanges_, false, true);
-    add(exchanges_, true, true);
+    add(all_to_alls_, false, true);
+    add(all_to_alls_, true, true);
     return found;
   }
 
   Result<std::vector<Sample>> round(std::size_t) override {
     samples_.clear();
     for (const auto part :
-         {&StageRunner::begin, &StageRunner::operators_alone, &StageRunner::exchanges_alone, &StageRunner::both}) {
+         {&StageRunner::begin, &StageRunner::operators_alone, &StageRunner::all_to_alls_alone, &StageRunner::both}) {
       (this->*part)();
-      TRY(device_.synchronise());
+      TRY(device_.synchronize());
       keep(part);
     }
     return std::move(samples_);
@@ -81,10 +81,10 @@ class StageRunner final : public Runner {
     for (std::size_t set = 0; set < sets; ++set) {
       for (const Sequence::Step& step : sequence_.steps) {
         const OperatorKind kind = sequence_.op(step).kind;
-        if (!has_stand_in(kind)) device_.launch(Stream::compute, buffers_.kernel(set, step, unlabelled));
-        if (!is_exchange(kind)) continue;
+        if (!has_stand_in(kind)) device_.launch(Stream::compute, buffers_.kernel(set, step, unlabeled));
+        if (!is_all_to_all(kind)) continue;
         device_.wait(Stream::communication, device_.record(Stream::compute));
-        exchange(set, step, unlabelled);
+        all_to_all(set, step, unlabeled);
         device_.wait(Stream::compute, device_.record(Stream::communication));
       }
     }
@@ -98,28 +98,28 @@ class StageRunner final : public Runner {
   }
 
   // The first of them brings clocks and caches where they are when the others run.
-  void exchanges_alone() {
-    for (const bool labelled : {false, true}) exchange_all(labelled);
+  void all_to_alls_alone() {
+    for (const bool labeled : {false, true}) all_to_all_all(labeled);
   }
 
   // The operators are launched first: launching a dispatch may wait for the one before it.
   void both() {
-    if (exchanges_.empty()) return;
-    for (std::size_t pass = 0; pass < passes_beside; ++pass) compute(true);
-    const double computing = static_cast<double>(passes_beside) * pass_s_;
-    const int times = exchange_s_ > 0 ? static_cast<int>(std::ceil(computing / exchange_s_)) : 1;
-    for (int time = 0; time < times; ++time) exchange_all(true);
+    if (all_to_alls_.empty()) return;
+    for (std::size_t pass = 0; pass < passes_overlapped; ++pass) compute(true);
+    const double computing = static_cast<double>(passes_overlapped) * pass_s_;
+    const int times = all_to_all_s_ > 0 ? static_cast<int>(std::ceil(computing / all_to_all_s_)) : 1;
+    for (int time = 0; time < times; ++time) all_to_all_all(true);
   }
 
-  void compute(bool labelled) {
+  void compute(bool labeled) {
     for (std::uint32_t i = 0; i < computed_.size(); ++i)
-      device_.launch(Stream::compute, buffers_.kernel(own_set, computed_[i], labelled ? i : unlabelled));
+      device_.launch(Stream::compute, buffers_.kernel(own_set, computed_[i], labeled ? i : unlabeled));
   }
 
-  void exchange_all(bool labelled) {
+  void all_to_all_all(bool labeled) {
     const auto first = static_cast<std::uint32_t>(computed_.size());
-    for (std::uint32_t i = 0; i < exchanges_.size(); ++i)
-      exchange(exchange_set, exchanges_[i], labelled ? first + i : unlabelled);
+    for (std::uint32_t i = 0; i < all_to_alls_.size(); ++i)
+      all_to_all(all_to_all_set, all_to_alls_[i], labeled ? first + i : unlabeled);
   }
 
   Group group_of(const Sequence::Step& step) const {
@@ -131,7 +131,7 @@ class StageRunner final : public Runner {
     return group;
   }
 
-  void exchange(std::size_t set, const Sequence::Step& step, std::uint32_t label) {
+  void all_to_all(std::size_t set, const Sequence::Step& step, std::uint32_t label) {
     communicator_.launch(Stream::communication, group_of(step), buffers_.kernel(set, step, label));
   }
 
@@ -139,28 +139,28 @@ class StageRunner final : public Runner {
     const std::vector<KernelRecord> records = device_.take_records();
     if (part == &StageRunner::begin) return;
     const auto computing = of_stream(records, Stream::compute), moving = of_stream(records, Stream::communication);
-    const bool beside = part == &StageRunner::both;
+    const bool overlapped = part == &StageRunner::both;
     const std::size_t operators = computed_.size();
     double before = -1;  // end of the operator before; below 0: none, and no gap to hold
-    double pass = 0, exchange = 0;
+    double pass = 0, all_to_all = 0;
     for (const KernelRecord& record : computing) {
       const bool in_turn = before >= 0 && record.start - before <= longest_gap_s;
       const double start = in_turn ? before : record.start;
       const bool first = std::exchange(before, record.end) < 0;
-      if (record.label == unlabelled || first) continue;
+      if (record.label == unlabeled || first) continue;
       pass += record.end - start;
-      if (!beside || covered_share(start, record.end, moving) >= enough)
-        samples_.push_back({record.label + (beside ? operators : 0), record.end - start, 0});
+      if (!overlapped || covered_share(start, record.end, moving) >= enough)
+        samples_.push_back({record.label + (overlapped ? operators : 0), record.end - start, 0});
     }
     for (const KernelRecord& record : moving) {
-      if (record.label == unlabelled) continue;
+      if (record.label == unlabeled) continue;
       const double seconds = record.end - record.start;
-      exchange += seconds;
-      if (!beside || covered_share(record.start, record.end, computing) >= enough)
-        samples_.push_back({operators + record.label + (beside ? exchanges_.size() : 0), seconds, 0});
+      all_to_all += seconds;
+      if (!overlapped || covered_share(record.start, record.end, computing) >= enough)
+        samples_.push_back({operators + record.label + (overlapped ? all_to_alls_.size() : 0), seconds, 0});
     }
     if (part == &StageRunner::operators_alone) pass_s_ = pass;
-    if (part == &StageRunner::exchanges_alone) exchange_s_ = exchange;
+    if (part == &StageRunner::all_to_alls_alone) all_to_all_s_ = all_to_all;
   }
 
   const Sequence& sequence_;
@@ -168,10 +168,10 @@ class StageRunner final : public Runner {
   Communicator& communicator_;
   StageConditions conditions_;
   SequenceBuffers buffers_;
-  std::vector<Sequence::Step> computed_, exchanges_;
+  std::vector<Sequence::Step> computed_, all_to_alls_;
   std::vector<Sample> samples_;
   bool begun_ = false;
-  double pass_s_ = 0, exchange_s_ = 0;  // all operators once, all exchanges once; of the last round
+  double pass_s_ = 0, all_to_all_s_ = 0;  // all operators once, all exchanges once; of the last round
 };
 
 }  // namespace

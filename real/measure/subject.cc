@@ -23,7 +23,7 @@ bool is_number(DataType type) { return type != DataType::int32 && type != DataTy
 
 // Of a product the wider operand's; else that of the first written tensor that holds no indices.
 std::string format_of(const Graph& graph, const Operator& op) {
-  if (is_product(op.kind)) {
+  if (is_gemm(op.kind)) {
     const DataType a = graph.tensor(op.reads[0]).type, b = graph.tensor(op.reads[1]).type;
     return std::string(to_string(bytes_per_element(a) >= bytes_per_element(b) ? a : b));
   }
@@ -44,8 +44,8 @@ const Tensor& rows_of(const Graph& graph, const Operator& op) {
 std::int64_t whole(double value) { return static_cast<std::int64_t>(std::ceil(value)); }
 
 std::vector<std::pair<std::string, std::int64_t>> shape_of(const Graph& graph, const Operator& op) {
-  if (is_product(op.kind)) {
-    const model::ProductShape p = product_shape(graph, op, 1);
+  if (is_gemm(op.kind)) {
+    const model::GemmShape p = gemm_shape(graph, op, 1);
     return {{"m", whole(p.m)}, {"n", whole(p.n)}, {"k", whole(p.k)}, {"groups", whole(p.groups)}};
   }
   const Tensor& tensor = rows_of(graph, op);
@@ -65,7 +65,7 @@ std::vector<Subject> subjects(const Sequence& sequence) {
     const Operator& op = sequence.op(step);
     if (has_stand_in(op.kind)) continue;
     found.push_back(subject_of(sequence.graph(step), op, sequence.blocks[step.block].name, sequence.cores));
-    found.back().copy_cores = sequence.copy_cores;
+    found.back().communication_sms = sequence.communication_sms;
   }
   return found;
 }

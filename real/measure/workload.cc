@@ -41,13 +41,13 @@ Sequence stage_sequence(const model::StepProgram& program, std::size_t stage, co
 }
 
 // Tokens go out, come back, and their gradients likewise.
-void add_exchanges(const Graph& block, const std::string& name, std::vector<Workload>& workloads) {
+void add_all_to_alls(const Graph& block, const std::string& name, std::vector<Workload>& workloads) {
   GroupWorkload group{.graph = block, .name = fmt::format("{}/{}/", name, block.name)};
   for (std::size_t op = 0; op < block.operators.size(); ++op) {
     const model::Operator& o = block.operators[op];
     if (o.recomputed) continue;
     if (o.kind == OperatorKind::router) group.before.push_back(op);
-    if (!is_exchange(o.kind)) continue;
+    if (!is_all_to_all(o.kind)) continue;
     const auto& attributes = std::get<model::DispatchAttributes>(o.attributes);
     group.ranks = attributes.experts / attributes.experts_per_rank;
     group.timed.push_back(op);
@@ -99,7 +99,7 @@ std::vector<Workload> plan_workloads(const model::StepProgram& program, const st
     }
     add_collectives(program.stage_optimizers[stage], name, workloads);
   }
-  for (const Graph& block : program.blocks) add_exchanges(block, name, workloads);
+  for (const Graph& block : program.blocks) add_all_to_alls(block, name, workloads);
   return workloads;
 }
 

@@ -20,17 +20,17 @@ struct Subject {
   std::string phase, format;
   std::string key;  // model::operator_key of an operator, else the op with its sizes
   std::vector<std::pair<std::string, std::int64_t>> shape;
-  int cores = 1;        // of a GPU its SMs
-  int copy_cores = 0;   // that copy through memory beside it; of a GPU the SMs that communication holds
-  bool beside = false;  // what the step's other streams do runs at the same time
-  double flops = 0;     // 0: none
+  int cores = 1;              // of a GPU its SMs
+  int communication_sms = 0;  // that copy through memory beside it; of a GPU the SMs that communication holds
+  bool overlapped = false;    // what the step's other streams do runs at the same time
+  double flops = 0;           // 0: none
   double bytes = 0;
   std::string cache;    // "hot", "cold" or empty: not said
   std::string variant;  // of a kernel's case (real/measure/kernel_case/kernel_case.h): how it was run
 
   // What tells cases apart: all that is timed in one place is one case.
   using Place = std::tuple<std::string, int, int, bool, std::string, std::string>;
-  Place place() const { return {key, cores, copy_cores, beside, cache, variant}; }
+  Place place() const { return {key, cores, communication_sms, overlapped, cache, variant}; }
 };
 
 // Operators that run one after the other, as a stage of a step runs them, or one alone with its gradients.
@@ -47,7 +47,7 @@ struct Sequence {
   std::vector<Step> steps;
   std::size_t chained = 0;  // so many first blocks pass activations on to the next and gradients back
   int cores = 1;
-  int copy_cores = 0;  // above 0: other threads copy through memory meanwhile
+  int communication_sms = 0;  // above 0: other threads copy through memory meanwhile
 
   const model::Graph& graph(const Step& step) const { return graphs[blocks[step.block].graph]; }
   const model::Operator& op(const Step& step) const { return graph(step).operators[step.op]; }

@@ -11,7 +11,7 @@
 namespace plumbline::reports {
 namespace {
 
-constexpr double margin = 24, beside = 12, plot_width = 560, row_height = 24, bar_height = 15;
+constexpr double margin = 24, gap = 12, plot_width = 560, row_height = 24, bar_height = 15;
 constexpr double top = 66, above_rows = 52, below_rows = 62, legend_height = 26;
 
 constexpr std::string_view rules =
@@ -37,16 +37,14 @@ double widest(const BarChart& chart, std::string BarChart::Row::*text) {
 
 class Picture : private Drawing {
  public:
-  explicit Picture(const BarChart& chart)
-      : chart_(chart), left_(margin + widest(chart, &BarChart::Row::label) + beside) {}
+  explicit Picture(const BarChart& chart) : chart_(chart), left_(margin + widest(chart, &BarChart::Row::label) + gap) {}
 
   std::string draw() {
     title(margin, chart_.title, chart_.subtitle);
     double y = top;
     if (!chart_.legend.empty()) add_legend(y), y += legend_height;
     for (const BarChart::Panel& panel : chart_.panels) y = add_panel(panel, y) + below_rows;
-    return document(left_ + plot_width + widest(chart_, &BarChart::Row::value) + beside + margin, y, chart_.title,
-                    rules);
+    return document(left_ + plot_width + widest(chart_, &BarChart::Row::value) + gap + margin, y, chart_.title, rules);
   }
 
  private:
@@ -55,7 +53,7 @@ class Picture : private Drawing {
     for (const BarChart::Legend& entry : chart_.legend) {
       line(
           R"(<rect class="bar {}" x="{:.1f}" y="{:.1f}" width="11" height="11"/><text x="{:.1f}" y="{:.1f}">{}</text>)",
-          series_class(entry.colour), x, y, x + 17, y + 10, escape_html(entry.text));
+          series_class(entry.color), x, y, x + 17, y + 10, escape_html(entry.text));
       x += 17 + text_width(entry.text) + 26;
     }
   }
@@ -84,7 +82,7 @@ class Picture : private Drawing {
       const double from = area.x(scale.share(std::min(bar.from, bar.to)));
       const double to = area.x(scale.share(std::max(bar.from, bar.to)));
       add(R"(<rect class="bar {}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{}"><title>{}</title></rect>)",
-          series_class(bar.colour), from, y + (row_height - bar_height) / 2, std::max(to - from, 1.0), bar_height,
+          series_class(bar.color), from, y + (row_height - bar_height) / 2, std::max(to - from, 1.0), bar_height,
           escape_html(bar.hover));
     }
     line(R"(<text class="strong" x="{:.1f}" y="{:.1f}">{}</text>)", area.right() + 8, base, escape_html(row.value));

@@ -11,7 +11,7 @@ namespace plumbline::reports {
 struct BarChart {
   struct Bar {
     double from = 0, to = 0;
-    std::size_t colour = 0;  // a series' of the charts' style, 0 to 9
+    std::size_t color = 0;  // a series' of the charts' style, 0 to 9
     std::string hover;
   };
   struct Row {
@@ -30,7 +30,7 @@ struct BarChart {
     bool connected = false;  // the end of each row's last bar with the next row's first
   };
   struct Legend {
-    std::size_t colour = 0;
+    std::size_t color = 0;
     std::string text;
   };
 

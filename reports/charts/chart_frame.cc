@@ -42,7 +42,7 @@ text { fill: #9aa6b8; } .title, .strong { fill: #e6eaf1; } .page { fill: #12161d
 }
 </style>
 )css";
-constexpr std::size_t series_colours = 10;
+constexpr std::size_t series_colors = 10;
 constexpr double rounding = 1e-9;  // a tick that lies beyond an end by less stands on it
 
 // The ticks of a logarithmic axis, from the last one below `low` to the first one above `high`.
@@ -56,7 +56,7 @@ std::vector<double> decade_ticks(double low, double high) {
 
 }  // namespace
 
-std::string series_class(std::size_t index) { return fmt::format("s{}", index % series_colours); }
+std::string series_class(std::size_t index) { return fmt::format("s{}", index % series_colors); }
 
 std::size_t position_of(const std::vector<std::string>& names, const std::string& name) {
   return static_cast<std::size_t>(std::ranges::find(names, name) - names.begin());

@@ -32,15 +32,15 @@ bool same_kernel(const Measurement& a, const Measurement& b) {
          a.shape == b.shape;
 }
 
-bool says(const Measurement& m, std::string_view key) { return m.case_line.find(key) != std::string::npos; }
+bool has_key(const Measurement& m, std::string_view key) { return m.case_line.find(key) != std::string::npos; }
 
 bool alone_on_all(const Measurement& m) {
-  return m.communication_ctas.value_or(0) == 0 && m.target_sms.value_or(0) == 0 && m.cache == "hot" &&
-         !says(m, "by=green") && !says(m, "way=") && !says(m, "rows_by=");
+  return m.communication_sms.value_or(0) == 0 && m.target_sms.value_or(0) == 0 && m.cache == "hot" &&
+         !has_key(m, "by=green") && !has_key(m, "way=") && !has_key(m, "rows_by=");
 }
 
-bool beside_free_copy(const Measurement& m) {
-  return m.communication_ctas.value_or(0) > 0 && m.copy_to != "host" && !says(m, "copy_gbps=");
+bool overlaps_free_copy(const Measurement& m) {
+  return m.communication_sms.value_or(0) > 0 && m.copy_to != "host" && !has_key(m, "copy_gbps=");
 }
 
 std::optional<double> nearest_alone(const std::vector<Measurement>& all, std::size_t index) {
@@ -55,13 +55,13 @@ std::optional<double> nearest_alone(const std::vector<Measurement>& all, std::si
 
 enum PanelOf : std::size_t { all_sms, sms_left, others, green, panel_count };
 
-constexpr std::array<const char*, panel_count> titles = {"products for all SMs", "products for the SMs left",
+constexpr std::array<const char*, panel_count> titles = {"GEMMs for all SMs", "GEMMs for the SMs left",
                                                          "attention, memory-bound", "green contexts"};
 
 // Nothing: it is in none of the panels.
 std::optional<PanelOf> panel_of(const Measurement& m) {
   const bool targeted = m.target_sms.value_or(0) > 0;
-  if (says(m, "by=green")) return m.op == "gemm" && !targeted ? std::nullopt : std::optional(green);
+  if (has_key(m, "by=green")) return m.op == "gemm" && !targeted ? std::nullopt : std::optional(green);
   if (m.op != "gemm") return others;
   return targeted ? sms_left : all_sms;
 }
@@ -78,18 +78,18 @@ LineChart partition_chart(const calibrate::Measurements& measurements) {
   LineChart chart;
   chart.x_title = "SMs that the copy owns";
   const std::string* device = busiest_device(measurements);
-  chart.title = device == nullptr ? "No measurements" : *device + ": a kernel beside a copy that owns SMs";
-  chart.subtitle = "time beside the copy over time alone on all SMs";
+  chart.title = device == nullptr ? "No measurements" : *device + ": a kernel overlapped with a copy that reserves SMs";
+  chart.subtitle = "time during the copy over time alone on all SMs";
   std::array<LineChart::Panel, panel_count> panels;
   const std::vector<Measurement>& all = measurements.values;
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Measurement& m = all[i];
-    if (m.device != *device || !beside_free_copy(m)) continue;
+    if (m.device != *device || !overlaps_free_copy(m)) continue;
     const auto panel = panel_of(m);
     const auto alone = nearest_alone(all, i);
     if (!panel || !alone) continue;
     add(panels[*panel], joined({m.name, m.phase == "F" ? "" : m.phase, m.format}, " "),
-        {static_cast<double>(*m.communication_ctas), m.time.p50 / *alone});
+        {static_cast<double>(*m.communication_sms), m.time.p50 / *alone});
   }
   for (std::size_t i = 0; i < panels.size(); ++i) {
     if (panels[i].series.empty()) continue;
@@ -113,12 +113,12 @@ std::string measurements_roofline(const Measurements& all, const std::vector<top
     roofline.bytes_per_s = device->memory_bandwidth.value();
   }
   for (const Measurement& m : all.values) {
-    if (m.device != *name || m.communication_ctas.value_or(0) > 0 || !m.flops || !m.bytes) continue;
+    if (m.device != *name || m.communication_sms.value_or(0) > 0 || !m.flops || !m.bytes) continue;
     roofline.points.push_back({m.format.empty() ? m.op : m.format,
                                joined({m.name, m.phase, m.format, shape_text(m), variant_text(m)}, " "), *m.flops,
                                *m.bytes, m.time.p50, m.cache == "hot"});
   }
-  roofline.subtitle = fmt::format("{} matrix products, median times; roofs: {}", roofline.points.size(),
+  roofline.subtitle = fmt::format("{} GEMMs, median times; roofs: {}", roofline.points.size(),
                                   roofline.peaks.empty() ? "no datasheet known" : "datasheet, dense");
   return roofline_svg(roofline);
 }

@@ -61,9 +61,9 @@ std::string micro_batches_of(const ScheduleBlock& block) {
 }
 
 // `cells` wide, without escapes.
-std::string label_of(const ScheduleBlock& block, std::size_t cells, bool colour) {
+std::string label_of(const ScheduleBlock& block, std::size_t cells, bool color) {
   const std::string number = micro_batches_of(block);
-  if (colour) return fmt::format("{:^{}}", number.size() <= cells ? number : "", cells);
+  if (color) return fmt::format("{:^{}}", number.size() <= cells ? number : "", cells);
   std::string label(1, letter_of(block));
   if (label.size() + number.size() <= cells) label += number;
   label.resize(cells, '-');
@@ -87,18 +87,18 @@ std::vector<std::ptrdiff_t> sample(const std::vector<ScheduleBlock>& blocks, dou
   return owner;
 }
 
-std::string row(const std::vector<ScheduleBlock>& blocks, double scale, std::size_t cells, bool colour) {
+std::string row(const std::vector<ScheduleBlock>& blocks, double scale, std::size_t cells, bool color) {
   const std::vector<std::ptrdiff_t> owner = sample(blocks, scale, cells);
   std::string text;
   for (std::size_t begin = 0; begin < cells;) {
     std::size_t end = begin + 1;
     while (end < cells && owner[end] == owner[begin]) ++end;
     if (owner[begin] < 0) {
-      text += std::string(end - begin, colour ? ' ' : '.');
+      text += std::string(end - begin, color ? ' ' : '.');
     } else {
       const ScheduleBlock& block = blocks[static_cast<std::size_t>(owner[begin])];
-      const std::string label = label_of(block, end - begin, colour);
-      text += colour ? painted(block, label) : label;
+      const std::string label = label_of(block, end - begin, color);
+      text += color ? painted(block, label) : label;
     }
     begin = end;
   }
@@ -107,7 +107,7 @@ std::string row(const std::vector<ScheduleBlock>& blocks, double scale, std::siz
 }
 
 // Signs and their meanings, broken between items into lines of at most `width` columns.
-std::string legend(const SchedulePicture& picture, std::size_t margin, std::size_t width, bool colour) {
+std::string legend(const SchedulePicture& picture, std::size_t margin, std::size_t width, bool color) {
   std::array<bool, looks.size()> used{};
   for (const auto& blocks : picture.ranks) {
     for (const ScheduleBlock& block : blocks) used[static_cast<std::size_t>(block.type)] = true;
@@ -124,10 +124,10 @@ std::string legend(const SchedulePicture& picture, std::size_t margin, std::size
   for (std::size_t i = 0; i < looks.size(); ++i) {
     if (!used[i]) continue;
     const std::string swatch = fmt::format("\x1b[48;5;{}m  \x1b[0m", looks[i].plain);
-    colour ? add(swatch, 2, looks[i].meaning) : add(std::string(1, looks[i].letter), 1, looks[i].meaning);
+    color ? add(swatch, 2, looks[i].meaning) : add(std::string(1, looks[i].letter), 1, looks[i].meaning);
   }
-  if (!colour) add(".", 1, "idle");
-  if (!picture.mark.empty()) colour ? add("darker:", 7, picture.mark) : add("lower case:", 11, picture.mark);
+  if (!color) add(".", 1, "idle");
+  if (!picture.mark.empty()) color ? add("darker:", 7, picture.mark) : add("lower case:", 11, picture.mark);
   return text + "\n";
 }
 
@@ -163,7 +163,7 @@ SchedulePicture schedule_picture(const model::Schedule& schedule, const model::S
   return picture;
 }
 
-std::string picture_text(const SchedulePicture& picture, std::size_t width, bool colour) {
+std::string picture_text(const SchedulePicture& picture, std::size_t width, bool color) {
   const std::size_t digits = fmt::format("{}", picture.ranks.empty() ? 0 : picture.ranks.size() - 1).size();
   const std::size_t margin = 2 + std::max<std::size_t>(digits, 4) + 2;
   const double scale = scale_of(picture, std::max(width, margin + least_cells) - margin);
@@ -171,10 +171,10 @@ std::string picture_text(const SchedulePicture& picture, std::size_t width, bool
   const auto cells = static_cast<std::size_t>(std::ceil(picture.makespan * scale - 1e-6));
   std::string text = fmt::format("{:>{}}\n", "rank", margin - 2);
   for (std::size_t rank = 0; rank < picture.ranks.size(); ++rank) {
-    text += fmt::format("{:>{}}  {}\n", rank, margin - 2, row(picture.ranks[rank], scale, cells, colour));
+    text += fmt::format("{:>{}}  {}\n", rank, margin - 2, row(picture.ranks[rank], scale, cells, color));
   }
   text += fmt::format("{:{}}0{:>{}}\n", "", margin, fmt::format("{:.6g}", picture.makespan), cells > 1 ? cells - 1 : 1);
-  return text + legend(picture, margin, width, colour);
+  return text + legend(picture, margin, width, color);
 }
 
 }  // namespace plumbline::reports

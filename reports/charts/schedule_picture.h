@@ -34,7 +34,7 @@ SchedulePicture schedule_picture(const model::Schedule& schedule, const model::S
 // its micro-batch where it fits; without, it begins with its letter (F, B, I, W, or X for an overlapped pair;
 // lower case where marked), its micro-batch where it fits, and is filled with '-'; '.' is idle. An axis
 // and a legend follow. A cell shows the op at its middle, so a block narrower than a cell may not be seen.
-std::string picture_text(const SchedulePicture& picture, std::size_t width, bool colour);
+std::string picture_text(const SchedulePicture& picture, std::size_t width, bool color);
 
 // The whole SVG document: axis in the unit of the costs, legend, a hover title on every block, light and dark.
 std::string picture_svg(const SchedulePicture& picture);

@@ -81,7 +81,7 @@ std::string sweep_svg(const sim::SweepResult& result) {
   const auto& points = result.points;
   const auto step = [&](std::size_t i) { return points[i] ? std::optional(points[i]->step.time_s) : std::nullopt; };
   const auto exposed = [&](std::size_t i) { return points[i] ? sim::exposed_seconds(points[i]->step) : std::nullopt; };
-  const auto slowdown = [&](std::size_t i) { return result.product_slowdowns[i]; };
+  const auto slowdown = [&](std::size_t i) { return result.gemm_slowdowns[i]; };
   LineChart chart;
   chart.title = fmt::format("{} along {}", model_title(result), axis.key);
   if (lines.size() < result.lines.size())

@@ -67,7 +67,7 @@ std::string comparison_section(const std::vector<Comparison>& comparisons) {
         escape_html(row.name), number(row.predicted), number(row.published), escape_html(row.unit),
         row.published != 0 ? signed_percent(row.error()) : "", escape_html(row.source));
   }
-  return section("How close is this to reality?", "Predicted values beside those that were published.",
+  return section("How close is this to reality?", "Predicted values next to those that were published.",
                  body + "</table>\n");
 }
 

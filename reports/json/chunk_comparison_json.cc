@@ -42,7 +42,7 @@ std::string chunk_comparison_json(const ChunkComparisonOutput& output) {
       {"spans", compared_rows(c.phases)},
       {"periods", compared_rows(c.periods)},
       {"classes", compared_rows(c.classes)},
-      {"products", compared_rows(c.products)}};
+      {"products", compared_rows(c.gemms)}};
   return document<Json>({{"comparison", comparison}, {"plan", Json::parse(plan_json(output.plan))}});
 }
 

@@ -64,7 +64,8 @@ Json price_json(const sim::ClusterOption& option) {
 }
 
 // `place`: in the ranking; nothing for a site without a plan.
-Json site_of(const sim::PlanAnswer& answer, const sim::ClusterOption& option, const std::optional<std::size_t>& place) {
+Json cluster_option_of(const sim::PlanAnswer& answer, const sim::ClusterOption& option,
+                       const std::optional<std::size_t>& place) {
   Json plans = Json::array();
   for (std::size_t i = 0; i < option.plans.size(); ++i)
     plans.push_back(row_of(answer, option.plans[i],
@@ -99,12 +100,13 @@ Json site_of(const sim::PlanAnswer& answer, const sim::ClusterOption& option, co
   return json;
 }
 
-Json sites_of(const sim::PlanAnswer& answer) {
-  Json sites = Json::array();
+Json cluster_options_of(const sim::PlanAnswer& answer) {
+  Json cluster_options = Json::array();
   for (std::size_t i = 0; i < answer.order.size(); ++i)
-    sites.push_back(site_of(answer, answer.options[answer.order[i]], i));
-  for (const std::size_t i : answer.empty) sites.push_back(site_of(answer, answer.options[i], std::nullopt));
-  return sites;
+    cluster_options.push_back(cluster_option_of(answer, answer.options[answer.order[i]], i));
+  for (const std::size_t i : answer.empty)
+    cluster_options.push_back(cluster_option_of(answer, answer.options[i], std::nullopt));
+  return cluster_options;
 }
 
 Json ranks_of(const std::vector<std::size_t>& places) {
@@ -149,7 +151,7 @@ std::string plan_json(const sim::PlanAnswer& answer) {
                          {"complete", answer.complete},
                          {"every_value", answer.every_value},
                          {"verdict", verdict_of(answer)},
-                         {"sites", sites_of(answer)},
+                         {"sites", cluster_options_of(answer)},
                          {"flips", break_evens_of(answer)},
                          {"plan", answer.order.empty() ? Json(nullptr) : Json::parse(plan_json(answer.best(0).plan))}});
 }

@@ -37,7 +37,7 @@ Json row_json(const ComparedSchedule& row) {
           {"worst_bubble", row.worst_bubble},
           {"peak_activations", row.peak_activations},
           {"parameter_copies", row.parameter_copies},
-          {"exposed_hops", value_or_null<Json>(row.exposed_hops)},
+          {"exposed_hops", value_or_null<Json>(row.exposed_p2p)},
           {"lower_bound", row.lower_bound},
           {"makespan_over_lower_bound", row.lower_bound > 0 ? Json(row.makespan / row.lower_bound) : Json(nullptr)}};
 }

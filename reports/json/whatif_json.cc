@@ -34,15 +34,16 @@ Json point_of(const sim::SweepResult& result, std::size_t index) {
                {"reason", text_or_null<Json>(reason)},
                {"step", nullptr},
                {"exposed_communication_share", value_or_null<Json>(sim::exposed_share(point))},
-               {"gemm_slowdown", value_or_null<Json>(result.product_slowdowns[index])},
+               {"gemm_slowdown", value_or_null<Json>(result.gemm_slowdowns[index])},
                {"bound", {{"time_s", nullptr}}},
                {"memory", nullptr},
                {"basis", nullptr}};
   if (!point) return json;
   json["step"] = Json::parse(step_json(point->step));
   json["bound"]["time_s"] = value_or_null<Json>(point->bound_s);
-  json["memory"] = {
-      {"peak_bytes", point->peak_bytes}, {"capacity_bytes", point->capacity_bytes}, {"fits", point->shortage.empty()}};
+  json["memory"] = {{"peak_bytes", point->peak_bytes},
+                    {"capacity_bytes", point->capacity_bytes},
+                    {"fits", point->infeasible_reason.empty()}};
   json["basis"] = {
       {"fidelity", sim::to_string(result.fidelity)}, {"profile", point->profile}, {"device", point->device}};
   return json;
@@ -103,7 +104,7 @@ Json sample_of(const sim::SolveResult& result, const sim::SolveSample& sample) {
   const bool known = point != result.points.end();
   return {{"value", result.key.whole ? Json(std::llround(sample.x)) : Json(sample.x)},
           {"metric", sample.value ? Json(*sample.value) : Json(nullptr)},
-          {"feasible", known && point->second.shortage.empty()}};
+          {"feasible", known && point->second.infeasible_reason.empty()}};
 }
 
 Json sample_of(const sim::SolveResult& result, const std::optional<sim::SolveSample>& sample) {

@@ -130,7 +130,7 @@ std::string Table::to_string() const {
 }
 
 std::string bold(std::string_view text, Style style) {
-  return style.colour ? fmt::format("\x1b[1m{}\x1b[0m", text) : std::string(text);
+  return style.color ? fmt::format("\x1b[1m{}\x1b[0m", text) : std::string(text);
 }
 
 std::string heading(std::string_view text, Style style) { return fmt::format("\n{}\n", bold(text, style)); }

@@ -51,7 +51,7 @@ std::vector<std::string> wrap(std::string_view text, std::size_t width);
 
 // Colour (bold headings as ANSI escapes) only when the caller knows that a terminal reads it.
 struct Style {
-  bool colour = false;
+  bool color = false;
 };
 
 std::string bold(std::string_view text, Style style);     // on the same line

@@ -11,14 +11,14 @@ namespace plumbline::sim {
 namespace {
 
 void add_unit(Load& load, const UnitLoad& unit, double times) {
-  const auto nic = static_cast<std::size_t>(Resource::synchronisation_nic);
+  const auto nic = static_cast<std::size_t>(Resource::data_parallel_nic);
   load.best[nic] += times * unit.best.network;
   load.best[nic + 1] += times * unit.best.node;
   load.taken[nic] += times * unit.taken.network;
   load.taken[nic + 1] += times * unit.taken.node;
 }
 
-// What a rank's queues have to do (model/program/synchronisation.h says when).
+// What a rank's queues have to do (model/program/data_parallel.h says when).
 class RankLoader {
  public:
   RankLoader(const PlanWork& work, std::size_t rank) : work_(work), rank_(rank) {}
@@ -56,17 +56,17 @@ class RankLoader {
       const int gradients = one.type == model::OpType::W ? 0 : leaves(one.b_stage, one.b_stage - 1);
       sends += static_cast<double>(ops * (leaves(one.f_stage, one.f_stage + 1) + gradients));
     }
-    const model::ExchangeCost& exchanges = work_.costs->exchanges;
-    const model::Bytes message = work_.timed->stage_library().hop();
+    const model::CommunicationCost& communication = work_.costs->communication;
+    const model::Bytes message = work_.timed->stage_library().p2p();
     const auto resource =
-        static_cast<std::size_t>(exchanges.hops_cross_nodes() ? Resource::message_nic : Resource::message_nvlink);
-    load_.best[resource] += sends * message.value() / exchanges.hop_rate().value;
-    load_.taken[resource] += sends * exchanges.hop(message, 1);
+        static_cast<std::size_t>(communication.p2p_crosses_nodes() ? Resource::message_nic : Resource::message_nvlink);
+    load_.best[resource] += sends * message.value() / communication.p2p_rate().value;
+    load_.taken[resource] += sends * communication.p2p(message, 1);
   }
 
   void add_reductions() {
     const auto& parallelism = work_.plan->parallelism;
-    const double share = 1 / static_cast<double>(parallelism.synchronisation_interval);
+    const double share = 1 / static_cast<double>(parallelism.synchronization_interval);
     std::set<std::int32_t> seen;
     for (const auto& [slot_class, ops] : work_.counts->at(rank_)) {
       const std::int32_t stage = stages(slot_class).b_stage;

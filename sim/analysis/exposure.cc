@@ -19,7 +19,8 @@ class Gaps {
     for (std::size_t i = 0; i < slot_.segments.size(); ++i) {
       const SegmentRun& segment = run_.segments[i];
       moments.insert(moments.end(), {segment.start, segment.end});
-      if (slot_.segments[i].stream == Stream::communication) moments.insert(moments.end(), {segment.arrival, met(i)});
+      if (slot_.segments[i].stream == Stream::communication)
+        moments.insert(moments.end(), {segment.arrival, released(i)});
     }
     std::ranges::sort(moments);
     moments.erase(std::unique(moments.begin(), moments.end()), moments.end());
@@ -32,7 +33,7 @@ class Gaps {
 
  private:
   // When the slowest rank of the group has arrived.
-  Time met(std::size_t i) const { return run_.segments[i].arrival + to_time(times_[i].wait); }
+  Time released(std::size_t i) const { return run_.segments[i].arrival + to_time(times_[i].wait); }
 
   std::optional<Waits> waits_between(Time start, Time end) const {
     std::optional<Waits> found;
@@ -51,7 +52,7 @@ class Gaps {
     const model::Segment& segment = slot_.segments[i];
     if (segment.stream == Stream::collective) return Waits::collective;
     if (model::on_host_link(segment.stream)) return Waits::host_copy;
-    if (run_.segments[i].arrival <= start && end <= met(i)) return Waits::stragglers;
+    if (run_.segments[i].arrival <= start && end <= released(i)) return Waits::stragglers;
     return segment.section == model::Section::dispatch ? Waits::dispatch : Waits::combine;
   }
 

@@ -22,11 +22,11 @@ std::vector<double> means_by_kind(const model::ScheduleTable& table, const std::
   return means;
 }
 
-double idle_in_recurrence(const model::ScheduleTable& table, const std::vector<double>& class_seconds, double hop,
+double idle_in_recurrence(const model::ScheduleTable& table, const std::vector<double>& class_seconds, double p2p,
                           std::size_t rank) {
   double busy = 0, last = 0;
   model::run_table(
-      table, hop, [&](std::size_t i) { return class_seconds[table.ops[i].slot_class]; },
+      table, p2p, [&](std::size_t i) { return class_seconds[table.ops[i].slot_class]; },
       [&](std::size_t i, double, double end) {
         last = std::max(last, end);
         if (table.ops[i].rank == rank) busy += class_seconds[table.ops[i].slot_class];
@@ -36,7 +36,7 @@ double idle_in_recurrence(const model::ScheduleTable& table, const std::vector<d
 
 }  // namespace
 
-IdleTime split_idle(const model::ScheduleTable& table, const std::vector<double>& class_seconds, double hop,
+IdleTime split_idle(const model::ScheduleTable& table, const std::vector<double>& class_seconds, double p2p,
                     std::size_t rank, double idle) {
   IdleTime result;
   result.fill_and_drain = idle;
@@ -46,9 +46,9 @@ IdleTime split_idle(const model::ScheduleTable& table, const std::vector<double>
     result.fill_and_drain -= taken;
     return taken;
   };
-  const double without_hops = idle_in_recurrence(table, class_seconds, 0, rank);
-  result.point_to_point = take(idle_in_recurrence(table, class_seconds, hop, rank) - without_hops);
-  result.uneven_stages = take(without_hops - idle_in_recurrence(table, means_by_kind(table, class_seconds), 0, rank));
+  const double without_p2p = idle_in_recurrence(table, class_seconds, 0, rank);
+  result.point_to_point = take(idle_in_recurrence(table, class_seconds, p2p, rank) - without_p2p);
+  result.uneven_stages = take(without_p2p - idle_in_recurrence(table, means_by_kind(table, class_seconds), 0, rank));
   return result;
 }
 

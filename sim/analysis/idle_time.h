@@ -22,7 +22,7 @@ struct IdleTime {             // s
 //   uneven_stages  = R(0, class_seconds) - R(0, means)
 // each between 0 and what is left of `idle`. In the recurrence messages do not wait for each other; where they do, that
 // wait counts as fill and drain.
-IdleTime split_idle(const model::ScheduleTable& table, const std::vector<double>& class_seconds, double hop,
+IdleTime split_idle(const model::ScheduleTable& table, const std::vector<double>& class_seconds, double p2p,
                     std::size_t rank, double idle);
 
 }  // namespace plumbline::sim

@@ -11,7 +11,7 @@ namespace {
 
 using model::OperatorClass;
 using model::Stream;
-using Links = model::ExchangeCost::LinkSeconds;
+using Links = model::CommunicationCost::LinkSeconds;
 
 // Segments that others of the template may run beside: neither waits for the other.
 class Order {
@@ -28,7 +28,7 @@ class Order {
   }
 
   // Segment i may run beside one on the second stream of compute.
-  bool beside_second_stream(std::size_t i) const {
+  bool with_second_stream(std::size_t i) const {
     for (std::size_t other = 0; other < before_.size(); ++other)
       if (slot_.segments[other].stream == Stream::weight_gradient && !before_[i][other] && !before_[other][i])
         return true;
@@ -56,8 +56,8 @@ double peak_seconds(const model::Graph& graph, const model::Operator& op, const 
 // The load of one segment.
 class Loader {
  public:
-  Loader(const model::Graph& graph, const model::Segment& segment, const CostModels& costs, model::Neighbour neighbour)
-      : graph_(graph), segment_(segment), costs_(costs), neighbour_(neighbour) {}
+  Loader(const model::Graph& graph, const model::Segment& segment, const CostModels& costs, model::CoRunner co_runner)
+      : graph_(graph), segment_(segment), costs_(costs), co_runner_(co_runner) {}
 
   Load of(double width) {
     for (const std::uint16_t index : segment_.operators) add(graph_.operators[index], width);
@@ -68,13 +68,14 @@ class Loader {
   void add(const model::Operator& op, double width) {
     switch (model::operator_class(graph_, op)) {
       case OperatorClass::exchange: {
-        const model::ExchangeTime time = costs_.exchanges.exchange(graph_, op);
-        add_links(Resource::exchange_nic, op, costs_.exchanges.exchange_at_best(graph_, op), {time.network, time.node});
+        const model::AllToAllTime time = costs_.communication.all_to_all(graph_, op);
+        add_links(Resource::all_to_all_nic, op, costs_.communication.all_to_all_at_best(graph_, op),
+                  {time.network, time.node});
         return;
       }
       case OperatorClass::collective: {
-        const Links best = scaled(costs_.exchanges.collective_at_best(graph_, op), segment_.share);
-        const double seconds = segment_.share * costs_.exchanges.collective(graph_, op);
+        const Links best = scaled(costs_.communication.collective_at_best(graph_, op), segment_.share);
+        const double seconds = segment_.share * costs_.communication.collective(graph_, op);
         add_links(Resource::collective_nic, op, best, {best.network > 0 ? seconds : 0, best.network > 0 ? 0 : seconds});
         return;
       }
@@ -104,36 +105,36 @@ class Loader {
     const OperatorClass kind = model::operator_class(graph_, op);
     const model::KernelTime whole = costs_.kernels.time(graph_, op, {.sms = costs_.partition.device_sms});
     const double ring = kind == OperatorClass::attention
-                            ? costs_.exchanges.ring_attention(graph_, op, whole.seconds) - whole.seconds
+                            ? costs_.communication.ring_attention(graph_, op, whole.seconds) - whole.seconds
                             : 0;
-    add_neighbours(op);
+    add_co_runners(op);
     if (op.recomputed) {
       load_.loss.recomputation += segment_.share * (whole.seconds + ring);
       return;
     }
-    const double best = costs_.kernels.best(graph_, op) * (is_product(kind) ? 1 : width);
+    const double best = costs_.kernels.best(graph_, op) * (is_gemm(kind) ? 1 : width);
     const double slower = segment_.share * (whole.seconds - whole.gaps - best);
     load_.at_best(Resource::compute) += segment_.share * best;
-    (is_product(kind) ? load_.loss.gemm : load_.loss.memory_bound) += slower;
+    (is_gemm(kind) ? load_.loss.gemm : load_.loss.memory_bound) += slower;
     load_.loss.gaps += segment_.share * whole.gaps;
     load_.loss.ring += segment_.share * ring;
   }
 
-  void add_neighbours(const model::Operator& op) {
+  void add_co_runners(const model::Operator& op) {
     const auto seconds = [&](const model::Conditions& conditions) {
       return segment_.share * costs_.kernels.time(graph_, op, conditions).seconds;
     };
-    const model::Conditions moving = costs_.partition.beside(neighbour_);
+    const model::Conditions moving = costs_.partition.overlapped(co_runner_);
     model::Conditions waiting = moving;
-    if (moving.held > 0) waiting.neighbour = model::Neighbour::waiting;
-    load_.seats_beside += seconds(waiting) - seconds(costs_.partition.beside(model::Neighbour::none));
-    load_.slowdown_beside += seconds(moving) - seconds(waiting);
+    if (moving.held > 0) waiting.co_runner = model::CoRunner::waiting;
+    load_.lost_to_sms += seconds(waiting) - seconds(costs_.partition.overlapped(model::CoRunner::none));
+    load_.lost_to_slowdown += seconds(moving) - seconds(waiting);
   }
 
   const model::Graph& graph_;
   const model::Segment& segment_;
   const CostModels& costs_;
-  model::Neighbour neighbour_;
+  model::CoRunner co_runner_;
   Load load_;
 };
 
@@ -165,21 +166,21 @@ Load& Load::add(const Load& other, double times) {
   loss.memory_bound += times * other.loss.memory_bound;
   loss.gaps += times * other.loss.gaps;
   loss.ring += times * other.loss.ring;
-  seats_beside += times * other.seats_beside;
-  slowdown_beside += times * other.slowdown_beside;
+  lost_to_sms += times * other.lost_to_sms;
+  lost_to_slowdown += times * other.lost_to_slowdown;
   return *this;
 }
 
 // Where products run on both streams of compute, each takes the share of the GPU that its blocks fill, and all
-// kernels of its segment count as if they were its blocks (sim/engine/lane.h): others then get by with that share of
-// the GPU.
-double SegmentLoads::least_width(const model::Segment& segment, bool beside_second_stream) const {
+// kernels of its segment count as if they were its blocks (sim/engine/gpu_model.h): others then get by with that share
+// of the GPU.
+double SegmentLoads::least_width(const model::Segment& segment, bool with_second_stream) const {
   const model::Graph& graph = program_.blocks[segment.block];
-  const bool with_product = std::ranges::any_of(segment.operators, [&](std::uint16_t index) {
-    return is_product(model::operator_class(graph, graph.operators[index]));
+  const bool with_gemm = std::ranges::any_of(segment.operators, [&](std::uint16_t index) {
+    return is_gemm(model::operator_class(graph, graph.operators[index]));
   });
-  if (!with_product || !beside_second_stream) return 1;
-  return static_cast<double>(costs_.partition.launch_width(model::Neighbour::none)) /
+  if (!with_gemm || !with_second_stream) return 1;
+  return static_cast<double>(costs_.partition.launch_width(model::CoRunner::none)) /
          static_cast<double>(costs_.partition.device_sms);
 }
 
@@ -193,7 +194,7 @@ const SlotLoad& SegmentLoads::segment(const model::Segment& segment, double widt
   const auto found = std::ranges::find_if(known, same);
   if (found != known.end()) return found->load;
   const model::Graph& graph = program_.blocks[segment.block];
-  SlotLoad load{Loader(graph, segment, costs_, *neighbour_).of(width), 0};
+  SlotLoad load{Loader(graph, segment, costs_, *co_runner_).of(width), 0};
   for (const std::uint16_t index : segment.operators)
     load.flop_seconds += segment.share * peak_seconds(graph, graph.operators[index], device_);
   known.push_back({segment.stream, segment.share, width, segment.operators, load});
@@ -201,18 +202,18 @@ const SlotLoad& SegmentLoads::segment(const model::Segment& segment, double widt
 }
 
 SlotLoad SegmentLoads::of(const model::SlotTemplate& slot) {
-  if (!neighbour_) {
-    const bool exchanges = std::ranges::any_of(program_.blocks, [](const model::Graph& graph) {
+  if (!co_runner_) {
+    const bool communication = std::ranges::any_of(program_.blocks, [](const model::Graph& graph) {
       return std::ranges::any_of(graph.operators, [&](const model::Operator& op) {
         return model::operator_class(graph, op) == OperatorClass::exchange;
       });
     });
-    neighbour_ = exchanges ? model::Neighbour::transferring : model::Neighbour::collective;
+    co_runner_ = communication ? model::CoRunner::transferring : model::CoRunner::collective;
   }
   const Order order(slot);
   SlotLoad sum;
   for (std::size_t i = 0; i < slot.segments.size(); ++i) {
-    const SlotLoad& one = segment(slot.segments[i], least_width(slot.segments[i], order.beside_second_stream(i)));
+    const SlotLoad& one = segment(slot.segments[i], least_width(slot.segments[i], order.with_second_stream(i)));
     sum.load.add(one.load);
     sum.flop_seconds += one.flop_seconds;
   }

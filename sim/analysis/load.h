@@ -19,12 +19,12 @@ namespace plumbline::sim {
 // Traffic of different kinds on one link is not added up, because only some of it shares links there.
 enum class Resource : std::uint8_t {
   compute,
-  exchange_nic,
-  exchange_nvlink,
+  all_to_all_nic,
+  all_to_all_nvlink,
   collective_nic,  // inside slots: tensor and context parallelism
   collective_nvlink,
-  synchronisation_nic,  // reductions and gathers beside the slots
-  synchronisation_nvlink,
+  data_parallel_nic,  // reductions and gathers beside the slots
+  data_parallel_nvlink,
   message_nic,
   message_nvlink,
   to_host,  // activations
@@ -51,7 +51,7 @@ struct Load {                             // seconds
   KernelLoss loss;
   // What every kernel would take more if all of them ran beside communication: by the SMs that this holds, and because
   // it moves data.
-  double seats_beside = 0, slowdown_beside = 0;
+  double lost_to_sms = 0, lost_to_slowdown = 0;
 
   double& at_best(Resource resource) { return best[static_cast<std::size_t>(resource)]; }
   double at_best(Resource resource) const { return best[static_cast<std::size_t>(resource)]; }
@@ -80,13 +80,13 @@ class SegmentLoads {
     SlotLoad load;
   };
   const SlotLoad& segment(const model::Segment& segment, double width);
-  double least_width(const model::Segment& segment, bool beside_second_stream) const;
+  double least_width(const model::Segment& segment, bool with_second_stream) const;
 
   const model::StepProgram& program_;
   const CostModels& costs_;
   const model::Device& device_;
-  std::optional<model::Neighbour> neighbour_;  // beside which kernels of this model run
-  std::vector<std::deque<Known>> known_;       // [block]
+  std::optional<model::CoRunner> co_runner_;  // beside which kernels of this model run
+  std::vector<std::deque<Known>> known_;      // [block]
 };
 
 }  // namespace plumbline::sim

@@ -25,7 +25,7 @@ bool may_contend(const Inputs& inputs) {
 
 std::string key_of(const Inputs& inputs) {
   const topologies::FabricShape& shape = *inputs.fabric;
-  const model::RankGroup group = model::exchange_group(inputs.plan.parallelism);
+  const model::RankGroup group = model::expert_group(inputs.plan.parallelism);
   const model::RoutingSpread spread = spread_of(inputs);
   return fmt::format("{} {} {} {} {} | {} {} {} {} {} {} {} {} {} {} {}", inputs.plan.parallelism.pipeline, group.ranks,
                      group.stride, spread.nodes_per_token, inputs.plan.cluster.placement.value_or("contiguous"),
@@ -47,22 +47,22 @@ class GroupEnds final : public Handler {
 };
 
 std::vector<Transfer> over_the_network(std::vector<Transfer> transfers) {
-  std::erase_if(transfers, [](const Transfer& transfer) { return transfer.hop != network_hop; });
+  std::erase_if(transfers, [](const Transfer& transfer) { return transfer.leg != network_leg; });
   return transfers;
 }
 
-model::Result<Contention> simulate_all(const topologies::Fabric& fabric, const std::vector<Exchange>& exchanges) {
+model::Result<Contention> simulate_all(const topologies::Fabric& fabric, const std::vector<TrafficPattern>& patterns) {
   auto network = TRY(SimGridNetwork::make(fabric.links()));
   std::vector<std::vector<TrafficFlow>> flows;
   Contention result;  // first seconds alone
-  for (const Exchange& exchange : exchanges) {
-    auto transfers = TRY(transfers_of(fabric, exchange));
+  for (const TrafficPattern& pattern : patterns) {
+    auto transfers = TRY(transfers_of(fabric, pattern));
     const std::vector<Transfer> outside = over_the_network(std::move(transfers));
     result.push_back(bottleneck_seconds(fabric, outside));
     flows.push_back(footprint_flows(fabric, outside));
   }
   SimGridLoop loop(network);
-  GroupEnds ends(loop, exchanges.size());
+  GroupEnds ends(loop, patterns.size());
   for (std::size_t group = 0; group < flows.size(); ++group)
     for (const TrafficFlow& flow : flows[group])
       loop.flow({.footprint = &flow.footprint, .bytes = flow.bytes}, {&ends, 0, 0, group});
@@ -80,7 +80,7 @@ model::Result<void> ContentionTable::add(const Inputs& inputs) {
   if (known_.contains(key)) return {};
   const auto fabric = TRY(topologies::Fabric::make(*inputs.fabric, inputs.plan.cluster.gpus));
   const auto placement = TRY(topologies::placement_of(inputs.plan, inputs.fabric->gpus_per_node));
-  auto contention = TRY(simulate_all(fabric, expert_exchanges(inputs.plan, placement, spread_of(inputs))));
+  auto contention = TRY(simulate_all(fabric, expert_patterns(inputs.plan, placement, spread_of(inputs))));
   known_.emplace(std::move(key), std::move(contention));
   return {};
 }

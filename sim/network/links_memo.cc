@@ -12,7 +12,7 @@ namespace {
 
 LinksMemo::Links make(const Inputs& inputs, const model::RoutingSpread& spread) {
   auto links = TRY(StepLinks::make(*inputs.fabric, inputs.plan, spread, inputs.every_link,
-                               inputs.contention ? inputs.contention->find(inputs) : nullptr));
+                                   inputs.contention ? inputs.contention->find(inputs) : nullptr));
   return std::make_shared<const StepLinks>(std::move(links));
 }
 
@@ -20,7 +20,7 @@ LinksMemo::Links make(const Inputs& inputs, const model::RoutingSpread& spread) 
 
 LinksMemo::Links LinksMemo::links(const Inputs& inputs, const model::RoutingSpread& spread) {
   const model::Plan& plan = inputs.plan;
-  const model::RankGroup group = model::exchange_group(plan.parallelism);
+  const model::RankGroup group = model::expert_group(plan.parallelism);
   const Key key = {
       plan.cluster.gpus,      plan.parallelism.pipeline,          group.ranks, group.stride, spread.nodes_per_token,
       spread.ranks_per_token, plan.cluster.placement.value_or("")};

@@ -7,10 +7,10 @@
 #include <string>
 #include <tuple>
 
+#include "model/base/memo.h"
 #include "model/program/routing.h"
 #include "sim/network/group_links.h"
 #include "sim/network/step_links.h"
-#include "model/base/memo.h"
 
 namespace plumbline::sim {
 

@@ -5,8 +5,8 @@
 #include <span>
 
 #include "model/plan/layout.h"
-#include "sim/network/exchange_pattern.h"
 #include "sim/network/traffic.h"
+#include "sim/network/traffic_pattern.h"
 #include "topologies/placement.h"
 
 namespace plumbline::sim {
@@ -33,11 +33,11 @@ std::vector<LinkId> links_of(const Fabric& fabric, std::span<const Transfer> tra
   return links;
 }
 
-ExchangeLeg leg_of(const Fabric& fabric, const std::vector<Transfer>& all, std::uint8_t hop, std::int64_t gpu,
+AllToAllLeg leg_of(const Fabric& fabric, const std::vector<Transfer>& all, std::uint8_t wanted, std::int64_t gpu,
                    bool every_link) {
   std::vector<Transfer> transfers;
-  std::ranges::copy_if(all, std::back_inserter(transfers), [hop](const Transfer& t) { return t.hop == hop; });
-  ExchangeLeg leg;
+  std::ranges::copy_if(all, std::back_inserter(transfers), [wanted](const Transfer& t) { return t.leg == wanted; });
+  AllToAllLeg leg;
   double sent = 0;
   std::uint32_t parts = 0;
   for (const Transfer& transfer : transfers) {
@@ -65,22 +65,22 @@ ExchangeLeg leg_of(const Fabric& fabric, const std::vector<Transfer>& all, std::
 
 }  // namespace
 
-std::vector<Exchange> expert_exchanges(const model::Plan& plan, const topologies::Placement& placement,
-                                       const model::RoutingSpread& spread) {
-  std::vector<Exchange> exchanges;
+std::vector<TrafficPattern> expert_patterns(const model::Plan& plan, const topologies::Placement& placement,
+                                            const model::RoutingSpread& spread) {
+  std::vector<TrafficPattern> patterns;
   const auto& degrees = plan.parallelism;
-  const model::RankGroup group = model::exchange_group(degrees);
+  const model::RankGroup group = model::expert_group(degrees);
   const std::int64_t block = plan.cluster.gpus / degrees.pipeline;
   for (std::int64_t rank = 0; rank < degrees.pipeline; ++rank) {
-    Exchange& exchange = exchanges.emplace_back();
+    TrafficPattern& pattern = patterns.emplace_back();
     for (std::int64_t i = 0; i < group.ranks; ++i)
-      exchange.gpus.push_back(placement.gpu(rank * block + i * group.stride));
-    exchange.token_bytes = 1;
-    exchange.tokens = {1};
-    exchange.nodes_per_token = spread.nodes_per_token;
-    exchange.ranks_per_token = spread.ranks_per_token;
+      pattern.gpus.push_back(placement.gpu(rank * block + i * group.stride));
+    pattern.token_bytes = 1;
+    pattern.tokens = {1};
+    pattern.nodes_per_token = spread.nodes_per_token;
+    pattern.ranks_per_token = spread.ranks_per_token;
   }
-  return exchanges;
+  return patterns;
 }
 
 model::Result<StepLinks> StepLinks::make(const topologies::FabricShape& shape, const model::Plan& plan,
@@ -91,14 +91,14 @@ model::Result<StepLinks> StepLinks::make(const topologies::FabricShape& shape, c
   StepLinks links;
   links.fabric_ = std::make_shared<const Fabric>(std::move(fabric));
   const std::int64_t ranks = plan.parallelism.pipeline;
-  for (const Exchange& exchange : expert_exchanges(plan, placement, spread)) {
-    links.gpus_.push_back(exchange.gpus.front());
-    RankLinks& own = links.exchanges_.emplace_back();
+  for (const TrafficPattern& pattern : expert_patterns(plan, placement, spread)) {
+    links.gpus_.push_back(pattern.gpus.front());
+    RankLinks& own = links.all_to_alls_.emplace_back();
     if (plan.parallelism.expert == 1) continue;
-    const auto transfers = TRY(transfers_of(*links.fabric_, exchange));
-    own.network = leg_of(*links.fabric_, transfers, network_hop, links.gpus_.back(), every_link);
-    own.node = leg_of(*links.fabric_, transfers, node_hop, links.gpus_.back(), every_link);
-    if (contention != nullptr) own.network.contention = (*contention)[links.exchanges_.size() - 1];
+    const auto transfers = TRY(transfers_of(*links.fabric_, pattern));
+    own.network = leg_of(*links.fabric_, transfers, network_leg, links.gpus_.back(), every_link);
+    own.node = leg_of(*links.fabric_, transfers, node_leg, links.gpus_.back(), every_link);
+    if (contention != nullptr) own.network.contention = (*contention)[links.all_to_alls_.size() - 1];
     const double network_seconds = own.network.seconds_per_byte * own.network.contention;
     links.network_seconds_per_byte_ = std::max(links.network_seconds_per_byte_, network_seconds);
     links.node_seconds_per_byte_ = std::max(links.node_seconds_per_byte_, own.node.seconds_per_byte);

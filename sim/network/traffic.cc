@@ -13,11 +13,11 @@ using topologies::Fabric;
 // Transfers of a hop count as equal up to the rounding of the arithmetic that made them.
 constexpr double rounding = 1e-9;
 
-std::map<std::uint8_t, std::vector<Transfer>> by_hop(std::span<const Transfer> transfers) {
-  std::map<std::uint8_t, std::vector<Transfer>> hops;
+std::map<std::uint8_t, std::vector<Transfer>> by_leg(std::span<const Transfer> transfers) {
+  std::map<std::uint8_t, std::vector<Transfer>> legs;
   for (const Transfer& transfer : transfers)
-    if (transfer.bytes > 0 && transfer.from != transfer.to) hops[transfer.hop].push_back(transfer);
-  return hops;
+    if (transfer.bytes > 0 && transfer.from != transfer.to) legs[transfer.leg].push_back(transfer);
+  return legs;
 }
 
 bool one_size(std::span<const Transfer> transfers) {
@@ -69,14 +69,14 @@ double bottleneck_seconds(const Fabric& fabric, std::span<const Transfer> transf
 
 std::vector<TrafficFlow> footprint_flows(const Fabric& fabric, std::span<const Transfer> transfers) {
   std::vector<TrafficFlow> flows;
-  for (const auto& [hop, of_hop] : by_hop(transfers)) {
-    if (!one_size(of_hop)) {
-      append_one_by_one(fabric, of_hop, flows);
+  for (const auto& [leg, of_leg] : by_leg(transfers)) {
+    if (!one_size(of_leg)) {
+      append_one_by_one(fabric, of_leg, flows);
       continue;
     }
     std::vector<LinkId> links;
-    for (const Transfer& transfer : of_hop) fabric.route(transfer.from, transfer.to, links);
-    flows.push_back({footprint_of(links), of_hop.front().bytes});
+    for (const Transfer& transfer : of_leg) fabric.route(transfer.from, transfer.to, links);
+    flows.push_back({footprint_of(links), of_leg.front().bytes});
   }
   return flows;
 }

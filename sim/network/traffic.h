@@ -14,7 +14,7 @@ namespace plumbline::sim {
 struct Transfer {
   std::int64_t from = 0, to = 0;  // GPUs
   double bytes = 0;
-  std::uint8_t hop = 0;  // the transfers of one hop are alike: same kind of link, same step of the pattern
+  std::uint8_t leg = 0;  // the transfers of one hop are alike: same kind of link, same step of the pattern
 };
 
 // Bytes over each link, by LinkId.

@@ -10,22 +10,22 @@ Attribution attribute(const model::StepProgram& program, const model::SlotTempla
       const model::Operator& op = graph.operators[index];
       const model::OperatorClass kind = model::operator_class(graph, op);
       if (kind == model::OperatorClass::exchange) {
-        const model::ExchangeTime time = costs.exchanges.exchange(graph, op);
-        result.exchanges[time.share.index] += time.share.seconds;
+        const model::AllToAllTime time = costs.communication.all_to_all(graph, op);
+        result.communication[time.share.index] += time.share.seconds;
         continue;
       }
       if (kind == model::OperatorClass::collective) {
-        const model::Share share = costs.exchanges.collective_share(graph, op);
-        result.exchanges[share.index] += share.seconds;
+        const model::Share share = costs.communication.collective_share(graph, op);
+        result.communication[share.index] += share.seconds;
         continue;
       }
       if (kind == model::OperatorClass::host_link) {
         const model::Share share = costs.host.copy_share(graph, op);
-        result.exchanges[share.index] += share.seconds;
+        result.communication[share.index] += share.seconds;
         continue;
       }
       if (segment.stream == model::Stream::communication) continue;
-      const model::KernelTime time = costs.kernels.time(graph, op, costs.partition.beside(model::Neighbour::none));
+      const model::KernelTime time = costs.kernels.time(graph, op, costs.partition.overlapped(model::CoRunner::none));
       result.classes[std::string(model::breakdown_name(kind))] += segment.share * time.seconds;
       for (const model::Share& share : time.shares)
         if (share.index >= 0) result.constants[share.index] += segment.share * share.seconds;

@@ -11,9 +11,9 @@
 namespace plumbline::sim {
 
 struct Attribution {
-  std::map<std::string, double> classes;     // breakdown row -> seconds of compute
-  std::map<std::int32_t, double> constants;  // profile constant -> seconds of compute
-  std::map<std::int32_t, double> exchanges;  // profile constant -> seconds of transfer
+  std::map<std::string, double> classes;         // breakdown row -> seconds of compute
+  std::map<std::int32_t, double> constants;      // profile constant -> seconds of compute
+  std::map<std::int32_t, double> communication;  // profile constant -> seconds of transfer
 };
 
 Attribution attribute(const model::StepProgram& program, const model::SlotTemplate& slot, const CostModels& costs);

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "model/memory/training_state.h"
-#include "model/program/synchronisation.h"
+#include "model/program/data_parallel.h"
 
 namespace plumbline::sim {
 

@@ -16,14 +16,14 @@
 namespace plumbline::sim {
 namespace {
 
-model::ExchangeCost::Group expert_group(const Inputs& inputs) {
-  const model::RankGroup group = model::exchange_group(inputs.plan.parallelism);
+model::CommunicationCost::Group expert_group(const Inputs& inputs) {
+  const model::RankGroup group = model::expert_group(inputs.plan.parallelism);
   return {spread_of(inputs), group.ranks, group.stride};
 }
 
 // The groups of dense collectives as the placement spreads them over nodes and links.
 model::Result<void> place_groups(const Inputs& inputs, const model::Layout& layout, const topologies::Fabric& fabric,
-                                 model::ExchangeCost& exchanges) {
+                                 model::CommunicationCost& communication) {
   const auto placement = TRY(topologies::placement_of(inputs.plan, fabric.gpus_per_node()));
   LinksMemo own;
   LinksMemo& memo = inputs.links ? *inputs.links : own;
@@ -34,16 +34,16 @@ model::Result<void> place_groups(const Inputs& inputs, const model::Layout& layo
   for (const GroupPattern& pattern : patterns) {
     if (pattern.ranks == 1) continue;
     const GroupLinks links = memo.group(inputs, fabric, placement, pattern);
-    exchanges.place_group(pattern.ranks, pattern.stride, {pattern.ranks, links.ranks_per_node, links.slowdown});
+    communication.place_group(pattern.ranks, pattern.stride, {pattern.ranks, links.ranks_per_node, links.slowdown});
   }
   return {};
 }
 
 // Dense collectives run on the SMs that are set aside, where there are some, else on as many as they want.
-std::int64_t collective_sms(const Inputs& inputs, const model::ExchangeCost& exchanges) {
+std::int64_t collective_sms(const Inputs& inputs, const model::CommunicationCost& communication) {
   const auto& overlap = inputs.plan.overlap;
   const std::int64_t most = inputs.cluster.device.sms - 1;
-  const std::int64_t wanted = exchanges.collective_sms();
+  const std::int64_t wanted = communication.collective_sms();
   const std::int64_t usual = overlap.communication_sms > 0 ? std::min(overlap.communication_sms, wanted) : wanted;
   return std::min(most, overlap.collective_sms.value_or(usual));
 }
@@ -63,22 +63,23 @@ model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout&
                                             fmt::format("{} states no TF32 peak", device.name),
                                             "use bf16, fp16 or fp32"));
   const auto kernels = TRY(model::KernelCost::make(inputs.profile, device));
-  const model::Result<model::ExchangeCost> exchanges = model::ExchangeCost::make(
+  const model::Result<model::CommunicationCost> communication = model::CommunicationCost::make(
       inputs.profile, inputs.cluster, expert_group(inputs), {overlap.communication_kernels, overlap.communication_sms});
-  if (!exchanges) {
-    const model::Error& error = exchanges.error();
+  if (!communication) {
+    const model::Error& error = communication.error();
     if (error.key != "overlap.communication_kernels") return tl::unexpected(error);
     return tl::unexpected(model::plan_error(inputs.plan, error.kind, error.key, error.message, error.hint));
   }
   const bool set_aside = overlap.communication_sms > 0;
   const model::SmPolicy policy = set_aside ? model::sm_policy(overlap.sm_policy) : model::SmPolicy::none;
   const auto host = TRY(model::HostCost::make(inputs.profile, inputs.cluster, inputs.plan));
-  const model::SmPartition partition{policy, device.sms, exchanges->kernel_sms(), collective_sms(inputs, *exchanges)};
-  CostModels costs{kernels, *exchanges, host, partition, nullptr};
+  const model::SmPartition partition{policy, device.sms, communication->communication_sms(),
+                                     collective_sms(inputs, *communication)};
+  CostModels costs{kernels, *communication, host, partition, nullptr};
   if (inputs.fabric) {
     auto links = TRY(links_of(inputs, spread_of(inputs)));
     costs.links = std::move(links);
-    TRY(place_groups(inputs, layout, costs.links->fabric(), costs.exchanges));
+    TRY(place_groups(inputs, layout, costs.links->fabric(), costs.communication));
   }
   return costs;
 }

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "model/base/error.h"
-#include "model/cost/exchange_cost.h"
+#include "model/cost/communication_cost.h"
 #include "model/cost/host_cost.h"
 #include "model/cost/kernel_cost.h"
 #include "model/cost/sm_partition.h"
@@ -17,7 +17,7 @@ struct Inputs;
 
 struct CostModels {
   model::KernelCost kernels;
-  model::ExchangeCost exchanges;
+  model::CommunicationCost communication;
   model::HostCost host;
   model::SmPartition partition;
   std::shared_ptr<const StepLinks> links;  // where the inputs know the wiring

@@ -191,7 +191,7 @@ void find_starts(const StepRecurrence& step, std::vector<double>& starts) {
   std::uint32_t need = 0;
   for (std::size_t i = 0; i < table.ops.size(); ++i) {
     const Op& op = table.ops[i];
-    starts[i] = model::table_start(table, need, op, rank_end[op.rank], step.hop, ends);
+    starts[i] = model::table_start(table, need, op, rank_end[op.rank], step.p2p, ends);
     need = op.needs_end;
     rank_end[op.rank] = ends[i] = starts[i] + costs[op.slot_class];
   }

@@ -1,5 +1,5 @@
 // step_recurrence.h for zero_stage 3, where a rank gathers parameters before every use: the rules of
-// model/program/synchronisation.h and the walk in one pass over the rank's slots.
+// model/program/data_parallel.h and the walk in one pass over the rank's slots.
 #pragma once
 
 #include <array>

@@ -24,7 +24,7 @@ model::RoutingSpread spread_of(const Inputs& inputs) {
 model::RoutingSpread spread_of(const model::Plan& plan, const model::MixtureOfExperts& experts,
                                std::int64_t gpus_per_node, RoutingMemo* memo) {
   const std::int64_t groups = model::groups_per_token(plan, experts);
-  const auto [ranks, stride] = model::exchange_group(plan.parallelism);
+  const auto [ranks, stride] = model::expert_group(plan.parallelism);
   const std::int64_t per_node = gpus_per_node / stride;
   const std::int64_t ranks_per_node = std::min(ranks, std::max<std::int64_t>(1, per_node));
   return memo != nullptr ? memo->spread(experts, groups, ranks, ranks_per_node)

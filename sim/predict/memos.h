@@ -9,9 +9,9 @@
 #include <memory>
 
 #include "model/base/error.h"
+#include "model/base/memo.h"
 #include "model/program/routing.h"
 #include "model/schedule/schedule_table.h"
-#include "model/base/memo.h"
 
 namespace plumbline::sim {
 

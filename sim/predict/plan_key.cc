@@ -28,7 +28,7 @@ void add_costs(const model::Plan& plan, bool wired, PlanKey& key) {
   add_overlap(plan, key);
   const auto& [bytes_per_token, loader_gbps, prefetch] = plan.input;
   key.add(bytes_per_token, loader_gbps, prefetch);
-  const model::RankGroup group = model::exchange_group(plan.parallelism);
+  const model::RankGroup group = model::expert_group(plan.parallelism);
   key.add(group.ranks, group.stride, plan.routing.max_nodes_per_token, plan.precision.gemm, plan.offload.optimizer,
           plan.optimizer.ema);
   if (!wired) return;

@@ -78,7 +78,7 @@ SlotCounts slot_counts(const model::ScheduleTable& table) {
 void fill_costs(PlanWork& work) {
   const bool pairs = std::ranges::any_of(work.table->classes, [](const auto& one) { return one.type == OpType::FB; });
   const bool pipeline = work.layout.stages > 1;
-  work.step.hop = pipeline ? work.costs->exchanges.hop(work.timed->stage_library().hop(), pairs ? 2 : 1) : 0;
+  work.step.p2p = pipeline ? work.costs->communication.p2p(work.timed->stage_library().p2p(), pairs ? 2 : 1) : 0;
   work.step.waits = {};
   if (work.plan->parallelism.zero_stage < 2 || !pipeline) return;
   const std::size_t middle = work.table->ranks.size() / 2;
@@ -144,7 +144,7 @@ double peak_bytes(const PlanWork& work, const model::Device& device) {
   double peak = 0;
   for (std::size_t rank = 0; rank < work.table->ranks.size(); ++rank) {
     const ShardedStages::State& state = *work.states[rank];
-    const model::Bytes dynamic = model::fullest_moment(work.table->ranks[rank], chunks, slots, library.hop());
+    const model::Bytes dynamic = model::fullest_moment(work.table->ranks[rank], chunks, slots, library.p2p());
     const model::RankPeak whole =
         model::rank_peak(*work.plan, work.layout, device, model::Bytes(state.bytes), state.gradients, dynamic);
     peak = std::max(peak, whole.sum().value());
@@ -165,7 +165,7 @@ void find_slots(PlanWork& work) {
 // Of the rank that has most of them. The step ends after the last: the last slot needs what was gathered, and the
 // update what was reduced.
 double most_collective_seconds(const PlanWork& work) {
-  const bool some = work.plan->parallelism.zero_stage >= 2 && work.plan->parallelism.synchronisation_interval == 1;
+  const bool some = work.plan->parallelism.zero_stage >= 2 && work.plan->parallelism.synchronization_interval == 1;
   if (!some) return 0;
   double most = 0;
   for (const auto& rank : work.table->ranks) {

@@ -132,7 +132,7 @@ class Predictor::Parts {
     return {};
   }
 
-  double reducing_share() const { return 1 / static_cast<double>(work_.plan->parallelism.synchronisation_interval); }
+  double reducing_share() const { return 1 / static_cast<double>(work_.plan->parallelism.synchronization_interval); }
 
   Execution run_closed_form(bool tail) {
     Execution reducing = run_step(work_, true, tail);
@@ -145,18 +145,18 @@ class Predictor::Parts {
                            work_.kind->build(work_.layout.schedule), work_.timed->stage_library());
   }
 
-  ExecutionInput execution_input(const model::StepProgram& program, bool synchronise) {
+  ExecutionInput execution_input(const model::StepProgram& program, bool synchronize) {
     ExecutionInput input;
     input.program = &program;
     for (const std::int32_t slot : distinct_slots(work_)) input.template_times.push_back(work_.timed->times(slot));
     input.device_sms = work_.costs->partition.device_sms;
     input.collective_sms = work_.costs->partition.collective_sms;
-    input.hop_latency = work_.costs->exchanges.hop(model::Bytes(0), 1);
-    input.hop_bytes = program.activation_hop.value();
-    input.hop_rate = work_.costs->exchanges.hop_rate().value;
+    input.p2p_latency = work_.costs->communication.p2p(model::Bytes(0), 1);
+    input.stage_message_bytes = program.stage_message.value();
+    input.p2p_rate = work_.costs->communication.p2p_rate().value;
     input.links = work_.costs->links.get();
     for (const std::int32_t kind : work_.stage_kinds) input.optimizers.push_back(work_.sharded->optimizer_timing(kind));
-    input.synchronise = synchronise;
+    input.synchronize = synchronize;
     return input;
   }
 

@@ -129,7 +129,7 @@ void walk_step(const StepRecurrence& step, bool alone, StepWalk& walk) {
   for (std::size_t i = 0; i < table.ops.size(); ++i) {
     const Op& op = table.ops[i];
     Rank& rank = ranks[op.rank];
-    const double start = model::table_start(table, need, op, rank_end[op.rank], step.hop, ends);
+    const double start = model::table_start(table, need, op, rank_end[op.rank], step.p2p, ends);
     need = op.needs_end;
     rank_end[op.rank] = ends[i] = start + costs[op.slot_class];
     const double begin = alone ? rank.now() : std::max(rank.now(), start);

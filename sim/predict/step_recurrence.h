@@ -48,7 +48,7 @@ struct StepRecurrence {
   std::vector<const TemplateRun*> runs;  // [slot class]
   std::vector<const SlotSync*> syncs;    // [slot class]
   std::array<double, 5> waits{};         // s that slots of an op type take longer in the recurrence
-  double hop = 0;                        // s of a message between two ranks
+  double p2p = 0;                        // s of a message between two ranks
   Reduce reduce = Reduce::once;
   bool gathers = false;  // parameters, before the first slot that reads them
   bool reduces = true;   // in this step

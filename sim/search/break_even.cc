@@ -136,7 +136,7 @@ BreakEven price_break_even(const BreakEvenCandidate& winner, const std::vector<B
 
 std::string_view describe(BreakEvenQuantity quantity) {
   constexpr std::array<std::string_view, 6> names = {
-      "NIC bandwidth",    "bandwidth inside a node",  "rate of matrix products",
+      "NIC bandwidth",    "bandwidth inside a node",  "rate of GEMMs",
       "memory bandwidth", "imbalance of the experts", "price of a GPU-hour"};
   return names[static_cast<std::size_t>(quantity)];
 }

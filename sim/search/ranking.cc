@@ -13,7 +13,6 @@
 namespace plumbline::sim {
 namespace {
 
-
 constexpr std::array<std::string_view, 3> objectives = {"time", "cost", "gpu-hours"};
 
 using Units = std::array<std::pair<std::string_view, double>, 4>;
@@ -36,22 +35,23 @@ std::string_view to_string(Objective objective) { return objectives[static_cast<
 model::Result<Objective> parse_objective(std::string_view text) {
   if (const auto found = std::ranges::find(objectives, text); found != objectives.end())
     return static_cast<Objective>(found - objectives.begin());
-  return model::wrong_input("--objective", fmt::format("unknown objective '{}'", text),
-               model::did_you_mean_before(text, {objectives.begin(), objectives.end()}, "one of time, cost, gpu-hours"));
+  return model::wrong_input(
+      "--objective", fmt::format("unknown objective '{}'", text),
+      model::did_you_mean_before(text, {objectives.begin(), objectives.end()}, "one of time, cost, gpu-hours"));
 }
 
 model::Result<double> parse_days(std::string_view text) {
   constexpr Units units = {{{"w", 7.0}, {"d", 1.0}, {"h", 1.0 / 24}, {"min", 1.0 / 1440}}};
   if (const auto days = in_units(text, units)) return *days;
   return model::wrong_input("--deadline", fmt::format("'{}' is not a duration", text),
-               "a number above 0 with its unit: 60d, 36h, 8w, 90min");
+                            "a number above 0 with its unit: 60d, 36h, 8w, 90min");
 }
 
 model::Result<double> parse_usd(std::string_view text) {
   constexpr Units units = {{{"", 1.0}, {"k", 1e3}, {"M", 1e6}, {"B", 1e9}}};
   if (const auto usd = in_units(text, units)) return *usd;
   return model::wrong_input("--budget", fmt::format("'{}' is not an amount of money", text),
-               "USD above 0: 6e6, 6000000, 5.5M, 800k");
+                            "USD above 0: 6e6, 6000000, 5.5M, 800k");
 }
 
 std::optional<double> measure(const PlanCost& cost, Objective objective) {

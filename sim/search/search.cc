@@ -72,7 +72,7 @@ class Search {
       }
       if (!*opened[i]) return tl::unexpected(opened[i]->error());
       statistics_.add(counted[i]);
-      if (!(*opened[i])->arrangements.empty()) open_.push_back(std::move(**opened[i]));
+      if (!(*opened[i])->pipeline_choices.empty()) open_.push_back(std::move(**opened[i]));
     }
     return {};
   }

@@ -11,8 +11,8 @@
 #include "model/cost/work.h"
 #include "model/plan/layout.h"
 #include "model/program/compile.h"
+#include "sim/engine/gpu_model.h"
 #include "sim/engine/heap_loop.h"
-#include "sim/engine/lane.h"
 #include "sim/predict/cost_models.h"
 #include "sim/predict/memos.h"
 #include "sim/step/kernel_slot.h"
@@ -27,15 +27,15 @@ using model::Segment;
 using model::Stream;
 
 // The exchanges of a slot in the order of ChunkRank::Slot::waits.
-std::size_t exchange_index(const Segment& segment) {
+std::size_t all_to_all_index(const Segment& segment) {
   const bool dispatch = segment.section == Section::dispatch;
   return segment.forward_side ? (dispatch ? 1 : 3) : (dispatch ? 2 : 0);
 }
 
-const model::SlotTemplate* interior_pair(const model::StepProgram& program) {
-  const std::int32_t interior = program.stages[program.stages.size() / 2].kind;
+const model::SlotTemplate* middle_pair(const model::StepProgram& program) {
+  const std::int32_t middle = program.stages[program.stages.size() / 2].kind;
   const auto found = std::ranges::find_if(program.templates, [&](const model::SlotTemplate& slot) {
-    return slot.type == model::OpType::FB && slot.f_stage_kind == interior && slot.b_stage_kind == interior;
+    return slot.type == model::OpType::FB && slot.f_stage_kind == middle && slot.b_stage_kind == middle;
   });
   return found == program.templates.end() ? nullptr : &*found;
 }
@@ -103,10 +103,10 @@ void name_gemm(model::Kernel& kernel, const model::Operator& op, model::Operator
   }
 }
 
-class Run final : public LaneListener, public Handler {
+class Run final : public GpuListener, public Handler {
  public:
   Run(const std::vector<model::Graph>& blocks, KernelSlot kernels, std::int32_t layers, const ChunkRank& rank)
-      : blocks_(blocks), kernels_(std::move(kernels)), lane_(loop_, *this, 0), layers_(layers) {
+      : blocks_(blocks), kernels_(std::move(kernels)), gpu_(loop_, *this, 0), layers_(layers) {
     for (std::size_t i = 0; i < kernels_.segments.size(); ++i) {
       const Segment& segment = kernels_.segments[i];
       const ChunkRank::Slot here = rank.slots.empty() ? ChunkRank::Slot{} : rank.slots[slot_of(segment)];
@@ -115,17 +115,17 @@ class Run final : public LaneListener, public Handler {
       row_scales_.push_back(rows > 0 && expected > 0 ? rows / expected : 1);
       if (segment.stream != Stream::communication) continue;
       SegmentTime& time = kernels_.times[i];
-      if (const auto given = here.waits[exchange_index(segment)]) time.wait = std::max(0.0, *given - time.notify);
+      if (const auto given = here.waits[all_to_all_index(segment)]) time.wait = std::max(0.0, *given - time.notify);
     }
     runs_.resize(kernels_.segments.size());
   }
 
   ChunkRun run(std::int64_t device_sms) {
-    lane_.start({.segments = &kernels_.segments,
-                 .times = &kernels_.times,
-                 .row_scales = &row_scales_,
-                 .device_sms = device_sms,
-                 .kernel_by_kernel = true});
+    gpu_.start({.segments = &kernels_.segments,
+                .times = &kernels_.times,
+                .row_scales = &row_scales_,
+                .device_sms = device_sms,
+                .kernel_by_kernel = true});
     loop_.run();
     ChunkRun result;
     for (std::size_t i = 0; i < runs_.size(); ++i) add_kernels(result, i);
@@ -136,14 +136,14 @@ class Run final : public LaneListener, public Handler {
     return result;
   }
 
-  void arrived(Lane& /*lane*/, std::uint32_t segment) override {
+  void arrived(GpuModel& /*lane*/, std::uint32_t segment) override {
     loop_.at(loop_.now() + to_time(kernels_.times[segment].wait), {this, 0, 0, segment});
   }
   void handle(std::uint32_t /*code*/, std::uint64_t argument) override {
-    lane_.proceed(static_cast<std::uint32_t>(argument));
+    gpu_.proceed(static_cast<std::uint32_t>(argument));
   }
-  void slot_ended(Lane& /*lane*/) override { end_ = loop_.now(); }
-  void segment_ended(const Lane& /*lane*/, std::uint32_t segment, const SegmentRun& run) override {
+  void slot_ended(GpuModel& /*lane*/) override { end_ = loop_.now(); }
+  void segment_ended(const GpuModel& /*lane*/, std::uint32_t segment, const SegmentRun& run) override {
     runs_[segment] = run;
   }
 
@@ -207,7 +207,7 @@ class Run final : public LaneListener, public Handler {
   const std::vector<model::Graph>& blocks_;
   KernelSlot kernels_;
   HeapLoop loop_;
-  Lane lane_;
+  GpuModel gpu_;
   std::int32_t layers_ = 0;
   std::vector<double> row_scales_;
   std::vector<SegmentRun> runs_;
@@ -223,7 +223,7 @@ model::Result<ChunkModel> ChunkModel::make(const Inputs& inputs) {
   const auto models = TRY(cost_models(inputs, layout));
   const model::StepProgram& program = compiled;
   const CostModels& costs = models;
-  const model::SlotTemplate* pair = interior_pair(program);
+  const model::SlotTemplate* pair = middle_pair(program);
   if (pair == nullptr)
     return tl::unexpected(model::plan_error(inputs.plan, model::ErrorKind::infeasible, "schedule.kind",
                                             fmt::format("{} overlaps no two chunks", inputs.plan.schedule.kind),
@@ -244,7 +244,7 @@ model::Result<ChunkRun> ChunkModel::run(const ChunkRank& rank) const {
   if (!rank.slots.empty() && rank.slots.size() != static_cast<std::size_t>(layers_))
     return model::wrong_input_at(
         plan_file_, 0, "schedule.layers_per_stage",
-        fmt::format("the measured chunk has {} layers, an interior stage of the plan {}", rank.slots.size(), layers_),
+        fmt::format("the measured chunk has {} layers, a middle stage of the plan {}", rank.slots.size(), layers_),
         "give a plan with as many layers per stage as were measured");
   return Run(blocks_, kernels_, layers_, rank).run(device_sms_);
 }

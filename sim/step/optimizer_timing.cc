@@ -23,8 +23,8 @@ class Timer {
   Timer(const model::Graph& graph, const CostModels& costs)
       : graph_(graph), costs_(costs), counted_(graph.operators.size(), false) {}
 
-  OptimizerTiming run(const std::vector<model::SynchronisationUnit>& units) {
-    for (const model::SynchronisationUnit& unit : units)
+  OptimizerTiming run(const std::vector<model::ShardUnit>& units) {
+    for (const model::ShardUnit& unit : units)
       timing_.units.push_back({sum(unit.reduce), sum(unit.gather), sum(unit.copy)});
     for (std::size_t i = 0; i < graph_.operators.size(); ++i)
       if (!counted_[i]) add(graph_.operators[i]);
@@ -35,7 +35,7 @@ class Timer {
   double seconds(const model::Operator& op) const {
     switch (model::operator_class(graph_, op)) {
       case model::OperatorClass::collective:
-        return costs_.exchanges.collective(graph_, op);
+        return costs_.communication.collective(graph_, op);
       case model::OperatorClass::host_link:
         return costs_.host.copy(graph_, op);
       default:
@@ -85,17 +85,17 @@ UnitLoad unit_load(const model::Graph& graph, const std::vector<std::uint16_t>& 
   for (const std::uint16_t index : operators) {
     const model::Operator& op = graph.operators[index];
     if (model::operator_class(graph, op) != OperatorClass::collective) continue;
-    const model::ExchangeCost::LinkSeconds best = costs.exchanges.collective_at_best(graph, op);
+    const model::CommunicationCost::LinkSeconds best = costs.communication.collective_at_best(graph, op);
     load.best.network += best.network;
     load.best.node += best.node;
-    (best.network > 0 ? load.taken.network : load.taken.node) += costs.exchanges.collective(graph, op);
+    (best.network > 0 ? load.taken.network : load.taken.node) += costs.communication.collective(graph, op);
   }
   return load;
 }
 
 }  // namespace
 
-OptimizerTiming optimizer_timing(const model::Graph& optimizer, const std::vector<model::SynchronisationUnit>& units,
+OptimizerTiming optimizer_timing(const model::Graph& optimizer, const std::vector<model::ShardUnit>& units,
                                  const CostModels& costs) {
   return Timer(optimizer, costs).run(units);
 }
@@ -103,17 +103,17 @@ OptimizerTiming optimizer_timing(const model::Graph& optimizer, const std::vecto
 OptimizerLoad optimizer_load(const model::StageOptimizer& optimizer, const CostModels& costs) {
   const model::Graph& graph = optimizer.graph;
   OptimizerLoad load;
-  std::set<std::uint16_t> beside;  // runs with the collectives
-  for (const model::SynchronisationUnit& unit : optimizer.units) {
+  std::set<std::uint16_t> overlapped;  // runs with the collectives
+  for (const model::ShardUnit& unit : optimizer.units) {
     load.reduce.push_back(unit_load(graph, unit.reduce, costs));
     load.gather.push_back(unit_load(graph, unit.gather, costs));
-    for (const auto* part : {&unit.reduce, &unit.gather, &unit.copy}) beside.insert(part->begin(), part->end());
+    for (const auto* part : {&unit.reduce, &unit.gather, &unit.copy}) overlapped.insert(part->begin(), part->end());
   }
   for (std::uint16_t i = 0; i < graph.operators.size(); ++i) {
     const model::Operator& op = graph.operators[i];
     const OperatorClass kind = model::operator_class(graph, op);
     const bool kernel = kind != OperatorClass::collective && kind != OperatorClass::host_link && !on_host(op);
-    if (kernel && !beside.contains(i)) load.kernels_at_best += costs.kernels.best(graph, op);
+    if (kernel && !overlapped.contains(i)) load.kernels_at_best += costs.kernels.best(graph, op);
   }
   return load;
 }

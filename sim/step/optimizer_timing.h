@@ -10,11 +10,11 @@
 
 namespace plumbline::sim {
 
-OptimizerTiming optimizer_timing(const model::Graph& optimizer, const std::vector<model::SynchronisationUnit>& units,
+OptimizerTiming optimizer_timing(const model::Graph& optimizer, const std::vector<model::ShardUnit>& units,
                                  const CostModels& costs);
 
 struct UnitLoad {  // collectives of a unit on their links, s
-  model::ExchangeCost::LinkSeconds best, taken;
+  model::CommunicationCost::LinkSeconds best, taken;
 };
 struct OptimizerLoad {
   std::vector<UnitLoad> reduce, gather;  // [unit]

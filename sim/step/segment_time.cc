@@ -7,7 +7,7 @@ namespace plumbline::sim {
 namespace {
 
 using model::Conditions;
-using model::Neighbour;
+using model::CoRunner;
 using model::OperatorClass;
 
 // Time depends on the rows linearly but for wave steps. The slope is taken over twice the rows: the wider
@@ -33,7 +33,7 @@ double kernel_seconds(const model::Graph& graph, const model::Operator& op, cons
                       const CostModels& costs) {
   const double seconds = costs.kernels.time(graph, op, conditions).seconds;
   const bool attends = model::operator_class(graph, op) == OperatorClass::attention;
-  return attends ? costs.exchanges.ring_attention(graph, op, seconds) : seconds;
+  return attends ? costs.communication.ring_attention(graph, op, seconds) : seconds;
 }
 
 SegmentTime compute_segment(const model::Graph& graph, const model::Segment& segment, const CostModels& costs) {
@@ -41,9 +41,9 @@ SegmentTime compute_segment(const model::Graph& graph, const model::Segment& seg
   MeanRest rest;
   for (std::uint16_t index : segment.operators) {
     const model::Operator& op = graph.operators[index];
-    const bool persistent = is_product(model::operator_class(graph, op));
+    const bool persistent = is_gemm(model::operator_class(graph, op));
     for (std::size_t state = 0; state < communication_states; ++state) {
-      Conditions conditions = costs.partition.beside(static_cast<Neighbour>(state));
+      Conditions conditions = costs.partition.overlapped(static_cast<CoRunner>(state));
       const double expected = segment.share * kernel_seconds(graph, op, conditions, costs);
       conditions.row_scale = more_rows;
       const double more = segment.share * kernel_seconds(graph, op, conditions, costs);
@@ -63,33 +63,33 @@ SegmentTime compute_segment(const model::Graph& graph, const model::Segment& seg
 // Casts on the communication stream find only the SMs that a matrix product beside them leaves.
 SegmentTime communication_segment(const model::Graph& graph, const model::Segment& segment, const CostModels& costs) {
   SegmentTime time;
-  const std::int64_t width = costs.partition.launch_width(Neighbour::none);
-  const Conditions beside{.sms = costs.partition.device_sms,
-                          .held = std::min(width, costs.partition.device_sms - costs.partition.communication_sms),
-                          .neighbour = Neighbour::computing};
+  const std::int64_t width = costs.partition.launch_width(CoRunner::none);
+  const Conditions overlapped{.sms = costs.partition.device_sms,
+                              .held = std::min(width, costs.partition.device_sms - costs.partition.communication_sms),
+                              .co_runner = CoRunner::computing};
   for (std::uint16_t index : segment.operators) {
     const model::Operator& op = graph.operators[index];
     if (model::operator_class(graph, op) != OperatorClass::exchange) {
       time.prepare += operator_seconds(graph, op, segment.stream, costs);
-      time.prepare_beside += costs.kernels.time(graph, op, beside).seconds;
+      time.prepare_overlapped += costs.kernels.time(graph, op, overlapped).seconds;
       continue;
     }
-    const model::ExchangeTime exchange = costs.exchanges.exchange(graph, op);
-    time.seat_measured = exchange.measured;
-    time.prepare += exchange.prepare;
-    time.prepare_beside += exchange.prepare;
-    time.notify += exchange.notify;
+    const model::AllToAllTime all_to_all = costs.communication.all_to_all(graph, op);
+    time.wait_measured = all_to_all.measured;
+    time.prepare += all_to_all.prepare;
+    time.prepare_overlapped += all_to_all.prepare;
+    time.notify += all_to_all.notify;
     // No leg is faster than the most loaded link of the group.
-    const double on_links = costs.links ? std::max(exchange.network_bytes * costs.links->network_seconds_per_byte(),
-                                                   exchange.node_bytes * costs.links->node_seconds_per_byte())
+    const double on_links = costs.links ? std::max(all_to_all.network_bytes * costs.links->network_seconds_per_byte(),
+                                                   all_to_all.node_bytes * costs.links->node_seconds_per_byte())
                                         : 0;
-    time.transfer += std::max(exchange.alone, on_links);
-    time.transfer_beside += std::max(exchange.beside, on_links);
-    time.network += exchange.network;
-    time.network_beside += exchange.network_beside;
-    time.node += exchange.node;
-    time.network_bytes += exchange.network_bytes;
-    time.node_bytes += exchange.node_bytes;
+    time.transfer += std::max(all_to_all.alone, on_links);
+    time.transfer_overlapped += std::max(all_to_all.overlapped, on_links);
+    time.network += all_to_all.network;
+    time.network_overlapped += all_to_all.network_overlapped;
+    time.node += all_to_all.node;
+    time.network_bytes += all_to_all.network_bytes;
+    time.node_bytes += all_to_all.node_bytes;
   }
   if (time.transfer > 0) time.held = costs.partition.communication_sms;
   return time;
@@ -111,7 +111,7 @@ SegmentTime transfer_segment(const model::Graph& graph, const model::Segment& se
 double operator_seconds(const model::Graph& graph, const model::Operator& op, model::Stream stream,
                         const CostModels& costs) {
   if (stream == model::Stream::compute)
-    return kernel_seconds(graph, op, costs.partition.beside(Neighbour::none), costs);
+    return kernel_seconds(graph, op, costs.partition.overlapped(CoRunner::none), costs);
   return costs.kernels.time(graph, op, {.sms = costs.partition.device_sms}).seconds;
 }
 
@@ -119,7 +119,7 @@ SegmentTime segment_time(const model::Graph& graph, const model::Segment& segmen
   if (segment.stream == model::Stream::communication) return communication_segment(graph, segment, costs);
   if (segment.stream == model::Stream::collective)
     return transfer_segment(graph, segment, [&](const model::Operator& op) {
-      return segment.share * costs.exchanges.collective(graph, op);
+      return segment.share * costs.communication.collective(graph, op);
     });
   if (model::on_host_link(segment.stream))
     return transfer_segment(graph, segment, [&](const model::Operator& op) { return costs.host.copy(graph, op); });

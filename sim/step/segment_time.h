@@ -15,22 +15,22 @@ namespace plumbline::sim {
 using model::communication_states;
 
 struct SegmentTime {  // seconds
-  // Compute: by what the communication stream does meanwhile (model::Neighbour).
+  // Compute: by what the communication stream does meanwhile (model::CoRunner).
   std::array<double, communication_states> compute{};
   std::array<double, communication_states> compute_per_row{};  // extra when the rank's expert rows double
   std::array<std::int64_t, communication_states> width{};      // SMs that its persistent kernels fill; 0: none
   double drain = 0;  // until a running persistent kernel ends, on average: a wait for its SMs
 
   // Communication: prepare, then notify (the ranks meet; waiting for stragglers comes on top), then transfer.
-  double prepare = 0, prepare_beside = 0;  // alone, beside compute
+  double prepare = 0, prepare_overlapped = 0;  // alone, beside compute
   double notify = 0;
-  double wait = 0;                           // for the slowest rank of the group, once known
-  double transfer = 0, transfer_beside = 0;  // of a segment of collectives or copies only the first, for all of it
+  double wait = 0;                               // for the slowest rank of the group, once known
+  double transfer = 0, transfer_overlapped = 0;  // of a segment of collectives or copies only the first, for all of it
   // The legs of the transfer: seconds at the rates of the kernels, and the bytes that the GPU sends.
-  double network = 0, network_beside = 0, node = 0;
+  double network = 0, network_overlapped = 0, node = 0;
   double network_bytes = 0, node_bytes = 0;
   std::int64_t held = 0;       // SMs that notify and transfer hold
-  bool seat_measured = false;  // the transfer's time holds the wait for them
+  bool wait_measured = false;  // the transfer's time holds the wait for them
 
   std::vector<double> kernels;  // seconds of each operator alone, for the trace
 };

@@ -8,25 +8,25 @@
 #include <optional>
 #include <utility>
 
+#include "sim/engine/gpu_model.h"
 #include "sim/engine/heap_loop.h"
-#include "sim/engine/lane.h"
+#include "sim/step/detail/data_parallel_runner.h"
 #include "sim/step/detail/messages.h"
 #include "sim/step/detail/recorder.h"
-#include "sim/step/detail/synchroniser.h"
 
 namespace plumbline::sim {
 
 namespace {
 
-using model::Hop;
 using model::PointToPoint;
 using model::StepProgram;
+using model::Transfer;
 
 constexpr std::uint32_t proceed_code = 1, slot_code = 2, whole_slot_code = 3;
 
 // A slot that no collective disturbs takes what it takes on a free lane, so there it advances as one event; the others
 // run segment by segment.
-class Executor final : public LaneListener, public Handler {
+class Executor final : public GpuListener, public Handler {
  public:
   // shared: flows on the loop may slow each other down.
   Executor(const ExecutionInput& input, Loop& loop, bool shared)
@@ -35,14 +35,14 @@ class Executor final : public LaneListener, public Handler {
         program_(*input.program),
         batched_(program_.schedule.point_to_point == PointToPoint::batched),
         loop_(loop),
-        messages_(loop_, program_.schedule.ranks.size(), to_time(input.hop_latency),
-                  {input.hop_bytes, input.hop_rate, input.links},
+        messages_(loop_, program_.schedule.ranks.size(), to_time(input.p2p_latency),
+                  {input.stage_message_bytes, input.p2p_rate, input.links},
                   [this](const Messages::Arrival& arrival) { message_arrived(arrival); }),
-        synchroniser_(loop_, program_, input.optimizers, input.synchronise,
-                      {[this](std::int32_t rank, bool runs) { lanes_[rank].set_collective(runs); },
-                       [this](const Collectives::Run& run) { collective_ended(run); }}) {
+        data_parallel_(loop_, program_, input.optimizers, input.synchronize,
+                       {[this](std::int32_t rank, bool runs) { gpus_[rank].set_collective(runs); },
+                        [this](const Collectives::Run& run) { collective_ended(run); }}) {
     const std::size_t ranks = program_.schedule.ranks.size();
-    for (std::size_t r = 0; r < ranks; ++r) lanes_.emplace_back(loop_, *this, static_cast<std::int32_t>(r));
+    for (std::size_t r = 0; r < ranks; ++r) gpus_.emplace_back(loop_, *this, static_cast<std::int32_t>(r));
     next_.assign(ranks, 0);
     running_.assign(ranks, false);
     result_.ranks.resize(ranks);
@@ -56,8 +56,8 @@ class Executor final : public LaneListener, public Handler {
   }
 
   model::Result<Execution> run() {
-    synchroniser_.step_started();
-    for (std::size_t r = 0; r < lanes_.size(); ++r) post_batch(static_cast<std::int32_t>(r));
+    data_parallel_.step_started();
+    for (std::size_t r = 0; r < gpus_.size(); ++r) post_batch(static_cast<std::int32_t>(r));
     result_.events = loop_.run();
     if (std::string stuck = who_waits(); !stuck.empty())
       return model::infeasible("schedule.kind", "the schedule deadlocks: " + stuck,
@@ -70,34 +70,34 @@ class Executor final : public LaneListener, public Handler {
     return std::move(result_);
   }
 
-  void arrived(Lane& lane, std::uint32_t segment) override {
-    const SegmentTime& time = input_.template_times[slot_template(lane.id())][segment];
-    const std::uint64_t argument = (static_cast<std::uint64_t>(segment) << 32) | static_cast<std::uint32_t>(lane.id());
+  void arrived(GpuModel& gpu, std::uint32_t segment) override {
+    const SegmentTime& time = input_.template_times[slot_template(gpu.id())][segment];
+    const std::uint64_t argument = (static_cast<std::uint64_t>(segment) << 32) | static_cast<std::uint32_t>(gpu.id());
     loop_.at(loop_.now() + to_time(time.wait), {this, proceed_code, 0, argument});
   }
 
   void handle(std::uint32_t code, std::uint64_t argument) override {
-    if (code == slot_code) return lane_slot_ended(static_cast<std::int32_t>(argument));
+    if (code == slot_code) return gpu_slot_ended(static_cast<std::int32_t>(argument));
     if (code == whole_slot_code) return whole_slot_ended(static_cast<std::int32_t>(argument));
-    lanes_[argument & 0xffffffff].proceed(static_cast<std::uint32_t>(argument >> 32));
+    gpus_[argument & 0xffffffff].proceed(static_cast<std::uint32_t>(argument >> 32));
   }
 
-  void segment_ended(const Lane& lane, std::uint32_t segment, const SegmentRun& run) override {
-    if (recorder_) recorder_->segment(lane.id(), next_[lane.id()], segment, run);
-    synchroniser_.ended(lane.id(), static_cast<std::int32_t>(next_[lane.id()]), static_cast<std::int32_t>(segment));
+  void segment_ended(const GpuModel& gpu, std::uint32_t segment, const SegmentRun& run) override {
+    if (recorder_) recorder_->segment(gpu.id(), next_[gpu.id()], segment, run);
+    data_parallel_.ended(gpu.id(), static_cast<std::int32_t>(next_[gpu.id()]), static_cast<std::int32_t>(segment));
   }
 
-  bool may_start(const Lane& lane, std::uint32_t segment) override {
-    const std::int32_t rank = lane.id();
+  bool may_start(const GpuModel& gpu, std::uint32_t segment) override {
+    const std::int32_t rank = gpu.id();
     const bool open =
-        synchroniser_.open(rank, static_cast<std::int32_t>(next_[rank]), static_cast<std::int32_t>(segment));
+        data_parallel_.open(rank, static_cast<std::int32_t>(next_[rank]), static_cast<std::int32_t>(segment));
     if (!open && waits_since_[rank] < 0) waits_since_[rank] = loop_.now();
     if (open && waits_since_[rank] >= 0)
       result_.ranks[rank].gather_wait += to_seconds(loop_.now() - std::exchange(waits_since_[rank], -1));
     return open;
   }
 
-  void slot_ended(Lane& lane) override { at_end(lane.id(), loop_.now(), slot_code); }
+  void slot_ended(GpuModel& gpu) override { at_end(gpu.id(), loop_.now(), slot_code); }
 
  private:
   // Of slots that end at the same time the lower rank goes first, however each came to its end.
@@ -105,11 +105,11 @@ class Executor final : public LaneListener, public Handler {
     loop_.at(time, {this, code, static_cast<std::uint16_t>(rank + 1), static_cast<std::uint64_t>(rank)});
   }
 
-  void lane_slot_ended(std::int32_t rank) {
-    const Lane& lane = lanes_[static_cast<std::size_t>(rank)];
-    const Time busy_before = std::exchange(busy_before_[static_cast<std::size_t>(rank)], lane.compute_busy());
-    if (recorder_) recorder_->slot(rank, next_[rank], lane.slot_start(), loop_.now());
-    end_slot(rank, loop_.now() - lane.slot_start(), lane.compute_busy() - busy_before);
+  void gpu_slot_ended(std::int32_t rank) {
+    const GpuModel& gpu = gpus_[static_cast<std::size_t>(rank)];
+    const Time busy_before = std::exchange(busy_before_[static_cast<std::size_t>(rank)], gpu.compute_busy());
+    if (recorder_) recorder_->slot(rank, next_[rank], gpu.slot_start(), loop_.now());
+    end_slot(rank, loop_.now() - gpu.slot_start(), gpu.compute_busy() - busy_before);
   }
 
   void whole_slot_ended(std::int32_t rank) {
@@ -127,7 +127,7 @@ class Executor final : public LaneListener, public Handler {
     times.exposed[static_cast<std::size_t>(op.type)] += seconds - to_seconds(compute_busy);
     result_.template_seconds[slot_template(rank)] += seconds;
     ++template_counts_[slot_template(rank)];
-    synchroniser_.ended(rank, static_cast<std::int32_t>(next_[rank]), -1);
+    data_parallel_.ended(rank, static_cast<std::int32_t>(next_[rank]), -1);
     running_[rank] = false;
     ++next_[rank];
     post_batch(rank);
@@ -148,36 +148,37 @@ class Executor final : public LaneListener, public Handler {
 
   std::uint16_t slot_template(std::int32_t rank) const { return program_.slot_templates[rank][next_[rank]]; }
 
-  const std::vector<Hop>& batch(std::int32_t rank) const { return program_.batches[rank][next_[rank]]; }
+  const std::vector<Transfer>& batch(std::int32_t rank) const { return program_.batches[rank][next_[rank]]; }
 
   void post_batch(std::int32_t rank) {
-    for (const Hop& hop : batch(rank)) {
-      if (hop.send)
-        messages_.post_send(rank, hop, batched_);
+    for (const Transfer& transfer : batch(rank)) {
+      if (transfer.send)
+        messages_.post_send(rank, transfer, batched_);
       else
-        messages_.post_receive(rank, hop);
+        messages_.post_receive(rank, transfer);
     }
     try_start(rank);
   }
 
   // A batch blocks until all of it has arrived; an eager send does not block.
   bool batch_complete(std::int32_t rank) const {
-    return std::ranges::all_of(batch(rank),
-                               [this](const Hop& hop) { return (hop.send && !batched_) || messages_.arrived(hop); });
+    return std::ranges::all_of(batch(rank), [this](const Transfer& transfer) {
+      return (transfer.send && !batched_) || messages_.arrived(transfer);
+    });
   }
 
   void try_start(std::int32_t rank) {
     if (running_[rank] || next_[rank] >= program_.schedule.ranks[rank].size() || !batch_complete(rank)) return;
     running_[rank] = true;
-    if (whole_slots_ && synchroniser_.quiet(rank, static_cast<std::int32_t>(next_[rank]))) {
+    if (whole_slots_ && data_parallel_.quiet(rank, static_cast<std::int32_t>(next_[rank]))) {
       return at_end(rank, loop_.now() + free_run(rank).duration, whole_slot_code);
     }
     const std::uint16_t slot = slot_template(rank);
-    lanes_[rank].start({.segments = &program_.templates[slot].segments,
-                        .times = &input_.template_times[slot],
-                        .device_sms = input_.device_sms,
-                        .collective_sms = input_.collective_sms,
-                        .links = input_.links == nullptr ? nullptr : &input_.links->exchange(rank)});
+    gpus_[rank].start({.segments = &program_.templates[slot].segments,
+                       .times = &input_.template_times[slot],
+                       .device_sms = input_.device_sms,
+                       .collective_sms = input_.collective_sms,
+                       .links = input_.links == nullptr ? nullptr : &input_.links->expert_all_to_all(rank)});
   }
 
   void message_arrived(const Messages::Arrival& arrival) {
@@ -188,13 +189,13 @@ class Executor final : public LaneListener, public Handler {
 
   std::string who_waits() const {
     std::string text;
-    for (std::size_t r = 0; r < lanes_.size(); ++r) {
+    for (std::size_t r = 0; r < gpus_.size(); ++r) {
       const auto rank = static_cast<std::int32_t>(r);
       if (next_[r] >= program_.schedule.ranks[r].size()) continue;
-      for (const Hop& hop : batch(rank))
-        if (!messages_.arrived(hop))
+      for (const Transfer& transfer : batch(rank))
+        if (!messages_.arrived(transfer))
           text += fmt::format("rank {} waits before its op {} to {} rank {}; ", r, next_[r],
-                              hop.send ? "send to" : "receive from", hop.peer);
+                              transfer.send ? "send to" : "receive from", transfer.peer);
     }
     return text;
   }
@@ -203,14 +204,14 @@ class Executor final : public LaneListener, public Handler {
     for (const std::int32_t rank : run.ranks) {
       const bool reduces = run.kind == Collectives::Kind::reduce;
       if (recorder_) recorder_->optimizer(rank, reduces ? "reduce gradients" : "gather parameters", run.start, run.end);
-      lanes_[static_cast<std::size_t>(rank)].wake();
+      gpus_[static_cast<std::size_t>(rank)].wake();
     }
   }
 
   double optimizer_step() {
     std::vector<GradientsReady> ranks;
-    for (std::size_t rank = 0; rank < lanes_.size(); ++rank) {
-      ranks.push_back(synchroniser_.ready(static_cast<std::int32_t>(rank), result_.ranks[rank].end));
+    for (std::size_t rank = 0; rank < gpus_.size(); ++rank) {
+      ranks.push_back(data_parallel_.ready(static_cast<std::int32_t>(rank), result_.ranks[rank].end));
       result_.ranks[rank].reduced = ranks.back().reduced;
       result_.exposed_reduce = std::max(result_.exposed_reduce, ranks.back().reduced - result_.pipeline_end);
     }
@@ -228,8 +229,8 @@ class Executor final : public LaneListener, public Handler {
   bool batched_;
   Loop& loop_;
   Messages messages_;
-  Synchroniser synchroniser_;
-  std::deque<Lane> lanes_;
+  DataParallelRunner data_parallel_;
+  std::deque<GpuModel> gpus_;
   std::vector<std::size_t> next_;
   std::vector<bool> running_;
   std::vector<std::int64_t> template_counts_;

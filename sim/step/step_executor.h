@@ -8,7 +8,7 @@
 
 #include "model/program/program.h"
 #include "model/result/timeline.h"
-#include "sim/engine/lane.h"
+#include "sim/engine/gpu_model.h"
 #include "sim/engine/loop.h"
 #include "sim/network/step_links.h"
 #include "sim/step/segment_time.h"
@@ -21,12 +21,12 @@ struct ExecutionInput {
   const model::StepProgram* program = nullptr;
   std::vector<std::vector<SegmentTime>> template_times;  // [template][segment], waits filled in
   std::int64_t device_sms = 0;
-  double hop_latency = 0;                   // seconds
-  double hop_bytes = 0;                     // one message
-  double hop_rate = 0;                      // B/s that it reaches alone
+  double p2p_latency = 0;                   // seconds
+  double stage_message_bytes = 0;           // one message
+  double p2p_rate = 0;                      // B/s that it reaches alone
   const StepLinks* links = nullptr;         // that transfers and messages cross; may be null
   std::vector<OptimizerTiming> optimizers;  // [stage]
-  bool synchronise = true;                  // gradients are reduced in this step
+  bool synchronize = true;                  // gradients are reduced in this step
   std::int64_t collective_sms = 0;          // that reductions and gathers hold
   bool record = false;                      // fill the timeline
 };

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "model/base/random.h"
-#include "sim/engine/lane.h"
-#include "sim/engine/lane_loop.h"
+#include "sim/engine/gpu_loop.h"
+#include "sim/engine/gpu_model.h"
 
 namespace plumbline::sim {
 
@@ -17,10 +17,10 @@ namespace {
 constexpr int repetitions = 4;  // the first fills the coupling and is not counted
 
 struct Member {  // of the group
-  Member(LaneListener& listener, std::int32_t rank) : lane(loop, listener, rank) {}
+  Member(GpuListener& listener, std::int32_t rank) : gpu(loop, listener, rank) {}
 
-  LaneLoop loop;
-  Lane lane;
+  GpuLoop loop;
+  GpuModel gpu;
   std::vector<double> row_scales;  // [segment]
   bool stopped = false;            // at a meeting or at the end of the slot, since `since`
   Time since = 0;
@@ -28,7 +28,7 @@ struct Member {  // of the group
 
 // Between two meetings a rank goes its own way, so ranks run one after the other from meeting to meeting. They are
 // kept in the order in which they came to the last one, which is the order of the draws of the next slot.
-class Group final : public LaneListener {
+class Group final : public GpuListener {
  public:
   Group(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times, std::int64_t ranks,
         std::int64_t device_sms, const Imbalance& imbalance)
@@ -45,7 +45,7 @@ class Group final : public LaneListener {
     Time first_end = 0, last_end = 0;
     for (int round = 0; round < repetitions; ++round) {
       for (Member* member : order_) begin(*member);
-      for (const std::uint32_t segment : meetings_) {
+      for (const std::uint32_t segment : barriers_) {
         const Time waited = meet(segment);
         if (round > 0) result.waits[segment] += to_seconds(waited) / counted;
       }
@@ -56,9 +56,9 @@ class Group final : public LaneListener {
     return result;
   }
 
-  void arrived(Lane& lane, std::uint32_t /*segment*/) override { stop(lane); }
-  void slot_ended(Lane& lane) override { stop(lane); }
-  void segment_ended(const Lane&, std::uint32_t, const SegmentRun&) override {}
+  void arrived(GpuModel& gpu, std::uint32_t /*segment*/) override { stop(gpu); }
+  void slot_ended(GpuModel& gpu) override { stop(gpu); }
+  void segment_ended(const GpuModel&, std::uint32_t, const SegmentRun&) override {}
 
  private:
   // Every layer of either side has rows of its own, the same draws whether its tensors go to the host or not.
@@ -66,7 +66,7 @@ class Group final : public LaneListener {
     std::map<std::pair<bool, std::uint16_t>, std::int32_t> layers;
     for (std::uint32_t s = 0; s < slot_.segments.size(); ++s) {
       const model::Segment& segment = slot_.segments[s];
-      if (segment.stream == model::Stream::communication) meetings_.push_back(s);
+      if (segment.stream == model::Stream::communication) barriers_.push_back(s);
       if (model::on_host_link(segment.stream)) {
         layer_of_.push_back(-1);
         continue;
@@ -83,16 +83,16 @@ class Group final : public LaneListener {
   }
 
   void begin(Member& member) {
-    for (double& rows : rows_) rows = draw_rows(member.lane.id());
+    for (double& rows : rows_) rows = draw_rows(member.gpu.id());
     member.row_scales.clear();
     for (const std::int32_t layer : layer_of_)
       member.row_scales.push_back(layer < 0 ? 1 : rows_[static_cast<std::size_t>(layer)]);
-    member.lane.start(
+    member.gpu.start(
         {.segments = &slot_.segments, .times = &times_, .row_scales = &member.row_scales, .device_sms = device_sms_});
   }
 
-  void stop(Lane& lane) {
-    Member& member = members_[static_cast<std::size_t>(lane.id())];
+  void stop(GpuModel& gpu) {
+    Member& member = members_[static_cast<std::size_t>(gpu.id())];
     member.stopped = true;
     member.since = member.loop.now();
   }
@@ -115,7 +115,7 @@ class Group final : public LaneListener {
       waited += begin - member->since;
       while (member->loop.next() < begin) member->loop.run_next();
       member->loop.move_to(begin);
-      member->lane.proceed(segment);
+      member->gpu.proceed(segment);
     }
     return waited;
   }
@@ -125,7 +125,7 @@ class Group final : public LaneListener {
   std::int64_t device_sms_;
   const Imbalance& imbalance_;
   model::Random random_;
-  std::vector<std::uint32_t> meetings_;  // segments, in the order of their stream
+  std::vector<std::uint32_t> barriers_;  // segments, in the order of their stream
   std::vector<std::int32_t> layer_of_;   // [segment] -1: on the way to or from the host
   std::vector<double> rows_;             // [layer] of one rank
   std::deque<Member> members_;

@@ -2,8 +2,8 @@
 
 #include <utility>
 
+#include "sim/engine/gpu_loop.h"
 #include "sim/engine/heap_loop.h"
-#include "sim/engine/lane_loop.h"
 
 namespace plumbline::sim {
 
@@ -11,36 +11,36 @@ namespace {
 
 constexpr std::uint32_t next_segment_code = 1;
 
-class LoneLane final : public LaneListener, public Handler {
+class LoneGpu final : public GpuListener, public Handler {
  public:
-  LoneLane(Loop& loop, const std::vector<SegmentTime>& times) : loop_(loop), times_(times), lane_(loop_, *this, 0) {}
+  LoneGpu(Loop& loop, const std::vector<SegmentTime>& times) : loop_(loop), times_(times), gpu_(loop_, *this, 0) {}
 
   TemplateRun run(const SlotWork& work) {
     result_.segments.resize(work.segments->size());
-    lane_.start(work);
+    gpu_.start(work);
     loop_.run();
     return std::move(result_);
   }
-  void arrived(Lane& /*lane*/, std::uint32_t segment) override {
+  void arrived(GpuModel& /*lane*/, std::uint32_t segment) override {
     loop_.at(loop_.now() + to_time(times_[segment].wait), {this, next_segment_code, 0, segment});
   }
   void handle(std::uint32_t /*code*/, std::uint64_t argument) override {
-    lane_.proceed(static_cast<std::uint32_t>(argument));
+    gpu_.proceed(static_cast<std::uint32_t>(argument));
   }
   // Not when the loop runs dry: what a lane scheduled before a change of rate comes due later and is void.
-  void slot_ended(Lane& lane) override {
+  void slot_ended(GpuModel& gpu) override {
     result_.duration = loop_.now();
-    result_.compute_busy = lane.compute_busy();
+    result_.compute_busy = gpu.compute_busy();
     result_.seconds = to_seconds(result_.duration);
   }
-  void segment_ended(const Lane&, std::uint32_t segment, const SegmentRun& run) override {
+  void segment_ended(const GpuModel&, std::uint32_t segment, const SegmentRun& run) override {
     result_.segments[segment] = run;
   }
 
  private:
   Loop& loop_;
   const std::vector<SegmentTime>& times_;
-  Lane lane_;
+  GpuModel gpu_;
   TemplateRun result_;
 };
 
@@ -48,15 +48,18 @@ class LoneLane final : public LaneListener, public Handler {
 
 TemplateRun run_template(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times,
                          std::int64_t device_sms) {
-  LaneLoop loop;
-  return LoneLane(loop, times).run({.segments = &slot.segments, .times = &times, .device_sms = device_sms});
+  GpuLoop loop;
+  return LoneGpu(loop, times).run({.segments = &slot.segments, .times = &times, .device_sms = device_sms});
 }
 
 TemplateRun run_template(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times,
                          std::int64_t device_sms, const StepLinks& links, std::int32_t rank) {
   HeapLoop loop(links.fabric().links());
-  return LoneLane(loop, times)
-      .run({.segments = &slot.segments, .times = &times, .device_sms = device_sms, .links = &links.exchange(rank)});
+  return LoneGpu(loop, times)
+      .run({.segments = &slot.segments,
+            .times = &times,
+            .device_sms = device_sms,
+            .links = &links.expert_all_to_all(rank)});
 }
 
 }  // namespace plumbline::sim

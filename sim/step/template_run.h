@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "model/program/program.h"
-#include "sim/engine/lane.h"
+#include "sim/engine/gpu_model.h"
 #include "sim/network/step_links.h"
 #include "sim/step/segment_time.h"
 

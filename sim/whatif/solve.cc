@@ -85,10 +85,10 @@ class Solver {
     };
     for (const SolveSample& sample : solution_.samples) {
       if (!sample.value) continue;
-      const bool beside_exact = before != nullptr && exact(*before);
-      if (exact(sample) && !beside_exact) {
+      const bool exact_before = before != nullptr && exact(*before);
+      if (exact(sample) && !exact_before) {
         consider({sample, sample});
-      } else if (before != nullptr && !beside_exact && !exact(sample) && (rest(*before) < 0) != (rest(sample) < 0)) {
+      } else if (before != nullptr && !exact_before && !exact(sample) && (rest(*before) < 0) != (rest(sample) < 0)) {
         consider({*before, sample});
       }
       before = &sample;

@@ -28,7 +28,7 @@ model::Result<SweepPoint> point_of(const Inputs& inputs, Fidelity fidelity, Pred
   point.capacity_bytes = inputs.cluster.device.memory.value();
   if (!estimate.fits) {
     const auto memory = TRY(predictor.memory(plan));
-    point.shortage = model::shortage(memory);
+    point.infeasible_reason = model::infeasible_reason(memory);
   }
   point.run = model::run_cost(plan, estimate.step.time_s, inputs.cluster);
   point.step = std::move(estimate.step);
@@ -123,7 +123,7 @@ model::StepResult step_result(const SweepPoint& point, Fidelity fidelity) {
   result.run = point.run;
   result.memory.peak_bytes = point.peak_bytes;
   result.memory.capacity_bytes = point.capacity_bytes;
-  result.memory.fits = point.shortage.empty();
+  result.memory.fits = point.infeasible_reason.empty();
   return result;
 }
 

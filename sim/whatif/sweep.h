@@ -23,7 +23,7 @@ struct SweepPoint {
   std::optional<double> flops_at_peak_s;  // as in model::StepResult
   std::string device, profile;
   double peak_bytes = 0, capacity_bytes = 0;
-  std::string shortage;               // why it does not fit in memory, "" when it does
+  std::string infeasible_reason;      // why it does not fit in memory, "" when it does
   std::optional<model::RunCost> run;  // nothing without run.tokens
 };
 

@@ -115,18 +115,18 @@ std::optional<double> exposed_share(const model::StepTimes& step) {
   return slots > 0 ? std::optional(*total(step.exposed_mean_s) / slots) : std::nullopt;
 }
 
-std::optional<double> product_seconds(const model::StepTimes& step) {
+std::optional<double> gemm_seconds(const model::StepTimes& step) {
   const auto row = std::ranges::find(step.breakdown, model::breakdown_name(model::OperatorClass::gemm),
                                      &model::StepTimes::ClassTime::name);
   if (row == step.breakdown.end()) return std::nullopt;
   return row->seconds;
 }
 
-std::vector<std::optional<double>> product_slowdowns(const std::vector<model::Result<SweepPoint>>& points) {
+std::vector<std::optional<double>> gemm_slowdowns(const std::vector<model::Result<SweepPoint>>& points) {
   std::map<Work, double> fastest;
   for (const auto& point : points) {
     const auto work = work_of(point);
-    const auto seconds = work ? product_seconds(point->step) : std::nullopt;
+    const auto seconds = work ? gemm_seconds(point->step) : std::nullopt;
     if (!seconds) continue;
     const auto [entry, fresh] = fastest.try_emplace(*work, *seconds);
     if (!fresh) entry->second = std::min(entry->second, *seconds);
@@ -134,7 +134,7 @@ std::vector<std::optional<double>> product_slowdowns(const std::vector<model::Re
   std::vector<std::optional<double>> slowdowns;
   for (const auto& point : points) {
     const auto work = work_of(point);
-    const auto seconds = work ? product_seconds(point->step) : std::nullopt;
+    const auto seconds = work ? gemm_seconds(point->step) : std::nullopt;
     const bool known = seconds && fastest.at(*work) > 0;
     slowdowns.push_back(known ? std::optional<double>(*seconds / fastest.at(*work)) : std::nullopt);
   }
@@ -147,10 +147,10 @@ bool SweepLine::hidden_everywhere() const {
   return known > 0 && covered == known;
 }
 
-bool feasible(const Point& point) { return point && point->shortage.empty(); }
+bool feasible(const Point& point) { return point && point->infeasible_reason.empty(); }
 
 std::string reason(const Point& point) {
-  if (point) return point->shortage;
+  if (point) return point->infeasible_reason;
   const model::Error& error = point.error();
   return error.key.empty() ? error.message : error.key + ": " + error.message;
 }
@@ -159,7 +159,7 @@ std::optional<double> exposed_share(const Point& point) { return point ? exposed
 
 SweepResult sweep_result(SweepGrid grid, Fidelity fidelity, const SweepLimits& limits, std::vector<Point> points) {
   SweepResult result{std::move(grid), fidelity, limits, std::move(points), {}, {}, {}, {}, true};
-  result.product_slowdowns = product_slowdowns(result.points);
+  result.gemm_slowdowns = gemm_slowdowns(result.points);
   for (std::vector<std::size_t>& members : result.grid.lines())
     result.lines.push_back(line_of(std::move(members), result.points, limits));
   std::vector<std::optional<double>> costs;

@@ -39,11 +39,11 @@ std::optional<double> exposed_seconds(const model::StepTimes& step);
 std::optional<double> exposed_share(const model::StepTimes& step);
 
 // Seconds of matrix products on rank 0; nothing where the fidelity does not look inside a slot.
-std::optional<double> product_seconds(const model::StepTimes& step);
+std::optional<double> gemm_seconds(const model::StepTimes& step);
 
-// Per point: product_seconds over the smallest among the points that do the same work on the same kind of GPU with
+// Per point: gemm_seconds over the smallest among the points that do the same work on the same kind of GPU with
 // the same profile. Nothing where either is not known.
-std::vector<std::optional<double>> product_slowdowns(const std::vector<model::Result<SweepPoint>>& points);
+std::vector<std::optional<double>> gemm_slowdowns(const std::vector<model::Result<SweepPoint>>& points);
 
 struct SweepLimits {
   double plateau = 0.01;  // a point belongs to the plateau when it is at most this much slower than the best
@@ -65,7 +65,7 @@ struct SweepResult {
   Fidelity fidelity;
   SweepLimits limits;
   std::vector<model::Result<SweepPoint>> points;
-  std::vector<std::optional<double>> product_slowdowns;  // per point
+  std::vector<std::optional<double>> gemm_slowdowns;  // per point
   std::vector<SweepLine> lines;
   std::optional<std::size_t> best;  // the feasible point with the most tokens/s; nothing when there is none
   model::Plan plan;                 // of the best point, else of the first

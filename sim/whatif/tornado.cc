@@ -48,7 +48,7 @@ TornadoResult tornado_result(Fidelity fidelity, const std::vector<TornadoInput>&
   TornadoResult result;
   result.fidelity = fidelity;
   for (std::size_t m = 0; m < tornado_metrics.size(); ++m) result.base[m] = value_of(points.front(), m);
-  if (points.front()) result.shortage = points.front()->shortage;
+  if (points.front()) result.infeasible_reason = points.front()->infeasible_reason;
   auto point = points.begin() + 1;
   for (const TornadoInput& input : inputs) {
     TornadoRow& row = result.rows.emplace_back();

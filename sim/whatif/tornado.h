@@ -46,8 +46,8 @@ struct TornadoResult {
   Fidelity fidelity = Fidelity::step;
   model::Plan plan;
   std::array<std::optional<double>, tornado_metrics.size()> base;
-  std::string shortage;          // why the plan as it is does not fit, "" when it does
-  std::vector<TornadoRow> rows;  // by falling width in step time, then in the order of the inputs
+  std::string infeasible_reason;  // why the plan as it is does not fit, "" when it does
+  std::vector<TornadoRow> rows;   // by falling width in step time, then in the order of the inputs
   // Rows by falling width in a quantity; those of width 0 are left out.
   std::vector<const TornadoRow*> by_width(std::size_t metric) const;
 };

@@ -27,9 +27,9 @@ constexpr Group groups[] = {
     {"attention rate", "attention.*_rate"},
     {"memory bandwidth", "memory.*.bandwidth"},
     {"launch gap", "kernel.launch_gap"},
-    {"exchange rate between nodes", "exchange.*.nic_rate*", true},
-    {"exchange rate inside a node", "exchange.nvlink_rate", true},
-    {"meeting of expert ranks", "exchange.notify", true},
+    {"all-to-all rate between nodes", "exchange.*.nic_rate*", true},
+    {"all-to-all rate inside a node", "exchange.nvlink_rate", true},
+    {"barrier of expert ranks", "exchange.notify", true},
     {"network rate", "network.nic_rate"},
     {"latency of collectives", "collective.*latency_scale"},
 };

@@ -24,7 +24,7 @@ void rate(benchmark::State& state, const char* unit, double work) {
                                             benchmark::Counter::kIs1000);
 }
 
-void product(benchmark::State& state) {
+void gemm(benchmark::State& state) {
   model::Random random(1);
   const Index n = state.range(0);
   run(state, {OperatorKind::matmul,
@@ -33,7 +33,7 @@ void product(benchmark::State& state) {
               {no_floats(n, n)}});
   rate(state, "FLOP/s", 2 * static_cast<double>(n * n * n));
 }
-BENCHMARK(product)->Arg(256)->Arg(512);
+BENCHMARK(gemm)->Arg(256)->Arg(512);
 
 model::AttentionAttributes heads(Index length) {
   return {.query_heads = 4, .key_value_heads = 4, .query_key_dim = 64, .value_dim = 64, .sequence_length = length};

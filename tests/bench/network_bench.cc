@@ -29,7 +29,8 @@ double resident_mb() {
 }
 
 // One exchange over 64 GPUs, or 32 of them at the same time on 2,048.
-void exchange(benchmark::State& state, std::vector<TrafficFlow> (*flows_of)(const Fabric&, std::span<const Transfer>)) {
+void all_to_all(benchmark::State& state,
+                std::vector<TrafficFlow> (*flows_of)(const Fabric&, std::span<const Transfer>)) {
   const std::int64_t groups = state.range(0);
   const Fabric fabric = *Fabric::make(tests::planes_of_nodes(), 64 * groups);
   auto network = SimGridNetwork::make(fabric.links());
@@ -41,8 +42,8 @@ void exchange(benchmark::State& state, std::vector<TrafficFlow> (*flows_of)(cons
   for (auto _ : state) benchmark::DoNotOptimize(*tests::simulate_seconds(*network, flows, {}));
   state.counters["flows"] = static_cast<double>(flows.size());
 }
-BENCHMARK_CAPTURE(exchange, footprint, footprint_flows)->Arg(1)->Arg(32)->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(exchange, flow_by_flow, tests::flow_by_flow)->Arg(1)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(all_to_all, footprint, footprint_flows)->Arg(1)->Arg(32)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(all_to_all, flow_by_flow, tests::flow_by_flow)->Arg(1)->Unit(benchmark::kMicrosecond);
 
 void closed_form(benchmark::State& state) {
   const Fabric fabric = *Fabric::make(tests::planes_of_nodes(), 64);
@@ -104,15 +105,15 @@ BENCHMARK(timers)->Arg(64)->Arg(4096)->Unit(benchmark::kMillisecond);
 // lanes' flows cross the links of one GPU each, or of all 64 of the lane's group.
 class StepProgram final : public Handler {
  public:
-  static constexpr std::uint64_t lanes = 16, flows_per_lane = 5000, kernels = 4;
+  static constexpr std::uint64_t gpus = 16, flows_per_gpu = 5000, kernels = 4;
   StepProgram(Loop& loop, const std::vector<Footprint>& footprints) : loop_(loop), footprints_(footprints) {
-    for (std::uint64_t lane = 0; lane < lanes; ++lane) handle(0, lane);
+    for (std::uint64_t gpu = 0; gpu < gpus; ++gpu) handle(0, gpu);
   }
-  void handle(std::uint32_t step, std::uint64_t lane) override {
-    if (step == flows_per_lane * (kernels + 1)) return;
-    const Task next = {this, step + 1, 0, lane};
+  void handle(std::uint32_t step, std::uint64_t gpu) override {
+    if (step == flows_per_gpu * (kernels + 1)) return;
+    const Task next = {this, step + 1, 0, gpu};
     if (step % (kernels + 1) == kernels) {
-      loop_.flow({&footprints_[lane], 2e6 + static_cast<double>(lane)}, next);
+      loop_.flow({&footprints_[gpu], 2e6 + static_cast<double>(gpu)}, next);
     } else {
       loop_.at(loop_.now() + 20'000'000 + static_cast<Time>(random_.next() % 1'000'000), next);
     }
@@ -126,10 +127,10 @@ class StepProgram final : public Handler {
 
 std::vector<Footprint> network_footprints(const Fabric& fabric, bool whole_group) {
   std::vector<Footprint> footprints;
-  for (std::int64_t lane = 0; lane < static_cast<std::int64_t>(StepProgram::lanes); ++lane) {
+  for (std::int64_t gpu = 0; gpu < static_cast<std::int64_t>(StepProgram::gpus); ++gpu) {
     std::vector<Transfer> transfers;
-    for (std::int64_t gpu = 64 * lane; gpu < 64 * lane + (whole_group ? 64 : 1); ++gpu)
-      transfers.push_back({gpu, 64 * lane + (gpu + 8) % 64, 1, 0});
+    for (std::int64_t gpu = 64 * gpu; gpu < 64 * gpu + (whole_group ? 64 : 1); ++gpu)
+      transfers.push_back({gpu, 64 * gpu + (gpu + 8) % 64, 1, 0});
     footprints.push_back(footprint_flows(fabric, transfers)[0].footprint);
   }
   return footprints;

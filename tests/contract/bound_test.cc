@@ -157,10 +157,10 @@ TEST(Bound, NoKernelBeatsItsBestRate) {
           const double best = costs.kernels.best(graph, op);
           EXPECT_GT(best, 0) << op.name;
           const model::OperatorClass kind = model::operator_class(graph, op);
-          const bool product = kind == model::OperatorClass::gemm || kind == model::OperatorClass::weight_gradient_gemm;
+          const bool gemm = kind == model::OperatorClass::gemm || kind == model::OperatorClass::weight_gradient_gemm;
           for (std::size_t state = 0; state < model::communication_states; ++state) {
-            const model::Conditions conditions = costs.partition.beside(static_cast<model::Neighbour>(state));
-            const double share = product ? static_cast<double>(conditions.sms) / 132 : 1;
+            const model::Conditions conditions = costs.partition.overlapped(static_cast<model::CoRunner>(state));
+            const double share = gemm ? static_cast<double>(conditions.sms) / 132 : 1;
             EXPECT_GE(costs.kernels.time(graph, op, conditions).seconds * share, best * (1 - 1e-12))
                 << op.name << " " << profile << " " << policy << " " << state;
           }
@@ -181,8 +181,8 @@ TEST(Bound, NoTransferBeatsItsBestRate) {
   for (const model::Graph& graph : program.stage_optimizers)
     for (const model::Operator& op : graph.operators) {
       if (model::operator_class(graph, op) != model::OperatorClass::collective) continue;
-      const auto best = costs.exchanges.collective_at_best(graph, op);
-      EXPECT_LT(std::max(best.network, best.node), costs.exchanges.collective(graph, op));
+      const auto best = costs.all_to_alls.collective_at_best(graph, op);
+      EXPECT_LT(std::max(best.network, best.node), costs.all_to_alls.collective(graph, op));
       EXPECT_EQ(std::min(best.network, best.node), 0);
     }
 }
@@ -238,7 +238,7 @@ TEST_F(LostTimes, CommunicationThatIsNotThereTakesNoSms) {
   const std::string cause = "SMs given to communication";
   EXPECT_GT(seconds_of(set_aside, cause), 0);
   EXPECT_EQ(seconds_of(alone, cause), 0);
-  EXPECT_EQ(seconds_of(alone, "slowdown beside transfers"), 0);
+  EXPECT_EQ(seconds_of(alone, "slowdown during transfers"), 0);
 }
 
 // What recomputation costs at the best rates is not in the bound.

@@ -182,7 +182,7 @@ TEST_P(DividedLayers, GiveTheSameParameterGradients) {
 // Each rank's products are its share: both ranks together multiply what the whole layer does, apart from what every
 // rank does for all tokens (the down-projections to latents and the router without sequence parallelism).
 TEST_P(DividedLayers, DivideTheWork) {
-  const auto products = [](const model::Graph& graph) {
+  const auto gemms = [](const model::Graph& graph) {
     double sum = 0;
     for (const model::Operator& op : graph.operators) {
       const bool repeated = op.name.starts_with("q_a") || op.name.starts_with("kv_a") || op.name.starts_with("router");
@@ -190,7 +190,7 @@ TEST_P(DividedLayers, DivideTheWork) {
     }
     return sum;
   };
-  EXPECT_DOUBLE_EQ(ranks * products(graph_), products(whole_graph_));
+  EXPECT_DOUBLE_EQ(ranks * gemms(graph_), gemms(whole_graph_));
 }
 
 INSTANTIATE_TEST_SUITE_P(TinyModels, DividedLayers,

@@ -107,7 +107,7 @@ TEST_P(Gradients, DoNotDependOnTheNumberOfRanks) {
 }
 
 // The weights of all experts, each turned.
-Matrix turned(const Matrix& weights, Index experts) {
+Matrix transposed(const Matrix& weights, Index experts) {
   const Index height = weights.rows() / experts;
   Matrix result(experts * weights.cols(), height);
   for (Index e = 0; e < experts; ++e)
@@ -123,7 +123,7 @@ TEST_P(Gradients, DoNotDependOnTheNumberFormatButForRounding) {
   const Index experts = model().architecture.experts.routed_experts;
   const auto laid_out = [&](const std::string& name, const Matrix& value) {
     const bool turns = layout().precision == Precision::fp8 && name.find("/experts_") != std::string::npos;
-    return turns ? turned(value, experts) : value;
+    return turns ? transposed(value, experts) : value;
   };
   for (const auto& [name, value] : reference.parameters()) training.parameters().at(name) = laid_out(name, value);
   const TinyTraining::Step expected = reference.step();
@@ -145,9 +145,9 @@ TEST_P(Gradients, FlopsFollowFromShapes) {
     for (const model::Operator& op : graph.operators) {
       const std::string name =
           std::to_string(block) + " " + graph.name + "/" + std::string(to_string(op.phase)) + " " + op.name;
-      const bool product = model::operator_class(graph, op) == model::OperatorClass::gemm ||
-                           model::operator_class(graph, op) == model::OperatorClass::weight_gradient_gemm;
-      expected[name] = product ? flops(graph, op, 1.0, false).value() : 0;
+      const bool gemm = model::operator_class(graph, op) == model::OperatorClass::gemm ||
+                        model::operator_class(graph, op) == model::OperatorClass::weight_gradient_gemm;
+      expected[name] = gemm ? flops(graph, op, 1.0, false).value() : 0;
     }
   }
   const TinyTraining::Step step = training.step();

@@ -108,38 +108,38 @@ TEST_P(Laws, ASlowerNicSlowsWhateverCrossesIt) {
   const Inputs usual = inputs(), slow = inputs({"cluster.nic_gbps=200"});  // of 400
   const model::StepProgram program = tests::program_of(usual);
   const CostModels fast_costs = tests::costs_of(usual), slow_costs = tests::costs_of(slow);
-  int exchanges = 0;
+  int all_to_alls = 0;
   for (const model::SlotTemplate& slot : program.templates) {
     const std::vector<SegmentTime> fast = segment_times(program, slot, fast_costs);
     const std::vector<SegmentTime> slower = segment_times(program, slot, slow_costs);
     for (std::size_t i = 0; i < fast.size(); ++i) {
-      const bool exchange = slot.segments[i].stream == Stream::communication;
-      exchanges += exchange;
-      if (exchange) {
+      const bool all_to_all = slot.segments[i].stream == Stream::communication;
+      all_to_alls += all_to_all;
+      if (all_to_all) {
         EXPECT_GT(slower[i].transfer, fast[i].transfer);
-        EXPECT_GT(slower[i].transfer_beside, fast[i].transfer_beside);
+        EXPECT_GT(slower[i].transfer_overlapped, fast[i].transfer_overlapped);
       } else {
         EXPECT_EQ(slower[i].compute, fast[i].compute);
       }
     }
   }
-  EXPECT_EQ(exchanges > 0, is_deepseek());
-  const model::Bytes hop = program.activation_hop;
-  EXPECT_GT(slow_costs.exchanges.hop(hop, 1), fast_costs.exchanges.hop(hop, 1));
+  EXPECT_EQ(all_to_alls > 0, is_deepseek());
+  const model::Bytes hop = program.stage_message;
+  EXPECT_GT(slow_costs.all_to_alls.hop(hop, 1), fast_costs.all_to_alls.hop(hop, 1));
   // Reductions between ranks of which eight share a node are bound by NVLink, small ones by the protocol LL, until the
   // NICs fall below both.
   const CostModels slowest_costs = tests::costs_of(inputs({"cluster.nic_gbps=25"}));
   for (const model::Graph& optimizer : program.stage_optimizers)
     for (const model::Operator& op : optimizer.operators) {
       if (model::operator_class(optimizer, op) != model::OperatorClass::collective) continue;
-      const double fast = fast_costs.exchanges.collective(optimizer, op);
-      EXPECT_GE(slow_costs.exchanges.collective(optimizer, op), fast);
-      EXPECT_GT(slowest_costs.exchanges.collective(optimizer, op), fast);
+      const double fast = fast_costs.all_to_alls.collective(optimizer, op);
+      EXPECT_GE(slow_costs.all_to_alls.collective(optimizer, op), fast);
+      EXPECT_GT(slowest_costs.all_to_alls.collective(optimizer, op), fast);
     }
 }
 
 TEST_P(Laws, ExpertParallelismTakesTimeWithoutTensorParallelism) {
-  const auto exchange_seconds = [](const Inputs& in) {
+  const auto all_to_all_seconds = [](const Inputs& in) {
     const model::StepProgram program = tests::program_of(in);
     const CostModels costs = tests::costs_of(in);
     double sum = 0;
@@ -152,12 +152,12 @@ TEST_P(Laws, ExpertParallelismTakesTimeWithoutTensorParallelism) {
   };
   ASSERT_EQ(inputs().plan.parallelism.tensor, 1);
   if (!is_deepseek()) {  // a dense model exchanges nothing
-    EXPECT_EQ(exchange_seconds(inputs()), 0);
+    EXPECT_EQ(all_to_all_seconds(inputs()), 0);
     return;
   }
-  EXPECT_GT(exchange_seconds(inputs({"parallelism.expert=8"})), 0);
-  EXPECT_GT(exchange_seconds(inputs()), exchange_seconds(inputs({"parallelism.expert=8"})));  // leaves the node
-  EXPECT_EQ(exchange_seconds(inputs({"parallelism.expert=1"})), 0);
+  EXPECT_GT(all_to_all_seconds(inputs({"parallelism.expert=8"})), 0);
+  EXPECT_GT(all_to_all_seconds(inputs()), all_to_all_seconds(inputs({"parallelism.expert=8"})));  // leaves the node
+  EXPECT_EQ(all_to_all_seconds(inputs({"parallelism.expert=1"})), 0);
 }
 
 // Times of the segments of one plan under different keys of [overlap]; the program has none of them in it.
@@ -181,7 +181,7 @@ TEST_P(Laws, MoreSmsForCommunicationNeverSlowATransferNorSpeedUpCompute) {
       for (std::size_t t = 0; t < now.size(); ++t)
         for (std::size_t i = 0; i < now[t].size(); ++i) {
           EXPECT_LE(now[t][i].transfer, before[t][i].transfer) << family << " " << sms;
-          EXPECT_LE(now[t][i].transfer_beside, before[t][i].transfer_beside) << family << " " << sms;
+          EXPECT_LE(now[t][i].transfer_overlapped, before[t][i].transfer_overlapped) << family << " " << sms;
           for (std::size_t state = 0; state < model::communication_states; ++state)
             EXPECT_GE(now[t][i].compute[state], before[t][i].compute[state]) << family << " " << sms;
         }
@@ -260,12 +260,12 @@ TEST_P(Laws, GigabytesArePowersOfTen) {
   // A hop in flight: elements of two bytes over the profile's rate in GB/s.
   const model::StepProgram program = tests::program_of(in);
   const double elements = static_cast<double>(in.plan.batch.sequence_length * in.architecture.hidden_size);
-  EXPECT_EQ(program.activation_hop.value(), 2 * elements);
+  EXPECT_EQ(program.stage_message.value(), 2 * elements);
   const model::Profile& profile = in.profile;
   const model::Parameter& rate = profile.parameters()[profile.find("network.nic_rate").value()];
   ASSERT_EQ(rate.unit, "GB/s");
-  const model::ExchangeCost& exchanges = tests::costs_of(in).exchanges;
-  EXPECT_NEAR(exchanges.hop(program.activation_hop, 1) - exchanges.hop(model::Bytes(0), 1),
+  const model::CommunicationCost& all_to_alls = tests::costs_of(in).all_to_alls;
+  EXPECT_NEAR(all_to_alls.hop(program.stage_message, 1) - all_to_alls.hop(model::Bytes(0), 1),
               2 * elements / (rate.value * 1e9), 1e-12);
 }
 

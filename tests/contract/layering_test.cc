@@ -129,7 +129,7 @@ std::string find_cycle(const std::map<std::string, std::set<std::string>>& graph
   return "";
 }
 
-// "sim/lane" of "sim/engine/lane.h" and "sim/engine/lane.cc".
+// "sim/lane" of "sim/engine/gpu_model.h" and "sim/engine/gpu_model.cc".
 std::string component_of(const std::string& path) { return path.substr(0, path.rfind('.')); }
 
 std::vector<std::string> layering_violations(const std::filesystem::path& root) {

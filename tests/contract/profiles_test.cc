@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "model/cost/communication_cost.h"
 #include "model/cost/detail/sm_curve.h"
-#include "model/cost/exchange_cost.h"
 #include "model/cost/kernel_cost.h"
 #include "model/profile/profile.h"
 #include "tests/support/inputs.h"
@@ -74,11 +74,11 @@ TEST_P(Profiles, HaveEveryConstantOfTheExchanges) {
   EXPECT_TRUE(families().contains("deepep-v1"));  // what a plan takes by default
   for (const model::ClusterShape& cluster : clusters_) {
     for (const std::string& family : families()) {
-      const auto cost = model::ExchangeCost::make(profile_, cluster, {{7.5, 4}, 64}, {family, 0});
+      const auto cost = model::CommunicationCost::make(profile_, cluster, {{7.5, 4}, 64}, {family, 0});
       ASSERT_TRUE(cost) << to_string(cost.error());
-      EXPECT_LT(cost->kernel_sms(), cluster.device.sms);  // something is left to compute on
+      EXPECT_LT(cost->communication_sms(), cluster.device.sms);  // something is left to compute on
       const bool needs_sms = value("communication.needs_sms") > 0;
-      EXPECT_EQ(cost->kernel_sms() > 0, needs_sms);
+      EXPECT_EQ(cost->communication_sms() > 0, needs_sms);
       EXPECT_EQ(cost->collective_sms() > 0, needs_sms);
     }
   }
@@ -108,8 +108,8 @@ TEST_P(Profiles, BlocksLeaveBetweenNothingAndAllOfAnSm) {
       EXPECT_LE(resident.threads, cluster.device.sm.threads) << block;
       EXPECT_LE(resident.threads * resident.registers, cluster.device.sm.registers) << block;
       EXPECT_LE(resident.shared_memory, cluster.device.sm.shared_memory) << block;
-      EXPECT_GE(room_beside(cluster.device.sm, resident), 0) << block;
-      EXPECT_LE(room_beside(cluster.device.sm, resident), 1) << block;
+      EXPECT_GE(free_share(cluster.device.sm, resident), 0) << block;
+      EXPECT_LE(free_share(cluster.device.sm, resident), 1) << block;
       EXPECT_GE(blocks_per_sm(cluster.device.sm, resident), 1) << block;
     }
   }

@@ -163,7 +163,7 @@ TEST_P(EveryShape, BothEndsListTheMessagesOfAPairInTheSameOrder) {
         const auto& of_rank = batches[static_cast<std::size_t>(rank)];
         ASSERT_EQ(of_rank.size(), schedule.ranks[static_cast<std::size_t>(rank)].size() + 1);
         for (const auto& batch : of_rank) {
-          for (const Hop& hop : batch) {
+          for (const Transfer& hop : batch) {
             ASSERT_NE(hop.peer, rank);
             const Id id{hop.forward ? 1 : 0, hop.direction, hop.stage, hop.micro_batch};
             const Id channel = one_channel ? Id{} : Id{hop.forward ? 1 : 0, hop.direction, hop.stage, 0};

@@ -18,7 +18,7 @@ namespace plumbline::tests {
 namespace {
 
 // examples/ counts as a user of the installed libraries.
-const std::set<std::string> kProduct = {"model", "topologies", "sim", "calibrate", "reports", "real", "cli"};
+const std::set<std::string> kGemm = {"model", "topologies", "sim", "calibrate", "reports", "real", "cli"};
 const std::set<std::string> kUsers = {"model", "topologies", "sim", "calibrate", "reports", "real", "cli", "examples"};
 
 // Names that no product source uses, and why they are there.
@@ -218,7 +218,7 @@ std::map<std::string, std::string> unused_names(const std::vector<SourceFile>& f
     for (const std::string& name : Declarations(tokens).names) {
       --uses[name];
       const bool header = file.extension() == ".h" || file.extension() == ".cuh";
-      if (header && kProduct.contains(file.folder())) headers.emplace(name, file.path);
+      if (header && kGemm.contains(file.folder())) headers.emplace(name, file.path);
     }
   }
   std::erase_if(headers, [&](const auto& declared) { return uses[declared.first] > 0; });

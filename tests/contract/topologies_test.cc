@@ -34,7 +34,7 @@ class EveryTopology : public testing::TestWithParam<std::string> {
  protected:
   EveryTopology() : shape_(load(GetParam()).fabric), fabric_(Fabric::make(shape_, telling_size(shape_)).value()) {}
 
-  std::vector<LinkId> way(std::int64_t a, std::int64_t b) const {
+  std::vector<LinkId> implementation(std::int64_t a, std::int64_t b) const {
     std::vector<LinkId> out;
     fabric_.route(a, b, out);
     return out;
@@ -66,8 +66,8 @@ TEST_P(EveryTopology, LinksHaveBandwidthAndNames) {
 
 TEST_P(EveryTopology, ThereAndBackAreAsLongAndShareNoLink) {
   visit_pairs([&](std::int64_t a, std::int64_t b) {
-    std::vector<LinkId> there = way(a, b);
-    std::vector<LinkId> back = way(b, a);
+    std::vector<LinkId> there = implementation(a, b);
+    std::vector<LinkId> back = implementation(b, a);
     ASSERT_FALSE(there.empty());
     ASSERT_EQ(there.size(), back.size()) << a << " " << b;
     ASSERT_DOUBLE_EQ(tests::route_latency(fabric_, a, b), tests::route_latency(fabric_, b, a));
@@ -84,7 +84,7 @@ TEST_P(EveryTopology, ThereAndBackAreAsLongAndShareNoLink) {
 // What a link joins, as its name says: the way must be connected.
 TEST_P(EveryTopology, EveryWayStartsAndEndsAtItsGpus) {
   visit_pairs([&](std::int64_t a, std::int64_t b) {
-    const std::vector<LinkId> links = way(a, b);
+    const std::vector<LinkId> links = implementation(a, b);
     const auto of_node = [&](std::int64_t gpu) { return "node" + std::to_string(fabric_.node(gpu)) + "."; };
     ASSERT_TRUE(fabric_.link(links.front()).name.starts_with(of_node(a)));
     ASSERT_TRUE(fabric_.link(links.back()).name.starts_with(of_node(b)));

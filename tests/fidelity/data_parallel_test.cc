@@ -16,7 +16,7 @@ namespace plumbline::sim {
 namespace {
 
 using Overrides = std::vector<std::string>;
-using Kind = model::Synchronisation::Kind;
+using Kind = model::DataParallelCollectives::Kind;
 
 const std::string plan_name = "llama-3-8b-fsdp-64xh100";
 
@@ -69,8 +69,8 @@ double wire_bytes(const Overrides& overrides) {
   const model::StepProgram program = tests::program_of(inputs(overrides));
   const model::Graph& graph = program.stage_optimizers[0];
   double sum = 0;
-  for (const model::Synchronisation& s : program.synchronisations[0]) {
-    const model::SynchronisationUnit& unit = program.stage_units[0][static_cast<std::size_t>(s.unit)];
+  for (const model::DataParallelCollectives& s : program.data_parallel[0]) {
+    const model::ShardUnit& unit = program.stage_units[0][static_cast<std::size_t>(s.unit)];
     for (const std::uint16_t index : s.kind == Kind::gather ? unit.gather : unit.reduce) {
       const model::Operator& op = graph.operators[index];
       if (op.kind == model::OperatorKind::cast) continue;
@@ -118,7 +118,7 @@ TEST(DataParallel, ReductionsAreWorthAsManyMicroBatchesAsTheyAreDone) {
     const model::StepProgram program =
         tests::program_of(inputs({"batch.global_batch_size=192", key("parallelism.zero_stage", zero)}));
     std::size_t count = 0;
-    for (const model::Synchronisation& s : program.synchronisations[0]) count += s.kind == Kind::reduce;
+    for (const model::DataParallelCollectives& s : program.data_parallel[0]) count += s.kind == Kind::reduce;
     return static_cast<double>(count) / static_cast<double>(program.stage_units[0].size());
   };
   for (const int zero : {0, 1}) EXPECT_EQ(reductions(zero), 1) << zero;

@@ -186,15 +186,15 @@ class Reference {
     if (e.shared_gate) y /= 1 + std::exp(-(weight("shared_gate") * x)(0));
     for (Index i : experts)
       y +=
-          e.scaling_factor * scores(i) / (e.normalise_weights ? total : 1) *
+          e.scaling_factor * scores(i) / (e.normalize_weights ? total : 1) *
           gated(weight("experts_gate_up").middleRows(i * 2 * f, 2 * f), weight("experts_down").middleRows(i * h, h), x);
     return y;
   }
 
   Sequence layer(Sequence x, bool moe, bool windowed) const {
-    Sequence normalised;
-    for (const Vector& token : x) normalised.push_back(stream_norm("attention_norm", token));
-    const Sequence attended = attention(normalised, windowed);
+    Sequence normalized;
+    for (const Vector& token : x) normalized.push_back(stream_norm("attention_norm", token));
+    const Sequence attended = attention(normalized, windowed);
     for (std::size_t t = 0; t < x.size(); ++t) {
       const Vector before = x[t];
       x[t] += attended[t];

@@ -31,7 +31,7 @@ TEST_P(HostSteps, AreFiniteAndAccountedFor) {
   double lost = 0;
   for (const model::LostTime& loss : result.lost) {
     EXPECT_TRUE(std::isfinite(loss.seconds)) << loss.cause;
-    EXPECT_NE(loss.cause, "slowdown beside transfers");  // a constant of 1
+    EXPECT_NE(loss.cause, "slowdown during transfers");  // a constant of 1
     EXPECT_NE(loss.cause, "SMs given to communication");
     lost += loss.seconds;
   }
@@ -53,9 +53,9 @@ TEST(HostStep, CommunicationHoldsNoCores) {
     const model::SmPartition partition = costs_of(inputs).partition;
     EXPECT_EQ(partition.communication_sms, 0);
     EXPECT_EQ(partition.collective_sms, 0);
-    for (const auto neighbour : {model::Neighbour::transferring, model::Neighbour::collective}) {
-      EXPECT_EQ(partition.beside(neighbour).sms, cores);
-      EXPECT_EQ(partition.beside(neighbour).held, 0);
+    for (const auto co_runner : {model::CoRunner::transferring, model::CoRunner::collective}) {
+      EXPECT_EQ(partition.overlapped(co_runner).sms, cores);
+      EXPECT_EQ(partition.overlapped(co_runner).held, 0);
     }
   }
 }

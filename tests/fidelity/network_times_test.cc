@@ -23,8 +23,8 @@ Fabric fabric_of(const topologies::FabricShape& shape, std::int64_t gpus) {
   return std::move(*fabric);
 }
 
-std::vector<Transfer> transfers(const Fabric& fabric, const Exchange& exchange) {
-  auto result = transfers_of(fabric, exchange);
+std::vector<Transfer> transfers(const Fabric& fabric, const AllToAll& all_to_all) {
+  auto result = transfers_of(fabric, all_to_all);
   EXPECT_TRUE(result) << to_string(result.error());
   return std::move(*result);
 }
@@ -41,14 +41,14 @@ double simulated(SimGridNetwork& network, const std::vector<TrafficFlow>& flows)
   return *seconds;
 }
 
-TEST(TwoHopExchange, IsTheSameByFootprintFlowByFlowAndInClosedForm) {
+TEST(TwoHopAllToAll, IsTheSameByFootprintFlowByFlowAndInClosedForm) {
   const Fabric fabric = fabric_of(tests::planes_of_nodes(), 64);
   SimGridNetwork network = network_of(fabric);
   EXPECT_NEAR(free_seconds, 2.119434e-3, 1e-9);
-  for (const ExchangeKind kind : {ExchangeKind::dispatch, ExchangeKind::combine}) {
-    Exchange exchange = tests::expert_dispatch(tests::gpus_from(0, 64));
-    exchange.kind = kind;
-    const auto all = transfers(fabric, exchange);
+  for (const AllToAllKind kind : {AllToAllKind::dispatch, AllToAllKind::combine}) {
+    AllToAll all_to_all = tests::expert_dispatch(tests::gpus_from(0, 64));
+    all_to_all.kind = kind;
+    const auto all = transfers(fabric, all_to_all);
     EXPECT_EQ(all.size(), 896u);  // 64 GPUs to 7 nodes and to 7 neighbours
     EXPECT_NEAR(bottleneck_seconds(fabric, all), free_seconds, 1e-12);
     EXPECT_NEAR(simulated(network, footprint_flows(fabric, all)), free_seconds, 2e-12);
@@ -57,7 +57,7 @@ TEST(TwoHopExchange, IsTheSameByFootprintFlowByFlowAndInClosedForm) {
   }
 }
 
-TEST(TwoHopExchange, TheNodeBindsWhenTokensReachManyRanks) {
+TEST(TwoHopAllToAll, TheNodeBindsWhenTokensReachManyRanks) {
   const Fabric fabric = fabric_of(tests::planes_of_nodes(), 64);
   SimGridNetwork network = network_of(fabric);
   // 32 ranks per token: each GPU hands half of all 64 ranks' rows on its index, 8 * 4096 * 7392 * 32 / 64 B, to each of
@@ -72,11 +72,11 @@ TEST(TwoHopExchange, TheNodeBindsWhenTokensReachManyRanks) {
 // Naive all-to-all of 1 MB between 64 GPUs: 56 of 63 messages leave the node.
 TEST(AllToAll, LoadsNicsAndSwitchesByItsMessages) {
   const Fabric fabric = fabric_of(tests::planes_of_nodes(), 64);
-  Exchange exchange;
-  exchange.kind = ExchangeKind::all_to_all;
-  exchange.gpus = tests::gpus_from(0, 64);
-  exchange.token_bytes = 1e6;
-  const auto all = transfers(fabric, exchange);
+  AllToAll all_to_all;
+  all_to_all.kind = AllToAllKind::all_to_all;
+  all_to_all.gpus = tests::gpus_from(0, 64);
+  all_to_all.token_bytes = 1e6;
+  const auto all = transfers(fabric, all_to_all);
   EXPECT_EQ(all.size(), 4032u);
   SimGridNetwork network = network_of(fabric);
   // On planes a message goes over the GPU of the receiver's plane: a NIC carries 8 * 7 messages; 56 MB / 50 GB/s.
@@ -160,10 +160,10 @@ TEST_F(ManyGroups, MeetOnStaticRoutesWhenPlacedAtRandom) {
   }
 }
 
-TEST(TrafficBesideAnExchange, SharesByConnections) {
+TEST(TrafficOverlappedAnAllToAll, SharesByConnections) {
   const Fabric fabric = fabric_of(tests::planes_of_nodes(), 64);
   SimGridNetwork network = network_of(fabric);
-  const auto exchange = footprint_flows(fabric, transfers(fabric, tests::expert_dispatch(tests::gpus_from(0, 64))));
+  const auto all_to_all = footprint_flows(fabric, transfers(fabric, tests::expert_dispatch(tests::gpus_from(0, 64))));
   // A ring over the nodes on every plane: 100 MB from each GPU to the same GPU of the next node, one connection.
   std::vector<Transfer> ring;
   for (std::int64_t gpu = 0; gpu < 64; ++gpu) ring.push_back({gpu, (gpu + 8) % 64, 100e6, 0});
@@ -171,20 +171,20 @@ TEST(TrafficBesideAnExchange, SharesByConnections) {
   ASSERT_EQ(reduction.size(), 1u);
   // The exchange has 7 of 8 connections on each NIC: 105,971,712 B at 7/8 of 50 GB/s. The ring ends when both sums of
   // bytes are through.
-  EXPECT_NEAR(*tests::simulate_seconds(network, exchange, reduction), free_seconds * 8 / 7, 5e-12);
-  EXPECT_NEAR(*tests::simulate_seconds(network, exchange, reduction), 2.4222e-3, 1e-7);
-  EXPECT_NEAR(*tests::simulate_seconds(network, reduction, exchange), free_seconds + 100e6 / 50e9, 5e-12);
-  EXPECT_NEAR(*tests::simulate_seconds(network, reduction, exchange), 4.1194e-3, 1e-7);
+  EXPECT_NEAR(*tests::simulate_seconds(network, all_to_all, reduction), free_seconds * 8 / 7, 5e-12);
+  EXPECT_NEAR(*tests::simulate_seconds(network, all_to_all, reduction), 2.4222e-3, 1e-7);
+  EXPECT_NEAR(*tests::simulate_seconds(network, reduction, all_to_all), free_seconds + 100e6 / 50e9, 5e-12);
+  EXPECT_NEAR(*tests::simulate_seconds(network, reduction, all_to_all), 4.1194e-3, 1e-7);
 }
 
-TEST(SkewedExchange, TakesAsLongAsItsHeaviestLink) {
+TEST(SkewedAllToAll, TakesAsLongAsItsHeaviestLink) {
   const Fabric fabric = fabric_of(tests::planes_of_nodes(), 64);
   SimGridNetwork network = network_of(fabric);
   // 4 ranks per token keep the node's switch faster than the network.
-  Exchange exchange = tests::expert_dispatch(tests::gpus_from(0, 64), 4);
-  exchange.popularity.assign(64, 1.0);
-  exchange.popularity[20] = 3;  // on node 2
-  const auto all = transfers(fabric, exchange);
+  AllToAll all_to_all = tests::expert_dispatch(tests::gpus_from(0, 64), 4);
+  all_to_all.popularity.assign(64, 1.0);
+  all_to_all.popularity[20] = 3;  // on node 2
+  const auto all = transfers(fabric, all_to_all);
   // Node 2 has popularity 10 of 66: 4096 * 4 * 10 / 66 * 7392 B come to each of its GPUs from each of 7 nodes.
   const double expected = 7 * 4096 * 7392 * 4 * 10.0 / 66 / 50e9;
   EXPECT_NEAR(bottleneck_seconds(fabric, all), expected, 1e-12);

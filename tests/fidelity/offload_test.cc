@@ -17,14 +17,14 @@ using model::Stream;
 using Overrides = std::vector<std::string>;
 
 // Llama 3 8B on four pipeline ranks: an interior stage has eight layers and no end of the model.
-class InteriorSlot {
+class MiddleSlot {
  public:
-  InteriorSlot(OpType type, const std::string& share, double host_bandwidth) {
+  MiddleSlot(OpType type, const std::string& share, double host_bandwidth) {
     Inputs inputs =
         tests::step_inputs(tests::llama_plan, "h800", {"parallelism.pipeline=4", "offload.activations=" + share});
     inputs.cluster.device.host_bandwidth = model::BytesPerSecond(host_bandwidth);
     program_ = tests::program_of(inputs);
-    slot_ = tests::interior_slot(program_, type);
+    slot_ = tests::middle_slot(program_, type);
     const CostModels costs = tests::costs_of(inputs);
     rate_ = host_bandwidth * model::ConstantReader(inputs.profile).require("host.link_efficiency").value;
     run_ = run_template(slot_, segment_times(program_, slot_, costs), costs.partition.device_sms);
@@ -69,15 +69,15 @@ TEST(OffloadedSlots, CopyWhatALayerKeeps) {
   // (2 * 4096 + 2 * 1024 wide), the stream after it and its norm, both halves of the first product and what the second
   // one reads; FP32 log-sum-exps of 32 heads.
   const double per_token = 2 * (2 * 4096 + (2 * 4096 + 2 * 1024) + 2 * 4096 + 3 * 14336) + 4 * 32;
-  EXPECT_DOUBLE_EQ(InteriorSlot(OpType::F, "1", 64e9).bytes(), 8 * 8192 * per_token);
-  EXPECT_DOUBLE_EQ(InteriorSlot(OpType::B, "1", 64e9).bytes(), 8 * 8192 * per_token);
-  EXPECT_DOUBLE_EQ(InteriorSlot(OpType::F, "0.5", 64e9).bytes(), 4 * 8192 * per_token);
+  EXPECT_DOUBLE_EQ(MiddleSlot(OpType::F, "1", 64e9).bytes(), 8 * 8192 * per_token);
+  EXPECT_DOUBLE_EQ(MiddleSlot(OpType::B, "1", 64e9).bytes(), 8 * 8192 * per_token);
+  EXPECT_DOUBLE_EQ(MiddleSlot(OpType::F, "0.5", 64e9).bytes(), 4 * 8192 * per_token);
 }
 
 TEST(OffloadedSlots, TakeAsLongAsASlowLinkForward) {
   // The first layer's attention segment ends, then the link never rests: a layer computes while the one before it is
   // copied. The slot ends with the last copy, bytes / rate later.
-  const InteriorSlot slot(OpType::F, "1", 1e9);
+  const MiddleSlot slot(OpType::F, "1", 1e9);
   const std::vector<SegmentRun> out = slot.runs(Stream::to_host);
   const double first = to_seconds(slot.runs(Stream::compute).front().end);
   EXPECT_DOUBLE_EQ(to_seconds(out.front().start), first);
@@ -88,21 +88,21 @@ TEST(OffloadedSlots, TakeAsLongAsASlowLinkForward) {
 TEST(OffloadedSlots, TakeAsLongAsASlowLinkBackward) {
   // The link is busy from the slot's start until the first layer's attention has its tensors, bytes / rate; then comes
   // that part of the backward, the last compute segment (input and weight gradients, which wait for nothing else).
-  const InteriorSlot slot(OpType::B, "1", 1e9);
+  const MiddleSlot slot(OpType::B, "1", 1e9);
   const std::vector<SegmentRun> in = slot.runs(Stream::from_host), kernels = slot.runs(Stream::compute);
   EXPECT_EQ(in.front().start, 0);
   EXPECT_NEAR(to_seconds(in.back().end), slot.link_seconds(), rounding);
   EXPECT_GE(kernels.back().start, in.back().end);
   const double tail = to_seconds(kernels.back().end - in.back().end);
   EXPECT_NEAR(slot.seconds(), slot.link_seconds() + tail, rounding);
-  EXPECT_LT(tail, InteriorSlot(OpType::B, "0", 1e9).seconds() / 8);  // less than a layer's backward
+  EXPECT_LT(tail, MiddleSlot(OpType::B, "0", 1e9).seconds() / 8);  // less than a layer's backward
 }
 
 TEST(OffloadedSlots, HideBehindComputeOnAFastLink) {
   // At 100 times the bandwidth only the ends of a slot show: forward the last layer's last copies, backward the first.
   for (const OpType type : {OpType::F, OpType::B}) {
-    const InteriorSlot slot(type, "1", 6400e9);
-    const double alone = InteriorSlot(type, "0", 6400e9).seconds();
+    const MiddleSlot slot(type, "1", 6400e9);
+    const double alone = MiddleSlot(type, "0", 6400e9).seconds();
     EXPECT_GE(slot.seconds(), alone);
     EXPECT_LE(slot.seconds(), alone + slot.link_seconds() / 8);  // of eight layers
   }
@@ -117,7 +117,7 @@ TEST(OffloadedSlots, APairUsesBothDirectionsAtOnce) {
   inputs.cluster.device.host_bandwidth = model::BytesPerSecond(1e9);
   const model::StepProgram program = tests::program_of(inputs);
   const CostModels costs = tests::costs_of(inputs);
-  const model::SlotTemplate& pair = tests::interior_slot(program, OpType::FB);
+  const model::SlotTemplate& pair = tests::middle_slot(program, OpType::FB);
   const auto times = segment_times(program, pair, costs);
   double out = 0, in = 0;
   for (std::size_t i = 0; i < pair.segments.size(); ++i) {

@@ -44,7 +44,7 @@ void vary(Draw& draw, model::Plan& plan, bool experts) {
   degrees.zero_stage = draw.one_of<std::int64_t>({0, 1, 1, 2, 3});
   degrees.shard_group = degrees.zero_stage > 0 && draw.chance(4) ? 4 : 0;
   degrees.reshard_after_forward = !draw.chance(3);
-  degrees.synchronisation_interval = degrees.zero_stage == 0 && draw.chance(3) ? 4 : 1;
+  degrees.synchronization_interval = degrees.zero_stage == 0 && draw.chance(3) ? 4 : 1;
   plan.batch.micro_batch_size = draw.one_of<std::int64_t>({1, 1, 2});
   plan.batch.global_batch_size = draw.one_of<std::int64_t>({256, 512, 768});
   plan.schedule.kind = draw.one_of<std::string>(

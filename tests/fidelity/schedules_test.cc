@@ -79,12 +79,12 @@ TEST(OneForwardOneBackward, MakespanIsExactWithHops) {
 
 // Where the form is not known it is not given: M < P, and hops with a broken or a single group.
 TEST(OneForwardOneBackward, NoExactFormOutsideItsConditions) {
-  const ScheduleCosts hops{.p2p = 0.1};
+  const ScheduleCosts transfers{.p2p = 0.1};
   EXPECT_FALSE(kind("1f1b").exact_makespan({.ranks = 4, .micro_batches = 3}, {}));
-  EXPECT_FALSE(kind("1f1b").exact_makespan({.ranks = 4, .micro_batches = 9}, hops));
-  EXPECT_FALSE(kind("1f1b").exact_makespan({.ranks = 4, .micro_batches = 4}, hops));
+  EXPECT_FALSE(kind("1f1b").exact_makespan({.ranks = 4, .micro_batches = 9}, transfers));
+  EXPECT_FALSE(kind("1f1b").exact_makespan({.ranks = 4, .micro_batches = 4}, transfers));
   // One rank sends nothing: M (F+B) = 6 * 3.
-  EXPECT_DOUBLE_EQ(kind("1f1b").exact_makespan({.ranks = 1, .micro_batches = 6}, hops).value(), 18);
+  EXPECT_DOUBLE_EQ(kind("1f1b").exact_makespan({.ranks = 1, .micro_batches = 6}, transfers).value(), 18);
 }
 
 // Rank r warms up with P-1-r forwards and holds one more while it alternates: P-r, or M when there are fewer.

@@ -166,14 +166,14 @@ TEST(StepExecutor, CountsSlotsAndTheirTimes) {
   EXPECT_NEAR(run.template_seconds[1], 2, 1e-12);
 }
 
-using Synchronisation = model::Synchronisation;
+using DataParallelCollectives = model::DataParallelCollectives;
 
 // One unit per stage, reduced after the last slot of its rank.
 model::StepProgram reducing_program() {
   const Case c{model::find_schedule("1f1b").value(), {.ranks = 2, .micro_batches = 2}};
   model::StepProgram program = uniform_program(c.kind->build(c.shape));
   for (std::int32_t rank = 0; rank < 2; ++rank)
-    program.synchronisations.push_back({{Synchronisation::Kind::reduce, rank, 0, {3, -1}, {}}});
+    program.data_parallel.push_back({{DataParallelCollectives::Kind::reduce, rank, 0, {3, -1}, {}}});
   program.gather_after_update = true;
   return program;
 }
@@ -192,7 +192,7 @@ TEST(StepExecutor, TheOptimizerFollowsItsGradients) {
   for (OptimizerTiming& timing : input.optimizers) timing.agree = 0;
   EXPECT_NEAR(execute(input).value().step_end, 13, 1e-9);
   // A step of local updates: rank 0 from 9 to 9.25 and gathered at 9.75, rank 1 from 7 to 8.
-  input.synchronise = false;
+  input.synchronize = false;
   EXPECT_NEAR(execute(input).value().step_end, 9.75, 1e-9);
 }
 
@@ -205,15 +205,15 @@ TEST(StepExecutor, CopiesToTheHostFollowTheReductions) {
 }
 
 // One rank, two micro-batches: F0 B0 F1 B1, 1 and 2 seconds.
-model::StepProgram lone_program(std::vector<Synchronisation> synchronisations) {
+model::StepProgram lone_program(std::vector<DataParallelCollectives> data_parallel) {
   const Case c{model::find_schedule("1f1b").value(), {.ranks = 1, .micro_batches = 2}};
   model::StepProgram program = uniform_program(c.kind->build(c.shape));
-  program.synchronisations = {std::move(synchronisations)};
+  program.data_parallel = {std::move(data_parallel)};
   return program;
 }
 
 TEST(StepExecutor, ASegmentWaitsForItsParameters) {
-  using enum Synchronisation::Kind;
+  using enum DataParallelCollectives::Kind;
   // Gathered with the step, and again once F0 has ended, while B0 waits.
   const model::StepProgram program = lone_program({{gather, 0, 0, {}, {0, 0}}, {gather, 0, 0, {0, 0}, {1, 0}}});
   ExecutionInput input = uniform_input(program, {.F = 1, .B = 2});
@@ -225,7 +225,7 @@ TEST(StepExecutor, ASegmentWaitsForItsParameters) {
 }
 
 TEST(StepExecutor, CollectivesOfARankRunOneAfterTheOther) {
-  using enum Synchronisation::Kind;
+  using enum DataParallelCollectives::Kind;
   // The reduction runs from 1 to 4 beside B0 (until 3); the gather that F1 needs follows it, until 4.5.
   const model::StepProgram program = lone_program({{reduce, 0, 0, {0, 0}, {}}, {gather, 0, 1, {0, -1}, {2, -1}}});
   ExecutionInput input = uniform_input(program, {.F = 1, .B = 2});
@@ -234,9 +234,9 @@ TEST(StepExecutor, CollectivesOfARankRunOneAfterTheOther) {
 }
 
 TEST(StepExecutor, ComputeIsSlowerBesideACollective) {
-  const model::StepProgram program = lone_program({{Synchronisation::Kind::reduce, 0, 0, {0, 0}, {}}});
+  const model::StepProgram program = lone_program({{DataParallelCollectives::Kind::reduce, 0, 0, {0, 0}, {}}});
   ExecutionInput input = uniform_input(program, {.F = 1, .B = 2});
-  input.template_times[1][0].compute[static_cast<std::size_t>(model::Neighbour::collective)] = 4;
+  input.template_times[1][0].compute[static_cast<std::size_t>(model::CoRunner::collective)] = 4;
   input.optimizers = {{.units = {{.reduce = 1}}}};
   // From 1 to 2 B0 does a quarter of its work, the rest takes 1.5 s; F1 and B1 follow.
   EXPECT_NEAR(execute(input).value().step_end, 3.5 + 3, 1e-9);

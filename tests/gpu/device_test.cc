@@ -38,7 +38,7 @@ class GpuDevice : public GpuTest {
     GpuTest::SetUp();
     if (IsSkipped() || HasFatalFailure()) return;
     spin(Stream::compute, 1000, 0);
-    ASSERT_TRUE(device().synchronise());
+    ASSERT_TRUE(device().synchronize());
     device().take_records();
   }
   void spin(Stream stream, std::int64_t nanoseconds, std::uint32_t label) {
@@ -65,7 +65,7 @@ TEST_F(GpuDevice, HoldsWhatIsWrittenInEveryFormat) {
     device().write(*buffer, values);
     const std::vector<float> back = device().read(*buffer);
     for (std::size_t i = 0; i < values.size(); ++i) ASSERT_NEAR(back[i], values[i], 1e-5F) << to_string(type);
-    EXPECT_TRUE(device().synchronise());
+    EXPECT_TRUE(device().synchronize());
   }
 }
 
@@ -91,13 +91,13 @@ TEST_F(GpuDevice, PartsAreCopiedBetweenFormats) {
     device().copy(*flat, 333, 333, *part);
     EXPECT_EQ(device().read(*part), std::vector<float>(all.begin() + 333, all.begin() + 666)) << to_string(type);
   }
-  EXPECT_TRUE(device().synchronise());
+  EXPECT_TRUE(device().synchronize());
 }
 
 TEST_F(GpuDevice, AViewThatKernelsCannotReadIsRefused) {
   const auto flat = device().allocate(vector(DataType::bf16, 64));
   device().view(*flat, 3, matrix(DataType::bf16, 2, 8));
-  const auto idle = device().synchronise();
+  const auto idle = device().synchronize();
   ASSERT_FALSE(idle);
   EXPECT_NE(idle.error().message.find("16 bytes"), std::string::npos) << idle.error().message;
 }
@@ -125,7 +125,7 @@ TEST_F(GpuDevice, ParametersInFp8FollowTheirVector) {
   device().write(*flat, values);
   device().enqueue(Stream::compute, 1,
                    [&](cudaStream_t stream) { return real::cuda::refresh(static_cast<CudaBuffer&>(*weight), stream); });
-  const auto idle = device().synchronise();
+  const auto idle = device().synchronize();
   ASSERT_TRUE(idle) << idle.error().message;
   const auto by_kernel = values_on_device(static_cast<CudaBuffer&>(*weight));
   const auto expected = device().allocate(experts);
@@ -152,7 +152,7 @@ TEST_F(GpuDevice, EventsOrderStreams) {
   copy(Stream::compute, *first, *second, 2);
   device().wait(Stream::communication, device().record(Stream::compute));
   copy(Stream::communication, *second, *third, 3);
-  ASSERT_TRUE(device().synchronise());
+  ASSERT_TRUE(device().synchronize());
   EXPECT_EQ(device().read(*third), std::vector<float>(1024, 5));
   const std::vector<real::KernelRecord> records = device().take_records();
   ASSERT_EQ(records.size(), 3U);
@@ -166,7 +166,7 @@ TEST_F(GpuDevice, StreamsRunAtTheSameTime) {
   spin(Stream::compute, 30'000'000, 1);
   spin(Stream::communication, 30'000'000, 2);
   spin(Stream::collective, 30'000'000, 3);
-  ASSERT_TRUE(device().synchronise());
+  ASSERT_TRUE(device().synchronize());
   EXPECT_LT(device().now() - before, 0.06);
 }
 
@@ -174,7 +174,7 @@ TEST_F(GpuDevice, RecordsSayHowLongKernelsTook) {
   for (int round = 0; round < 2; ++round) {  // the clock goes on over synchronise()
     const double before = device().now();
     for (std::uint32_t label = 1; label <= 4; ++label) spin(Stream::compute, 2'000'000 * label, label);
-    ASSERT_TRUE(device().synchronise());
+    ASSERT_TRUE(device().synchronize());
     const std::vector<real::KernelRecord> records = device().take_records();
     ASSERT_EQ(records.size(), 4U);
     EXPECT_GE(records[0].start, before);
@@ -194,7 +194,7 @@ TEST_F(GpuDevice, TheHostsDelayIsNotTheKernels) {
   spin(Stream::communication, 50'000'000, 2);  // the other stream has nothing to do meanwhile
   cudaDeviceSynchronize();
   spin(Stream::compute, 1'000'000, 3);
-  ASSERT_TRUE(device().synchronise());
+  ASSERT_TRUE(device().synchronize());
   const std::vector<real::KernelRecord> records = device().take_records();
   ASSERT_EQ(records.size(), 3U);
   EXPECT_EQ(records[1].label, 3U);  // streams one after the other
@@ -210,11 +210,11 @@ TEST_F(GpuDevice, TheFirstFailureStaysAndNothingRunsAfterIt) {
     ADD_FAILURE() << "launched after a failure";
     return {};
   });
-  const auto idle = device().synchronise();
+  const auto idle = device().synchronize();
   ASSERT_FALSE(idle);
   EXPECT_EQ(idle.error().kind, model::ErrorKind::infeasible);
   EXPECT_EQ(idle.error().message, "send_tokens (dispatch): a GPU does not compute it");
-  EXPECT_FALSE(device().synchronise());
+  EXPECT_FALSE(device().synchronize());
 }
 
 TEST_F(GpuDevice, TooLittleMemoryIsNamed) {
@@ -222,7 +222,7 @@ TEST_F(GpuDevice, TooLittleMemoryIsNamed) {
   huge.name = "everything";
   const auto buffer = device().allocate(huge);
   EXPECT_NE(buffer, nullptr);
-  const auto idle = device().synchronise();
+  const auto idle = device().synchronize();
   ASSERT_FALSE(idle);
   EXPECT_EQ(idle.error().kind, model::ErrorKind::infeasible);
   EXPECT_NE(idle.error().message.find("everything: too little memory"), std::string::npos) << idle.error().message;

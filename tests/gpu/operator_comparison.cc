@@ -85,7 +85,7 @@ bool OperatorComparison::compare(const Operator& op) {
   for (const TensorId id : op.writes)
     if (!accumulates(id)) poison(id);
   const Status launched = launch(op);
-  const auto idle = device_.synchronise();
+  const auto idle = device_.synchronize();
   EXPECT_TRUE(idle) << graph_.name << ", " << op.name << ": " << idle.error().message;
   if (!idle) return false;
   if (!launched.ok()) {

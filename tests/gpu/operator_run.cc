@@ -80,7 +80,7 @@ void OperatorRun::expect_near(real::cuda::CudaDevice& device, double tolerance, 
   for (const model::TensorId id : op.reads) kernel.reads.push_back(buffers[id].get());
   for (const model::TensorId id : op.writes) kernel.writes.push_back(buffers[id].get());
   for (; kernel.part < parts; ++kernel.part) device.launch(model::Stream::compute, kernel);
-  const auto idle = device.synchronise();
+  const auto idle = device.synchronize();
   ASSERT_TRUE(idle) << name_ << ": " << idle.error().message;
   expected_.clear();
   for (const model::TensorId id : op.writes) {

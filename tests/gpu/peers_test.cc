@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "real/cuda/kernels/exchange/exchange_peers.h"
+#include "real/cuda/kernels/all_to_all/all_to_all_peers.h"
 #include "real/cuda/memory.h"
 #include "tests/gpu/gpu.h"
 
@@ -45,10 +45,10 @@ class GpuPeers : public GpuTest {
       if (peer.stream != nullptr) cudaStreamDestroy(peer.stream);
   }
 
-  void meet_others(int own, std::uint32_t turn) {
-    Meeting meeting{.peers = peers, .own = own, .turn = turn, .ended = ended_.as<std::int32_t>()};
-    for (std::size_t peer = 0; peer < peers; ++peer) meeting.told[peer] = peers_[peer].turns();
-    ASSERT_EQ(meet(meeting, peers_[static_cast<std::size_t>(own)].stream), cudaSuccess);
+  void barrier_with_others(int own, std::uint32_t turn) {
+    Barrier barrier{.peers = peers, .own = own, .turn = turn, .ended = ended_.as<std::int32_t>()};
+    for (std::size_t peer = 0; peer < peers; ++peer) barrier.told[peer] = peers_[peer].turns();
+    ASSERT_EQ(meet(barrier, peers_[static_cast<std::size_t>(own)].stream), cudaSuccess);
   }
 
   PinnedMemory ended_;
@@ -63,12 +63,12 @@ TEST_F(GpuPeers, ReadWhatWasWrittenBeforeTheyMet) {
       const Peer& self = peers_[static_cast<std::size_t>(own)];
       const int value = static_cast<int>(round) * peers + own + 1;
       ASSERT_EQ(cudaMemsetAsync(self.outbox(), value, bytes, self.stream), cudaSuccess);
-      meet_others(own, 2 * round + 1);
+      barrier_with_others(own, 2 * round + 1);
       std::vector<Piece> pieces;
       for (std::size_t peer = 0; peer < peers; ++peer)
         pieces.push_back({peers_[peer].outbox(), self.arrived.as<char>() + peer * bytes, bytes});
       ASSERT_EQ(copy_pieces(pieces.data(), peers, blocks, self.stream), cudaSuccess);
-      meet_others(own, 2 * round + 2);
+      barrier_with_others(own, 2 * round + 2);
     }
     for (const Peer& self : peers_) {
       std::vector<std::uint8_t> got(peers * bytes);
@@ -82,7 +82,7 @@ TEST_F(GpuPeers, ReadWhatWasWrittenBeforeTheyMet) {
 
 // Whoever waits for a rank that is gone goes on.
 TEST_F(GpuPeers, WaitUntilTheRunEnds) {
-  meet_others(0, 1);
+  barrier_with_others(0, 1);
   EXPECT_EQ(cudaStreamQuery(peers_[0].stream), cudaErrorNotReady);
   *static_cast<volatile std::int32_t*>(ended_.as<std::int32_t>()) = 1;
   EXPECT_EQ(cudaStreamSynchronize(peers_[0].stream), cudaSuccess);

@@ -58,7 +58,7 @@ class GpuRows : public GpuTest {
   void run(const Launch& launch) {
     device().enqueue(model::Stream::compute, 0,
                      [&](cudaStream_t stream) { return real::cuda::outcome(launch(stream), "launching"); });
-    const auto idle = device().synchronise();
+    const auto idle = device().synchronize();
     ASSERT_TRUE(idle) << idle.error().message;
   }
   void expect_equal(const std::vector<float>& actual, const std::vector<double>& exact, double allowed) {
@@ -166,11 +166,11 @@ TEST_F(GpuRows, WeightsOfExpertsAreTurnedWithoutRounding) {
     const Tensor x = make(Format::fp8_block, experts * rows, columns, 17, rows);
     const Tensor y = make(Format::fp8_block, experts * columns, rows, 0, columns);
     run([&](cudaStream_t s) { return transpose(x.view(), nullptr, y.view(), s); });
-    const std::vector<float> turned = read(y);
+    const std::vector<float> transposed = read(y);
     for (std::int64_t e = 0; e < experts; ++e)
       for (std::int64_t r = 0; r < rows; ++r)
         for (std::int64_t c = 0; c < columns; ++c)
-          ASSERT_EQ(turned[static_cast<std::size_t>((e * columns + c) * rows + r)],
+          ASSERT_EQ(transposed[static_cast<std::size_t>((e * columns + c) * rows + r)],
                     x.values[static_cast<std::size_t>((e * rows + r) * columns + c)]);
   }
 }

@@ -21,7 +21,7 @@ inline sim::CostModels costs_of(const sim::Inputs& inputs) {
 }
 
 // The overlapped pair of two interior stages, or another op of one.
-inline const model::SlotTemplate& interior_slot(const model::StepProgram& program, model::OpType type) {
+inline const model::SlotTemplate& middle_slot(const model::StepProgram& program, model::OpType type) {
   const std::int32_t kind = program.stages[program.stages.size() / 2].kind;
   return *std::ranges::find_if(program.templates, [&](const model::SlotTemplate& slot) {
     return slot.type == type && (slot.f_stage_kind < 0 || slot.f_stage_kind == kind) &&

@@ -32,7 +32,7 @@ class Stopwatch final : public sim::Handler {
 // Seconds until the last flow of `timed` has ended when `timed` and `beside` start together. A link that fails under a
 // flow of `timed` is an infeasible error that names it.
 inline model::Result<double> simulate_seconds(sim::SimGridNetwork& network, std::span<const sim::TrafficFlow> timed,
-                                              std::span<const sim::TrafficFlow> beside,
+                                              std::span<const sim::TrafficFlow> overlapped,
                                               std::span<const sim::LinkChange> changes = {}) {
   sim::SimGridLoop loop(network);
   for (const sim::LinkChange& change : changes) {
@@ -42,7 +42,7 @@ inline model::Result<double> simulate_seconds(sim::SimGridNetwork& network, std:
   for (const sim::TrafficFlow& flow : timed) {
     loop.flow({&flow.footprint, flow.bytes, sim::unlimited, {&watch, Stopwatch::broken}}, {&watch, Stopwatch::ended});
   }
-  for (const sim::TrafficFlow& flow : beside) {
+  for (const sim::TrafficFlow& flow : overlapped) {
     loop.flow({&flow.footprint, flow.bytes}, {&watch, Stopwatch::ignored});
   }
   loop.run();

@@ -9,14 +9,14 @@
 #include <vector>
 
 #include "sim/engine/loop.h"
-#include "sim/network/exchange_pattern.h"
 #include "sim/network/traffic.h"
+#include "sim/network/traffic_pattern.h"
 #include "topologies/fabric.h"
 #include "topologies/placement.h"
 
 namespace plumbline::tests {
 
-// Eight GPUs of 160 GB/s per node, each with a NIC of 50 GB/s on a plane of its own: two layers of switches, leaves
+// Vec8 GPUs of 160 GB/s per node, each with a NIC of 50 GB/s on a plane of its own: two layers of switches, leaves
 // with `down` ports towards nodes.
 inline topologies::FabricShape planes_of_nodes(double oversubscription = 1, std::int64_t down = 32) {
   topologies::FabricShape shape;
@@ -39,14 +39,14 @@ inline std::vector<topologies::Link> links_of(const std::vector<double>& bandwid
 
 // DeepSeek-V3's dispatch over 64 ranks on 8 nodes: 4,096 tokens of 7,392 B (7,168 FP8 values and their scales), each
 // to 4 of the 8 nodes: 4096 * 4 / 8 * 7392 = 15,138,816 B from each GPU to each other node.
-inline sim::Exchange expert_dispatch(std::vector<std::int64_t> gpus, double ranks_per_token = 6.4) {
-  sim::Exchange exchange;
-  exchange.gpus = std::move(gpus);
-  exchange.token_bytes = 7392;
-  exchange.tokens = {4096};
-  exchange.nodes_per_token = 4;
-  exchange.ranks_per_token = ranks_per_token;
-  return exchange;
+inline sim::TrafficPattern expert_dispatch(std::vector<std::int64_t> gpus, double ranks_per_token = 6.4) {
+  sim::TrafficPattern pattern;
+  pattern.gpus = std::move(gpus);
+  pattern.token_bytes = 7392;
+  pattern.tokens = {4096};
+  pattern.nodes_per_token = 4;
+  pattern.ranks_per_token = ranks_per_token;
+  return pattern;
 }
 
 inline std::vector<std::int64_t> gpus_from(std::int64_t first, std::int64_t count) {

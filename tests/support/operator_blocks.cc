@@ -62,9 +62,9 @@ Matrix start_value(const Tensor& tensor, std::int64_t sequence_length, model::Ra
   const double size = deviation(value);
   Index t = 0;
   for (double& entry : value.reshaped<Eigen::RowMajor>()) {
-    const bool unlabelled = tensor.name == "mtp_labels" && ++t % sequence_length == 0;
+    const bool unlabeled = tensor.name == "mtp_labels" && ++t % sequence_length == 0;
     if (whole)
-      entry = unlabelled ? -1 : static_cast<double>(random.next() % smallest_vocabulary);
+      entry = unlabeled ? -1 : static_cast<double>(random.next() % smallest_vocabulary);
     else
       entry = (scale ? 1 : 0) + size * random.normal();
   }

@@ -41,13 +41,13 @@ class ProfileConstants : public testing::Test {
 
   // Mean duration of those with one of the grids, wholly beside a transfer or without any; by the block where the
   // blocks, not the grid, are alike.
-  static double mean(const std::vector<Kernel>& kernels, const std::vector<int>& grids, bool beside,
+  static double mean(const std::vector<Kernel>& kernels, const std::vector<int>& grids, bool overlapped,
                      bool per_block = false) {
     double sum = 0;
     double count = 0;
     for (const Kernel& kernel : kernels) {
       if (std::ranges::count(grids, kernel.grid) == 0) continue;
-      if (beside ? kernel.beside_transfer < 0.99 : kernel.beside_transfer > 0) continue;
+      if (overlapped ? kernel.overlapped_transfer < 0.99 : kernel.overlapped_transfer > 0) continue;
       sum += kernel.duration / (per_block ? kernel.grid : 1);
       ++count;
     }

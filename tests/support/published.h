@@ -64,7 +64,7 @@ struct Kernel {
   int slot = 0;  // 0..3: forward layer s runs with backward layer 3 - s
   int grid = 0;  // blocks
   double start = 0, duration = 0;
-  double beside_transfer = 0;  // share of the duration during which a transfer kernel runs
+  double overlapped_transfer = 0;  // share of the duration during which a transfer kernel runs
 
   double end() const { return start + duration; }
   std::string name() const { return note.substr(0, note.find(':')); }
@@ -95,12 +95,12 @@ inline std::vector<Kernel> chunk_kernels() {
     kernel.duration = number(row, "dur_us");
   }
   for (Kernel& kernel : kernels) {
-    double beside = 0;
+    double overlapped = 0;
     for (const Kernel& other : kernels) {
       if (!is_transfer(other)) continue;
-      beside += std::max(0.0, std::min(kernel.end(), other.end()) - std::max(kernel.start, other.start));
+      overlapped += std::max(0.0, std::min(kernel.end(), other.end()) - std::max(kernel.start, other.start));
     }
-    kernel.beside_transfer = beside / std::max(1.0, kernel.duration);
+    kernel.overlapped_transfer = overlapped / std::max(1.0, kernel.duration);
   }
   return kernels;
 }

@@ -30,7 +30,7 @@ model::Architecture deepseek_v3() {
                .dense_layers_first = 1,
                .score = model::ScoreFunction::sigmoid,
                .group_score_experts = 2,
-               .normalise_weights = true,
+               .normalize_weights = true,
                .scaling_factor = 2.5};
   return a;
 }
@@ -43,7 +43,7 @@ model::Architecture deepseek_v2(std::int64_t q_lora_rank) {
   a.experts.shared_experts = 2;
   a.experts.score = model::ScoreFunction::softmax;
   a.experts.group_score_experts = 1;
-  a.experts.normalise_weights = false;
+  a.experts.normalize_weights = false;
   return a;
 }
 
@@ -67,7 +67,7 @@ model::Architecture mistral() {
 model::Architecture mixtral() {
   model::Architecture a = llama(false);
   a.model_type = "mixtral";
-  a.experts = {.routed_experts = 4, .experts_per_token = 2, .intermediate_size = 5, .normalise_weights = true};
+  a.experts = {.routed_experts = 4, .experts_per_token = 2, .intermediate_size = 5, .normalize_weights = true};
   return a;
 }
 

@@ -41,9 +41,9 @@ inline sim::ExecutionInput uniform_input(const model::StepProgram& program, cons
     time.compute.fill(costs.of(slot.type));
     input.template_times.push_back({time});
   }
-  input.hop_latency = latency;
-  input.hop_bytes = seconds;  // at 1 B/s
-  input.hop_rate = 1;
+  input.p2p_latency = latency;
+  input.stage_message_bytes = seconds;  // at 1 B/s
+  input.p2p_rate = 1;
   input.optimizers.resize(program.stages.size());
   return input;
 }

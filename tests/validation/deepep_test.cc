@@ -21,21 +21,21 @@ calibrate::ValidationCase shipped_case() {
       .value();
 }
 
-class PublicExchanges : public testing::Test {
+class PublicAllToAlls : public testing::Test {
  protected:
   double rate(const calibrate::Figure& figure) const {
-    return calibrate::predicted(figure, {.exchanges = &exchanges_}).value();
+    return calibrate::predicted(figure, {.all_to_alls = &all_to_alls_}).value();
   }
 
   const calibrate::ValidationCase case_ = shipped_case();
 
  private:
   const sim::Inputs inputs_ = step_inputs(deepseek_plan, "h800-public");
-  const calibrate::SingleExchanges exchanges_ =
-      calibrate::SingleExchanges::make(inputs_.profile, inputs_.cluster).value();
+  const calibrate::SingleAllToAlls all_to_alls_ =
+      calibrate::SingleAllToAlls::make(inputs_.profile, inputs_.cluster).value();
 };
 
-TEST_F(PublicExchanges, AreWithinTheSameTolerances) {
+TEST_F(PublicAllToAlls, AreWithinTheSameTolerances) {
   for (const calibrate::Figure& figure : case_.figures)
     EXPECT_EQ(figure.within(rate(figure)), true)
         << figure.group << ": " << figure.name << ": " << rate(figure) << ", printed " << figure.value;
@@ -43,11 +43,11 @@ TEST_F(PublicExchanges, AreWithinTheSameTolerances) {
 
 // The rows that its constants come from: the NVLink rate from dispatch on 8 ranks, the NIC rates from 64 ranks of the
 // README. 153 GB/s times 7/8 is 133.9 and written as 134.
-TEST_F(PublicExchanges, GiveBackWhatTheyAreFittedOn) {
+TEST_F(PublicAllToAlls, GiveBackWhatTheyAreFittedOn) {
   int fitted = 0;
   for (const calibrate::Figure& figure : case_.figures) {
     const bool nvlink = figure.group == "over NVLink" && figure.metric == "dispatch_rate";
-    const bool nic = figure.group == "over NICs, README" && figure.exchange->ranks == 64;
+    const bool nic = figure.group == "over NICs, README" && figure.all_to_all->ranks == 64;
     if (!nvlink && !nic) continue;
     EXPECT_NEAR(rate(figure) / figure.value, 1, 0.001) << figure.group << ": " << figure.name;
     ++fitted;
@@ -57,10 +57,10 @@ TEST_F(PublicExchanges, GiveBackWhatTheyAreFittedOn) {
 
 // On 16 ranks half of the tokens' nodes are the sender's own, but 7/8 of what arrives on a node goes on over NVLink:
 // that leg is the longer one, and the NIC's own rate is not reached.
-TEST_F(PublicExchanges, OfTwoNodesDoNotFillTheNics) {
+TEST_F(PublicAllToAlls, OfTwoNodesDoNotFillTheNics) {
   int asked = 0;
   for (const calibrate::Figure& figure : case_.figures) {
-    if (figure.exchange->ranks != 16) continue;
+    if (figure.all_to_all->ranks != 16) continue;
     EXPECT_LT(rate(figure), 0.6 * 43.8e9 * figure.scale) << figure.name;
     ++asked;
   }

@@ -40,30 +40,30 @@ class Errored {
 Errors deepgemm(std::int64_t least_m, std::int64_t most_m) {
   const sim::Inputs inputs = step_inputs(deepseek_plan, "h800-public");
   const auto kernels = calibrate::SingleKernels::make(inputs.profile, inputs.cluster.device).value();
-  const auto rows = calibrate::read_published_products(shipped("calibrate/published/gemm.csv")).value();
+  const auto rows = calibrate::read_published_gemms(shipped("calibrate/published/gemm.csv")).value();
   Errored errored;
-  for (const calibrate::PublishedProduct& row : rows) {
-    const calibrate::ProductQuestion& p = row.product;
+  for (const calibrate::PublishedGemm& row : rows) {
+    const calibrate::GemmQuestion& p = row.gemm;
     if (row.source.find("@a6d97a1") == std::string::npos || p.m < least_m || p.m > most_m) continue;
     errored.add(fmt::format("{} x {}x{}x{}", p.groups, p.m, p.n, p.k), kernels.answer(p), row.seconds);
   }
   return errored.errors();
 }
 
-TEST(PublicProducts, FitDeepGemm) { EXPECT_LE(deepgemm(4096, 1'000'000).largest, 0.025); }
+TEST(PublicGemms, FitDeepGemm) { EXPECT_LE(deepgemm(4096, 1'000'000).largest, 0.025); }
 
 // Grouped products of one to four experts with 1024 rows in all, of the same commit: not in the fit. Their waves are
 // partial and each expert's rows are few, which a count of waves does not see.
-TEST(PublicProducts, FewRowsPerExpert) { EXPECT_LE(deepgemm(256, 1024).rms, 0.16); }
+TEST(PublicGemms, FewRowsPerExpert) { EXPECT_LE(deepgemm(256, 1024).rms, 0.16); }
 
 // DeepGEMM on 132 SMs alone, compared with 112 SMs beside transfers, whose interference h800-public does not know.
-TEST(PublicProducts, OfTheChunk) {
+TEST(PublicGemms, OfTheChunk) {
   const auto classes = calibrate::load_kernel_classes(shipped("calibrate/kernels.toml")).value();
   const auto chunk = calibrate::read_chunk(shipped("calibrate/published/h800_dualpipe_chunk.csv"), classes).value();
   const auto comparison =
       calibrate::compare_chunk(chunk, step_inputs(deepseek_plan, "h800-public"), calibrate::Waits::measured).value();
   Errored errored;
-  for (const model::ComparedTime& row : comparison.times.products)
+  for (const model::ComparedTime& row : comparison.times.gemms)
     if (row.kind != "wgrad" && row.name != "router" && row.error())
       errored.add(row.name + " " + row.kind, *row.predicted_s, *row.measured_s);
   EXPECT_LE(errored.errors().rms, 0.10);

@@ -46,11 +46,11 @@ TEST_F(NormConstants, GridsAreSizedForTheWholeGpu) {
 TEST_F(NormConstants, AndGoRoundAgainBesideATransfer) {
   // No constant is fitted to these times. What rounds on 112 of 132 SMs predict: 396 blocks of three on an SM take one
   // and two thirds, by the assumed share of latency, and 132 blocks of one on an SM two.
-  const model::Seats beside{112, 20, 0.121};
+  const model::SmOccupancy overlapped{112, 20, 0.121};
   const double latency_share = value(h800_, "kernel.latency_share");
-  EXPECT_NEAR(model::rounds(396, 3, beside, latency_share) / (mean_between(forward_, 120, 140) / norm_), 1, 0.06);
-  EXPECT_NEAR(model::rounds(132, 1, beside, latency_share) / (mean_between(backward_, 170, 190) / norm_gradient_), 1,
-              0.1);
+  EXPECT_NEAR(model::rounds(396, 3, overlapped, latency_share) / (mean_between(forward_, 120, 140) / norm_), 1, 0.06);
+  EXPECT_NEAR(model::rounds(132, 1, overlapped, latency_share) / (mean_between(backward_, 170, 190) / norm_gradient_),
+              1, 0.1);
 }
 
 // SMs that saturate the memory: those that a transfer leaves times what it costs, at most all.

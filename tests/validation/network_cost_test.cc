@@ -101,7 +101,7 @@ TEST(NetworkCost, PartsAndCostOfOurFabrics) {
   }
 }
 
-// Eight planes of 256 endpoints: 8 leaves of 32 ports up each in a plane fill 4 spines of 64 ports, as many switches as
+// Vec8 planes of 256 endpoints: 8 leaves of 32 ports up each in a plane fill 4 spines of 64 ports, as many switches as
 // the single network of 2,048 endpoints has.
 TEST(NetworkCost, SmallPlanesNeedNoMoreSwitches) {
   const model::FabricParts parts = load("h800-rail-fat-tree", 2048).cluster.fabric;

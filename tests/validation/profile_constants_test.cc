@@ -5,13 +5,13 @@
 namespace plumbline::tests {
 namespace {
 
-class ProductConstants : public ProfileConstants {
+class GemmConstants : public ProfileConstants {
  protected:
   // Bytes per us at which results are written.
   static double output_rate(const model::Profile& from) { return value(from, "memory.default.bandwidth") * 1e6; }
   // What the transfer beside a kernel costs it.
   double interference(const Kernel& kernel) const {
-    return 1 + (value(h800_, "gemm.slowdown_beside_transfer") - 1) * kernel.beside_transfer;
+    return 1 + (value(h800_, "gemm.slowdown_beside_transfer") - 1) * kernel.overlapped_transfer;
   }
   // Alone, and without writing its results.
   WavePoint wave_point(const Kernel& kernel, double bytes_per_element) const {
@@ -22,7 +22,7 @@ class ProductConstants : public ProfileConstants {
   }
 };
 
-TEST_F(ProductConstants, Fp8ProductsOfTheForwardPhases) {
+TEST_F(GemmConstants, Fp8ProductsOfTheForwardPhases) {
   std::vector<WavePoint> points;
   for (const char* kind : {"gemm_fp8", "grouped_gemm_fp8"})
     for (const Kernel& kernel : select(kernels_, kind, 'F')) points.push_back(wave_point(kernel, 2));
@@ -34,7 +34,7 @@ TEST_F(ProductConstants, Fp8ProductsOfTheForwardPhases) {
   expect(h800_, "gemm.fp8.k_time", fit.per_k * 1e3);
 }
 
-TEST_F(ProductConstants, WeightGradientsOfTheAttention) {
+TEST_F(GemmConstants, WeightGradientsOfTheAttention) {
   // Ramp and overhead are those of other products; what remains is the tensor rate. Relative least squares of one
   // parameter b: y = x b has b = sum of x y over sum of x^2. FP32 is read and written.
   EXPECT_EQ(value(h800_, "gemm.fp8_weight_gradient.wave_overhead"), value(h800_, "gemm.fp8.wave_overhead"));
@@ -55,7 +55,7 @@ TEST_F(ProductConstants, WeightGradientsOfTheAttention) {
   expect(h800_, "gemm.fp8_weight_gradient.k_time", xy / xx * 1e3);
 }
 
-TEST_F(ProductConstants, Bf16RateOfTheRouter) {
+TEST_F(GemmConstants, Bf16RateOfTheRouter) {
   // One wave over K 7168 in 44 and 45 us, forward: mean of slots 0 and 1, without ramp and output; no overhead.
   double sum = 0;
   int count = 0;
@@ -72,7 +72,7 @@ TEST_F(ProductConstants, Bf16RateOfTheRouter) {
   EXPECT_EQ(value(h800_, "gemm.bf16_weight_gradient.k_time"), value(h800_, "gemm.bf16.k_time"));
 }
 
-TEST_F(ProductConstants, Fp8WaveOfDeepGemm) {
+TEST_F(GemmConstants, Fp8WaveOfDeepGemm) {
   std::vector<WavePoint> points;
   for (const Row& row : published("gemm")) {
     const bool commit = row.at("source").find("@a6d97a1") != std::string::npos;
@@ -90,7 +90,7 @@ TEST_F(ProductConstants, Fp8WaveOfDeepGemm) {
     EXPECT_EQ(value(public_, "gemm.fp8_weight_gradient." + name), value(public_, "gemm.fp8." + name));
 }
 
-TEST_F(ProductConstants, Bf16RateOfPublicBenchmarks) {
+TEST_F(GemmConstants, Bf16RateOfPublicBenchmarks) {
   // 700 TFLOP/s on 132 SMs at K 8192: a wave of tiles takes 2 * 128 * 128 * 132 * 8192 FLOPs over that rate, in us,
   // less the writing of its tiles.
   const double wave = 2.0 * 128 * 128 * 132 * 8192 / 700e12 * 1e6;

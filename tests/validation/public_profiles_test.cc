@@ -45,7 +45,7 @@ double time_per_k(const std::vector<WavePoint>& points) {
   return xy / xx * 1e3;
 }
 
-void expect_products(const model::Profile& from, const std::string& hardware, double sms, std::size_t count) {
+void expect_gemms(const model::Profile& from, const std::string& hardware, double sms, std::size_t count) {
   const auto find = [&](const std::string& name) { return from.parameters()[from.find(name).value()].value; };
   const auto points = cublas(hardware, sms, find("memory.default.bandwidth") * 1e6);
   ASSERT_EQ(points.size(), count);
@@ -56,9 +56,9 @@ void expect_products(const model::Profile& from, const std::string& hardware, do
   EXPECT_LT(fit_waves(points, false).overhead, 0.02 * find("gemm.bf16.k_time") * 1e-3 * 1024);
 }
 
-TEST_F(PublicProfiles, ProductsOfTheA100) { expect_products(profile("a100-public"), "A100", 108, 16); }
+TEST_F(PublicProfiles, ProductsOfTheA100) { expect_gemms(profile("a100-public"), "A100", 108, 16); }
 
-TEST_F(PublicProfiles, ProductsOfTheH100) { expect_products(profile("h100-public"), "H100", 132, 48); }
+TEST_F(PublicProfiles, ProductsOfTheH100) { expect_gemms(profile("h100-public"), "H100", 132, 48); }
 
 double attention_rate(const std::string& kernel, const std::string& pass, const std::string& causal, int tokens) {
   for (const Row& row : published("attention"))

@@ -28,7 +28,7 @@ model::Prices take_prices(const model::ParameterFile& file, ParameterTaker& take
   prices.fabric_switch = take("price.switch", UnitDimension::usd);
   prices.link = take("price.link", UnitDimension::usd);
   prices.depreciation = take("price.depreciation", UnitDimension::years);
-  prices.utilisation = ratio("price.utilisation", 0, 1);
+  prices.utilization = ratio("price.utilisation", 0, 1);
   prices.pue = ratio("price.pue", 1, 10);
   prices.electricity = take("price.electricity", UnitDimension::usd_per_kwh, true);
   prices.host_power = take("power.host", UnitDimension::watts, true);

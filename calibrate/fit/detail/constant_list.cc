@@ -50,7 +50,7 @@ void ConstantList::add(const std::string& name, double si, std::optional<double>
 void ConstantList::add_fitted(const std::string& name, const RobustFit& fit, Eigen::Index index, const std::string& how,
                               const std::string& like) {
   if (fit.silent[static_cast<std::size_t>(index)])
-    return add(name, 0, std::nullopt, model::Evidence::fitted, how + ", none tells it from 0", like);
+    return add(name, 0, std::nullopt, model::Evidence::fitted, how + ", none distinguishes it from 0", like);
   add(name, fit.values[index], fit.uncertainty[index], model::Evidence::fitted, how, like);
 }
 

@@ -107,7 +107,7 @@ std::vector<Field> value_fields() {
   p50.get = [get = p50.get](const Record& r) { return r.measurement.time.p50 > 0 ? get(r) : std::nullopt; };
   return {
       integer("sms", with_device, of(&Measurement::sms), 1),
-      integer("communication_ctas", measured, of(&Measurement::communication_ctas), 0),
+      integer("communication_ctas", measured, of(&Measurement::communication_sms), 0),
       integer("target_sms", measured, of(&Measurement::target_sms), 0),
       text("copy_to", measured, of(&Measurement::copy_to)),
       positive("copy_gbps", of(&Measurement::copy_rate), giga),

@@ -21,7 +21,7 @@ const FieldTable& table() {
 }
 
 // Times may come in any unit of time that the key names: "time_ms.p50" becomes "time_us.p50".
-model::Result<void> normalise_time(const std::string& key, std::string& normal, double& factor) {
+model::Result<void> normalize_time(const std::string& key, std::string& normal, double& factor) {
   normal = key;
   factor = 1;
   if (!key.starts_with("time")) return {};
@@ -115,7 +115,7 @@ model::Result<Record> to_record(const Fields& fields) {
   for (const auto& [key, value] : fields) {
     std::string normal;
     double factor = 1;
-    TRY(normalise_time(key, normal, factor));
+    TRY(normalize_time(key, normal, factor));
     if (std::ranges::find(seen, normal) != seen.end()) return model::wrong_input(key, "given twice");
     seen.push_back(normal);
     if (auto set = set_field(record, normal, value, factor); !set) {

@@ -61,7 +61,7 @@ bool is_list(std::string_view key);
 bool is_json_text(std::string_view key);
 
 // 2 m n k of all groups of a product whose shape is given.
-std::optional<double> product_flops(const Measurement& measurement);
+std::optional<double> gemm_flops(const Measurement& measurement);
 
 // What must hold between the values of one measurement; errors name key.
 model::Result<void> check_values(const Record& record);

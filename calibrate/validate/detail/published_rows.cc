@@ -11,7 +11,7 @@
 namespace plumbline::calibrate {
 namespace {
 
-using Link = ExchangeQuestion::Link;
+using Link = AllToAllQuestion::Link;
 
 constexpr double gigabyte = 1e9, microsecond = 1e-6;
 
@@ -25,15 +25,15 @@ model::Result<void> read_sizes(const CsvTable& table, std::size_t row, std::init
   return {};
 }
 
-model::Result<ExchangeQuestion> question_of(const CsvTable& table, std::size_t row) {
-  ExchangeQuestion question;
+model::Result<AllToAllQuestion> question_of(const CsvTable& table, std::size_t row) {
+  AllToAllQuestion question;
   TRY(read_sizes(table, row,
-                                {{"ep", &question.ranks},
-                                 {"tokens_per_rank", &question.tokens},
-                                 {"hidden", &question.hidden},
-                                 {"topk", &question.experts_per_token},
-                                 {"groups", &question.nodes_per_token}}));
-  if (question.ranks == 1) return tl::unexpected(table.error(row, "ep", "one rank exchanges nothing"));
+                 {{"ep", &question.ranks},
+                  {"tokens_per_rank", &question.tokens},
+                  {"hidden", &question.hidden},
+                  {"topk", &question.experts_per_token},
+                  {"groups", &question.nodes_per_token}}));
+  if (question.ranks == 1) return tl::unexpected(table.error(row, "ep", "one rank has nothing to send"));
   if (question.experts % question.ranks != 0)
     return tl::unexpected(table.error(
         row, "ep", fmt::format("{} experts do not divide over '{}' ranks", question.experts, question.ranks)));
@@ -47,19 +47,19 @@ model::Result<ExchangeQuestion> question_of(const CsvTable& table, std::size_t r
   return question;
 }
 
-model::Result<PublishedExchange> exchange_of(const CsvTable& table, std::size_t row) {
+model::Result<PublishedAllToAll> all_to_all_of(const CsvTable& table, std::size_t row) {
   const auto question = TRY(question_of(table, row));
   const bool physical = question.link == Link::nic;
   const auto dispatch = TRY(table.positive(row, physical ? "physical_ib_dispatch_gbps" : "dispatch_gbps"));
   const auto combine = TRY(table.positive(row, physical ? "physical_ib_combine_gbps" : "combine_gbps"));
-  return PublishedExchange{table.text(row, "id"), table.text(row, "source"), question, dispatch * gigabyte,
+  return PublishedAllToAll{table.text(row, "id"), table.text(row, "source"), question, dispatch * gigabyte,
                            combine * gigabyte};
 }
 
-model::Result<PublishedProduct> product_of(const CsvTable& table, std::size_t row) {
-  PublishedProduct published{table.text(row, "id"), table.text(row, "kernel"), table.text(row, "source"), {}, 0};
-  ProductQuestion& product = published.product;
-  TRY(read_sizes(table, row, {{"groups", &product.groups}, {"m", &product.m}, {"n", &product.n}, {"k", &product.k}}));
+model::Result<PublishedGemm> gemm_of(const CsvTable& table, std::size_t row) {
+  PublishedGemm published{table.text(row, "id"), table.text(row, "kernel"), table.text(row, "source"), {}, 0};
+  GemmQuestion& gemm = published.gemm;
+  TRY(read_sizes(table, row, {{"groups", &gemm.groups}, {"m", &gemm.m}, {"n", &gemm.n}, {"k", &gemm.k}}));
   const auto time = TRY(table.positive(row, "time_us"));
   published.seconds = time * microsecond;
   // "fp8_e4m3 1x128/128x128 scales -> bf16": the operands' format stands first.
@@ -67,33 +67,33 @@ model::Result<PublishedProduct> product_of(const CsvTable& table, std::size_t ro
   const auto type = model::parse_precision(dtype.substr(0, dtype.find_first_of("_ ")));
   if (!type)
     return tl::unexpected(table.error(row, "dtype", fmt::format("'{}' begins with no known number format", dtype)));
-  product.type = *type;
+  gemm.type = *type;
   return published;
 }
 
 }  // namespace
 
-model::Result<std::vector<PublishedExchange>> read_published_exchanges(const std::string& path) {
+model::Result<std::vector<PublishedAllToAll>> read_published_all_to_alls(const std::string& path) {
   const auto table = TRY(CsvTable::read(path, {"id", "kernel_mode", "ep", "tokens_per_rank", "hidden", "topk", "groups",
-                                           "dispatch_dtype", "dispatch_gbps", "combine_gbps", "link",
-                                           "physical_ib_dispatch_gbps", "physical_ib_combine_gbps", "source"}));
-  std::vector<PublishedExchange> exchanges;
+                                               "dispatch_dtype", "dispatch_gbps", "combine_gbps", "link",
+                                               "physical_ib_dispatch_gbps", "physical_ib_combine_gbps", "source"}));
+  std::vector<PublishedAllToAll> all_to_alls;
   for (std::size_t row = 0; row < table.rows(); ++row) {
     if (table.text(row, "kernel_mode") != "normal") continue;
-    auto exchange = TRY(exchange_of(table, row));
-    exchanges.push_back(std::move(exchange));
+    auto all_to_all = TRY(all_to_all_of(table, row));
+    all_to_alls.push_back(std::move(all_to_all));
   }
-  return exchanges;
+  return all_to_alls;
 }
 
-model::Result<std::vector<PublishedProduct>> read_published_products(const std::string& path) {
+model::Result<std::vector<PublishedGemm>> read_published_gemms(const std::string& path) {
   const auto table = TRY(CsvTable::read(path, {"id", "kernel", "dtype", "groups", "m", "n", "k", "time_us", "source"}));
-  std::vector<PublishedProduct> products;
+  std::vector<PublishedGemm> gemms;
   for (std::size_t row = 0; row < table.rows(); ++row) {
-    auto product = TRY(product_of(table, row));
-    products.push_back(std::move(product));
+    auto gemm = TRY(gemm_of(table, row));
+    gemms.push_back(std::move(gemm));
   }
-  return products;
+  return gemms;
 }
 
 }  // namespace plumbline::calibrate

@@ -5,15 +5,15 @@
 #include <string>
 #include <vector>
 
-#include "calibrate/validate/exchange_question.h"
+#include "calibrate/validate/all_to_all_question.h"
 #include "calibrate/validate/kernel_question.h"
 #include "model/base/error.h"
 
 namespace plumbline::calibrate {
 
-struct PublishedExchange {
+struct PublishedAllToAll {
   std::string id, source;
-  ExchangeQuestion question;  // of dispatch; combine goes back the same way
+  AllToAllQuestion question;  // of dispatch; combine goes back the same way
   // B/s of one GPU: over NVLink as printed, over RDMA what leaves the node (the physical columns).
   double dispatch_rate = 0, combine_rate = 0;
 };
@@ -24,17 +24,17 @@ struct PublishedExchange {
 // kernels) are no exchange of this form. Input errors name file, line and column: a missing file or column, a cell that
 // is no number above 0, an unknown link or number format, a single rank, or ranks over which DeepEP's 256 experts do
 // not divide.
-model::Result<std::vector<PublishedExchange>> read_published_exchanges(const std::string& path);
+model::Result<std::vector<PublishedAllToAll>> read_published_all_to_alls(const std::string& path);
 
-struct PublishedProduct {
+struct PublishedGemm {
   std::string id, kernel, source;
-  ProductQuestion product;
+  GemmQuestion gemm;
   double seconds = 0;
 };
 
 // Matrix products: at least the columns id, kernel, dtype, groups, m (rows per group), n, k, time_us, source
 // (gemm.csv). Input errors name file, line and column: a missing file or column, a cell that is no number above 0, a
 // size that is no whole one.
-model::Result<std::vector<PublishedProduct>> read_published_products(const std::string& path);
+model::Result<std::vector<PublishedGemm>> read_published_gemms(const std::string& path);
 
 }  // namespace plumbline::calibrate

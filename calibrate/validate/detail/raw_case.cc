@@ -13,7 +13,7 @@ namespace {
 
 void read_questions(TableReader& reader, Figure& figure) {
   reader.optional_table("gemm", [&](TableReader& table) {
-    ProductQuestion question;
+    GemmQuestion question;
     question.groups = table.whole("groups", 1);
     question.m = table.whole("m", std::nullopt);
     question.n = table.whole("n", std::nullopt);
@@ -27,7 +27,7 @@ void read_questions(TableReader& reader, Figure& figure) {
   reader.optional_table("memory_factor", [&](TableReader& table) {
     SlowdownQuestion question;
     question.kind = table.text("class");
-    question.beside = table.text("beside");
+    question.overlapped = table.text("beside");
     question.held = table.whole("held", std::nullopt);
     question.rows = table.whole("rows", question.rows);
     question.columns = table.whole("columns", question.columns);
@@ -54,7 +54,7 @@ RawFigure read_figure(TableReader& reader) {
   figure.at_most = reader.optional_positive("at_most");
   figure.aim = reader.optional_positive("aim");
   if (figure.aim && figure.aim > figure.tolerance)
-    reader.fail("aim", raw.line_of("aim"), "an aim is narrower than the tolerance beside it", "");
+    reader.fail("aim", raw.line_of("aim"), "an aim is narrower than its tolerance", "");
   figure.source = reader.optional_text("source");
   return raw;
 }

@@ -29,7 +29,7 @@ struct ExpertDefaults {
   std::int64_t groups;
   std::int64_t groups_per_token;
   std::int64_t dense_layers_first;
-  bool normalise_weights;
+  bool normalize_weights;
   double scaling_factor;
   std::string_view score;
 };
@@ -65,7 +65,7 @@ void read_experts(ConfigReader& config, Architecture& model, const ExpertDefault
   experts.groups_per_token = config.dimension("topk_group", missing.groups_per_token);
   experts.dense_layers_first = config.count("first_k_dense_replace", missing.dense_layers_first);
   experts.layer_frequency = config.dimension("moe_layer_freq", 1);
-  experts.normalise_weights = config.flag("norm_topk_prob", missing.normalise_weights);
+  experts.normalize_weights = config.flag("norm_topk_prob", missing.normalize_weights);
   experts.scaling_factor = config.number("routed_scaling_factor", missing.scaling_factor);
   const std::string score = config.text("scoring_func", missing.score);
   if (score != "sigmoid" && score != "softmax") {
@@ -84,7 +84,7 @@ void read_deepseek_v3(ConfigReader& config, Architecture& model) {
                 .groups = 8,
                 .groups_per_token = 4,
                 .dense_layers_first = 3,
-                .normalise_weights = true,
+                .normalize_weights = true,
                 .scaling_factor = 2.5,
                 .score = "sigmoid"});
   model.experts.group_score_experts = 2;
@@ -100,7 +100,7 @@ void read_deepseek_v2(ConfigReader& config, Architecture& model) {
                 .groups = 1,
                 .groups_per_token = 1,
                 .dense_layers_first = 0,
-                .normalise_weights = false,
+                .normalize_weights = false,
                 .scaling_factor = 1.0,
                 .score = "softmax"});
   model.experts.group_score_experts = 1;

@@ -20,7 +20,7 @@ void read_mixtral(ConfigReader& config, Architecture& model) {
   experts.experts_per_token = config.dimension("num_experts_per_tok", 2);
   experts.intermediate_size = model.intermediate_size;
   // A softmax over the chosen experts' logits is a softmax over all, normalised among the chosen.
-  experts.normalise_weights = true;
+  experts.normalize_weights = true;
   check_experts_per_token(config, model, "num_local_experts");
 }
 

@@ -21,7 +21,7 @@ void read_experts(ConfigReader& config, Architecture& model) {
   experts.routed_experts = config.dimension("num_experts");
   experts.experts_per_token = config.dimension("num_experts_per_tok");
   experts.intermediate_size = config.dimension("moe_intermediate_size");
-  experts.normalise_weights = config.flag("norm_topk_prob", false);
+  experts.normalize_weights = config.flag("norm_topk_prob", false);
   // The n-th, 2n-th, ... layer, counted from one.
   experts.layer_frequency = config.dimension("decoder_sparse_step", 1);
   experts.layer_offset = experts.layer_frequency - 1;

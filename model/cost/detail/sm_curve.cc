@@ -23,7 +23,7 @@ Error unknown_family(const Profile& profile, std::string_view family) {
     known.insert(rest.substr(0, rest.find('.')));
   }
   return {ErrorKind::input,
-          fmt::format("profile '{}' knows no communication kernels '{}'", profile.name(), family),
+          fmt::format("profile '{}' has no communication kernels '{}'", profile.name(), family),
           "",
           0,
           "overlap.communication_kernels",

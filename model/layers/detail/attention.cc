@@ -75,8 +75,8 @@ TensorId multi_head_latent_attention(GraphBuilder& b, const LayerContext& c, Ten
   const TensorId kv_latent_and_key =
       enter_tensor_region(b, c, "kv_latent", linear(b, "kv_a", x, l.kv_lora_rank + l.qk_rope_head_dim, down));
   const auto parts = split_columns(b, "split_kv_a", kv_latent_and_key, {l.kv_lora_rank, l.qk_rope_head_dim});
-  if (l.q_lora_rank > 0) query_latent = normalise(b, "q_norm", query_latent, a.norm_epsilon);
-  const TensorId kv_latent = normalise(b, "kv_norm", parts[0], a.norm_epsilon);
+  if (l.q_lora_rank > 0) query_latent = normalize(b, "q_norm", query_latent, a.norm_epsilon);
+  const TensorId kv_latent = normalize(b, "kv_norm", parts[0], a.norm_epsilon);
 
   query_latent = enter_tensor_region(b, c, "query_latent", query_latent);
   const LinearOptions options{.precision = c.gemm, .input_group = norm, .output_group = up};
@@ -106,8 +106,8 @@ TensorId grouped_query_attention(GraphBuilder& b, const LayerContext& c, TensorI
   const auto parts = split_columns(b, "split_qkv", qkv, {heads * d, kv_heads * d, kv_heads * d});
   TensorId q = parts[0], k = parts[1];
   if (a.query_key_norm) {
-    q = normalise(b, "query_norm", q, a.norm_epsilon, heads);
-    k = normalise(b, "key_norm", k, a.norm_epsilon, kv_heads);
+    q = normalize(b, "query_norm", q, a.norm_epsilon, heads);
+    k = normalize(b, "key_norm", k, a.norm_epsilon, kv_heads);
   }
   if (a.positions == PositionKind::rotary) {
     const std::int64_t turning = a.rotary_dim > 0 ? a.rotary_dim : d;

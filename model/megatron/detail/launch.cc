@@ -79,8 +79,11 @@ Number count_gpus(const Command& launcher, const Script& script) {
   if (torch) {
     const Number processes = first_of({count(option(launcher, {"--nproc_per_node", "--nproc-per-node", "--num_gpus"})),
                                        slurm_gpus_per_node(launcher), variable(script, "SLURM_GPUS_PER_NODE")});
-    const bool said = option(launcher, {"--nnodes", "--num_nodes"}).has_value();
-    return first_of({product(processes, nodes ? nodes : said ? Number() : Number(1)), variable(script, "WORLD_SIZE")});
+    const bool has_nodes = option(launcher, {"--nnodes", "--num_nodes"}).has_value();
+    return first_of({product(processes, nodes       ? nodes
+                                        : has_nodes ? Number()
+                                                    : Number(1)),
+                     variable(script, "WORLD_SIZE")});
   }
   const Number tasks = first_of({count(option(launcher, {"-n", "-np", "--ntasks"})), variable(script, "SLURM_NTASKS")});
   const Number per_node = first_of({slurm_tasks_per_node(launcher), variable(script, "SLURM_NTASKS_PER_NODE"),

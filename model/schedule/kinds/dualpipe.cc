@@ -32,10 +32,11 @@ class DualPipe final : public ScheduleKind {
                         "raise the micro-batches per pipeline or lower the number of ranks");
     }
     if (shape.micro_batches % 2 != 0) {
-      return infeasible("micro_batches",
-                        fmt::format("dualpipe needs an even number of micro-batches, not {}: half of them go each way",
-                                    shape.micro_batches),
-                        fmt::format("use {} micro-batches", shape.micro_batches + 1));
+      return infeasible(
+          "micro_batches",
+          fmt::format("dualpipe needs an even number of micro-batches, not {}: half of them go in each direction",
+                      shape.micro_batches),
+          fmt::format("use {} micro-batches", shape.micro_batches + 1));
     }
     return {};
   }

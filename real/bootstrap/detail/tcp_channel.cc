@@ -131,8 +131,7 @@ class TcpChannel final : public ControlChannel {
 
   Result<std::string> broadcast(const std::string& bytes) override {
     if (rank_ > 0) return receive(peers_[0]);
-    for (Peer& peer : peers_)
-      TRY(send(peer, bytes));
+    for (Peer& peer : peers_) TRY(send(peer, bytes));
     return bytes;
   }
 
@@ -209,8 +208,8 @@ class TcpChannel final : public ControlChannel {
       came_.notify_all();
       return false;
     }
-    const bool told = frame && frame->kind == Frame::Kind::abort;
-    end_job(told ? frame->bytes : fmt::format("rank {} ended without a word", peer.rank), &peer);
+    const bool named = frame && frame->kind == Frame::Kind::abort;
+    end_job(named ? frame->bytes : fmt::format("rank {} ended without a word", peer.rank), &peer);
     return false;
   }
 

@@ -21,30 +21,31 @@ ExpertHomes homes_of(const Group& group, const Kernel& kernel) {
 std::int64_t token_bytes_of(const Kernel& kernel) { return attributes_of(kernel).token_bytes; }
 
 Status find_map(const Kernel& kernel, std::size_t indices, const CudaBuffer* received,
-                std::shared_ptr<const ExchangeMap>& map) {
-  map = in(kernel, indices).exchange;
+                std::shared_ptr<const DispatchLayout>& map) {
+  map = in(kernel, indices).dispatch_layout;
   if (map == nullptr) return {kernel.op->name + " runs before the dispatch of its tokens"};
   if (received == nullptr || received->rows() == map->received_rows) return {};
   return {kernel.op->name + ": " + std::to_string(received->rows()) + " rows, where " +
           std::to_string(map->received_rows) + " were received"};
 }
 
-Status receive(const Kernel& kernel, const std::shared_ptr<ExchangeMap>& map,
+Status receive(const Kernel& kernel, const std::shared_ptr<DispatchLayout>& map,
                std::vector<std::int64_t> rows_per_expert) {
   for (std::size_t i = 0; i < kernel.writes.size(); ++i) {
     PLUMBLINE_TRY(out(kernel, i).resize(map->received_rows));
     out(kernel, i).mark_changed();
   }
   out(kernel, 1).known = std::move(rows_per_expert);
-  in(kernel, 1).exchange = map;
+  in(kernel, 1).dispatch_layout = map;
   return {};
 }
 
-RouteTask task_of(const ExchangeMap& map, const CudaBuffer& indices) {
+RouteTask task_of(const DispatchLayout& map, const CudaBuffer& indices) {
   return {indices.data<const std::int32_t>(), map.tokens, map.choices, map.members.buckets};
 }
 
-Status make_sum(const Kernel& kernel, const ExchangeMap& map, const TensorView& rows, const float* small, RowSum& sum) {
+Status make_sum(const Kernel& kernel, const DispatchLayout& map, const TensorView& rows, const float* small,
+                RowSum& sum) {
   for (std::size_t i = 0; i < kernel.writes.size(); ++i) {
     PLUMBLINE_TRY(out(kernel, i).resize(map.tokens));
     out(kernel, i).mark_changed();

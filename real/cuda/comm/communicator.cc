@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "model/cost/operator_class.h"
-#include "real/cuda/comm/local_exchange.h"
+#include "real/cuda/comm/local_all_to_all.h"
 #include "real/cuda/comm/nccl/other_ranks.h"
 #include "real/cuda/comm/stand_ins.h"
 
@@ -20,11 +20,11 @@ class CudaCommunicator final : public Communicator {
       : device_(device),
         channel_(channel),
         others_(std::move(others)),
-        alone_(device.machine(), {options.exchange_ctas, 1, 0}) {}
+        alone_(device.machine(), {options.communication_sms, 1, 0}) {}
 
   std::int32_t rank() const override { return channel_.rank(); }
   std::int32_t ranks() const override { return channel_.ranks(); }
-  std::string ways() const override { return others_ == nullptr ? "" : others_->ways(); }
+  std::string transports() const override { return others_ == nullptr ? "" : others_->transports(); }
 
   void send_receive(model::Stream stream, std::span<const Message> messages, bool rendezvous,
                     std::uint32_t label) override {
@@ -36,7 +36,7 @@ class CudaCommunicator final : public Communicator {
   void launch(model::Stream stream, const Group& group, const Kernel& kernel) override {
     run(stream, kernel.op->name, kernel.label, [&](cudaStream_t on) -> Status {
       if (group.size() > 1) return others_->launch(group, kernel, on);
-      return is_exchange(kernel.op->kind) ? alone_.run(group, kernel, on) : copy_whole(kernel, on);
+      return is_all_to_all(kernel.op->kind) ? alone_.run(group, kernel, on) : copy_whole(kernel, on);
     });
   }
 
@@ -59,7 +59,7 @@ class CudaCommunicator final : public Communicator {
   CudaDevice& device_;
   ControlChannel& channel_;
   std::unique_ptr<OtherRanks> others_;  // nullptr: one rank
-  LocalExchange alone_;
+  LocalAllToAll alone_;
 };
 
 }  // namespace
@@ -70,9 +70,9 @@ model::Result<std::unique_ptr<Communicator>> make_communicator(CudaDevice& devic
   if (channel.ranks() > 1) {
     Machine& machine = device.machine();
     const OwnDevice own{machine.scratch, static_cast<int>(machine.properties.sharedMemPerBlockOptin), machine.folders};
-    auto met = meet_other_ranks(own, channel, options);
-    if (!met) return tl::unexpected(met.error());
-    others = std::move(*met);
+    auto connected = connect_ranks(own, channel, options);
+    if (!connected) return tl::unexpected(connected.error());
+    others = std::move(*connected);
   }
   return std::make_unique<CudaCommunicator>(device, channel, options, std::move(others));
 }

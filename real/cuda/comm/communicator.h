@@ -22,7 +22,7 @@ struct EmulationOptions {
   std::int32_t ranks = 1, rank = 0;  // that it says it is
   std::int32_t ranks_per_node = 8;
   double nic_gbps = 50;  // GB/s to ranks of other nodes: to host memory, at this rate
-  int exchange_ctas = 20;
+  int communication_sms = 20;
   int collective_ctas = 0;
 };
 

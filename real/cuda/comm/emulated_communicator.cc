@@ -5,7 +5,7 @@
 
 #include "model/cost/operator_class.h"
 #include "real/cuda/comm/communicator.h"
-#include "real/cuda/comm/local_exchange.h"
+#include "real/cuda/comm/local_all_to_all.h"
 #include "real/cuda/comm/stand_ins.h"
 
 namespace plumbline::real::cuda {
@@ -19,7 +19,7 @@ class EmulatedCommunicator final : public Communicator {
   EmulatedCommunicator(CudaDevice& device, const EmulationOptions& options)
       : device_(device),
         options_(options),
-        exchange_(device.machine(), {options.exchange_ctas, options.ranks_per_node, options.nic_gbps}),
+        all_to_all_(device.machine(), {options.communication_sms, options.ranks_per_node, options.nic_gbps}),
         blocks_{options.collective_ctas > 0 ? options.collective_ctas : usual_collective_ctas,
                 static_cast<int>(device.machine().properties.sharedMemPerBlockOptin)} {}
 
@@ -37,9 +37,9 @@ class EmulatedCommunicator final : public Communicator {
 
   void launch(model::Stream stream, const Group& group, const Kernel& kernel) override {
     device_.enqueue(stream, kernel.label, [&](cudaStream_t on) -> Status {
-      Status status = is_exchange(kernel.op->kind) ? exchange_.run(group, kernel, on)
-                      : group.size() == 1          ? copy_whole(kernel, on)
-                                                   : stand_in(group, kernel, blocks_, on);
+      Status status = is_all_to_all(kernel.op->kind) ? all_to_all_.run(group, kernel, on)
+                      : group.size() == 1            ? copy_whole(kernel, on)
+                                                     : stand_in(group, kernel, blocks_, on);
       if (!status.ok()) status.failure = kernel.op->name + ": " + status.failure;
       return status;
     });
@@ -57,9 +57,9 @@ class EmulatedCommunicator final : public Communicator {
  private:
   CudaDevice& device_;
   EmulationOptions options_;
-  LocalExchange exchange_;
+  LocalAllToAll all_to_all_;
   Blocks blocks_;
-  Arrivals arrivals_;
+  ReceiveBuffers arrivals_;
 };
 
 }  // namespace

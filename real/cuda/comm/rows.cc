@@ -24,7 +24,7 @@ Status row_bytes(const TensorView& x, RowBytes& bytes) {
 }
 
 Status add_planes(const TensorView& from, const TensorView& to, RowCopy& copy) {
-  if (from.format != to.format || from.columns != to.columns) return {"an exchange between tensors of two forms"};
+  if (from.format != to.format || from.columns != to.columns) return {"an all-to-all between tensors of two forms"};
   RowBytes bytes;
   PLUMBLINE_TRY(row_bytes(from, bytes));
   copy.planes[copy.planes_count++] = {from.data, to.data, bytes.values, bytes.values};
@@ -32,43 +32,43 @@ Status add_planes(const TensorView& from, const TensorView& to, RowCopy& copy) {
   return {};
 }
 
-Status Ring::take(std::int64_t record_bytes, Departures& departures) {
+Status HostSink::take(std::int64_t record_bytes, SendBuffer& send_buffer) {
   if (!open_) PLUMBLINE_TRY(memory_.allocate(ring_bytes));
   open_ = true;
-  departures.ring_rows = ring_bytes / record_bytes;
-  departures.ring_first = ring_place((at_ + record_bytes - 1) / record_bytes, 0, departures.ring_rows);
-  at_ = ring_place(departures.ring_first, departures.rows, departures.ring_rows) * record_bytes;
+  send_buffer.sink_rows = ring_bytes / record_bytes;
+  send_buffer.sink_first = sink_place((at_ + record_bytes - 1) / record_bytes, 0, send_buffer.sink_rows);
+  at_ = sink_place(send_buffer.sink_first, send_buffer.rows, send_buffer.sink_rows) * record_bytes;
   std::int64_t offset = 0;
-  for (int i = 0; i < departures.planes_count; ++i) {
-    departures.planes[i].to = memory_.as<char>() + offset;
-    departures.planes[i].to_stride = record_bytes;
-    offset += aligned(departures.planes[i].bytes);
+  for (int i = 0; i < send_buffer.planes_count; ++i) {
+    send_buffer.planes[i].to = memory_.as<char>() + offset;
+    send_buffer.planes[i].to_stride = record_bytes;
+    offset += aligned(send_buffer.planes[i].bytes);
   }
   return {};
 }
 
-Status set_departures(const ExchangeMap& map, const Wire& wire, std::initializer_list<Plane> planes, Ring& ring,
-                      Departures& departures) {
+Status set_send_buffer(const DispatchLayout& map, const Wire& wire, std::initializer_list<Plane> planes, HostSink& sink,
+                       SendBuffer& send_buffer) {
   const auto own = static_cast<std::size_t>(own_node(map.nodes.buckets));
-  departures = {};
+  send_buffer = {};
   if (wire.gbps <= 0) return {};
-  departures.first = map.nodes.list.first;
-  departures.tokens = map.nodes.list.tokens;
-  departures.nodes = bucket_count(map.nodes.buckets);
-  departures.hole = map.nodes.first[own];
-  departures.hole_rows = map.nodes.rows_of(own);
-  departures.rows = map.nodes.rows() - departures.hole_rows;
-  if (departures.rows == 0) return {};
+  send_buffer.first = map.nodes.list.first;
+  send_buffer.tokens = map.nodes.list.tokens;
+  send_buffer.nodes = bucket_count(map.nodes.buckets);
+  send_buffer.hole = map.nodes.first[own];
+  send_buffer.hole_rows = map.nodes.rows_of(own);
+  send_buffer.rows = map.nodes.rows() - send_buffer.hole_rows;
+  if (send_buffer.rows == 0) return {};
   std::int64_t record_bytes = 0;
   for (const Plane& plane : planes) {
     if (plane.bytes == 0) continue;
-    if (departures.planes_count == largest_planes) return {"more tensors than an exchange moves together"};
-    departures.planes[departures.planes_count++] = plane;
+    if (send_buffer.planes_count == largest_planes) return {"more tensors than an all-to-all moves together"};
+    send_buffer.planes[send_buffer.planes_count++] = plane;
     record_bytes += aligned(plane.bytes);
   }
   const auto counted = static_cast<double>(wire.token_bytes > 0 ? wire.token_bytes : record_bytes);
-  departures.picoseconds_per_row = static_cast<std::int64_t>(counted * picoseconds_per_nanosecond / wire.gbps);
-  return ring.take(record_bytes, departures);
+  send_buffer.picoseconds_per_row = static_cast<std::int64_t>(counted * picoseconds_per_nanosecond / wire.gbps);
+  return sink.take(record_bytes, send_buffer);
 }
 
 }  // namespace plumbline::real::cuda

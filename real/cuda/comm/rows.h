@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <initializer_list>
 
-#include "real/cuda/comm/map.h"
+#include "real/cuda/comm/dispatch_layout.h"
 #include "real/cuda/device/buffer.h"
-#include "real/cuda/kernels/exchange/exchange.h"
+#include "real/cuda/kernels/all_to_all/all_to_all.h"
 #include "real/cuda/memory.h"
 #include "real/cuda/status.h"
 
@@ -24,10 +24,10 @@ Status add_planes(const TensorView& from, const TensorView& to, RowCopy& copy);
 
 // Pinned memory of the host that is written round and round and never read: where the network's bytes go when there is
 // no other node.
-class Ring {
+class HostSink {
  public:
   // Fills in where `rows` records of `departures` go. The memory is taken at the first call.
-  Status take(std::int64_t record_bytes, Departures& departures);
+  Status take(std::int64_t record_bytes, SendBuffer& send_buffer);
 
  private:
   PinnedMemory memory_;
@@ -41,7 +41,7 @@ struct Wire {
   double gbps = 0;               // GB/s; 0: nothing leaves the node
   std::int64_t token_bytes = 0;  // that a token counts for; 0: its record's
 };
-Status set_departures(const ExchangeMap& map, const Wire& wire, std::initializer_list<Plane> planes, Ring& ring,
-                      Departures& departures);
+Status set_send_buffer(const DispatchLayout& map, const Wire& wire, std::initializer_list<Plane> planes, HostSink& sink,
+                       SendBuffer& send_buffer);
 
 }  // namespace plumbline::real::cuda

@@ -8,7 +8,7 @@ namespace plumbline::real::cuda {
 namespace {
 
 constexpr float activation_scale = 0.03125f;  // within the range in which gradients of a loss stay finite in any format
-constexpr std::uint64_t arrivals_seed = 20241227;
+constexpr std::uint64_t received_seed = 20241227;
 
 std::int64_t bytes_of(const CudaBuffer& buffer) { return data_bytes(buffer.format(), buffer.elements()); }
 
@@ -59,7 +59,7 @@ Status copy_whole(const Kernel& kernel, cudaStream_t stream) {
                  "copying a tensor");
 }
 
-Status Arrivals::receive(CudaBuffer& buffer, cudaStream_t stream) {
+Status ReceiveBuffers::receive(CudaBuffer& buffer, cudaStream_t stream) {
   const std::int64_t bytes = bytes_of(buffer);
   const bool known = buffer.format() == Format::bf16 || buffer.format() == Format::fp32;
   if (!known) return {"messages between stages are received in FP32 and BF16"};
@@ -69,8 +69,8 @@ Status Arrivals::receive(CudaBuffer& buffer, cudaStream_t stream) {
     PLUMBLINE_TRY(made->allocate(bytes));
     const cudaError_t filled =
         buffer.format() == Format::bf16
-            ? fill_bf16(made->as<Bf16>(), buffer.elements(), arrivals_seed, activation_scale, stream)
-            : fill_float(made->as<float>(), buffer.elements(), arrivals_seed, activation_scale, stream);
+            ? fill_bf16(made->as<Bf16>(), buffer.elements(), received_seed, activation_scale, stream)
+            : fill_float(made->as<float>(), buffer.elements(), received_seed, activation_scale, stream);
     PLUMBLINE_TRY(outcome(filled, "making up a message"));
   }
   buffer.mark_changed();

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "real/cuda/device/buffer.h"
-#include "real/cuda/kernels/exchange/exchange.h"
+#include "real/cuda/kernels/all_to_all/all_to_all.h"
 #include "real/cuda/memory.h"
 #include "real/cuda/status.h"
 #include "real/executor/communicator.h"
@@ -24,7 +24,7 @@ Status stand_in(const Group& group, const Kernel& kernel, const Blocks& blocks, 
 
 // Messages from ranks that do not exist: random numbers of the size that activations have, made once for every shape.
 // Zeros would let products run faster than they do in training.
-class Arrivals {
+class ReceiveBuffers {
  public:
   Status receive(CudaBuffer& buffer, cudaStream_t stream);
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "real/cuda/kernels/arithmetic/exchange.h"
+#include "real/cuda/kernels/arithmetic/all_to_all.h"
 
 namespace plumbline::real::cuda {
 

@@ -19,7 +19,7 @@ std::optional<Format> format_of(model::DataType type);
 
 // Which tokens went where, and how many came: what a dispatch leaves with the indices that decided it, and combine and
 // the gradients read there. Defined by the exchange (real/cuda/comm/).
-struct ExchangeMap;
+struct DispatchLayout;
 
 // Of a row map: where the rows of each token lie (real/cuda/operators/detail/row_positions.h).
 struct RowPositions;
@@ -53,7 +53,7 @@ class CudaBuffer final : public Buffer {
 
   // What the host knows of the contents without asking the device: the offsets of experts [e + 1].
   std::vector<std::int64_t> known;
-  std::shared_ptr<const ExchangeMap> exchange;
+  std::shared_ptr<const DispatchLayout> dispatch_layout;
   std::shared_ptr<RowPositions> positions;
 
   // Parameters in FP8 are stored in BF16, where optimizers and gathers write them; what products read is made of it

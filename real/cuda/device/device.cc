@@ -12,8 +12,8 @@
 
 #include "real/cuda/device/buffer.h"
 #include "real/cuda/device/detail/host_copy.h"
-#include "real/cuda/device/detail/lane.h"
 #include "real/cuda/device/detail/parameters.h"
+#include "real/cuda/device/detail/stream_queue.h"
 #include "real/cuda/device/events.h"
 #include "real/cuda/device_state.h"
 #include "real/cuda/kernels/cast.h"
@@ -44,13 +44,13 @@ struct CudaDevice::State {
   int target_sms = 0;
   EventPool pool;
   EventClock clock;
-  std::array<Lane, lane_kinds> lanes;
+  std::array<StreamQueue, queue_kinds> queues;
   Event first_event = 0;            // of those below; earlier ones happened before the last settle()
   std::vector<cudaEvent_t> events;  // given out by record()
   std::vector<KernelRecord> records;
   Status failure;
 
-  Lane& lane(model::Stream stream) { return lanes[static_cast<std::size_t>(lane_of(stream))]; }
+  StreamQueue& queue(model::Stream stream) { return queues[static_cast<std::size_t>(queue_of(stream))]; }
   // The first failure is the one that is told.
   void fail_if_not(Status status);
 
@@ -65,7 +65,7 @@ struct CudaDevice::State {
   void refresh(model::Stream stream, const Kernel& kernel);
 
  private:
-  cudaStream_t copies() const { return lanes[static_cast<std::size_t>(LaneKind::compute)].stream(); }
+  cudaStream_t copies() const { return queues[static_cast<std::size_t>(QueueKind::compute)].stream(); }
 };
 
 void CudaDevice::State::fail_if_not(Status status) {
@@ -75,22 +75,22 @@ void CudaDevice::State::fail_if_not(Status status) {
 Status CudaDevice::State::open(const DeviceOptions& options) {
   PLUMBLINE_TRY(machine.open(options.ordinal, library_folders(options.library_folders)));
   target_sms = options.target_sms;
-  for (std::size_t i = 0; i < lane_kinds; ++i) {
-    const auto kind = static_cast<LaneKind>(i);
-    const bool carries_data = kind == LaneKind::communication || kind == LaneKind::collective;
-    PLUMBLINE_TRY(lanes[i].open(pool, carries_data));
+  for (std::size_t i = 0; i < queue_kinds; ++i) {
+    const auto kind = static_cast<QueueKind>(i);
+    const bool carries_data = kind == QueueKind::communication || kind == QueueKind::collective;
+    PLUMBLINE_TRY(queues[i].open(pool, carries_data));
   }
   return clock.open(copies());
 }
 
 Status CudaDevice::State::drain() {
-  for (Lane& lane : lanes) PLUMBLINE_TRY(lane.drain());
+  for (StreamQueue& queue : queues) PLUMBLINE_TRY(queue.drain());
   return {};
 }
 
 Status CudaDevice::State::settle() {
   PLUMBLINE_TRY(drain());
-  for (Lane& lane : lanes) PLUMBLINE_TRY(lane.take_records(clock, records));
+  for (StreamQueue& queue : queues) PLUMBLINE_TRY(queue.take_records(clock, records));
   first_event += events.size();
   events.clear();
   pool.take_back();
@@ -131,7 +131,7 @@ void CudaDevice::State::refresh(model::Stream stream, const Kernel& kernel) {
   for (Buffer* read : kernel.reads) {
     auto& buffer = static_cast<CudaBuffer&>(*read);
     if (!failure.ok() || !is_behind(buffer)) continue;
-    fail_if_not(lane(stream).run([&](cudaStream_t on) { return cuda::refresh(buffer, on); }));
+    fail_if_not(queue(stream).run([&](cudaStream_t on) { return cuda::refresh(buffer, on); }));
   }
 }
 
@@ -202,7 +202,7 @@ void CudaDevice::launch(model::Stream stream, const Kernel& kernel) {
   const auto run = [&](cudaStream_t on) -> Status {
     const Function function = function_of(kernel.op->kind);
     if (function == nullptr) return {"a GPU does not compute it"};
-    return function({kernel, state_->machine, on, lane_of(stream) == LaneKind::compute ? state_->target_sms : 0});
+    return function({kernel, state_->machine, on, queue_of(stream) == QueueKind::compute ? state_->target_sms : 0});
   };
   enqueue(stream, kernel.label, [&](cudaStream_t on) -> Status {
     Status status = run(on);
@@ -214,24 +214,24 @@ void CudaDevice::launch(model::Stream stream, const Kernel& kernel) {
 }
 
 void CudaDevice::enqueue(model::Stream stream, std::uint32_t label, const std::function<Status(cudaStream_t)>& launch) {
-  if (state_->failure.ok()) state_->fail_if_not(state_->lane(stream).run(stream, label, launch));
+  if (state_->failure.ok()) state_->fail_if_not(state_->queue(stream).run(stream, label, launch));
 }
 
 void CudaDevice::fail(const Status& status) { state_->fail_if_not(status); }
 
 Event CudaDevice::record(model::Stream stream) {
   cudaEvent_t event = nullptr;
-  if (state_->failure.ok()) state_->fail_if_not(state_->lane(stream).mark(event));
+  if (state_->failure.ok()) state_->fail_if_not(state_->queue(stream).mark(event));
   state_->events.push_back(event);
   return state_->first_event + state_->events.size() - 1;
 }
 
 void CudaDevice::wait(model::Stream stream, Event event) {
   if (!state_->failure.ok() || event < state_->first_event) return;
-  state_->fail_if_not(state_->lane(stream).wait(state_->events[event - state_->first_event]));
+  state_->fail_if_not(state_->queue(stream).wait(state_->events[event - state_->first_event]));
 }
 
-model::Result<void> CudaDevice::synchronise() {
+model::Result<void> CudaDevice::synchronize() {
   const bool launched = state_->failure.ok();
   // Drained in any case, so that no kernel is at work on memory that is freed next.
   state_->fail_if_not(launched ? state_->settle() : state_->drain());

@@ -1,7 +1,7 @@
 #include "real/cuda/device/machine.h"
 
 #include "real/cuda/operators/cudnn/attention_library.h"
-#include "real/cuda/operators/product_cache.h"
+#include "real/cuda/operators/gemm_cache.h"
 
 namespace plumbline::real::cuda {
 
@@ -16,7 +16,7 @@ Status Machine::open(int device, const std::vector<std::string>& library_folders
   std::string error;
   cublaslt = CublasLt::open(folders, error);
   if (cublaslt == nullptr) return {error};
-  products = make_product_cache(*cublaslt);
+  gemms = make_gemm_cache(*cublaslt);
   attention = open_attention(folders, attention_error);
   return {};
 }

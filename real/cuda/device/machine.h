@@ -15,14 +15,14 @@
 namespace plumbline::real::cuda {
 
 class Attention;  // cuDNN's plans (real/cuda/operators/cudnn/attention_library.h)
-class ProductCache;
+class GemmCache;
 
 struct Machine {
   cudaDeviceProp properties{};
   int ordinal = 0;
   std::vector<std::string> folders;    // where libraries are looked for
   std::unique_ptr<CublasLt> cublaslt;  // never null on an open machine
-  std::unique_ptr<ProductCache> products;
+  std::unique_ptr<GemmCache> gemms;
   std::unique_ptr<Attention> attention;  // null where cuDNN is not there: own kernels compute it
   std::string attention_error;
   Scratch scratch;

@@ -15,20 +15,20 @@ template <class View>
 struct Swiglu {
   TensorView gate_up, weights, out;
   __device__ void operator()(std::int64_t row, std::int64_t column) const {
-    Eight gate = load_eight(View(gate_up), row, column);
-    const Eight up = load_eight(View(gate_up), row, out.columns + column);
+    Vec8 gate = load_vec8(View(gate_up), row, column);
+    const Vec8 up = load_vec8(View(gate_up), row, out.columns + column);
     const float weight = row_weight(weights, row);
 #pragma unroll
     for (int i = 0; i < tile_vector; ++i) gate.v[i] = weight * swiglu(gate.v[i], up.v[i]);
-    store_eight(View(out), row, column, gate);
+    store_vec8(View(out), row, column, gate);
   }
 };
 
 // Stores the part of a vector that lies before column `end`, behind which other values of the row lie.
 template <class View>
 __device__ void store_before(const View& y, std::int64_t end, std::int64_t row, std::int64_t column,
-                             const Eight& values) {
-  if (y.scales != nullptr || column + tile_vector <= end) return store_eight(y, row, column, values);
+                             const Vec8& values) {
+  if (y.scales != nullptr || column + tile_vector <= end) return store_vec8(y, row, column, values);
 #pragma unroll
   for (int i = 0; i < tile_vector; ++i) {
     if (column + i < end) store_one(y, row, column + i, values.v[i]);
@@ -40,8 +40,8 @@ struct SwigluGrad {
   TensorView d_hidden, gate_up, weights, d_gate_up, d_weights;
   __device__ float vector(std::int64_t row, std::int64_t column) const {
     const std::int64_t width = d_hidden.columns;
-    const Eight d = load_eight(View(d_hidden), row, column);
-    Eight gate = load_eight(View(gate_up), row, column), up = load_eight(View(gate_up), row, width + column);
+    const Vec8 d = load_vec8(View(d_hidden), row, column);
+    Vec8 gate = load_vec8(View(gate_up), row, column), up = load_vec8(View(gate_up), row, width + column);
     const float weight = row_weight(weights, row);
     float sum = 0.0f;
 #pragma unroll
@@ -64,10 +64,10 @@ template <class View>
 struct Gelu {
   TensorView x, y;
   __device__ void operator()(std::int64_t row, std::int64_t column) const {
-    Eight values = load_eight(View(x), row, column);
+    Vec8 values = load_vec8(View(x), row, column);
 #pragma unroll
     for (int i = 0; i < tile_vector; ++i) values.v[i] = gelu(values.v[i]);
-    store_eight(View(y), row, column, values);
+    store_vec8(View(y), row, column, values);
   }
 };
 
@@ -75,11 +75,11 @@ template <class View>
 struct GeluGrad {
   TensorView dy, x, dx;
   __device__ void operator()(std::int64_t row, std::int64_t column) const {
-    Eight values = load_eight(View(x), row, column);
-    const Eight d = load_eight(View(dy), row, column);
+    Vec8 values = load_vec8(View(x), row, column);
+    const Vec8 d = load_vec8(View(dy), row, column);
 #pragma unroll
     for (int i = 0; i < tile_vector; ++i) values.v[i] = gelu_gradient(d.v[i], values.v[i]);
-    store_eight(View(dx), row, column, values);
+    store_vec8(View(dx), row, column, values);
   }
 };
 

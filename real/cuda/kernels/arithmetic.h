@@ -115,13 +115,13 @@ PLUMBLINE_HOST_DEVICE inline std::uint16_t unpack_e5m6(const std::uint8_t* three
   return static_cast<std::uint16_t>(which == 0 ? two & 0xfffu : two >> 4);
 }
 
-// Eight values in three words, as four pairs behind each other.
-PLUMBLINE_HOST_DEVICE inline void pack_eight_e5m6(const std::uint32_t (&values)[8], std::uint32_t (&words)[3]) {
+// Vec8 values in three words, as four pairs behind each other.
+PLUMBLINE_HOST_DEVICE inline void pack_vec8_e5m6(const std::uint32_t (&values)[8], std::uint32_t (&words)[3]) {
   words[0] = values[0] | values[1] << 12 | values[2] << 24;
   words[1] = values[2] >> 8 | values[3] << 4 | values[4] << 16 | values[5] << 28;
   words[2] = values[5] >> 4 | values[6] << 8 | values[7] << 20;
 }
-PLUMBLINE_HOST_DEVICE inline void unpack_eight_e5m6(const std::uint32_t (&words)[3], std::uint32_t (&values)[8]) {
+PLUMBLINE_HOST_DEVICE inline void unpack_vec8_e5m6(const std::uint32_t (&words)[3], std::uint32_t (&values)[8]) {
   values[0] = words[0] & 0xfffu;
   values[1] = words[0] >> 12 & 0xfffu;
   values[2] = words[0] >> 24 | (words[1] & 0xfu) << 8;

@@ -10,7 +10,7 @@ template <class From, class To>
 struct Cast {
   TensorView x, y;
   __device__ void operator()(std::int64_t row, std::int64_t column) const {
-    store_eight(To(y), row, column, load_eight(From(x), row, column));
+    store_vec8(To(y), row, column, load_vec8(From(x), row, column));
   }
 };
 
@@ -19,7 +19,7 @@ struct FindLargest {
   TensorView x;
   std::uint32_t* largest;
   __device__ void operator()(std::int64_t row, std::int64_t column) const {
-    const float of_tile = tile_largest(load_eight(x, row, column));
+    const float of_tile = tile_largest(load_vec8(x, row, column));
     if (threadIdx.x % tile_lanes == 0) atomicMax(largest, bits_of(of_tile));
   }
 };

@@ -12,11 +12,11 @@ constexpr int passes = scale_tile / rows_at_once;
 
 using Fp8View = Aligned<Format::fp8_block>;
 
-__device__ void store_rounded(const Fp8View& y, std::int64_t row, std::int64_t column, const Eight& values,
+__device__ void store_rounded(const Fp8View& y, std::int64_t row, std::int64_t column, const Vec8& values,
                               float reciprocal) {
   if (column < y.columns) store_vector(y, row, column, values, reciprocal);
 }
-__device__ void store_rounded(const TensorView& y, std::int64_t row, std::int64_t column, const Eight& values,
+__device__ void store_rounded(const TensorView& y, std::int64_t row, std::int64_t column, const Vec8& values,
                               float reciprocal) {
   store_singly(y, row, column, values, reciprocal);
 }
@@ -30,12 +30,12 @@ __global__ void __launch_bounds__(block_threads) cast_blocks_kernel(TensorView x
   const std::int64_t within = blockIdx.y * scale_tile + threadIdx.x / tile_lanes;
   const std::int64_t first_row = blockIdx.z * height + within;
   const std::int64_t column = blockIdx.x * scale_tile + threadIdx.x % tile_lanes * tile_vector;
-  Eight held[passes];
+  Vec8 held[passes];
   float largest = 0.0f;
 #pragma unroll
   for (int pass = 0; pass < passes; ++pass) {
     const bool is_there = within + pass * rows_at_once < height;
-    held[pass] = is_there ? load_eight(x, first_row + pass * rows_at_once, column) : Eight{};
+    held[pass] = is_there ? load_vec8(x, first_row + pass * rows_at_once, column) : Vec8{};
 #pragma unroll
     for (int i = 0; i < tile_vector; ++i) largest = fmaxf(largest, fabsf(held[pass].v[i]));
   }

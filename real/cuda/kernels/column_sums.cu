@@ -34,11 +34,11 @@ __global__ void column_sum_kernel(TensorView x_, float* partial) {
   const View x(x_);
   const unsigned lane = threadIdx.x % warp_size, warp = threadIdx.x / warp_size;
   const std::int64_t first = blockIdx.x * block_columns, column = first + lane * tile_vector;
-  Eight sums{};
+  Vec8 sums{};
 #pragma unroll 4
   for (std::int64_t row = static_cast<std::int64_t>(blockIdx.y) * block_warps + warp; row < x.rows;
        row += static_cast<std::int64_t>(gridDim.y) * block_warps) {
-    const Eight values = load_eight(x, row, column);
+    const Vec8 values = load_vec8(x, row, column);
 #pragma unroll
     for (int i = 0; i < tile_vector; ++i) sums.v[i] += values.v[i];
   }

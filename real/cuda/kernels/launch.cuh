@@ -27,9 +27,9 @@ cudaError_t allow_shared(void (*kernel)(Parameters...), int bytes) {
 
 // What the block claims.
 template <typename Element>
-__device__ Element* claimed_shared() {
-  extern __shared__ __align__(16) unsigned char claimed[];
-  return reinterpret_cast<Element*>(claimed);
+__device__ Element* dynamic_shared() {
+  extern __shared__ __align__(16) unsigned char dynamic[];
+  return reinterpret_cast<Element*>(dynamic);
 }
 
 }  // namespace plumbline::real::cuda

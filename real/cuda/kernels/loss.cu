@@ -1,7 +1,7 @@
-#include "real/cuda/kernels/eight.cuh"
 #include "real/cuda/kernels/launch.cuh"
 #include "real/cuda/kernels/loss.h"
 #include "real/cuda/kernels/threads.cuh"
+#include "real/cuda/kernels/vec8.cuh"
 
 namespace plumbline::real::cuda {
 
@@ -35,8 +35,8 @@ __device__ void for_columns(std::int64_t columns, const Body& body) {
 
 // Columns that a row does not have count as the lowest number: their exponential is 0.
 template <class View>
-__device__ Eight load_logits(const View& logits, std::int64_t row, std::int64_t column) {
-  Eight values = load_eight(logits, row, column);
+__device__ Vec8 load_logits(const View& logits, std::int64_t row, std::int64_t column) {
+  Vec8 values = load_vec8(logits, row, column);
 #pragma unroll
   for (int i = 0; i < tile_vector; ++i)
     if (column + i >= logits.columns) values.v[i] = -FLT_MAX;
@@ -63,10 +63,10 @@ __global__ void token_losses_kernel(TensorView any_logits, Labels labels, float*
   }
   if (logarithms.data == nullptr) return;
   for_columns(logits.columns, [&](std::int64_t column) {
-    Eight values = load_eight(logits, row, column);
+    Vec8 values = load_vec8(logits, row, column);
 #pragma unroll
     for (int i = 0; i < tile_vector; ++i) values.v[i] -= logarithm;
-    store_eight(logarithms, row, column, values);
+    store_vec8(logarithms, row, column, values);
   });
 }
 
@@ -76,7 +76,7 @@ __global__ void loss_figures_kernel(TensorView any_logits, Labels labels, float*
   const std::int64_t row = blockIdx.x;
   float sum = 0.0f;
   for_columns(logits.columns, [&](std::int64_t column) {
-    const Eight values = load_logits(logits, row, column);
+    const Vec8 values = load_logits(logits, row, column);
 #pragma unroll
     for (int i = 0; i < tile_vector; ++i) sum += expf(values.v[i]);
   });
@@ -88,7 +88,7 @@ __global__ void loss_figures_kernel(TensorView any_logits, Labels labels, float*
   figures[row * 3 + 2] = has_label ? 1.0f : 0.0f;
 }
 
-__device__ std::int64_t labelled(const Labels& labels, std::int64_t tokens) {
+__device__ std::int64_t labeled(const Labels& labels, std::int64_t tokens) {
   int count = 0;
   for (std::int64_t token = threadIdx.x; token < tokens; token += sum_threads)
     count += labels.carry_loss(token) ? 1 : 0;
@@ -99,12 +99,12 @@ __global__ void mean_loss_kernel(const float* losses, Labels labels, std::int64_
   double sum = 0.0;
   for (std::int64_t token = threadIdx.x; token < tokens; token += sum_threads) sum += losses[token];
   sum = combine_block(sum, [](double& into, double other) { into += other; });
-  const std::int64_t count = labelled(labels, tokens);
+  const std::int64_t count = labeled(labels, tokens);
   if (threadIdx.x == 0) loss[0] = static_cast<float>(weight * sum / static_cast<double>(count > 0 ? count : 1));
 }
 
 __global__ void count_kernel(Labels labels, std::int64_t tokens, std::int64_t* count) {
-  const std::int64_t found = labelled(labels, tokens);
+  const std::int64_t found = labeled(labels, tokens);
   if (threadIdx.x == 0) count[0] = found;
 }
 
@@ -123,12 +123,12 @@ __global__ void loss_gradient_kernel(TensorView any_logits, Labels labels, LossG
   const std::int64_t label = labels.column(row, logits.columns);
   const float log_sum = log_sum_of(gradient, row), scale = gradient_scale(gradient.weight, *gradient.count);
   for_columns(logits.columns, [&](std::int64_t column) {
-    if (!carries_loss) return store_eight(d_logits, row, column, Eight{});
-    Eight values = load_eight(logits, row, column);
+    if (!carries_loss) return store_vec8(d_logits, row, column, Vec8{});
+    Vec8 values = load_vec8(logits, row, column);
 #pragma unroll
     for (int i = 0; i < tile_vector; ++i)
       values.v[i] = scale * expf(values.v[i] - log_sum) - (column + i == label ? scale : 0.0f);
-    store_eight(d_logits, row, column, values);
+    store_vec8(d_logits, row, column, values);
   });
 }
 
@@ -167,7 +167,7 @@ cudaError_t mean_loss(const float* losses, const Labels& labels, std::int64_t to
   return launch(mean_loss_kernel, {1, sum_threads}, stream, losses, labels, tokens, weight, loss);
 }
 
-cudaError_t count_labelled(const Labels& labels, std::int64_t tokens, std::int64_t* count, cudaStream_t stream) {
+cudaError_t count_labeled(const Labels& labels, std::int64_t tokens, std::int64_t* count, cudaStream_t stream) {
   return launch(count_kernel, {1, sum_threads}, stream, labels, tokens, count);
 }
 

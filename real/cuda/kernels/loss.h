@@ -24,7 +24,7 @@ cudaError_t mean_loss(const float* losses, const Labels& labels, std::int64_t to
                       cudaStream_t stream);
 
 // How many tokens carry a loss, into count[0].
-cudaError_t count_labelled(const Labels& labels, std::int64_t tokens, std::int64_t* count, cudaStream_t stream);
+cudaError_t count_labeled(const Labels& labels, std::int64_t tokens, std::int64_t* count, cudaStream_t stream);
 
 // d_logits = weight / count * (probability - 1 at the label). The log-sum-exp of token t: the logarithm of
 // sums[t * stride] where they are sums, that number where they are not, 0 where there are none (null).

@@ -9,7 +9,7 @@ namespace plumbline::real::cuda {
 
 struct NormForm {
   float epsilon = 1e-6f;
-  bool centred = false;  // a layer norm: the mean is subtracted first
+  bool centered = false;  // a layer norm: the mean is subtracted first
 };
 
 // Rows of at most widest_row columns (limits.h), else cudaErrorInvalidValue. gamma, and beta where it has data, hold as

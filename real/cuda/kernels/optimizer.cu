@@ -1,7 +1,7 @@
-#include "real/cuda/kernels/eight.cuh"
 #include "real/cuda/kernels/launch.cuh"
 #include "real/cuda/kernels/optimizer.h"
 #include "real/cuda/kernels/threads.cuh"
+#include "real/cuda/kernels/vec8.cuh"
 
 namespace plumbline::real::cuda {
 
@@ -54,7 +54,7 @@ __device__ double block_total(double value) {
 __global__ void squares_kernel(TensorView x, double weight, double* partial) {
   double sum = 0.0;
   for_vectors(Span{0, (x.columns + tile_vector - 1) / tile_vector}, [&](std::int64_t at) {
-    const Eight values = load_eight(x, 0, at);
+    const Vec8 values = load_vec8(x, 0, at);
     float of_eight = 0.0f;
 #pragma unroll
     for (int i = 0; i < tile_vector; ++i) of_eight += values.v[i] * values.v[i];
@@ -76,7 +76,7 @@ __global__ void add_partial_kernel(const double* partial, std::int64_t count, fl
 __global__ void divide_kernel(Span span, TensorView x, const float* divisor, TensorView y, float* found) {
   const float factor = 1.0f / divisor[0];
   for_vectors(span, [&](std::int64_t at) {
-    Eight values = load_eight(x, 0, at);
+    Vec8 values = load_vec8(x, 0, at);
     bool is_finite = true;
 #pragma unroll
     for (int i = 0; i < tile_vector; ++i) {
@@ -84,7 +84,7 @@ __global__ void divide_kernel(Span span, TensorView x, const float* divisor, Ten
       values.v[i] *= factor;
     }
     if (!is_finite) found[0] = 1.0f;
-    store_eight(y, 0, at, values);
+    store_vec8(y, 0, at, values);
   });
 }
 
@@ -99,15 +99,15 @@ __global__ void update_kernel(Span span, UpdateRule rule, UpdateViews views, con
   const Weight weights(views.weight);
   const float clip = sum_of_squares != nullptr ? clip_factor(sum_of_squares[0], largest_norm) : 1.0f;
   for_vectors(span, [&](std::int64_t at) {
-    const Eight gradient = load_eight(gradients, 0, at);
-    Eight first = load_eight(firsts, 0, at), second = load_eight(seconds, 0, at), master = load_eight(masters, 0, at);
+    const Vec8 gradient = load_vec8(gradients, 0, at);
+    Vec8 first = load_vec8(firsts, 0, at), second = load_vec8(seconds, 0, at), master = load_vec8(masters, 0, at);
 #pragma unroll
     for (int i = 0; i < tile_vector; ++i)
       master.v[i] = updated_weight(rule, clip * gradient.v[i], master.v[i], first.v[i], second.v[i]);
-    store_eight(firsts, 0, at, first);
-    store_eight(seconds, 0, at, second);
-    store_eight(masters, 0, at, master);
-    if (weights.data != nullptr) store_eight(weights, 0, at, master);
+    store_vec8(firsts, 0, at, first);
+    store_vec8(seconds, 0, at, second);
+    store_vec8(masters, 0, at, master);
+    if (weights.data != nullptr) store_vec8(weights, 0, at, master);
   });
 }
 

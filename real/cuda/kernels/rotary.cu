@@ -26,7 +26,7 @@ struct Turner {
     if (within < kept) return 0;
     return within < kept + half ? half : -half;
   }
-  __device__ float turned(std::int64_t within, float value, float partner_value) const {
+  __device__ float transposed(std::int64_t within, float value, float partner_value) const {
     if (within < kept) return value;
     const bool first = within < kept + half;
     const Rotation r = rotations[within - kept - (first ? 0 : half)];
@@ -36,22 +36,22 @@ struct Turner {
 };
 
 template <class View>
-__device__ Eight turn(const View& x, const Turner& turner, std::int64_t head_dim, std::int64_t row,
-                      std::int64_t column) {
-  Eight values = load_eight(x, row, column);
+__device__ Vec8 turn(const View& x, const Turner& turner, std::int64_t head_dim, std::int64_t row,
+                     std::int64_t column) {
+  Vec8 values = load_vec8(x, row, column);
   const auto head = static_cast<std::uint32_t>(column) / static_cast<std::uint32_t>(head_dim);
   const std::int64_t within = column - head * head_dim;
   if (turner.alike(within) >= tile_vector) {
     if (within < turner.kept) return values;
-    const Eight partners = load_eight(x, row, column + turner.partner(within));
+    const Vec8 partners = load_vec8(x, row, column + turner.partner(within));
 #pragma unroll
-    for (int i = 0; i < tile_vector; ++i) values.v[i] = turner.turned(within + i, values.v[i], partners.v[i]);
+    for (int i = 0; i < tile_vector; ++i) values.v[i] = turner.transposed(within + i, values.v[i], partners.v[i]);
     return values;
   }
   for (int i = 0; i < tile_vector; ++i) {
     if (column + i >= x.columns) continue;
     const std::int64_t place = (within + i) % head_dim;
-    values.v[i] = turner.turned(place, values.v[i], load_one(x, row, column + i + turner.partner(place)));
+    values.v[i] = turner.transposed(place, values.v[i], load_one(x, row, column + i + turner.partner(place)));
   }
   return values;
 }
@@ -70,8 +70,8 @@ __global__ void rotary_kernel(TensorView x_, TensorView y_, RotaryForm form, dou
     __syncthreads();
     for (std::int64_t column = threadIdx.x * tile_vector; column / scale_tile * scale_tile < x.columns;
          column += blockDim.x * tile_vector) {
-      const Eight values = column < x.columns ? turn(x, turner, form.head_dim, row, column) : Eight{};
-      store_eight(y, row, column, values);
+      const Vec8 values = column < x.columns ? turn(x, turner, form.head_dim, row, column) : Vec8{};
+      store_vec8(y, row, column, values);
     }
     __syncthreads();
   }

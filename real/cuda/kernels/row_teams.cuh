@@ -4,9 +4,9 @@
 
 #include <type_traits>
 
-#include "real/cuda/kernels/eight.cuh"
 #include "real/cuda/kernels/limits.h"
 #include "real/cuda/kernels/threads.cuh"
+#include "real/cuda/kernels/vec8.cuh"
 
 namespace plumbline::real::cuda {
 

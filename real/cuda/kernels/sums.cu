@@ -12,15 +12,15 @@ struct Add {
   Addends addends;
   TensorView y;
   __device__ void operator()(std::int64_t row, std::int64_t column) const {
-    Eight sum{};
+    Vec8 sum{};
 #pragma unroll
     for (int a = 0; a < most_addends; ++a) {
       if (a >= addends.count) continue;
-      const Eight values = load_eight(View(addends.view[a]), row, column);
+      const Vec8 values = load_vec8(View(addends.view[a]), row, column);
 #pragma unroll
       for (int i = 0; i < tile_vector; ++i) sum.v[i] += values.v[i];
     }
-    store_eight(View(y), row, column, sum);
+    store_vec8(View(y), row, column, sum);
   }
 };
 
@@ -28,11 +28,11 @@ template <class View>
 struct AddBias {
   TensorView y, bias, sum;
   __device__ void operator()(std::int64_t row, std::int64_t column) const {
-    Eight values = load_eight(View(y), row, column);
-    const Eight shift = load_eight(View(bias), 0, column);
+    Vec8 values = load_vec8(View(y), row, column);
+    const Vec8 shift = load_vec8(View(bias), 0, column);
 #pragma unroll
     for (int i = 0; i < tile_vector; ++i) values.v[i] += shift.v[i];
-    store_eight(View(sum), row, column, values);
+    store_vec8(View(sum), row, column, values);
   }
 };
 
@@ -40,7 +40,7 @@ template <class View>
 struct SigmoidGate {
   TensorView y, gate, out;
   __device__ void operator()(std::int64_t row, std::int64_t column) const {
-    store_eight(View(out), row, column, scaled(load_eight(View(y), row, column), sigmoid(load_one(gate, row, 0))));
+    store_vec8(View(out), row, column, scaled(load_vec8(View(y), row, column), sigmoid(load_one(gate, row, 0))));
   }
 };
 
@@ -48,11 +48,11 @@ template <class View>
 struct SigmoidGateGrad {
   TensorView d_out, y, gate, dy, d_gate;
   __device__ float vector(std::int64_t row, std::int64_t column) const {
-    const Eight d = load_eight(View(d_out), row, column), values = load_eight(View(y), row, column);
+    const Vec8 d = load_vec8(View(d_out), row, column), values = load_vec8(View(y), row, column);
     float sum = 0.0f;
 #pragma unroll
     for (int i = 0; i < tile_vector; ++i) sum += d.v[i] * values.v[i];
-    store_eight(View(dy), row, column, scaled(d, sigmoid(load_one(gate, row, 0))));
+    store_vec8(View(dy), row, column, scaled(d, sigmoid(load_one(gate, row, 0))));
     return sum;
   }
   __device__ void finish(std::int64_t row, float sum) const {

@@ -90,7 +90,7 @@ Status describe_environment(Toolbox& tools, std::string& object) {
                {"free_bytes", free},
                {"l2_bytes", p.l2CacheSize},
                {"shared_memory_per_sm_bytes", p.sharedMemPerMultiprocessor},
-               {"shared_memory_claim_bytes", tools.largest_claim}};
+               {"shared_memory_claim_bytes", tools.largest_dynamic_shared}};
   if (const int khz = attribute(cudaDevAttrClockRate); khz > 0) json["highest_sm_mhz"] = khz / 1000;
   if (const int khz = attribute(cudaDevAttrMemoryClockRate); khz > 0) json["highest_memory_mhz"] = khz / 1000;
   json["memory_bus_bits"] = p.memoryBusWidth;

@@ -21,13 +21,13 @@ class Gemm : public Operation {
     if (!tools.cublaslt) return {"missing library: " + tools.cublaslt_error};
     workspace_ = tools.workspace.as<void>();
     PLUMBLINE_TRY(data_.allocate_and_fill(tools.stream));
-    for (std::size_t group = 0; group < data_.groups(); ++group) PLUMBLINE_TRY(prepare_product(group, tools));
-    return outcome(cudaStreamSynchronize(tools.stream), "preparing the product");
+    for (std::size_t group = 0; group < data_.groups(); ++group) PLUMBLINE_TRY(prepare_gemm(group, tools));
+    return outcome(cudaStreamSynchronize(tools.stream), "preparing the GEMM");
   }
 
   Status run(cudaStream_t stream) override {
     for (std::size_t group = 0; group < data_.groups(); ++group) {
-      PLUMBLINE_TRY(product_of_[group]->run(data_.operands(group), workspace_, stream));
+      PLUMBLINE_TRY(gemm_of_[group]->run(data_.operands(group), workspace_, stream));
     }
     return {};
   }
@@ -37,40 +37,40 @@ class Gemm : public Operation {
   }
 
   // That of the first group, which is the largest.
-  std::string algorithm() const override { return product_of_.front()->algorithm(); }
+  std::string algorithm() const override { return gemm_of_.front()->algorithm(); }
 
  private:
   // Groups of one shape share a product.
-  Status prepare_product(std::size_t group, Toolbox& tools) {
-    const ProductShape& shape = data_.shape(group);
+  Status prepare_gemm(std::size_t group, Toolbox& tools) {
+    const GemmShape& shape = data_.shape(group);
     for (std::size_t other = 0; other < group; ++other) {
       if (data_.shape(other).m != shape.m || data_.shape(other).k != shape.k) continue;
-      product_of_.push_back(product_of_[other]);
+      gemm_of_.push_back(gemm_of_[other]);
       return {};
     }
-    const auto product = std::make_shared<Product>(*tools.cublaslt);
-    PLUMBLINE_TRY(product->prepare(shape, data_.operands(group), tools.workspace.bytes()));
-    product_of_.push_back(product);
-    return find_working_algorithm(*product, group, tools.stream);
+    const auto gemm = std::make_shared<GemmPlan>(*tools.cublaslt);
+    PLUMBLINE_TRY(gemm->prepare(shape, data_.operands(group), tools.workspace.bytes()));
+    gemm_of_.push_back(gemm);
+    return find_working_algorithm(*gemm, group, tools.stream);
   }
 
   // The library proposes algorithms in order of expected speed; one that refuses to run is passed over.
-  Status find_working_algorithm(Product& product, std::size_t group, cudaStream_t stream) {
-    const ProductOperands operands = data_.operands(group);
-    Status attempt = product.run(operands, workspace_, stream);
-    while (!attempt.ok() && product.try_next()) attempt = product.run(operands, workspace_, stream);
+  Status find_working_algorithm(GemmPlan& gemm, std::size_t group, cudaStream_t stream) {
+    const GemmOperands operands = data_.operands(group);
+    Status attempt = gemm.run(operands, workspace_, stream);
+    while (!attempt.ok() && gemm.try_next()) attempt = gemm.run(operands, workspace_, stream);
     return attempt;
   }
 
   GemmData data_;
   void* workspace_ = nullptr;
-  std::vector<std::shared_ptr<Product>> product_of_;  // per group
+  std::vector<std::shared_ptr<GemmPlan>> gemm_of_;  // per group
 };
 
 }  // namespace
 
 std::unique_ptr<Operation> make_gemm(const KernelCase& what) {
-  if (what.way == "grouped") return make_grouped_gemm(what);
+  if (what.implementation == "grouped") return make_grouped_gemm(what);
   return std::make_unique<Gemm>(what);
 }
 

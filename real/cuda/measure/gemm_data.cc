@@ -21,7 +21,7 @@ namespace {
 // columns of D meet, corners included.
 class GemmSample {
  public:
-  GemmSample(const ProductShape& shape, const ProductOperands& operands);
+  GemmSample(const GemmShape& shape, const GemmOperands& operands);
 
   // Remembers the entries of an accumulating product as they are before it runs.
   Status before();
@@ -34,8 +34,8 @@ class GemmSample {
   Status apply_scales(bool of_x, std::int64_t index, std::vector<double>& values) const;
   Status result_row(std::int64_t row, std::vector<double>& values) const;
 
-  ProductShape shape_;
-  ProductOperands operands_;
+  GemmShape shape_;
+  GemmOperands operands_;
   std::vector<std::int64_t> rows_, columns_;
   std::vector<std::vector<double>> start_;  // per sampled row, at the sampled columns
 };
@@ -43,7 +43,7 @@ class GemmSample {
 constexpr int sampled = 12;
 constexpr std::uint64_t seed_rows = 11, seed_columns = 12;
 
-GemmSample::GemmSample(const ProductShape& shape, const ProductOperands& operands)
+GemmSample::GemmSample(const GemmShape& shape, const GemmOperands& operands)
     : shape_(shape),
       operands_(operands),
       rows_(sampled_indices(shape.m, sampled, seed_rows)),
@@ -132,8 +132,8 @@ std::int64_t element_bytes(cudaDataType_t type) { return type == CUDA_R_32F ? 4 
 
 // Forward and input gradient: activations with a scale per row and 128 columns, weights one per 128 x 128. Weight
 // gradient: both operands are activations, with scales along the tokens.
-ProductShape product_shape(const KernelCase& what, std::int64_t rows) {
-  ProductShape shape;
+GemmShape gemm_shape(const KernelCase& what, std::int64_t rows) {
+  GemmShape shape;
   const bool weight_gradient = what.phase == "W";
   shape.m = weight_gradient ? what.m : rows;
   shape.n = what.n;
@@ -173,8 +173,8 @@ std::int64_t scale_count(ScaleMode mode, std::int64_t rows, std::int64_t k) {
 
 GemmData::GemmData(const KernelCase& what) : tolerance_(what.format == "bf16" ? bf16_tolerance : fp8_tolerance) {
   for (const std::int64_t rows : group_rows(what)) {
-    end_.shape = product_shape(what, rows);
-    const ProductShape& shape = end_.shape;
+    end_.shape = gemm_shape(what, rows);
+    const GemmShape& shape = end_.shape;
     groups_.push_back(end_);
     end_.x += shape.m * shape.k;
     end_.w += shape.n * shape.k;
@@ -196,10 +196,10 @@ void GemmData::align() {
   for (Group& group : groups_) group.shape.alignment = kept;
 }
 
-ProductOperands GemmData::operands(std::size_t index) const {
+GemmOperands GemmData::operands(std::size_t index) const {
   const Group& group = groups_[index];
   const std::int64_t operand = element_bytes(group.shape.operand);
-  ProductOperands at;
+  GemmOperands at;
   at.x = x_.as<std::byte>() + group.x * operand;
   at.w = w_.as<std::byte>() + group.w * operand;
   at.d = d_.as<std::byte>() + group.d * element_bytes(group.shape.result);
@@ -231,7 +231,7 @@ Status GemmData::allocate_and_fill(cudaStream_t stream) {
 
 // All bits set is NaN. An accumulating product needs numbers: random ones of the size of the product.
 Status GemmData::poison(cudaStream_t stream) const {
-  const ProductShape& shape = end_.shape;
+  const GemmShape& shape = end_.shape;
   if (!shape.accumulate) {
     return d_.set(0xff, stream, "poisoning the result");
   }
@@ -251,7 +251,7 @@ Status GemmData::check(const std::function<Status(cudaStream_t)>& run, Toolbox& 
     PLUMBLINE_TRY(samples.back()->before());
   }
   PLUMBLINE_TRY(run(tools.stream));
-  PLUMBLINE_TRY(outcome(cudaStreamSynchronize(tools.stream), "running the product"));
+  PLUMBLINE_TRY(outcome(cudaStreamSynchronize(tools.stream), "running the GEMM"));
   Comparison comparison;
   for (const auto& sample : samples) PLUMBLINE_TRY(sample->after(comparison));
   result = comparison.outcome(tolerance_);

@@ -21,8 +21,8 @@ class GemmData {
   Status allocate_and_fill(cudaStream_t stream);
   std::size_t groups() const { return groups_.size(); }
   // Of one group's product; the alignment is what the start of every group's operands keeps.
-  const ProductShape& shape(std::size_t group) const { return groups_[group].shape; }
-  ProductOperands operands(std::size_t group) const;
+  const GemmShape& shape(std::size_t group) const { return groups_[group].shape; }
+  GemmOperands operands(std::size_t group) const;
 
   // Runs all products once on poisoned results and compares sampled entries of the first and the last group with
   // double precision. Wrong numbers are an outcome, not a failure.
@@ -30,7 +30,7 @@ class GemmData {
 
  private:
   struct Group {
-    ProductShape shape;
+    GemmShape shape;
     std::int64_t x = 0, w = 0, d = 0, x_scales = 0, w_scales = 0;  // elements before its own
   };
   void align();

@@ -65,7 +65,7 @@ class GroupedGemm : public Operation {
     PLUMBLINE_TRY(data_.allocate_and_fill(tools.stream));
     for (std::size_t group = 0; group < data_.groups(); ++group) describe(group);
     PLUMBLINE_TRY(copy_pointers(tools.stream));
-    return outcome(cudaStreamSynchronize(tools.stream), "preparing the products");
+    return outcome(cudaStreamSynchronize(tools.stream), "preparing the GEMMs");
   }
 
   Status run(cudaStream_t stream) override {
@@ -97,7 +97,7 @@ class GroupedGemm : public Operation {
 
  private:
   void describe(std::size_t group) {
-    const ProductShape& shape = data_.shape(group);
+    const GemmShape& shape = data_.shape(group);
     m_.push_back(static_cast<int>(shape.m));
     n_.push_back(static_cast<int>(shape.n));
     k_.push_back(static_cast<int>(shape.k));
@@ -114,7 +114,7 @@ class GroupedGemm : public Operation {
     const std::size_t groups = data_.groups();
     std::vector<const void*> host(3 * groups);
     for (std::size_t group = 0; group < groups; ++group) {
-      const ProductOperands operands = data_.operands(group);
+      const GemmOperands operands = data_.operands(group);
       host[group] = operands.w;
       host[groups + group] = operands.x;
       host[2 * groups + group] = operands.d;

@@ -67,7 +67,7 @@ std::unique_ptr<Operation> make_operation(const KernelCase& what) {
                                                                           {"gemm", make_gemm},
                                                                           {"rmsnorm", make_rmsnorm},
                                                                           {"swiglu", make_swiglu},
-                                                                          {"quantise", make_quantise},
+                                                                          {"quantise", make_quantize},
                                                                           {"permute", make_permute},
                                                                           {"adamw", make_adamw}}};
   for (const auto& [name, make] : makers)

@@ -122,7 +122,7 @@ class SwiGlu : public RowKernel {
   }
 };
 
-class Quantise : public RowKernel {
+class Quantize : public RowKernel {
  public:
   using RowKernel::RowKernel;
   Status run(cudaStream_t stream) override {
@@ -201,7 +201,7 @@ class Permute : public RowKernel {
 
 std::unique_ptr<Operation> make_rmsnorm(const KernelCase& what) { return std::make_unique<RmsNorm>(what); }
 std::unique_ptr<Operation> make_swiglu(const KernelCase& what) { return std::make_unique<SwiGlu>(what); }
-std::unique_ptr<Operation> make_quantise(const KernelCase& what) { return std::make_unique<Quantise>(what); }
+std::unique_ptr<Operation> make_quantize(const KernelCase& what) { return std::make_unique<Quantize>(what); }
 std::unique_ptr<Operation> make_permute(const KernelCase& what) { return std::make_unique<Permute>(what); }
 
 }  // namespace plumbline::real::cuda

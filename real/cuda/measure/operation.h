@@ -37,7 +37,7 @@ std::unique_ptr<Operation> make_gemm(const KernelCase& what);
 std::unique_ptr<Operation> make_grouped_gemm(const KernelCase& what);
 std::unique_ptr<Operation> make_rmsnorm(const KernelCase& what);
 std::unique_ptr<Operation> make_swiglu(const KernelCase& what);
-std::unique_ptr<Operation> make_quantise(const KernelCase& what);
+std::unique_ptr<Operation> make_quantize(const KernelCase& what);
 std::unique_ptr<Operation> make_permute(const KernelCase& what);
 std::unique_ptr<Operation> make_adamw(const KernelCase& what);
 

@@ -4,7 +4,7 @@
 
 #include "real/cuda/measure/case_runner.h"
 #include "real/cuda/measure/detail/green_context.h"
-#include "real/cuda/measure/detail/occupation.h"
+#include "real/cuda/measure/detail/reserved_sms.h"
 #include "real/cuda/measure/operation.h"
 #include "real/cuda/measure/timing.h"
 
@@ -24,22 +24,22 @@ class PartitionRunner final : public OperationRunner {
     PLUMBLINE_TRY(prepare_operation(kernel_stream_, ""));
     for (Findings& each : findings_) each.note = "timed with " + sampled_.method() + division_;
     if (what_.ctas == 0) return {};
-    occupied_.emplace(tools_, copy_stream_);
-    return occupied_->prepare(what_);
+    reserved_.emplace(tools_, copy_stream_);
+    return reserved_->prepare(what_);
   }
 
  protected:
   Status take(std::size_t /*round*/, Times& times) override {
     PLUMBLINE_TRY(sample(0, times[0]));
     finish_clock(0);
-    return what_.ctas == 0 ? Status{} : take_beside(times[1]);
+    return what_.ctas == 0 ? Status{} : time_overlapped(times[1]);
   }
 
  private:
   // Streams of one context, where the copy claims its SMs, or of two green contexts.
   Status open_streams() {
     kernel_stream_ = tools_.stream;
-    copy_stream_ = tools_.beside;
+    copy_stream_ = tools_.copy_stream;
     if (what_.by != "green") return {};
     int device = 0;
     PLUMBLINE_TRY(outcome(cudaGetDevice(&device), "asking for the device"));
@@ -56,13 +56,13 @@ class PartitionRunner final : public OperationRunner {
   }
 
   // The copy must span all samples: it starts before them, and is stopped after them before its deadline.
-  Status take_beside(std::vector<double>& times) {
+  Status time_overlapped(std::vector<double>& times) {
     // Beside the copy a run may take several times as long; the graph of a short one repeats it for 200 us.
     const double per_run = std::max(sampled_.estimate_us(), 500.0) * 1e-6;
-    PLUMBLINE_TRY(occupied_->start(1 + 20 * samples_ * per_run));
+    PLUMBLINE_TRY(reserved_->start(1 + 20 * samples_ * per_run));
     const Status sampling = sample(1, times);
-    OccupationReport report;
-    const Status stopped = occupied_->stop(report);
+    ReservationReport report;
+    const Status stopped = reserved_->stop(report);
     PLUMBLINE_TRY(sampling);
     PLUMBLINE_TRY(stopped);
     finish_clock(1);
@@ -75,7 +75,7 @@ class PartitionRunner final : public OperationRunner {
   std::unique_ptr<GreenContexts> green_;
   cudaStream_t kernel_stream_ = nullptr, copy_stream_ = nullptr;
   std::string division_;
-  std::optional<OccupiedSms> occupied_;
+  std::optional<ReservedSms> reserved_;
 };
 
 }  // namespace

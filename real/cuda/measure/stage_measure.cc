@@ -89,7 +89,7 @@ Result<StageMeasurement> measure_stages(const model::Plan& plan, const model::Cl
   if (!sms) return tl::unexpected(sms.error());
   const EmulationOptions emulation = emulation_options(plan, cluster, 0);
   StageMeasurement measured{.sms = *sms,
-                            .communication_sms = emulation.exchange_ctas,
+                            .communication_sms = emulation.communication_sms,
                             .target_sms = target_sms(plan, *sms),
                             .nic_gbps = emulation.nic_gbps};
   const auto device = CudaDevice::open({options.device, options.library_folders, measured.target_sms});
@@ -100,7 +100,7 @@ Result<StageMeasurement> measure_stages(const model::Plan& plan, const model::Cl
   Readings readings((*device)->machine());
   for (std::size_t stage = 0; stage < stages.size(); ++stage) {
     std::vector<RunnableWorkload> alone;
-    alone.push_back(stage_workload(stages[stage], **device, *peers, {*sms, emulation.exchange_ctas}));
+    alone.push_back(stage_workload(stages[stage], **device, *peers, {*sms, emulation.communication_sms}));
     auto series = measure_in_rounds(alone, options.rounds, [&](MeasureProgress progress, const auto& so_far) {
       readings.take();
       progress.done += stage * progress.total;

@@ -13,7 +13,7 @@ constexpr std::int64_t least_flush_bytes = 16 << 20, flushes_of_cache = 5, works
 }  // namespace
 
 Toolbox::~Toolbox() {
-  for (cudaStream_t each : {stream, beside, control}) {
+  for (cudaStream_t each : {stream, copy_stream, control}) {
     if (each != nullptr) cudaStreamDestroy(each);
   }
 }
@@ -22,8 +22,9 @@ Status Toolbox::open(int ordinal, const std::vector<std::string>& library_folder
   folders = library_folders;
   PLUMBLINE_TRY(outcome(cudaSetDevice(ordinal), "taking the device"));
   PLUMBLINE_TRY(outcome(cudaGetDeviceProperties(&properties, ordinal), "asking for the device's properties"));
-  PLUMBLINE_TRY(outcome(cudaDeviceGetAttribute(&largest_claim, cudaDevAttrMaxSharedMemoryPerBlockOptin, ordinal),
-                        "asking for the shared memory"));
+  PLUMBLINE_TRY(
+      outcome(cudaDeviceGetAttribute(&largest_dynamic_shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, ordinal),
+              "asking for the shared memory"));
   char id[32] = "";
   PLUMBLINE_TRY(outcome(cudaDeviceGetPCIBusId(id, sizeof id, ordinal), "asking for the bus id"));
   bus_id = id;
@@ -31,7 +32,8 @@ Status Toolbox::open(int ordinal, const std::vector<std::string>& library_folder
   int least = 0, greatest = 0;
   PLUMBLINE_TRY(outcome(cudaDeviceGetStreamPriorityRange(&least, &greatest), "asking for priorities"));
   PLUMBLINE_TRY(outcome(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, least), "creating a stream"));
-  PLUMBLINE_TRY(outcome(cudaStreamCreateWithPriority(&beside, cudaStreamNonBlocking, greatest), "creating a stream"));
+  PLUMBLINE_TRY(
+      outcome(cudaStreamCreateWithPriority(&copy_stream, cudaStreamNonBlocking, greatest), "creating a stream"));
   PLUMBLINE_TRY(outcome(cudaStreamCreateWithPriority(&control, cudaStreamNonBlocking, greatest), "creating a stream"));
   const std::int64_t flush_bytes =
       std::max<std::int64_t>(least_flush_bytes, flushes_of_cache * std::int64_t{properties.l2CacheSize});

@@ -17,14 +17,14 @@ namespace plumbline::real::cuda {
 struct Toolbox {
   cudaDeviceProp properties{};
   std::string bus_id;
-  int largest_claim = 0;           // bytes of shared memory that a block may claim
-  cudaStream_t stream = nullptr;   // where the measured work runs
-  cudaStream_t beside = nullptr;   // where the copy kernel runs, with the highest priority
-  cudaStream_t control = nullptr;  // for what must pass while both are busy
-  DeviceMemory flush;              // larger than the L2 cache, zeros
-  DeviceMemory sink;               // one word
-  PinnedMemory cycles;             // what count_cycles reports
-  DeviceMemory workspace;          // of the matrix library
+  int largest_dynamic_shared = 0;      // bytes of shared memory that a block may claim
+  cudaStream_t stream = nullptr;       // where the measured work runs
+  cudaStream_t copy_stream = nullptr;  // where the copy kernel runs, with the highest priority
+  cudaStream_t control = nullptr;      // for what must pass while both are busy
+  DeviceMemory flush;                  // larger than the L2 cache, zeros
+  DeviceMemory sink;                   // one word
+  PinnedMemory cycles;                 // what count_cycles reports
+  DeviceMemory workspace;              // of the matrix library
   std::unique_ptr<CublasLt> cublaslt;
   std::string cublaslt_error;            // why it is not there
   std::unique_ptr<Attention> attention;  // of cuDNN, once it was asked for; its plans serve all cases

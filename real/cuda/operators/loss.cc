@@ -52,8 +52,8 @@ Status cross_entropy_grad(const Call& call) {
   const Labels labels = labels_of(call);
   void* count = nullptr;
   PLUMBLINE_TRY(call.machine.scratch.take(call.stream, sizeof(std::int64_t), count));
-  PLUMBLINE_TRY(outcome(count_labelled(labels, logits.rows(), static_cast<std::int64_t*>(count), call.stream),
-                        "counting labels"));
+  PLUMBLINE_TRY(
+      outcome(count_labeled(labels, logits.rows(), static_cast<std::int64_t*>(count), call.stream), "counting labels"));
   LossGradient gradient;
   gradient.weight = call.kernel.numbers.loss_scale * call.attributes<Attributes>().weight;
   gradient.count = static_cast<const std::int64_t*>(count);

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <numeric>
 
-#include "real/cuda/operators/product_cache.h"
+#include "real/cuda/operators/gemm_cache.h"
 
 namespace plumbline::real::cuda {
 
@@ -39,7 +39,7 @@ ScaleMode scale_mode(Format format) {
   }
 }
 
-bool fp8_is_taken(const ProductTask& t) {
+bool fp8_is_taken(const GemmTask& t) {
   const bool sizes = t.depth() % fp8_depth == 0 && t.a.tensor.columns % fp8_depth == 0 &&
                      t.b.tensor.columns % fp8_depth == 0 && t.c.rows % fp8_width == 0 && t.c.columns % fp8_width == 0;
   return sizes && !t.transpose_a && t.transpose_b && t.a.column % scale_tile == 0 && t.b.column % scale_tile == 0 &&
@@ -56,7 +56,7 @@ std::int64_t alignment(const MatrixPart& part, std::int64_t next) {
 // reaches on a GPU (assumed), 4 ms.
 constexpr double most_plain_work = 8e9;
 
-bool is_small(const ProductTask& task) {
+bool is_small(const GemmTask& task) {
   return static_cast<double>(task.c.rows) * static_cast<double>(task.c.columns) *
              static_cast<double>(task.depth() * task.batch) <=
          most_plain_work;
@@ -64,7 +64,7 @@ bool is_small(const ProductTask& task) {
 
 }  // namespace
 
-bool library_takes(const ProductTask& t) {
+bool library_takes(const GemmTask& t) {
   if (t.depth() == 0 || !is_float(t.c.tensor.format)) return false;
   if (t.bias.data != nullptr && t.bias.format != t.c.tensor.format) return false;
   const Format a = t.a.tensor.format, b = t.b.tensor.format;
@@ -72,13 +72,13 @@ bool library_takes(const ProductTask& t) {
   return a == b && is_float(a);
 }
 
-bool own_kernel_takes(const ProductTask& t) {
+bool own_kernel_takes(const GemmTask& t) {
   const auto readable = [](Format format) { return is_float(format) || is_fp8(format); };
   return readable(t.a.tensor.format) && readable(t.b.tensor.format) && is_float(t.c.tensor.format);
 }
 
-ProductShape shape_of(const ProductTask& t) {
-  ProductShape s;
+GemmShape shape_of(const GemmTask& t) {
+  GemmShape s;
   s.m = t.c.rows;
   s.n = t.c.columns;
   s.k = t.depth();
@@ -105,8 +105,8 @@ ProductShape shape_of(const ProductTask& t) {
   return s;
 }
 
-ProductOperands operands_of(const ProductTask& t) {
-  ProductOperands o;
+GemmOperands operands_of(const GemmTask& t) {
+  GemmOperands o;
   o.x = t.a.data();
   o.w = t.b.data();
   o.d = t.c.data();
@@ -117,41 +117,41 @@ ProductOperands operands_of(const ProductTask& t) {
   return o;
 }
 
-PlainProduct plain_of(const ProductTask& t, std::int64_t index) {
-  PlainProduct p{t.a, t.b, t.c, t.transpose_a, t.transpose_b, t.accumulate, t.factor, t.bias};
+PlainGemm plain_of(const GemmTask& t, std::int64_t index) {
+  PlainGemm p{t.a, t.b, t.c, t.transpose_a, t.transpose_b, t.accumulate, t.factor, t.bias};
   p.a.column += index * t.a_next;
   p.b.column += index * t.b_next;
   p.c.column += index * t.c_next;
   return p;
 }
 
-Status take_product_room(const Call& call, std::int64_t scale_floats, ProductRoom& room) {
+Status take_gemm_room(const Call& call, std::int64_t scale_floats, GemmRoom& room) {
   const std::int64_t scale_bytes = scale_floats * static_cast<std::int64_t>(sizeof(float));
   void* memory = nullptr;
-  PLUMBLINE_TRY(call.machine.scratch.take(call.stream, scale_bytes + product_workspace_bytes, memory));
+  PLUMBLINE_TRY(call.machine.scratch.take(call.stream, scale_bytes + gemm_workspace_bytes, memory));
   room.scales = static_cast<float*>(memory);
   room.workspace = static_cast<char*>(memory) + scale_bytes;
   return {};
 }
 
-Status multiply(const Call& call, const ProductTask& task, const ProductRoom& room) {
+Status multiply(const Call& call, const GemmTask& task, const GemmRoom& room) {
   if (task.c.rows == 0 || task.c.columns == 0) return {};
-  Status why{"no library has products of these formats or widths"};
+  Status why{"no library has GEMMs of these formats or widths"};
   if (library_takes(task)) {
-    const ProductShape shape = shape_of(task);
-    const ProductOperands operands = operands_of(task);
-    ProductCache& products = *call.machine.products;
-    if (products.has(shape, operands, why)) return products.run(shape, operands, room.workspace, call.stream);
+    const GemmShape shape = shape_of(task);
+    const GemmOperands operands = operands_of(task);
+    GemmCache& gemms = *call.machine.gemms;
+    if (gemms.has(shape, operands, why)) return gemms.run(shape, operands, room.workspace, call.stream);
   }
   if (!is_small(task) || !own_kernel_takes(task)) return why;
   for (std::int64_t i = 0; i < task.batch; ++i) {
-    PLUMBLINE_TRY(outcome(plain_product(plain_of(task, i), call.stream), "a product"));
+    PLUMBLINE_TRY(outcome(plain_gemm(plain_of(task, i), call.stream), "a GEMM"));
   }
   return {};
 }
 
-ProductTask task_of(const Call& call) {
-  ProductTask task;
+GemmTask task_of(const Call& call) {
+  GemmTask task;
   task.tf32 = call.kernel.graph->tensor(call.op().reads[0]).type == model::DataType::tf32;
   task.target_sms = call.target_sms;
   return task;

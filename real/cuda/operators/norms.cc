@@ -9,8 +9,8 @@ namespace plumbline::real::cuda {
 
 namespace {
 
-NormForm form_of(const Call& call, bool centred) {
-  return {static_cast<float>(call.attributes<model::NormAttributes>().epsilon), centred};
+NormForm form_of(const Call& call, bool centered) {
+  return {static_cast<float>(call.attributes<model::NormAttributes>().epsilon), centered};
 }
 
 // A row for every part that is normalised by itself.
@@ -28,25 +28,25 @@ Status check_shape(const Call& call, const TensorView& x) {
   return {};
 }
 
-Status forward(const Call& call, bool centred) {
+Status forward(const Call& call, bool centered) {
   const TensorView x = call.in(0).view();
   const std::int64_t heads = call.attributes<model::NormAttributes>().heads;
   PLUMBLINE_TRY(check_shape(call, x));
   PLUMBLINE_TRY(fit(call.out(0), x.rows));
   const TensorView y = call.out(0).view(), beta = call.ins() > 2 ? call.in(2).view() : TensorView{};
   return outcome(
-      norm(by_head(x, heads), call.in(1).view(), beta, by_head(y, heads), form_of(call, centred), call.stream),
+      norm(by_head(x, heads), call.in(1).view(), beta, by_head(y, heads), form_of(call, centered), call.stream),
       "launching a norm");
 }
 
-Status backward(const Call& call, bool centred) {
+Status backward(const Call& call, bool centered) {
   const std::int64_t heads = call.attributes<model::NormAttributes>().heads;
   const TensorView dy = by_head(call.in(0).view(), heads), x = by_head(call.in(1).view(), heads);
   PLUMBLINE_TRY(check_shape(call, call.in(1).view()));
   PLUMBLINE_TRY(fit(call.out(0), call.in(1).rows()));
   const TensorView dx = by_head(call.out(0).view(), heads), dgamma = call.out(1).view();
   const TensorView dbeta = call.outs() > 2 ? call.out(2).view() : TensorView{};
-  const NormForm form = form_of(call, centred);
+  const NormForm form = form_of(call, centered);
   const int sms = call.machine.sms();
   void* scratch = nullptr;
   PLUMBLINE_TRY(call.machine.scratch.take(call.stream, norm_grad_scratch(x, form, sms), scratch));

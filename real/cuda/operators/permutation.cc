@@ -98,9 +98,10 @@ Status permute_grad(const Call& call) {
 }
 
 Status permute_transpose(const Call& call) {
-  CudaBuffer &x = call.in(0), &map = call.in(1), &turned = call.out(0);
-  PLUMBLINE_TRY(turned.resize(x.columns(), map.rows()));
-  return outcome(transpose(x.view(), map.data<std::int32_t>(), turned.view(), call.stream), "gathering turned rows");
+  CudaBuffer &x = call.in(0), &map = call.in(1), &transposed = call.out(0);
+  PLUMBLINE_TRY(transposed.resize(x.columns(), map.rows()));
+  return outcome(transpose(x.view(), map.data<std::int32_t>(), transposed.view(), call.stream),
+                 "gathering transposed rows");
 }
 
 Status unpermute(const Call& call) {

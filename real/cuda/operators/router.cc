@@ -15,7 +15,7 @@ RouterRule rule_of(const Call& call) {
   rule.groups_per_token = static_cast<int>(a.groups_per_token);
   rule.group_score_experts = a.group_score_experts;
   rule.sigmoid = a.score == model::ScoreFunction::sigmoid;
-  rule.normalise = a.normalise;
+  rule.normalize = a.normalize;
   rule.scaling_factor = static_cast<float>(a.scaling_factor);
   return rule;
 }

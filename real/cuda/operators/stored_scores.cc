@@ -19,7 +19,7 @@ MatrixPart sequence_of(const TensorView& tensor, std::int64_t first, std::int64_
   return {tensor, first, heads.column, length, heads.width};
 }
 
-ProductTask task_of_member(const Call& call, std::int64_t first, std::int64_t member) {
+GemmTask task_of_member(const Call& call, std::int64_t first, std::int64_t member) {
   const auto& a = call.attributes<Attributes>();
   const std::int64_t group = a.query_heads / a.key_value_heads, length = a.sequence_length;
   const Heads scores{member * length, group * length, length};
@@ -28,7 +28,7 @@ ProductTask task_of_member(const Call& call, std::int64_t first, std::int64_t me
   const bool by_rows = a.form == model::BatchedForm::rows, by_columns = a.form == model::BatchedForm::columns;
   const Heads left = by_rows ? own : scores, right = by_columns ? own : shared;
   const Heads result = by_rows ? scores : by_columns ? shared : own;
-  ProductTask task = task_of(call);
+  GemmTask task = task_of(call);
   task.a = sequence_of(call.in(0).view(), first, length, left);
   task.b = sequence_of(call.in(1).view(), first, length, right);
   task.c = sequence_of(call.out(0).view(), first, length, result);
@@ -47,8 +47,8 @@ ProductTask task_of_member(const Call& call, std::int64_t first, std::int64_t me
 
 Status batched_matmul(const Call& call) {
   const auto& a = call.attributes<Attributes>();
-  ProductRoom room;
-  PLUMBLINE_TRY(take_product_room(call, 0, room));
+  GemmRoom room;
+  PLUMBLINE_TRY(take_gemm_room(call, 0, room));
   for (std::int64_t first = 0; first < call.in(0).rows(); first += a.sequence_length) {
     for (std::int64_t member = 0; member < a.query_heads / a.key_value_heads; ++member) {
       PLUMBLINE_TRY(multiply(call, task_of_member(call, first, member), room));

@@ -18,7 +18,7 @@ enum class ScaleMode { none, tensor, row_blocks, square_blocks };  // the last t
 // The extent that routing decides, anew for every micro-batch.
 enum class Routed { none, rows, depth };
 
-struct ProductShape {
+struct GemmShape {
   std::int64_t m = 0, n = 0, k = 0;
   cudaDataType_t operand = CUDA_R_16BF, result = CUDA_R_16BF;
   bool x_k_contiguous = true;  // X is [m,k]; else [k,m]
@@ -43,7 +43,7 @@ constexpr std::int64_t routed_step = 128;
 // The product whose algorithm serves all that differ by routing alone: the routed extent is rounded up, so that no
 // workspace is too small, and where matrices have as many columns as rows were routed, theirs is rounded up too. Those
 // that are aligned otherwise stand for themselves.
-inline ProductShape usual_shape(ProductShape s) {
+inline GemmShape usual_shape(GemmShape s) {
   const auto rounded = [](std::int64_t extent) { return (extent + routed_step - 1) / routed_step * routed_step; };
   const auto packed = [](std::int64_t stride) { return stride % routed_step == 0 ? 0 : stride; };
   if (s.routed == Routed::rows) s.m = rounded(s.m);
@@ -54,7 +54,7 @@ inline ProductShape usual_shape(ProductShape s) {
   return s;
 }
 
-inline ProductShape exact_shape(ProductShape s) {
+inline GemmShape exact_shape(GemmShape s) {
   s.routed = Routed::none;
   return s;
 }
@@ -64,23 +64,23 @@ struct ColumnMajor {
   std::int64_t batch_stride = 0;
   bool transposed = false;  // the product takes it so
 };
-struct ColumnMajorProduct {
+struct ColumnMajorGemm {
   ColumnMajor a, b, d;  // D = op(A) op(B)
 };
 
-inline ColumnMajorProduct column_major(const ProductShape& s) {
-  const auto turned = [](std::int64_t rows, std::int64_t columns, std::int64_t stride, std::int64_t batch_stride) {
+inline ColumnMajorGemm column_major(const GemmShape& s) {
+  const auto transposed = [](std::int64_t rows, std::int64_t columns, std::int64_t stride, std::int64_t batch_stride) {
     return ColumnMajor{columns, rows, stride > 0 ? stride : columns, batch_stride, false};
   };
-  ColumnMajorProduct product;
-  product.a = s.w_k_contiguous ? turned(s.n, s.k, s.w_stride, s.w_batch_stride)
-                               : turned(s.k, s.n, s.w_stride, s.w_batch_stride);
-  product.b = s.x_k_contiguous ? turned(s.m, s.k, s.x_stride, s.x_batch_stride)
-                               : turned(s.k, s.m, s.x_stride, s.x_batch_stride);
-  product.d = turned(s.m, s.n, s.d_stride, s.d_batch_stride);
-  product.a.transposed = s.w_k_contiguous;  // W^T is wanted as n x k
-  product.b.transposed = !s.x_k_contiguous;
-  return product;
+  ColumnMajorGemm gemm;
+  gemm.a = s.w_k_contiguous ? transposed(s.n, s.k, s.w_stride, s.w_batch_stride)
+                            : transposed(s.k, s.n, s.w_stride, s.w_batch_stride);
+  gemm.b = s.x_k_contiguous ? transposed(s.m, s.k, s.x_stride, s.x_batch_stride)
+                            : transposed(s.k, s.m, s.x_stride, s.x_batch_stride);
+  gemm.d = transposed(s.m, s.n, s.d_stride, s.d_batch_stride);
+  gemm.a.transposed = s.w_k_contiguous;  // W^T is wanted as n x k
+  gemm.b.transposed = !s.x_k_contiguous;
+  return gemm;
 }
 
 // The functions in use, by their own names.
@@ -117,7 +117,7 @@ struct CublasLt {
   Status outcome(cublasStatus_t status, const char* doing) const;
 };
 
-struct ProductOperands {
+struct GemmOperands {
   const void* x = nullptr;
   const void* w = nullptr;
   void* d = nullptr;
@@ -127,30 +127,30 @@ struct ProductOperands {
   float factor = 1;            // of the product
 };
 
-class Product {
+class GemmPlan {
  public:
-  explicit Product(const CublasLt& library) : lt_(library) {}
-  ~Product();
-  Product(const Product&) = delete;
-  Product& operator=(const Product&) = delete;
+  explicit GemmPlan(const CublasLt& library) : lt_(library) {}
+  ~GemmPlan();
+  GemmPlan(const GemmPlan&) = delete;
+  GemmPlan& operator=(const GemmPlan&) = delete;
 
   // Describes the product and asks for an algorithm; the operands only tell where scales lie.
   // Fails when the library has none for the shape, the formats or the device.
-  Status prepare(const ProductShape& shape, const ProductOperands& operands, std::int64_t workspace_bytes);
+  Status prepare(const GemmShape& shape, const GemmOperands& operands, std::int64_t workspace_bytes);
   // Another m, n or k, or other strides, for the same algorithm, which may refuse them when run.
-  Status resize(const ProductShape& shape);
+  Status resize(const GemmShape& shape);
   // Enqueues the product. Pointers keep the shape's alignment (at least 16), the workspace 256.
-  Status run(const ProductOperands& operands, void* workspace, cudaStream_t stream);
+  Status run(const GemmOperands& operands, void* workspace, cudaStream_t stream);
   // Takes the next algorithm that the library proposed; false when there is none left.
   bool try_next();
   // Ids as in cublasLt.h, and the library's own estimate of waves.
   std::string algorithm() const;
 
  private:
-  Status describe_operation(const ProductShape& shape);
-  Status set_scales(const ProductOperands& operands);
-  Status set_bias(const ProductOperands& operands);
-  Status create_layouts(const ProductShape& shape);
+  Status describe_operation(const GemmShape& shape);
+  Status set_scales(const GemmOperands& operands);
+  Status set_bias(const GemmOperands& operands);
+  Status create_layouts(const GemmShape& shape);
   Status create_layout(cublasLtMatrixLayout_t& layout, cudaDataType_t type, const ColumnMajor& matrix,
                        std::int64_t batch);
   Status resize_layout(cublasLtMatrixLayout_t layout, const ColumnMajor& matrix);

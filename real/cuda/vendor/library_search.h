@@ -27,7 +27,7 @@ struct VersionHeader {
 };
 // 9.19.0 of a library file: from its real name (libx.so.9.19.0), else from that header in ../include. Nothing is
 // loaded; {0, 0, 0}: neither tells.
-std::array<int, 3> version_beside(const std::string& path, const VersionHeader& header);
+std::array<int, 3> adjacent_version(const std::string& path, const VersionHeader& header);
 
 class Library {
  public:

@@ -64,7 +64,7 @@ std::string file_in(const std::string& folder, const std::string& soname) {
 
 }  // namespace
 
-Version version_beside(const std::string& path, const VersionHeader& header) {
+Version adjacent_version(const std::string& path, const VersionHeader& header) {
   const Version named = version_of_name(real_path(path));
   return named != Version{} ? named : version_of_header(folder_of(path) + "/../include/" + header.file, header.prefix);
 }
@@ -77,7 +77,7 @@ std::shared_ptr<Library> open_newest(const LibraryName& name, const VersionHeade
     for (const std::string& soname : name.sonames) {
       const std::string path = file_in(folder, soname);
       if (path.empty()) continue;
-      if (const Version version = version_beside(path, header); version > newest) {
+      if (const Version version = adjacent_version(path, header); version > newest) {
         newest = version;
         order.insert(order.begin(), folder.empty() ? folder_of(path) : folder);
       }

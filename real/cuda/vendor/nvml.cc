@@ -5,7 +5,7 @@
 namespace plumbline::real::cuda {
 
 // Percent of a period of the device's own choice.
-struct Utilisation {
+struct Utilization {
   unsigned gpu = 0, memory = 0;
 };
 
@@ -21,7 +21,7 @@ struct Nvml::Functions {
   int (*power_limit)(void*, unsigned*) = nullptr;       // milliwatts
   int (*temperature)(void*, int, unsigned*) = nullptr;  // degrees Celsius
   int (*throttle)(void*, unsigned long long*) = nullptr;
-  int (*utilisation)(void*, Utilisation*) = nullptr;
+  int (*utilization)(void*, Utilization*) = nullptr;
   int (*driver_version)(char*, unsigned) = nullptr;
 };
 
@@ -66,11 +66,11 @@ std::unique_ptr<Nvml> Nvml::open(const std::vector<std::string>& folders, const 
   library.load(functions->power_limit, "nvmlDeviceGetEnforcedPowerLimit");
   library.load(functions->temperature, "nvmlDeviceGetTemperature");
   library.load(functions->throttle, "nvmlDeviceGetCurrentClocksThrottleReasons");
-  library.load(functions->utilisation, "nvmlDeviceGetUtilizationRates");
+  library.load(functions->utilization, "nvmlDeviceGetUtilizationRates");
   library.load(functions->driver_version, "nvmlSystemGetDriverVersion");
   std::unique_ptr<Nvml> nvml(new Nvml(std::move(functions)));
   if (nvml->functions_->device_by_bus_id(bus_id.c_str(), &nvml->device_) != 0) {
-    error = "NVML does not know the device at " + bus_id;
+    error = "NVML has no device at " + bus_id;
     return nullptr;
   }
   return nvml;
@@ -86,9 +86,9 @@ ClockReading Nvml::read() const {
   if (f.power != nullptr && f.power(device_, &value) == 0) reading.power_w = value * 1e-3;
   if (f.temperature != nullptr && f.temperature(device_, sensor_gpu, &value) == 0) reading.temperature_c = value;
   if (f.throttle != nullptr && f.throttle(device_, &reasons) == 0) reading.throttle = throttle_words(reasons);
-  Utilisation used;
+  Utilization used;
   constexpr double percent = 0.01;
-  if (f.utilisation != nullptr && f.utilisation(device_, &used) == 0) reading.busy = used.gpu * percent;
+  if (f.utilization != nullptr && f.utilization(device_, &used) == 0) reading.busy = used.gpu * percent;
   return reading;
 }
 

@@ -43,7 +43,7 @@ Group strided_group(const RankPlace& place, const std::vector<std::int32_t>& hol
 }
 
 Group RankState::expert_group() const {
-  const model::RankGroup group = model::exchange_group(input.plan->parallelism);
+  const model::RankGroup group = model::expert_group(input.plan->parallelism);
   return strided_group(place, {place.pipeline}, group.ranks, group.stride);
 }
 
@@ -57,7 +57,7 @@ Group RankState::world() const {
 
 void RankState::launch_collective(model::Stream stream, const Kernel& kernel, std::int32_t stage) {
   const auto group = [&] {
-    if (is_exchange(kernel.op->kind)) return expert_group();
+    if (is_all_to_all(kernel.op->kind)) return expert_group();
     const auto& attributes = std::get<model::CollectiveAttributes>(kernel.op->attributes);
     return strided_group(place, stages.at(stage).holders, attributes.ranks, attributes.stride);
   };

@@ -10,13 +10,13 @@
 #include <vector>
 
 #include "model/program/plan_context.h"
+#include "real/executor/step/detail/data_parallel_runner.h"
 #include "real/executor/step/detail/optimizer_step.h"
 #include "real/executor/step/detail/parameter_part.h"
 #include "real/executor/step/detail/plan_support.h"
-#include "real/executor/step/rank_state.h"
 #include "real/executor/step/detail/slot_launcher.h"
+#include "real/executor/step/rank_state.h"
 #include "real/executor/step/step_timeline.h"
-#include "real/executor/step/detail/synchroniser.h"
 #include "real/executor/training/training_step.h"
 
 namespace plumbline::real {
@@ -77,13 +77,13 @@ double loss_of(const RankState& rank, const LocalStage& stage, std::uint16_t pos
   });
   const std::vector<float> figures =
       rank.device().read(*activations.find(position, reduction->writes[0], key, true, model::Stream::compute));
-  double sum = 0, labelled = 0;
+  double sum = 0, labeled = 0;
   for (std::size_t t = 0; t + 2 < figures.size(); t += 3) {
     if (figures[t + 2] == 0) continue;
     sum += std::log(static_cast<double>(figures[t])) - static_cast<double>(figures[t + 1]);
-    ++labelled;
+    ++labeled;
   }
-  return labelled > 0 ? sum / labelled : 0;
+  return labeled > 0 ? sum / labeled : 0;
 }
 
 // Of the main model's head, summed over those of the rank's micro-batches that end on it; 0 where none does. Device
@@ -120,7 +120,7 @@ class StepExecutor final : public TrainingStep {
         if (schedule.rank_of(direction, stage) == rank_.place.pipeline) add_stage(stage);
     write_initial_parameters(rank_);
     launcher_ = std::make_unique<SlotLauncher>(rank_);
-    synchroniser_ = std::make_unique<Synchroniser>(rank_);
+    data_parallel_ = std::make_unique<DataParallelRunner>(rank_);
     optimizer_ = std::make_unique<OptimizerStep>(rank_);
     barrier_ = input.device->allocate({.name = "barrier", .shape = {{1}}, .type = model::DataType::fp32});
   }
@@ -193,7 +193,7 @@ class StepExecutor final : public TrainingStep {
 
   RankState rank_;
   std::unique_ptr<SlotLauncher> launcher_;
-  std::unique_ptr<Synchroniser> synchroniser_;
+  std::unique_ptr<DataParallelRunner> data_parallel_;
   std::unique_ptr<OptimizerStep> optimizer_;
   BufferPointer barrier_;
   bool in_shards_ = false;  // the last update's parameters have not been gathered yet
@@ -213,7 +213,7 @@ void StepExecutor::gather_now() {
   if (!std::exchange(in_shards_, false)) return;
   for (const auto& [stage, local] : rank_.stages)
     for (std::size_t unit = 0; unit < local.state->units().size(); ++unit)
-      synchroniser_->gather(stage, unit, Stream::compute);
+      data_parallel_->gather(stage, unit, Stream::compute);
 }
 
 // Sequences are dealt out by data rank, then micro-batch, then direction: whoever divides the batch otherwise gives
@@ -265,24 +265,24 @@ void StepExecutor::launch_slots() {
       rank_.device().clear(Stream::compute, *unit.gradients, rank_.labels.add({-1, -1, "clear gradients", -1}));
   for (const auto& [place, load] : launcher_->loads())
     rank_.device().clear(Stream::compute, *load, rank_.labels.add({-1, -1, "clear gradients", -1}));
-  synchroniser_->begin(std::exchange(in_shards_, false));
-  const SlotLauncher::Beside beside{
-      [this](std::int32_t slot, std::int32_t segment, Stream stream) { synchroniser_->before(slot, segment, stream); },
-      [this](std::int32_t slot, std::int32_t segment) { synchroniser_->after(slot, segment); }};
+  data_parallel_->begin(std::exchange(in_shards_, false));
+  const SlotLauncher::ConcurrentWork concurrent{
+      [this](std::int32_t slot, std::int32_t segment, Stream stream) { data_parallel_->before(slot, segment, stream); },
+      [this](std::int32_t slot, std::int32_t segment) { data_parallel_->after(slot, segment); }};
   for (std::int32_t slot = 0; slot <= static_cast<std::int32_t>(rank_.ops().size()); ++slot)
-    launcher_->launch(slot, beside);
-  synchroniser_->finish();
+    launcher_->launch(slot, concurrent);
+  data_parallel_->finish();
 }
 
 model::Result<StepOutcome> StepExecutor::run(const std::vector<MicroBatch>& batches, const StepNumbers& numbers) {
-  TRY(rank_.device().synchronise());
+  TRY(rank_.device().synchronize());
   rank_.labels.clear();
   rank_.device().take_records();
   rank_.numbers = numbers;
   write_data(batches);
   barrier();
   launch_slots();
-  const auto updated = TRY(optimizer_->run(*synchroniser_));
+  const auto updated = TRY(optimizer_->run(*data_parallel_));
   in_shards_ = updated.finite && rank_.input.plan->parallelism.zero_stage >= 1 && !rank_.program().gather_after_update;
   StepOutcome result = outcome();
   result.finite = updated.finite;

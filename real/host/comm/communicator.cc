@@ -81,10 +81,10 @@ class HostCommunicator final : public Communicator {
 #define OPERATOR(kind, ...)       \
   case model::OperatorKind::kind: \
     break;
-#define EXCHANGE_OPERATOR(kind, ...) \
-  case model::OperatorKind::kind:    \
+#define ALL_TO_ALL_OPERATOR(kind, ...) \
+  case model::OperatorKind::kind:      \
     return kind(members, kernel);
-#define COLLECTIVE_OPERATOR(kind, ...) EXCHANGE_OPERATOR(kind)
+#define COLLECTIVE_OPERATOR(kind, ...) ALL_TO_ALL_OPERATOR(kind)
 #include "model/graph/operators.def"
     }
     throw RankFailure(kernel.op->name + " is no operator between ranks");

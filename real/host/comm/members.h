@@ -58,8 +58,8 @@ inline HostBuffer& out(const Kernel& kernel, std::size_t i) { return static_cast
 // same buffer; parts need not be equal. all_gather: pieces may have any sizes. An exchange sends a token to a rank
 // once; dispatch leaves with the indices who sent what.
 #define OPERATOR(...)
-#define EXCHANGE_OPERATOR(kind, ...) StreamWork kind(const Members& members, const Kernel& kernel);
-#define COLLECTIVE_OPERATOR(kind, ...) EXCHANGE_OPERATOR(kind)
+#define ALL_TO_ALL_OPERATOR(kind, ...) StreamWork kind(const Members& members, const Kernel& kernel);
+#define COLLECTIVE_OPERATOR(kind, ...) ALL_TO_ALL_OPERATOR(kind)
 #include "model/graph/operators.def"
 
 }  // namespace plumbline::real::host

@@ -38,7 +38,7 @@ class EventBoard {
 class FailureBoard {
  public:
   // Whom report() tells, before any stream runs.
-  void tell(std::function<void(const std::string& reason)> listener) { listener_ = std::move(listener); }
+  void set_listener(std::function<void(const std::string& reason)> listener) { listener_ = std::move(listener); }
   void report(const std::string& reason);
   bool failed() const;
   std::string reason() const;

@@ -20,13 +20,13 @@ using model::Result;
 using model::OperatorKind;
 using model::Phase;
 
-void add_products(const CaseFile& file, std::vector<Workload>& workloads) {
-  for (const ProductCases& cases : file.products)
+void add_gemms(const CaseFile& file, std::vector<Workload>& workloads) {
+  for (const GemmCases& cases : file.gemms)
     for (const std::int64_t m : cases.m)
       for (const std::int64_t n : cases.n)
         for (const std::int64_t k : cases.k)
           for (const std::int64_t cores : cases.cores)
-            workloads.emplace_back(sequence_of(product_graph(m, n, k, cases.format), cores));
+            workloads.emplace_back(sequence_of(gemm_graph(m, n, k, cases.format), cores));
 }
 
 void add_attentions(const CaseFile& file, std::vector<Workload>& workloads) {
@@ -54,10 +54,10 @@ void add_interferences(const CaseFile& file, std::vector<Workload>& workloads) {
       for (const std::int64_t n : cases.n)
         for (const std::int64_t k : cases.k)
           for (const std::int64_t cores : cases.cores)
-            for (const std::int64_t copy_cores : cases.copy_cores) {
-              Sequence sequence = sequence_of(product_graph(m, n, k, model::Precision::fp32), cores);
+            for (const std::int64_t communication_sms : cases.communication_sms) {
+              Sequence sequence = sequence_of(gemm_graph(m, n, k, model::Precision::fp32), cores);
               std::erase_if(sequence.steps, [&](const auto& step) { return sequence.op(step).phase != Phase::F; });
-              sequence.copy_cores = static_cast<int>(copy_cores);
+              sequence.communication_sms = static_cast<int>(communication_sms);
               workloads.emplace_back(std::move(sequence));
             }
 }
@@ -148,7 +148,7 @@ void read(TableReader& reader, const toml::table& table, PlanCases& cases) {
   reader.optional("cores", cases.cores);
 }
 
-void read(TableReader& reader, const toml::table&, ProductCases& cases) {
+void read(TableReader& reader, const toml::table&, GemmCases& cases) {
   reader.required("m", cases.m);
   reader.required("n", cases.n);
   reader.required("k", cases.k);
@@ -197,7 +197,7 @@ void read(TableReader& reader, const toml::table&, InterferenceCases& cases) {
   reader.required("n", cases.n);
   reader.required("k", cases.k);
   reader.optional("cores", cases.cores);
-  reader.optional("copy_cores", cases.copy_cores);
+  reader.optional("copy_cores", cases.communication_sms);
 }
 
 class FileReader {
@@ -206,7 +206,7 @@ class FileReader {
 
   Result<CaseFile> run(const toml::table& root) {
     CaseFile file;
-    const bool read_all = tables(root, "plan", file.plans) && tables(root, "product", file.products) &&
+    const bool read_all = tables(root, "plan", file.plans) && tables(root, "product", file.gemms) &&
                           tables(root, "attention", file.attentions) && tables(root, "memory", file.memories) &&
                           tables(root, "message", file.messages) && tables(root, "collective", file.collectives) &&
                           tables(root, "interference", file.interferences) && launch(root, file.launch);
@@ -273,7 +273,7 @@ Numbers powers_up_to(int cores) {
 
 std::vector<Workload> workloads_of(const CaseFile& file) {
   std::vector<Workload> workloads;
-  add_products(file, workloads);
+  add_gemms(file, workloads);
   add_attentions(file, workloads);
   add_memories(file, workloads);
   for (const MessageCases& cases : file.messages)
@@ -301,7 +301,7 @@ Result<CaseFile> parse_cases(std::string_view text, const std::string& path) {
 CaseFile built_in_cases(int cores) {
   const Numbers counts = powers_up_to(std::max(1, cores));
   CaseFile file;
-  file.products = {{{16, 64, 256, 1024}, {64, 256, 1024}, {64, 256, 1024}, counts}, {{1, 4}, {512}, {512}, counts}};
+  file.gemms = {{{16, 64, 256, 1024}, {64, 256, 1024}, {64, 256, 1024}, counts}, {{1, 4}, {512}, {512}, counts}};
   file.attentions = {{{128, 512}, {8}, {32, 64}, counts}};
   file.memories = {{memory_operators(), {64, 512, 2048}, {256, 1024}, counts}};
   file.messages = {{{64, 1024, 16'384, 131'072, 1'048'576, 4'194'304, 16'777'216}}};

@@ -22,7 +22,7 @@ struct PlanCases {  // every operator of a plan's step
   Numbers cores = {1};
   int line = 0;
 };
-struct ProductCases {  // y[m,n] = x[m,k] W[n,k]^T and its two gradients
+struct GemmCases {  // y[m,n] = x[m,k] W[n,k]^T and its two gradients
   Numbers m, n, k, cores = {1};
   model::Precision format = model::Precision::fp32;
 };
@@ -43,12 +43,12 @@ struct CollectiveCases {
   Numbers ranks, bytes;  // of the whole tensor: what every rank ends with, or reduces
 };
 struct InterferenceCases {  // a product beside threads that copy through memory
-  Numbers m, n, k, cores = {1}, copy_cores = {1};
+  Numbers m, n, k, cores = {1}, communication_sms = {1};
 };
 
 struct CaseFile {
   std::vector<PlanCases> plans;
-  std::vector<ProductCases> products;
+  std::vector<GemmCases> gemms;
   std::vector<AttentionCases> attentions;
   std::vector<MemoryCases> memories;
   std::vector<MessageCases> messages;

@@ -16,7 +16,7 @@ using model::Result;
 using model::Stream;
 using model::TensorId;
 
-constexpr std::uint32_t unlabelled = 0;  // timed operators count from 1
+constexpr std::uint32_t unlabeled = 0;  // timed operators count from 1
 
 class GroupRunner final : public Runner {
  public:
@@ -35,8 +35,8 @@ class GroupRunner final : public Runner {
     std::vector<Sample> samples;
     for (const std::size_t op : workload_.before) {
       for (std::size_t rank = 0; rank < ranks_.devices.size(); ++rank)
-        ranks_.devices[rank]->launch(Stream::compute, kernel(rank, op, unlabelled));
-      TRY(ranks_.synchronise());
+        ranks_.devices[rank]->launch(Stream::compute, kernel(rank, op, unlabeled));
+      TRY(ranks_.synchronize());
     }
     for (std::size_t i = 0; i < workload_.timed.size(); ++i) {
       const auto seconds = TRY(time(workload_.timed[i]));
@@ -91,7 +91,7 @@ class GroupRunner final : public Runner {
                          .op = &barrier_graph_.operators[0],
                          .reads = {barriers_[rank].get()},
                          .writes = {barriers_[rank].get()},
-                         .label = unlabelled};
+                         .label = unlabeled};
     communicator.launch(Stream::communication, group, barrier);
     communicator.launch(Stream::communication, group, kernel(rank, op, 1));
   }
@@ -103,7 +103,7 @@ class GroupRunner final : public Runner {
       if (o.kind != OperatorKind::dispatch && !received_rows_.empty()) fit_received(rank, o);
       launch(rank, op);
     }
-    TRY(ranks_.synchronise());
+    TRY(ranks_.synchronize());
     const double seconds = ranks_.take_seconds(1);
     if (o.kind == OperatorKind::dispatch) remember_received(o);
     return seconds;

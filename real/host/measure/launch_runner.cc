@@ -38,7 +38,7 @@ class LaunchRunner final : public Runner {
                                               .label = i});
     }
     open = true;
-    TRY(device_.synchronise());
+    TRY(device_.synchronize());
     const std::vector<KernelRecord> records = device_.take_records();  // in the order in which they ran
     std::vector<double> gaps;
     for (std::size_t i = 2; i < records.size(); ++i) gaps.push_back(records[i].start - records[i - 1].end);

@@ -38,7 +38,7 @@ class MessageRunner final : public Runner {
     }
     double start = 0, end = 0;
     for (const auto& device : ranks_.devices) {
-      TRY(device->synchronise());
+      TRY(device->synchronize());
       for (const KernelRecord& record : device->take_records()) {
         if (record.label == first_label) start = record.start;
         if (record.label == last_label) end = record.end;
@@ -89,7 +89,7 @@ class CollectiveRunner final : public Runner {
   Result<std::vector<Sample>> round(std::size_t) override {
     for (const std::uint32_t label : {0U, first_label})
       for (std::size_t rank = 0; rank < ranks_.devices.size(); ++rank) launch(rank, label);
-    TRY(ranks_.synchronise());
+    TRY(ranks_.synchronize());
     if (ranks_.devices.empty()) return std::vector<Sample>{};
     return std::vector<Sample>{{0, ranks_.take_seconds(first_label), 0}};
   }

@@ -80,9 +80,8 @@ HostDevice& Machines::device(int cores) {
   return *device;
 }
 
-Result<void> Machines::Ranks::synchronise() {
-  for (const auto& device : devices)
-    TRY(device->synchronise());
+Result<void> Machines::Ranks::synchronize() {
+  for (const auto& device : devices) TRY(device->synchronize());
   return {};
 }
 

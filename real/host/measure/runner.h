@@ -31,7 +31,7 @@ class Machines {
     std::vector<std::unique_ptr<Transport>> transports;
     std::vector<std::unique_ptr<Communicator>> communicators;  // of the above
 
-    model::Result<void> synchronise();
+    model::Result<void> synchronize();
     // Seconds from when the last rank began what has the label to when all had ended it. Forgets all records.
     double take_seconds(std::uint32_t label);
   };

@@ -86,20 +86,20 @@ void Copier::enqueue_stop(HostDevice& device, std::uint32_t label) {
   device.enqueue(model::Stream::compute, {[this](StreamClock&) { stopped_ = true; }, [](StreamClock&) {}, label});
 }
 
-constexpr std::uint32_t unlabelled = std::numeric_limits<std::uint32_t>::max();
+constexpr std::uint32_t unlabeled = std::numeric_limits<std::uint32_t>::max();
 
 class SequenceRunner final : public Runner {
  public:
   SequenceRunner(const Sequence& sequence, HostDevice& device)
       : sequence_(sequence), device_(device), buffers_(sequence, device, buffer_sets) {
-    if (sequence.copy_cores > 0) copier_.emplace(sequence.copy_cores);
+    if (sequence.communication_sms > 0) copier_.emplace(sequence.communication_sms);
   }
 
   Result<std::vector<Sample>> round(std::size_t number) override {
     const std::size_t set = number % buffer_sets;
     if (copier_) {
-      copier_->start(device_, unlabelled);
-      copier_->enqueue_begun(device_, unlabelled);
+      copier_->start(device_, unlabeled);
+      copier_->enqueue_begun(device_, unlabeled);
     }
     std::uint32_t label = 0;
     for (const Sequence::Step& step : sequence_.steps) {
@@ -108,11 +108,11 @@ class SequenceRunner final : public Runner {
       else
         launch(set, step, label++);
     }
-    if (copier_) copier_->enqueue_stop(device_, unlabelled);
-    TRY(device_.synchronise());
+    if (copier_) copier_->enqueue_stop(device_, unlabeled);
+    TRY(device_.synchronize());
     std::vector<Sample> samples;
     for (const KernelRecord& record : device_.take_records()) {
-      if (record.label == unlabelled) continue;
+      if (record.label == unlabeled) continue;
       samples.push_back({record.label, record.end - record.start, copier_ ? copier_->rate() : 0});
     }
     return samples;
@@ -133,7 +133,7 @@ class SequenceRunner final : public Runner {
       auto* buffer = static_cast<HostBuffer*>(buffers_.at(set, step.block, id));
       const std::vector<float>& values = buffers_.left_in(step.block, id);
       const auto leave = [buffer, &values](StreamClock&) { std::ranges::copy(values, buffer->data()); };
-      device_.enqueue(model::Stream::communication, {leave, [](StreamClock&) {}, unlabelled});
+      device_.enqueue(model::Stream::communication, {leave, [](StreamClock&) {}, unlabeled});
     }
     device_.wait(model::Stream::compute, device_.record(model::Stream::communication));
   }

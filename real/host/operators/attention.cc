@@ -1,8 +1,8 @@
 #include <cassert>
 
+#include "real/host/operators/gemm.h"
 #include "real/host/operators/heads.h"
 #include "real/host/operators/operators.h"
-#include "real/host/operators/product.h"
 
 namespace plumbline::real::host {
 

@@ -15,7 +15,7 @@ bool carries_loss(const model::LossAttributes& a, const HostBuffer& labels, Inde
   return labels.data()[t] >= 0 && t % a.sequence_length < a.sequence_length - a.ignored;
 }
 
-Index labelled_tokens(const model::LossAttributes& a, const HostBuffer& labels) {
+Index labeled_tokens(const model::LossAttributes& a, const HostBuffer& labels) {
   Index count = 0;
   for (Index t = 0; t < labels.rows(); ++t) count += carries_loss(a, labels, t) ? 1 : 0;
   return count;
@@ -64,7 +64,7 @@ void cross_entropy(const Call& call) {
   for (Index t = 0; t < logits.rows(); ++t)
     if (carries_loss(a, labels, t))
       total += log_sum_exp.data()[t] - row(logits, t)(label_column(call, logits, labels, t));
-  const Index count = std::max<Index>(1, labelled_tokens(a, labels));
+  const Index count = std::max<Index>(1, labeled_tokens(a, labels));
   call.out(0).data()[0] = static_cast<float>(a.weight * total / static_cast<double>(count));
 }
 
@@ -73,7 +73,7 @@ void cross_entropy_grad(const Call& call) {
   const HostBuffer &logits = call.in(0), &labels = call.in(1);
   const bool are_logarithms = call.ins() == 2;
   const bool divided = !are_logarithms && call.in(2).columns() == figures;
-  const Index count = std::max<Index>(1, labelled_tokens(a, labels));
+  const Index count = std::max<Index>(1, labeled_tokens(a, labels));
   const auto scale = static_cast<float>(call.kernel.numbers.loss_scale * a.weight / static_cast<double>(count));
   const auto log_sum_exp = [&](Index t) {
     if (are_logarithms) return 0.0F;

@@ -2,7 +2,7 @@
 
 #include <cassert>
 
-#include "real/host/operators/product.h"
+#include "real/host/operators/gemm.h"
 #include "real/host/operators/rows.h"
 #include "real/host/rounding.h"
 

@@ -1,5 +1,5 @@
+#include "real/host/operators/gemm.h"
 #include "real/host/operators/operators.h"
-#include "real/host/operators/product.h"
 #include "real/host/operators/rows.h"
 
 namespace plumbline::real::host {
@@ -77,11 +77,11 @@ void permute_grad(const Call& call) {
 
 void permute_transpose(const Call& call) {
   const HostBuffer &x = call.in(0), &map = call.in(1);
-  HostBuffer& turned = call.out(0);
-  turned.resize(x.columns(), map.rows());
+  HostBuffer& transposed = call.out(0);
+  transposed.resize(x.columns(), map.rows());
   split(call, map.rows(), x.columns(), [&](Index begin, Index end) {
     for (Index n = begin; n < end; ++n)
-      part(turned, 0, n, x.columns(), 1) = part(x, whole(map.data()[n]), 0, 1, x.columns()).transpose();
+      part(transposed, 0, n, x.columns(), 1) = part(x, whole(map.data()[n]), 0, 1, x.columns()).transpose();
   });
 }
 

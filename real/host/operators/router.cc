@@ -97,7 +97,7 @@ void router(const Call& call) {
       chooser.choose(scores, call.in(1).array(), row(indices, t));
       for (Index slot = 0; slot < a.experts_per_token; ++slot)
         row(weights, t)(slot) = scores(static_cast<Index>(row(indices, t)(slot)));
-      const float total = a.normalise ? row(weights, t).sum() : 1;
+      const float total = a.normalize ? row(weights, t).sum() : 1;
       row(weights, t) *= static_cast<float>(a.scaling_factor) / total;
     }
   });
@@ -117,8 +117,8 @@ void router_grad(const Call& call) {
       for (Index slot = 0; slot < chosen.size(); ++slot) chosen(slot) = scores(expert(slot));
       // From the weights to the chosen scores: normalised, each lowers the weights of the others.
       const auto d = row(d_weights, t);
-      const float total = a.normalise ? chosen.sum() : 1;
-      const float shift = a.normalise ? (d * chosen).sum() / total : 0;
+      const float total = a.normalize ? chosen.sum() : 1;
+      const float shift = a.normalize ? (d * chosen).sum() / total : 0;
       chosen = static_cast<float>(a.scaling_factor) * (d - shift) / total;
       ArrayMap d_logits = row(call.out(0), t);
       d_logits.setZero();

@@ -1,13 +1,13 @@
+#include "real/host/operators/gemm.h"
 #include "real/host/operators/heads.h"
 #include "real/host/operators/operators.h"
-#include "real/host/operators/product.h"
 
 namespace plumbline::real::host {
 
 namespace {
 
 // One product of one query head of one sequence; scores stand head by head, a sequence's keys each.
-void product_of_head(const Call& call, Index head, Index from) {
+void gemm_of_head(const Call& call, Index head, Index from) {
   const auto& a = call.attributes<model::BatchedMatmulAttributes>();
   const HostBuffer &left = call.in(0), &right = call.in(1);
   HostBuffer& out = call.out(0);
@@ -15,15 +15,15 @@ void product_of_head(const Call& call, Index head, Index from) {
   const Index own = head * a.dim, shared = head / group * a.dim;
   const auto scores = [&](auto& buffer) { return part(buffer, from, head * length, length, length); };
   const auto rows = [&](auto& buffer, Index column) { return part(buffer, from, column, length, a.dim); };
-  Product product{.scale = static_cast<float>(a.scale), .accumulation = call.accumulation};
+  Gemm gemm{.scale = static_cast<float>(a.scale), .accumulation = call.accumulation};
   switch (a.form) {
     case model::BatchedForm::rows:
-      return multiply({rows(left, own)}, {rows(right, shared), true}, scores(out), product);
+      return multiply({rows(left, own)}, {rows(right, shared), true}, scores(out), gemm);
     case model::BatchedForm::values:
-      return multiply({scores(left)}, {rows(right, shared)}, rows(out, own), product);
+      return multiply({scores(left)}, {rows(right, shared)}, rows(out, own), gemm);
     case model::BatchedForm::columns:
-      product.accumulate = head % group > 0;
-      return multiply({scores(left), true}, {rows(right, own)}, rows(out, shared), product);
+      gemm.accumulate = head % group > 0;
+      return multiply({scores(left), true}, {rows(right, own)}, rows(out, shared), gemm);
   }
 }
 
@@ -36,7 +36,7 @@ void batched_matmul(const Call& call) {
   const Index groups = call.in(0).rows() / a.sequence_length * a.key_value_heads;
   split(call, groups, a.sequence_length * a.sequence_length * group, [&](Index begin, Index end) {
     for (Index i = begin * group; i < end * group; ++i)
-      product_of_head(call, i % a.query_heads, i / a.query_heads * a.sequence_length);
+      gemm_of_head(call, i % a.query_heads, i / a.query_heads * a.sequence_length);
   });
 }
 

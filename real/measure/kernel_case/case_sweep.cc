@@ -28,8 +28,8 @@ std::string short_line(const Series& series) {
 class Sweep {
  public:
   Sweep(CaseMachine& machine, Journal& journal, const CaseRecords& records, const SweepOptions& options,
-        const std::function<void(const std::string&)>& say)
-      : machine_(machine), journal_(journal), records_(records), options_(options), say_(say) {}
+        const std::function<void(const std::string&)>& log)
+      : machine_(machine), journal_(journal), records_(records), options_(options), log_(log) {}
 
   CaseEnd run(const KernelCase& what) {
     std::vector<RunnableWorkload> workload(1);
@@ -40,7 +40,7 @@ class Sweep {
       line += (&one == series->data() ? " " : "; ") + short_line(one);
       if (!write(what, one, *workload.front().runner)) return CaseEnd::cannot_write;
     }
-    say_(line);
+    log_(line);
     return CaseEnd::measured;
   }
 
@@ -57,7 +57,7 @@ class Sweep {
   CaseEnd fail(const KernelCase& what, std::string reason) {
     const bool lost = machine_.lost();
     if (lost) reason += " (the device context is lost)";
-    say_(to_line(what) + ": " + reason);
+    log_(to_line(what) + ": " + reason);
     if (options_.writes && !journal_.append(records_.failed(what, reason))) return CaseEnd::cannot_write;
     return lost ? CaseEnd::device_lost : CaseEnd::failed;
   }
@@ -75,16 +75,16 @@ class Sweep {
   Journal& journal_;
   const CaseRecords& records_;
   const SweepOptions& options_;
-  const std::function<void(const std::string&)>& say_;
+  const std::function<void(const std::string&)>& log_;
 };
 
 }  // namespace
 
 SweepSummary measure_cases(const std::vector<KernelCase>& cases, CaseMachine& machine, Journal& journal, Budget& budget,
                            const CaseRecords& records, const SweepOptions& options,
-                           const std::function<void(const std::string&)>& say) {
+                           const std::function<void(const std::string&)>& log) {
   SweepSummary summary;
-  Sweep sweep(machine, journal, records, options, say);
+  Sweep sweep(machine, journal, records, options, log);
   for (const KernelCase& what : cases) {
     if (options.interrupted && options.interrupted()) {
       summary.end = SweepEnd::interrupted;

@@ -38,6 +38,6 @@ struct SweepOptions {
 // journal as a failure, so the next run passes over it.
 SweepSummary measure_cases(const std::vector<KernelCase>& cases, CaseMachine& machine, Journal& journal, Budget& budget,
                            const CaseRecords& records, const SweepOptions& options,
-                           const std::function<void(const std::string&)>& say);
+                           const std::function<void(const std::string&)>& log);
 
 }  // namespace plumbline::real

@@ -48,7 +48,7 @@ std::vector<Operation> operations() {
             {"k", &KernelCase::k, true, 1, extent, {}},
             {"groups", &KernelCase::groups, false, 1, 1024, {}},
             {"rows_by", &KernelCase::rows_by, false, 0, 0, {"uniform", "zipf"}},
-            {"way", &KernelCase::way, false, 0, 0, {"loop", "grouped"}},
+            {"way", &KernelCase::implementation, false, 0, 0, {"loop", "grouped"}},
             {"fast_accumulation", &KernelCase::fast_accumulation, false, 0, 1, {}},
             {"soak", &KernelCase::soak, false, 0, 60, {}},
             target_key},
@@ -136,8 +136,8 @@ std::string check_groups(const KernelCase& value) {
   if (value.rows_by == "zipf" && rows_of_group(value) % row_block != 0) {
     return "rows_by=zipf needs rows that are a multiple of 128";
   }
-  if (value.way == "grouped" && (value.format != "bf16" || value.phase == "W")) {
-    return "way=grouped is for bf16 in phases F and I: the library's grouped product writes what it reads";
+  if (value.implementation == "grouped" && (value.format != "bf16" || value.phase == "W")) {
+    return "way=grouped is for bf16 in phases F and I: the library's grouped GEMM writes what it reads";
   }
   return "";
 }
@@ -151,10 +151,10 @@ std::string check(const KernelCase& value) {
     return "fast_accumulation is a choice of fp8_tensor only";
   }
   if (operation == "gemm" && value.format != "bf16" && (value.m % 16 != 0 || value.n % 16 != 0 || value.k % 16 != 0)) {
-    return "FP8 products need m, n and k that are multiples of 16";
+    return "FP8 GEMMs need m, n and k that are multiples of 16";
   }
   if (operation == "gemm" && (value.m % 8 != 0 || value.n % 8 != 0 || value.k % 8 != 0)) {
-    return "products need m, n and k that are multiples of 8";
+    return "GEMMs need m, n and k that are multiples of 8";
   }
   if (value.kv_heads > 0 && value.heads % value.kv_heads != 0) return "heads must be a multiple of kv_heads";
   if (value.qk_dim % 8 != 0 || value.v_dim % 8 != 0) return "qk_dim and v_dim must be multiples of 8";
@@ -197,7 +197,7 @@ model::Result<KernelCase> parse_kernel_case(const std::string& line) {
   const auto kernel = std::ranges::find(pairs, "kernel", &Pair::first);
   const std::vector<Key> keys = keys_of(value.op, kernel == pairs.end() ? "" : kernel->second);
   if (keys.empty())
-    return wrong(value.op == "partition" ? "partition needs a kernel= that can run beside a copy"
+    return wrong(value.op == "partition" ? "partition needs a kernel= that can run next to a copy"
                                          : "'" + value.op + "' is no operation");
   std::set<std::string> given;
   for (const auto& [name, text] : pairs) {

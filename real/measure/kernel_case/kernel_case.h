@@ -20,33 +20,33 @@
 namespace plumbline::real {
 
 struct KernelCase {
-  std::string op;                      // gemm, rmsnorm, swiglu, quantise, permute, adamw, copy, ...
-  std::string name;                    // for people and for the simulator; may be empty
-  std::string phase;                   // gemm: F, I or W; attention: F or B
-  std::string format;                  // gemm: bf16, fp8_tensor or fp8_block
-  std::int64_t m = 0, n = 0, k = 0;    // gemm
-  std::int64_t groups = 1;             // gemm: products of this shape
-  std::string rows_by = "uniform";     // gemm: how rows are spread over the groups, uniform or zipf
-  std::string way = "loop";            // gemm: groups one after the other, or grouped in one call of the library
-  std::int64_t fast_accumulation = 0;  // gemm, fp8_tensor: 1 leaves out the promotion to FP32 sums
-  std::int64_t soak = 0;               // gemm: seconds of back-to-back running before the samples
-  std::int64_t rows = 0, columns = 0;  // rmsnorm, swiglu (columns of its output), quantise, permute
-  std::int64_t top_k = 0;              // permute: output rows per input row
-  std::int64_t sequences = 1;          // attention
-  std::int64_t length = 0;             // attention: tokens of a sequence
-  std::int64_t heads = 0;              // attention: of queries
-  std::int64_t kv_heads = 0;           // attention: of keys and values; 0: as many
-  std::int64_t qk_dim = 0, v_dim = 0;  // attention: of a head
-  std::int64_t elements = 0;           // adamw
-  std::int64_t bytes = 0;              // copy, host_to_device, collectives: payload
-  std::int64_t ranks = 1;              // collectives: processes, one GPU each
-  std::int64_t nodes = 0;              // graph: empty kernels, one after the other
-  std::string kernel;                  // partition: the operation beside the copy kernel
-  std::int64_t ctas = 0;               // partition: CTAs of the copy kernel, each owning one SM
-  std::string by = "claim";            // partition: what keeps the two apart, claimed SMs or green contexts
-  std::int64_t copy_gbps = unlimited;  // partition: rate of the copy kernel; 0 only holds its SMs
-  std::string copy_to = "device";      // partition: where the copy kernel writes, device or host memory
-  std::int64_t target_sms = 0;         // gemm, also in a partition: the SM count its algorithm is chosen for
+  std::string op;                       // gemm, rmsnorm, swiglu, quantise, permute, adamw, copy, ...
+  std::string name;                     // for people and for the simulator; may be empty
+  std::string phase;                    // gemm: F, I or W; attention: F or B
+  std::string format;                   // gemm: bf16, fp8_tensor or fp8_block
+  std::int64_t m = 0, n = 0, k = 0;     // gemm
+  std::int64_t groups = 1;              // gemm: products of this shape
+  std::string rows_by = "uniform";      // gemm: how rows are spread over the groups, uniform or zipf
+  std::string implementation = "loop";  // gemm: groups one after the other, or grouped in one call of the library
+  std::int64_t fast_accumulation = 0;   // gemm, fp8_tensor: 1 leaves out the promotion to FP32 sums
+  std::int64_t soak = 0;                // gemm: seconds of back-to-back running before the samples
+  std::int64_t rows = 0, columns = 0;   // rmsnorm, swiglu (columns of its output), quantise, permute
+  std::int64_t top_k = 0;               // permute: output rows per input row
+  std::int64_t sequences = 1;           // attention
+  std::int64_t length = 0;              // attention: tokens of a sequence
+  std::int64_t heads = 0;               // attention: of queries
+  std::int64_t kv_heads = 0;            // attention: of keys and values; 0: as many
+  std::int64_t qk_dim = 0, v_dim = 0;   // attention: of a head
+  std::int64_t elements = 0;            // adamw
+  std::int64_t bytes = 0;               // copy, host_to_device, collectives: payload
+  std::int64_t ranks = 1;               // collectives: processes, one GPU each
+  std::int64_t nodes = 0;               // graph: empty kernels, one after the other
+  std::string kernel;                   // partition: the operation beside the copy kernel
+  std::int64_t ctas = 0;                // partition: CTAs of the copy kernel, each owning one SM
+  std::string by = "claim";             // partition: what keeps the two apart, claimed SMs or green contexts
+  std::int64_t copy_gbps = unlimited;   // partition: rate of the copy kernel; 0 only holds its SMs
+  std::string copy_to = "device";       // partition: where the copy kernel writes, device or host memory
+  std::int64_t target_sms = 0;          // gemm, also in a partition: the SM count its algorithm is chosen for
 
   static constexpr std::int64_t unlimited = -1;  // of copy_gbps
   static constexpr std::int64_t others = -1;     // of target_sms: the SMs that the copy leaves

@@ -49,7 +49,7 @@ class OneOperator {
 };
 
 // The weight gradient is read and written in FP32; with scales per block both its operands are activations.
-Work product_work(const KernelCase& c) {
+Work gemm_work(const KernelCase& c) {
   const bool gradient = c.phase == "W";
   const DataType x = c.format == "bf16"         ? DataType::bf16
                      : c.format == "fp8_tensor" ? DataType::fp8
@@ -57,18 +57,18 @@ Work product_work(const KernelCase& c) {
   const DataType w = x == DataType::fp8_tile && !gradient ? DataType::fp8_block : x;
   const model::MatmulAttributes attributes{.accumulate = gradient};
   if (c.groups == 1) {
-    OneOperator product(OperatorKind::matmul, attributes);
-    product.read({c.m, c.k}, x).read({c.n, c.k}, w);
-    if (gradient) return product.write({c.m, c.n}, DataType::fp32, Role::gradient).work();
-    return product.write({c.m, c.n}, DataType::bf16).work();
+    OneOperator gemm(OperatorKind::matmul, attributes);
+    gemm.read({c.m, c.k}, x).read({c.n, c.k}, w);
+    if (gradient) return gemm.write({c.m, c.n}, DataType::fp32, Role::gradient).work();
+    return gemm.write({c.m, c.n}, DataType::bf16).work();
   }
-  OneOperator product(OperatorKind::grouped_matmul, attributes);
+  OneOperator gemm(OperatorKind::grouped_matmul, attributes);
   if (gradient)
-    return product.read({c.m, c.groups * c.k}, x)
+    return gemm.read({c.m, c.groups * c.k}, x)
         .read({c.n, c.groups * c.k}, w)
         .write({c.groups, c.m, c.n}, DataType::fp32, Role::gradient)
         .work();
-  return product.read({c.groups * c.m, c.k}, x)
+  return gemm.read({c.groups * c.m, c.k}, x)
       .read({c.groups, c.n, c.k}, w)
       .write({c.groups * c.m, c.n}, DataType::bf16)
       .work();
@@ -120,7 +120,7 @@ Work optimizer_work(const KernelCase& c) {
 
 Work work_of(const KernelCase& c) {
   const std::string& op = c.operation();
-  if (op == "gemm") return product_work(c);
+  if (op == "gemm") return gemm_work(c);
   if (op == "attention") return attention_work(c);
   if (op == "adamw") return optimizer_work(c);
   if (c.rows > 0) return moved_rows_work(c, op);
@@ -177,8 +177,8 @@ std::vector<Subject> subjects_of(const KernelCase& value) {
                     .format = value.format,
                     .key = to_line(value),
                     .shape = shape_of(value)};
-    subject.beside = variant == "beside";
-    subject.copy_cores = subject.beside ? static_cast<int>(value.ctas) : 0;
+    subject.overlapped = variant == "beside";
+    subject.communication_sms = subject.overlapped ? static_cast<int>(value.ctas) : 0;
     subject.flops = work.flops;
     subject.bytes = work.bytes;
     subject.cache = cache;

@@ -55,9 +55,9 @@ std::string chunk_heading(const ChunkComparisonOutput& output) {
       fmt::format("measured   {}: {} kernels, chunk {}\n\n", output.chunk_path, output.kernels, slots_text(c.measured));
   if (!c.same_slots) {
     return text + wrapped(
-                      "The two do not run the same layers, or the measurement does not say which kernel belongs to "
+                      "The two do not run the same layers, or the measurement does not name which kernel belongs to "
                       "which: totals and classes stand side by side without errors (shares may be compared), phases "
-                      "and products are "
+                      "and GEMMs are "
                       "left out.");
   }
   const std::string_view rows =
@@ -121,22 +121,22 @@ std::string classes_text(const TimelineComparison& c) {
   return text;
 }
 
-std::vector<std::string> product_kinds(const TimelineComparison& c) {
+std::vector<std::string> gemm_kinds(const TimelineComparison& c) {
   std::vector<std::string> kinds;
-  for (const ComparedTime& row : c.products)
+  for (const ComparedTime& row : c.gemms)
     if (std::ranges::find(kinds, row.kind) == kinds.end()) kinds.push_back(row.kind);
   return kinds;
 }
 
-std::string products_text(const TimelineComparison& c) {
-  if (c.products.empty()) return "";
-  Table table = chunk_table({{"matrix product, mean of the slots"}}, "us");
+std::string gemms_text(const TimelineComparison& c) {
+  if (c.gemms.empty()) return "";
+  Table table = chunk_table({{"GEMM, mean of the slots"}}, "us");
   bool first = true;
-  for (const std::string& kind : product_kinds(c)) {
+  for (const std::string& kind : gemm_kinds(c)) {
     if (!first) table.add({""});
     first = false;
     ComparedTime sum{"sum", 0, 0, kind};
-    for (const ComparedTime& row : c.products) {
+    for (const ComparedTime& row : c.gemms) {
       if (row.kind != kind) continue;
       table.add(chunk_cells(fmt::format("{} {}", row.name, kind), row, micro, 1));
       if (!row.predicted_s || !row.measured_s) continue;
@@ -152,7 +152,7 @@ std::string products_text(const TimelineComparison& c) {
 
 std::string chunk_comparison_text(const ChunkComparisonOutput& output) {
   const TimelineComparison& c = output.comparison.times;
-  return chunk_heading(output) + "\n" + totals_text(c) + spans_text(c) + classes_text(c) + products_text(c) + "\n" +
+  return chunk_heading(output) + "\n" + totals_text(c) + spans_text(c) + classes_text(c) + gemms_text(c) + "\n" +
          wrapped(fmt::format(
              "Kernels count with the launch gap after them, up to {:.0f} us, on both sides; longer pauses are waits. "
              "Where kernels of a class overlap on two streams, the time in which one runs counts once.",

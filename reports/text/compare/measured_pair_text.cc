@@ -119,7 +119,7 @@ std::string overlapped_pairs_text(const model::OverlappedPairs& pairs) {
   std::string errors = fmt::format("Single pairs: {}", errors_text(pairs.predicted.slots));
   if (pairs.by_baseline)
     errors += fmt::format("; by the baseline {}: {}", pairs.baseline, errors_text(pairs.by_baseline->slots));
-  return text + paragraph(errors + ". Phases run beside each other; classes are sums over operators.");
+  return text + paragraph(errors + ". Phases overlap; classes are sums over operators.");
 }
 
 }  // namespace

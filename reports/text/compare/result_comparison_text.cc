@@ -189,7 +189,7 @@ std::string subject_letter(std::size_t index) {
   return index < letters ? std::string(1, static_cast<char>('A' + index)) : fmt::format("{}", index + 1);
 }
 
-std::string result_comparison_text(const model::ResultComparison& comparison, bool colour) {
+std::string result_comparison_text(const model::ResultComparison& comparison, bool color) {
   std::string text = legend(comparison) + side_by_side(comparison) + infeasible_text(comparison);
   if (!comparison.same_tokens)
     text += paragraph(
@@ -199,11 +199,11 @@ std::string result_comparison_text(const model::ResultComparison& comparison, bo
         "The predictions rest on different profiles: part of a difference may come from what is known of the "
         "hardware.");
   const bool waterfalls = comparison.differences.size() > comparison.measured.size();
-  if (waterfalls) text += heading("Where the step times differ", {.colour = colour});
+  if (waterfalls) text += heading("Where the step times differ", {.color = color});
   const double largest = largest_change(comparison);
   for (const model::ResultComparison::Difference& difference : comparison.differences)
     if (model::measured_pair(comparison, difference) == nullptr) text += waterfall_text(difference, largest);
-  if (!comparison.measured.empty()) text += heading("Predicted beside measured", {.colour = colour});
+  if (!comparison.measured.empty()) text += heading("Predicted and measured", {.color = color});
   for (const model::ResultComparison::MeasuredPair& pair : comparison.measured) text += measured_pair_text(pair);
   return text;
 }

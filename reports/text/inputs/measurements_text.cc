@@ -200,7 +200,7 @@ std::string joined(std::initializer_list<std::string> words, const char* separat
 }
 
 std::string variant_text(const Measurement& m) {
-  const std::int64_t ctas = m.communication_ctas.value_or(0), target = m.target_sms.value_or(0);
+  const std::int64_t ctas = m.communication_sms.value_or(0), target = m.target_sms.value_or(0);
   const bool of_cpu = m.variant == "cpu" || m.variant == "wall";  // the clock
   const std::int64_t cores = of_cpu ? m.sms.value_or(1) : 1;
   return joined({m.cache, cores > 1 ? fmt::format("{} cores", cores) : "", m.variant,
@@ -241,7 +241,7 @@ std::string fit_text(const ProfileFit& fit, const FitRecords& records) {
   return fmt::format(
       "{}, {}\n{} constants: {} operators as measured, {} of forms\n\n{}\n"
       "Errors of the forms; left out: of each record when fitted to the others. An\n"
-      "operator that was measured takes its own time, whatever the form says.\n",
+      "operator that was measured takes its own time, whatever the form predicts.\n",
       machine_text(records), records.date.empty() ? "no date" : records.date, fit.parameters.size(),
       fit.measured_operators, fit.parameters.size() - fit.measured_operators, table.to_string());
 }

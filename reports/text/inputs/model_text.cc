@@ -61,11 +61,11 @@ std::string positions_text(const model::Architecture& a) {
 }
 
 std::string biases_text(const model::Biases& biases) {
-  std::vector<std::string> products;
-  if (biases.query_key_value) products.emplace_back("query, key and value");
-  if (biases.attention_output) products.emplace_back("attention output");
-  if (biases.mlp) products.emplace_back("MLP");
-  return products.empty() ? "none" : fmt::format("{}", fmt::join(products, ", "));
+  std::vector<std::string> biased;
+  if (biases.query_key_value) biased.emplace_back("query, key and value");
+  if (biases.attention_output) biased.emplace_back("attention output");
+  if (biases.mlp) biased.emplace_back("MLP");
+  return biased.empty() ? "none" : fmt::format("{}", fmt::join(biased, ", "));
 }
 
 // What makes a layer of one family differ from another's.

@@ -131,11 +131,11 @@ std::string prices_text(const model::ClusterShape& cluster) {
   const auto line = [&out](const std::string& text) { out += paragraph(text); };
   const std::string parts = fabric_text(cluster.fabric, model::fabric_price(cluster));
   if (!parts.empty()) line("to buy: " + parts);
-  const auto price = [&](const char* way, const model::Known<model::HourlyPrice>& known) {
-    if (!known.value) return line(fmt::format("a GPU-hour {}: unknown, {}", way, known.missing));
+  const auto price = [&](const char* option, const model::Known<model::HourlyPrice>& known) {
+    if (!known.value) return line(fmt::format("a GPU-hour {}: unknown, {}", option, known.missing));
     const model::HourlyPrice& usd = *known.value;
     const std::string range = usd.low < usd.high ? fmt::format(", {:.2f} to {:.2f}", usd.low, usd.high) : "";
-    line(fmt::format("a GPU-hour {}: {:.2f} USD{} ({})", way, usd.value, range, model::to_string(usd.kind)));
+    line(fmt::format("a GPU-hour {}: {:.2f} USD{} ({})", option, usd.value, range, model::to_string(usd.kind)));
   };
   price("rented", model::rent_price({}, cluster));
   price("owned", model::purchase_price({}, cluster));

@@ -43,7 +43,8 @@ std::string choice_words(const sim::PlanAnswer& answer) {
         "{} has {}{}: sizes of one cluster have the same errors, and those of other hardware do not reach it.", first,
         aim, tie);
   return fmt::format(
-      "No winner: {} comes first for {}{}, but within the uncertainties of the predictions it cannot be told from "
+      "No winner: {} comes first for {}{}, but within the uncertainties of the predictions it cannot be distinguished "
+      "from "
       "{}.",
       first, aim, tie, names_of(answer, answer.verdict.indistinguishable));
 }
@@ -85,7 +86,7 @@ std::string break_evens_text(const sim::PlanAnswer& answer, Style style) {
   std::string text = heading("What would overturn it", style);
   for (const sim::BreakEvenSection& section : answer.break_evens) {
     const std::vector<std::string> names = alternative_names(answer, section);
-    Table table({{section.hardware ? "on the first site alone" : "on the site"}, {"change"}, {"then better"}});
+    Table table({{section.hardware ? "on the first cluster alone" : "on the cluster"}, {"change"}, {"then better"}});
     for (const sim::BreakEven& break_even : section.break_evens)
       table.add({std::string(sim::describe(break_even.quantity)), break_even_value(break_even, {}),
                  break_even.factor ? names[break_even.by] : ""});
@@ -191,8 +192,8 @@ std::string search_text(const sim::PlanAnswer& answer, Style style) {
 
 }  // namespace
 
-std::string plan_text(const sim::PlanAnswer& answer, bool colour) {
-  const Style style{colour};
+std::string plan_text(const sim::PlanAnswer& answer, bool color) {
+  const Style style{color};
   std::string text = fmt::format("{}: {} {}, for {}{}\n", answer.name, answer.options.size(),
                                  answer.options.size() == 1 ? "site" : "sites", objective_words(answer.objective),
                                  answer.complete ? "" : "; INCOMPLETE: stopped before everything was searched");

@@ -9,7 +9,7 @@
 
 namespace plumbline::reports {
 
-std::string plan_text(const sim::PlanAnswer& answer, bool colour);
+std::string plan_text(const sim::PlanAnswer& answer, bool color);
 std::string plan_json(const sim::PlanAnswer& answer);
 std::string plan_svg(const sim::PlanAnswer& answer);  // days against USD; needs an option with both
 

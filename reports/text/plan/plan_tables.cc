@@ -50,7 +50,7 @@ std::vector<Column> plan_columns() {
 std::vector<std::string> plan_cells(const sim::RankedPlan& row, double over, std::string remark) {
   const model::Plan& plan = row.plan;
   const auto& degrees = plan.parallelism;
-  const model::RankGroup experts = model::exchange_group(degrees);
+  const model::RankGroup experts = model::expert_group(degrees);
   const std::int64_t data = plan.cluster.gpus / (degrees.tensor * degrees.context * degrees.pipeline);
   const sim::PlanCost& cost = row.cost;
   return {fmt::format("{}{}", degrees.tensor, degrees.sequence ? "s" : ""),
@@ -107,7 +107,7 @@ std::string options_table(const sim::PlanAnswer& answer, Style style) {
     const sim::ClusterOption& above = answer.options[answer.order[i - 1]];
     reasons += paragraph(fmt::format("{} against {}: {}.", i + 1, i, reason_between(above, option, answer.objective)));
   }
-  std::string text = heading("Sites, each with its best plan", style) + table.to_string();
+  std::string text = heading("Clusters, each with its best plan", style) + table.to_string();
   if (!reasons.empty()) text += "\n" + reasons;
   for (const std::size_t i : answer.empty)
     text += paragraph(fmt::format("{}: no plan: {}.", option_name(answer.options[i]), why_empty(answer.options[i])));

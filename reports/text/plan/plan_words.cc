@@ -106,7 +106,7 @@ std::string unmet_limits(const sim::PlanAnswer& answer) {
       if (field(i) && (!best || *field(i) < *field(*best))) best = i;
     }
     if (!best) {
-      parts.push_back(fmt::format("{} is known of no site", what));
+      parts.push_back(fmt::format("{} is known of no cluster", what));
       return;
     }
     if (*field(*best) <= limit) return;
@@ -120,7 +120,7 @@ std::string unmet_limits(const sim::PlanAnswer& answer) {
   if (answer.limits.usd)
     closest([&](std::size_t i) { return answer.best(i).cost.usd; }, *answer.limits.usd, "cost",
             [](double usd) { return scaled(usd) + " USD"; });
-  if (parts.empty()) parts.push_back("each limit alone is met by a site, both together by none");
+  if (parts.empty()) parts.push_back("each limit alone is met by a cluster, both together by none");
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 

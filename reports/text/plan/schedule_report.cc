@@ -83,11 +83,11 @@ std::string heading(const model::ScheduleShape& shape, const model::CostTable& c
       "a full stage costs ",
       shape.ranks, shape.micro_batches, shape.virtual_stages);
   if (!costs.stages.empty()) {
-    return text + fmt::format("what {} lists, a hop {:.6g}\n\n", costs.file, costs.uniform.p2p);
+    return text + fmt::format("what {} lists, a message {:.6g}\n\n", costs.file, costs.uniform.p2p);
   }
   const model::ScheduleCosts& c = costs.uniform;
-  return text + fmt::format("F={:.6g} B={:.6g} I={:.6g} W={:.6g} FB={:.6g}, a hop {:.6g}\n\n", c.F, c.B, c.I, c.W, c.FB,
-                            c.p2p);
+  return text + fmt::format("F={:.6g} B={:.6g} I={:.6g} W={:.6g} FB={:.6g}, a message {:.6g}\n\n", c.F, c.B, c.I, c.W,
+                            c.FB, c.p2p);
 }
 
 // One line, or several that line up, for each schedule that does not exist for the shape.
@@ -119,8 +119,8 @@ std::string schedule_csv(const model::Schedule& schedule) {
   return csv;
 }
 
-std::string schedule_text(const model::CostedSchedule& output, std::size_t width, bool colour) {
-  const std::string picture = picture_text(picture_of(output), width, colour);
+std::string schedule_text(const model::CostedSchedule& output, std::size_t width, bool color) {
+  const std::string picture = picture_text(picture_of(output), width, color);
   return heading(output) + rank_table(output) + "\n" + (picture.empty() ? "" : picture + "\n") + makespan_lines(output);
 }
 
@@ -138,7 +138,7 @@ std::string comparison_table(const std::vector<model::ComparedSchedule>& schedul
     any = true;
     table.add({row.kind, digits(row.makespan), in_percent(row.average_bubble), in_percent(row.worst_bubble),
                short_number(row.peak_activations), fmt::format("{}", row.parameter_copies),
-               row.exposed_hops ? short_number(*row.exposed_hops) : "-", digits(row.lower_bound),
+               row.exposed_p2p ? short_number(*row.exposed_p2p) : "-", digits(row.lower_bound),
                row.lower_bound > 0 ? in_percent(over_bound(row)) : "-"});
   }
   const std::string infeasible = impossible_lines(schedules);

@@ -11,7 +11,7 @@
 namespace plumbline::reports {
 
 // The table per rank, the picture in a terminal of `width` columns, the makespan beside its bound.
-std::string schedule_text(const model::CostedSchedule& schedule, std::size_t width, bool colour);
+std::string schedule_text(const model::CostedSchedule& schedule, std::size_t width, bool color);
 // One row per op: rank,slot,op,f_dir,f_stage,f_mb,b_dir,b_stage,b_mb; fields that an op lacks are empty.
 std::string schedule_csv(const model::Schedule& schedule);
 std::string schedule_json(const model::CostedSchedule& schedule);

@@ -115,7 +115,7 @@ std::string memory_advice(const model::MemoryAdvice& advice, double capacity_byt
   for (std::size_t i = 0; i < shown; ++i) table.add(row(advice.fitting[i]));
   out += table.to_string();
   return out + paragraph(fmt::format("{} of the {} changes that were tried fit{}; the smallest in memory first. What "
-                                     "they cost in time `simulate` says.",
+                                     "they cost in time, `simulate` shows.",
                                      advice.fitting.size(), advice.tried,
                                      shown < advice.fitting.size() ? fmt::format(", {} are listed", shown) : ""));
 }

@@ -52,13 +52,13 @@ std::string phases_table(const RunCost& run) {
 std::string prices_table(const RunCost& run) {
   Table table("USD/GPU-h | > | >range | >total | kind | source");
   const auto [used, other] = both(run);
-  for (const Ownership& way : {used, other}) {
-    const auto& price = way.known->value;
+  for (const Ownership& option : {used, other}) {
+    const auto& price = option.known->value;
     if (!price) {
-      table.add({way.name, "unknown", "", "", "", way.known->missing});
+      table.add({option.name, "unknown", "", "", "", option.known->missing});
       continue;
     }
-    table.add({way.name, fixed(price->value, 2), range_text(*price), dollars(run.total_gpu_hours * price->value),
+    table.add({option.name, fixed(price->value, 2), range_text(*price), dollars(run.total_gpu_hours * price->value),
                std::string(model::to_string(price->kind)), parts_text(*price)});
   }
   return table.to_string();
@@ -73,14 +73,14 @@ std::string energy_text(const RunCost& run) {
 std::string html_price_rows(const RunCost& run) {
   std::string rows;
   const auto [used, other] = both(run);
-  for (const Ownership& way : {used, other}) {
-    const auto& price = way.known->value;
+  for (const Ownership& option : {used, other}) {
+    const auto& price = option.known->value;
     rows += fmt::format(
         "<tr><td>{}</td><td class=\"number\">{}</td><td class=\"number\">{}</td><td class=\"number\">{}</td>"
         "<td><span class=\"kind\">{}</span></td><td>{}</td></tr>\n",
-        way.name, price ? fixed(price->value, 2) : "unknown", price ? range_text(*price) : "",
+        option.name, price ? fixed(price->value, 2) : "unknown", price ? range_text(*price) : "",
         price ? dollars(run.total_gpu_hours * price->value) : "", price ? model::to_string(price->kind) : "",
-        escape_html(price ? parts_text(*price) : way.known->missing));
+        escape_html(price ? parts_text(*price) : option.known->missing));
   }
   return rows;
 }

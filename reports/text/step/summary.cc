@@ -24,7 +24,7 @@ std::string title(const model::StepResult& result, const model::Plan& plan, Styl
   const std::string first = fmt::format("{} on {}", model_name(plan), hardware(plan, result));
   std::string out;
   for (const std::string& line : wrap(first, terminal_width)) {
-    out += style.colour ? fmt::format("\x1b[1m{}\x1b[0m\n", line) : line + '\n';
+    out += style.color ? fmt::format("\x1b[1m{}\x1b[0m\n", line) : line + '\n';
   }
   for (const std::string& line : wrap(parallelism(plan), terminal_width)) out += line + '\n';
   const std::string basis = fmt::format("fidelity {}, profile {}", result.fidelity, result.profile);
@@ -141,7 +141,7 @@ std::string comparison_table(const std::vector<Comparison>& comparisons, Style s
     table.add({row.name, number(row.predicted), number(row.published), row.unit,
                row.published != 0 ? signed_percent(row.error()) : "", row.source});
   }
-  return heading("Predicted beside published", style) + table.to_string();
+  return heading("Predicted and published", style) + table.to_string();
 }
 
 std::string summary(const model::StepResult& result, const model::Plan& plan,

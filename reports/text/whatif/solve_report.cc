@@ -32,7 +32,7 @@ void add_row(const sim::SolveResult& result, const SolveSample& sample, const st
     row[2] = duration(point->second.step.time_s);
     row[3] = percent(point->second.step.mfu);
     row[4] = gigabytes(point->second.peak_bytes) + " GB";
-    if (!point->second.shortage.empty()) row[5] += row[5].empty() ? "does not fit" : ", does not fit";
+    if (!point->second.infeasible_reason.empty()) row[5] += row[5].empty() ? "does not fit" : ", does not fit";
   }
   table.add(std::move(row));
 }
@@ -98,11 +98,11 @@ std::string verdict(const sim::SolveResult& result) {
 
 }  // namespace
 
-std::string solve_text(const sim::SolveResult& result, bool colour) {
+std::string solve_text(const sim::SolveResult& result, bool color) {
   const std::string title =
       fmt::format("{}: {} for {} = {}, fidelity {}", model_name(result.plan), result.key.key, result.target.metric,
                   metric_text(result.target.value), sim::to_string(result.fidelity));
-  return bold(title, {colour}) + "\n\n" + table_of(result) + paragraph(verdict(result));
+  return bold(title, {color}) + "\n\n" + table_of(result) + paragraph(verdict(result));
 }
 
 }  // namespace plumbline::reports

@@ -62,7 +62,7 @@ std::vector<Metric> metrics(const sim::SweepResult& result) {
            }},
           {"GEMM",
            [&](std::size_t i) {
-             const auto slowdown = result.product_slowdowns[i];
+             const auto slowdown = result.gemm_slowdowns[i];
              return slowdown ? std::optional("x" + fixed(*slowdown, 3)) : std::nullopt;
            }},
           result.same_tokens ? Metric{"MFU", [&](std::size_t i) { return percent(points[i]->step.mfu); }}
@@ -73,7 +73,7 @@ std::vector<Metric> metrics(const sim::SweepResult& result) {
 
 std::string remark(const sim::SweepResult& result, std::size_t point) {
   if (!result.points[point]) return "infeasible";
-  if (!result.points[point]->shortage.empty()) return "does not fit";
+  if (!result.points[point]->infeasible_reason.empty()) return "does not fit";
   return point == result.best ? "best" : "";
 }
 
@@ -201,11 +201,11 @@ std::string model_title(const sim::SweepResult& result) {
   return model_name(plan);
 }
 
-std::string sweep_text(const sim::SweepResult& result, bool colour) {
+std::string sweep_text(const sim::SweepResult& result, bool color) {
   const std::string title =
       fmt::format("{}: {} points, fidelity {}", model_title(result), grouped(static_cast<double>(result.points.size())),
                   sim::to_string(result.fidelity));
-  return bold(title, {colour}) + "\n\n" + table(result) + reasons(result) + findings(result);
+  return bold(title, {color}) + "\n\n" + table(result) + reasons(result) + findings(result);
 }
 
 std::string sweep_csv(const sim::SweepResult& result) {
@@ -224,7 +224,7 @@ std::string sweep_csv(const sim::SweepResult& result) {
       const model::StepTimes& step = point->step;
       for (const std::optional<double>& value :
            {std::optional(step.time_s), sim::exposed_seconds(point->step), sim::exposed_share(point),
-            sim::product_seconds(step), result.product_slowdowns[i], std::optional(step.tokens_per_s),
+            sim::gemm_seconds(step), result.gemm_slowdowns[i], std::optional(step.tokens_per_s),
             std::optional(step.mfu), std::optional(step.mfu_causal), step.bubble_s, step.optimizer_s,
             std::optional(point->peak_bytes), std::optional(point->capacity_bytes)})
         out += number(value) + ",";

@@ -102,10 +102,10 @@ BarChart::Panel panel_of(const sim::TornadoResult& result, std::size_t metric) {
     auto& drawn = panel.rows.emplace_back();
     drawn.label = row->input.name;
     drawn.value = percent(span.width() / base);
-    const auto add = [&](double value, std::optional<std::size_t> setting, std::size_t colour) {
+    const auto add = [&](double value, std::optional<std::size_t> setting, std::size_t color) {
       if (setting)
         drawn.bars.push_back(
-            {base / unit, value / unit, colour,
+            {base / unit, value / unit, color,
              fmt::format("{} {}: {}", row->input.key, setting_name(*row, setting), amount(metric, value))});
     };
     add(span.least, span.least_setting, lower);
@@ -116,11 +116,12 @@ BarChart::Panel panel_of(const sim::TornadoResult& result, std::size_t metric) {
 
 }  // namespace
 
-std::string tornado_text(const sim::TornadoResult& result, bool colour) {
+std::string tornado_text(const sim::TornadoResult& result, bool color) {
   const std::string title = fmt::format("{}: which input matters most, each varied alone, fidelity {}",
                                         model_name(result.plan), sim::to_string(result.fidelity));
-  std::string text = bold(title, {colour}) + "\n";
-  if (!result.shortage.empty()) text += paragraph(fmt::format("The plan as it is {}.", result.shortage));
+  std::string text = bold(title, {color}) + "\n";
+  if (!result.infeasible_reason.empty())
+    text += paragraph(fmt::format("The plan as it is {}.", result.infeasible_reason));
   for (std::size_t m = 0; m < sim::tornado_metrics.size(); ++m) {
     if (result.base[m]) {
       text += metric_table(result, m);

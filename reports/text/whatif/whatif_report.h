@@ -12,16 +12,16 @@ namespace plumbline::reports {
 // The model's name, without those of its keys that are swept.
 std::string model_title(const sim::SweepResult& result);
 
-std::string sweep_text(const sim::SweepResult& result, bool colour);  // table and sentences
-std::string sweep_csv(const sim::SweepResult& result);                // a row per point
+std::string sweep_text(const sim::SweepResult& result, bool color);  // table and sentences
+std::string sweep_csv(const sim::SweepResult& result);               // a row per point
 std::string sweep_json(const sim::SweepResult& result);
 std::string sweep_svg(const sim::SweepResult& result);  // needs a numeric axis
 
-std::string tornado_text(const sim::TornadoResult& result, bool colour);
+std::string tornado_text(const sim::TornadoResult& result, bool color);
 std::string tornado_json(const sim::TornadoResult& result);
 std::string tornado_svg(const sim::TornadoResult& result);
 
-std::string solve_text(const sim::SolveResult& result, bool colour);
+std::string solve_text(const sim::SolveResult& result, bool color);
 std::string solve_json(const sim::SolveResult& result);
 
 }  // namespace plumbline::reports

@@ -161,7 +161,7 @@ Attribution StepAccounting::attribution() const {
     const auto times = static_cast<double>(ops);
     for (const auto& [name, seconds] : part.classes) sum.classes[name] += times * seconds;
     for (const auto& [index, seconds] : part.constants) sum.constants[index] += times * seconds;
-    for (const auto& [index, seconds] : part.exchanges) sum.exchanges[index] += times * seconds;
+    for (const auto& [index, seconds] : part.communication) sum.communication[index] += times * seconds;
   }
   return sum;
 }
@@ -175,7 +175,7 @@ IdleTime StepAccounting::idle_time(std::size_t rank, double idle) const {
       seconds[c] = execution_.template_seconds[static_cast<std::size_t>(std::ranges::find(templates, work_.slots[c]) -
                                                                         templates.begin())];
   }
-  return split_idle(*work_.table, seconds, work_.step.hop, rank, idle);
+  return split_idle(*work_.table, seconds, work_.step.p2p, rank, idle);
 }
 
 StepAccount StepAccounting::account_of(const PlanBound& bound) const {
@@ -216,7 +216,7 @@ std::vector<model::ProvenanceEntry> StepAccounting::provenance() const {
   double busy = 0;
   for (const auto& [index, seconds] : sum.constants) busy += seconds;
   double transfers = 0;
-  for (const auto& [index, seconds] : sum.exchanges) transfers += seconds;
+  for (const auto& [index, seconds] : sum.communication) transfers += seconds;
   const double exposed = total(execution_.ranks[0].exposed);
   std::vector<model::ProvenanceEntry> entries;
   const auto& parameters = inputs_.profile.parameters();
@@ -225,7 +225,7 @@ std::vector<model::ProvenanceEntry> StepAccounting::provenance() const {
     double seconds = 0;
     if (const auto found = sum.constants.find(index); found != sum.constants.end())
       seconds += found->second / busy * compute_seconds();
-    if (const auto found = sum.exchanges.find(index); found != sum.exchanges.end() && transfers > 0)
+    if (const auto found = sum.communication.find(index); found != sum.communication.end() && transfers > 0)
       seconds += found->second / transfers * exposed;
     entries.push_back({parameters[i], seconds / execution_.step_end});
   }

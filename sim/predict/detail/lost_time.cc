@@ -44,24 +44,25 @@ void take_away(double seconds, std::initializer_list<double*> parts) {
 // Where a difference of two runs is below zero, kernels have filled each other's gaps: those gaps were smaller.
 void add_kernels(const StepAccount& account, List& list) {
   KernelLoss loss = account.load.loss;
-  double seats = account.undisturbed - account.load.at_best(Resource::compute) - loss.total();
-  double beside = account.busy - account.undisturbed;
-  for (double* difference : {&seats, &beside})
+  double occupancy = account.undisturbed - account.load.at_best(Resource::compute) - loss.total();
+  double overlapped = account.busy - account.undisturbed;
+  for (double* difference : {&occupancy, &overlapped})
     if (std::abs(*difference) <= clock_rounding * account.busy) loss.gemm += std::exchange(*difference, 0);
-  const double filled = std::max(0.0, -seats) + std::max(0.0, -beside);
-  seats = std::max(0.0, seats);
-  beside = std::max(0.0, beside);
-  const double all = account.load.seats_beside + account.load.slowdown_beside;
-  double slowdown = all > 0 ? beside * account.load.slowdown_beside / all : beside;
-  seats += beside - slowdown;
-  take_away(filled, {&seats, &loss.gemm, &loss.gaps, &slowdown, &loss.memory_bound, &loss.ring, &loss.recomputation});
-  list.add("GEMM below best rate", loss.gemm, "larger products (tiles, waves)");
+  const double filled = std::max(0.0, -occupancy) + std::max(0.0, -overlapped);
+  occupancy = std::max(0.0, occupancy);
+  overlapped = std::max(0.0, overlapped);
+  const double all = account.load.lost_to_sms + account.load.lost_to_slowdown;
+  double slowdown = all > 0 ? overlapped * account.load.lost_to_slowdown / all : overlapped;
+  occupancy += overlapped - slowdown;
+  take_away(filled,
+            {&occupancy, &loss.gemm, &loss.gaps, &slowdown, &loss.memory_bound, &loss.ring, &loss.recomputation});
+  list.add("GEMM below best rate", loss.gemm, "larger GEMMs (tiles, waves)");
   list.add("memory-bound below best rate", loss.memory_bound, "fused kernels");
   list.add("launch gaps", loss.gaps, "fewer kernels, or CUDA graphs");
   list.add("late keys and values", loss.ring, "fewer context-parallel ranks or faster links between them");
   list.add("recomputation", loss.recomputation, "memory for what it saves");
-  list.add("SMs given to communication", seats, "communication on fewer SMs");
-  list.add("slowdown beside transfers", slowdown, "transfers beside no kernels");
+  list.add("SMs given to communication", occupancy, "communication on fewer SMs");
+  list.add("slowdown during transfers", slowdown, "transfers during no kernels");
 }
 
 std::string groups_of(const model::Plan& plan) {
@@ -99,8 +100,8 @@ void add_end(const StepAccount& account, List& list) {
 
 bool works_in_slots(Resource resource) {
   switch (resource) {
-    case Resource::synchronisation_nic:
-    case Resource::synchronisation_nvlink:
+    case Resource::data_parallel_nic:
+    case Resource::data_parallel_nvlink:
     case Resource::message_nic:
     case Resource::message_nvlink:
     case Resource::optimizer_host:
@@ -119,7 +120,7 @@ void add_link(const StepAccount& account, double left, List& list) {
   };
   const double taken = account.load.taken[static_cast<std::size_t>(account.resource)];
   list.add("transfers below best rate", part(taken - account.bound), "larger transfers, or more SMs for them");
-  list.add("link rests beside kernels", part(account.busy), "all kernels beside transfers");
+  list.add("link idle during kernels", part(account.busy), "all kernels during transfers");
   list.add("link rests, kernels too", left, "fewer meetings and waits between transfers");
 }
 

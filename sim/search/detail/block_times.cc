@@ -11,21 +11,21 @@ namespace plumbline::sim {
 
 namespace {
 
-using model::Neighbour;
+using model::CoRunner;
 using model::Stream;
 
 constexpr double never = -std::numeric_limits<double>::infinity();
 constexpr std::size_t forward_door = 3, backward_door = 4;
 
 double best(const SegmentTime& time) { return *std::ranges::min_element(time.compute); }
-double least_transfer(const SegmentTime& time) { return std::min(time.transfer, time.transfer_beside); }
+double least_transfer(const SegmentTime& time) { return std::min(time.transfer, time.transfer_overlapped); }
 
 bool computes(Stream stream) { return stream == Stream::compute || stream == Stream::weight_gradient; }
 
 double least_seconds_of(Stream stream, const SegmentTime& time) {
   if (computes(stream)) return best(time);
   if (stream != Stream::communication) return time.transfer;
-  return std::min(time.prepare, time.prepare_beside) + time.notify + least_transfer(time);
+  return std::min(time.prepare, time.prepare_overlapped) + time.notify + least_transfer(time);
 }
 
 std::size_t door_of(Stream stream) {
@@ -42,10 +42,10 @@ std::size_t door_of(Stream stream) {
 }
 
 void add_mixed(const SegmentTime& time, double share, StreamWork& work) {
-  const double least = best(time), beside = time.compute[static_cast<std::size_t>(Neighbour::transferring)];
-  if (beside <= 0) return;
-  const auto rate = static_cast<std::size_t>(std::ceil(least / beside * StreamWork::rates));
-  work.beside[std::clamp<std::size_t>(rate, 1, StreamWork::rates) - 1] += share * beside;
+  const double least = best(time), overlapped = time.compute[static_cast<std::size_t>(CoRunner::transferring)];
+  if (overlapped <= 0) return;
+  const auto rate = static_cast<std::size_t>(std::ceil(least / overlapped * StreamWork::rates));
+  work.overlapped[std::clamp<std::size_t>(rate, 1, StreamWork::rates) - 1] += share * overlapped;
 }
 
 bool touches(const model::Graph& graph, const model::Segment& segment, model::TensorId id, bool writes) {
@@ -61,9 +61,9 @@ bool touches(const model::Graph& graph, const model::Segment& segment, model::Te
 double least_sharing_slowdown(const model::SmPartition& partition) {
   double slowdown = 2;
   for (std::size_t s = 0; s < model::communication_states; ++s) {
-    const auto neighbour = static_cast<Neighbour>(s);
-    const model::Conditions conditions = partition.beside(neighbour);
-    const std::int64_t free = partition.device_sms - (neighbour == Neighbour::none ? 0 : conditions.held);
+    const auto co_runner = static_cast<CoRunner>(s);
+    const model::Conditions conditions = partition.overlapped(co_runner);
+    const std::int64_t free = partition.device_sms - (co_runner == CoRunner::none ? 0 : conditions.held);
     const double share =
         2.0 * static_cast<double>(conditions.sms) / static_cast<double>(std::max<std::int64_t>(1, free));
     slowdown = std::min(slowdown, std::max(1.0, share));
@@ -77,14 +77,14 @@ StreamWork& StreamWork::add(const StreamWork& other, double times) {
   communication += times * other.communication;
   collective += times * other.collective;
   transfer += times * other.transfer;
-  for (std::size_t i = 0; i < rates; ++i) beside[i] += times * other.beside[i];
+  for (std::size_t i = 0; i < rates; ++i) overlapped[i] += times * other.overlapped[i];
   return *this;
 }
 
 double StreamWork::bound() const {
   double held = 0, left = transfer, slowest = 1;
   for (std::size_t i = rates; i-- > 0 && left > 0;) {
-    const double seconds = std::min(left, beside[i]);
+    const double seconds = std::min(left, overlapped[i]);
     if (seconds == 0) continue;
     slowest = static_cast<double>(i + 1) / rates;
     held += seconds * slowest;
@@ -96,8 +96,8 @@ double StreamWork::bound() const {
 }
 
 Path::Path() {
-  for (auto& row : ways_) row.fill(never);
-  for (std::size_t door = 0; door < doors; ++door) ways_[door][door] = 0;
+  for (auto& row : paths_) row.fill(never);
+  for (std::size_t door = 0; door < doors; ++door) paths_[door][door] = 0;
 }
 
 Path::Path(const model::SlotTemplate& slot, const model::Graph* forward, const model::Graph* backward,
@@ -112,11 +112,11 @@ Path::Path(const model::SlotTemplate& slot, const model::Graph* forward, const m
     return touches(graph, segment, leaves ? out : in, leaves);
   };
   // A side that is not there, or that passes its tensor on, lets others by.
-  if (forward != nullptr && forward->input != forward->output) ways_[forward_door][forward_door] = never;
+  if (forward != nullptr && forward->input != forward->output) paths_[forward_door][forward_door] = never;
   if (backward != nullptr && backward->output_gradient != backward->input_gradient)
-    ways_[backward_door][backward_door] = never;
+    paths_[backward_door][backward_door] = never;
   for (std::size_t entry = 0; entry < doors; ++entry) {
-    std::array<double, doors>& way = ways_[entry];
+    std::array<double, doors>& path = paths_[entry];
     std::vector<double> ends(seconds.size(), never);
     std::array<double, 8> stream_ends{};
     stream_ends.fill(never);
@@ -127,9 +127,9 @@ Path::Path(const model::SlotTemplate& slot, const model::Graph* forward, const m
       if (door == entry || uses(segment, entry, false)) start = std::max(start, 0.0);
       for (const std::uint16_t wait : segment.waits) start = std::max(start, ends[wait]);
       ends[i] = stream_ends[static_cast<std::size_t>(segment.stream)] = start + seconds[i];
-      if (door < doors) way[door] = std::max(way[door], ends[i]);
+      if (door < doors) path[door] = std::max(path[door], ends[i]);
       for (const std::size_t exit : {forward_door, backward_door})
-        if (uses(segment, exit, true)) way[exit] = std::max(way[exit], ends[i]);
+        if (uses(segment, exit, true)) path[exit] = std::max(path[exit], ends[i]);
     }
   }
 }
@@ -138,17 +138,17 @@ Path Path::then(const Path& next) const {
   Path both;
   for (std::size_t i = 0; i < doors; ++i)
     for (std::size_t j = 0; j < doors; ++j) {
-      double way = never;
-      for (std::size_t k = 0; k < doors; ++k) way = std::max(way, ways_[i][k] + next.ways_[k][j]);
-      both.ways_[i][j] = way;
+      double path = never;
+      for (std::size_t k = 0; k < doors; ++k) path = std::max(path, paths_[i][k] + next.paths_[k][j]);
+      both.paths_[i][j] = path;
     }
   return both;
 }
 
 double Path::longest() const {
   double longest = 0;
-  for (const auto& row : ways_)
-    for (const double way : row) longest = std::max(longest, way);
+  for (const auto& row : paths_)
+    for (const double path : row) longest = std::max(longest, path);
   return longest;
 }
 

@@ -5,10 +5,10 @@
 // Two ways follow to bound a slot that works for given blocks.
 //  1. Streams (StreamWork). No stream ends before all of its work is done, whatever runs beside it:
 //       slot >= sum of the compute stream + (s - 1) * sum of the second compute stream
-//     While both compute streams run, each is s times slower at least (sim/engine/lane.h: max(1, (w + w) / free SMs) of
-//     products, 2 of others), so of t seconds beside each other both together get 2t/s done: the second stream hides
-//     at most (2 - s) of its work. And while the communication stream transfers, which takes X seconds in all, compute
-//     gets r <= 1 seconds of its best work done per second, r by segment:
+//     While both compute streams run, each is s times slower at least (sim/engine/gpu_model.h: max(1, (w + w) / free
+//     SMs) of products, 2 of others), so of t seconds beside each other both together get 2t/s done: the second stream
+//     hides at most (2 - s) of its work. And while the communication stream transfers, which takes X seconds in all,
+//     compute gets r <= 1 seconds of its best work done per second, r by segment:
 //       slot >= C + X - most of C that X seconds can hold, those of the largest r first
 //     The second stream's (s - 1) * sum adds to it, times the smallest r among those: make the time in which both
 //     compute streams run s times shorter, and the first stream's work is done as if alone, with that much less of X.
@@ -39,12 +39,12 @@ namespace plumbline::sim {
 struct StreamWork {  // seconds
   static constexpr std::size_t rates = 64;
 
-  double compute = 0;                  // of the first stream; where s >= 2 of both
-  double second = 0;                   // what of the second stream cannot be hidden
-  double communication = 0;            // preparation, meeting, transfer
-  double collective = 0;               // copies to and from the host are a stream each that nobody bounds by
-  double transfer = 0;                 // of the communication stream
-  std::array<double, rates> beside{};  // the compute's seconds beside transfers, by the rate r: (i, i + 1] / rates
+  double compute = 0;                      // of the first stream; where s >= 2 of both
+  double second = 0;                       // what of the second stream cannot be hidden
+  double communication = 0;                // preparation, meeting, transfer
+  double collective = 0;                   // copies to and from the host are a stream each that nobody bounds by
+  double transfer = 0;                     // of the communication stream
+  std::array<double, rates> overlapped{};  // the compute's seconds beside transfers, by the rate r: (i, i + 1] / rates
 
   StreamWork& add(const StreamWork& other, double times = 1);
   double bound() const;
@@ -62,7 +62,7 @@ class Path {
   double longest() const;
 
  private:
-  std::array<std::array<double, doors>, doors> ways_{};
+  std::array<std::array<double, doors>, doors> paths_{};
 };
 
 // A block's slots, composed when they are first asked for. `pieces` of an overlapped tensor collective

@@ -50,7 +50,7 @@ StageLists stage_lists(const model::Plan& plan, const model::Architecture& archi
 BranchBlocks::BranchBlocks(const Inputs& inputs, const model::Plan& plan)
     : context_(context_of(inputs, plan)),
       pieces_(plan.overlap.tensor ? plan.parallelism.tensor : 1),
-      hop_(model::hop_bytes(context_)) {}
+      p2p_(model::stage_message_bytes(context_)) {}
 
 BlockSlots& BranchBlocks::block(const StageBlock& block) {
   auto known = known_.find(block);

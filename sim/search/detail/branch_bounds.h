@@ -36,13 +36,13 @@ class BranchBlocks {
   BlockSlots& block(const StageBlock& block);
   // Of a pair of layers.
   const model::SlotTemplate& pair(const StageBlock& forward, const StageBlock& backward);
-  model::Bytes hop() const { return hop_; }
+  model::Bytes p2p() const { return p2p_; }
   const model::Architecture& architecture() const { return context_.architecture; }
 
  private:
   model::LayerContext context_;
   std::int64_t pieces_;
-  model::Bytes hop_;
+  model::Bytes p2p_;
   std::map<StageBlock, BlockSlots> known_;
   std::map<std::pair<StageBlock, StageBlock>, model::SlotTemplate> pairs_;
 };
@@ -51,7 +51,7 @@ class BranchBlocks {
 class BranchBounds {
  public:
   BranchBounds(BranchBlocks& blocks, const CostModels& costs)
-      : blocks_(blocks), costs_(costs), hop_(costs.exchanges.hop(blocks.hop(), 1)) {}
+      : blocks_(blocks), costs_(costs), p2p_(costs.communication.p2p(blocks.p2p(), 1)) {}
 
   // Of every plan of the branch with the recomputation of `plan`. The busiest rank does as much as the mean of all
   // ranks at least, however layers are split and in whatever order, and streams of all ranks together add up to those
@@ -62,7 +62,7 @@ class BranchBounds {
   // Of the slots of a plan with this schedule and these stages, by slot class.
   std::vector<double> slots(const ScheduleOutline& outline, const StageLists& stages);
   // Of a message between two ranks.
-  double hop() const { return hop_; }
+  double p2p() const { return p2p_; }
 
  private:
   struct Stage {
@@ -79,7 +79,7 @@ class BranchBounds {
 
   BranchBlocks& blocks_;
   const CostModels& costs_;
-  double hop_;
+  double p2p_;
   std::map<StageBlock, BlockTimes> known_;
   std::map<std::pair<StageBlock, StageBlock>, Path> layer_pairs_;
   std::map<model::BlockList, Stage> stages_;

@@ -11,45 +11,45 @@ BranchPlans::BranchPlans(SearchWorker& worker, const OpenBranch& open, const Rec
       open_(open),
       recompute_(recompute),
       plan_(scope_.space.plan(*open.branch)) {
-  for (const Arrangement& one : open.arrangements)
-    if (Space::allows(*one.pipeline, recompute)) arrangements_.push_back(one);
+  for (const PipelineChoice& one : open.pipeline_choices)
+    if (Space::allows(*one.pipeline, recompute)) pipeline_choices_.push_back(one);
 }
 
-const model::Plan& BranchPlans::plan(std::size_t arrangement, std::int64_t sms) {
-  const Arrangement& one = arrangements_[arrangement];
+const model::Plan& BranchPlans::plan(std::size_t pipeline_choice, std::int64_t sms) {
+  const PipelineChoice& one = pipeline_choices_[pipeline_choice];
   Space::apply({one.pipeline, one.zero_stage, one.split, &recompute_, sms}, plan_);
   return plan_;
 }
 
-const StageLists& BranchPlans::stages(std::size_t arrangement) {
-  const Arrangement& one = arrangements_[arrangement];
+const StageLists& BranchPlans::stages(std::size_t pipeline_choice) {
+  const PipelineChoice& one = pipeline_choices_[pipeline_choice];
   const auto [entry, fresh] = stages_.try_emplace({one.pipeline->stages, one.split->word});
-  if (fresh) entry->second = stage_lists(plan(arrangement, 0), scope_.free.architecture, one.pipeline->stages);
+  if (fresh) entry->second = stage_lists(plan(pipeline_choice, 0), scope_.free.architecture, one.pipeline->stages);
   return entry->second;
 }
 
-const ScheduleOutline* BranchPlans::outline(std::size_t arrangement) {
-  const Pipeline& pipeline = *arrangements_[arrangement].pipeline;
+const ScheduleOutline* BranchPlans::outline(std::size_t pipeline_choice) {
+  const Pipeline& pipeline = *pipeline_choices_[pipeline_choice].pipeline;
   return scope_.outlines.find(*pipeline.kind, pipeline.shape);
 }
 
 // ZeRO moves nothing that the bound knows of.
-double BranchPlans::bound(std::size_t arrangement, std::int64_t sms) {
+double BranchPlans::bound(std::size_t pipeline_choice, std::int64_t sms) {
   const auto known = bounds_.find(sms);
-  const ScheduleOutline* schedule = known == bounds_.end() ? nullptr : outline(arrangement);
+  const ScheduleOutline* schedule = known == bounds_.end() ? nullptr : outline(pipeline_choice);
   if (schedule == nullptr) return 0;
-  const Arrangement& one = arrangements_[arrangement];
-  const auto [entry, fresh] = arrangement_bounds_.try_emplace({one.pipeline, one.split}, 0.0);
+  const PipelineChoice& one = pipeline_choices_[pipeline_choice];
+  const auto [entry, fresh] = pipeline_choice_bounds_.try_emplace({one.pipeline, one.split}, 0.0);
   if (fresh)
     entry->second =
-        model::lower_bound(*schedule, known->second.slots(*schedule, stages(arrangement)), known->second.hop());
+        model::lower_bound(*schedule, known->second.slots(*schedule, stages(pipeline_choice)), known->second.p2p());
   return entry->second;
 }
 
 // The plans with one number of communication SMs.
 model::Result<void> BranchPlans::collect(std::int64_t sms, Found& found) {
   const double limit = scope_.bounded() ? found.incumbents.limit() : std::numeric_limits<double>::infinity();
-  arrangement_bounds_.clear();
+  pipeline_choice_bounds_.clear();
   if (scope_.bounded()) {
     if (!blocks_) blocks_.emplace(scope_.free, plan(0, sms));
     const auto costs = TRY(worker_.costs(plan(0, sms)));
@@ -58,12 +58,12 @@ model::Result<void> BranchPlans::collect(std::int64_t sms, Found& found) {
       const double branch = bounds.branch(plan(0, sms));
       if (above(branch, limit)) {
         found.statistics.remove(
-            Rule::branch, arrangements_.size(), branch, [&]() -> const auto& { return plan(0, sms); });
+            Rule::branch, pipeline_choices_.size(), branch, [&]() -> const auto& { return plan(0, sms); });
         return {};
       }
     }
   }
-  for (std::size_t i = 0; i < arrangements_.size(); ++i) {
+  for (std::size_t i = 0; i < pipeline_choices_.size(); ++i) {
     const double least = bound(i, sms);
     if (above(least, limit))
       found.statistics.remove(
@@ -82,8 +82,8 @@ bool BranchPlans::in_time(const Item& item, double limit, Found& found) {
 }
 
 model::Result<bool> BranchPlans::in_memory(const Item& item, Found& found) {
-  auto peak = peaks_.find(item.arrangement);
-  if (peak == peaks_.end()) peak = peaks_.emplace(item.arrangement, worker_.predictor().peak_bytes(plan_)).first;
+  auto peak = peaks_.find(item.pipeline_choice);
+  if (peak == peaks_.end()) peak = peaks_.emplace(item.pipeline_choice, worker_.predictor().peak_bytes(plan_)).first;
   if (!peak->second) {
     if (peak->second.error().kind == model::ErrorKind::input) return tl::unexpected(peak->second.error());
     found.statistics.refuse(plan_, to_string(peak->second.error()));
@@ -97,16 +97,16 @@ model::Result<bool> BranchPlans::in_memory(const Item& item, Found& found) {
 
 model::Result<void> BranchPlans::evaluate(const Item& item, double limit, Found& found) {
   const auto known = bounds_.find(item.sms);
-  const ScheduleOutline* schedule = known == bounds_.end() ? nullptr : outline(item.arrangement);
+  const ScheduleOutline* schedule = known == bounds_.end() ? nullptr : outline(item.pipeline_choice);
   std::vector<double> least;
-  if (schedule != nullptr) least = known->second.slots(*schedule, stages(item.arrangement));
+  if (schedule != nullptr) least = known->second.slots(*schedule, stages(item.pipeline_choice));
   double bound = 0;
   const auto promising = [&](const std::vector<double>& seconds) {
-    if (schedule != nullptr) bound = model::lower_bound(*schedule, seconds, known->second.hop());
+    if (schedule != nullptr) bound = model::lower_bound(*schedule, seconds, known->second.p2p());
     return !above(bound, limit);
   };
   const auto estimate =
-      worker_.predictor().closed_form_while(plan(item.arrangement, item.sms), limit, std::move(least), promising);
+      worker_.predictor().closed_form_while(plan(item.pipeline_choice, item.sms), limit, std::move(least), promising);
   if (!estimate) {
     if (estimate.error().kind == model::ErrorKind::input) return tl::unexpected(estimate.error());
     found.statistics.refuse(plan_, to_string(estimate.error()));
@@ -122,16 +122,15 @@ model::Result<void> BranchPlans::evaluate(const Item& item, double limit, Found&
 
 model::Result<Found> BranchPlans::decide(const Incumbents& before) {
   Found found{before, {}, true};
-  if (arrangements_.empty()) return found;
+  if (pipeline_choices_.empty()) return found;
   const std::vector<std::int64_t>& shares = open_.branch->communication_sms;
   if (scope_.bounded() && above(open_.bound, before.limit())) {
     found.statistics.remove(
-        Rule::branch, arrangements_.size() * shares.size(),
+        Rule::branch, pipeline_choices_.size() * shares.size(),
         open_.bound, [&]() -> const auto& { return plan(0, shares.front()); });
     return found;
   }
-  for (const std::int64_t sms : shares)
-    TRY(collect(sms, found));
+  for (const std::int64_t sms : shares) TRY(collect(sms, found));
   std::ranges::stable_sort(items_, {}, &Item::bound);
   for (std::size_t i = 0; i < items_.size(); ++i) {
     const Item& item = items_[i];
@@ -139,7 +138,7 @@ model::Result<Found> BranchPlans::decide(const Incumbents& before) {
       found.complete = false;
       return found;
     }
-    plan(item.arrangement, item.sms);
+    plan(item.pipeline_choice, item.sms);
     const bool bounded = scope_.bounded();
     if (bounded && above(item.bound, found.incumbents.limit())) {  // and so are all that follow
       found.statistics.remove(

@@ -26,13 +26,13 @@ class BranchPlans {
   struct Item {
     double bound = 0;  // s
     std::int64_t sms = 0;
-    std::size_t arrangement = 0;
+    std::size_t pipeline_choice = 0;
   };
-  const model::Plan& plan(std::size_t arrangement, std::int64_t sms);
-  const StageLists& stages(std::size_t arrangement);
-  const ScheduleOutline* outline(std::size_t arrangement);
+  const model::Plan& plan(std::size_t pipeline_choice, std::int64_t sms);
+  const StageLists& stages(std::size_t pipeline_choice);
+  const ScheduleOutline* outline(std::size_t pipeline_choice);
   model::Result<void> collect(std::int64_t sms, Found& found);
-  double bound(std::size_t arrangement, std::int64_t sms);
+  double bound(std::size_t pipeline_choice, std::int64_t sms);
   // What decides one plan; each says whether it is still to be decided.
   bool in_time(const Item& item, double limit, Found& found);
   model::Result<bool> in_memory(const Item& item, Found& found);
@@ -42,13 +42,13 @@ class BranchPlans {
   SearchScope& scope_;
   const OpenBranch& open_;
   const Recomputation& recompute_;
-  std::vector<Arrangement> arrangements_;  // that allow the recomputation
+  std::vector<PipelineChoice> pipeline_choices_;  // that allow the recomputation
   model::Plan plan_;
   std::optional<BranchBlocks> blocks_;
   std::map<std::int64_t, BranchBounds> bounds_;  // [communication SMs]; none where nothing is bounded
-  std::map<std::pair<std::int64_t, std::string>, StageLists> stages_;              // [stages, split]
-  std::map<std::pair<const Pipeline*, const Split*>, double> arrangement_bounds_;  // for the SMs being collected
-  std::map<std::size_t, model::Result<double>> peaks_;                             // [arrangement]: SMs change nothing
+  std::map<std::pair<std::int64_t, std::string>, StageLists> stages_;                  // [stages, split]
+  std::map<std::pair<const Pipeline*, const Split*>, double> pipeline_choice_bounds_;  // for the SMs being collected
+  std::map<std::size_t, model::Result<double>> peaks_;  // [arrangement]: SMs change nothing
   std::vector<Item> items_;
 };
 

@@ -45,7 +45,7 @@ SearchWorker::SearchWorker(SearchScope& scope) : scope_(scope), predictor_(scope
 
 // Plans of a search differ in nothing else of what costs look at where links do not count.
 model::Result<const CostModels*> SearchWorker::costs(const model::Plan& plan) {
-  const model::RankGroup group = model::exchange_group(plan.parallelism);
+  const model::RankGroup group = model::expert_group(plan.parallelism);
   const std::vector<std::int64_t> key = {group.ranks, group.stride, plan.overlap.communication_sms};
   const auto known = costs_.find(key);
   if (known != costs_.end()) return &known->second;
@@ -75,7 +75,7 @@ model::Result<OpenBranch> SearchWorker::open(const Branch& branch, Statistics& s
       for (std::size_t s = 0; s < floors.size(); ++s) {
         const Split& split = pipeline->splits[s];
         if (!above(floors[s], capacity)) {
-          open.arrangements.push_back({pipeline, zero, &split});
+          open.pipeline_choices.push_back({pipeline, zero, &split});
           continue;
         }
         statistics.remove(Rule::states, space.tunings(branch, *pipeline), floors[s], [&]() -> const model::Plan& {
@@ -91,8 +91,8 @@ model::Result<OpenBranch> SearchWorker::open(const Branch& branch, Statistics& s
 
 // Recomputation only adds operators, so that without it no stream has more to do.
 model::Result<double> SearchWorker::bound(const OpenBranch& open) {
-  if (open.arrangements.empty() || !scope_.bounded()) return 0;
-  const Arrangement& first = open.arrangements.front();
+  if (open.pipeline_choices.empty() || !scope_.bounded()) return 0;
+  const PipelineChoice& first = open.pipeline_choices.front();
   const Recomputation nothing{"none", "none", {}, {}, false};
   model::Plan plan = scope_.space.plan(*open.branch);
   Space::apply({first.pipeline, first.zero_stage, first.split, &nothing, 0}, plan);

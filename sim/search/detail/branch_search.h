@@ -31,7 +31,7 @@ struct SearchScope {
 };
 
 // Plans of a branch with one pipeline, ZeRO stage and split, whose training states fit.
-struct Arrangement {
+struct PipelineChoice {
   const Pipeline* pipeline = nullptr;
   std::int64_t zero_stage = 0;
   const Split* split = nullptr;
@@ -40,7 +40,7 @@ struct Arrangement {
 // A branch with what of it is left when states have been looked at.
 struct OpenBranch {
   const Branch* branch = nullptr;
-  std::vector<Arrangement> arrangements;
+  std::vector<PipelineChoice> pipeline_choices;
   double bound = 0;  // s, of all its plans
 };
 

@@ -21,7 +21,7 @@ MemoryFloor::MemoryFloor(const Inputs& inputs) : inputs_(inputs) {
 // The degrees over which parameters are divided decide it; tokens, which do not, are those of the first plan.
 const model::Graph& MemoryFloor::graph(BlockKind kind, const model::Plan& plan, const model::Layout& layout) {
   std::vector<std::int64_t> key = model::parameter_degrees(plan.parallelism);
-  key.insert(key.end(), {static_cast<std::int64_t>(kind), layout.embedding_beside_head});
+  key.insert(key.end(), {static_cast<std::int64_t>(kind), layout.embedding_with_head});
   const auto [entry, fresh] = graphs_.try_emplace(std::move(key));
   model::Graph& graph = entry->second;
   if (!fresh) return graph;
@@ -52,7 +52,7 @@ std::vector<double> MemoryFloor::bytes(const model::Plan& plan, const Pipeline& 
   const model::Layout layout = *model::make_layout(plan, inputs_.architecture);
   std::vector<std::int64_t> key = model::parameter_degrees(plan.parallelism);
   key.insert(key.end(),
-             {plan.parallelism.zero_stage, layout.embedding_beside_head, model::shard_group(plan, layout, false).shards,
+             {plan.parallelism.zero_stage, layout.embedding_with_head, model::shard_group(plan, layout, false).shards,
               model::shard_group(plan, layout, true).shards});
   States& states = states_[std::move(key)];
   std::vector<double> before = {0};  // [layer]: of those before it

@@ -18,8 +18,8 @@ Messages::Messages(Loop& loop, std::size_t ranks, Time latency, const Wire& wire
       sending_(ranks, false),
       receiving_(ranks, false) {}
 
-std::size_t Messages::index_of(const model::Hop& hop) {
-  const auto [entry, fresh] = indices_.try_emplace(key(hop), messages_.size());
+std::size_t Messages::index_of(const model::Transfer& transfer) {
+  const auto [entry, fresh] = indices_.try_emplace(key(transfer), messages_.size());
   if (fresh) {
     messages_.emplace_back();
     keys_.push_back(entry->first);
@@ -27,24 +27,24 @@ std::size_t Messages::index_of(const model::Hop& hop) {
   return entry->second;
 }
 
-void Messages::post_send(std::int32_t rank, const model::Hop& hop, bool rendezvous) {
-  const std::size_t index = index_of(hop);
+void Messages::post_send(std::int32_t rank, const model::Transfer& transfer, bool rendezvous) {
+  const std::size_t index = index_of(transfer);
   Message& message = messages_[index];
   message.sender = rank;
   const bool awaited = message.receiver >= 0;
-  if (!rendezvous) message.receiver = hop.peer;
+  if (!rendezvous) message.receiver = transfer.peer;
   if (!rendezvous || awaited) queue(index);
 }
 
-void Messages::post_receive(std::int32_t rank, const model::Hop& hop) {
-  const std::size_t index = index_of(hop);
+void Messages::post_receive(std::int32_t rank, const model::Transfer& transfer) {
+  const std::size_t index = index_of(transfer);
   Message& message = messages_[index];
   message.receiver = rank;
   if (message.sender >= 0) queue(index);
 }
 
-bool Messages::arrived(const model::Hop& hop) const {
-  const auto found = indices_.find(key(hop));
+bool Messages::arrived(const model::Transfer& transfer) const {
+  const auto found = indices_.find(key(transfer));
   return found != indices_.end() && messages_[found->second].arrived;
 }
 

@@ -35,9 +35,9 @@ class Messages final : public Handler {
   Messages(Loop& loop, std::size_t ranks, Time latency, const Wire& wire, OnArrival on_arrival);
 
   // A send moves once it is posted and, under rendezvous, its receive is posted too.
-  void post_send(std::int32_t rank, const model::Hop& hop, bool rendezvous);
-  void post_receive(std::int32_t rank, const model::Hop& hop);
-  bool arrived(const model::Hop& hop) const;
+  void post_send(std::int32_t rank, const model::Transfer& transfer, bool rendezvous);
+  void post_receive(std::int32_t rank, const model::Transfer& transfer);
+  bool arrived(const model::Transfer& transfer) const;
 
   void handle(std::uint32_t code, std::uint64_t argument) override;
 
@@ -48,8 +48,10 @@ class Messages final : public Handler {
     bool waiting = false, arrived = false;
     Time start = 0, end = 0;
   };
-  static Key key(const model::Hop& hop) { return {hop.forward, hop.direction, hop.stage, hop.micro_batch}; }
-  std::size_t index_of(const model::Hop& hop);
+  static Key key(const model::Transfer& transfer) {
+    return {transfer.forward, transfer.direction, transfer.stage, transfer.micro_batch};
+  }
+  std::size_t index_of(const model::Transfer& transfer);
   void queue(std::size_t index);
   void start_waiting();
   void start(Message& message, std::size_t index);

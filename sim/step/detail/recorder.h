@@ -7,7 +7,7 @@
 
 #include "model/program/program.h"
 #include "model/result/timeline.h"
-#include "sim/engine/lane.h"
+#include "sim/engine/gpu_model.h"
 #include "sim/engine/loop.h"
 #include "sim/step/segment_time.h"
 

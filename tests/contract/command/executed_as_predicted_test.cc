@@ -66,7 +66,7 @@ struct Division {
 
 void PrintTo(const Division& division, std::ostream* out) { *out << division.name; }
 
-// Eight layers over eight ranks in sixteen micro-batches, the fewest that DualPipe wants.
+// Vec8 layers over eight ranks in sixteen micro-batches, the fewest that DualPipe wants.
 Division pipeline_of_eight(const std::string& name, const std::string& schedule) {
   return {name,
           8,

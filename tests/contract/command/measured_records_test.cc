@@ -10,8 +10,8 @@
 
 #include "calibrate/measurement/measurement.h"
 #include "calibrate/measurement/measurement_file.h"
-#include "real/measure/case_file.h"
 #include "cli/measure_records.h"
+#include "real/measure/case_file.h"
 #include "tests/support/inputs.h"
 
 namespace plumbline::tests {
@@ -37,7 +37,7 @@ const std::string date = "2026-11-21T10:00:00Z";
 real::Series measured(const real::Subject& subject) {
   const double peak = subject.format == "bf16" ? 989e12 : 1979e12;
   const double time = 2 * std::max({1e-6, subject.flops / peak, subject.bytes / 4.8e12});
-  return {subject, {time, 1.05 * time, 1.1 * time}, subject.copy_cores > 0 ? 250.5e9 : 0};
+  return {subject, {time, 1.05 * time, 1.1 * time}, subject.communication_sms > 0 ? 250.5e9 : 0};
 }
 
 real::Findings findings() {

@@ -32,7 +32,7 @@ std::string train_on_gpu(const TrainingRequest& request, const std::string& mach
   const auto device = real::cuda::CudaDevice::open({channel.rank(), folders, 0});
   if (device) {
     const auto communicator =
-        real::cuda::make_communicator(**device, channel, {.exchange_ctas = 2, .machine = machine});
+        real::cuda::make_communicator(**device, channel, {.communication_sms = 2, .machine = machine});
     if (communicator)
       trained = train_on(request, **device, **communicator, error);
     else

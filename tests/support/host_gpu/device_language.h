@@ -32,24 +32,24 @@
 #define __noinline__
 #define __align__(bytes) alignas(bytes)
 
-inline void __syncthreads() { plumbline::tests::host_gpu::meet_block(false); }
-inline int __syncthreads_count(int yes) { return plumbline::tests::host_gpu::meet_block(yes != 0); }
-inline void __syncwarp(unsigned = 0xffffffffu) { plumbline::tests::host_gpu::meet_warp(0); }
+inline void __syncthreads() { plumbline::tests::host_gpu::barrier_block(false); }
+inline int __syncthreads_count(int yes) { return plumbline::tests::host_gpu::barrier_block(yes != 0); }
+inline void __syncwarp(unsigned = 0xffffffffu) { plumbline::tests::host_gpu::barrier_warp(0); }
 
 // Votes and shuffles are of whole warps.
 inline unsigned __ballot_sync(unsigned, int yes) {
-  const std::uint64_t* said = plumbline::tests::host_gpu::meet_warp(yes != 0 ? 1 : 0);
+  const std::uint64_t* said = plumbline::tests::host_gpu::barrier_warp(yes != 0 ? 1 : 0);
   unsigned ballot = 0;
-  for (unsigned lane = 0; lane < 32; ++lane) ballot |= static_cast<unsigned>(said[lane]) << lane;
+  for (unsigned queue = 0; queue < 32; ++queue) ballot |= static_cast<unsigned>(said[queue]) << queue;
   return ballot;
 }
 
 template <typename Value>
-Value __shfl_sync(unsigned, Value value, int lane) {
+Value __shfl_sync(unsigned, Value value, int queue) {
   std::uint64_t bits = 0;
   std::memcpy(&bits, &value, sizeof value);
-  const std::uint64_t* shown = plumbline::tests::host_gpu::meet_warp(bits);
-  std::memcpy(&value, shown + lane % 32, sizeof value);
+  const std::uint64_t* shown = plumbline::tests::host_gpu::barrier_warp(bits);
+  std::memcpy(&value, shown + queue % 32, sizeof value);
   return value;
 }
 template <typename Value>
@@ -60,23 +60,23 @@ Value __shfl_xor_sync(unsigned mask, Value value, int offset) {
 
 template <typename Value>
 Value __shfl_up_sync(unsigned mask, Value value, int distance) {
-  const int lane = static_cast<int>(threadIdx.x % 32);
-  return __shfl_sync(mask, value, lane < distance ? lane : lane - distance);
+  const int queue = static_cast<int>(threadIdx.x % 32);
+  return __shfl_sync(mask, value, queue < distance ? queue : queue - distance);
 }
 inline int __reduce_add_sync(unsigned, int value) {
-  const std::uint64_t* brought = plumbline::tests::host_gpu::meet_warp(static_cast<std::uint32_t>(value));
+  const std::uint64_t* brought = plumbline::tests::host_gpu::barrier_warp(static_cast<std::uint32_t>(value));
   int sum = 0;
-  for (unsigned lane = 0; lane < 32 && lane < blockDim.x; ++lane)
-    sum += static_cast<int>(static_cast<std::uint32_t>(brought[lane]));
+  for (unsigned queue = 0; queue < 32 && queue < blockDim.x; ++queue)
+    sum += static_cast<int>(static_cast<std::uint32_t>(brought[queue]));
   return sum;
 }
 // Lanes that brought the same value.
 inline unsigned __match_any_sync(unsigned, int value) {
   const std::uint64_t own = static_cast<std::uint32_t>(value);
-  const std::uint64_t* brought = plumbline::tests::host_gpu::meet_warp(own);
+  const std::uint64_t* brought = plumbline::tests::host_gpu::barrier_warp(own);
   unsigned same = 0;
-  for (unsigned lane = 0; lane < 32 && lane < blockDim.x; ++lane)
-    if (brought[lane] == own) same |= 1U << lane;
+  for (unsigned queue = 0; queue < 32 && queue < blockDim.x; ++queue)
+    if (brought[queue] == own) same |= 1U << queue;
   return same;
 }
 

@@ -39,7 +39,7 @@ struct Fiber {
 };
 
 // Where threads wait for each other. All of them read what came of it before the last one can come again.
-struct Meeting {
+struct Barrier {
   unsigned expected = 0, come = 0;
   int yes = 0, result = 0;
   std::array<std::uint64_t, warp_size> brought{}, shown{};
@@ -81,8 +81,8 @@ class Block {
     wait_in(whole_);
     return whole_.result;
   }
-  const std::uint64_t* meet_warp(std::uint64_t value) {
-    Meeting& warp = warps_[current_->thread / warp_size];
+  const std::uint64_t* barrier_warp(std::uint64_t value) {
+    Barrier& warp = warps_[current_->thread / warp_size];
     warp.brought[current_->thread % warp_size] = value;
     wait_in(warp);
     return warp.shown.data();
@@ -99,10 +99,10 @@ class Block {
   }
 
  private:
-  void wait_in(Meeting& meeting) {
-    ++meeting.come;
-    if (meeting.complete(ready_)) return;
-    meeting.waiting.push_back(current_);
+  void wait_in(Barrier& barrier) {
+    ++barrier.come;
+    if (barrier.complete(ready_)) return;
+    barrier.waiting.push_back(current_);
     leave(*current_);
   }
 
@@ -154,18 +154,18 @@ class Block {
 
   // Barriers and votes are for those that are left, to whom a lane that has ended says 0.
   void end(unsigned thread) {
-    Meeting& warp = warps_[thread / warp_size];
+    Barrier& warp = warps_[thread / warp_size];
     warp.brought[thread % warp_size] = 0;
-    for (Meeting* meeting : {&whole_, &warp}) {
-      --meeting->expected;
-      meeting->complete(ready_);
+    for (Barrier* barrier : {&whole_, &warp}) {
+      --barrier->expected;
+      barrier->complete(ready_);
     }
   }
 
   const std::function<void()>* thread_ = nullptr;
   unsigned threads_ = 0, begun_ = 0;
-  Meeting whole_;
-  std::vector<Meeting> warps_;
+  Barrier whole_;
+  std::vector<Barrier> warps_;
   std::vector<std::unique_ptr<Fiber>> fibers_;
   std::vector<Fiber*> idle_, ready_;
   std::minstd_rand chance_;
@@ -195,9 +195,9 @@ void enqueue_grid(cudaStream_t stream, const GridShape& shape, std::function<voi
   enqueue(stream, [shape, thread = std::move(thread)] { run_grid(shape, thread); });
 }
 
-void* claimed_memory() { return claimed().data(); }
-int meet_block(bool yes) { return Block::of_this_thread().meet(yes); }
-const std::uint64_t* meet_warp(std::uint64_t value) { return Block::of_this_thread().meet_warp(value); }
+void* dynamic_memory() { return claimed().data(); }
+int barrier_block(bool yes) { return Block::of_this_thread().meet(yes); }
+const std::uint64_t* barrier_warp(std::uint64_t value) { return Block::of_this_thread().barrier_warp(value); }
 
 void rest() {
   std::this_thread::yield();  // to other ranks

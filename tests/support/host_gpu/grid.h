@@ -21,11 +21,11 @@ void enqueue_grid(cudaStream_t stream, const GridShape& shape, std::function<voi
 // --- Called by threads of a kernel ---
 
 // Returns when all threads of the block have come, with how many said yes.
-int meet_block(bool yes);
+int barrier_block(bool yes);
 // Returns when all lanes of the warp have come, with their values.
-const std::uint64_t* meet_warp(std::uint64_t value);
+const std::uint64_t* barrier_warp(std::uint64_t value);
 // What the block has claimed.
-void* claimed_memory();
+void* dynamic_memory();
 // Lets others go first.
 void rest();
 

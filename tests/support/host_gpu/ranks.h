@@ -37,7 +37,7 @@ struct Rank {
   }
   // Returns when all ranks have come. Says nothing on the channel, which may be lost to some before others.
   void meet() const { bodies.arrive_and_wait(); }
-  void synchronise() const { ASSERT_EQ(cudaStreamSynchronize(stream), cudaSuccess); }
+  void synchronize() const { ASSERT_EQ(cudaStreamSynchronize(stream), cudaSuccess); }
 };
 
 // Ranks 0 .. n-1 as `rank` of them sees them.
@@ -58,7 +58,7 @@ inline void on_gpus(std::int32_t ranks, std::int32_t on_node, const std::functio
       real::cuda::Scratch scratch;
       const real::cuda::OwnDevice device{scratch, 0, {PLUMBLINE_HOST_NCCL_DIR}};
       const std::string machine = "machine " + std::to_string(channel.rank() / on_node);
-      const auto others = meet_other_ranks(device, channel, {.exchange_ctas = 2, .machine = machine});
+      const auto others = connect_ranks(device, channel, {.communication_sms = 2, .machine = machine});
       if (others)
         body({channel, **others, stream, bodies});
       else

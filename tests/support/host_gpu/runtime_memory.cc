@@ -69,7 +69,7 @@ cudaError_t release(void* data) {
   if (data == nullptr) return cudaSuccess;
   const std::optional<Allocation> known = Allocations::all().find(data);
   if (!known) give_up("memory is freed that is not allocated");
-  synchronise_device(known->device);
+  synchronize_device(known->device);
   Allocations::all().remove(data);
   return cudaSuccess;
 }

@@ -77,8 +77,8 @@ void enqueue(cudaStream_t stream, std::function<void()> work) {
   stream->stream->enqueue(std::move(work));
 }
 
-void synchronise_device(int device) {
-  for (const auto& stream : Streams::all().of(device)) stream->synchronise();
+void synchronize_device(int device) {
+  for (const auto& stream : Streams::all().of(device)) stream->synchronize();
 }
 
 }  // namespace plumbline::tests::host_gpu
@@ -105,14 +105,14 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int flag
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  stream->stream->synchronise();
+  stream->stream->synchronize();
   Streams::all().remove(stream->device, stream->stream);
   delete stream;
   return cudaSuccess;
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  if (stream != nullptr) stream->stream->synchronise();
+  if (stream != nullptr) stream->stream->synchronize();
   return cudaSuccess;
 }
 
@@ -224,7 +224,7 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
 }
 
 cudaError_t cudaDeviceSynchronize() {
-  synchronise_device(current_device());
+  synchronize_device(current_device());
   return cudaSuccess;
 }
 

@@ -40,7 +40,7 @@ bool Stream::idle() const {
   return queue_.empty() && !busy_;
 }
 
-void Stream::synchronise() const {
+void Stream::synchronize() const {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return queue_.empty() && !busy_; });
 }

@@ -26,7 +26,7 @@ class Stream {
 
   void enqueue(std::function<void()> work);
   bool idle() const;
-  void synchronise() const;
+  void synchronize() const;
 
  private:
   void run(int device);
@@ -39,6 +39,6 @@ class Stream {
 };
 
 // Waits for every stream of the device.
-void synchronise_device(int device);
+void synchronize_device(int device);
 
 }  // namespace plumbline::tests::host_gpu

@@ -33,12 +33,12 @@ Matrix along_removed(const Matrix& d_unit, const Matrix& unit) {
   return d_unit - along.asDiagonal() * unit;
 }
 
-struct Centred {
+struct Centered {
   Matrix unit;           // mean 0, variance 1
   Eigen::ArrayXd scale;  // 1 / deviation
 };
 
-Centred centred(const Matrix& x, double epsilon) {
+Centered centered(const Matrix& x, double epsilon) {
   const Matrix shifted = x.colwise() - x.rowwise().mean();
   const Eigen::ArrayXd scale = inverse_rms(shifted, epsilon);
   return {scale.matrix().asDiagonal() * shifted, scale};
@@ -65,14 +65,14 @@ void rmsnorm_grad(Call& call) {
 }
 
 void layernorm(Call& call) {
-  const Matrix unit = centred(call.in(0), call.attributes<model::NormAttributes>().epsilon).unit;
+  const Matrix unit = centered(call.in(0), call.attributes<model::NormAttributes>().epsilon).unit;
   call.out(0) = unit * call.in(1).col(0).asDiagonal();
   if (call.ins() > 2) call.out(0).rowwise() += call.in(2).col(0).transpose();
 }
 
 void layernorm_grad(Call& call) {
   const Matrix& dy = call.in(0);
-  const Centred x = centred(call.in(1), call.attributes<model::NormAttributes>().epsilon);
+  const Centered x = centered(call.in(1), call.attributes<model::NormAttributes>().epsilon);
   const Matrix d_shifted = x.scale.matrix().asDiagonal() * along_removed(dy * call.in(2).col(0).asDiagonal(), x.unit);
   call.out(0) = d_shifted.colwise() - d_shifted.rowwise().mean();
   call.out(1) += (dy.array() * x.unit.array()).colwise().sum().transpose().matrix();
@@ -128,10 +128,10 @@ void swiglu_grad(Call& call) {
   const Index width = gate_up.cols() / 2;
   const Eigen::ArrayXXd d_hidden = call.in(0), gate = gate_up.leftCols(width), up = gate_up.rightCols(width);
   const Eigen::ArrayXXd s = sigmoid(gate);
-  const Eigen::ArrayXXd d_product = d_hidden.colwise() * row_weights(call, 2, gate_up.rows());
+  const Eigen::ArrayXXd d_gemm = d_hidden.colwise() * row_weights(call, 2, gate_up.rows());
   call.out(0).resize(gate_up.rows(), gate_up.cols());
-  call.out(0).leftCols(width) = d_product * up * s * (1 + gate * (1 - s));
-  call.out(0).rightCols(width) = d_product * gate * s;
+  call.out(0).leftCols(width) = d_gemm * up * s * (1 + gate * (1 - s));
+  call.out(0).rightCols(width) = d_gemm * gate * s;
   if (call.outs() > 1) call.out(1) = (d_hidden * gate * s * up).rowwise().sum().matrix();
 }
 

@@ -45,7 +45,7 @@ class Call {
   }
   // a * b, counted.
   template <class A, class B>
-  Matrix product(const A& a, const B& b) {
+  Matrix gemm(const A& a, const B& b) {
     multiply_adds_ += static_cast<double>(a.rows() * a.cols() * b.cols());
     return a * b;
   }

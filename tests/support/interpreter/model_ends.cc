@@ -8,7 +8,7 @@ namespace plumbline::tests {
 namespace {
 
 // The tokens that carry a label.
-std::vector<Index> labelled(const model::LossAttributes& a, Index tokens) {
+std::vector<Index> labeled(const model::LossAttributes& a, Index tokens) {
   std::vector<Index> result;
   for (Index t = 0; t < tokens; ++t)
     if (t % a.sequence_length < a.sequence_length - a.ignored) result.push_back(t);
@@ -45,7 +45,7 @@ void cross_entropy(Call& call) {
   call.out(1) = logits.array().exp().rowwise().sum().log().matrix();
   if (call.outs() == 3) call.out(2) = logits.colwise() - call.out(1).col(0);
   double total = 0;
-  const std::vector<Index> tokens = labelled(attributes, logits.rows());
+  const std::vector<Index> tokens = labeled(attributes, logits.rows());
   for (Index t : tokens) total += call.out(1)(t) - logits(t, static_cast<Index>(labels(t)));
   call.out(0) = Matrix::Constant(1, 1, attributes.weight * total / static_cast<double>(tokens.size()));
 }
@@ -55,7 +55,7 @@ void cross_entropy_grad(Call& call) {
   const Matrix &logits = call.in(0), &labels = call.in(1);
   const bool are_logarithms = call.ins() == 2;
   call.out(0) = Matrix::Zero(logits.rows(), logits.cols());
-  const std::vector<Index> tokens = labelled(attributes, logits.rows());
+  const std::vector<Index> tokens = labeled(attributes, logits.rows());
   for (Index t : tokens) {
     call.out(0).row(t) = (logits.row(t).array() - (are_logarithms ? 0 : call.in(2)(t))).exp();
     call.out(0)(t, static_cast<Index>(labels(t))) -= 1;

@@ -15,7 +15,7 @@ void each_rank(Calls calls) {
 Function function_of(model::OperatorKind kind) {
   static constexpr Function functions[] = {
 #define OPERATOR(kind, ...) each_rank<kind>,
-#define EXCHANGE_OPERATOR(kind, ...) kind,
+#define ALL_TO_ALL_OPERATOR(kind, ...) kind,
 #define COLLECTIVE_OPERATOR(kind, ...) kind,
 #include "model/graph/operators.def"
   };

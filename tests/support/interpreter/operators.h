@@ -11,7 +11,7 @@ Function function_of(model::OperatorKind kind);
 
 // One function for each kind, by the kind's name.
 #define OPERATOR(kind, ...) void kind(Call& call);
-#define EXCHANGE_OPERATOR(kind, ...) void kind(Calls calls);
+#define ALL_TO_ALL_OPERATOR(kind, ...) void kind(Calls calls);
 #define COLLECTIVE_OPERATOR(kind, ...) void kind(Calls calls);
 #include "model/graph/operators.def"
 

@@ -59,7 +59,7 @@ void router(Call& call) {
       call.out(0)(t, slot) = static_cast<double>(expert);
       call.out(1)(t, slot++) = score(expert);
     }
-    if (a.normalise) call.out(1).row(t) /= call.out(1).row(t).sum();
+    if (a.normalize) call.out(1).row(t) /= call.out(1).row(t).sum();
   }
   call.out(1) *= a.scaling_factor;
 }
@@ -73,7 +73,7 @@ void router_grad(Call& call) {
     Row chosen(a.experts_per_token);
     for (Index slot = 0; slot < chosen.size(); ++slot) chosen(slot) = score(static_cast<Index>(indices(t, slot)));
     Row d_chosen = a.scaling_factor * d_weights.row(t);
-    if (a.normalise) {
+    if (a.normalize) {
       const double total = chosen.sum();
       d_chosen = ((d_chosen.array() - d_chosen.dot(chosen) / total) / total).eval();
     }

@@ -27,15 +27,15 @@ void batched_matmul(Call& call) {
     const auto scores = [&](auto& m) { return m.block(head.from, scores_at(head), head.length, head.length); };
     switch (attributes.form) {
       case model::BatchedForm::rows:
-        scores(call.out(0)) = attributes.scale * call.product(head.q(a), head.k(b).transpose());
+        scores(call.out(0)) = attributes.scale * call.gemm(head.q(a), head.k(b).transpose());
         break;
       case model::BatchedForm::values:
         call.out(0).block(head.from, head.query, head.length, attributes.dim) =
-            attributes.scale * call.product(scores(a), head.k(b));
+            attributes.scale * call.gemm(scores(a), head.k(b));
         break;
       case model::BatchedForm::columns:
         call.out(0).block(head.from, head.key, head.length, attributes.dim) +=
-            attributes.scale * call.product(scores(a).transpose(), head.q(b));
+            attributes.scale * call.gemm(scores(a).transpose(), head.q(b));
         break;
     }
   }

@@ -15,14 +15,14 @@
 
 namespace plumbline::tests {
 
-inline bool is_exchange(const std::string& op) {
+inline bool is_all_to_all(const std::string& op) {
   return op == "dispatch" || op == "combine" || op == "dispatch_grad" || op == "combine_grad";
 }
 
 struct ImaginaryTimes {
-  double kernel_s = 1e-4, kernel_beside_s = 1e-4;
+  double kernel_s = 1e-4, kernel_overlapped_s = 1e-4;
   double gap_s = 0;  // between kernels of the computing stream
-  double exchange_s = 4e-4, exchange_beside_s = 4e-4;
+  double all_to_all_s = 4e-4, all_to_all_overlapped_s = 4e-4;
   bool fails = false;
 };
 
@@ -52,7 +52,7 @@ class ImaginaryDevice final : public real::Device {
     Queue& queue = queues_[index(stream)];
     waits_[{index(stream), queue.size()}].push_back(events_[event]);
   }
-  model::Result<void> synchronise() override {
+  model::Result<void> synchronize() override {
     while (step()) {
     }
     const double now = this->now();
@@ -69,7 +69,7 @@ class ImaginaryDevice final : public real::Device {
 
   // Kinds of all operators, exchanges included, in the order of their launches.
   const std::vector<model::OperatorKind>& launched() const { return launched_; }
-  void exchange(model::Stream stream, const real::Kernel& kernel) {
+  void all_to_all(model::Stream stream, const real::Kernel& kernel) {
     launched_.push_back(kernel.op->kind);
     add(stream, kernel.label);
   }
@@ -100,13 +100,13 @@ class ImaginaryDevice final : public real::Device {
     if (next == streams) return false;
     const bool computes = next == index(model::Stream::compute);
     const std::size_t other = index(computes ? model::Stream::communication : model::Stream::compute);
-    const bool beside = queues_[other].size() > 0 && waits_.empty();
+    const bool overlapped = queues_[other].size() > 0 && waits_.empty();
     double start = ends_[next] + (computes ? times_.gap_s : 0);
     if (const auto found = waits_.find({next, at_[next]}); found != waits_.end())
       for (const Recorded& event : found->second) start = std::max(start, ends_[index(event.stream)]);
-    const double seconds = computes ? beside ? times_.kernel_beside_s : times_.kernel_s
-                           : beside ? times_.exchange_beside_s
-                                    : times_.exchange_s;
+    const double seconds = computes     ? overlapped ? times_.kernel_overlapped_s : times_.kernel_s
+                           : overlapped ? times_.all_to_all_overlapped_s
+                                        : times_.all_to_all_s;
     records_.push_back({queues_[next][at_[next]], static_cast<model::Stream>(next), start, start + seconds});
     ends_[next] = start + seconds;
     ++at_[next];
@@ -131,7 +131,7 @@ class ImaginaryPeers final : public real::Communicator {
   std::int32_t rank() const override { return 0; }
   std::int32_t ranks() const override { return ranks_; }
   void send_receive(model::Stream, std::span<const real::Message>, bool, std::uint32_t) override {}
-  void launch(model::Stream s, const real::Group&, const real::Kernel& k) override { device_.exchange(s, k); }
+  void launch(model::Stream s, const real::Group&, const real::Kernel& k) override { device_.all_to_all(s, k); }
   model::Result<std::vector<double>> sum(std::vector<double> values) override { return values; }
   model::Result<std::vector<std::string>> gather(const std::string& text) override { return std::vector{text}; }
   void abort(const std::string&) override {}

@@ -44,7 +44,7 @@ inline model::Architecture small_moe() {
                .dense_layers_first = 1,
                .score = model::ScoreFunction::sigmoid,
                .group_score_experts = 2,
-               .normalise_weights = true,
+               .normalize_weights = true,
                .scaling_factor = 1.5};
   return a;
 }

@@ -43,7 +43,7 @@ class PlainDevice final : public real::Device {
   void launch(model::Stream, const real::Kernel&) override { std::abort(); }
   real::Event record(model::Stream) override { return 0; }
   void wait(model::Stream, real::Event) override {}
-  model::Result<void> synchronise() override { return {}; }
+  model::Result<void> synchronize() override { return {}; }
   double now() override { return 0; }
   std::vector<real::KernelRecord> take_records() override { return {}; }
 };

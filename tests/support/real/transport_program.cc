@@ -38,7 +38,7 @@ std::string check_sums(Transport& transport, bool threads) {
   kernel.reads = {buffer.get()};
   kernel.writes = {buffer.get()};
   communicator->launch(model::Stream::collective, group, kernel);
-  if (const auto done = device.synchronise(); !done) return to_string(done.error());
+  if (const auto done = device.synchronize(); !done) return to_string(done.error());
   if (device.read(*buffer) != std::vector<float>(1000, expected)) return "a wrong sum";
   const auto sum = communicator->sum({1.0, 0.5 * transport.rank()});
   if (!sum || *sum != std::vector<double>{static_cast<double>(transport.ranks()), 0.5 * expected})

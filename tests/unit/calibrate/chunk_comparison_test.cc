@@ -17,7 +17,7 @@
 namespace plumbline::calibrate {
 namespace {
 
-using model::summarise;
+using model::summarize;
 using model::TimelineSummary;
 using Kernels = std::vector<TracedKernel>;
 
@@ -64,24 +64,24 @@ Kernels two_slots() {
 model::Timeline timeline(Kernels kernels) { return kernel_timeline(std::move(kernels), classes()); }
 
 TEST(ChunkSummary, CountsLaunchGapsAsBusyAndLongerOnesAsWaits) {
-  const TimelineSummary summary = summarise(timeline(two_slots()));
+  const TimelineSummary summary = summarize(timeline(two_slots()));
   // Twelve kernels and their gaps of 2 us without pause: from 0 to 612 + 610 us.
   EXPECT_NEAR(summary.seconds, 1222 * us, exact);
   EXPECT_NEAR(summary.compute_busy, 1222 * us, exact);
-  // Eight transfers of 50 us, each 20 us behind the start of its notify with a launch gap between the two.
+  // Vec8 transfers of 50 us, each 20 us behind the start of its notify with a launch gap between the two.
   EXPECT_NEAR(summary.communication_busy, 8 * 70 * us, exact);
   EXPECT_NEAR(summary.exposed_communication, 0, exact);
 
   Kernels kernels = two_slots();
   for (TracedKernel& traced : kernels)
     if (traced.start_ps > 600 * ps_per_us) traced.start_ps += 50 * ps_per_us;  // a pause of 52 us on the compute stream
-  const TimelineSummary later = summarise(timeline(kernels));
+  const TimelineSummary later = summarize(timeline(kernels));
   EXPECT_NEAR(later.compute_busy, (1222 - 2) * us, exact);
   EXPECT_NEAR(later.seconds, 1272 * us, exact);
 }
 
 TEST(ChunkSummary, NamesPhasesByTheirOrder) {
-  const TimelineSummary summary = summarise(timeline(two_slots()));
+  const TimelineSummary summary = summarize(timeline(two_slots()));
   ASSERT_EQ(summary.slots, 2);
   ASSERT_EQ(summary.phases.size(), 20u);
   EXPECT_NEAR(metric_value("chunk.span_s.mlp(W).1", summary).value(), 100 * us, exact);
@@ -100,14 +100,14 @@ TEST(ChunkSummary, AnnotationsNamePhasesInAnyOrder) {
   };
   const Kernels kernels = {traced(5, 2, "F", "section=attn(F) threads=384"), traced(8, 3, "B", "section=attn(B)"),
                            traced(12, 1, "F", "section=attn(F)")};
-  const TimelineSummary summary = summarise(timeline(kernels));
+  const TimelineSummary summary = summarize(timeline(kernels));
   ASSERT_EQ(summary.phases.size(), 2u);
   EXPECT_NEAR(metric_value("chunk.span_s.attn(F).0", summary).value(), 8 * us, exact);  // 5 to 13
   EXPECT_NEAR(metric_value("chunk.span_s.attn(B).0", summary).value(), 3 * us, exact);
 }
 
 TEST(ChunkSummary, ClassesAndProducts) {
-  const TimelineSummary summary = summarise(timeline(two_slots()));
+  const TimelineSummary summary = summarize(timeline(two_slots()));
   // 60 us of the second stream lie within the first stream's 100 + 2.
   EXPECT_NEAR(metric_value("chunk.class_s.weight-gradient GEMM", summary).value(), 204 * us, exact);
   EXPECT_NEAR(metric_value("chunk.gemm_s.experts_down.wgrad", summary).value(), 102 * us, exact);
@@ -131,7 +131,7 @@ TEST(ChunkMetric, UnknownNamesHaveANearestOne) {
 TEST(ChunkSummary, NamesOfKernelsAreNoProducts) {
   Kernels kernels = two_slots();
   for (TracedKernel& traced : kernels) traced.kernel.note = "threads=256 kernel=at::native::copy";
-  EXPECT_TRUE(summarise(timeline(kernels)).products.empty());
+  EXPECT_TRUE(summarize(timeline(kernels)).gemms.empty());
 }
 
 TEST(ChunkRank, TakesRowsAndWaits) {
@@ -182,7 +182,7 @@ TEST(ChunkComparison, WithoutPhasesTotalsAndClassesRemain) {
   const model::TimelineComparison& times = comparison->times;
   EXPECT_FALSE(times.same_slots || comparison->rows_given || comparison->waits_given);
   ASSERT_EQ(times.totals.size(), 4u);
-  EXPECT_TRUE(times.phases.empty() && times.products.empty());
+  EXPECT_TRUE(times.phases.empty() && times.gemms.empty());
   EXPECT_FALSE(times.classes.empty());
   EXPECT_TRUE(times.totals[0].predicted_s && times.totals[0].measured_s);
   EXPECT_FALSE(times.totals[0].error().has_value());  // of different work
@@ -197,7 +197,7 @@ TEST(ChunkComparison, NeedsAnOverlappedPair) {
 
 TEST(ChunkComparison, HostileLayersAreNoSlots) {
   const model::Timeline hostile = timeline({{0, 1, 2147483647, {.class_name = "gemm_bf16", .phase = "F"}}});
-  EXPECT_EQ(summarise(hostile).slots, 0);
+  EXPECT_EQ(summarize(hostile).slots, 0);
   EXPECT_TRUE(rank_of(hostile, true).slots.empty());
 }
 
@@ -205,7 +205,7 @@ TEST(ChunkComparison, HostileLayersAreNoSlots) {
 // ms in all, that is 97.7 % with them.
 TEST(PublishedChunk, IsReadAsPublished) {
   const auto chunk = read_chunk(tests::shipped("calibrate/published/h800_dualpipe_chunk.csv"), classes()).value();
-  const TimelineSummary summary = summarise(chunk);
+  const TimelineSummary summary = summarize(chunk);
   EXPECT_EQ(chunk.kernels.size(), 983u);
   EXPECT_EQ(summary.slots, 4);
   EXPECT_EQ(summary.phases.size(), 40u);

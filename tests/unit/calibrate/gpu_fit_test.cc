@@ -58,10 +58,10 @@ class GpuFits : public testing::Test {
   void add(const Graph& layer, const Operator& op) {
     const OperatorClass type = operator_class(layer, op);
     if (type > OperatorClass::exchange) return;
-    const bool exchange = type == OperatorClass::exchange;
-    const double alone = exchange ? 2e-3 : cost_.time(layer, op, {.sms = 132}).seconds;
-    record(layer, op, "in_step", exchange ? 20 : 0, alone);
-    record(layer, op, "in_step_beside", 20, alone * (exchange ? 1.2 : beside_));
+    const bool all_to_all = type == OperatorClass::exchange;
+    const double alone = all_to_all ? 2e-3 : cost_.time(layer, op, {.sms = 132}).seconds;
+    record(layer, op, "in_step", all_to_all ? 20 : 0, alone);
+    record(layer, op, "in_step_beside", 20, alone * (all_to_all ? 1.2 : overlapped_));
   }
   void record(const Graph& layer, const Operator& op, const std::string& variant, std::int64_t ctas, double seconds) {
     Measurement m;
@@ -73,13 +73,13 @@ class GpuFits : public testing::Test {
     m.case_line = operator_key(layer, op);
     m.variant = variant;
     m.sms = 132;
-    m.communication_ctas = ctas;
+    m.communication_sms = ctas;
     m.target_sms = 0;
     m.time.p50 = seconds;
     m.bytes = bytes_moved(layer, op, 1).value();
     m.flops = flops(layer, op, 1, true).value();
-    if (is_product(operator_class(layer, op))) {
-      const model::ProductShape shape = product_shape(layer, op, 1);
+    if (is_gemm(operator_class(layer, op))) {
+      const model::GemmShape shape = gemm_shape(layer, op, 1);
       for (const auto& [name, extent] :
            {std::pair{"m", shape.m}, {"n", shape.n}, {"k", shape.k}, {"groups", shape.groups}})
         m.shape.emplace_back(name, static_cast<std::int64_t>(extent));
@@ -98,7 +98,7 @@ class GpuFits : public testing::Test {
     return parameter.value * model::si_unit(parameter.unit)->factor;
   }
 
-  static constexpr double beside_ = 1.4;
+  static constexpr double overlapped_ = 1.4;
   const model::Profile profile_ = known(), base_ = tests::profile("generic-datasheet");
   const model::KernelCost cost_ = model::KernelCost::make(profile_, tests::h800_device()).value();
   std::vector<Graph> layers_;
@@ -118,7 +118,7 @@ TEST_F(GpuFits, ConstantsComeBack) {
   EXPECT_NEAR(value_of(fit, "router.forward") / put_in("router.forward"), 1, 0.01);
   EXPECT_EQ(value_of(fit, "kernel.launch_gap"), 0);
   // 112 of 132 SMs are left, which takes 132/112 as long without any slowdown.
-  EXPECT_NEAR(value_of(fit, "gemm.slowdown_beside_transfer"), beside_ * 112 / 132, 1e-3);
+  EXPECT_NEAR(value_of(fit, "gemm.slowdown_beside_transfer"), overlapped_ * 112 / 132, 1e-3);
 }
 
 TEST_F(GpuFits, EveryOperatorHasItsTimeAloneAndBeside) {
@@ -129,22 +129,22 @@ TEST_F(GpuFits, EveryOperatorHasItsTimeAloneAndBeside) {
   }
   const model::KernelCost cost =
       model::KernelCost::make(model::Profile("fitted", "", parameters), tests::h800_device()).value();
-  const model::Conditions beside{.sms = 132, .held = 20, .neighbour = model::Neighbour::transferring};
+  const model::Conditions overlapped{.sms = 132, .held = 20, .co_runner = model::CoRunner::transferring};
   for (const Graph& layer : layers_)
     for (const Operator& op : layer.operators) {
       if (operator_class(layer, op) >= OperatorClass::exchange) continue;
       const double alone = cost_.time(layer, op, {.sms = 132}).seconds;
       EXPECT_NEAR(cost.time(layer, op, {.sms = 132}).seconds / alone, 1, 1e-4) << op.name;
-      EXPECT_NEAR(cost.time(layer, op, beside).seconds / alone, beside_, 1e-4) << op.name;
+      EXPECT_NEAR(cost.time(layer, op, overlapped).seconds / alone, overlapped_, 1e-4) << op.name;
     }
 }
 
 TEST_F(GpuFits, ProductsLaunchedOnFewerSmsAreThoseOfThatWidth) {
   for (Measurement& m : files_[0].values) m.target_sms = 112;
   const FitRecords records = fit_records(files_).value();
-  for (const FitRecord& record : records.products) EXPECT_EQ(record.cores, 112);
+  for (const FitRecord& record : records.gemms) EXPECT_EQ(record.cores, 112);
   for (const FitRecord& record : records.memory) EXPECT_EQ(record.cores, 132);
-  for (const FitRecord& record : records.beside) EXPECT_EQ(record.cores, 112);
+  for (const FitRecord& record : records.overlapped) EXPECT_EQ(record.cores, 112);
   for (const FitRecord& record : records.together) EXPECT_EQ(record.cores, 20);
 }
 

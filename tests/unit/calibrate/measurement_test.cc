@@ -19,7 +19,7 @@ std::vector<topologies::KnownDevice> devices() {
 }
 
 // 2 * 4096 * 24576 * 1536 = 309.2376 GFLOP in 300 us: 1030.79 TFLOP/s. 245.8 MB in 300 us: 819.2 GB/s.
-const std::string product =
+const std::string gemm =
     R"({"schema":1,"kind":"measurement","source":"probe 1","device":"NVIDIA H200","date":"2026-11-21T10:00:00Z",)"
     R"("op":"gemm","name":"deepseek-v3/q_b","phase":"F","format":"fp8_block",)"
     R"("case":"gemm name=deepseek-v3/q_b phase=F format=fp8_block m=4096 n=24576 k=1536",)"
@@ -56,7 +56,7 @@ void expect_refused(const std::string& line, const std::string& key, const std::
 }
 
 TEST(Measurement, ReadsEveryFieldInSiUnits) {
-  const auto read = parse(product + "\n");
+  const auto read = parse(gemm + "\n");
   ASSERT_TRUE(read) << to_string(read.error());
   ASSERT_EQ(read->values.size(), 1u);
   const Measurement& m = read->values[0];
@@ -69,7 +69,7 @@ TEST(Measurement, ReadsEveryFieldInSiUnits) {
   EXPECT_EQ(m.format, "fp8_block");
   EXPECT_EQ(m.shape, (Shape{{"m", 4096}, {"n", 24576}, {"k", 1536}, {"groups", 1}}));
   EXPECT_EQ(m.sms, 132);
-  EXPECT_EQ(m.communication_ctas, 0);
+  EXPECT_EQ(m.communication_sms, 0);
   EXPECT_EQ(m.samples, 30);
   EXPECT_DOUBLE_EQ(m.time.p50, 300e-6);
   EXPECT_DOUBLE_EQ(m.time.p10.value(), 290e-6);
@@ -128,53 +128,53 @@ TEST(Measurement, WorkOfAProductFollowsFromItsShape) {
 TEST(Measurement, RefusesBrokenLines) {
   expect_refused("{\"kind\":", "", "not a JSON object");
   expect_refused("[1]", "", "not a JSON object");
-  expect_refused(changed(product, R"("p50":300)", R"("p50":NaN)"), "", "JSON has no NaN");
-  expect_refused(changed(product, R"("m":4096)", R"("m":[4096])"), "shape.m", "a single value");
-  expect_refused(changed(product, R"("sms":132)", R"("sms":[132])"), "sms", "an array is not expected");
+  expect_refused(changed(gemm, R"("p50":300)", R"("p50":NaN)"), "", "JSON has no NaN");
+  expect_refused(changed(gemm, R"("m":4096)", R"("m":[4096])"), "shape.m", "a single value");
+  expect_refused(changed(gemm, R"("sms":132)", R"("sms":[132])"), "sms", "an array is not expected");
 }
 
 TEST(Measurement, RefusesMissingAndUnknownKeys) {
-  expect_refused(changed(product, R"("device":"NVIDIA H200",)", ""), "device", "required key is missing");
-  expect_refused(changed(product, R"("source":"probe 1",)", ""), "source", "required key is missing");
-  expect_refused(changed(product, R"("op":"gemm",)", ""), "op", "required key is missing");
-  expect_refused(changed(product, R"("p50":300,)", ""), "time_us.p50", "required key is missing");
-  expect_refused(changed(product, R"("tolerance":0.05,)", ""), "check.tolerance", "required key is missing");
+  expect_refused(changed(gemm, R"("device":"NVIDIA H200",)", ""), "device", "required key is missing");
+  expect_refused(changed(gemm, R"("source":"probe 1",)", ""), "source", "required key is missing");
+  expect_refused(changed(gemm, R"("op":"gemm",)", ""), "op", "required key is missing");
+  expect_refused(changed(gemm, R"("p50":300,)", ""), "time_us.p50", "required key is missing");
+  expect_refused(changed(gemm, R"("tolerance":0.05,)", ""), "check.tolerance", "required key is missing");
   expect_refused(changed(failure, R"("reason":"no memory")", R"("reason":"")"), "reason", "required key is missing");
-  expect_refused(changed(product, R"("target_sms")", R"("targt_sms")"), "targt_sms", "did you mean 'target_sms'?");
+  expect_refused(changed(gemm, R"("target_sms")", R"("targt_sms")"), "targt_sms", "did you mean 'target_sms'?");
   expect_refused(changed(failure, R"("op")", R"("flops":1,"op")"), "flops", "has no such key");
-  expect_refused(changed(product, R"("kind":"measurement")", R"("kind":"measure")"), "kind", "no kind of record");
-  expect_refused(changed(product, R"("schema":1)", R"("schema":2)"), "schema", "schema 2 is not known");
+  expect_refused(changed(gemm, R"("kind":"measurement")", R"("kind":"measure")"), "kind", "no kind of record");
+  expect_refused(changed(gemm, R"("schema":1)", R"("schema":2)"), "schema", "schema 2 is not known");
 }
 
 TEST(Measurement, RefusesValuesOfTheWrongKind) {
-  expect_refused(changed(product, R"("sms":132)", R"("sms":"132")"), "sms", "not a whole number");
-  expect_refused(changed(product, R"("sms":132)", R"("sms":132.5)"), "sms", "not a whole number");
-  expect_refused(changed(product, R"("m":4096)", R"("m":0)"), "shape.m", "not above 0");
-  expect_refused(changed(product, R"("ok":true)", R"("ok":1)"), "check.ok", "not true or false");
-  expect_refused(changed(product, R"("cache":"cold")", R"("cache":"warm")"), "cache", "one of hot, cold");
-  expect_refused(changed(product, R"("phase":"F")", R"("phase":"G")"), "phase", "'G' is not known");
-  expect_refused(changed(product, R"("algorithm":{"tile":"128x128","stages":4})", R"("algorithm":"a")"), "algorithm",
+  expect_refused(changed(gemm, R"("sms":132)", R"("sms":"132")"), "sms", "not a whole number");
+  expect_refused(changed(gemm, R"("sms":132)", R"("sms":132.5)"), "sms", "not a whole number");
+  expect_refused(changed(gemm, R"("m":4096)", R"("m":0)"), "shape.m", "not above 0");
+  expect_refused(changed(gemm, R"("ok":true)", R"("ok":1)"), "check.ok", "not true or false");
+  expect_refused(changed(gemm, R"("cache":"cold")", R"("cache":"warm")"), "cache", "one of hot, cold");
+  expect_refused(changed(gemm, R"("phase":"F")", R"("phase":"G")"), "phase", "'G' is not known");
+  expect_refused(changed(gemm, R"("algorithm":{"tile":"128x128","stages":4})", R"("algorithm":"a")"), "algorithm",
                  "expected a JSON object");
 }
 
 TEST(Measurement, RefusesUnitsThatDoNotFit) {
-  expect_refused(changed(product, "time_us", "time_min"), "time_min.p10", "unknown unit 'min'");
-  expect_refused(changed(product, "time_us", "time"), "time.p10", "a time without a unit");
+  expect_refused(changed(gemm, "time_us", "time_min"), "time_min.p10", "unknown unit 'min'");
+  expect_refused(changed(gemm, "time_us", "time"), "time.p10", "a time without a unit");
   // Milliseconds under a key of microseconds: 309.2 GFLOP in 0.3 us would be 1.03e6 TFLOP/s, not the 1030.79 stated.
   const std::string milliseconds = R"("time_us":{"p50":0.3})";
-  expect_refused(changed(product, R"("time_us":{"p10":290,"p50":300,"p90":310.5,"min":288.25})", milliseconds),
-                 "tflops", "not in the unit of its key");
-  expect_refused(changed(product, R"("gbps":819.2)", R"("gbps":0.8192)"), "gbps", "0.8192 is stated");
+  expect_refused(changed(gemm, R"("time_us":{"p10":290,"p50":300,"p90":310.5,"min":288.25})", milliseconds), "tflops",
+                 "not in the unit of its key");
+  expect_refused(changed(gemm, R"("gbps":819.2)", R"("gbps":0.8192)"), "gbps", "0.8192 is stated");
   // Half the FLOPs of the shape, with a rate that fits them.
-  expect_refused(changed(changed(product, "309237645312", "154618822656"), "1030.79", "515.395"), "flops",
+  expect_refused(changed(changed(gemm, "309237645312", "154618822656"), "1030.79", "515.395"), "flops",
                  "2 m n k of the shape is 3.09238e+11");
 }
 
 TEST(Measurement, RefusesTimesThatCannotBe) {
   expect_refused(changed(norm, R"("p50":35)", R"("p50":0)"), "time_us.p50", "not above 0");
   expect_refused(changed(norm, R"("p50":35)", R"("p50":-35)"), "time_us.p50", "not above 0");
-  expect_refused(changed(product, R"("p10":290)", R"("p10":300.5)"), "time_us.p50", "less than time_us.p10, 300.5 us");
-  expect_refused(changed(product, R"("p90":310.5)", R"("p90":299)"), "time_us.p90", "less than time_us.p50, 300 us");
+  expect_refused(changed(gemm, R"("p10":290)", R"("p10":300.5)"), "time_us.p50", "less than time_us.p10, 300.5 us");
+  expect_refused(changed(gemm, R"("p90":310.5)", R"("p90":299)"), "time_us.p90", "less than time_us.p50, 300 us");
 }
 
 TEST(Measurement, KeepsSamplesAndTheirDeviation) {
@@ -213,11 +213,10 @@ TEST(Measurement, RefusesDuplicates) {
 TEST(Measurement, RefusesRatesAboveTheDatasheet) {
   // H200: 1979 TFLOP/s FP8, 989 TFLOP/s BF16, 4.8 TB/s. 309.2 GFLOP in 300 us are too fast for BF16, in 156 us
   // (1982 TFLOP/s) also for FP8.
-  expect_refused(changed(product, "\"format\":\"fp8_block\"", "\"format\":\"bf16\""), "tflops",
+  expect_refused(changed(gemm, "\"format\":\"fp8_block\"", "\"format\":\"bf16\""), "tflops",
                  "above the datasheet peak of h200-sxm, 989 TFLOP/s");
-  const std::string fast =
-      changed(changed(product, R"({"p10":290,"p50":300,"p90":310.5,"min":288.25})", R"({"p50":156})"),
-              R"("tflops":1030.79,"gbps":819.2,)", "");
+  const std::string fast = changed(changed(gemm, R"({"p10":290,"p50":300,"p90":310.5,"min":288.25})", R"({"p50":156})"),
+                                   R"("tflops":1030.79,"gbps":819.2,)", "");
   expect_refused(fast, "tflops", "1982 TFLOP/s in fp8_block is above");
   // 117.5 MB in 14 us: even with 50 MB of results left in the cache 67.5 MB in 14 us are 4818 GB/s.
   const std::string streaming = changed(changed(norm, R"("p50":35)", R"("p50":14)"), "rmsnorm", "swiglu");
@@ -234,7 +233,7 @@ TEST(Measurement, AnUnknownDeviceIsANote) {
 }
 
 TEST(Measurement, AKilledProgramLosesItsLastLineOnly) {
-  const auto read = parse(norm + "\n" + product.substr(0, 200));
+  const auto read = parse(norm + "\n" + gemm.substr(0, 200));
   ASSERT_TRUE(read) << to_string(read.error());
   EXPECT_EQ(read->values.size(), 1u);
   ASSERT_EQ(read->notes.size(), 1u);
@@ -242,7 +241,7 @@ TEST(Measurement, AKilledProgramLosesItsLastLineOnly) {
 }
 
 TEST(Measurement, BothFormsHoldTheSame) {
-  const auto read = parse(product + "\n" + failure + "\n" + norm + "\n" + environment + "\n");
+  const auto read = parse(gemm + "\n" + failure + "\n" + norm + "\n" + environment + "\n");
   ASSERT_TRUE(read) << to_string(read.error());
   const std::string lines = to_jsonl(*read);
   const std::string table = to_csv(*read);
@@ -281,9 +280,9 @@ TEST(Measurement, TableErrorsNameTheLine) {
 
 TEST(Measurement, FilesAreNamedByTheirForm) {
   const tests::TemporaryDirectory folder;
-  const std::string file = folder.write("h200.jsonl", product + "\n").string();
+  const std::string file = folder.write("h200.jsonl", gemm + "\n").string();
   EXPECT_TRUE(load_measurements(file, devices()));
-  const std::string text = folder.write("h200.txt", product + "\n").string();
+  const std::string text = folder.write("h200.txt", gemm + "\n").string();
   const auto other = load_measurements(text, devices());
   ASSERT_FALSE(other);
   expect_error(other.error(), ErrorKind::input, text, 0, "", "ends in .jsonl or .csv");

@@ -70,7 +70,7 @@ TEST(NcclTests, TheCollectiveFollowsFromTheColumnsOrTheHeading) {
   EXPECT_EQ(op("1048576 131072 float sum -1" + tail), "reduce_scatter");
   EXPECT_EQ(op("1048576 262144 float none 0" + tail), "broadcast");
   const std::string gather = "1048576 131072 float none -1" + tail;
-  EXPECT_NE(op(gather).find("the columns do not tell the collective"), std::string::npos);
+  EXPECT_NE(op(gather).find("the columns do not name the collective"), std::string::npos);
   EXPECT_EQ(op("# Collective test starting: all_gather_perf\n" + gather), "all_gather");
   EXPECT_EQ(op("# Collective test starting: alltoall_perf\n" + gather), "all_to_all");
   EXPECT_NE(op("# Collective test starting: hypercube_perf\n" + gather).find("unknown collective 'hypercube'"),

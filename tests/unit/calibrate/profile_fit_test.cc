@@ -110,7 +110,7 @@ class HostFits : public testing::Test {
     m.flops = flops(graph, op, 1, true).value();
     return m;
   }
-  void add_product(std::int64_t m, std::int64_t n, std::int64_t k, bool gradient) {
+  void add_gemm(std::int64_t m, std::int64_t n, std::int64_t k, bool gradient) {
     Graph graph;
     graph.tensors = {{.name = "a", .shape = {{gradient ? k : m}, {gradient ? m : k}}, .type = DataType::fp32},
                      {.name = "b", .shape = {{k}, {n}}, .type = DataType::fp32},
@@ -136,11 +136,11 @@ class HostFits : public testing::Test {
     graph.operators = {{.kind = kind, .reads = {0, 0, 0}, .writes = {0}, .attributes = a}};
     add_operator(graph, {{"rows", tokens}});
   }
-  void add_products() {
+  void add_gemms() {
     for (const std::int64_t m : {16, 64, 256})
       for (const std::int64_t n : {8, 64, 256})
         for (const std::int64_t k : {16, 128, 1024})
-          for (const bool gradient : {false, true}) add_product(m, n, k, gradient);
+          for (const bool gradient : {false, true}) add_gemm(m, n, k, gradient);
   }
   void add_all_memory() {
     for (const std::int64_t rows : {4, 64, 256, 1024, 4096})
@@ -173,7 +173,7 @@ class HostFits : public testing::Test {
 
 TEST_F(HostFits, ProductsAndMemoryBoundOperators) {
   add_all_memory();
-  add_products();
+  add_gemms();
   const ProfileFit fit = this->fit();
   for (const char* name : {"memory.norm.bandwidth", "memory.permute.bandwidth", "permute.map", "kernel.shortest",
                            "gemm.fp32.k_time", "gemm.fp32_weight_gradient.k_time", "gemm.ramp"})
@@ -242,13 +242,13 @@ TEST_F(HostFits, ExchangesHaveConstantsOfTheirOwn) {
 }
 
 TEST_F(HostFits, WhatIsBesideACopyTakesLonger) {
-  add_products();
+  add_gemms();
   const std::size_t alone = files_[0].values.size();
   for (std::size_t i = 0; i < 6; ++i) {
-    Measurement beside = files_[0].values[i];
-    beside.communication_ctas = 1;
-    beside.time.p50 *= 1.25;
-    files_[0].values.push_back(beside);
+    Measurement overlapped = files_[0].values[i];
+    overlapped.communication_sms = 1;
+    overlapped.time.p50 *= 1.25;
+    files_[0].values.push_back(overlapped);
   }
   files_[0].values.back().shape[0].second = 17;  // nobody measured that one alone
   files_[0].values.back().case_line.clear();
@@ -260,7 +260,7 @@ TEST_F(HostFits, WhatIsBesideACopyTakesLonger) {
 }
 
 TEST_F(HostFits, FormatsWithoutARecordAreComputedAsFp32) {
-  add_products();
+  add_gemms();
   const ProfileFit fit = this->fit();
   EXPECT_EQ(find(fit, "gemm.bf16.k_time")->value, find(fit, "gemm.fp32.k_time")->value);
   EXPECT_EQ(find(fit, "gemm.bf16.k_time")->kind, model::Evidence::assumed);
@@ -268,7 +268,7 @@ TEST_F(HostFits, FormatsWithoutARecordAreComputedAsFp32) {
 }
 
 TEST_F(HostFits, TooFewRecordsAreSaidAndLeaveTheBase) {
-  add_product(64, 64, 64, false);
+  add_gemm(64, 64, 64, false);
   const ProfileFit fit = this->fit();
   EXPECT_EQ(find(fit, "gemm.fp32.k_time"), nullptr);
   ASSERT_EQ(fit.notes.size(), 1U);
@@ -279,7 +279,7 @@ TEST_F(HostFits, TooFewRecordsAreSaidAndLeaveTheBase) {
 // The whole way: what is written is read as a profile, and the simulator's cost functions then know the operators.
 TEST_F(HostFits, TheProfileGivesBackWhatWasMeasured) {
   add_all_memory();
-  add_products();
+  add_gemms();
   const ProfileFit fit = this->fit();
   EXPECT_EQ(fit.measured_operators, files_[0].values.size());
   const tests::TemporaryDirectory folder;
@@ -295,7 +295,7 @@ TEST_F(HostFits, TheProfileGivesBackWhatWasMeasured) {
 }
 
 TEST_F(HostFits, TheSpreadOfSamplesIsTheUncertainty) {
-  add_product(64, 64, 64, false);
+  add_gemm(64, 64, 64, false);
   Measurement& m = files_[0].values.back();
   m.time.p10 = 0.9 * m.time.p50;
   m.time.p90 = 1.1 * m.time.p50;
@@ -314,9 +314,9 @@ TEST_F(HostFits, RecordsThatDoNotBelongTogetherAreRefused) {
   refused("no record of a host");
   add("gemm", {{"m", 1}, {"n", 1}, {"k", 1}}, 1e-6).variant = "burst";  // of a GPU
   refused("no record of a host");
-  add_product(64, 64, 64, false);
+  add_gemm(64, 64, 64, false);
   refused("by the clock 'wall'", "wall");
-  add_product(32, 64, 64, false);
+  add_gemm(32, 64, 64, false);
   files_[0].values.back().variant = "wall";
   refused("--clock");
   EXPECT_TRUE(fit_records(files_, "cpu"));
@@ -326,7 +326,7 @@ TEST_F(HostFits, RecordsThatDoNotBelongTogetherAreRefused) {
 }
 
 TEST_F(HostFits, WhatNothingIsMadeOfIsSaid) {
-  add_product(64, 64, 64, false);
+  add_gemm(64, 64, 64, false);
   add("slot", {}, 1e-6);
   add("slot", {}, 1e-6);
   add("dispatch", {}, 1e-6);

@@ -1,9 +1,10 @@
 // Tables of published products and exchanges, and the question that a row of the latter asks.
+#include "calibrate/validate/detail/published_rows.h"
+
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "calibrate/validate/detail/published_rows.h"
 #include "calibrate/validate/figure_value.h"
 #include "tests/support/inputs.h"
 #include "tests/support/step_inputs.h"
@@ -28,15 +29,15 @@ class PublishedRows : public testing::Test {
 TEST_F(PublishedRows, OfProducts) {
   const auto expect = [&](const std::string& line, const char* column, const char* message) {
     write("id,kernel,dtype,groups,m,n,k,time_us,source", line);
-    const auto read = read_published_products(path_);
+    const auto read = read_published_gemms(path_);
     ASSERT_FALSE(read.has_value()) << line;
     tests::expect_error(read.error(), ErrorKind::input, path_, 3, column, message);
   };
   write("id,kernel,dtype,groups,m,n,k,time_us,source", "a,b,bf16 in,1,64,32,16,2.5,c");
-  const auto read = read_published_products(path_);
+  const auto read = read_published_gemms(path_);
   ASSERT_TRUE(read.has_value()) << to_string(read.error());
-  EXPECT_EQ(read->at(0).product.type, model::Precision::bf16);
-  EXPECT_EQ(read->at(0).product.n, 32);
+  EXPECT_EQ(read->at(0).gemm.type, model::Precision::bf16);
+  EXPECT_EQ(read->at(0).gemm.n, 32);
   EXPECT_DOUBLE_EQ(read->at(0).seconds, 2.5e-6);
   expect("a,b,bf16,1,64.5,32,16,2.5,c", "m", "'64.5' is no whole number");
   expect("a,b,bf16,1,64,2e9,16,2.5,c", "n", "up to a billion");
@@ -52,50 +53,50 @@ TEST_F(PublishedRows, OfExchanges) {
       "physical_ib_dispatch_gbps,physical_ib_combine_gbps,source";
   const auto expect = [&](const std::string& line, const char* column, const char* message) {
     write(header, line);
-    const auto read = read_published_exchanges(path_);
+    const auto read = read_published_all_to_alls(path_);
     ASSERT_FALSE(read.has_value()) << line;
     tests::expect_error(read.error(), ErrorKind::input, path_, 3, column, message);
   };
   write(header, "a,low-latency,,,,,,,,,,,,b");
-  EXPECT_EQ(read_published_exchanges(path_).value().size(), 0u);
+  EXPECT_EQ(read_published_all_to_alls(path_).value().size(), 0u);
   write(header, "a,normal,8,4096,7168,8,4,fp8,153,158,NVLink,,,b");
-  EXPECT_DOUBLE_EQ(read_published_exchanges(path_).value().at(0).dispatch_rate, 153e9);
+  EXPECT_DOUBLE_EQ(read_published_all_to_alls(path_).value().at(0).dispatch_rate, 153e9);
   expect("a,normal,,4096,7168,8,4,fp8,153,158,NVLink,,,b", "ep", "'' is no number above 0");
   expect("a,normal,48,4096,7168,8,4,fp8,153,158,RDMA,1,1,b", "ep", "256 experts do not divide over '48' ranks");
-  expect("a,normal,1,4096,7168,8,4,fp8,153,158,NVLink,,,b", "ep", "one rank exchanges nothing");
+  expect("a,normal,1,4096,7168,8,4,fp8,153,158,NVLink,,,b", "ep", "one rank has nothing to send");
   expect("a,normal,8,4096,7168,8,4,fp7,153,158,NVLink,,,b", "dispatch_dtype", "fp7");
   expect("a,normal,8,4096,7168,8,4,fp8,153,158,PCIe,,,b", "link", "neither NVLink nor RDMA");
   expect("a,normal,16,4096,7168,8,4,fp8,43,43,RDMA,,21.5,b", "physical_ib_dispatch_gbps", "no number above 0");
 }
 
 // One node: 7/8 of what a GPU receives comes from others, at the profile's 134 GB/s, whatever is sent.
-TEST(SingleExchange, AsksTheCostFunction) {
+TEST(SingleAllToAll, AsksTheCostFunction) {
   const auto inputs = tests::step_inputs(tests::deepseek_plan, "h800-public");
-  const auto exchanges = SingleExchanges::make(inputs.profile, inputs.cluster).value();
-  ExchangeQuestion question{.link = ExchangeQuestion::Link::nvlink,
+  const auto all_to_alls = SingleAllToAlls::make(inputs.profile, inputs.cluster).value();
+  AllToAllQuestion question{.link = AllToAllQuestion::Link::nvlink,
                             .ranks = 8,
                             .tokens = 4096,
                             .hidden = 7168,
                             .experts_per_token = 8,
                             .nodes_per_token = 4};
-  EXPECT_NEAR(exchanges.rate(question), 134e9 * 8 / 7, 1);
-  question.direction = ExchangeQuestion::Direction::combine;
-  EXPECT_NEAR(exchanges.rate(question), 134e9 * 8 / 7, 1);
-  question.link = ExchangeQuestion::Link::nic;
-  EXPECT_EQ(exchanges.rate(question), 0);  // nothing leaves the node
-  // Eight nodes, of which a token reaches four: the NIC is the longer leg. Reaching two it is not.
+  EXPECT_NEAR(all_to_alls.rate(question), 134e9 * 8 / 7, 1);
+  question.direction = AllToAllQuestion::Direction::combine;
+  EXPECT_NEAR(all_to_alls.rate(question), 134e9 * 8 / 7, 1);
+  question.link = AllToAllQuestion::Link::nic;
+  EXPECT_EQ(all_to_alls.rate(question), 0);  // nothing leaves the node
+  // Vec8 nodes, of which a token reaches four: the NIC is the longer leg. Reaching two it is not.
   question.ranks = 64;
-  EXPECT_NEAR(exchanges.rate(question), 43.8e9, 1);
+  EXPECT_NEAR(all_to_alls.rate(question), 43.8e9, 1);
   question.nodes_per_token = 1;
-  EXPECT_LT(exchanges.rate(question), 43e9);
+  EXPECT_LT(all_to_alls.rate(question), 43e9);
   question.experts_per_token = 256;  // more than a node has: all 32 of it
-  EXPECT_GT(exchanges.rate(question), 0);
-  const Figure asked{.metric = "combine_rate", .unit = "GB/s", .scale = 1e-9, .exchange = question};
-  EXPECT_DOUBLE_EQ(predicted(asked, {.exchanges = &exchanges}).value(), exchanges.rate(question) / 1e9);
+  EXPECT_GT(all_to_alls.rate(question), 0);
+  const Figure asked{.metric = "combine_rate", .unit = "GB/s", .scale = 1e-9, .all_to_all = question};
+  EXPECT_DOUBLE_EQ(predicted(asked, {.all_to_alls = &all_to_alls}).value(), all_to_alls.rate(question) / 1e9);
   EXPECT_EQ(predicted(asked, {}), std::nullopt);
   EXPECT_EQ(baseline(asked, {}), std::nullopt);  // a constant share of the peak says nothing about it
   const model::Profile empty("empty", "", {});
-  const auto none = SingleExchanges::make(empty, inputs.cluster);
+  const auto none = SingleAllToAlls::make(empty, inputs.cluster);
   ASSERT_FALSE(none.has_value());
   EXPECT_NE(none.error().message.find("exchange.dispatch.nic_rate"), std::string::npos) << to_string(none.error());
 }

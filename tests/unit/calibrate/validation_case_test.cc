@@ -152,13 +152,13 @@ TEST_F(CaseFile, TakesProductsFromItsTable) {
   EXPECT_EQ(loaded->figures[0].name, "4096x2112x7168");
   EXPECT_NEAR(loaded->figures[0].value, 117.22, 1e-9);
   EXPECT_EQ(loaded->figures[1].name, "4 of 8192x4096x7168");
-  EXPECT_EQ(std::get<ProductQuestion>(*loaded->figures[1].question).flops(), 2.0 * 4 * 8192 * 4096 * 7168);
+  EXPECT_EQ(std::get<GemmQuestion>(*loaded->figures[1].question).flops(), 2.0 * 4 * 8192 * 4096 * 7168);
   expect(head + "table = \"gemm\"\n" + with(row, "gemm0013", "gemm013"), 8, "figure.row", "did you mean 'gemm0013'?");
   expect(head + row, 7, "figure.row", "no row 'gemm0013'");
   expect(head + "table = \"gemm\"\n" + row + "value = 3\n", 11, "figure.value", "has the value already");
 }
 
-const std::string exchange =
+const std::string all_to_all =
     "[[figure]]\n"
     "metric = \"combine_rate\"\n"
     "row = \"{ep008,ep010}\"\n"
@@ -166,43 +166,43 @@ const std::string exchange =
     "scale = 1e-9\n";
 
 TEST_F(CaseFile, TakesExchangesFromItsTable) {
-  const auto loaded = load(head + "table = \"deepep\"\n" + exchange + figure);
+  const auto loaded = load(head + "table = \"deepep\"\n" + all_to_all + figure);
   ASSERT_TRUE(loaded.has_value()) << to_string(loaded.error());
   ASSERT_EQ(loaded->figures.size(), 3u);
   // Over NVLink as printed, over RDMA what leaves the node: 57 GB/s times 3/4.
   EXPECT_EQ(loaded->figures[0].name, "combine, 8 ranks");
   EXPECT_NEAR(loaded->figures[0].value, 158, 1e-9);
-  EXPECT_EQ(loaded->figures[0].exchange->link, ExchangeQuestion::Link::nvlink);
+  EXPECT_EQ(loaded->figures[0].all_to_all->link, AllToAllQuestion::Link::nvlink);
   EXPECT_NEAR(loaded->figures[1].value, 42.8, 1e-9);
-  EXPECT_EQ(loaded->figures[1].exchange->link, ExchangeQuestion::Link::nic);
-  EXPECT_EQ(loaded->figures[1].exchange->direction, ExchangeQuestion::Direction::combine);
-  EXPECT_EQ(loaded->figures[1].exchange->ranks, 32);
-  EXPECT_TRUE(needs_of(*loaded).exchanges && needs_of(*loaded).step);
+  EXPECT_EQ(loaded->figures[1].all_to_all->link, AllToAllQuestion::Link::nic);
+  EXPECT_EQ(loaded->figures[1].all_to_all->direction, AllToAllQuestion::Direction::combine);
+  EXPECT_EQ(loaded->figures[1].all_to_all->ranks, 32);
+  EXPECT_TRUE(needs_of(*loaded).all_to_alls && needs_of(*loaded).step);
   EXPECT_FALSE(needs_of(*loaded).kernels);
 }
 
 TEST_F(CaseFile, ErrorsAboutExchangesNameTheirPlace) {
   const std::string before = head + "table = \"deepep\"\n";  // five lines
-  expect(before + with(exchange, "ep008", "ep08"), 8, "figure.row", "did you mean 'ep008'?");
-  expect(before + with(exchange, "ep008", "ep033"), 8, "figure.row", "no row 'ep033'");  // low latency
-  expect(before + exchange + "value = 3\n", 11, "figure.value", "has the value already");
-  expect(before + with(with(exchange, "row", "name"), "{ep008,ep010}", "x\"\nvalue = 3\nsource = \"y"), 7,
+  expect(before + with(all_to_all, "ep008", "ep08"), 8, "figure.row", "did you mean 'ep008'?");
+  expect(before + with(all_to_all, "ep008", "ep033"), 8, "figure.row", "no row 'ep033'");  // low latency
+  expect(before + all_to_all + "value = 3\n", 11, "figure.value", "has the value already");
+  expect(before + with(with(all_to_all, "row", "name"), "{ep008,ep010}", "x\"\nvalue = 3\nsource = \"y"), 7,
          "figure.metric", "does not fit");
-  const auto other = load(head + "table = \"gemm\"\n" + exchange);
+  const auto other = load(head + "table = \"gemm\"\n" + all_to_all);
   ASSERT_FALSE(other.has_value());
   tests::expect_error(other.error(), ErrorKind::input, tests::shipped("calibrate/published/gemm.csv"), 3, "kernel_mode",
                       "the column is missing");
 }
 
 TEST_F(CaseFile, AsksForSingleKernels) {
-  const std::string product =
+  const std::string gemm =
       with(figure, "step.time_s", "gemm_s") + "gemm = { m = 64, n = 32, k = 16, type = \"bf16\" }\n";
-  const auto loaded = load(head + product);
+  const auto loaded = load(head + gemm);
   ASSERT_TRUE(loaded.has_value()) << to_string(loaded.error());
-  EXPECT_EQ(std::get<ProductQuestion>(*loaded->figures[0].question).type, model::Precision::bf16);
-  expect(head + with(product, "bf16", "bf17"), 13, "figure.gemm.type", "");
-  expect(head + with(product, "m = 64", "m = 0"), 13, "figure.gemm.m", "whole number above 0");
-  expect(head + with(product, "gemm_s", "step.time_s"), 6, "figure.metric", "does not fit");
+  EXPECT_EQ(std::get<GemmQuestion>(*loaded->figures[0].question).type, model::Precision::bf16);
+  expect(head + with(gemm, "bf16", "bf17"), 13, "figure.gemm.type", "");
+  expect(head + with(gemm, "m = 64", "m = 0"), 13, "figure.gemm.m", "whole number above 0");
+  expect(head + with(gemm, "gemm_s", "step.time_s"), 6, "figure.metric", "does not fit");
   expect(head + with(figure, "step.time_s", "gemm_s"), 6, "figure.metric", "does not fit");
   const std::string slower = with(figure, "step.time_s", "memory_factor") +
                              "memory_factor = { class = \"cast\", held = 112, beside = \"gemm\" }\n";
@@ -256,7 +256,7 @@ TEST(SingleKernel, AsksTheCostFunction) {
   const auto inputs = tests::step_inputs(tests::deepseek_plan, "h800");
   const auto kernels = SingleKernels::make(inputs.profile, inputs.cluster.device).value();
   const auto seconds = [&](std::int64_t tiles, std::int64_t sms) {
-    return kernels.answer(ProductQuestion{1, 128 * tiles, 128, 7168, model::Precision::fp8, sms});
+    return kernels.answer(GemmQuestion{1, 128 * tiles, 128, 7168, model::Precision::fp8, sms});
   };
   EXPECT_EQ(seconds(132, 0), seconds(132, 132));
   EXPECT_LE(seconds(100, 112), seconds(112, 112));
@@ -295,9 +295,9 @@ TEST(Baseline, IsAConstantShareOfThePeak) {
   const double per_token = 6 * (32 * 218103808.0 + 128256.0 * 4096) + 32 * 6.0 * 4096 * 32 * 256;
   EXPECT_NEAR(naive.step.step.time_s, per_token * 40960 / (8 * 0.5e15), 1e-9);
   EXPECT_EQ(baseline({"step.time_s", "", "s", 1, 1, {}, ""}, naive), naive.step.step.time_s);
-  Figure product{"gemm_s", "", "us", 1, 1e6, {}, ""};
-  product.question = ProductQuestion{1, 1000, 1000, 500, model::Precision::fp8, 0};
-  EXPECT_NEAR(baseline(product, naive).value(), 2, 1e-9);  // 1 GFLOP at half of 1 PFLOP/s
+  Figure gemm{"gemm_s", "", "us", 1, 1e6, {}, ""};
+  gemm.question = GemmQuestion{1, 1000, 1000, 500, model::Precision::fp8, 0};
+  EXPECT_NEAR(baseline(gemm, naive).value(), 2, 1e-9);  // 1 GFLOP at half of 1 PFLOP/s
   EXPECT_EQ(baseline({"step.mfu", "", "", 1, 1, {}, ""}, naive), std::nullopt);
   EXPECT_EQ(baseline({"step.slots_s.F", "", "s", 1, 1, {}, ""}, naive), std::nullopt);
 }

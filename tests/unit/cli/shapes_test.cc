@@ -71,13 +71,13 @@ TEST_F(DeepSeekShapes, AreEachThereOnce) {
 }
 
 // The FLOPs of all products of all stages, from the graph itself.
-double product_flops(const StepProgram& program) {
+double gemm_flops(const StepProgram& program) {
   double total = 0;
   for (const Stage& stage : program.stages) {
     for (const std::uint16_t block : program.stage_kinds[stage.kind].blocks) {
       for (const Operator& op : program.blocks[block].operators) {
-        const bool product = op.kind == OperatorKind::matmul || op.kind == OperatorKind::grouped_matmul;
-        if (product) total += flops(program.blocks[block], op, 1, false).value();
+        const bool gemm = op.kind == OperatorKind::matmul || op.kind == OperatorKind::grouped_matmul;
+        if (gemm) total += flops(program.blocks[block], op, 1, false).value();
       }
     }
   }
@@ -86,9 +86,9 @@ double product_flops(const StepProgram& program) {
 
 // Of a GEMM once, else 0.
 double flops_of(const KernelShape& shape) {
-  double product = shape.op == "gemm" ? 2 : 0;
-  for (const auto& extent : shape.extents) product *= static_cast<double>(extent.second);
-  return product;
+  double gemm = shape.op == "gemm" ? 2 : 0;
+  for (const auto& extent : shape.extents) gemm *= static_cast<double>(extent.second);
+  return gemm;
 }
 
 TEST(Shapes, SumToTheFlopsOfTheGraph) {
@@ -98,7 +98,7 @@ TEST(Shapes, SumToTheFlopsOfTheGraph) {
     for (const KernelShape& shape : kernel_shapes(program).shapes)
       total += static_cast<double>(shape.count) * flops_of(shape);
     EXPECT_GT(total, 0);
-    EXPECT_DOUBLE_EQ(total, product_flops(program)) << plan;
+    EXPECT_DOUBLE_EQ(total, gemm_flops(program)) << plan;
   }
 }
 

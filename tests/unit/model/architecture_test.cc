@@ -58,7 +58,7 @@ TEST(Architecture, ReadsDeepSeekV3) {
   EXPECT_EQ(model.experts.groups_per_token, 4);
   EXPECT_EQ(model.experts.score, ScoreFunction::sigmoid);
   EXPECT_EQ(model.experts.group_score_experts, 2);
-  EXPECT_TRUE(model.experts.normalise_weights);
+  EXPECT_TRUE(model.experts.normalize_weights);
   EXPECT_DOUBLE_EQ(model.experts.scaling_factor, 2.5);
   // The first three layers are dense.
   EXPECT_FALSE(model.is_moe_layer(2));
@@ -77,7 +77,7 @@ TEST(Architecture, ReadsDeepSeekV2) {
   EXPECT_EQ(model.experts.dense_layers_first, 1);
   EXPECT_EQ(model.experts.score, ScoreFunction::softmax);
   EXPECT_EQ(model.experts.group_score_experts, 1);
-  EXPECT_FALSE(model.experts.normalise_weights);
+  EXPECT_FALSE(model.experts.normalize_weights);
   EXPECT_DOUBLE_EQ(model.experts.scaling_factor, 16.0);
   EXPECT_EQ(model.multi_token_prediction_layers, 0);
 }
@@ -153,7 +153,7 @@ TEST(Architecture, MixtralRoutesEveryLayer) {
   EXPECT_EQ(model->experts.routed_experts, 8);
   EXPECT_EQ(model->experts.experts_per_token, 2);
   EXPECT_EQ(model->experts.intermediate_size, 128);
-  EXPECT_TRUE(model->experts.normalise_weights);
+  EXPECT_TRUE(model->experts.normalize_weights);
   EXPECT_TRUE(model->is_moe_layer(0));
   EXPECT_EQ(model->window.tokens, 0);
 }

@@ -69,9 +69,9 @@ TEST(Collectives, BetweenNodes) {
   EXPECT_NEAR(simple.latency, 50.4e-6, 1e-12);
   EXPECT_NEAR(simple.seconds_per_byte, 0.75 / 40e9, 1e-20);
   // 32 ranks on four nodes: eight NICs carry 320 GB/s, NVLink's 160 limit.
-  const CollectivePath neighbours =
+  const CollectivePath node_peers =
       path(cost().paths(Collective::all_gather, four_nodes), CollectiveAlgorithm::ring, CollectiveProtocol::simple);
-  EXPECT_NEAR(neighbours.seconds_per_byte, 31.0 / 32 / 160e9, 1e-20);
+  EXPECT_NEAR(node_peers.seconds_per_byte, 31.0 / 32 / 160e9, 1e-20);
   // Tree: 8.4 + 2 * (7 * 4 + 2 * 14) us; inner GPUs send the buffer twice over NVLink at 92 %.
   const CollectivePath tree =
       path(cost().paths(Collective::all_reduce, four_nodes), CollectiveAlgorithm::tree, CollectiveProtocol::simple);

@@ -170,11 +170,11 @@ TEST_P(Blocks, ReceivedGradientsAreTurnedBeforeTheyAreGathered) {
     if (op.kind != model::OperatorKind::gather_columns) continue;
     EXPECT_EQ(op.phase, model::Phase::W);
     EXPECT_EQ(model::operator_class(graph, op), model::OperatorClass::gather_transpose);
-    const auto turned = std::ranges::find_if(
+    const auto transposed = std::ranges::find_if(
         graph.operators, [&](const Operator& other) { return std::ranges::count(other.writes, op.reads[0]) > 0; });
-    ASSERT_NE(turned, graph.operators.end());
-    EXPECT_EQ(turned->kind, model::OperatorKind::cast_transpose);
-    EXPECT_EQ(turned->phase, model::Phase::I);
+    ASSERT_NE(transposed, graph.operators.end());
+    EXPECT_EQ(transposed->kind, model::OperatorKind::cast_transpose);
+    EXPECT_EQ(transposed->phase, model::Phase::I);
     ++gathered;
   }
   EXPECT_EQ(gathered, std::get<1>(GetParam()) == Precision::fp8 ? 1 : 0);

@@ -66,8 +66,8 @@ class KernelTimes : public testing::Test {
 // Tiles of 128 x 128, so many bytes an element, at 2 TB/s; in us.
 double written(int tiles, int bytes) { return tiles * 128.0 * 128 * bytes / 2e6; }
 
-constexpr Conditions beside_transfer{.sms = 112, .held = 20, .neighbour = Neighbour::transferring};
-constexpr Conditions beside_waiting{.sms = 112, .held = 20, .neighbour = Neighbour::waiting};
+constexpr Conditions overlapped_transfer{.sms = 112, .held = 20, .co_runner = CoRunner::transferring};
+constexpr Conditions overlapped_waiting{.sms = 112, .held = 20, .co_runner = CoRunner::waiting};
 
 TEST_F(KernelTimes, AProductTakesWholeWaves) {
   // [4096, 1536] is 32 * 12 = 384 tiles: 4 waves on 112 SMs, 3 on 132. A wave takes 2 us + 7168 * 3 ns; every tile
@@ -103,16 +103,16 @@ TEST_F(KernelTimes, AProductBesideAnotherKernel) {
   // On the SMs that are left it goes as alone, beside a transfer slower by what they share; not beside ranks that
   // only wait.
   const double alone = 5 + 4 * (2 + 7168 * 0.003) + written(384, 2);
-  EXPECT_NEAR(microseconds("q_a", Phase::F, beside_transfer), 1.1 * alone + 1, 1e-9);
-  EXPECT_NEAR(microseconds("q_a", Phase::F, beside_waiting), alone + 1, 1e-9);
+  EXPECT_NEAR(microseconds("q_a", Phase::F, overlapped_transfer), 1.1 * alone + 1, 1e-9);
+  EXPECT_NEAR(microseconds("q_a", Phase::F, overlapped_waiting), alone + 1, 1e-9);
   // Launched on all 132, its 20 blocks without a seat run when the others are done.
   const double whole = 5 + 3 * (2 + 7168 * 0.003) + written(384, 2);
-  EXPECT_NEAR(microseconds("q_a", Phase::F, {.sms = 132, .held = 20, .neighbour = Neighbour::transferring}),
+  EXPECT_NEAR(microseconds("q_a", Phase::F, {.sms = 132, .held = 20, .co_runner = CoRunner::transferring}),
               1.1 * 2 * whole + 1, 1e-9);
-  EXPECT_NEAR(microseconds("q_a", Phase::F, {.sms = 132, .held = 20, .neighbour = Neighbour::waiting}), 2 * whole + 1,
+  EXPECT_NEAR(microseconds("q_a", Phase::F, {.sms = 132, .held = 20, .co_runner = CoRunner::waiting}), 2 * whole + 1,
               1e-9);
   // The router's 64 blocks find seats.
-  EXPECT_NEAR(microseconds("router", Phase::F, {.sms = 132, .held = 20, .neighbour = Neighbour::waiting}),
+  EXPECT_NEAR(microseconds("router", Phase::F, {.sms = 132, .held = 20, .co_runner = CoRunner::waiting}),
               microseconds("router", Phase::F, 132), 1e-9);
 }
 
@@ -121,9 +121,9 @@ TEST_F(KernelTimes, AttentionFollowsTheFreeSms) {
   const double pairs = 4096.0 * 4096 * 128;
   const double whole = pairs * 320 / 600e12 * 1e6;
   EXPECT_NEAR(microseconds("attention", Phase::F, 132), whole + 1, 1e-6);
-  EXPECT_NEAR(microseconds("attention", Phase::F, {.sms = 132, .held = 66, .neighbour = Neighbour::waiting}),
+  EXPECT_NEAR(microseconds("attention", Phase::F, {.sms = 132, .held = 66, .co_runner = CoRunner::waiting}),
               2 * whole + 1, 1e-6);
-  EXPECT_NEAR(microseconds("attention", Phase::F, beside_transfer), 1.2 * whole * 132 / 112 + 1, 1e-6);
+  EXPECT_NEAR(microseconds("attention", Phase::F, overlapped_transfer), 1.2 * whole * 132 / 112 + 1, 1e-6);
   // Backward five products at 400 TFLOP/s, in three kernels.
   EXPECT_NEAR(microseconds("attention_grad", Phase::I, 132), pairs * 832 / 400e12 * 1e6 + 3, 1e-6);
 }
@@ -134,25 +134,25 @@ TEST_F(KernelTimes, AGridOfTheWholeGpuGoesRoundAgain) {
   EXPECT_NEAR(microseconds("attention_norm", Phase::F, 132), whole + 1, 1e-9);
   // Beside a transfer 112 SMs take 336 of them. The other 60 run one to an SM: half of the round that they would
   // take alone, and half of the third of it that they load an SM with.
-  EXPECT_NEAR(microseconds("attention_norm", Phase::F, beside_transfer), (1 + 0.5 + 0.5 / 3) * whole + 1, 1e-9);
+  EXPECT_NEAR(microseconds("attention_norm", Phase::F, overlapped_transfer), (1 + 0.5 + 0.5 / 3) * whole + 1, 1e-9);
   // Ranks that wait leave 0.727 of an SM, two of three blocks: 336 + 40, and again a round of one to an SM.
-  EXPECT_NEAR(microseconds("attention_norm", Phase::F, beside_waiting), (1 + 0.5 + 0.5 / 3) * whole + 1, 1e-9);
+  EXPECT_NEAR(microseconds("attention_norm", Phase::F, overlapped_waiting), (1 + 0.5 + 0.5 / 3) * whole + 1, 1e-9);
 }
 
 TEST_F(KernelTimes, SmallBlocksFillWhatIsLeft) {
   // 32768 rows read 4096 BF16 and a weight and write 2048 FP8 with scales, at 2 TB/s from 120 SMs on.
   const double whole = 32768 * (4096 * 2.0 + 4 + 2048 * 33 / 32.0) / 2e12 * 1e6;
   EXPECT_NEAR(microseconds("experts_swiglu", Phase::F, 132), whole + 1, 1e-6);
-  // Eight of its blocks (256 threads of 32 registers) are on an SM. A transfer (800 threads of 72 registers) leaves
+  // Vec8 of its blocks (256 threads of 32 registers) are on an SM. A transfer (800 threads of 72 registers) leaves
   // 1 - 57600 / 65536 of one, too little for any.
-  EXPECT_NEAR(microseconds("experts_swiglu", Phase::F, beside_transfer), whole * 120 / 112 + 1, 1e-6);
+  EXPECT_NEAR(microseconds("experts_swiglu", Phase::F, overlapped_transfer), whole * 120 / 112 + 1, 1e-6);
   // Waiting ranks (320 threads of 56) leave 0.727: five of eight, 112 + 20 * 5 / 8 = 124.5 SMs, enough.
-  EXPECT_NEAR(microseconds("experts_swiglu", Phase::F, beside_waiting), whole + 1, 1e-6);
+  EXPECT_NEAR(microseconds("experts_swiglu", Phase::F, overlapped_waiting), whole + 1, 1e-6);
   // 120 of them held leave 12 + 120 * 5 / 8 = 87.
-  EXPECT_NEAR(microseconds("experts_swiglu", Phase::F, {.sms = 132, .held = 120, .neighbour = Neighbour::waiting}),
+  EXPECT_NEAR(microseconds("experts_swiglu", Phase::F, {.sms = 132, .held = 120, .co_runner = CoRunner::waiting}),
               whole * 120 / 87 + 1, 1e-6);
   // A product's block leaves 1 - 64512 / 65536 in registers: only the 20 SMs that it is not on.
-  EXPECT_NEAR(microseconds("experts_swiglu", Phase::F, {.sms = 132, .held = 112, .neighbour = Neighbour::computing}),
+  EXPECT_NEAR(microseconds("experts_swiglu", Phase::F, {.sms = 132, .held = 112, .co_runner = CoRunner::computing}),
               whole * 120 / 20 + 1, 1e-6);
 }
 
@@ -176,8 +176,8 @@ TEST_F(KernelTimes, ALowerClockSlowsTensorCoresOnly) {
 
 std::vector<Conditions> all_conditions() {
   std::vector<Conditions> all = {{.sms = 112}, {.sms = 132}};
-  for (const Neighbour neighbour : {Neighbour::waiting, Neighbour::transferring})
-    for (const std::int64_t sms : {112, 132}) all.push_back({.sms = sms, .held = 20, .neighbour = neighbour});
+  for (const CoRunner co_runner : {CoRunner::waiting, CoRunner::transferring})
+    for (const std::int64_t sms : {112, 132}) all.push_back({.sms = sms, .held = 20, .co_runner = co_runner});
   return all;
 }
 
@@ -222,10 +222,10 @@ TEST_P(Laws, EveryOperatorTakesTimeAndNeighboursNeverHelp) {
       for (const std::int64_t sms : {112, 132}) {
         SCOPED_TRACE(block.name + " " + op.name + " on " + std::to_string(sms));
         const double alone = seconds(block, op, {.sms = sms});
-        const double waiting = seconds(block, op, {.sms = sms, .held = 20, .neighbour = Neighbour::waiting});
+        const double waiting = seconds(block, op, {.sms = sms, .held = 20, .co_runner = CoRunner::waiting});
         EXPECT_GT(alone, 0);
         EXPECT_GE(waiting, alone);
-        EXPECT_GE(seconds(block, op, {.sms = sms, .held = 20, .neighbour = Neighbour::transferring}), waiting);
+        EXPECT_GE(seconds(block, op, {.sms = sms, .held = 20, .co_runner = CoRunner::transferring}), waiting);
       }
     }
   }
@@ -235,10 +235,10 @@ TEST_P(Laws, FewerSmsNeverSpeedUp) {
   for (const Graph& block : all_blocks()) {
     for (const Operator& op : block.operators) {
       if (between_ranks(block, op)) continue;
-      for (const Neighbour neighbour : {Neighbour::waiting, Neighbour::transferring}) {
+      for (const CoRunner co_runner : {CoRunner::waiting, CoRunner::transferring}) {
         double before = std::numeric_limits<double>::infinity();
         for (const std::int64_t sms : {16, 64, 100, 112, 120, 131}) {
-          const double now = seconds(block, op, {.sms = sms, .held = 132 - sms, .neighbour = neighbour});
+          const double now = seconds(block, op, {.sms = sms, .held = 132 - sms, .co_runner = co_runner});
           EXPECT_LE(now, before) << block.name << " " << op.name << " on " << sms;
           before = now;
         }

@@ -186,7 +186,7 @@ INSTANTIATE_TEST_SUITE_P(
                 [](Plan& p) { p.routing.rows_per_rank.assign(64, 512); }, "routing.rows_per_rank", "give one of them"},
         Refused{"zero_2_in_two_directions", [](Plan& p) { p.parallelism.zero_stage = 2; }, "parallelism.zero_stage",
                 "use 0 or 1, or a schedule of one direction"},
-        Refused{"local_steps_of_shards", [](Plan& p) { p.parallelism.synchronisation_interval = 4; },
+        Refused{"local_steps_of_shards", [](Plan& p) { p.parallelism.synchronization_interval = 4; },
                 "parallelism.synchronisation_interval", "set it to 1, or parallelism.zero_stage to 0"},
         Refused{"shard_group_in_two_directions", [](Plan& p) { p.parallelism.shard_group = 8; },
                 "parallelism.shard_group", "set it to 0"}),
@@ -211,7 +211,7 @@ TEST(Layout, RowsOfEveryExpertRankAreTaken) {
 }
 
 TEST(Layout, ATokenMustReachEnoughExperts) {
-  // Eight of 256 experts: one of 64 groups holds four.
+  // Vec8 of 256 experts: one of 64 groups holds four.
   Plan plan = deepseek_plan();
   plan.routing.max_nodes_per_token = 1;
   Architecture model = architecture("deepseek-v3");

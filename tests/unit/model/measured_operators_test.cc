@@ -73,8 +73,8 @@ TEST_F(MeasuredTimes, HoldForTheCoresTheyWereMeasuredOn) {
   // A norm runs where no other kernel holds SMs.
   const KernelCost norm = cost({{entry("attention_norm", 1), 50}}, 2);
   const Operator& of_norm = find(layer_, "attention_norm");
-  const Conditions beside{.sms = 1, .held = 1, .neighbour = Neighbour::waiting};
-  EXPECT_DOUBLE_EQ(norm.time(layer_, of_norm, beside).seconds, 50 * micro + gap_);
+  const Conditions overlapped{.sms = 1, .held = 1, .co_runner = CoRunner::waiting};
+  EXPECT_DOUBLE_EQ(norm.time(layer_, of_norm, overlapped).seconds, 50 * micro + gap_);
   EXPECT_EQ(norm.time(layer_, of_norm, {.sms = 1}).seconds, cost({}, 2).time(layer_, of_norm, {.sms = 1}).seconds);
 }
 
@@ -90,24 +90,25 @@ TEST_F(MeasuredTimes, SlowDownBesideTransfersAsTheFormDoes) {
   for (Parameter& parameter : parameters)
     if (parameter.name == "gemm.slowdown_beside_transfer") parameter.value = 1.2;
   const KernelCost slowed = KernelCost::make({"slowed", "", parameters}, cores(1)).value();
-  const Conditions beside{.sms = 1, .neighbour = Neighbour::transferring};
-  EXPECT_NEAR(slowed.time(layer_, find(layer_, "q_a"), beside).seconds, 1200 * micro + gap_, 1e-12);
+  const Conditions overlapped{.sms = 1, .co_runner = CoRunner::transferring};
+  EXPECT_NEAR(slowed.time(layer_, find(layer_, "q_a"), overlapped).seconds, 1200 * micro + gap_, 1e-12);
 }
 
 // Beside a transfer the time that was measured so counts, on the SMs that were free, whatever it was launched on.
 TEST_F(MeasuredTimes, BesideATransferAreThoseMeasuredBesideOne) {
-  const auto beside = [&](const char* name) {
+  const auto overlapped = [&](const char* name) {
     return MeasuredOperators::name(key(find(layer_, name)), {1, true}, MeasuredOperators::Unit::sms);
   };
-  const KernelCost with = cost({{entry("q_a", 2), 700}, {beside("q_a"), 900}, {beside("attention_norm"), 80}}, 2);
-  const Conditions transfer{.sms = 2, .held = 1, .neighbour = Neighbour::transferring};
-  const Operator &product = find(layer_, "q_a"), &norm = find(layer_, "attention_norm");
-  EXPECT_DOUBLE_EQ(with.time(layer_, product, transfer).seconds, 900 * micro + gap_);
-  EXPECT_DOUBLE_EQ(with.time(layer_, product, {.sms = 2}).seconds, 700 * micro + gap_);
+  const KernelCost with =
+      cost({{entry("q_a", 2), 700}, {overlapped("q_a"), 900}, {overlapped("attention_norm"), 80}}, 2);
+  const Conditions transfer{.sms = 2, .held = 1, .co_runner = CoRunner::transferring};
+  const Operator &gemm = find(layer_, "q_a"), &norm = find(layer_, "attention_norm");
+  EXPECT_DOUBLE_EQ(with.time(layer_, gemm, transfer).seconds, 900 * micro + gap_);
+  EXPECT_DOUBLE_EQ(with.time(layer_, gemm, {.sms = 2}).seconds, 700 * micro + gap_);
   EXPECT_DOUBLE_EQ(with.time(layer_, norm, transfer).seconds, 80 * micro + gap_);
   // A rank that waits moves nothing.
-  const Conditions waiting{.sms = 2, .held = 1, .neighbour = Neighbour::waiting};
-  EXPECT_DOUBLE_EQ(with.time(layer_, product, {.sms = 2, .neighbour = Neighbour::waiting}).seconds, 700 * micro + gap_);
+  const Conditions waiting{.sms = 2, .held = 1, .co_runner = CoRunner::waiting};
+  EXPECT_DOUBLE_EQ(with.time(layer_, gemm, {.sms = 2, .co_runner = CoRunner::waiting}).seconds, 700 * micro + gap_);
   EXPECT_EQ(with.time(layer_, norm, waiting).seconds, cost({}, 2).time(layer_, norm, waiting).seconds);
 }
 
@@ -120,7 +121,7 @@ TEST_F(MeasuredTimes, AreNeverBelowTheBest) {
       const Operator& op = find(layer_, name);
       for (const std::int64_t sms : {1, 2}) {
         const Conditions conditions{.sms = sms, .held = 2 - sms};
-        const double share = is_product(operator_class(layer_, op)) ? static_cast<double>(sms) / 2 : 1;
+        const double share = is_gemm(operator_class(layer_, op)) ? static_cast<double>(sms) / 2 : 1;
         EXPECT_GE(with.time(layer_, op, conditions).seconds * share, with.best(layer_, op)) << name << " " << us;
       }
       EXPECT_LE(with.best(layer_, op), cost({}, 2).best(layer_, op));

@@ -77,7 +77,7 @@ StepProgram tiny_program(const std::string& kind, std::int32_t ranks, std::int32
     auto& slots = program.slot_templates.emplace_back();
     for (const ScheduleOp& op : ops) slots.push_back(static_cast<std::uint16_t>(op.type));
   }
-  program.activation_hop = Bytes(100);
+  program.stage_message = Bytes(100);
   return program;
 }
 

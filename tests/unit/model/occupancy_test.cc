@@ -16,21 +16,21 @@ const SmResources sm = tests::h800_device().sm;
 
 TEST(Room, TheScarcestResourceDecides) {
   // DeepEP's kernels as their launches were published: threads, registers a thread.
-  EXPECT_DOUBLE_EQ(room_beside(sm, {320, 56, 0}), 1 - 17920.0 / 65536);  // cached notify: 0.727
-  EXPECT_DOUBLE_EQ(room_beside(sm, {800, 72, 0}), 1 - 57600.0 / 65536);  // combine: 0.121
-  EXPECT_DOUBLE_EQ(room_beside(sm, {512, 113, 0}), 1 - 57856.0 / 65536);
+  EXPECT_DOUBLE_EQ(free_share(sm, {320, 56, 0}), 1 - 17920.0 / 65536);  // cached notify: 0.727
+  EXPECT_DOUBLE_EQ(free_share(sm, {800, 72, 0}), 1 - 57600.0 / 65536);  // combine: 0.121
+  EXPECT_DOUBLE_EQ(free_share(sm, {512, 113, 0}), 1 - 57856.0 / 65536);
   // A product takes 63 of 64 Ki registers; its shared memory alone would leave 4 %.
-  EXPECT_DOUBLE_EQ(room_beside(sm, {384, 168, 223232}), 1 - 64512.0 / 65536);
-  EXPECT_DOUBLE_EQ(room_beside(sm, {384, 32, 223232}), 1 - 223232.0 / 233472);
-  EXPECT_DOUBLE_EQ(room_beside(sm, {1024, 16, 0}), 0.5);  // threads: half of 2048, registers a quarter
-  EXPECT_NEAR(room_beside(sm, {320, 56, 0}), 0.727, 0.0005);
-  EXPECT_NEAR(room_beside(sm, {800, 72, 0}), 0.121, 0.0005);
+  EXPECT_DOUBLE_EQ(free_share(sm, {384, 168, 223232}), 1 - 64512.0 / 65536);
+  EXPECT_DOUBLE_EQ(free_share(sm, {384, 32, 223232}), 1 - 223232.0 / 233472);
+  EXPECT_DOUBLE_EQ(free_share(sm, {1024, 16, 0}), 0.5);  // threads: half of 2048, registers a quarter
+  EXPECT_NEAR(free_share(sm, {320, 56, 0}), 0.727, 0.0005);
+  EXPECT_NEAR(free_share(sm, {800, 72, 0}), 0.121, 0.0005);
 }
 
 TEST(Room, IsBetweenNoneAndAll) {
-  EXPECT_EQ(room_beside(sm, {}), 1);
-  EXPECT_EQ(room_beside(sm, {1024, 64, 0}), 0);
-  EXPECT_EQ(room_beside(sm, {4096, 64, 0}), 0);  // more than there is
+  EXPECT_EQ(free_share(sm, {}), 1);
+  EXPECT_EQ(free_share(sm, {1024, 64, 0}), 0);
+  EXPECT_EQ(free_share(sm, {4096, 64, 0}), 0);  // more than there is
 }
 
 TEST(Room, BlocksOfAnSm) {
@@ -40,12 +40,12 @@ TEST(Room, BlocksOfAnSm) {
   EXPECT_EQ(blocks_per_sm(sm, {}), 1);                  // nothing known of it
 }
 
-TEST(SeatsOf, SmallBlocksFillTheRoomByTheBlock) {
-  EXPECT_DOUBLE_EQ((Seats{132, 0, 1}.effective(8)), 132);
+TEST(OccupancyOf, SmallBlocksFillTheRoomByTheBlock) {
+  EXPECT_DOUBLE_EQ((SmOccupancy{132, 0, 1}.effective(8)), 132);
   // Of eight blocks on an SM three fit into 0.4 of it: 112 + 20 * 3 / 8.
-  EXPECT_DOUBLE_EQ((Seats{112, 20, 0.4}.effective(8)), 119.5);
-  EXPECT_DOUBLE_EQ((Seats{112, 20, 0.1}.effective(8)), 112);
-  EXPECT_DOUBLE_EQ((Seats{112, 20, 0.9}.effective(1)), 112);
+  EXPECT_DOUBLE_EQ((SmOccupancy{112, 20, 0.4}.effective(8)), 119.5);
+  EXPECT_DOUBLE_EQ((SmOccupancy{112, 20, 0.1}.effective(8)), 112);
+  EXPECT_DOUBLE_EQ((SmOccupancy{112, 20, 0.9}.effective(1)), 112);
 }
 
 TEST(Rounds, WhatFitsTakesOne) {

@@ -15,7 +15,7 @@ namespace plumbline::model {
 namespace {
 
 // [4, 8] x [8, 2] in FP32.
-Graph product() {
+Graph gemm() {
   Graph graph;
   graph.tensors = {{.name = "a", .shape = {{4}, {8}}, .type = DataType::fp32},
                    {.name = "b", .shape = {{8}, {2}}, .type = DataType::fp32},
@@ -25,15 +25,15 @@ Graph product() {
 }
 
 TEST(OperatorKey, NamesKindPhaseFormatAndShapes) {
-  const Graph graph = product();
+  const Graph graph = gemm();
   EXPECT_EQ(operator_key(graph, graph.operators[0]), "matmul-F-fp32-4x8-8x2-to-4x2");
 }
 
 TEST(OperatorKey, DiffersWhereTimesDiffer) {
-  const Graph plain = product();
+  const Graph plain = gemm();
   const std::string key = operator_key(plain, plain.operators[0]);
   const auto changed = [&](const auto& change) {
-    Graph graph = product();
+    Graph graph = gemm();
     change(graph);
     return operator_key(graph, graph.operators[0]);
   };
@@ -55,7 +55,7 @@ TEST(OperatorKey, DiffersWhereTimesDiffer) {
 }
 
 TEST(OperatorKey, DoesNotDependOnNamesOrOnNumbersOfTheArithmetic) {
-  Graph graph = product();
+  Graph graph = gemm();
   const std::string key = operator_key(graph, graph.operators[0]);
   graph.operators[0].name = "q_b";
   graph.tensors[0].name = "x";
@@ -68,13 +68,13 @@ TEST(OperatorKey, DoesNotDependOnNamesOrOnNumbersOfTheArithmetic) {
 }
 
 TEST(OperatorKey, CountsEqualShapesInARow) {
-  Graph graph = product();
+  Graph graph = gemm();
   graph.operators[0] = {.kind = OperatorKind::add, .reads = {2, 2, 2}, .writes = {2}};
   EXPECT_EQ(operator_key(graph, graph.operators[0]), "add-F-fp32-3n4x2-to-4x2");
 }
 
 TEST(OperatorKey, AttentionNamesWhatShapesDoNotTell) {
-  Graph graph = product();
+  Graph graph = gemm();
   AttentionAttributes a{.query_heads = 2, .key_value_heads = 1, .query_key_dim = 4, .value_dim = 4};
   a.sequence_length = 4;
   const auto key = [&] {

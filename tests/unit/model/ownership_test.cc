@@ -33,7 +33,7 @@ ClusterShape cluster() {
   prices.nic = stated(1000);
   prices.fabric_switch = stated(64000);
   prices.depreciation = stated(4, Evidence::assumed);
-  prices.utilisation = stated(0.5);
+  prices.utilization = stated(0.5);
   prices.pue = stated(1.2);
   prices.electricity = stated(0.1);
   prices.host_power = stated(4000);
@@ -80,7 +80,7 @@ TEST(Ownership, PurchaseFollowsItsConstantsAndRentDoesNot) {
   using Run = decltype(Plan::run);
   EXPECT_LT(with(&Run::depreciation_years, 5), before);
   EXPECT_GT(with(&Run::depreciation_years, 3), before);
-  EXPECT_LT(with(&Run::utilisation, 0.9), before);
+  EXPECT_LT(with(&Run::utilization, 0.9), before);
   EXPECT_GT(with(&Run::pue, 1.5), before);
   EXPECT_GT(with(&Run::electricity_usd_per_kwh, 0.2), before);
 }

@@ -70,8 +70,8 @@ TEST(Profile, ExtendsAShippedOneFromAnywhere) {
   EXPECT_FALSE(load_profile(far));
   // One beside it comes first, and a miss names what there is in either place.
   folder.write("own/near.toml", "c = " + entry + "\n");
-  const std::string beside = folder.write("own/beside.toml", "extends = \"near\"\n").string();
-  EXPECT_TRUE(load_profile(beside, shipped)->find("c"));
+  const std::string overlapped = folder.write("own/beside.toml", "extends = \"near\"\n").string();
+  EXPECT_TRUE(load_profile(overlapped, shipped)->find("c"));
   const std::string lost = folder.write("own/lost.toml", "extends = \"bas\"\n").string();
   expect_error(load_profile(lost, shipped).error(), ErrorKind::input, lost, 1, "extends", "'base'");
 }

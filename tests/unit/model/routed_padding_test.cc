@@ -10,7 +10,7 @@ using model::Extent;
 using model::Tensor;
 
 const Tensor kRows{.name = "rows", .shape = {{5, Extent::rows}, {2}}};
-const Tensor kTurned{.name = "rows_t", .shape = {{2}, {5, Extent::rows}}};
+const Tensor kTransposed{.name = "rows_t", .shape = {{2}, {5, Extent::rows}}};
 const Tensor kMap{.name = "row_map", .shape = {{5, Extent::rows}}, .type = DataType::int32};
 const Tensor kOffsets{.name = "expert_offsets", .shape = {{4}}, .type = DataType::int32};
 
@@ -36,8 +36,8 @@ TEST(RoutedPadding, RowsComeBackFromEitherDimension) {
   EXPECT_EQ(padded.row(3), Matrix::Zero(1, 2));
   EXPECT_EQ(padded.row(4), rows.row(3));
   EXPECT_EQ(kPadding.stripped(kRows, padded), rows);
-  EXPECT_EQ(kPadding.padded(kTurned, rows.transpose()), padded.transpose());
-  EXPECT_EQ(kPadding.stripped(kTurned, padded.transpose()), rows.transpose());
+  EXPECT_EQ(kPadding.padded(kTransposed, rows.transpose()), padded.transpose());
+  EXPECT_EQ(kPadding.stripped(kTransposed, padded.transpose()), rows.transpose());
   EXPECT_EQ(kPadding.stripped(kOffsets, column({0, 4, 4, 8})), column({0, 3, 3, 5}));
 }
 

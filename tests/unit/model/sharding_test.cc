@@ -6,8 +6,8 @@
 
 #include "model/memory/training_state.h"
 #include "model/plan/layout.h"
+#include "model/program/data_parallel.h"
 #include "model/program/stage_units.h"
-#include "model/program/synchronisation.h"
 
 namespace plumbline::model {
 namespace {
@@ -161,11 +161,11 @@ StepProgram lone_program(const Plan& plan) {
     program.stage_units.resize(1);
     program.stage_units[0].push_back({.parameters = unit.parameters, .gradients = unit.gradients});
   }
-  program.synchronisations = synchronisations(plan, program);
+  program.data_parallel = data_parallel(plan, program);
   return program;
 }
 
-using Kind = Synchronisation::Kind;
+using Kind = DataParallelCollectives::Kind;
 struct Line {
   Kind kind;
   int unit, after_slot, after_segment, before_slot, before_segment;
@@ -175,7 +175,7 @@ struct Line {
 std::vector<Line> lines(const Plan& plan) {
   std::vector<Line> all;
   const StepProgram program = lone_program(plan);
-  for (const Synchronisation& s : program.synchronisations[0])
+  for (const DataParallelCollectives& s : program.data_parallel[0])
     all.push_back({s.kind, s.unit, s.after.slot, s.after.segment, s.before.slot, s.before.segment});
   return all;
 }

@@ -6,7 +6,7 @@
 namespace plumbline::model {
 namespace {
 
-constexpr Neighbour all[] = {Neighbour::none, Neighbour::waiting, Neighbour::transferring};
+constexpr CoRunner all[] = {CoRunner::none, CoRunner::waiting, CoRunner::transferring};
 
 SmPartition partition(SmPolicy policy) { return {policy, 132, 20}; }
 
@@ -17,26 +17,26 @@ TEST(SmPartition, WordsOfThePlan) {
 }
 
 TEST(SmPartition, StaticSetsSmsAsideAlsoWhileCommunicationIsIdle) {
-  for (const Neighbour neighbour : all) EXPECT_EQ(partition(SmPolicy::fixed).launch_width(neighbour), 112);
+  for (const CoRunner co_runner : all) EXPECT_EQ(partition(SmPolicy::fixed).launch_width(co_runner), 112);
 }
 
 TEST(SmPartition, NoneLaunchesOnTheWholeGpu) {
-  for (const Neighbour neighbour : all) EXPECT_EQ(partition(SmPolicy::none).launch_width(neighbour), 132);
+  for (const CoRunner co_runner : all) EXPECT_EQ(partition(SmPolicy::none).launch_width(co_runner), 132);
 }
 
 TEST(SmPartition, DynamicLaunchesOnWhatIsFree) {
-  EXPECT_EQ(partition(SmPolicy::dynamic).launch_width(Neighbour::none), 132);
-  EXPECT_EQ(partition(SmPolicy::dynamic).launch_width(Neighbour::waiting), 112);
-  EXPECT_EQ(partition(SmPolicy::dynamic).launch_width(Neighbour::transferring), 112);
+  EXPECT_EQ(partition(SmPolicy::dynamic).launch_width(CoRunner::none), 132);
+  EXPECT_EQ(partition(SmPolicy::dynamic).launch_width(CoRunner::waiting), 112);
+  EXPECT_EQ(partition(SmPolicy::dynamic).launch_width(CoRunner::transferring), 112);
 }
 
 TEST(SmPartition, CommunicationHoldsItsSmsUnderEveryPolicy) {
   for (const SmPolicy policy : {SmPolicy::fixed, SmPolicy::none, SmPolicy::dynamic}) {
-    for (const Neighbour neighbour : all) {
-      const Conditions conditions = partition(policy).beside(neighbour);
-      EXPECT_EQ(conditions.sms, partition(policy).launch_width(neighbour));
-      EXPECT_EQ(conditions.held, neighbour == Neighbour::none ? 0 : 20);
-      EXPECT_EQ(conditions.neighbour, neighbour);
+    for (const CoRunner co_runner : all) {
+      const Conditions conditions = partition(policy).overlapped(co_runner);
+      EXPECT_EQ(conditions.sms, partition(policy).launch_width(co_runner));
+      EXPECT_EQ(conditions.held, co_runner == CoRunner::none ? 0 : 20);
+      EXPECT_EQ(conditions.co_runner, co_runner);
       EXPECT_EQ(conditions.row_scale, 1);
     }
   }
@@ -44,8 +44,8 @@ TEST(SmPartition, CommunicationHoldsItsSmsUnderEveryPolicy) {
 
 TEST(SmPartition, WithoutCommunicationSmsAllPoliciesAreOne) {
   for (const SmPolicy policy : {SmPolicy::fixed, SmPolicy::none, SmPolicy::dynamic}) {
-    for (const Neighbour neighbour : all) {
-      const Conditions conditions = SmPartition{policy, 132, 0}.beside(neighbour);
+    for (const CoRunner co_runner : all) {
+      const Conditions conditions = SmPartition{policy, 132, 0}.overlapped(co_runner);
       EXPECT_EQ(conditions.sms, 132);
       EXPECT_EQ(conditions.held, 0);
     }

@@ -26,24 +26,24 @@ class WorkOfDeepSeek : public testing::Test {
 
 TEST_F(WorkOfDeepSeek, MatrixProducts) {
   // [4096, 7168] x [7168, 1536]: FP8 tiles (33/32 B), FP8 blocks (1 + 4/16384 B), BF16 out.
-  const double product = 2.0 * 4096 * 7168 * 1536;
-  EXPECT_EQ(flops_of("q_a", Phase::F), product);
+  const double gemm = 2.0 * 4096 * 7168 * 1536;
+  EXPECT_EQ(flops_of("q_a", Phase::F), gemm);
   EXPECT_EQ(bytes_of("q_a", Phase::F), 4096 * 7168 * 33 / 32.0 + 1536 * 7168 * (1 + 4 / 16384.0) + 4096 * 1536 * 2.0);
-  EXPECT_EQ(flops_of("q_a_dgrad", Phase::I), product);
-  EXPECT_EQ(flops_of("q_a_wgrad", Phase::W), product);
+  EXPECT_EQ(flops_of("q_a_dgrad", Phase::I), gemm);
+  EXPECT_EQ(flops_of("q_a_wgrad", Phase::W), gemm);
   // Both operands transposed in FP8 tiles; the FP32 gradient is read and written.
   EXPECT_EQ(bytes_of("q_a_wgrad", Phase::W), 4096 * (7168 + 1536) * 33 / 32.0 + 2 * 4.0 * 1536 * 7168);
 }
 
 TEST_F(WorkOfDeepSeek, GroupedProductsFollowTheRows) {
   // 4096 tokens * 8 experts each = 32768 rows over 4 local experts; gate and up together 2 * 2048 wide.
-  const double product = 2.0 * 32768 * 7168 * 4096;
-  EXPECT_EQ(flops_of("experts_gate_up", Phase::F), product);
-  EXPECT_EQ(flops_of("experts_gate_up_dgrad", Phase::I), product);
-  EXPECT_EQ(flops_of("experts_gate_up_wgrad", Phase::W), product);
-  EXPECT_DOUBLE_EQ(flops_of("experts_gate_up", Phase::F, false, 1.25), 1.25 * product);
-  EXPECT_DOUBLE_EQ(flops_of("experts_gate_up_wgrad", Phase::W, false, 1.25), 1.25 * product);
-  const ProductShape shape = product_shape(layer_, find(layer_, "experts_gate_up_wgrad", Phase::W), 1);
+  const double gemm = 2.0 * 32768 * 7168 * 4096;
+  EXPECT_EQ(flops_of("experts_gate_up", Phase::F), gemm);
+  EXPECT_EQ(flops_of("experts_gate_up_dgrad", Phase::I), gemm);
+  EXPECT_EQ(flops_of("experts_gate_up_wgrad", Phase::W), gemm);
+  EXPECT_DOUBLE_EQ(flops_of("experts_gate_up", Phase::F, false, 1.25), 1.25 * gemm);
+  EXPECT_DOUBLE_EQ(flops_of("experts_gate_up_wgrad", Phase::W, false, 1.25), 1.25 * gemm);
+  const GemmShape shape = gemm_shape(layer_, find(layer_, "experts_gate_up_wgrad", Phase::W), 1);
   EXPECT_EQ(shape.groups, 4);
   EXPECT_EQ(shape.m * shape.n, 7168.0 * 4096);
   EXPECT_EQ(shape.k, 8192);
@@ -116,20 +116,20 @@ TEST(Work, AttentionInAWindow) {
 
 TEST(Work, AttentionOverStoredScoresKnowsNoMask) {
   const Graph layer = make_block(BlockKind::windowed_dense_layer, gpt_rank(false));
-  const double product = 4096.0 * 8 * 2048 * 2 * 16;  // every query, head and key
+  const double gemm = 4096.0 * 8 * 2048 * 2 * 16;  // every query, head and key
   for (const auto& [name, phase] : {std::pair{"scores", Phase::F},
                                     {"weigh_values", Phase::F},
                                     {"scores_grad_query", Phase::I},
                                     {"scores_grad_key", Phase::I},
                                     {"weigh_values_grad_weights", Phase::I},
                                     {"weigh_values_grad_values", Phase::I}})
-    EXPECT_EQ(flops(layer, find(layer, name, phase), 1, true).value(), product) << name;
+    EXPECT_EQ(flops(layer, find(layer, name, phase), 1, true).value(), gemm) << name;
   // Two sequences of eight heads; of the scores 2048 x 2048 each, of the values 2048 x 16.
-  const ProductShape scores = product_shape(layer, find(layer, "scores"), 1);
+  const GemmShape scores = gemm_shape(layer, find(layer, "scores"), 1);
   EXPECT_EQ(scores.groups, 16);
   EXPECT_EQ(scores.m * scores.n, 2048.0 * 2048);
   EXPECT_EQ(scores.k, 16);
-  EXPECT_EQ(product_shape(layer, find(layer, "weigh_values"), 1).k, 2048);
+  EXPECT_EQ(gemm_shape(layer, find(layer, "weigh_values"), 1).k, 2048);
   // Scores in, probabilities out, BF16; dropout adds a mask of one byte.
   const double entries = 4096.0 * 8 * 2048;
   EXPECT_EQ(bytes_moved(layer, find(layer, "softmax"), 1).value(), 4 * entries);

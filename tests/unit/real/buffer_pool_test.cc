@@ -51,9 +51,9 @@ TEST_F(BufferPoolTest, OtherShapesAndFormatsHaveMemoryOfTheirOwn) {
 
 // A kernel that takes what a message still carries would start 0.4 ms too early.
 TEST_F(BufferPoolTest, AMessageLeavesBeforeItsMemoryIsTaken) {
-  model::Operator exchange{.kind = model::OperatorKind::dispatch, .name = "dispatch"};
+  model::Operator all_to_all{.kind = model::OperatorKind::dispatch, .name = "dispatch"};
   Kernel kernel;
-  kernel.op = &exchange;
+  kernel.op = &all_to_all;
   device_.launch(Stream::communication, kernel);
   BufferPointer sent = pool_.take(tensor(4), Stream::communication);
   pool_.give_back(tensor(4), std::move(sent), std::nullopt, device_.record(Stream::communication));
@@ -63,12 +63,12 @@ TEST_F(BufferPoolTest, AMessageLeavesBeforeItsMemoryIsTaken) {
   kernel.op = &add;
   kernel.label = 7;
   device_.launch(Stream::compute, kernel);
-  ASSERT_TRUE(device_.synchronise());
-  double exchange_end = 0, add_start = 0;
+  ASSERT_TRUE(device_.synchronize());
+  double all_to_all_end = 0, add_start = 0;
   for (const KernelRecord& record : device_.take_records())
-    (record.label == 7 ? add_start : exchange_end) = record.label == 7 ? record.start : record.end;
-  EXPECT_GT(exchange_end, 0);
-  EXPECT_GE(add_start, exchange_end);
+    (record.label == 7 ? add_start : all_to_all_end) = record.label == 7 ? record.start : record.end;
+  EXPECT_GT(all_to_all_end, 0);
+  EXPECT_GE(add_start, all_to_all_end);
 }
 
 }  // namespace

@@ -72,7 +72,7 @@ TEST(EmulatedRank, IsMeasuredAlone) {
     const auto result = emulate(rank, figures);
     ASSERT_TRUE(result) << to_string(result.error());
     const model::StepTimes& step = result->step.result.step;
-    // Eight micro-batches, forwards and backwards.
+    // Vec8 micro-batches, forwards and backwards.
     EXPECT_EQ(step.slot_counts[static_cast<std::size_t>(model::OpType::F)], 8);
     EXPECT_EQ(step.slot_counts[static_cast<std::size_t>(model::OpType::B)], 8);
     EXPECT_GT(step.slots_s[static_cast<std::size_t>(model::OpType::F)].value(), 0);

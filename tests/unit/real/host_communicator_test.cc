@@ -78,7 +78,7 @@ TEST_P(HostSums, HaveTheSameBitsEverywhere) {
                         kernel_of(OperatorKind::all_reduce, *part, *sum));
     communicator.launch(model::Stream::collective, all_ranks(ranks, rank),
                         kernel_of(OperatorKind::all_reduce, *part, *part));
-    ASSERT_TRUE(device.synchronise());
+    ASSERT_TRUE(device.synchronize());
     sums[static_cast<std::size_t>(rank)] = device.read(*sum);
     in_place[static_cast<std::size_t>(rank)] = device.read(*part);
   });
@@ -101,7 +101,7 @@ TEST(HostCollectives, OfGroupsThatShareNoRank) {
     const BufferPointer all = device.allocate(vector_tensor(4)), own = device.allocate(vector_tensor(2));
     communicator.launch(model::Stream::collective, group, kernel_of(OperatorKind::all_gather, *piece, *all));
     communicator.launch(model::Stream::collective, group, kernel_of(OperatorKind::reduce_scatter, *all, *own));
-    ASSERT_TRUE(device.synchronise());
+    ASSERT_TRUE(device.synchronize());
     const auto low = static_cast<float>(rank % 2), high = static_cast<float>(rank % 2 + 2);
     EXPECT_EQ(device.read(*all), (std::vector<float>{high, 10, low, 10}));
     EXPECT_EQ(device.read(*own), (std::vector<float>{2 * static_cast<float>(rank), 20}));
@@ -122,7 +122,7 @@ TEST(HostCollectives, GathersAnyPieces) {
     device.write(*shard, std::vector<float>(2, static_cast<float>(rank)));
     communicator.launch(model::Stream::collective, all_ranks(ranks, communicator.rank()),
                         kernel_of(OperatorKind::all_gather, *shard, *flat));
-    ASSERT_TRUE(device.synchronise());
+    ASSERT_TRUE(device.synchronize());
     EXPECT_EQ(device.read(*all), std::vector<float>(6, 1.0F));
     EXPECT_EQ(device.read(*flat), (std::vector<float>{0, 0, 1, 1, 2, 2, 3, 3}));
   });
@@ -134,7 +134,7 @@ TEST(HostCollectives, OfOneRankCopy) {
     for (auto collective : {OperatorKind::all_reduce, OperatorKind::reduce_scatter, OperatorKind::all_gather}) {
       device.write(*out, std::vector<float>(3, 0.0F));
       communicator.launch(model::Stream::collective, all_ranks(1, 0), kernel_of(collective, *in, *out));
-      ASSERT_TRUE(device.synchronise());
+      ASSERT_TRUE(device.synchronize());
       EXPECT_EQ(device.read(*out), (std::vector<float>{1, 2.5, 3}));
     }
   });
@@ -145,7 +145,7 @@ TEST(HostCollectives, SayWhenSizesDoNotFit) {
     const BufferPointer in = device.allocate(vector_tensor(7)), out = device.allocate(vector_tensor(2));
     communicator.launch(model::Stream::collective, all_ranks(ranks, communicator.rank()),
                         kernel_of(OperatorKind::reduce_scatter, *in, *out));
-    const model::Result<void> done = device.synchronise();
+    const model::Result<void> done = device.synchronize();
     ASSERT_FALSE(done);
     EXPECT_EQ(done.error().message, "a sum of 7 elements does not scatter over 4 ranks");
   });
@@ -156,7 +156,7 @@ TEST(HostCollectives, LeaveARecordWithTheirLabel) {
     const BufferPointer x = device.allocate(vector_tensor(8));
     communicator.launch(model::Stream::optimizer, all_ranks(ranks, communicator.rank()),
                         kernel_of(OperatorKind::all_reduce, *x, *x));
-    ASSERT_TRUE(device.synchronise());
+    ASSERT_TRUE(device.synchronize());
     const std::vector<KernelRecord> records = device.take_records();
     ASSERT_EQ(records.size(), 1U);
     EXPECT_EQ(records[0].label, 7U);
@@ -191,7 +191,7 @@ TEST(HostCommunicator, AbortEndsTheOthersByName) {
     const BufferPointer x = device.allocate(vector_tensor(8));
     communicator.launch(model::Stream::collective, all_ranks(ranks, communicator.rank()),
                         kernel_of(OperatorKind::all_reduce, *x, *x));
-    EXPECT_EQ(device.synchronise().error().message, "rank 2: out of memory");
+    EXPECT_EQ(device.synchronize().error().message, "rank 2: out of memory");
   });
 }
 
@@ -207,7 +207,7 @@ TEST(HostCommunicator, AFailedKernelEndsTheWaitingOfAllStreams) {
       failing.finish = [](StreamClock&) {};
       device.enqueue(model::Stream::compute, std::move(failing));
     }
-    const auto done = device.synchronise();
+    const auto done = device.synchronize();
     ASSERT_FALSE(done);
     EXPECT_NE(done.error().message.find("out of luck"), std::string::npos) << done.error().message;
   });

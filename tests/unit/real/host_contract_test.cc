@@ -107,14 +107,14 @@ TEST(HostNumerics, LargeScoresDoNotOverflow) {
 TEST(HostNumerics, SixteenBitsAreStored) {
   model::Random random(5);
   const FloatMatrix a = random_floats(20, 30, random), b = random_floats(30, 10, random);
-  const auto product = [&](model::DataType type) {
+  const auto gemm = [&](model::DataType type) {
     return run_on_host({matmul, model::MatmulAttributes{}, {a, b}, {no_floats(20, 10)}, type})[0];
   };
-  const FloatMatrix wide = product(model::DataType::fp32);
+  const FloatMatrix wide = gemm(model::DataType::fp32);
   for (const model::DataType type : {model::DataType::bf16, model::DataType::fp16}) {
     FloatMatrix expected = wide;
     real::host::round_to(type, {expected.data(), static_cast<std::size_t>(expected.size())});
-    EXPECT_EQ(product(type), expected);
+    EXPECT_EQ(gemm(type), expected);
     EXPECT_NE(expected, wide);
   }
 }
@@ -124,10 +124,10 @@ TEST(HostNumerics, SixteenBitsAreStored) {
 TEST(HostNumerics, NarrowAccumulationLosesLongSums) {
   constexpr Index depth = 16384;
   const FloatMatrix a = FloatMatrix::Constant(1, depth, 0.25F), b = FloatMatrix::Constant(depth, 1, 1);
-  HostOperator product{matmul, model::MatmulAttributes{}, {a, b}, {no_floats(1, 1)}};
-  EXPECT_EQ(run_on_host(product)[0](0), 4096);
-  product.accumulation = model::DataType::fp16;
-  EXPECT_EQ(run_on_host(product)[0](0), 512);
+  HostOperator gemm{matmul, model::MatmulAttributes{}, {a, b}, {no_floats(1, 1)}};
+  EXPECT_EQ(run_on_host(gemm)[0](0), 4096);
+  gemm.accumulation = model::DataType::fp16;
+  EXPECT_EQ(run_on_host(gemm)[0](0), 512);
 }
 
 constexpr Index tokens = 6, vocabulary = 10, hidden = 4;
@@ -194,7 +194,7 @@ TEST(DividedVocabulary, LossOfTwoPartsIsTheWhole) {
   EXPECT_LE(difference(8 * run_on_host(gradient)[0], d_whole), 1e-6);
 }
 
-TEST(Router, TiesGoToTheLowerExpertAndLoadsAreCounted) {
+TEST(DispatchLayoutBuilder, TiesGoToTheLowerExpertAndLoadsAreCounted) {
   const model::RouterAttributes a{
       .experts = 6, .experts_per_token = 2, .groups = 3, .groups_per_token = 2, .group_score_experts = 2};
   FloatMatrix logits = no_floats(2, 6);
@@ -205,7 +205,7 @@ TEST(Router, TiesGoToTheLowerExpertAndLoadsAreCounted) {
   EXPECT_EQ(written[2], (Eigen::Vector<float, 6>(12, 11, 10, 10, 11, 10)));
 }
 
-TEST(Router, LogitsThatAreNotNumbersChooseSomeExpert) {
+TEST(DispatchLayoutBuilder, LogitsThatAreNotNumbersChooseSomeExpert) {
   const model::RouterAttributes a{.experts = 4, .experts_per_token = 2};
   const FloatMatrix logits = FloatMatrix::Constant(1, 4, NAN);
   const auto written = run_on_host({router, a, {logits, no_floats(4, 1)}, {no_floats(1, 2), no_floats(1, 2)}});

@@ -38,11 +38,11 @@ TEST(HostCases, ASingleValueStandsForAList) {
       "cases.toml");
   ASSERT_TRUE(file) << to_string(file.error());
   EXPECT_FALSE(file->launch);
-  ASSERT_EQ(file->products.size(), 1u);
-  EXPECT_EQ(file->products[0].m, (Numbers{16, 64}));
-  EXPECT_EQ(file->products[0].n, Numbers{32});
-  EXPECT_EQ(file->products[0].cores, (Numbers{1, 2}));
-  EXPECT_EQ(file->products[0].format, model::Precision::bf16);
+  ASSERT_EQ(file->gemms.size(), 1u);
+  EXPECT_EQ(file->gemms[0].m, (Numbers{16, 64}));
+  EXPECT_EQ(file->gemms[0].n, Numbers{32});
+  EXPECT_EQ(file->gemms[0].cores, (Numbers{1, 2}));
+  EXPECT_EQ(file->gemms[0].format, model::Precision::bf16);
   ASSERT_EQ(file->plans.size(), 1u);
   EXPECT_EQ(file->plans[0].plan, "tiny");
   EXPECT_EQ(file->plans[0].set, std::vector<std::string>{"parallelism.pipeline=2"});
@@ -53,14 +53,14 @@ TEST(HostCases, ASingleValueStandsForAList) {
 }
 
 TEST(HostCases, ErrorsNameLineAndNearestName) {
-  const std::string product = "[[product]]\nm = 1\nn = 2\nk = 3\n";
-  expect_refused(product + "core = 1\n", 5, "product.core", "did you mean 'cores'?");
+  const std::string gemm = "[[product]]\nm = 1\nn = 2\nk = 3\n";
+  expect_refused(gemm + "core = 1\n", 5, "product.core", "did you mean 'cores'?");
   expect_refused("[[product]]\nm = 1\nn = 2\n", 1, "product.k", "required key is missing");
   expect_refused("[[prodct]]\nm = 1\n", 1, "prodct", "did you mean 'product'?");
   expect_refused("[product]\nm = 1\n", 1, "product", "write [[product]]");
-  expect_refused(product + "cores = 0\n", 5, "product.cores", "whole numbers above 0");
-  expect_refused(product + "cores = []\n", 5, "product.cores", "an empty list");
-  expect_refused(product + "format = \"fp8\"\n", 5, "product.format", "the host computes no 'fp8'");
+  expect_refused(gemm + "cores = 0\n", 5, "product.cores", "whole numbers above 0");
+  expect_refused(gemm + "cores = []\n", 5, "product.cores", "an empty list");
+  expect_refused(gemm + "format = \"fp8\"\n", 5, "product.format", "the host computes no 'fp8'");
   expect_refused("[[memory]]\noperators = [\"rmsnrm\"]\nrows = 1\ncolumns = 1\n", 2, "memory.operators",
                  "did you mean 'rmsnorm'?");
   expect_refused("[[collective]]\noperators = \"all_gater\"\nranks = 2\nbytes = 8\n", 2, "collective.operators",
@@ -72,8 +72,8 @@ TEST(HostCases, ErrorsNameLineAndNearestName) {
 }
 
 TEST(HostCases, TheBuiltInSweepCoversAllCores) {
-  EXPECT_EQ(built_in_cases(6).products.at(0).cores, (Numbers{1, 2, 4, 6}));
-  EXPECT_EQ(built_in_cases(1).products.at(0).cores, Numbers{1});
+  EXPECT_EQ(built_in_cases(6).gemms.at(0).cores, (Numbers{1, 2, 4, 6}));
+  EXPECT_EQ(built_in_cases(1).gemms.at(0).cores, Numbers{1});
   EXPECT_TRUE(built_in_cases(1).interferences.empty()) << "a copy beside a product takes a core of its own";
   EXPECT_FALSE(built_in_cases(2).interferences.empty());
 }
@@ -215,7 +215,7 @@ TEST_P(HostMeasure, EveryCaseHasPositiveSamples) {
     found.insert(one.subject.op);
     EXPECT_GE(one.seconds.size(), 1u) << one.subject.key;
     EXPECT_TRUE(std::ranges::all_of(one.seconds, [](double seconds) { return seconds > 0; }));
-    EXPECT_EQ(one.copy_rate > 0, one.subject.copy_cores > 0) << one.subject.key;
+    EXPECT_EQ(one.copy_rate > 0, one.subject.communication_sms > 0) << one.subject.key;
   }
   EXPECT_EQ(series->size(), distinct_subjects(workloads).size());
   EXPECT_THAT(found, testing::IsSupersetOf({"matmul", "grouped_matmul", "attention", "attention_grad", "router",
@@ -241,7 +241,7 @@ TEST(HostMeasureEnds, WhenTheObserverSaysSo) {
 TEST(HostMeasureEnds, WhereTheHostCannotCompute) {
   const std::vector<Workload> workloads = [] {
     Sequence sequence;
-    sequence.graphs.push_back(product_graph(8, 8, 8, model::Precision::fp8));
+    sequence.graphs.push_back(gemm_graph(8, 8, 8, model::Precision::fp8));
     sequence.blocks.push_back({0, ""});
     sequence.steps.push_back({0, 0});
     return std::vector<Workload>{std::move(sequence)};

@@ -41,7 +41,7 @@ TEST_P(HostMessages, ArriveInOrder) {
                                         {true, next, 6, third.get()}, {false, before, 6, c.get()},
                                         {false, before, 5, a.get()},  {false, before, 5, b.get()}};
     communicator.send_receive(Stream::pipeline, messages, GetParam().rendezvous, 3);
-    ASSERT_TRUE(device.synchronise());
+    ASSERT_TRUE(device.synchronize());
     EXPECT_EQ(device.read(*a), (std::vector<float>{theirs, 1}));
     EXPECT_EQ(device.read(*b), (std::vector<float>{theirs, 2}));
     EXPECT_EQ(device.read(*c), (std::vector<float>{theirs, 0.5}));
@@ -58,7 +58,7 @@ TEST(HostMessage, OfAnotherSizeIsAnError) {
     const BufferPointer x = device.allocate(vector_tensor(sends ? 3 : 2));
     const std::vector<Message> messages{{sends, 1 - communicator.rank(), 0, x.get()}};
     communicator.send_receive(Stream::pipeline, messages, false, 0);
-    const model::Result<void> done = device.synchronise();
+    const model::Result<void> done = device.synchronize();
     EXPECT_EQ(done ? "" : done.error().message, sends ? "" : "a packet holds 4 bytes too many");
   });
 }
@@ -74,7 +74,7 @@ std::vector<double> ends(bool late_rank_sends, bool rendezvous) {
     const BufferPointer x = device.allocate(vector_tensor(4));
     const std::vector<Message> messages{{is_late == late_rank_sends, 1 - communicator.rank(), 0, x.get()}};
     communicator.send_receive(Stream::pipeline, messages, rendezvous, 0);
-    ASSERT_TRUE(device.synchronise());
+    ASSERT_TRUE(device.synchronize());
     result[static_cast<std::size_t>(communicator.rank())] = device.now() / late;
   });
   return result;
@@ -101,7 +101,7 @@ TEST(VirtualClock, OfACollectiveIsThatOfItsLastRank) {
     Kernel kernel{.op = &op};
     kernel.reads = kernel.writes = {x.get()};
     communicator.launch(Stream::collective, tests::all_ranks(3, communicator.rank()), kernel);
-    ASSERT_TRUE(device.synchronise());
+    ASSERT_TRUE(device.synchronize());
     EXPECT_GE(device.now(), late);
   });
 }

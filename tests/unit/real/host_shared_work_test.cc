@@ -34,7 +34,7 @@ model::AttentionAttributes heads() {
   return {.query_heads = 4, .key_value_heads = 2, .query_key_dim = 24, .value_dim = 24, .sequence_length = 128};
 }
 
-std::vector<HostOperator> products(model::Random& random) {
+std::vector<HostOperator> gemms(model::Random& random) {
   const auto any = [&](Index rows, Index columns) { return random_floats(rows, columns, random); };
   const FloatMatrix offsets = column({0, 100, 100, 230, 256});
   const model::MatmulAttributes by_rows{.transpose_b = true};
@@ -95,9 +95,9 @@ std::vector<HostOperator> row_wise(model::Random& random) {
 
 class SharedWork : public testing::TestWithParam<HostOperator> {};
 
-INSTANTIATE_TEST_SUITE_P(Products, SharedWork, testing::ValuesIn([] {
+INSTANTIATE_TEST_SUITE_P(Gemms, SharedWork, testing::ValuesIn([] {
                            model::Random random(11);
-                           return products(random);
+                           return gemms(random);
                          }()));
 INSTANTIATE_TEST_SUITE_P(Rows, SharedWork, testing::ValuesIn([] {
                            model::Random random(12);
@@ -120,9 +120,9 @@ TEST_P(SharedWork, ManyCoresGiveWhatOneGives) {
 
 class SharedByStreams : public testing::TestWithParam<HostOperator> {};
 
-INSTANTIATE_TEST_SUITE_P(Products, SharedByStreams, testing::ValuesIn([] {
+INSTANTIATE_TEST_SUITE_P(Gemms, SharedByStreams, testing::ValuesIn([] {
                            model::Random random(13);
-                           std::vector<HostOperator> all = products(random);
+                           std::vector<HostOperator> all = gemms(random);
                            std::erase_if(all, [](const HostOperator& host) {
                              return host.kind != matmul && host.kind != grouped_matmul;
                            });

@@ -169,8 +169,8 @@ TEST(KernelSubjects, AreOneForEachVariant) {
   EXPECT_EQ(variants("partition kernel=adamw elements=8 ctas=0"), "hot alone, ");
   const std::vector<Subject> both = subjects_of(parsed("partition kernel=adamw elements=8 ctas=20"));
   ASSERT_EQ(both.size(), 2U);
-  EXPECT_EQ(both[0].copy_cores, 0);
-  EXPECT_EQ(both[1].copy_cores, 20);
+  EXPECT_EQ(both[0].communication_sms, 0);
+  EXPECT_EQ(both[1].communication_sms, 20);
   EXPECT_EQ(both[1].op, "adamw");
   EXPECT_EQ(both[1].key, "partition kernel=adamw ctas=20 elements=8");
 }

@@ -17,7 +17,7 @@ namespace {
 
 const std::string device = "NVIDIA H200";
 
-KernelCase product() { return parse_kernel_case("gemm name=a/b phase=F format=fp8_block m=128 n=256 k=512").value(); }
+KernelCase gemm() { return parse_kernel_case("gemm name=a/b phase=F format=fp8_block m=128 n=256 k=512").value(); }
 
 std::string measured(const KernelCase& what, const std::string& cache) {
   return fmt::format(
@@ -45,28 +45,28 @@ TEST(MeasureJournal, ASecondRunGoesOnBehindTheFirst) {
   {
     const auto journal = Journal::open(path, device);
     ASSERT_TRUE(journal) << to_string(journal.error());
-    EXPECT_FALSE((*journal)->complete(product()));
-    EXPECT_TRUE((*journal)->append(measured(product(), "hot")));
-    EXPECT_FALSE((*journal)->complete(product()));  // the cold variant is missing
-    EXPECT_TRUE((*journal)->append(measured(product(), "cold")));
+    EXPECT_FALSE((*journal)->complete(gemm()));
+    EXPECT_TRUE((*journal)->append(measured(gemm(), "hot")));
+    EXPECT_FALSE((*journal)->complete(gemm()));  // the cold variant is missing
+    EXPECT_TRUE((*journal)->append(measured(gemm(), "cold")));
     EXPECT_TRUE((*journal)->append(failed(failing)));
   }
   const auto journal = Journal::open(path, device);
   ASSERT_TRUE(journal) << to_string(journal.error());
   EXPECT_EQ((*journal)->found(), 2u);
-  EXPECT_TRUE((*journal)->complete(product()));
+  EXPECT_TRUE((*journal)->complete(gemm()));
   EXPECT_TRUE((*journal)->failed(failing));
   EXPECT_FALSE((*journal)->complete(failing));
   // Another device has measured nothing yet.
   const auto other = Journal::open(path, "NVIDIA H100");
   EXPECT_EQ((*other)->found(), 0u);
-  EXPECT_FALSE((*other)->complete(product()));
+  EXPECT_FALSE((*other)->complete(gemm()));
 }
 
 TEST(MeasureJournal, AnUnfinishedLastLineIsCutOff) {
   const tests::TemporaryDirectory folder;
-  const std::string whole = measured(product(), "hot");
-  const std::string torn = measured(product(), "cold").substr(0, 100);
+  const std::string whole = measured(gemm(), "hot");
+  const std::string torn = measured(gemm(), "cold").substr(0, 100);
   const auto path = folder.write("m.jsonl", whole + torn);
   const auto journal = Journal::open(path, device);
   ASSERT_TRUE(journal) << to_string(journal.error());
@@ -84,7 +84,7 @@ TEST(MeasureJournal, AKilledProgramLosesNothingThatWasWritten) {
   const pid_t child = fork();
   if (child == 0) {
     const auto journal = Journal::open(path, device);
-    const bool written = journal && (*journal)->append(measured(product(), "hot"));
+    const bool written = journal && (*journal)->append(measured(gemm(), "hot"));
     const char signal = written ? 'y' : 'n';
     static_cast<void>(!write(ready[1], &signal, 1));
     pause();
@@ -99,8 +99,8 @@ TEST(MeasureJournal, AKilledProgramLosesNothingThatWasWritten) {
   close(ready[1]);
   const auto journal = Journal::open(path, device);
   ASSERT_TRUE(journal) << to_string(journal.error());
-  EXPECT_TRUE((*journal)->has(subjects_of(product())[0]));
-  EXPECT_FALSE((*journal)->has(subjects_of(product())[1]));
+  EXPECT_TRUE((*journal)->has(subjects_of(gemm())[0]));
+  EXPECT_FALSE((*journal)->has(subjects_of(gemm())[1]));
 }
 
 TEST(MeasureJournal, AFileThatCannotBeOpenedIsNamed) {

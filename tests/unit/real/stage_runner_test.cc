@@ -43,14 +43,14 @@ class StageTimes : public testing::Test {
 
   // Seconds by case: "alone", "beside", then whether it is an exchange.
   struct Times {
-    std::vector<double> alone, beside, exchange_alone, exchange_beside;
+    std::vector<double> alone, overlapped, all_to_all_alone, all_to_all_overlapped;
   };
   Times times(const Sequence& sequence, std::size_t rounds) {
     ImaginaryDevice device({.kernel_s = 100e-6,
-                            .kernel_beside_s = 120e-6,
+                            .kernel_overlapped_s = 120e-6,
                             .gap_s = 2e-6,
-                            .exchange_s = 400e-6,
-                            .exchange_beside_s = 500e-6});
+                            .all_to_all_s = 400e-6,
+                            .all_to_all_overlapped_s = 500e-6});
     ImaginaryPeers peers(device, 2);
     RunnableWorkload workload = stage_workload(sequence, device, peers, {132, 20, 0.1});
     Times times;
@@ -60,12 +60,12 @@ class StageTimes : public testing::Test {
       if (round == 0) continue;  // it learns how long a pass takes
       for (const Sample& sample : *samples) {
         const Subject& subject = workload.subjects.at(sample.subject);
-        const bool exchange = tests::is_exchange(subject.op);
+        const bool all_to_all = tests::is_all_to_all(subject.op);
         EXPECT_EQ(subject.cores, 132);
-        EXPECT_EQ(subject.copy_cores, exchange || subject.beside ? 20 : 0);
-        (exchange         ? subject.beside ? times.exchange_beside : times.exchange_alone
-         : subject.beside ? times.beside
-                          : times.alone)
+        EXPECT_EQ(subject.communication_sms, all_to_all || subject.overlapped ? 20 : 0);
+        (all_to_all           ? subject.overlapped ? times.all_to_all_overlapped : times.all_to_all_alone
+         : subject.overlapped ? times.overlapped
+                              : times.alone)
             .push_back(sample.seconds);
       }
     }
@@ -79,12 +79,12 @@ TEST_F(StageTimes, HoldTheGapsBeforeThemAndKnowTheirNeighbours) {
   const Times found = times(sequences_.back(), 3);
   ASSERT_FALSE(found.alone.empty());
   for (const double seconds : found.alone) EXPECT_NEAR(seconds, 102e-6, 1e-9);
-  ASSERT_FALSE(found.exchange_alone.empty());
-  for (const double seconds : found.exchange_alone) EXPECT_NEAR(seconds, 400e-6, 1e-9);
-  ASSERT_FALSE(found.beside.empty());
-  for (const double seconds : found.beside) EXPECT_NEAR(seconds, 122e-6, 1e-9);
-  ASSERT_FALSE(found.exchange_beside.empty());
-  for (const double seconds : found.exchange_beside) EXPECT_NEAR(seconds, 500e-6, 1e-9);
+  ASSERT_FALSE(found.all_to_all_alone.empty());
+  for (const double seconds : found.all_to_all_alone) EXPECT_NEAR(seconds, 400e-6, 1e-9);
+  ASSERT_FALSE(found.overlapped.empty());
+  for (const double seconds : found.overlapped) EXPECT_NEAR(seconds, 122e-6, 1e-9);
+  ASSERT_FALSE(found.all_to_all_overlapped.empty());
+  for (const double seconds : found.all_to_all_overlapped) EXPECT_NEAR(seconds, 500e-6, 1e-9);
 }
 
 TEST_F(StageTimes, EveryOperatorAndEveryExchangeHasBoth) {
@@ -94,16 +94,16 @@ TEST_F(StageTimes, EveryOperatorAndEveryExchangeHasBoth) {
     std::multiset<std::string> computed, exchanged;
     for (const Sequence::Step& step : sequence.steps) {
       const OperatorKind kind = sequence.op(step).kind;
-      if (tests::is_exchange(std::string(to_string(kind)))) exchanged.emplace(to_string(kind));
+      if (tests::is_all_to_all(std::string(to_string(kind)))) exchanged.emplace(to_string(kind));
       if (!has_stand_in(kind)) computed.emplace(to_string(kind));
     }
     const RunnableWorkload workload = stage_workload(sequence, device, peers, {132, 20, 0});
     EXPECT_EQ(workload.subjects.size(), 2 * (computed.size() + exchanged.size()));
     EXPECT_FALSE(exchanged.empty());
-    for (const bool beside : {false, true}) {
+    for (const bool overlapped : {false, true}) {
       std::multiset<std::string> found;
       for (const Subject& subject : workload.subjects)
-        if (subject.beside == beside) found.insert(subject.op);
+        if (subject.overlapped == overlapped) found.insert(subject.op);
       std::multiset<std::string> all = computed;
       all.insert(exchanged.begin(), exchanged.end());
       EXPECT_EQ(found, all);

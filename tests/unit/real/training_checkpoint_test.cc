@@ -207,7 +207,7 @@ TEST_F(CheckpointTest, EveryChangedBitOfTheHeaderIsSeen) {
     change_byte(file(1), offset);
   }
   std::ofstream(file(1), std::ios::app) << "more";
-  EXPECT_EQ(refusal().message, "is longer than its header says");
+  EXPECT_EQ(refusal().message, "is longer than its header states");
 }
 
 TEST_F(CheckpointTest, DamagedManifest) {

@@ -60,11 +60,11 @@ TEST(CompareMeasured, TablesTakeThePlaceOfTheWaterfall) {
 }
 
 TEST(CompareMeasured, TheOrderOfTheSubjectsDoesNotMatter) {
-  const model::ResultComparison turned = comparison({measured(), predicted()});
-  ASSERT_EQ(turned.measured.size(), 1U);
-  EXPECT_EQ(turned.measured[0].predicted, 1U);
-  EXPECT_EQ(turned.measured[0].measured, 0U);
-  EXPECT_DOUBLE_EQ(*turned.measured[0].error.step.error(), 20.0 / 9.4 - 1);
+  const model::ResultComparison transposed = comparison({measured(), predicted()});
+  ASSERT_EQ(transposed.measured.size(), 1U);
+  EXPECT_EQ(transposed.measured[0].predicted, 1U);
+  EXPECT_EQ(transposed.measured[0].measured, 0U);
+  EXPECT_DOUBLE_EQ(*transposed.measured[0].error.step.error(), 20.0 / 9.4 - 1);
 }
 
 TEST(CompareMeasured, TwoMeasuredStepsHaveAWaterfall) {

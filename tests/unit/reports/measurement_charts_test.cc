@@ -28,7 +28,7 @@ TEST(PartitionChart, DividesByTheNearestTimeAloneOnAllSms) {
       "s,H,rmsnorm,n,,e,hot,alone,0,0,,10\n"
       "s,H,rmsnorm,n,,e,hot,beside,20,0,device,12\n");
   ASSERT_EQ(chart.panels.size(), 3u);
-  EXPECT_EQ(chart.panels[0].y_title, "products for all SMs");
+  EXPECT_EQ(chart.panels[0].y_title, "GEMMs for all SMs");
   ASSERT_EQ(chart.panels[0].series.at(0).points.size(), 2u);
   EXPECT_EQ(chart.panels[0].series[0].name, "q bf16");
   EXPECT_EQ(chart.panels[0].series[0].points[0].x, 8);

@@ -29,7 +29,7 @@ RankedPlan row(double step_s, double days, std::optional<double> usd, double unc
   return made;
 }
 
-ClusterOption site(const std::string& cluster, std::vector<RankedPlan> rows) {
+ClusterOption cluster_option(const std::string& cluster, std::vector<RankedPlan> rows) {
   ClusterOption made;
   made.cluster = cluster;
   made.gpus = 2048;
@@ -50,9 +50,9 @@ PlanAnswer example() {
   answer.name = "example";
   answer.has_tokens = true;
   answer.assumptions = {"assumed: something"};
-  answer.options.push_back(site("near", {row(10, 50, 4e6, 0.1, "near")}));
-  answer.options.push_back(site("empty", {}));
-  answer.options.push_back(site("far", {row(8, 40, 5e6, 0.1, "far"), row(8.04, 40.2, 5.1e6, 0.1, "far")}));
+  answer.options.push_back(cluster_option("near", {row(10, 50, 4e6, 0.1, "near")}));
+  answer.options.push_back(cluster_option("empty", {}));
+  answer.options.push_back(cluster_option("far", {row(8, 40, 5e6, 0.1, "far"), row(8.04, 40.2, 5.1e6, 0.1, "far")}));
   return answer;
 }
 
@@ -73,7 +73,7 @@ TEST(PlanAnswer, RanksOptionsByTheirBestPlan) {
 }
 
 TEST(PlanAnswer, TheLastRuleThatRemovedAnything) {
-  const ClusterOption empty = site("empty", {});
+  const ClusterOption empty = cluster_option("empty", {});
   EXPECT_EQ(reports::last_rule(empty.search),
             "memory: states alone exceed the GPU (90 plans; closest: needs 95.3 GB of 84.9 GB: tensor 8)");
   EXPECT_EQ(reports::last_rule({}), "");
@@ -92,7 +92,7 @@ TEST(PlanAnswer, SaysHowFarTheLimitsAre) {
   both.limits.days = 45;
   both.limits.usd = 4.5e6;
   rank(both);
-  EXPECT_EQ(reports::unmet_limits(both), "each limit alone is met by a site, both together by none");
+  EXPECT_EQ(reports::unmet_limits(both), "each limit alone is met by a cluster, both together by none");
 }
 
 TEST(PlanAnswer, PlansOfOneClusterLessThanAPercentApartTie) {
@@ -106,7 +106,7 @@ TEST(PlanAnswer, TextNamesSitesPlansAndTheChoice) {
   PlanAnswer answer = example();
   rank(answer);
   const std::string text = reports::plan_text(answer, false);
-  for (const char* part : {"example: 3 sites, for the shortest time", "Sites, each with its best plan",
+  for (const char* part : {"example: 3 sites, for the shortest time", "Clusters, each with its best plan",
                            "Plans on far, 2,048 GPUs", "far, 2,048 GPUs has the shortest time: sizes of one",
                            "empty, 2,048 GPUs: no plan: memory: states alone", "assumed: something."})
     EXPECT_THAT(text, HasSubstr(part));
@@ -119,7 +119,7 @@ TEST(PlanAnswer, AnIncompleteOrEmptyAnswerSaysSo) {
   EXPECT_THAT(reports::plan_text(answer, false), HasSubstr("INCOMPLETE"));
   PlanAnswer nothing;
   nothing.name = "nothing";
-  nothing.options.push_back(site("empty", {}));
+  nothing.options.push_back(cluster_option("empty", {}));
   rank(nothing);
   EXPECT_THAT(reports::plan_text(nothing, false), HasSubstr("empty, 2,048 GPUs: no plan: memory"));
   EXPECT_EQ(json::parse(reports::plan_json(nothing))["plan"], nullptr);
@@ -157,7 +157,7 @@ TEST(PlanAnswer, PictureHasTheFrontAsRings) {
 }
 
 TEST(PlanAnswer, WithoutAPriceThereIsNoCost) {
-  ClusterOption priceless = site("near", {});
+  ClusterOption priceless = cluster_option("near", {});
   model::StepResult result = support::example_result();
   result.run = model::RunCost{.tokens = 1, .steps = 1, .days = 3, .gpu_hours = 4};
   const PlanCost cost = cost_of(priceless, result);

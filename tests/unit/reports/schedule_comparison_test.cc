@@ -50,7 +50,7 @@ TEST(ScheduleComparison, NumbersOfKnownSchedules) {
   const auto rows = compare(four_by_eight, costs);
   const ComparedSchedule& plain = row_of(rows, "1f1b");
   EXPECT_NEAR(plain.makespan, 33 + 16 * 0.25, 1e-9);
-  EXPECT_NEAR(plain.exposed_hops.value(), 16, 1e-9);
+  EXPECT_NEAR(plain.exposed_p2p.value(), 16, 1e-9);
   EXPECT_NEAR(plain.average_bubble, 13.0 / 37, 1e-9);
   EXPECT_EQ(plain.chunks, 1);
   EXPECT_EQ(plain.peak_activations, 4);
@@ -59,7 +59,7 @@ TEST(ScheduleComparison, NumbersOfKnownSchedules) {
   const ComparedSchedule& interleaved = row_of(compare(four_by_eight, {}), "interleaved");
   EXPECT_NEAR(interleaved.makespan, 24 + 4.5, 1e-9);
   EXPECT_EQ(interleaved.chunks, 2);
-  EXPECT_FALSE(interleaved.exposed_hops) << "no hop costs anything";
+  EXPECT_FALSE(interleaved.exposed_p2p) << "no hop costs anything";
 }
 
 // DualPipe holds every stage twice and P + 1 of its micro-batches; DualPipeV once, in 2P + 1 chunks of half a stage.

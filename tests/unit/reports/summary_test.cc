@@ -44,8 +44,8 @@ TEST(Summary, ColoursOnlyWhenAsked) {
   const auto result = support::example_result();
   const auto plan = support::example_plan();
   EXPECT_EQ(summary(result, plan, comparisons).find('\x1b'), std::string::npos);
-  const std::string coloured = summary(result, plan, comparisons, {.colour = true});
-  EXPECT_NE(coloured.find("\x1b[1mMemory"), std::string::npos);
+  const std::string colored = summary(result, plan, comparisons, {.color = true});
+  EXPECT_NE(colored.find("\x1b[1mMemory"), std::string::npos);
 }
 
 // Losses below a thousandth of the step make one row.

@@ -36,7 +36,7 @@ SweepResult result_of(const std::vector<std::string>& over, std::vector<model::R
 // Six points along one key: 24 does not fit, 28 cannot be.
 SweepResult along_one_key() {
   SweepPoint large = point_of(1, 0.01);
-  large.shortage = "does not fit: rank 0";
+  large.infeasible_reason = "does not fit: rank 0";
   model::Error impossible{model::ErrorKind::infeasible, "28 leave none", "--over", 0, "o.sms", ""};
   return result_of({"o.sms=8..28:4"}, {point_of(20, 0.10), point_of(10.05, 0.02), point_of(10, 0.01),
                                        point_of(10.2, 0.03), large, tl::unexpected(impossible)});

@@ -124,14 +124,14 @@ TEST(TornadoInputs, NothingFallsToZero) {
 
 TEST(TornadoInputs, OnlyWhatThePlanHas) {
   Inputs plan = inputs();
-  EXPECT_EQ(find(usual_inputs(plan), "meeting of expert ranks"), nullptr);
+  EXPECT_EQ(find(usual_inputs(plan), "barrier of expert ranks"), nullptr);
   EXPECT_EQ(find(usual_inputs(plan), "price of a GPU-hour"), nullptr);
   EXPECT_EQ(find(usual_inputs(plan), "communication SMs"), nullptr);
   plan.plan.parallelism.expert = 8;
   plan.plan.run.tokens = 1e12;
   plan.plan.run.price_usd_per_gpu_hour = 2;
   plan.plan.overlap.communication_sms = 20;
-  EXPECT_NE(find(usual_inputs(plan), "meeting of expert ranks"), nullptr);
+  EXPECT_NE(find(usual_inputs(plan), "barrier of expert ranks"), nullptr);
   EXPECT_NE(find(usual_inputs(plan), "price of a GPU-hour"), nullptr);
   EXPECT_EQ(find(usual_inputs(plan), "price of a GPU-hour")->settings[0].text, "1.6");
   EXPECT_EQ(find(usual_inputs(plan), "uneven experts")->settings.size(), 1U);

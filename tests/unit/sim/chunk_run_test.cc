@@ -95,7 +95,7 @@ TEST_F(ChunkRuns, KernelsOfAStreamFollowEachOther) {
 
 TEST_F(ChunkRuns, PhasesCoverTheirKernels) {
   const ChunkRun chunk = run(inputs());
-  const model::TimelineSummary summary = model::summarise(chunk.timeline);
+  const model::TimelineSummary summary = model::summarize(chunk.timeline);
   // attn, mlp, dispatch and combine of both sides and two weight gradients, in four slots.
   EXPECT_EQ(summary.phases.size(), 4u * 10);
   std::map<std::pair<std::int32_t, std::string>, std::pair<double, double>> ends;
@@ -116,7 +116,7 @@ TEST_F(ChunkRuns, PhasesCoverTheirKernels) {
 // Some compute kernel, or else some communication, runs at every moment.
 TEST_F(ChunkRuns, TimesAddUp) {
   const ChunkRun chunk = run(inputs());
-  const model::TimelineSummary summary = model::summarise(chunk.timeline);
+  const model::TimelineSummary summary = model::summarize(chunk.timeline);
   EXPECT_EQ(summary.seconds, seconds_of(chunk));
   EXPECT_NEAR(summary.compute_busy + summary.exposed_communication, summary.seconds, 400 * picoseconds);
   double last_end = 0;
@@ -130,7 +130,7 @@ TEST_F(ChunkRuns, TimesAddUp) {
 
 TEST_F(ChunkRuns, SlotsPairForwardLayersWithBackwardOnesInReverse) {
   const ChunkRun chunk = run(inputs());
-  const model::TimelineSummary summary = model::summarise(chunk.timeline);
+  const model::TimelineSummary summary = model::summarize(chunk.timeline);
   for (std::int32_t slot = 1; slot < 4; ++slot)
     for (const char* name :
          {"attn(F)", "mlp(F)", "mlp(B)", "mlp(W)", "attn(B)", "attn(W)", "dispatch(F)", "combine(B)"})
@@ -144,7 +144,7 @@ TEST_F(ChunkRuns, KernelByKernelIsSegmentBySegmentWithinTwoPerCent) {
     const Inputs in = inputs({std::string("overlap.sm_policy=") + policy});
     const model::StepProgram program = tests::program_of(in);
     const CostModels costs = tests::costs_of(in);
-    const model::SlotTemplate& pair = tests::interior_slot(program, OpType::FB);
+    const model::SlotTemplate& pair = tests::middle_slot(program, OpType::FB);
     const double segments = run_template(pair, segment_times(program, pair, costs), costs.partition.device_sms).seconds;
     EXPECT_NEAR(seconds_of(run(in)) / segments, 1, 0.02) << policy;
   }
@@ -186,11 +186,11 @@ TEST_F(ChunkRuns, GivenWaitsAreRespected) {
   ChunkRank::Slot slot;
   for (std::size_t i = 0; i < waits.size(); ++i) slot.waits[i] = waits[i];
   const ChunkRun chunk = run(in, rank(slot));
-  const std::vector<std::string> exchanges = {"combine(B)", "dispatch(F)", "dispatch(B)", "combine(F)"};
+  const std::vector<std::string> all_to_alls = {"combine(B)", "dispatch(F)", "dispatch(B)", "combine(F)"};
   int meetings = 0;
   for (const Traced& kernel : kernels_of(chunk)) {
     if (kernel.name != "notify") continue;
-    const auto which = std::ranges::find(exchanges, kernel.kernel->section) - exchanges.begin();
+    const auto which = std::ranges::find(all_to_alls, kernel.kernel->section) - all_to_alls.begin();
     ASSERT_LT(which, 4);
     EXPECT_NEAR(kernel.end - kernel.start, std::max(waits[which], 100e-6), picoseconds);
     ++meetings;
@@ -226,7 +226,7 @@ TEST_F(ChunkRuns, SlotsAndLayersMustBeAsMany) {
   ASSERT_FALSE(chunk);
   EXPECT_EQ(chunk.error().kind, model::ErrorKind::input);
   EXPECT_EQ(chunk.error().key, "schedule.layers_per_stage");
-  EXPECT_NE(chunk.error().message.find("has 3 layers, an interior stage of the plan 4"), std::string::npos)
+  EXPECT_NE(chunk.error().message.find("has 3 layers, a middle stage of the plan 4"), std::string::npos)
       << chunk.error().message;
 }
 

@@ -29,7 +29,7 @@ class KernelSlots : public testing::Test {
   const Inputs inputs_ = tests::step_inputs(tests::deepseek_plan, "h800");
   const model::StepProgram program_ = tests::program_of(inputs_);
   const CostModels costs_ = tests::costs_of(inputs_);
-  const model::SlotTemplate& pair_ = tests::interior_slot(program_, OpType::FB);
+  const model::SlotTemplate& pair_ = tests::middle_slot(program_, OpType::FB);
   const KernelSlot kernels_ = take_apart(program_, pair_, costs_);
 
   const model::Operator& op(const Segment& segment, std::uint16_t index) const {
@@ -73,7 +73,7 @@ TEST_F(KernelSlots, ExchangesStayWhole) {
     const SegmentTime whole = segment_time(program_.blocks[pair_.segments[s].block], pair_.segments[s], costs_);
     EXPECT_EQ(kernels_.segments[piece].operators, pair_.segments[s].operators);
     EXPECT_EQ(kernels_.times[piece].prepare, whole.prepare);
-    EXPECT_EQ(kernels_.times[piece].transfer_beside, whole.transfer_beside);
+    EXPECT_EQ(kernels_.times[piece].transfer_overlapped, whole.transfer_overlapped);
   }
 }
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr Time latency = 10, duration = 100;
 
-model::Hop hop(bool send, std::int32_t peer, std::int32_t micro_batch, bool forward = true) {
+model::Transfer hop(bool send, std::int32_t peer, std::int32_t micro_batch, bool forward = true) {
   return {.send = send, .forward = forward, .peer = peer, .direction = 0, .stage = 0, .micro_batch = micro_batch};
 }
 

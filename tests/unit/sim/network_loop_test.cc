@@ -134,7 +134,7 @@ TEST_F(Flows, ShareALinkByTheTimesTheyCrossIt) {
   loop.flow({&seven, 50e3}, script.task("seven"));
   loop.flow({&fast_, 100e3}, script.task("one"));
   loop.run();
-  // Eight equal connections at 6.25 GB/s until the seven have their 50 kB, at 8 us; then 50 kB at 50 GB/s.
+  // Vec8 equal connections at 6.25 GB/s until the seven have their 50 kB, at 8 us; then 50 kB at 50 GB/s.
   ASSERT_EQ(script.seen.size(), 2u);
   expect_time(script.seen[0].second, 8 * microsecond);
   expect_time(script.seen[1].second, 9 * microsecond);
@@ -292,9 +292,9 @@ class Program {
  public:
   Program(Loop& loop, const std::vector<std::pair<std::uint8_t, std::uint32_t>>& steps)
       : loop_(loop), script_(loop), steps_(steps) {}
-  // Lane i runs every steps_.size() / 8th step, one after the other.
+  // GpuModel i runs every steps_.size() / 8th step, one after the other.
   void start() {
-    for (std::size_t lane = 0; lane < 8; ++lane) next(lane);
+    for (std::size_t gpu = 0; gpu < 8; ++gpu) next(gpu);
   }
   const Seen& seen() const { return script_.seen; }
 

@@ -17,7 +17,7 @@ namespace plumbline::sim {
 namespace {
 
 using model::Conditions;
-using model::Neighbour;
+using model::CoRunner;
 using model::OpType;
 using model::Segment;
 using model::Stream;
@@ -32,7 +32,7 @@ class SegmentTimes : public testing::Test {
         program_(tests::program_of(inputs_)),
         costs_(tests::costs_of(inputs_)) {}
 
-  const model::SlotTemplate& slot(OpType type) const { return tests::interior_slot(program_, type); }
+  const model::SlotTemplate& slot(OpType type) const { return tests::middle_slot(program_, type); }
   std::vector<SegmentTime> times(OpType type) const { return segment_times(program_, slot(type), costs_); }
   const model::Graph& graph(const Segment& segment) const { return program_.blocks[segment.block]; }
 
@@ -43,7 +43,7 @@ class SegmentTimes : public testing::Test {
       sum += segment.share * costs_.kernels.time(graph(segment), graph(segment).operators[index], conditions).seconds;
     return sum;
   }
-  bool is_product(const Segment& segment, std::uint16_t index) const {
+  bool is_gemm(const Segment& segment, std::uint16_t index) const {
     const model::OperatorClass kind = model::operator_class(graph(segment), graph(segment).operators[index]);
     return kind == model::OperatorClass::gemm || kind == model::OperatorClass::weight_gradient_gemm;
   }
@@ -54,8 +54,8 @@ class SegmentTimes : public testing::Test {
 };
 
 constexpr Conditions alone{.sms = 112};
-constexpr Conditions beside_waiting{.sms = 112, .held = 20, .neighbour = Neighbour::waiting};
-constexpr Conditions beside_transfer{.sms = 112, .held = 20, .neighbour = Neighbour::transferring};
+constexpr Conditions overlapped_waiting{.sms = 112, .held = 20, .co_runner = CoRunner::waiting};
+constexpr Conditions overlapped_transfer{.sms = 112, .held = 20, .co_runner = CoRunner::transferring};
 
 TEST_F(SegmentTimes, ComputeIsTheSumOfItsKernels) {
   for (const OpType type : {OpType::F, OpType::B, OpType::I, OpType::W, OpType::FB}) {
@@ -65,8 +65,8 @@ TEST_F(SegmentTimes, ComputeIsTheSumOfItsKernels) {
       const Segment& segment = slot(type).segments[i];
       if (segment.stream == Stream::communication) continue;
       EXPECT_NEAR(all[i].compute[0], over_kernels(segment, alone), relative);
-      EXPECT_NEAR(all[i].compute[1], over_kernels(segment, beside_waiting), relative);
-      EXPECT_NEAR(all[i].compute[2], over_kernels(segment, beside_transfer), relative);
+      EXPECT_NEAR(all[i].compute[1], over_kernels(segment, overlapped_waiting), relative);
+      EXPECT_NEAR(all[i].compute[2], over_kernels(segment, overlapped_transfer), relative);
       EXPECT_NEAR(std::accumulate(all[i].kernels.begin(), all[i].kernels.end(), 0.0), all[i].compute[0], relative);
       EXPECT_EQ(all[i].kernels.size(), segment.operators.size());
       EXPECT_TRUE(std::ranges::is_sorted(all[i].compute));
@@ -77,18 +77,17 @@ TEST_F(SegmentTimes, ComputeIsTheSumOfItsKernels) {
 
 TEST_F(SegmentTimes, SegmentsWithProductsFillTheirSms) {
   const std::vector<SegmentTime> all = times(OpType::FB);
-  int with_products = 0;
+  int with_gemms = 0;
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Segment& segment = slot(OpType::FB).segments[i];
     if (segment.stream == Stream::communication) continue;
-    const bool products =
-        std::ranges::any_of(segment.operators, [&](auto index) { return is_product(segment, index); });
-    const std::int64_t width = products ? 112 : 0;
+    const bool gemms = std::ranges::any_of(segment.operators, [&](auto index) { return is_gemm(segment, index); });
+    const std::int64_t width = gemms ? 112 : 0;
     EXPECT_EQ(all[i].width, (std::array<std::int64_t, 4>{width, width, width, width}));
-    EXPECT_EQ(all[i].drain > 0, products);
-    with_products += products;
+    EXPECT_EQ(all[i].drain > 0, gemms);
+    with_gemms += gemms;
   }
-  EXPECT_GE(with_products, 4 * 6);  // six compute phases in each of four layer pairs
+  EXPECT_GE(with_gemms, 4 * 6);  // six compute phases in each of four layer pairs
 }
 
 TEST_F(SegmentTimes, WhoWaitsForSmsWaitsForHalfOfAProduct) {
@@ -103,7 +102,7 @@ TEST_F(SegmentTimes, WhoWaitsForSmsWaitsForHalfOfAProduct) {
       const model::Operator& op = graph(segment).operators[segment.operators[k]];
       const double kernels = op.kind == model::OperatorKind::grouped_matmul && op.phase == model::Phase::W ? 4 : 1;
       const double seconds = all[i].kernels[k];
-      if (is_product(segment, segment.operators[k])) expected += seconds / all[i].compute[0] * seconds / (2 * kernels);
+      if (is_gemm(segment, segment.operators[k])) expected += seconds / all[i].compute[0] * seconds / (2 * kernels);
     }
     EXPECT_NEAR(all[i].drain, expected, relative);
   }
@@ -130,7 +129,7 @@ TEST_F(SegmentTimes, BothHalvesOfTheExpertsWeightGradientsAreTheWhole) {
 
 TEST_F(SegmentTimes, AnExchangePreparesMeetsAndTransfers) {
   const std::vector<SegmentTime> all = times(OpType::FB);
-  int exchanges = 0;
+  int all_to_alls = 0;
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Segment& segment = slot(OpType::FB).segments[i];
     if (segment.stream != Stream::communication) continue;
@@ -138,30 +137,30 @@ TEST_F(SegmentTimes, AnExchangePreparesMeetsAndTransfers) {
     for (std::uint16_t index : segment.operators) {
       const model::Operator& op = graph(segment).operators[index];
       if (!tests::between_ranks(graph(segment), op)) {  // on the whole GPU, or where a product's blocks leave room
-        const Conditions beside{.sms = 132, .held = 112, .neighbour = Neighbour::computing};
+        const Conditions overlapped{.sms = 132, .held = 112, .co_runner = CoRunner::computing};
         expected.prepare += costs_.kernels.time(graph(segment), op, {.sms = 132}).seconds;
-        expected.prepare_beside += costs_.kernels.time(graph(segment), op, beside).seconds;
+        expected.prepare_overlapped += costs_.kernels.time(graph(segment), op, overlapped).seconds;
         continue;
       }
-      const model::ExchangeTime time = costs_.exchanges.exchange(graph(segment), op);
+      const model::AllToAllTime time = costs_.all_to_alls.all_to_all(graph(segment), op);
       expected.prepare += time.prepare;
-      expected.prepare_beside += time.prepare;
+      expected.prepare_overlapped += time.prepare;
       expected.notify += time.notify;
       expected.transfer += time.alone;
-      expected.transfer_beside += time.beside;
+      expected.transfer_overlapped += time.overlapped;
     }
     EXPECT_NEAR(all[i].prepare, expected.prepare, relative);
-    EXPECT_NEAR(all[i].prepare_beside, expected.prepare_beside, relative);
-    EXPECT_GE(all[i].prepare_beside, all[i].prepare);
+    EXPECT_NEAR(all[i].prepare_overlapped, expected.prepare_overlapped, relative);
+    EXPECT_GE(all[i].prepare_overlapped, all[i].prepare);
     EXPECT_NEAR(all[i].notify, expected.notify, relative);
     EXPECT_NEAR(all[i].transfer, expected.transfer, relative);
-    EXPECT_NEAR(all[i].transfer_beside, expected.transfer_beside, relative);
+    EXPECT_NEAR(all[i].transfer_overlapped, expected.transfer_overlapped, relative);
     EXPECT_GT(all[i].transfer, 0);
     EXPECT_EQ(all[i].held, 20);
     EXPECT_EQ(all[i].wait, 0);  // stragglers are found later
-    ++exchanges;
+    ++all_to_alls;
   }
-  EXPECT_EQ(exchanges, 4 * 4);  // per layer pair: dispatch and combine, forward and backward
+  EXPECT_EQ(all_to_alls, 4 * 4);  // per layer pair: dispatch and combine, forward and backward
 }
 
 TEST_F(SegmentTimes, RowsEnterByTheirSlope) {
@@ -200,8 +199,8 @@ TEST_F(WithoutPartition, CommunicationTakesWhatItsKernelsNeedAndProductsTheWhole
       continue;
     }
     EXPECT_NEAR(all[i].compute[0], over_kernels(segment, {.sms = 132}), relative);
-    EXPECT_NEAR(all[i].compute[2],
-                over_kernels(segment, {.sms = 132, .held = 20, .neighbour = Neighbour::transferring}), relative);
+    EXPECT_NEAR(all[i].compute[2], over_kernels(segment, {.sms = 132, .held = 20, .co_runner = CoRunner::transferring}),
+                relative);
     if (all[i].drain > 0) {
       // Beside a dense collective they leave it an SM for each of its 24 channels.
       EXPECT_EQ(all[i].width, (std::array<std::int64_t, 4>{132, 132, 132, 108}));
@@ -220,7 +219,7 @@ TEST_F(WithDynamicPartition, ProductsTakeTheSmsThatAreFree) {
     const Segment& segment = slot(OpType::FB).segments[i];
     if (segment.stream == Stream::communication) continue;
     EXPECT_NEAR(all[i].compute[0], over_kernels(segment, {.sms = 132}), relative);
-    EXPECT_NEAR(all[i].compute[2], over_kernels(segment, beside_transfer), relative);
+    EXPECT_NEAR(all[i].compute[2], over_kernels(segment, overlapped_transfer), relative);
     if (all[i].drain > 0) {
       EXPECT_EQ(all[i].width, (std::array<std::int64_t, 4>{132, 112, 112, 112}));
     }

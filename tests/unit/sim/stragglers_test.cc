@@ -10,7 +10,7 @@
 
 #include "model/base/random.h"
 #include "sim/step/step_executor.h"
-#include "tests/support/lanes.h"
+#include "tests/support/gpus.h"
 
 namespace plumbline::sim {
 namespace {

@@ -47,11 +47,11 @@ TEST(Sweep, EqualsTheSingleSimulationBitForBit) {
 
 TEST(Sweep, InfeasiblePointsStayRows) {
   const auto points = sweep_with(2);
-  EXPECT_TRUE(points[0]->shortage.empty());
+  EXPECT_TRUE(points[0]->infeasible_reason.empty());
   ASSERT_FALSE(points[2]);
   EXPECT_EQ(points[2].error().kind, model::ErrorKind::infeasible);
   ASSERT_TRUE(points[3]);  // simulated all the same
-  EXPECT_NE(points[3]->shortage.find("does not fit"), std::string::npos);
+  EXPECT_NE(points[3]->infeasible_reason.find("does not fit"), std::string::npos);
   EXPECT_GT(points[3]->peak_bytes, points[3]->capacity_bytes);
 }
 
@@ -100,9 +100,9 @@ TEST(SweepFindings, StretchesEndWhereTheLimitIsExceededOrNothingIsKnown) {
   EXPECT_EQ(stretches_within({0.0, 0.0}, 0.02), (std::vector<Stretch>{{0, 1}}));
 }
 
-SweepPoint point_with(double product, double flops, const std::string& device) {
+SweepPoint point_with(double gemm, double flops, const std::string& device) {
   SweepPoint point;
-  point.step.breakdown = {{"attention", 1}, {"GEMM", product}};
+  point.step.breakdown = {{"attention", 1}, {"GEMM", gemm}};
   point.flops_at_peak_s = flops;
   point.device = device;
   return point;
@@ -111,8 +111,8 @@ SweepPoint point_with(double product, double flops, const std::string& device) {
 TEST(SweepFindings, ProductsAreComparedAmongPointsOfTheSameWorkAndDevice) {
   SweepPoint closed_form = point_with(1, 5, "a");
   closed_form.step.breakdown.clear();
-  const auto slowdowns = product_slowdowns({point_with(3, 5, "a"), point_with(2, 5, "a"), point_with(1, 6, "a"),
-                                            point_with(1, 5, "b"), closed_form, tl::unexpected(model::Error{})});
+  const auto slowdowns = gemm_slowdowns({point_with(3, 5, "a"), point_with(2, 5, "a"), point_with(1, 6, "a"),
+                                         point_with(1, 5, "b"), closed_form, tl::unexpected(model::Error{})});
   EXPECT_EQ(slowdowns, (Values{1.5, 1, 1, 1, std::nullopt, std::nullopt}));
 }
 

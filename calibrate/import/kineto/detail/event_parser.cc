@@ -27,7 +27,7 @@ string_view trimmed(string_view token) {
 }
 
 // The product of an array of whole numbers, at most the largest int; anything else is an error.
-simdjson::error_code product(ondemand::value value, std::int64_t& result) {
+simdjson::error_code gemm(ondemand::value value, std::int64_t& result) {
   constexpr std::int64_t largest = std::numeric_limits<int>::max();
   ondemand::array extents;
   if (const auto error = value.get_array().get(extents)) return error;
@@ -64,9 +64,9 @@ simdjson::error_code read_arguments(ondemand::value value, Arguments& arguments)
     } else if (key == "shared memory") {
       arguments.shared = number().value_or(0);
     } else if (key == "grid") {
-      if (const auto error = product(item, arguments.grid)) return error;
+      if (const auto error = gemm(item, arguments.grid)) return error;
     } else if (key == "block") {
-      if (const auto error = product(item, arguments.threads)) return error;
+      if (const auto error = gemm(item, arguments.threads)) return error;
     }
   }
   return simdjson::SUCCESS;

@@ -9,7 +9,7 @@ namespace plumbline::calibrate {
 namespace {
 
 // A span that says a phase, on some track: a thread, or a stream of a device.
-struct Labelled {
+struct Labeled {
   std::int64_t start_ns = 0, end_ns = 0;
   std::int64_t track = 0;
   WorkPhase phase;
@@ -41,15 +41,15 @@ class PhaseNames {
 // The annotations that say a phase, by track and start. `counted_on` tells on which tracks occurrences of a name are
 // counted together; equal layers get equal numbers only within one of them.
 template <class Track, class CountedOn>
-std::vector<Labelled> labelled(const std::vector<Annotation>& annotations, PhaseNames& names, const Track& track,
-                               const CountedOn& counted_on) {
+std::vector<Labeled> labeled(const std::vector<Annotation>& annotations, PhaseNames& names, const Track& track,
+                             const CountedOn& counted_on) {
   std::vector<const Annotation*> order;
   for (const Annotation& annotation : annotations) {
     if (names.of(annotation.name) != nullptr) order.push_back(&annotation);
   }
   std::ranges::stable_sort(order, {}, [](const Annotation* a) { return a->start_ns; });
   std::map<std::pair<std::uint32_t, std::int64_t>, int> count;
-  std::vector<Labelled> spans;
+  std::vector<Labeled> spans;
   for (const Annotation* a : order) {
     int& occurrence = count[{a->name, counted_on(*a)}];
     spans.push_back({a->start_ns, a->end_ns, track(*a), {names.of(a->name), a->name, occurrence}});
@@ -60,7 +60,7 @@ std::vector<Labelled> labelled(const std::vector<Annotation>& annotations, Phase
     if (phase.annotation->descending) phase.layer = count.at({order[i]->name, counted_on(*order[i])}) - 1 - phase.layer;
   }
   // Of two that start together, the longer one is the outer one.
-  std::ranges::stable_sort(spans, [](const Labelled& a, const Labelled& b) {
+  std::ranges::stable_sort(spans, [](const Labeled& a, const Labeled& b) {
     return std::tuple(a.track, a.start_ns, -a.end_ns) < std::tuple(b.track, b.start_ns, -b.end_ns);
   });
   return spans;
@@ -68,9 +68,9 @@ std::vector<Labelled> labelled(const std::vector<Annotation>& annotations, Phase
 
 // Answers each question with the innermost span around its moment on its track, where there is one and the asker has
 // no phase yet. A sweep over both, track by track, with the open spans on a stack.
-void answer(const std::vector<Labelled>& spans, std::vector<Question> questions, std::vector<WorkPhase>& phases) {
+void answer(const std::vector<Labeled>& spans, std::vector<Question> questions, std::vector<WorkPhase>& phases) {
   std::ranges::stable_sort(questions, {}, [](const Question& q) { return std::pair(q.track, q.time_ns); });
-  std::vector<const Labelled*> open;
+  std::vector<const Labeled*> open;
   std::size_t next = 0;
   for (const Question& question : questions) {
     const auto moment = std::pair(question.track, question.time_ns);
@@ -124,12 +124,12 @@ std::vector<WorkPhase> phases_of(const Trace& trace, const std::vector<std::size
   const auto stream = [](const Annotation& a) { return stream_track(a.device, a.stream); };
 
   std::vector<Question> launched = launch_moments(trace, work);
-  answer(labelled(trace.annotations, names, thread, together), launched, phases);
+  answer(labeled(trace.annotations, names, thread, together), launched, phases);
   // The GPU's annotations stand once on each stream that had work in them.
-  answer(labelled(trace.gpu_annotations, names, stream, stream), start_moments(trace, work), phases);
+  answer(labeled(trace.gpu_annotations, names, stream, stream), start_moments(trace, work), phases);
   // All threads as one.
   for (Question& question : launched) question.track = 0;
-  answer(labelled(trace.annotations, names, together, together), std::move(launched), phases);
+  answer(labeled(trace.annotations, names, together, together), std::move(launched), phases);
   return phases;
 }
 

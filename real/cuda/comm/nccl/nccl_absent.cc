@@ -4,9 +4,9 @@
 
 namespace plumbline::real::cuda {
 
-model::Result<std::unique_ptr<OtherRanks>> meet_other_ranks(const OwnDevice& /*device*/, ControlChannel& /*channel*/,
-                                                            const CommunicatorOptions& /*options*/) {
-  return infeasible("this build does not know NCCL: nccl.h was not found", "install NCCL's header and build again");
+model::Result<std::unique_ptr<OtherRanks>> connect_ranks(const OwnDevice& /*device*/, ControlChannel& /*channel*/,
+                                                         const CommunicatorOptions& /*options*/) {
+  return infeasible("this build has no NCCL: nccl.h was not found", "install NCCL's header and build again");
 }
 
 }  // namespace plumbline::real::cuda

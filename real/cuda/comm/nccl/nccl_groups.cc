@@ -14,7 +14,7 @@ constexpr std::chrono::minutes settle_limit{10};  // a first connection of thous
 
 }  // namespace
 
-Status NcclGroups::open(const std::vector<std::string>& folders, ControlChannel& channel, int ways,
+Status NcclGroups::open(const std::vector<std::string>& folders, ControlChannel& channel, int channels,
                         std::unique_ptr<NcclGroups>& groups) {
   std::string error;
   std::unique_ptr<Nccl> nccl = Nccl::open(folders, error);
@@ -25,7 +25,8 @@ Status NcclGroups::open(const std::vector<std::string>& folders, ControlChannel&
   PLUMBLINE_TRY(groups->ended_flag_.allocate(sizeof(std::int32_t)));
   *groups->ended_flag_.as<std::int32_t>() = 0;
   PLUMBLINE_TRY(groups->make_world(groups->founder_));
-  for (int way = 0; way < ways; ++way) PLUMBLINE_TRY(groups->make_world(groups->ways_.emplace_back()));
+  for (int channel = 0; channel < channels; ++channel)
+    PLUMBLINE_TRY(groups->make_world(groups->channels_.emplace_back()));
   groups->watcher_ = std::thread([self = groups.get()] { self->watch(); });
   return {};
 }
@@ -45,10 +46,10 @@ Status NcclGroups::make_world(ncclComm_t& communicator) {
     PLUMBLINE_TRY(nccl_->outcome(nccl_->unique_id(&id), "making an id"));
     std::memcpy(bytes.data(), &id, sizeof id);
   }
-  const auto told = channel_.broadcast(bytes);
-  if (!told) return {told.error().message};
-  if (told->size() != sizeof id) return {"rank 0 sent no id of NCCL"};
-  std::memcpy(&id, told->data(), sizeof id);
+  const auto turns = channel_.broadcast(bytes);
+  if (!turns) return {turns.error().message};
+  if (turns->size() != sizeof id) return {"rank 0 sent no id of NCCL"};
+  std::memcpy(&id, turns->data(), sizeof id);
   return make(id, channel_.ranks(), channel_.rank(), 0, communicator);
 }
 
@@ -119,13 +120,14 @@ Status NcclGroups::finish(const char* doing) {
   }
 }
 
-Status NcclGroups::tell(const std::vector<std::int32_t>& ranks, const void* own, std::int64_t bytes, void* all) {
+Status NcclGroups::all_gather_on_host(const std::vector<std::int32_t>& ranks, const void* own, std::int64_t bytes,
+                                      void* all) {
   const auto size = static_cast<std::size_t>(bytes), count = ranks.size();
   ncclComm_t communicator = nullptr;
   PLUMBLINE_TRY(find(ranks, stream_, 0, communicator));
   const auto needed = static_cast<std::int64_t>(size * (count + 1));
-  if (told_.bytes() < needed) PLUMBLINE_TRY(told_.allocate(needed));
-  auto* mine = told_.as<char>();
+  if (gathered_.bytes() < needed) PLUMBLINE_TRY(gathered_.allocate(needed));
+  auto* mine = gathered_.as<char>();
   char* theirs = mine + size;
   PLUMBLINE_TRY(outcome(cudaMemcpyAsync(mine, own, size, cudaMemcpyHostToDevice, stream_), "telling other ranks"));
   PLUMBLINE_TRY(together(communicator, "telling other ranks", [&](const Nccl& nccl) {

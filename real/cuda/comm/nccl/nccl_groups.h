@@ -25,7 +25,7 @@ namespace plumbline::real::cuda {
 class NcclGroups {
  public:
   // Every rank calls it: communicators of all ranks are made, one to found others, and one for each of `ways`.
-  static Status open(const std::vector<std::string>& folders, ControlChannel& channel, int ways,
+  static Status open(const std::vector<std::string>& folders, ControlChannel& channel, int channels,
                      std::unique_ptr<NcclGroups>& groups);
   ~NcclGroups();
   NcclGroups(const NcclGroups&) = delete;
@@ -33,14 +33,14 @@ class NcclGroups {
 
   std::int32_t rank() const { return channel_.rank(); }
   const Nccl& library() const { return *nccl_; }
-  ncclComm_t way(int number) const { return ways_[static_cast<std::size_t>(number)]; }
+  ncclComm_t channel(int number) const { return channels_[static_cast<std::size_t>(number)]; }
   // The communicator of these ranks for calls on `stream`, with at most `ctas` blocks (0: NCCL chooses). The first call
   // of all of them makes it: they wait for each other.
   Status find(const std::vector<std::int32_t>& ranks, cudaStream_t stream, int ctas, ncclComm_t& communicator);
   // Calls of NCCL that belong together, on one communicator; returns when they are enqueued.
   Status together(ncclComm_t communicator, const char* doing, const std::function<ncclResult_t(const Nccl&)>& calls);
   // Tells these ranks, of which this is one, `bytes` of each: all[ranks, bytes]. The host waits for all of them.
-  Status tell(const std::vector<std::int32_t>& ranks, const void* own, std::int64_t bytes, void* all);
+  Status all_gather_on_host(const std::vector<std::int32_t>& ranks, const void* own, std::int64_t bytes, void* all);
   // Why nothing may be waited for any more.
   Status alive();
   // In host memory that kernels read: nonzero from when nothing may be waited for any more.
@@ -64,10 +64,10 @@ class NcclGroups {
   std::string ended_;  // why; empty: it has not
   std::vector<ncclComm_t> all_;
   ncclComm_t founder_ = nullptr;
-  std::vector<ncclComm_t> ways_;
+  std::vector<ncclComm_t> channels_;
   std::map<std::pair<std::vector<std::int32_t>, cudaStream_t>, ncclComm_t> found_;
   cudaStream_t stream_ = nullptr;
-  DeviceMemory id_, told_;
+  DeviceMemory id_, gathered_;
   PinnedMemory ended_flag_;
   std::atomic<bool> done_ = false;
   std::thread watcher_;

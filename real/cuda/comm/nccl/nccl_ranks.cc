@@ -2,7 +2,7 @@
 
 #include "real/cuda/comm/calls.h"
 #include "real/cuda/comm/nccl/detail/nccl_messages.h"
-#include "real/cuda/comm/nccl/detail/rank_exchange.h"
+#include "real/cuda/comm/nccl/detail/rank_all_to_all.h"
 #include "real/cuda/comm/nccl/nccl_groups.h"
 #include "real/cuda/comm/nccl/other_ranks.h"
 #include "real/executor/infeasible.h"
@@ -39,15 +39,15 @@ Status elements_of(const CudaBuffer& in, const CudaBuffer& out, Elements& elemen
 
 class NcclRanks final : public OtherRanks {
  public:
-  NcclRanks(const OwnDevice& device, std::unique_ptr<NcclGroups> groups, Neighbours neighbours,
+  NcclRanks(const OwnDevice& device, std::unique_ptr<NcclGroups> groups, NodePeers node_peers,
             const CommunicatorOptions& options)
       : groups_(std::move(groups)),
-        ways_(ways_of(neighbours)),
+        transports_(transports_of(node_peers)),
         ctas_(options.collective_ctas),
-        exchange_(device.scratch, *groups_, std::move(neighbours), {options.exchange_ctas, device.shared_bytes}),
+        all_to_all_(device.scratch, *groups_, std::move(node_peers), {options.communication_sms, device.shared_bytes}),
         messages_(*groups_) {}
 
-  std::string ways() const override { return ways_; }
+  std::string transports() const override { return transports_; }
 
   Status launch(const Group& group, const Kernel& kernel, cudaStream_t stream) override {
     const CudaBuffer& in = cuda::in(kernel, 0);
@@ -60,7 +60,7 @@ class NcclRanks final : public OtherRanks {
       case model::OperatorKind::all_gather:
         return all_gather(group, in, out, stream);
       default:
-        return exchange_.run(group, kernel, stream);
+        return all_to_all_.run(group, kernel, stream);
     }
   }
   Status send_receive(std::span<const Message> messages, bool rendezvous, cudaStream_t stream) override {
@@ -104,23 +104,23 @@ class NcclRanks final : public OtherRanks {
   }
 
   std::unique_ptr<NcclGroups> groups_;
-  std::string ways_;
+  std::string transports_;
   int ctas_;
-  RankExchange exchange_;
+  RankAllToAll all_to_all_;
   NcclMessages messages_;
 };
 
 }  // namespace
 
-model::Result<std::unique_ptr<OtherRanks>> meet_other_ranks(const OwnDevice& device, ControlChannel& channel,
-                                                            const CommunicatorOptions& options) {
+model::Result<std::unique_ptr<OtherRanks>> connect_ranks(const OwnDevice& device, ControlChannel& channel,
+                                                         const CommunicatorOptions& options) {
   std::unique_ptr<NcclGroups> groups;
-  if (const Status opened = NcclGroups::open(device.folders, channel, NcclMessages::ways, groups); !opened.ok())
+  if (const Status opened = NcclGroups::open(device.folders, channel, NcclMessages::channels, groups); !opened.ok())
     return infeasible(opened.failure);
-  Neighbours neighbours;
-  if (const Status found = find_neighbours(channel, options.machine, neighbours); !found.ok())
+  NodePeers node_peers;
+  if (const Status found = find_node_peers(channel, options.machine, node_peers); !found.ok())
     return infeasible(found.failure);
-  return std::make_unique<NcclRanks>(device, std::move(groups), std::move(neighbours), options);
+  return std::make_unique<NcclRanks>(device, std::move(groups), std::move(node_peers), options);
 }
 
 }  // namespace plumbline::real::cuda

@@ -18,9 +18,9 @@
 namespace plumbline::real::cuda {
 
 struct CommunicatorOptions {
-  int exchange_ctas = 20;   // of dispatch and combine: each owns an SM
-  int collective_ctas = 0;  // that NCCL may take; 0: as many as it likes
-  std::string machine;      // ranks of one machine see each other's memory; empty: as the system names it
+  int communication_sms = 20;  // of dispatch and combine: each owns an SM
+  int collective_ctas = 0;     // that NCCL may take; 0: as many as it likes
+  std::string machine;         // ranks of one machine see each other's memory; empty: as the system names it
 };
 
 // Groups have more than one rank. A rank that ends, or an error of the network, is a failure of what is called next.
@@ -29,7 +29,7 @@ class OtherRanks {
   virtual ~OtherRanks() = default;
 
   // By which ways tokens go, for people.
-  virtual std::string ways() const = 0;
+  virtual std::string transports() const = 0;
 
   // An operator between ranks (model/graph/operators.def). Collectives are of tensors of one format without scales;
   // sums in FP32, BF16 or FP16, as NCCL adds them: the same bits everywhere.
@@ -47,7 +47,7 @@ struct OwnDevice {
 
 // Every rank of the channel calls it; scratch and channel must outlive it. Infeasible: NCCL is missing or does not
 // start, or this build does not know it.
-model::Result<std::unique_ptr<OtherRanks>> meet_other_ranks(const OwnDevice& device, ControlChannel& channel,
-                                                            const CommunicatorOptions& options);
+model::Result<std::unique_ptr<OtherRanks>> connect_ranks(const OwnDevice& device, ControlChannel& channel,
+                                                         const CommunicatorOptions& options);
 
 }  // namespace plumbline::real::cuda

@@ -24,15 +24,15 @@ std::optional<Value> mean(const std::vector<ClockReading>& readings, std::option
 
 std::optional<std::string> reasons(const std::vector<ClockReading>& readings) {
   std::set<std::string> words;
-  bool told = false;
+  bool known = false;
   for (const ClockReading& reading : readings) {
     if (!reading.throttle) continue;
-    told = true;
+    known = true;
     std::istringstream text(*reading.throttle);
     for (std::string word; std::getline(text, word, '|');)
       if (word != "none") words.insert(word);
   }
-  if (!told) return std::nullopt;
+  if (!known) return std::nullopt;
   std::string joined;
   for (const std::string& word : words) joined += (joined.empty() ? "" : "|") + word;
   return joined.empty() ? "none" : joined;

@@ -9,7 +9,7 @@ KernelRecorder::KernelRecorder(std::unique_ptr<State> state) : state_(std::move(
 KernelRecorder::~KernelRecorder() = default;
 
 std::unique_ptr<KernelRecorder> KernelRecorder::open(const std::vector<std::string>&, std::string& error) {
-  error = "this build has no CUPTI: its header was not found beside the toolkit's";
+  error = "this build has no CUPTI: its header was not found next to the toolkit's";
   return nullptr;
 }
 

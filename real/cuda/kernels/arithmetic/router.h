@@ -18,7 +18,7 @@ struct RouterRule {
   int experts = 0, experts_per_token = 0, groups = 1, groups_per_token = 1;
   int group_score_experts = 1;
   bool sigmoid = false;  // else softmax
-  bool normalise = false;
+  bool normalize = false;
   float scaling_factor = 1;
 };
 
@@ -158,7 +158,7 @@ PLUMBLINE_HOST_DEVICE float choose_experts(const RouterRule& rule, const Lanes& 
 }
 
 PLUMBLINE_HOST_DEVICE inline float router_factor(const RouterRule& rule, float total) {
-  return rule.normalise ? rule.scaling_factor / total : rule.scaling_factor;
+  return rule.normalize ? rule.scaling_factor / total : rule.scaling_factor;
 }
 
 // --- The gradient: of the logits that a lane holds, from those of a token's weights ---
@@ -173,8 +173,8 @@ PLUMBLINE_HOST_DEVICE void router_gradient(const RouterRule& rule, const Lanes& 
     total += score;
     inner += gradient_of(slot) * score;
   }
-  if (!rule.normalise) total = 1.0f;
-  const float shift = rule.normalise ? inner / total : 0.0f;  // normalised, each lowers the weights of the others
+  if (!rule.normalize) total = 1.0f;
+  const float shift = rule.normalize ? inner / total : 0.0f;  // normalised, each lowers the weights of the others
   PLUMBLINE_UNROLL
   for (int i = 0; i < kHeld; ++i) d_logits[i] = 0.0f;
   float of_softmax = 0.0f;

@@ -13,8 +13,9 @@ PLUMBLINE_HOST_DEVICE inline float rms_inverse(float sum_of_squares, std::int64_
 
 // dx of one element. `d`: dy * gamma; mean_d: the row's mean of d (0 where the mean is not subtracted); along: the
 // row's mean of d * (x - mean), times scale^2.
-PLUMBLINE_HOST_DEVICE inline float norm_input_gradient(float d, float centred, float scale, float mean_d, float along) {
-  return scale * (d - mean_d - along * centred);
+PLUMBLINE_HOST_DEVICE inline float norm_input_gradient(float d, float centered, float scale, float mean_d,
+                                                       float along) {
+  return scale * (d - mean_d - along * centered);
 }
 
 // --- Activations ---

@@ -61,8 +61,8 @@ struct LogSum {
 };
 
 // What a token's loss is worth to the gradient.
-PLUMBLINE_HOST_DEVICE inline float gradient_scale(double weight, std::int64_t labelled_tokens) {
-  return static_cast<float>(weight / static_cast<double>(labelled_tokens > 0 ? labelled_tokens : 1));
+PLUMBLINE_HOST_DEVICE inline float gradient_scale(double weight, std::int64_t labeled_tokens) {
+  return static_cast<float>(weight / static_cast<double>(labeled_tokens > 0 ? labeled_tokens : 1));
 }
 
 }  // namespace plumbline::real::cuda

@@ -63,7 +63,7 @@ __device__ float dot(const SharedTile<side>& x, int i, const SharedTile<side>& y
 
 // to += p x, and to += p^T x.
 template <int side>
-__device__ void add_product(const SharedTile<side>& to, const SharedTile<side>& p, const SharedTile<side>& x) {
+__device__ void add_gemm(const SharedTile<side>& to, const SharedTile<side>& p, const SharedTile<side>& x) {
   for_elements<side>(to.columns, [&](int i, int c) {
     float sum = to.row(i)[c];
     for (int j = 0; j < side; ++j) sum += p.row(i)[j] * x.row(j)[c];
@@ -89,8 +89,8 @@ struct Scores {
         scale(1.0f / sqrtf(static_cast<float>(t.query_key_dim))),
         slope(t.alibi ? alibi_slope(head, t.query_heads) : 0.0f) {}
   __device__ bool visible(std::int64_t t, std::int64_t s) const { return t < task.length && sees(t, s, task.window); }
-  __device__ float operator()(float product, std::int64_t t, std::int64_t s) const {
-    return scale * product - slope * static_cast<float>(t - s);
+  __device__ float operator()(float gemm, std::int64_t t, std::int64_t s) const {
+    return scale * gemm - slope * static_cast<float>(t - s);
   }
 };
 

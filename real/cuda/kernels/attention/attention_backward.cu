@@ -44,7 +44,7 @@ __device__ void score_gradients(const AttentionTask& task, const Operands<side>&
 // A block per key tile of a key-value head of a sequence, over all query heads that read it.
 template <int side>
 __global__ void keys_kernel(const AttentionTask task) {
-  auto* const memory = claimed_shared<float>();
+  auto* const memory = dynamic_shared<float>();
   const std::int64_t tiles = (task.length + side - 1) / side;
   const std::int64_t key_tile = blockIdx.x % tiles, shared_head = blockIdx.x / tiles % task.key_value_heads;
   const std::int64_t from = blockIdx.x / tiles / task.key_value_heads * task.length, key = key_tile * side;
@@ -76,7 +76,7 @@ __global__ void keys_kernel(const AttentionTask task) {
 // A block per query tile of a query head of a sequence.
 template <int side>
 __global__ void queries_kernel(const AttentionTask task) {
-  auto* const memory = claimed_shared<float>();
+  auto* const memory = dynamic_shared<float>();
   const std::int64_t tiles = (task.length + side - 1) / side;
   const std::int64_t query_tile = blockIdx.x % tiles, head = blockIdx.x / tiles % task.query_heads;
   const std::int64_t from = blockIdx.x / tiles / task.query_heads * task.length, query = query_tile * side;
@@ -94,7 +94,7 @@ __global__ void queries_kernel(const AttentionTask task) {
     __syncthreads();
     score_gradients(task, loaded, head, from, query, tile * side, p, ds);
     __syncthreads();
-    add_product(dq, ds, k);
+    add_gemm(dq, ds, k);
     __syncthreads();
   }
   store(dq, task.dq, from, query, task.length, head * wide);

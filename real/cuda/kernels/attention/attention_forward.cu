@@ -27,7 +27,7 @@ __device__ void exponentiate(const SharedTile<side>& scores, RunningSoftmax* sof
 // A block per query tile of a query head of a sequence.
 template <int side>
 __global__ void forward_kernel(const AttentionTask task) {
-  auto* const memory = claimed_shared<float>();
+  auto* const memory = dynamic_shared<float>();
   __shared__ RunningSoftmax softmax[side];
   __shared__ float shrink[side];
   const std::int64_t tiles = (task.length + side - 1) / side;
@@ -53,7 +53,7 @@ __global__ void forward_kernel(const AttentionTask task) {
     exponentiate(p, softmax, shrink);
     __syncthreads();
     for_elements<side>(value_wide, [&](int i, int c) { o.row(i)[c] *= shrink[i]; });
-    add_product(o, p, v);
+    add_gemm(o, p, v);
     __syncthreads();
   }
   for_elements<side>(value_wide, [&](int i, int c) { o.row(i)[c] /= softmax[i].sum; });

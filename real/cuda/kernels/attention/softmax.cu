@@ -11,7 +11,7 @@ namespace {
 struct Scores {
   KeyRange seen;
   float slope;  // ALiBi's, 0 without it
-  __device__ float operator()(const Eight& stored, std::int64_t column, int i) const {
+  __device__ float operator()(const Vec8& stored, std::int64_t column, int i) const {
     const std::int64_t key = column + i;
     if (key < seen.begin || key >= seen.end) return -INFINITY;
     return stored.v[i] - slope * static_cast<float>(seen.end - 1 - key);
@@ -27,13 +27,13 @@ __global__ void __launch_bounds__(most_threads<kWarp>)
   for (std::int64_t row = team.first(); row < scores.rows; row += team.step()) {
     const std::int64_t head = row % form.heads, place = row / form.heads % form.sequence_length;
     const Scores score{seen_keys(place, form.window), form.alibi ? alibi_slope(head, form.heads) : 0.0f};
-    Eight held[kVectors];
+    Vec8 held[kVectors];
     float largest = -INFINITY;
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
       const std::int64_t column = team.column(v);
-      held[v] = Eight{};
-      if (column < score.seen.end) held[v] = load_eight(scores, row, column);
+      held[v] = Vec8{};
+      if (column < score.seen.end) held[v] = load_vec8(scores, row, column);
 #pragma unroll
       for (int i = 0; i < tile_vector; ++i) {
         held[v].v[i] = score(held[v], column, i);
@@ -49,7 +49,7 @@ __global__ void __launch_bounds__(most_threads<kWarp>)
     }
     const float reciprocal = 1.0f / team.sum(sum);
 #pragma unroll
-    for (int v = 0; v < kVectors; ++v) store_eight(probabilities, row, team.column(v), scaled(held[v], reciprocal));
+    for (int v = 0; v < kVectors; ++v) store_vec8(probabilities, row, team.column(v), scaled(held[v], reciprocal));
   }
 }
 
@@ -59,12 +59,12 @@ __global__ void __launch_bounds__(most_threads<kWarp>)
   const View d_probabilities(d_), probabilities(p_), d_scores(d_scores_);
   Team<kWarp> team;
   for (std::int64_t row = team.first(); row < probabilities.rows; row += team.step()) {
-    Eight d[kVectors], p[kVectors];
+    Vec8 d[kVectors], p[kVectors];
     float inner = 0.0f;
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
-      d[v] = load_eight(d_probabilities, row, team.column(v));
-      p[v] = load_eight(probabilities, row, team.column(v));
+      d[v] = load_vec8(d_probabilities, row, team.column(v));
+      p[v] = load_vec8(probabilities, row, team.column(v));
 #pragma unroll
       for (int i = 0; i < tile_vector; ++i) inner += d[v].v[i] * p[v].v[i];
     }
@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(most_threads<kWarp>)
     for (int v = 0; v < kVectors; ++v) {
 #pragma unroll
       for (int i = 0; i < tile_vector; ++i) d[v].v[i] = p[v].v[i] * (d[v].v[i] - inner);
-      store_eight(d_scores, row, team.column(v), d[v]);
+      store_vec8(d_scores, row, team.column(v), d[v]);
     }
   }
 }

@@ -1,8 +1,8 @@
 #include "real/cuda/kernels/arithmetic/row_order.h"
-#include "real/cuda/kernels/eight.cuh"
 #include "real/cuda/kernels/launch.cuh"
 #include "real/cuda/kernels/permutation/gather.h"
 #include "real/cuda/kernels/threads.cuh"
+#include "real/cuda/kernels/vec8.cuh"
 
 namespace plumbline::real::cuda {
 
@@ -46,7 +46,7 @@ __global__ void gather_rows_kernel(TensorView x, const std::int32_t* map, std::i
   const std::int64_t row = blockIdx.x, source = map[row] - first;
   for (std::int64_t tile = half_warp_index(); tile < tiles_of(y.columns); tile += row_tiles) {
     const std::int64_t column = tile * scale_tile + half_warp_column();
-    store_eight(y, row, column, is_row(x, source) ? load_eight(x, source, column) : Eight{});
+    store_vec8(y, row, column, is_row(x, source) ? load_vec8(x, source, column) : Vec8{});
   }
 }
 
@@ -67,14 +67,14 @@ __global__ void sum_rows_kernel(TensorView any_x, const std::int32_t* positions,
   __syncthreads();
   for (std::int64_t tile = half_warp_index(); tile < tiles_of(y.columns); tile += row_tiles) {
     const std::int64_t column = tile * scale_tile + half_warp_column();
-    Eight sum{};
+    Vec8 sum{};
 #pragma unroll 2
     for (int i = 0; i < count; ++i) {
-      const Eight row = load_eight(x, ordered[i], column);
+      const Vec8 row = load_vec8(x, ordered[i], column);
 #pragma unroll
       for (int k = 0; k < tile_vector; ++k) sum.v[k] += row.v[k];
     }
-    store_eight(y, blockIdx.x, column, sum);
+    store_vec8(y, blockIdx.x, column, sum);
   }
 }
 

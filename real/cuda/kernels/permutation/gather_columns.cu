@@ -1,7 +1,7 @@
-#include "real/cuda/kernels/eight.cuh"
 #include "real/cuda/kernels/launch.cuh"
 #include "real/cuda/kernels/permutation/gather.h"
 #include "real/cuda/kernels/threads.cuh"
+#include "real/cuda/kernels/vec8.cuh"
 
 namespace plumbline::real::cuda {
 

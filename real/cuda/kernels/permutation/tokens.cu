@@ -1,8 +1,8 @@
 #include "real/cuda/kernels/arithmetic/tokens.h"
-#include "real/cuda/kernels/eight.cuh"
 #include "real/cuda/kernels/launch.cuh"
 #include "real/cuda/kernels/permutation/tokens.h"
 #include "real/cuda/kernels/threads.cuh"
+#include "real/cuda/kernels/vec8.cuh"
 
 namespace plumbline::real::cuda {
 
@@ -22,7 +22,7 @@ dim3 rows_and_columns(std::int64_t rows, std::int64_t columns) {
   return {static_cast<unsigned>(rows), static_cast<unsigned>((tiles_of(columns) + block_tiles - 1) / block_tiles)};
 }
 
-__device__ void add_to(Eight& sum, const Eight& values) {
+__device__ void add_to(Vec8& sum, const Vec8& values) {
 #pragma unroll
   for (int i = 0; i < tile_vector; ++i) sum.v[i] += values.v[i];
 }
@@ -45,25 +45,25 @@ __global__ void add_by_id_kernel(TensorView dx, const std::int32_t* ids, const s
   const std::int64_t place = blockIdx.x, id = ids[order[place]], row = id - first;
   if (row < 0 || row >= table.rows || (place > 0 && ids[order[place - 1]] == id)) return;
   const std::int64_t column = own_column();
-  Eight sum = load_eight(table, row, column);
+  Vec8 sum = load_vec8(table, row, column);
 #pragma unroll 4
-  for (std::int64_t i = place; i < dx.rows && ids[order[i]] == id; ++i) add_to(sum, load_eight(dx, order[i], column));
-  store_eight(table, row, column, sum);
+  for (std::int64_t i = place; i < dx.rows && ids[order[i]] == id; ++i) add_to(sum, load_vec8(dx, order[i], column));
+  store_vec8(table, row, column, sum);
 }
 
 __global__ void add_positions_kernel(TensorView x, TensorView table, std::int64_t length, TensorView y) {
   const std::int64_t row = blockIdx.x, column = own_column();
-  Eight sum = load_eight(x, row, column);
-  add_to(sum, load_eight(table, row % length, column));
-  store_eight(y, row, column, sum);
+  Vec8 sum = load_vec8(x, row, column);
+  add_to(sum, load_vec8(table, row % length, column));
+  store_vec8(y, row, column, sum);
 }
 
 __global__ void add_by_position_kernel(TensorView dx, std::int64_t length, TensorView table) {
   const std::int64_t column = own_column();
-  Eight sum = load_eight(table, blockIdx.x, column);
+  Vec8 sum = load_vec8(table, blockIdx.x, column);
 #pragma unroll 4
-  for (std::int64_t row = blockIdx.x; row < dx.rows; row += length) add_to(sum, load_eight(dx, row, column));
-  store_eight(table, blockIdx.x, column, sum);
+  for (std::int64_t row = blockIdx.x; row < dx.rows; row += length) add_to(sum, load_vec8(dx, row, column));
+  store_vec8(table, blockIdx.x, column, sum);
 }
 
 __global__ void shift_kernel(const std::int32_t* ids, std::int64_t tokens, std::int64_t distance, std::int64_t length,

@@ -41,12 +41,12 @@ __global__ void __launch_bounds__(block_threads) transpose_kernel(Transpose t) {
   constexpr int rows_at_once = block_threads / vectors_per_row;
   constexpr int passes = tile_rows / rows_at_once;
   const int column = static_cast<int>(threadIdx.x) % vectors_per_row * tile_vector;
-  Eight values[passes];
+  Vec8 values[passes];
 #pragma unroll
   for (int pass = 0; pass < passes; ++pass) {
     const int row = pass * rows_at_once + static_cast<int>(threadIdx.x) / vectors_per_row;
     const std::int64_t source = t.source(matrix, first_row + row);
-    values[pass] = source >= 0 ? load_eight(x, source, first_column + column) : Eight{};
+    values[pass] = source >= 0 ? load_vec8(x, source, first_column + column) : Vec8{};
   }
 #pragma unroll
   for (int pass = 0; pass < passes; ++pass) {
@@ -58,10 +58,10 @@ __global__ void __launch_bounds__(block_threads) transpose_kernel(Transpose t) {
   const int lane = static_cast<int>(threadIdx.x) % tile_lanes;
   for (int c = static_cast<int>(threadIdx.x) / tile_lanes; c < tile_columns; c += block_threads / tile_lanes) {
     if (first_column + c >= t.columns) break;
-    Eight turned;
+    Vec8 transposed;
 #pragma unroll
-    for (int i = 0; i < tile_vector; ++i) turned.v[i] = held[c][place(lane * tile_vector) + i];
-    store_eight(y, matrix * t.columns + first_column + c, first_row + lane * tile_vector, turned);
+    for (int i = 0; i < tile_vector; ++i) transposed.v[i] = held[c][place(lane * tile_vector) + i];
+    store_vec8(y, matrix * t.columns + first_column + c, first_row + lane * tile_vector, transposed);
   }
 }
 

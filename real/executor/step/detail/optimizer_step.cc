@@ -113,11 +113,11 @@ void OptimizerStep::agree(std::vector<BufferPointer>& parts, Buffer* sum, const 
   rank_.communicator().launch(Stream::compute, rank_.world(), reduce);
 }
 
-model::Result<OptimizerStep::Outcome> OptimizerStep::run(Synchroniser& synchroniser) {
+model::Result<OptimizerStep::Outcome> OptimizerStep::run(DataParallelRunner& data_parallel) {
   Outcome outcome;
   Device& device = rank_.device();
   if (const auto unscales = operators(OperatorKind::unscale); !unscales.empty()) {
-    TRY(device.synchronise());
+    TRY(device.synchronize());
     const model::Layout& layout = *rank_.input.layout;
     const float scale =
         static_cast<float>(rank_.numbers.loss_scale * static_cast<double>(layout.micro_batches * layout.data));
@@ -135,7 +135,7 @@ model::Result<OptimizerStep::Outcome> OptimizerStep::run(Synchroniser& synchroni
       device.launch(Stream::compute, kernel);
     }
     agree(found_, found_anywhere_.get(), "found_inf_anywhere");
-    TRY(device.synchronise());
+    TRY(device.synchronize());
     outcome.finite = device.read(*found_anywhere_)[0] == 0;
     if (!outcome.finite) return outcome;
   }
@@ -147,8 +147,8 @@ model::Result<OptimizerStep::Outcome> OptimizerStep::run(Synchroniser& synchroni
   if (rank_.program().gather_after_update)
     for (const auto& [stage, local] : rank_.stages)
       for (std::size_t unit = 0; unit < local.state->units().size(); ++unit)
-        synchroniser.gather(stage, unit, Stream::compute);
-  TRY(device.synchronise());
+        data_parallel.gather(stage, unit, Stream::compute);
+  TRY(device.synchronize());
   if (!norms.empty()) outcome.gradient_norm = std::sqrt(device.read(*all_squares_)[0]);
   return outcome;
 }

@@ -3,8 +3,8 @@
 
 #include <vector>
 
+#include "real/executor/step/detail/data_parallel_runner.h"
 #include "real/executor/step/rank_state.h"
-#include "real/executor/step/detail/synchroniser.h"
 
 namespace plumbline::real {
 
@@ -17,7 +17,7 @@ class OptimizerStep {
     double gradient_norm = 0;  // of the mean gradient; 0 where the plan does not clip
   };
   // All gradients are reduced when the compute stream comes to it. Waits for the device.
-  model::Result<Outcome> run(Synchroniser& synchroniser);
+  model::Result<Outcome> run(DataParallelRunner& data_parallel);
 
  private:
   void launch(std::int32_t stage, const model::Operator& op, Buffer* squares);

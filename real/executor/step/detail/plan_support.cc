@@ -34,7 +34,7 @@ std::optional<Error> check_degrees(const Plan& plan, const model::Architecture& 
   if (degrees.expert_tensor > 1)
     return refuse(plan, "parallelism.expert_tensor", "experts divided by columns are simulated, not executed",
                   "set it to 1");
-  if (degrees.synchronisation_interval > 1)
+  if (degrees.synchronization_interval > 1)
     return refuse(plan, "parallelism.synchronisation_interval", "execution reduces gradients in every step",
                   "set it to 1");
   if (plan.overlap.tensor && degrees.tensor > 1)

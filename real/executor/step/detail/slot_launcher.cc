@@ -8,7 +8,6 @@
 
 namespace plumbline::real {
 
-using model::Hop;
 using model::Operator;
 using model::OperatorKind;
 using model::OpType;
@@ -16,16 +15,18 @@ using model::Role;
 using model::Segment;
 using model::Stream;
 using model::TensorId;
+using model::Transfer;
 
 namespace {
 
 // Of the messages of one kind between two ranks.
-std::int32_t lane_of(const Hop& hop, const model::Schedule& schedule) {
-  return (hop.forward ? 0 : 1) * schedule.directions + hop.direction;
+std::int32_t channel_of(const Transfer& transfer, const model::Schedule& schedule) {
+  return (transfer.forward ? 0 : 1) * schedule.directions + transfer.direction;
 }
 
-std::int32_t tag_of(const Hop& hop, const model::Schedule& schedule) {
-  return (lane_of(hop, schedule) * schedule.stages + hop.stage) * schedule.shape.micro_batches + hop.micro_batch;
+std::int32_t tag_of(const Transfer& transfer, const model::Schedule& schedule) {
+  return (channel_of(transfer, schedule) * schedule.stages + transfer.stage) * schedule.shape.micro_batches +
+         transfer.micro_batch;
 }
 
 bool has_backward(OpType type) { return type == OpType::B || type == OpType::FB; }
@@ -71,24 +72,26 @@ const std::vector<SlotLauncher::Step>& SlotLauncher::steps(std::uint16_t index) 
   return steps;
 }
 
-Buffer* SlotLauncher::message_buffer(const Hop& hop) {
-  const std::int64_t key = rank_.key(hop.direction, hop.micro_batch);
-  const std::int32_t stage = hop.send ? hop.stage : hop.forward ? hop.stage + 1 : hop.stage - 1;
+Buffer* SlotLauncher::message_buffer(const Transfer& transfer) {
+  const std::int64_t key = rank_.key(transfer.direction, transfer.micro_batch);
+  const std::int32_t stage = transfer.send      ? transfer.stage
+                             : transfer.forward ? transfer.stage + 1
+                                                : transfer.stage - 1;
   Activations& activations = *rank_.stages.at(stage).activations;
   constexpr Stream stream = Stream::pipeline;
-  if (hop.forward) return hop.send ? activations.output(key, stream) : activations.input(key, stream);
-  return hop.send ? activations.input_gradient(key, stream) : activations.output_gradient(key, stream);
+  if (transfer.forward) return transfer.send ? activations.output(key, stream) : activations.input(key, stream);
+  return transfer.send ? activations.input_gradient(key, stream) : activations.output_gradient(key, stream);
 }
 
-void SlotLauncher::exchange_messages(std::int32_t slot) {
-  const std::vector<Hop>& batch =
+void SlotLauncher::send_and_receive(std::int32_t slot) {
+  const std::vector<Transfer>& batch =
       rank_.program().batches[static_cast<std::size_t>(rank_.place.pipeline)][static_cast<std::size_t>(slot)];
   if (batch.empty()) return;
   std::vector<Message> messages;
-  for (const Hop& hop : batch)
-    messages.push_back({hop.send, hop.peer * rank_.place.per_stage + rank_.place.index,
-                        tag_of(hop, rank_.program().schedule), message_buffer(hop),
-                        lane_of(hop, rank_.program().schedule)});
+  for (const Transfer& transfer : batch)
+    messages.push_back({transfer.send, transfer.peer * rank_.place.per_stage + rank_.place.index,
+                        tag_of(transfer, rank_.program().schedule), message_buffer(transfer),
+                        channel_of(transfer, rank_.program().schedule)});
   Device& device = rank_.device();
   if (previous_) device.wait(Stream::pipeline, *previous_);
   const bool rendezvous = rank_.program().schedule.point_to_point == model::PointToPoint::batched;
@@ -96,11 +99,11 @@ void SlotLauncher::exchange_messages(std::int32_t slot) {
   rank_.communicator().send_receive(Stream::pipeline, messages, rendezvous, label);
   const Event event = device.record(Stream::pipeline);
   device.wait(Stream::compute, event);
-  for (const Hop& hop : batch) {
-    if (!hop.send) continue;
-    const std::int64_t key = rank_.key(hop.direction, hop.micro_batch);
-    Activations& activations = *rank_.stages.at(hop.stage).activations;
-    hop.forward ? activations.sent_output(key, event) : activations.sent_input_gradient(key, event);
+  for (const Transfer& transfer : batch) {
+    if (!transfer.send) continue;
+    const std::int64_t key = rank_.key(transfer.direction, transfer.micro_batch);
+    Activations& activations = *rank_.stages.at(transfer.stage).activations;
+    transfer.forward ? activations.sent_output(key, event) : activations.sent_input_gradient(key, event);
   }
 }
 
@@ -120,21 +123,21 @@ void SlotLauncher::join_streams() {
   previous_ = rank_.device().record(Stream::compute);
 }
 
-void SlotLauncher::launch(std::int32_t slot, const Beside& beside) {
-  exchange_messages(slot);
+void SlotLauncher::launch(std::int32_t slot, const ConcurrentWork& concurrent) {
+  send_and_receive(slot);
   if (slot >= static_cast<std::int32_t>(rank_.ops().size())) return;
   const std::uint16_t index =
       rank_.program().slot_templates[static_cast<std::size_t>(rank_.place.pipeline)][static_cast<std::size_t>(slot)];
   const model::SlotTemplate& whole = rank_.program().templates[index];
-  beside.before(slot, -1, Stream::compute);
+  concurrent.before(slot, -1, Stream::compute);
   start_streams(whole);
   const std::vector<Step>& steps = this->steps(index);
   ended_.assign(whole.segments.size(), std::nullopt);
   launched_ = 0;
   for (std::size_t i = 0; i < whole.segments.size(); ++i)
-    launch_segment(slot, static_cast<std::int32_t>(i), steps[i], beside);
+    launch_segment(slot, static_cast<std::int32_t>(i), steps[i], concurrent);
   join_streams();
-  beside.after(slot, -1);
+  concurrent.after(slot, -1);
   hand_over(slot);
   end_phases(rank_.ops()[static_cast<std::size_t>(slot)]);
   rank_.pool->end_slot();
@@ -171,12 +174,13 @@ void SlotLauncher::end_temporaries(std::int32_t slot) {
         .activations->end_temporary(use.index, use.forward, use.only_stream);
 }
 
-void SlotLauncher::launch_segment(std::int32_t slot, std::int32_t index, const Step& step, const Beside& beside) {
+void SlotLauncher::launch_segment(std::int32_t slot, std::int32_t index, const Step& step,
+                                  const ConcurrentWork& concurrent) {
   const auto template_index =
       rank_.program().slot_templates[static_cast<std::size_t>(rank_.place.pipeline)][static_cast<std::size_t>(slot)];
   const Segment& segment = rank_.program().templates[template_index].segments[static_cast<std::size_t>(index)];
   for (const std::uint16_t waited : segment.waits) rank_.device().wait(segment.stream, *ended_[waited]);
-  beside.before(slot, index, segment.stream);
+  concurrent.before(slot, index, segment.stream);
   const model::Graph& graph = rank_.program().blocks[segment.block];
   for (const std::uint16_t operator_index : segment.operators) {
     launch_operator(slot, index, step, graph.operators[operator_index]);
@@ -184,7 +188,7 @@ void SlotLauncher::launch_segment(std::int32_t slot, std::int32_t index, const S
     end_temporaries(slot);
   }
   if (step.records) ended_[static_cast<std::size_t>(index)] = rank_.device().record(segment.stream);
-  beside.after(slot, index);
+  concurrent.after(slot, index);
 }
 
 Buffer* SlotLauncher::bind(std::int32_t stage, const Segment& segment, TensorId id, std::int64_t key) {
@@ -227,7 +231,7 @@ void SlotLauncher::launch_operator(std::int32_t slot, std::int32_t index, const 
   kernel.numbers = rank_.numbers;
   kernel.label = rank_.labels.add({slot, index, op.name, segment.forward_side ? o.f_mb : o.b_mb,
                                    model::breakdown_name(model::operator_class(*kernel.graph, op))});
-  if (is_collective(op.kind) || is_exchange(op.kind)) return rank_.launch_collective(segment.stream, kernel, stage);
+  if (is_collective(op.kind) || is_all_to_all(op.kind)) return rank_.launch_collective(segment.stream, kernel, stage);
   rank_.device().launch(segment.stream, kernel);
 }
 

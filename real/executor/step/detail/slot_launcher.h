@@ -17,7 +17,7 @@ namespace plumbline::real {
 class SlotLauncher {
  public:
   // Around the segments of a slot (segment -1: the whole slot), for gradients and parameters that travel beside them.
-  struct Beside {
+  struct ConcurrentWork {
     std::function<void(std::int32_t slot, std::int32_t segment, model::Stream stream)> before;  // it is launched on it
     std::function<void(std::int32_t slot, std::int32_t segment)> after;
   };
@@ -26,7 +26,7 @@ class SlotLauncher {
 
   // Messages that precede op `slot`, then its kernels. One more call, with the number of slots, for what is left to
   // send.
-  void launch(std::int32_t slot, const Beside& beside);
+  void launch(std::int32_t slot, const ConcurrentWork& concurrent);
 
   // Of every stage's MoE blocks: rows that chose each expert, added up by routers. [(stage, position)]
   const std::map<std::pair<std::int32_t, std::uint16_t>, BufferPointer>& loads() const { return loads_; }
@@ -46,9 +46,9 @@ class SlotLauncher {
   };
   using LastUses = std::vector<std::vector<LastUse>>;  // [operator of the slot in launch order]
   const LastUses& last_uses(std::uint16_t index, const model::ScheduleOp& op);
-  void exchange_messages(std::int32_t slot);
-  Buffer* message_buffer(const model::Hop& hop);
-  void launch_segment(std::int32_t slot, std::int32_t index, const Step& step, const Beside& beside);
+  void send_and_receive(std::int32_t slot);
+  Buffer* message_buffer(const model::Transfer& transfer);
+  void launch_segment(std::int32_t slot, std::int32_t index, const Step& step, const ConcurrentWork& concurrent);
   void launch_operator(std::int32_t slot, std::int32_t index, const Step& step, const model::Operator& op);
   void end_temporaries(std::int32_t slot);
   Buffer* bind(std::int32_t stage, const model::Segment& segment, model::TensorId id, std::int64_t key);

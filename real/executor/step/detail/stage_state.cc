@@ -13,7 +13,7 @@ using model::OperatorKind;
 using model::Role;
 using model::Tensor;
 using model::TensorId;
-using Place = model::SynchronisationUnit::Place;
+using Place = model::ShardUnit::Place;
 
 namespace {
 
@@ -53,7 +53,7 @@ std::int64_t StageState::layer(std::uint16_t position) const {
   return program_.stages[static_cast<std::size_t>(stage_)].layers[position];
 }
 
-const model::SynchronisationUnit& StageState::unit(std::size_t index) const {
+const model::ShardUnit& StageState::unit(std::size_t index) const {
   return program_.stage_units[static_cast<std::size_t>(stage_)][index];
 }
 

@@ -39,7 +39,7 @@ class StageState {
   // The view that owns a parameter's (or gradient's, "d_") name here, for who shares it; nullptr: none.
   Buffer* owner(const std::string& name) const;
   std::vector<Unit>& units() { return units_; }
-  const model::SynchronisationUnit& unit(std::size_t index) const;
+  const model::ShardUnit& unit(std::size_t index) const;
 
   // A tensor of the stage's optimizer graph.
   const model::Graph& optimizer() const;
@@ -51,7 +51,7 @@ class StageState {
 
  private:
   void lay_out(std::size_t unit, const model::Plan& plan, const model::Layout& layout);
-  void add_views(std::size_t unit, const std::vector<model::SynchronisationUnit::Place>& places);
+  void add_views(std::size_t unit, const std::vector<model::ShardUnit::Place>& places);
   void borrow(std::size_t unit);
   void bind_optimizer(std::size_t unit, const model::Plan& plan);
   void bind_reduction(std::size_t unit);

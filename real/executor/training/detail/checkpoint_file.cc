@@ -206,7 +206,7 @@ model::Result<void> CheckpointFile::check_extent(std::uint64_t end_of_header, st
       return damaged_checkpoint(path_, "is cut off in piece '" + piece.name + "'");
     end += piece.elements * element_bytes;
   }
-  if (end != bytes) return damaged_checkpoint(path_, "is longer than its header says");
+  if (end != bytes) return damaged_checkpoint(path_, "is longer than its header states");
   return {};
 }
 

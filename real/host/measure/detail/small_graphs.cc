@@ -46,12 +46,12 @@ model::LayerContext context_of(Precision precision) {
 }
 
 Graph rmsnorm(const Shape& s) {
-  return of_layer(s, s.columns, [](GraphBuilder& b, TensorId x) { return normalise(b, "rmsnorm", x, 1e-6); });
+  return of_layer(s, s.columns, [](GraphBuilder& b, TensorId x) { return normalize(b, "rmsnorm", x, 1e-6); });
 }
 
 Graph layernorm(const Shape& s) {
   return of_layer(s, s.columns,
-                  [](GraphBuilder& b, TensorId x) { return layer_normalise(b, "layernorm", x, 1e-6, true); });
+                  [](GraphBuilder& b, TensorId x) { return layer_normalize(b, "layernorm", x, 1e-6, true); });
 }
 
 Graph swiglu(const Shape& s) {
@@ -157,7 +157,7 @@ constexpr std::array<std::pair<std::string_view, Make>, 11> makers = {{{"rmsnorm
 
 }  // namespace
 
-Graph product_graph(std::int64_t m, std::int64_t n, std::int64_t k, Precision precision) {
+Graph gemm_graph(std::int64_t m, std::int64_t n, std::int64_t k, Precision precision) {
   return of_layer({m, k, precision}, k,
                   [&](GraphBuilder& b, TensorId x) { return linear(b, "product", x, n, {.precision = precision}); });
 }

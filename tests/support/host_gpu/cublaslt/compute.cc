@@ -3,8 +3,8 @@
 #include <cstdint>
 
 #include "real/cuda/kernels/arithmetic.h"
+#include "tests/support/host_gpu/cublaslt/gemms.h"
 #include "tests/support/host_gpu/cublaslt/numbers.h"
-#include "tests/support/host_gpu/cublaslt/products.h"
 
 namespace plumbline::tests::host_gpu {
 
@@ -45,14 +45,14 @@ MatrixXf operand(const void* data, const Layout& layout, const Scales& scales, s
   return matrix;
 }
 
-Eigen::VectorXf bias_of(const Products& p) {
+Eigen::VectorXf bias_of(const Gemms& p) {
   Eigen::VectorXf bias = Eigen::VectorXf::Zero(static_cast<Index>(p.d.rows));
   const cudaDataType_t type = p.operation.bias_type < 0 ? p.d.type : cudaDataType_t(p.operation.bias_type);
   if (p.operation.epilogue == CUBLASLT_EPILOGUE_BIAS) read_numbers(type, p.operation.bias, 0, bias.size(), bias.data());
   return bias;
 }
 
-void finish(const Products& p, const Operands& o, const Eigen::VectorXf& bias, MatrixXf& sums, Index index) {
+void finish(const Gemms& p, const Operands& o, const Eigen::VectorXf& bias, MatrixXf& sums, Index index) {
   Eigen::VectorXf before(sums.rows());
   for (Index column = 0; column < sums.cols(); ++column) {
     auto sum = sums.col(column);
@@ -68,7 +68,7 @@ void finish(const Products& p, const Operands& o, const Eigen::VectorXf& bias, M
 
 }  // namespace
 
-void compute(const Products& p, const Operands& o) {
+void compute(const Gemms& p, const Operands& o) {
   const Eigen::VectorXf bias = bias_of(p);
   for (Index index = 0; index < p.d.batch; ++index) {
     const MatrixXf a = operand(o.a, p.a, p.operation.a_scales, p.operation.turn_a, index);

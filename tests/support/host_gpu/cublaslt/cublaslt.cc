@@ -10,7 +10,7 @@
 #include <deque>
 #include <mutex>
 
-#include "tests/support/host_gpu/cublaslt/products.h"
+#include "tests/support/host_gpu/cublaslt/gemms.h"
 
 struct cublasLtContext {};
 
@@ -35,7 +35,7 @@ struct Promise {
 
 // A product on its way to the stream.
 struct Launch {
-  Products products;
+  Gemms gemms;
   Operands operands;
   void* workspace;
   std::uint64_t workspace_bytes;
@@ -53,7 +53,7 @@ Launch* keep(const Launch& launch) {
 void run(void* data) {
   const auto* launch = static_cast<const Launch*>(data);
   if (launch->workspace_bytes > 0) std::memset(launch->workspace, poison, launch->workspace_bytes);
-  compute(launch->products, launch->operands);
+  compute(launch->gemms, launch->operands);
 }
 
 bool is_aligned(const void* data, std::uint64_t alignment) {
@@ -141,13 +141,13 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t /*handle*/, cublasLtMatmulDesc_t 
                               const cublasLtMatmulAlgo_t* algorithm, void* workspace, size_t workspace_bytes,
                               cudaStream_t stream) {
   if (algorithm == nullptr) return CUBLAS_STATUS_NOT_SUPPORTED;
-  const Products products{behind(operation), behind(a_layout), behind(b_layout), behind(c_layout), behind(d_layout)};
-  if (const cublasStatus_t status = check(products); status != CUBLAS_STATUS_SUCCESS) return status;
+  const Gemms gemms{behind(operation), behind(a_layout), behind(b_layout), behind(c_layout), behind(d_layout)};
+  if (const cublasStatus_t status = check(gemms); status != CUBLAS_STATUS_SUCCESS) return status;
   const Operands operands{a, b, c, d, *static_cast<const float*>(alpha), *static_cast<const float*>(beta)};
   const Promise promise(*algorithm);
-  if (!has_all_pointers(products.operation) || !are_kept(promise, operands, workspace, workspace_bytes))
+  if (!has_all_pointers(gemms.operation) || !are_kept(promise, operands, workspace, workspace_bytes))
     return CUBLAS_STATUS_INVALID_VALUE;
-  cudaLaunchHostFunc(stream, run, keep({products, operands, workspace, promise.workspace_bytes}));
+  cudaLaunchHostFunc(stream, run, keep({gemms, operands, workspace, promise.workspace_bytes}));
   return CUBLAS_STATUS_SUCCESS;
 }
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "tests/support/host_gpu/cublaslt/products.h"
+#include "tests/support/host_gpu/cublaslt/gemms.h"
 
 namespace plumbline::tests::host_gpu {
 
@@ -16,7 +16,7 @@ struct Extents {
   bool operator==(const Extents& other) const { return rows == other.rows && columns == other.columns; }
 };
 
-Extents turned(const Layout& layout, std::int32_t turn) {
+Extents transposed(const Layout& layout, std::int32_t turn) {
   return turn == CUBLAS_OP_N ? Extents{layout.rows, layout.columns} : Extents{layout.columns, layout.rows};
 }
 
@@ -25,16 +25,16 @@ bool is_matrix(const Layout& layout) {
          layout.batch > 0;
 }
 
-bool fit(const Products& p) {
-  const Extents a = turned(p.a, p.operation.turn_a), b = turned(p.b, p.operation.turn_b);
+bool fit(const Gemms& p) {
+  const Extents a = transposed(p.a, p.operation.turn_a), b = transposed(p.b, p.operation.turn_b);
   const Extents c{p.c.rows, p.c.columns}, d{p.d.rows, p.d.columns};
   return a.columns == b.rows && d == Extents{a.rows, b.columns} && c == d && p.a.batch == p.b.batch &&
          p.a.batch == p.c.batch && p.a.batch == p.d.batch;
 }
 
-bool is_fp8(const Products& p) { return p.a.type == CUDA_R_8F_E4M3; }
+bool is_fp8(const Gemms& p) { return p.a.type == CUDA_R_8F_E4M3; }
 
-bool formats_are_known(const Products& p) {
+bool formats_are_known(const Gemms& p) {
   const cudaDataType_t from = p.a.type, to = p.d.type;
   if (p.b.type != from || p.c.type != to) return false;
   if (p.operation.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && from != CUDA_R_32F) return false;
@@ -43,7 +43,7 @@ bool formats_are_known(const Products& p) {
   return to == CUDA_R_32F ? half || from == CUDA_R_32F : half && to == from;
 }
 
-bool forms_are_known(const Products& p) {
+bool forms_are_known(const Gemms& p) {
   const auto known = [](std::int32_t turn) { return turn == CUBLAS_OP_N || turn == CUBLAS_OP_T; };
   if (!is_fp8(p)) return known(p.operation.turn_a) && known(p.operation.turn_b);
   const auto along = [](const Layout& layout) {
@@ -54,7 +54,7 @@ bool forms_are_known(const Products& p) {
 }
 
 // Blocks on both sides, and 128 x 128 on one at most.
-bool scales_are_known(const Products& p) {
+bool scales_are_known(const Gemms& p) {
   const Scales &a = p.operation.a_scales, &b = p.operation.b_scales;
   constexpr std::int32_t one = CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F, row = CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F,
                          square = CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F;
@@ -66,7 +66,7 @@ bool scales_are_known(const Products& p) {
   return pair && is_fp8(p) && p.d.batch == 1 && p.operation.fast_accumulation == 0;
 }
 
-bool epilogue_is_known(const Products& p) {
+bool epilogue_is_known(const Gemms& p) {
   if (p.operation.epilogue == CUBLASLT_EPILOGUE_DEFAULT) return true;
   const cudaDataType_t wanted = is_fp8(p) && p.d.type == CUDA_R_32F ? CUDA_R_16BF : p.d.type;
   const std::int32_t given = p.operation.bias_type < 0 ? wanted : p.operation.bias_type;
@@ -75,12 +75,12 @@ bool epilogue_is_known(const Products& p) {
 
 }  // namespace
 
-cublasStatus_t check(const Products& products) {
-  const auto layouts = {&products.a, &products.b, &products.c, &products.d};
-  if (!std::ranges::all_of(layouts, [](const Layout* layout) { return is_matrix(*layout); }) || !fit(products))
+cublasStatus_t check(const Gemms& gemms) {
+  const auto layouts = {&gemms.a, &gemms.b, &gemms.c, &gemms.d};
+  if (!std::ranges::all_of(layouts, [](const Layout* layout) { return is_matrix(*layout); }) || !fit(gemms))
     return CUBLAS_STATUS_INVALID_VALUE;
-  const bool known = formats_are_known(products) && forms_are_known(products) && scales_are_known(products) &&
-                     epilogue_is_known(products);
+  const bool known =
+      formats_are_known(gemms) && forms_are_known(gemms) && scales_are_known(gemms) && epilogue_is_known(gemms);
   return known ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 

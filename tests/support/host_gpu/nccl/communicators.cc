@@ -55,7 +55,7 @@ void leave(const std::shared_ptr<End>& end) {
   end->world->leave(end->member);
 }
 
-void lose_rank_beside(int device) {
+void lose_peer_of(int device) {
   const std::scoped_lock lock(registry().mutex);
   for (const auto& end : registry().ends)
     if (end->device == device) end->error = ncclRemoteError;

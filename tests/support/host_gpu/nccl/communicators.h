@@ -25,6 +25,6 @@ ncclUniqueId next_id();
 std::shared_ptr<End> join(const ncclUniqueId& id, int ranks, int rank);
 void leave(const std::shared_ptr<End>& end);
 // Communicators of the device have lost another rank.
-void lose_rank_beside(int device);
+void lose_peer_of(int device);
 
 }  // namespace plumbline::tests::host_gpu

@@ -41,7 +41,7 @@ Group& group() {
 
 void run(void* data) {
   const std::unique_ptr<Call> call(static_cast<Call*>(data));
-  if (call->end->world->exchange(call->end->member, call->transfers))
+  if (call->end->world->all_to_all(call->end->member, call->transfers))
     for (const auto& make : call->afterwards) make();
 }
 
@@ -110,7 +110,7 @@ namespace host_gpu = plumbline::tests::host_gpu;
 extern "C" {
 
 // For tests: communicators of the device fail as if another rank were gone.
-void host_nccl_fail_device(int device) { host_gpu::lose_rank_beside(device); }
+void host_nccl_fail_device(int device) { host_gpu::lose_peer_of(device); }
 
 ncclResult_t ncclGetVersion(int* version) {
   *version = NCCL_VERSION_CODE;

@@ -33,14 +33,15 @@ void World::take(const Parcel& parcel, const Transfer& transfer) const {
   if (parcel.bytes > 0) std::memcpy(transfer.to, parcel.data, parcel.bytes);
 }
 
-bool World::exchange(Member& member, const std::vector<Transfer>& transfers) {
+bool World::all_to_all(Member& member, const std::vector<Transfer>& transfers) {
   std::unique_lock lock(mutex_);
   std::vector<std::pair<Way, std::shared_ptr<Parcel>>> own;
   for (const Transfer& transfer : transfers) {
     if (transfer.to != nullptr) continue;
-    const Way way{member.rank, transfer.peer};
-    own.emplace_back(way, std::make_shared<Parcel>(Parcel{transfer.kind, transfer.from, transfer.bytes, false}));
-    under_way_[way].push_back(own.back().second);
+    const Way implementation{member.rank, transfer.peer};
+    own.emplace_back(implementation,
+                     std::make_shared<Parcel>(Parcel{transfer.kind, transfer.from, transfer.bytes, false}));
+    under_way_[implementation].push_back(own.back().second);
   }
   changed_.notify_all();
   for (const Transfer& transfer : transfers) {
@@ -53,9 +54,9 @@ bool World::exchange(Member& member, const std::vector<Transfer>& transfers) {
     arriving.pop_front();
     changed_.notify_all();
   }
-  for (const auto& [way, parcel] : own) {
+  for (const auto& [implementation, parcel] : own) {
     changed_.wait(lock, [&, p = parcel.get()] { return member.left || p->taken; });
-    if (!parcel->taken) std::erase(under_way_[way], parcel);  // its memory is the sender's again
+    if (!parcel->taken) std::erase(under_way_[implementation], parcel);  // its memory is the sender's again
   }
   return !member.left;
 }

@@ -45,7 +45,7 @@ class World {
     void* to = nullptr;  // nullptr: sends
     std::size_t bytes = 0;
   };
-  bool exchange(Member& member, const std::vector<Transfer>& transfers);
+  bool all_to_all(Member& member, const std::vector<Transfer>& transfers);
 
  private:
   using Way = std::pair<int, int>;  // from, to

@@ -19,7 +19,7 @@ namespace plumbline::real::cuda {
 // goes on and may write its buffer.
 class NcclMessages {
  public:
-  static constexpr int ways = 2 * message_lanes;  // of the groups' communicators
+  static constexpr int channels = 2 * message_channels;  // of the groups' communicators
 
   explicit NcclMessages(NcclGroups& groups) : groups_(groups) {}
   ~NcclMessages();
@@ -34,18 +34,18 @@ class NcclMessages {
     cudaEvent_t sent = nullptr;
     bool used = false;  // since the event was last seen to have happened
   };
-  struct Way {
+  struct Channel {
     cudaStream_t stream = nullptr;
     cudaEvent_t ready = nullptr, done = nullptr;
     std::vector<std::unique_ptr<Copy>> copies;
   };
-  int way_of(const Message& message) const;
-  Status open(Way& way);
-  Status take_copy(Way& way, std::int64_t bytes, Copy*& copy);
-  Status exchange(int number, std::span<const Message> messages, bool rendezvous, cudaStream_t stream);
+  int channel_of(const Message& message) const;
+  Status open(Channel& channel);
+  Status take_copy(Channel& channel, std::int64_t bytes, Copy*& copy);
+  Status transfer(int number, std::span<const Message> messages, bool rendezvous, cudaStream_t stream);
 
   NcclGroups& groups_;
-  std::array<Way, ways> ways_;
+  std::array<Channel, channels> channels_;
 };
 
 }  // namespace plumbline::real::cuda

@@ -23,7 +23,7 @@ class AttentionTensors {
     return graph_.tensor({{shape_.sequences, heads, shape_.length, dim}, strides(heads, dim), type, id(which)});
   }
   // The same with rows and columns exchanged.
-  Tensor turned(AttentionTensor which, std::int64_t heads, std::int64_t dim) const {
+  Tensor transposed(AttentionTensor which, std::int64_t heads, std::int64_t dim) const {
     const Extents s = strides(heads, dim);
     return graph_.tensor({{shape_.sequences, heads, dim, shape_.length}, {s[0], s[1], s[3], s[2]}, type, id(which)});
   }
@@ -31,7 +31,7 @@ class AttentionTensors {
     return graph_.tensor({per_query, strides(shape_.query_heads, 1), CUDNN_DATA_FLOAT, id(log_sum_exp)});
   }
   // Scores as the keys see them.
-  Tensor turned_scores() const {
+  Tensor transposed_scores() const {
     const Extents s = dense_strides(scores);
     return graph_.tensor({{scores[0], scores[1], scores[3], scores[2]}, {s[0], s[1], s[3], s[2]}, type});
   }
@@ -39,12 +39,12 @@ class AttentionTensors {
   static std::int64_t id(AttentionTensor which) { return static_cast<std::int64_t>(which); }
 
   // q k^T / sqrt(dk), and the lowest number where a query does not see a key.
-  Tensor masked_scores(Tensor queries, Tensor turned_keys, Tensor factor) const {
-    const Tensor products = graph_.inner(scores), scaled = graph_.inner(scores), masked = graph_.inner(scores);
+  Tensor masked_scores(Tensor queries, Tensor transposed_keys, Tensor factor) const {
+    const Tensor gemms = graph_.inner(scores), scaled = graph_.inner(scores), masked = graph_.inner(scores);
     const Tensor rows = graph_.inner(scores, CUDNN_DATA_INT32), columns = graph_.inner(scores, CUDNN_DATA_INT32);
     const Tensor seen = graph_.inner(scores, CUDNN_DATA_BOOLEAN);
-    graph_.matmul(queries, turned_keys, products);
-    graph_.pointwise(CUDNN_POINTWISE_MUL, products, factor, scaled);
+    graph_.matmul(queries, transposed_keys, gemms);
+    graph_.pointwise(CUDNN_POINTWISE_MUL, gemms, factor, scaled);
     graph_.index(scaled, row_axis, rows);
     graph_.index(scaled, column_axis, columns);
     graph_.at_least(rows, columns, seen);
@@ -65,11 +65,11 @@ class AttentionTensors {
 };
 
 // to = turned * x; where query heads share key-value heads, summed over those that do.
-void gradient_of_shared(CudnnGraph& graph, const AttentionTensors& tensors, const AttentionShape& s, Tensor turned,
+void gradient_of_shared(CudnnGraph& graph, const AttentionTensors& tensors, const AttentionShape& s, Tensor transposed,
                         Tensor x, std::int64_t dim, Tensor to) {
-  if (s.query_heads == s.key_value_heads) return graph.matmul(turned, x, to);
+  if (s.query_heads == s.key_value_heads) return graph.matmul(transposed, x, to);
   const Tensor of_query_heads = graph.inner({s.sequences, s.query_heads, s.length, dim}, tensors.type);
-  graph.matmul(turned, x, of_query_heads);
+  graph.matmul(transposed, x, of_query_heads);
   graph.reduce(CUDNN_REDUCE_TENSOR_ADD, of_query_heads, to);
 }
 
@@ -79,7 +79,7 @@ void describe_forward(CudnnGraph& graph, const AttentionShape& s) {
   const AttentionTensors tensors(graph, s);
   const Extents &scores = tensors.scores, &per_query = tensors.per_query;
   const Tensor queries = tensors.tokens(q, s.query_heads, s.query_key_dim);
-  const Tensor keys = tensors.turned(k, s.key_value_heads, s.query_key_dim);
+  const Tensor keys = tensors.transposed(k, s.key_value_heads, s.query_key_dim);
   const Tensor values = tensors.tokens(v, s.key_value_heads, s.value_dim);
   const Tensor masked = tensors.masked_scores(queries, keys, tensors.number(scale));
   const Tensor largest = graph.inner(per_query), sum = graph.inner(per_query), logarithm = graph.inner(per_query);
@@ -101,8 +101,8 @@ void describe_backward(CudnnGraph& graph, const AttentionShape& s) {
   const Extents of_outputs{s.sequences, s.query_heads, s.length, s.value_dim};
   const Extents of_queries{s.sequences, s.query_heads, s.length, s.query_key_dim};
   const Tensor queries = tensors.tokens(q, s.query_heads, s.query_key_dim);
-  const Tensor turned_keys = tensors.turned(k, s.key_value_heads, s.query_key_dim);
-  const Tensor turned_values = tensors.turned(v, s.key_value_heads, s.value_dim);
+  const Tensor transposed_keys = tensors.transposed(k, s.key_value_heads, s.query_key_dim);
+  const Tensor transposed_values = tensors.transposed(v, s.key_value_heads, s.value_dim);
   const Tensor outputs = tensors.tokens(o, s.query_heads, s.value_dim);
   const Tensor d_outputs = tensors.tokens(d_o, s.query_heads, s.value_dim);
   const Tensor factor = tensors.number(scale), unit = tensors.number(one);
@@ -114,27 +114,27 @@ void describe_backward(CudnnGraph& graph, const AttentionShape& s) {
   graph.pointwise(CUDNN_POINTWISE_MUL, sums, unit, inner);
 
   // Probabilities again, and dv = p^T do.
-  const Tensor masked = tensors.masked_scores(queries, turned_keys, factor);
-  const Tensor relative = graph.inner(scores), p = graph.inner(scores), turned_p = tensors.turned_scores();
+  const Tensor masked = tensors.masked_scores(queries, transposed_keys, factor);
+  const Tensor relative = graph.inner(scores), p = graph.inner(scores), transposed_p = tensors.transposed_scores();
   graph.pointwise(CUDNN_POINTWISE_SUB, masked, tensors.log_sum_exps(), relative);
   graph.pointwise(CUDNN_POINTWISE_EXP, relative, nullptr, p);
-  graph.reshape(p, turned_p);
-  gradient_of_shared(graph, tensors, s, turned_p, d_outputs, s.value_dim,
+  graph.reshape(p, transposed_p);
+  gradient_of_shared(graph, tensors, s, transposed_p, d_outputs, s.value_dim,
                      tensors.tokens(dv, s.key_value_heads, s.value_dim));
 
   // ds = p (do v^T - do . o) / sqrt(dk).
-  const Tensor dp = graph.inner(scores), kept = graph.inner(scores), centred = graph.inner(scores);
+  const Tensor dp = graph.inner(scores), kept = graph.inner(scores), centered = graph.inner(scores);
   const Tensor weighted_dp = graph.inner(scores), ds = graph.inner(scores, tensors.type);
-  graph.matmul(d_outputs, turned_values, dp);
+  graph.matmul(d_outputs, transposed_values, dp);
   graph.pointwise(CUDNN_POINTWISE_MUL, dp, unit, kept);
-  graph.pointwise(CUDNN_POINTWISE_SUB, kept, inner, centred);
-  graph.pointwise(CUDNN_POINTWISE_MUL, centred, p, weighted_dp);
+  graph.pointwise(CUDNN_POINTWISE_SUB, kept, inner, centered);
+  graph.pointwise(CUDNN_POINTWISE_MUL, centered, p, weighted_dp);
   graph.pointwise(CUDNN_POINTWISE_MUL, weighted_dp, factor, ds);
 
   // dk = ds^T q, dq = ds k.
-  const Tensor turned_ds = tensors.turned_scores();
-  graph.reshape(ds, turned_ds);
-  gradient_of_shared(graph, tensors, s, turned_ds, queries, s.query_key_dim,
+  const Tensor transposed_ds = tensors.transposed_scores();
+  graph.reshape(ds, transposed_ds);
+  gradient_of_shared(graph, tensors, s, transposed_ds, queries, s.query_key_dim,
                      tensors.tokens(dk, s.key_value_heads, s.query_key_dim));
   const Extents strides{s.length * s.key_value_heads * s.query_key_dim, s.query_key_dim,
                         s.key_value_heads * s.query_key_dim, 1};
@@ -142,7 +142,7 @@ void describe_backward(CudnnGraph& graph, const AttentionShape& s) {
       graph.tensor({{s.sequences, s.key_value_heads, s.length, s.query_key_dim}, strides, tensors.type});
   const Tensor sum = graph.tensor(
       {of_queries, dense_strides(of_queries), CUDNN_DATA_FLOAT, AttentionTensors::id(dq_sum), false, true});
-  graph.reshape(turned_keys, keys);
+  graph.reshape(transposed_keys, keys);
   graph.matmul(ds, keys, sum);
   graph.pointwise(CUDNN_POINTWISE_IDENTITY, sum, nullptr, tensors.tokens(dq, s.query_heads, s.query_key_dim));
 }

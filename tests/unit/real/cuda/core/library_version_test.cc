@@ -23,7 +23,7 @@ class LibraryVersion : public testing::Test {
 
   void write(const fs::path& file, const std::string& text) const { std::ofstream(root_ / file) << text; }
   std::array<int, 3> version(const fs::path& file) const {
-    return version_beside((root_ / file).string(), {"some_version.h", "SOME"});
+    return adjacent_version((root_ / file).string(), {"some_version.h", "SOME"});
   }
 
   fs::path root_;

@@ -18,25 +18,25 @@
 namespace plumbline::real::cuda {
 namespace {
 
-constexpr int lane_count = 4;
+constexpr int queue_count = 4;
 constexpr int held = 4;
-constexpr int experts = lane_count * held;
+constexpr int experts = queue_count * held;
 
 // Lanes in lockstep, where they exchange values.
-class ThreadLanes {
+class ThreadQueues {
  public:
   struct Shared {
-    std::barrier<> barrier{lane_count};
-    double numbers[lane_count] = {};
-    std::uint64_t keys[lane_count] = {};
+    std::barrier<> barrier{queue_count};
+    double numbers[queue_count] = {};
+    std::uint64_t keys[queue_count] = {};
   };
-  ThreadLanes(Shared& shared, int index) : shared_(&shared), index_(index) {}
+  ThreadQueues(Shared& shared, int index) : shared_(&shared), index_(index) {}
   int index() const { return index_; }
-  static constexpr int count() { return lane_count; }
+  static constexpr int count() { return queue_count; }
   std::uint64_t largest(std::uint64_t key) const {
     shared_->keys[index_] = key;
     shared_->barrier.arrive_and_wait();
-    const std::uint64_t most = *std::max_element(shared_->keys, shared_->keys + lane_count);
+    const std::uint64_t most = *std::max_element(shared_->keys, shared_->keys + queue_count);
     shared_->barrier.arrive_and_wait();
     return most;
   }
@@ -49,15 +49,15 @@ class ThreadLanes {
     return static_cast<float>(std::accumulate(all.begin(), all.end(), 0.0));
   }
   template <class Value>
-  Value from(Value value, int lane) const {
-    return static_cast<Value>(gather(value)[static_cast<std::size_t>(lane)]);
+  Value from(Value value, int queue) const {
+    return static_cast<Value>(gather(value)[static_cast<std::size_t>(queue)]);
   }
 
  private:
   std::vector<double> gather(double value) const {
     shared_->numbers[index_] = value;
     shared_->barrier.arrive_and_wait();
-    std::vector<double> all(shared_->numbers, shared_->numbers + lane_count);
+    std::vector<double> all(shared_->numbers, shared_->numbers + queue_count);
     shared_->barrier.arrive_and_wait();
     return all;
   }
@@ -65,7 +65,7 @@ class ThreadLanes {
   int index_;
 };
 
-struct OneLane {
+struct OneQueue {
   static constexpr int index() { return 0; }
   static constexpr int count() { return 1; }
   template <class Value>
@@ -138,8 +138,8 @@ Choice expected(const RouterRule& rule, const std::vector<float>& logits, const 
   for (std::size_t slot = 0; slot < choice.chosen.size(); ++slot) {
     const auto e = static_cast<std::size_t>(choice.chosen[slot]);
     const double d = static_cast<double>(d_weights[slot]);
-    choice.weights.push_back(scaling * scores[e] / (rule.normalise ? total : 1));
-    choice.d_logits[e] = scaling * (rule.normalise ? (d - inner / total) / total : d);
+    choice.weights.push_back(scaling * scores[e] / (rule.normalize ? total : 1));
+    choice.d_logits[e] = scaling * (rule.normalize ? (d - inner / total) / total : d);
     of_softmax += choice.d_logits[e] * scores[e];
   }
   for (std::size_t e = 0; e < scores.size(); ++e)
@@ -150,29 +150,29 @@ Choice expected(const RouterRule& rule, const std::vector<float>& logits, const 
 
 // --- As the kernels do it ---
 
-template <int kHeld, class Lanes>
-void choose(const RouterRule& rule, const Lanes& lanes, const std::vector<float>& logits,
+template <int kHeld, class Queues>
+void choose(const RouterRule& rule, const Queues& queues, const std::vector<float>& logits,
             const std::vector<float>& bias, const std::vector<float>& d_weights, Choice& choice) {
   float scores[kHeld], gradient[kHeld];
   for (int i = 0; i < kHeld; ++i) {
-    const int expert = lanes.index() + i * lanes.count();
+    const int expert = queues.index() + i * queues.count();
     scores[i] = expert < rule.experts ? logits[static_cast<std::size_t>(expert)] : 0.0F;
   }
-  router_scores(rule, lanes, scores);
+  router_scores(rule, queues, scores);
   std::vector<int> chosen;
   std::vector<float> of_chosen;
-  const float total = choose_experts(rule, lanes, scores, bias.data(), [&](int slot, int expert, float score) {
+  const float total = choose_experts(rule, queues, scores, bias.data(), [&](int slot, int expert, float score) {
     ASSERT_EQ(slot, static_cast<int>(chosen.size()));
     chosen.push_back(expert);
     of_chosen.push_back(score);
   });
   router_gradient(
-      rule, lanes, scores, [&](int slot) { return chosen[static_cast<std::size_t>(slot)]; },
+      rule, queues, scores, [&](int slot) { return chosen[static_cast<std::size_t>(slot)]; },
       [&](int slot) { return d_weights[static_cast<std::size_t>(slot)]; }, gradient);
   for (int i = 0; i < kHeld; ++i)
-    if (const int expert = lanes.index() + i * lanes.count(); expert < rule.experts)
+    if (const int expert = queues.index() + i * queues.count(); expert < rule.experts)
       choice.d_logits[static_cast<std::size_t>(expert)] = static_cast<double>(gradient[i]);
-  if (lanes.index() != 0) return;
+  if (queues.index() != 0) return;
   choice.chosen = chosen;
   for (const float score : of_chosen) choice.weights.push_back(static_cast<double>(score * router_factor(rule, total)));
 }
@@ -180,10 +180,11 @@ void choose(const RouterRule& rule, const Lanes& lanes, const std::vector<float>
 Choice by_threads(const RouterRule& rule, const std::vector<float>& logits, const std::vector<float>& bias,
                   const std::vector<float>& d_weights) {
   Choice choice{{}, {}, std::vector<double>(logits.size())};
-  ThreadLanes::Shared shared;
+  ThreadQueues::Shared shared;
   std::vector<std::jthread> threads;
-  for (int lane = 0; lane < lane_count; ++lane)
-    threads.emplace_back([&, lane] { choose<held>(rule, ThreadLanes(shared, lane), logits, bias, d_weights, choice); });
+  for (int queue = 0; queue < queue_count; ++queue)
+    threads.emplace_back(
+        [&, queue] { choose<held>(rule, ThreadQueues(shared, queue), logits, bias, d_weights, choice); });
   threads.clear();
   return choice;
 }
@@ -230,7 +231,7 @@ TEST(CudaRouter, TiesGoToTheLowerIndex) {
       std::vector<float> logits;
       for (int e = 0; e < 64; ++e) logits.push_back(few[static_cast<std::size_t>(random.uniform() * 4) % 4]);
       Choice choice{{}, {}, std::vector<double>(64)};
-      choose<64>(rule, OneLane(), logits, bias, d_weights, choice);
+      choose<64>(rule, OneQueue(), logits, bias, d_weights, choice);
       expect_same(choice, expected(rule, logits, bias, d_weights));
     }
 }
@@ -238,7 +239,7 @@ TEST(CudaRouter, TiesGoToTheLowerIndex) {
 TEST(CudaRouter, EqualScoresChooseTheFirstExpertsOfTheFirstGroups) {
   const RouterRule rule{256, 8, 8, 4, 2, true, true, 2.5F};
   Choice choice{{}, {}, std::vector<double>(256)};
-  choose<256>(rule, OneLane(), std::vector<float>(256), std::vector<float>(256), std::vector<float>(8), choice);
+  choose<256>(rule, OneQueue(), std::vector<float>(256), std::vector<float>(256), std::vector<float>(8), choice);
   EXPECT_EQ(choice.chosen, (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7}));
   for (const double weight : choice.weights) EXPECT_NEAR(weight, 2.5 / 8, 1e-6);
 }
@@ -246,7 +247,7 @@ TEST(CudaRouter, EqualScoresChooseTheFirstExpertsOfTheFirstGroups) {
 TEST(CudaRouter, BiasChoosesButDoesNotWeigh) {
   const RouterRule rule{4, 1, 1, 1, 1, true, false, 1.0F};
   Choice choice{{}, {}, std::vector<double>(4)};
-  choose<4>(rule, OneLane(), {2, 0, 0, 0}, {0, 0, 5, 0}, {1}, choice);
+  choose<4>(rule, OneQueue(), {2, 0, 0, 0}, {0, 0, 5, 0}, {1}, choice);
   EXPECT_EQ(choice.chosen, (std::vector<int>{2}));
   EXPECT_NEAR(choice.weights[0], 0.5, 1e-6);
 }

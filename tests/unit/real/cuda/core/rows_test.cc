@@ -59,15 +59,15 @@ TEST(CudaActivations, GeluAndItsGradientKeepTheirPrecisionInTheTail) {
 }
 
 // Sum over the row of weight * normalised value.
-double normed_sum(const std::vector<double>& x, const std::vector<double>& weight, bool centred) {
+double normed_sum(const std::vector<double>& x, const std::vector<double>& weight, bool centered) {
   double mean = 0, square = 0, sum = 0;
-  for (const double value : x) mean += centred ? value / static_cast<double>(x.size()) : 0;
+  for (const double value : x) mean += centered ? value / static_cast<double>(x.size()) : 0;
   for (const double value : x) square += (value - mean) * (value - mean) / static_cast<double>(x.size());
   for (std::size_t i = 0; i < x.size(); ++i) sum += weight[i] * (x[i] - mean) / std::sqrt(square + 1e-6);
   return sum;
 }
 
-void check_norm_gradient(bool centred) {
+void check_norm_gradient(bool centered) {
   constexpr std::size_t n = 40;
   std::vector<double> x, d;
   for (std::size_t i = 0; i < n; ++i) {
@@ -75,18 +75,18 @@ void check_norm_gradient(bool centred) {
     d.push_back(random_normal(2, i));
   }
   double mean = 0, square = 0, mean_d = 0, along = 0;
-  for (const double value : x) mean += centred ? value / n : 0;
+  for (const double value : x) mean += centered ? value / n : 0;
   for (const double value : x) square += (value - mean) * (value - mean);
   const float scale = rms_inverse(static_cast<float>(square), n, 1e-6f);
   for (std::size_t i = 0; i < n; ++i) {
-    mean_d += centred ? d[i] / n : 0;
+    mean_d += centered ? d[i] / n : 0;
     along += d[i] * (x[i] - mean) / n * scale * scale;
   }
   for (std::size_t i = 0; i < n; ++i) {
     std::vector<double> above = x, below = x;
     above[i] += 1e-5;
     below[i] -= 1e-5;
-    const double exact = (normed_sum(above, d, centred) - normed_sum(below, d, centred)) / 2e-5;
+    const double exact = (normed_sum(above, d, centered) - normed_sum(below, d, centered)) / 2e-5;
     const float gradient = norm_input_gradient(static_cast<float>(d[i]), static_cast<float>(x[i] - mean), scale,
                                                static_cast<float>(mean_d), static_cast<float>(along));
     EXPECT_NEAR(gradient, exact, 2e-6);
@@ -171,7 +171,7 @@ TEST(CudaTranspose, BytesOfFourWordsAreTurned) {
 TEST(CudaFormats, EightE5m6LieAsFourPairs) {
   std::uint32_t values[8], words[3], back[8];
   for (std::uint32_t i = 0; i < 8; ++i) values[i] = random_bits(5, i) & 0xfffu;
-  pack_eight_e5m6(values, words);
+  pack_vec8_e5m6(values, words);
   std::uint8_t bytes[12], packed[12];
   for (int i = 0; i < 12; ++i) packed[i] = static_cast<std::uint8_t>(words[i / 4] >> i % 4 * 8);
   for (int pair = 0; pair < 4; ++pair) {
@@ -179,7 +179,7 @@ TEST(CudaFormats, EightE5m6LieAsFourPairs) {
               bytes + 3 * pair);
   }
   for (int i = 0; i < 12; ++i) EXPECT_EQ(packed[i], bytes[i]);
-  unpack_eight_e5m6(words, back);
+  unpack_vec8_e5m6(words, back);
   for (int i = 0; i < 8; ++i) EXPECT_EQ(back[i], values[i]);
 }
 

@@ -85,7 +85,7 @@ struct Place {
 // X or W: `extent` vectors of k numbers.
 class Operand {
  public:
-  Operand(const ProductShape& s, bool x)
+  Operand(const GemmShape& s, bool x)
       : extent_(x ? s.m : s.n),
         k_(s.k),
         contiguous_(x ? s.x_k_contiguous : s.w_k_contiguous),
@@ -141,7 +141,7 @@ class Operand {
 // A product's matrices, and what shall be in D afterwards.
 class Matrices {
  public:
-  explicit Matrices(const ProductShape& shape, float factor = 1)
+  explicit Matrices(const GemmShape& shape, float factor = 1)
       : shape_(shape),
         factor_(factor),
         x_(shape, true),
@@ -155,8 +155,8 @@ class Matrices {
   }
 
   Operand& x() { return x_; }
-  ProductOperands operands() const {
-    ProductOperands o{x_.data(), w_.data(), d_.data(), x_.scales(), w_.scales()};
+  GemmOperands operands() const {
+    GemmOperands o{x_.data(), w_.data(), d_.data(), x_.scales(), w_.scales()};
     if (shape_.bias) o.bias = bias_.data();
     o.factor = factor_;
     return o;
@@ -190,7 +190,7 @@ class Matrices {
     return result;
   }
 
-  ProductShape shape_;
+  GemmShape shape_;
   float factor_;
   Operand x_, w_;
   Place place_;
@@ -219,23 +219,23 @@ class HostCublasLt : public testing::Test {
     is_open_ = true;
     is_open_.notify_all();
   }
-  void run(Product& product, const ProductOperands& operands) {
-    const Status status = product.run(operands, workspace_.as<void>(), stream_);
+  void run(GemmPlan& gemm, const GemmOperands& operands) {
+    const Status status = gemm.run(operands, workspace_.as<void>(), stream_);
     ASSERT_TRUE(status.ok()) << status.failure;
   }
   void finish() { ASSERT_EQ(cudaStreamSynchronize(stream_), cudaSuccess); }
-  void expect_product(const ProductShape& shape, float factor = 1) {
+  void expect_gemm(const GemmShape& shape, float factor = 1) {
     const Matrices matrices(shape, factor);
-    Product product(*library_);
-    const Status status = product.prepare(shape, matrices.operands(), workspace_bytes);
+    GemmPlan gemm(*library_);
+    const Status status = gemm.prepare(shape, matrices.operands(), workspace_bytes);
     ASSERT_TRUE(status.ok()) << status.failure;
-    run(product, matrices.operands());
+    run(gemm, matrices.operands());
     finish();
     matrices.expect_result();
   }
   // Empty: there is such a product.
-  std::string refusal(const ProductShape& shape) {
-    return Product(*library_).prepare(shape, Matrices(shape).operands(), workspace_bytes).failure;
+  std::string refusal(const GemmShape& shape) {
+    return GemmPlan(*library_).prepare(shape, Matrices(shape).operands(), workspace_bytes).failure;
   }
 
   std::unique_ptr<CublasLt> library_;
@@ -246,9 +246,9 @@ class HostCublasLt : public testing::Test {
   std::atomic<bool> is_open_ = false;
 };
 
-ProductShape shape_of(cudaDataType_t operand, cudaDataType_t result, std::int64_t m = 40, std::int64_t n = 56,
-                      std::int64_t k = 80) {
-  ProductShape shape;
+GemmShape shape_of(cudaDataType_t operand, cudaDataType_t result, std::int64_t m = 40, std::int64_t n = 56,
+                   std::int64_t k = 80) {
+  GemmShape shape;
   shape.m = m;
   shape.n = n;
   shape.k = k;
@@ -258,8 +258,8 @@ ProductShape shape_of(cudaDataType_t operand, cudaDataType_t result, std::int64_
 }
 
 // Two blocks of rows, three of columns, five along k, none of the last ones whole.
-ProductShape fp8_shape(ScaleMode x, ScaleMode w, cudaDataType_t result = CUDA_R_16BF) {
-  ProductShape shape = shape_of(CUDA_R_8F_E4M3, result, 136, 264, 528);
+GemmShape fp8_shape(ScaleMode x, ScaleMode w, cudaDataType_t result = CUDA_R_16BF) {
+  GemmShape shape = shape_of(CUDA_R_8F_E4M3, result, 136, 264, 528);
   shape.x_scale = x;
   shape.w_scale = w;
   return shape;
@@ -275,81 +275,81 @@ TEST_F(HostCublasLt, EveryFormInEveryFormat) {
                                             {CUDA_R_16F, CUDA_R_32F}}) {
         SCOPED_TRACE(testing::Message() << operand << " to " << result << ", k contiguous in X: " << x_k_contiguous
                                         << ", in W: " << w_k_contiguous);
-        ProductShape shape = shape_of(operand, result);
+        GemmShape shape = shape_of(operand, result);
         shape.x_k_contiguous = x_k_contiguous;
         shape.w_k_contiguous = w_k_contiguous;
         shape.tf32 = operand == CUDA_R_32F && x_k_contiguous;
-        expect_product(shape);
+        expect_gemm(shape);
       }
 }
 
 TEST_F(HostCublasLt, Fp8WithItsScales) {
   for (const cudaDataType_t result : {CUDA_R_32F, CUDA_R_16BF, CUDA_R_16F}) {
-    ProductShape shape = shape_of(CUDA_R_8F_E4M3, result);
+    GemmShape shape = shape_of(CUDA_R_8F_E4M3, result);
     shape.x_scale = shape.w_scale = ScaleMode::tensor;
-    expect_product(shape);
+    expect_gemm(shape);
     shape.fast_accumulation = true;
-    expect_product(shape, 0.5f);
+    expect_gemm(shape, 0.5f);
   }
-  expect_product(fp8_shape(ScaleMode::row_blocks, ScaleMode::row_blocks, CUDA_R_32F));
-  expect_product(fp8_shape(ScaleMode::row_blocks, ScaleMode::square_blocks));
-  expect_product(fp8_shape(ScaleMode::square_blocks, ScaleMode::row_blocks));
+  expect_gemm(fp8_shape(ScaleMode::row_blocks, ScaleMode::row_blocks, CUDA_R_32F));
+  expect_gemm(fp8_shape(ScaleMode::row_blocks, ScaleMode::square_blocks));
+  expect_gemm(fp8_shape(ScaleMode::square_blocks, ScaleMode::row_blocks));
 }
 
 TEST_F(HostCublasLt, AddsToWhatIsThere) {
   for (const cudaDataType_t operand : {CUDA_R_32F, CUDA_R_16BF}) {
-    ProductShape shape = shape_of(operand, CUDA_R_32F);
+    GemmShape shape = shape_of(operand, CUDA_R_32F);
     shape.x_k_contiguous = shape.w_k_contiguous = false;
     shape.accumulate = true;
-    expect_product(shape, 0.5f);
+    expect_gemm(shape, 0.5f);
   }
-  ProductShape fp8 = fp8_shape(ScaleMode::row_blocks, ScaleMode::row_blocks, CUDA_R_32F);
+  GemmShape fp8 = fp8_shape(ScaleMode::row_blocks, ScaleMode::row_blocks, CUDA_R_32F);
   fp8.accumulate = true;
-  expect_product(fp8);
+  expect_gemm(fp8);
 }
 
 TEST_F(HostCublasLt, BiasIsAddedToEveryRow) {
   for (const cudaDataType_t type : {CUDA_R_32F, CUDA_R_16BF, CUDA_R_16F}) {
-    ProductShape shape = shape_of(type, type);
+    GemmShape shape = shape_of(type, type);
     shape.bias = true;
-    expect_product(shape, 2);
+    expect_gemm(shape, 2);
   }
 }
 
 // Heads that lie side by side in their rows.
 TEST_F(HostCublasLt, BatchOfProducts) {
-  ProductShape shape = shape_of(CUDA_R_16BF, CUDA_R_16BF, 24, 16, 32);
+  GemmShape shape = shape_of(CUDA_R_16BF, CUDA_R_16BF, 24, 16, 32);
   shape.batch = 3;
   shape.x_batch_stride = shape.w_batch_stride = 40;
   shape.x_stride = shape.w_stride = 3 * 40;
   shape.d_batch_stride = 24;
   shape.d_stride = 3 * 24;
-  expect_product(shape);
+  expect_gemm(shape);
 }
 
 TEST_F(HostCublasLt, SharesAnAlgorithmAmongRows) {
-  const ProductShape usual = shape_of(CUDA_R_16BF, CUDA_R_16BF, 128);
-  ProductShape fewer = usual;
+  const GemmShape usual = shape_of(CUDA_R_16BF, CUDA_R_16BF, 128);
+  GemmShape fewer = usual;
   fewer.m = 33;
   const Matrices matrices(fewer);
-  Product product(*library_);
-  ASSERT_TRUE(product.prepare(usual, matrices.operands(), workspace_bytes).ok());
-  ASSERT_TRUE(product.resize(fewer).ok());
-  run(product, matrices.operands());
+  GemmPlan gemm(*library_);
+  ASSERT_TRUE(gemm.prepare(usual, matrices.operands(), workspace_bytes).ok());
+  ASSERT_TRUE(gemm.resize(fewer).ok());
+  run(gemm, matrices.operands());
   finish();
   matrices.expect_result();
 }
 
 // Where operands and scales lie is told with the call; what is there is read when the stream comes to it.
 TEST_F(HostCublasLt, ComputesOnTheStream) {
-  ProductShape shape = shape_of(CUDA_R_8F_E4M3, CUDA_R_32F);
+  GemmShape shape = shape_of(CUDA_R_8F_E4M3, CUDA_R_32F);
   shape.x_scale = shape.w_scale = ScaleMode::tensor;
   Matrices first(shape), second(shape);
-  Product product(*library_);
-  ASSERT_TRUE(product.prepare(shape, first.operands(), workspace_bytes).ok());
+  GemmPlan gemm(*library_);
+  ASSERT_TRUE(gemm.prepare(shape, first.operands(), workspace_bytes).ok());
   close();
-  run(product, first.operands());
-  run(product, second.operands());
+  run(gemm, first.operands());
+  run(gemm, second.operands());
   first.x().fill(7);
   second.x().fill(8);
   open();
@@ -359,36 +359,36 @@ TEST_F(HostCublasLt, ComputesOnTheStream) {
 }
 
 TEST_F(HostCublasLt, HasOnlyWhatTheLibraryHas) {
-  const auto expect_refused = [&](const char* what, ProductShape shape, auto change) {
+  const auto expect_refused = [&](const char* what, GemmShape shape, auto change) {
     EXPECT_EQ(refusal(shape), "") << what;
     change(shape);
     EXPECT_NE(refusal(shape), "") << what;
   };
-  const ProductShape bf16 = shape_of(CUDA_R_16BF, CUDA_R_16BF), fp32 = shape_of(CUDA_R_32F, CUDA_R_32F);
-  const ProductShape blocks = fp8_shape(ScaleMode::row_blocks, ScaleMode::square_blocks);
-  expect_refused("FP16 of BF16", bf16, [](ProductShape& s) { s.result = CUDA_R_16F; });
-  expect_refused("BF16 of FP32", fp32, [](ProductShape& s) { s.result = CUDA_R_16BF; });
-  expect_refused("TF32 of BF16", bf16, [](ProductShape& s) { s.tf32 = true; });
-  expect_refused("rows that overlap", bf16, [](ProductShape& s) { s.d_stride = s.n - 8; });
-  expect_refused("FP8 across", blocks, [](ProductShape& s) { s.w_k_contiguous = false; });
-  expect_refused("FP8 of odd depth", blocks, [](ProductShape& s) { s.k = 520; });
-  expect_refused("FP8 of odd width", blocks, [](ProductShape& s) { s.m = 33; });
-  expect_refused("two matrices of squares", blocks, [](ProductShape& s) { s.x_scale = ScaleMode::square_blocks; });
-  expect_refused("blocks on one side", blocks, [](ProductShape& s) { s.x_scale = ScaleMode::tensor; });
-  expect_refused("blocks summed fast", blocks, [](ProductShape& s) { s.fast_accumulation = true; });
-  expect_refused("scales of BF16", bf16, [](ProductShape& s) { s.x_scale = s.w_scale = ScaleMode::tensor; });
+  const GemmShape bf16 = shape_of(CUDA_R_16BF, CUDA_R_16BF), fp32 = shape_of(CUDA_R_32F, CUDA_R_32F);
+  const GemmShape blocks = fp8_shape(ScaleMode::row_blocks, ScaleMode::square_blocks);
+  expect_refused("FP16 of BF16", bf16, [](GemmShape& s) { s.result = CUDA_R_16F; });
+  expect_refused("BF16 of FP32", fp32, [](GemmShape& s) { s.result = CUDA_R_16BF; });
+  expect_refused("TF32 of BF16", bf16, [](GemmShape& s) { s.tf32 = true; });
+  expect_refused("rows that overlap", bf16, [](GemmShape& s) { s.d_stride = s.n - 8; });
+  expect_refused("FP8 across", blocks, [](GemmShape& s) { s.w_k_contiguous = false; });
+  expect_refused("FP8 of odd depth", blocks, [](GemmShape& s) { s.k = 520; });
+  expect_refused("FP8 of odd width", blocks, [](GemmShape& s) { s.m = 33; });
+  expect_refused("two matrices of squares", blocks, [](GemmShape& s) { s.x_scale = ScaleMode::square_blocks; });
+  expect_refused("blocks on one side", blocks, [](GemmShape& s) { s.x_scale = ScaleMode::tensor; });
+  expect_refused("blocks summed fast", blocks, [](GemmShape& s) { s.fast_accumulation = true; });
+  expect_refused("scales of BF16", bf16, [](GemmShape& s) { s.x_scale = s.w_scale = ScaleMode::tensor; });
 }
 
 TEST_F(HostCublasLt, HoldsCallersToTheirWord) {
-  const ProductShape shape = shape_of(CUDA_R_16BF, CUDA_R_16BF);
+  const GemmShape shape = shape_of(CUDA_R_16BF, CUDA_R_16BF);
   const Matrices matrices(shape);
-  Product product(*library_);
-  ASSERT_TRUE(product.prepare(shape, matrices.operands(), workspace_bytes).ok());
-  EXPECT_FALSE(product.run(matrices.operands(), nullptr, stream_).ok());
-  ProductOperands shifted = matrices.operands();
+  GemmPlan gemm(*library_);
+  ASSERT_TRUE(gemm.prepare(shape, matrices.operands(), workspace_bytes).ok());
+  EXPECT_FALSE(gemm.run(matrices.operands(), nullptr, stream_).ok());
+  GemmOperands shifted = matrices.operands();
   shifted.x = static_cast<const char*>(shifted.x) + 16;  // of 256 that were promised
-  EXPECT_FALSE(product.run(shifted, workspace_.as<void>(), stream_).ok());
-  run(product, matrices.operands());
+  EXPECT_FALSE(gemm.run(shifted, workspace_.as<void>(), stream_).ok());
+  run(gemm, matrices.operands());
   finish();
   matrices.expect_result();
   EXPECT_TRUE(std::isnan(*workspace_.as<float>()));

@@ -148,7 +148,7 @@ TEST_F(HostGpu, BlockMeetsAtBarriers) {
 }
 
 __global__ void transpose_kernel(int* data) {
-  int* held = real::cuda::claimed_shared<int>();
+  int* held = real::cuda::dynamic_shared<int>();
   int* own = data + (blockIdx.y * gridDim.x + blockIdx.x) * blockDim.x * blockDim.y;
   held[threadIdx.x * blockDim.y + threadIdx.y] = own[threadIdx.y * blockDim.x + threadIdx.x];
   __syncthreads();
@@ -172,7 +172,7 @@ TEST_F(HostGpu, GridsAndBlocksHaveSeveralDimensionsAndClaimMemory) {
 struct Votes {
   int count[96];
   unsigned ballot[96];
-  int neighbour[96], sum[96];
+  int co_runner[96], sum[96];
 };
 
 __global__ void vote_kernel(Votes* votes) {
@@ -184,7 +184,7 @@ __global__ void vote_kernel(Votes* votes) {
 __global__ void warp_kernel(Votes* votes) {
   const int own = static_cast<int>(threadIdx.x);
   votes->ballot[own] = __ballot_sync(0xffffffffu, own % 32 < own / 32 + 1);
-  votes->neighbour[own] = __shfl_xor_sync(0xffffffffu, own, 1);
+  votes->co_runner[own] = __shfl_xor_sync(0xffffffffu, own, 1);
   int sum = own;
   for (int offset = 16; offset > 0; offset /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, offset);
   votes->sum[own] = sum;
@@ -200,7 +200,7 @@ TEST_F(HostGpu, BlockAndWarpsVote) {
   for (int i = 0; i < 96; ++i) {
     ASSERT_EQ(votes.count[i], i % 7 == 6 ? 0 : yes) << "thread " << i;
     ASSERT_EQ(votes.ballot[i], (2U << (i / 32)) - 1) << "thread " << i;
-    ASSERT_EQ(votes.neighbour[i], i ^ 1) << "thread " << i;
+    ASSERT_EQ(votes.co_runner[i], i ^ 1) << "thread " << i;
     ASSERT_EQ(votes.sum[i], 32 * (i / 32 * 32) + 31 * 16) << "thread " << i;
   }
 }

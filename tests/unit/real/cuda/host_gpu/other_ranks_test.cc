@@ -66,7 +66,7 @@ void check_collectives(const Rank& rank, const Group& group, Format format) {
   rank.expect(collective(rank, OperatorKind::reduce_scatter, group, *whole, *piece));
   rank.expect(collective(rank, OperatorKind::all_gather, group, *own, *gathered));
   rank.expect(collective(rank, OperatorKind::all_reduce, group, *whole, *whole));  // in place
-  rank.synchronise();
+  rank.synchronize();
 
   Values sums(size * part), all;
   for (const std::int32_t member : group.ranks) {
@@ -116,22 +116,22 @@ TEST_P(Messages, ArriveOnAllLanesInOrder) {
       std::vector<std::unique_ptr<CudaBuffer>> sent, received;
       std::vector<Message> messages;
       std::vector<Values> wanted;
-      for (std::int32_t lane = 0; lane < real::message_lanes; ++lane)
+      for (std::int32_t queue = 0; queue < real::message_channels; ++queue)
         for (std::int32_t i = 0; i < 2; ++i) {
-          const std::size_t size = 4 + static_cast<std::size_t>(8 * lane + 4 * i);
-          const std::int32_t to = lane % 2 == 0 ? next : before, from = lane % 2 == 0 ? before : next;
-          const Format format = lane < 2 ? Format::bf16 : Format::fp32;
+          const std::size_t size = 4 + static_cast<std::size_t>(8 * queue + 4 * i);
+          const std::int32_t to = queue % 2 == 0 ? next : before, from = queue % 2 == 0 ? before : next;
+          const Format format = queue < 2 ? Format::bf16 : Format::fp32;
           sent.push_back(make_buffer(format, 4, entries(number + turn, size)));
           received.push_back(make_buffer(format, static_cast<std::int64_t>(size / 4), 4));
           wanted.push_back(entries(from + turn, size));
-          messages.push_back({true, to, 0, sent.back().get(), lane});
-          messages.push_back({false, from, 0, received.back().get(), lane});
+          messages.push_back({true, to, 0, sent.back().get(), queue});
+          messages.push_back({false, from, 0, received.back().get(), queue});
         }
       rank.expect(rank.others.send_receive(messages, GetParam(), rank.stream));
       for (const auto& buffer : sent)
         cudaMemsetAsync(buffer->view().data, 0,
                         static_cast<std::size_t>(data_bytes(buffer->format(), buffer->elements())), rank.stream);
-      rank.synchronise();
+      rank.synchronize();
       for (std::size_t i = 0; i < received.size(); ++i)
         ASSERT_EQ(numbers_of(*received[i]), wanted[i]) << "message " << i;
     }
@@ -147,7 +147,7 @@ TEST_P(Messages, WaitForTheReceiverInARendezvous) {
     const auto post = [&] { rank.expect(rank.others.send_receive(messages, GetParam(), rank.stream)); };
     if (sends) {
       post();
-      if (!GetParam()) rank.synchronise();
+      if (!GetParam()) rank.synchronize();
       rank.meet();
       if (GetParam()) {
         EXPECT_EQ(cudaStreamQuery(rank.stream), cudaErrorNotReady);
@@ -158,7 +158,7 @@ TEST_P(Messages, WaitForTheReceiverInARendezvous) {
       rank.meet();
       post();
     }
-    rank.synchronise();
+    rank.synchronize();
     EXPECT_EQ(numbers_of(*x), (Values{1, 2, 3, 4}));
   });
 }
@@ -173,7 +173,7 @@ TEST(MessageDeathTest, OfAnotherSizeEndsTheTest) {
     const auto x = make_buffer(Format::fp32, sends ? 2 : 1, 4);
     const std::vector<Message> messages{{sends, 1 - rank.number(), 0, x.get(), 0}};
     rank.expect(rank.others.send_receive(messages, false, rank.stream));
-    rank.synchronise();
+    rank.synchronize();
   };
   EXPECT_DEATH(on_gpus(2, body), "rank 0 sent 32 bytes \\(a message\\), where 16");
 }
@@ -189,13 +189,13 @@ std::vector<std::string> told(bool met_before, const std::function<void(const Ra
     const auto call = [&] { return collective(rank, OperatorKind::all_reduce, group, *x, *x); };
     if (met_before) {
       rank.expect(call());
-      rank.synchronise();
+      rank.synchronize();
     }
     rank.meet();
     if (rank.number() == lost) return lose(rank);
     // The first may fail already. Where it does not, the stream must not wait forever.
     const Status first = call();
-    rank.synchronise();
+    rank.synchronize();
     const Status second = call();
     if (!first.ok()) {
       EXPECT_EQ(first.failure, second.failure);
@@ -226,9 +226,9 @@ TEST(LostRank, IsFoundByItsCommunicators) {
 }
 
 // What two ranks need to send each other tokens.
-class SmallExchange {
+class SmallAllToAll {
  public:
-  explicit SmallExchange(const Rank& rank) : rank_(rank) { op_.attributes = model::DispatchAttributes{4, 2, 2, 0}; }
+  explicit SmallAllToAll(const Rank& rank) : rank_(rank) { op_.attributes = model::DispatchAttributes{4, 2, 2, 0}; }
   Status dispatch() { return launch(OperatorKind::dispatch, {&*x_, &*indices_, &*weights_}, {&*y_, &*local_, &*out_}); }
   Status combine_grad() { return launch(OperatorKind::combine_grad, {&*x_, &*indices_}, {&*y_}); }
 
@@ -242,7 +242,7 @@ class SmallExchange {
   }
 
   const Rank& rank_;
-  model::Operator op_{.name = "an exchange"};
+  model::Operator op_{.name = "an all-to-all"};
   const std::unique_ptr<CudaBuffer> x_ = make_buffer(Format::bf16, 1, 64),
                                     indices_ = make_buffer(Format::int32, 2, Values{0, 3}),
                                     weights_ = make_buffer(Format::fp32, 2, Values{1, 2}),
@@ -258,26 +258,26 @@ TEST_P(LostRankOfAnExchange, EndsADispatch) {
   on_gpus(2, GetParam(), [](const Rank& rank) {
     rank.meet();
     if (rank.number() == 1) return rank.channel.abort("out of memory");
-    SmallExchange exchange(rank);
-    EXPECT_EQ(exchange.dispatch().failure, "rank 1: out of memory");
+    SmallAllToAll all_to_all(rank);
+    EXPECT_EQ(all_to_all.dispatch().failure, "rank 1: out of memory");
   });
 }
 
 // The GPU waits for rows.
 TEST_P(LostRankOfAnExchange, EndsACombine) {
   on_gpus(2, GetParam(), [](const Rank& rank) {
-    SmallExchange exchange(rank);
+    SmallAllToAll all_to_all(rank);
     for (int turn = 0; turn < 2; ++turn) {
-      rank.expect(exchange.dispatch());
-      rank.expect(exchange.combine_grad());
-      rank.synchronise();
+      rank.expect(all_to_all.dispatch());
+      rank.expect(all_to_all.combine_grad());
+      rank.synchronize();
     }
     rank.meet();
     if (rank.number() == 1) return rank.channel.abort("out of memory");
-    const Status first = exchange.combine_grad();
-    rank.synchronise();
+    const Status first = all_to_all.combine_grad();
+    rank.synchronize();
     EXPECT_THAT(first.failure, testing::AnyOf("", "rank 1: out of memory"));
-    EXPECT_EQ(exchange.combine_grad().failure, "rank 1: out of memory");
+    EXPECT_EQ(all_to_all.combine_grad().failure, "rank 1: out of memory");
   });
 }
 

@@ -46,18 +46,18 @@ std::vector<std::int64_t> positions_by_chunks(const Choices& choices, std::int64
   std::vector<std::int64_t> positions(choices.of.size(), -1);
   for (std::int64_t chunk = 0; chunk < chunk_count(entries); ++chunk)
     for (std::int64_t first = chunk * length; first < (chunk + 1) * length && first < entries; first += 32) {
-      const auto expert_of = [&](int lane) {
-        return first + lane < entries ? choices.of[static_cast<std::size_t>(first + lane)] : -1;
+      const auto expert_of = [&](int queue) {
+        return first + queue < entries ? choices.of[static_cast<std::size_t>(first + queue)] : -1;
       };
       std::vector<std::int64_t> after = next;
-      for (int lane = 0; lane < 32; ++lane) {
-        const std::int32_t expert = expert_of(lane);
+      for (int queue = 0; queue < 32; ++queue) {
+        const std::int32_t expert = expert_of(queue);
         if (expert < 0) continue;
         std::uint32_t same = 0;
         for (int other = 0; other < 32; ++other)
           if (expert_of(other) == expert) same |= std::uint32_t{1} << other;
         const auto e = static_cast<std::size_t>(expert);
-        positions[static_cast<std::size_t>(first + lane)] = next[e] + rank_among(same, lane);
+        positions[static_cast<std::size_t>(first + queue)] = next[e] + rank_among(same, queue);
         after[e] = next[e] + bits_set(same);
       }
       next = after;

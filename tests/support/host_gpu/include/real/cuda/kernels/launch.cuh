@@ -28,8 +28,8 @@ cudaError_t allow_shared(void (* /*kernel*/)(Parameters...), int /*bytes*/) {
 }
 
 template <typename Element>
-Element* claimed_shared() {
-  return static_cast<Element*>(tests::host_gpu::claimed_memory());
+Element* dynamic_shared() {
+  return static_cast<Element*>(tests::host_gpu::dynamic_memory());
 }
 
 }  // namespace plumbline::real::cuda

@@ -1,0 +1,201 @@
+#include "real/cuda/comm/dispatch_layout.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+#include <string>
+#include <thread>
+
+namespace plumbline::real::cuda {
+
+namespace {
+
+// Integers of a map in one region, counts first: those are what the host reads.
+struct MapLayout {
+  std::int64_t members, nodes, experts, entries;
+  std::int64_t copies = 1;  // of the counts: this rank's own, or those of all members behind it
+
+  std::int64_t counts() const { return members + nodes + experts + 1; }
+  std::int64_t integers() const { return (1 + copies) * counts() + members + 1 + nodes + 1 + 4 * entries; }
+};
+
+MapLayout layout_of(const DispatchLayout& map, bool shares) {
+  return {bucket_count(map.members.buckets), bucket_count(map.nodes.buckets), map.homes.experts,
+          map.tokens * map.choices, shares ? map.homes.members : 1};
+}
+
+// Growing waits for the device, so that nothing uses the old memory any more.
+Status fit(DispatchLayout& map, const MapLayout& layout) {
+  constexpr auto integer = static_cast<std::int64_t>(sizeof(std::int32_t));
+  if (map.memory.bytes() < layout.integers() * integer) PLUMBLINE_TRY(map.memory.allocate(layout.integers() * integer));
+  const std::int64_t counts_bytes = layout.copies * layout.counts() * integer;
+  if (map.counts_bytes >= counts_bytes) return {};
+  map.counts_bytes = 0;
+  PLUMBLINE_TRY(map.counts.allocate(counts_bytes));
+  map.counts_bytes = counts_bytes;
+  return {};
+}
+
+void place(DispatchLayout& map, const MapLayout& layout) {
+  auto* at = map.memory.as<std::int32_t>() + (1 + layout.copies) * layout.counts();
+  const auto take = [&at](std::int64_t count) {
+    std::int32_t* taken = at;
+    at += count;
+    return taken;
+  };
+  map.members.list = {take(layout.members + 1), take(layout.entries), take(layout.entries)};
+  map.nodes.list = {take(layout.nodes + 1), take(layout.entries), take(layout.entries)};
+}
+
+Status check_fit(const ExpertHomes& homes) {
+  const std::int64_t places = static_cast<std::int64_t>(homes.members) * homes.per_rank;
+  if (homes.per_rank > 0 && homes.experts > 0 && places >= homes.experts && places % homes.experts == 0) return {};
+  return {std::to_string(homes.experts) + " experts do not lie evenly on " + std::to_string(homes.members) +
+          " ranks of " + std::to_string(homes.per_rank)};
+}
+
+RouteTask task_of(const RouteTask& task, const Route& route) {
+  RouteTask of_route = task;
+  of_route.buckets = route.buckets;
+  return of_route;
+}
+
+Status count(const DispatchLayout& map, const RouteTask& task, const MapLayout& layout, cudaStream_t stream) {
+  auto* counts = map.memory.as<std::int32_t>();
+  const auto bytes = static_cast<std::size_t>(layout.counts()) * sizeof(std::int32_t);
+  PLUMBLINE_TRY(outcome(cudaMemsetAsync(counts, 0, bytes, stream), "clearing counts"));
+  PLUMBLINE_TRY(outcome(count_sends(task_of(task, map.members), counts, stream), "counting tokens"));
+  PLUMBLINE_TRY(outcome(count_sends(task_of(task, map.nodes), counts + layout.members, stream), "counting tokens"));
+  return outcome(count_choices(task, counts + layout.members + layout.nodes, stream), "counting choices");
+}
+
+// This rank's counts, or those of all members, to the host.
+Status fetch_counts(const DispatchLayout& map, const MapLayout& layout, const DispatchLayoutBuilder::Share& share,
+                    cudaStream_t stream) {
+  auto* counts = map.memory.as<std::int32_t>();
+  if (share) {
+    PLUMBLINE_TRY(share(counts, counts + layout.counts(), layout.counts()));
+    counts += layout.counts();
+  }
+  const auto bytes = static_cast<std::size_t>(layout.copies * layout.counts()) * sizeof(std::int32_t);
+  return outcome(cudaMemcpyAsync(map.counts.as<std::int32_t>(), counts, bytes, cudaMemcpyDeviceToHost, stream),
+                 "copying counts");
+}
+
+Status list(const DispatchLayout& map, const RouteTask& task, const MapLayout& layout, cudaStream_t stream) {
+  const auto* counts = map.memory.as<std::int32_t>();
+  PLUMBLINE_TRY(outcome(list_sends(task_of(task, map.members), counts, map.members.list, stream), "listing tokens"));
+  return outcome(list_sends(task_of(task, map.nodes), counts + layout.members, map.nodes.list, stream),
+                 "listing tokens");
+}
+
+std::vector<std::int64_t> starts(const std::int32_t* counts, std::int64_t buckets) {
+  std::vector<std::int64_t> first(static_cast<std::size_t>(buckets) + 1);
+  std::partial_sum(counts, counts + buckets, first.begin() + 1,
+                   [](std::int64_t sum, std::int64_t n) { return sum + n; });
+  return first;
+}
+
+Status read_counts(DispatchLayout& map, const MapLayout& layout) {
+  const std::int64_t place_of_own = layout.copies > 1 ? map.homes.position : 0;
+  const std::int32_t* counts = map.counts.as<std::int32_t>() + place_of_own * layout.counts();
+  map.members.first = starts(counts, layout.members);
+  map.nodes.first = starts(counts + layout.members, layout.nodes);
+  const std::int32_t* choices = counts + layout.members + layout.nodes;
+  map.choices_of.assign(choices, choices + layout.experts);
+  if (const std::int32_t strays = choices[layout.experts]; strays > 0)
+    return {std::to_string(strays) + " choices of tokens are experts that do not exist"};
+  return {};
+}
+
+}  // namespace
+
+std::int32_t members_per_node(std::span<const std::int32_t> nodes) {
+  std::vector<std::int32_t> sizes;
+  std::set<std::int32_t> seen;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (i > 0 && nodes[i] == nodes[i - 1]) {
+      ++sizes.back();
+      continue;
+    }
+    if (!seen.insert(nodes[i]).second) return 1;  // members of a node that are no neighbours
+    sizes.push_back(1);
+  }
+  const bool even = std::all_of(sizes.begin(), sizes.end(), [&](std::int32_t size) { return size == sizes.front(); });
+  return even && !sizes.empty() ? sizes.front() : 1;
+}
+
+std::vector<std::int64_t> folded_rows_per_expert(const ExpertHomes& homes,
+                                                 const std::vector<std::int64_t>& choices_of) {
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(homes.per_rank));
+  for (std::size_t expert = 0; expert < choices_of.size(); ++expert) rows[expert % rows.size()] += choices_of[expert];
+  return rows;
+}
+
+Status list_passing(DispatchLayout& map, const std::int32_t* indices, std::int64_t rows, SendList& list,
+                    cudaStream_t stream) {
+  RouteTask task{indices, rows, map.choices, map.members.buckets};
+  task.buckets.leg = Leg::inside_node;
+  const std::int64_t places = bucket_count(task.buckets), entries = rows * map.choices;
+  const std::int64_t bytes = (2 * places + 1 + 2 * entries) * static_cast<std::int64_t>(sizeof(std::int32_t));
+  // Rows differ from layer to layer: room for half as many again spares waits for the device.
+  if (map.passing.bytes() < bytes) PLUMBLINE_TRY(map.passing.allocate(bytes + bytes / 2));
+  auto* counts = map.passing.as<std::int32_t>();
+  list.first = counts + places;
+  list.tokens = list.first + places + 1;
+  list.slots = list.tokens + entries;
+  PLUMBLINE_TRY(outcome(count_sends(task, counts, stream), "counting tokens"));
+  return outcome(list_sends(task, counts, list, stream), "listing tokens");
+}
+
+Status wait_for(cudaEvent_t event, const Watch& watch) {
+  for (;;) {
+    const cudaError_t state = cudaEventQuery(event);
+    if (state != cudaErrorNotReady) return outcome(state, "waiting for the counts of a dispatch");
+    if (watch) PLUMBLINE_TRY(watch());
+    std::this_thread::yield();
+  }
+}
+
+DispatchLayoutBuilder::~DispatchLayoutBuilder() {
+  if (counted_ != nullptr) cudaEventDestroy(counted_);
+}
+
+std::shared_ptr<DispatchLayout> DispatchLayoutBuilder::take() {
+  auto map = std::make_unique<DispatchLayout>();
+  if (!idle_->maps.empty()) {
+    map = std::move(idle_->maps.back());
+    idle_->maps.pop_back();
+  }
+  // Buffers hold maps, and may outlive the router.
+  return {map.release(), [idle = idle_](DispatchLayout* done) { idle->maps.emplace_back(done); }};
+}
+
+Status DispatchLayoutBuilder::route(const Request& request, cudaStream_t stream, std::shared_ptr<DispatchLayout>& map,
+                                    SharedCounts* counts) {
+  const CudaBuffer& indices = request.indices;
+  PLUMBLINE_TRY(check_fit(request.homes));
+  map = take();
+  map->tokens = indices.rows();
+  map->choices = static_cast<std::int32_t>(indices.columns());
+  map->homes = request.homes;
+  map->legs.clear();
+  map->members.buckets = {request.homes, Leg::to_members, request.node_members};
+  map->nodes.buckets = {request.homes, Leg::to_nodes, request.node_members};
+  const MapLayout layout = layout_of(*map, request.share != nullptr);
+  PLUMBLINE_TRY(fit(*map, layout));
+  place(*map, layout);
+  if (counted_ == nullptr)
+    PLUMBLINE_TRY(outcome(cudaEventCreateWithFlags(&counted_, cudaEventDisableTiming), "making an event"));
+
+  const RouteTask task{indices.data<const std::int32_t>(), map->tokens, map->choices, map->members.buckets};
+  PLUMBLINE_TRY(count(*map, task, layout, stream));
+  PLUMBLINE_TRY(fetch_counts(*map, layout, request.share, stream));
+  PLUMBLINE_TRY(outcome(cudaEventRecord(counted_, stream), "recording an event"));
+  PLUMBLINE_TRY(list(*map, task, layout, stream));  // while the host waits for the counts
+  PLUMBLINE_TRY(wait_for(counted_, request.watch));
+  if (counts != nullptr) *counts = {map->counts.as<std::int32_t>(), layout.counts(), map->homes, request.node_members};
+  return read_counts(*map, layout);
+}
+
+}  // namespace plumbline::real::cuda

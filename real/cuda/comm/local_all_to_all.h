@@ -1,0 +1,40 @@
+// Exchanges of a rank that meets no other one: alone in its group, or with ranks that are taken to do as it does, so
+// that it receives what it sends. Then every expert of number e is taken as local expert e mod experts_per_rank, all
+// tokens are received here, and those for other nodes go to the host's memory as well, at the pace of a network.
+#pragma once
+
+#include "real/cuda/comm/dispatch_layout.h"
+#include "real/cuda/comm/rows.h"
+#include "real/cuda/device/machine.h"
+#include "real/executor/communicator.h"
+
+namespace plumbline::real::cuda {
+
+class LocalAllToAll {
+ public:
+  struct Options {
+    int ctas = 1;
+    std::int32_t ranks_per_node = 8;
+    double nic_gbps = 0;  // GB/s; 0: nothing leaves the node
+  };
+  LocalAllToAll(const Machine& machine, const Options& options)
+      : options_(options), blocks_{options.ctas, static_cast<int>(machine.properties.sharedMemPerBlockOptin)} {}
+
+  // One of the exchanges; model/graph/operators.def says what each reads and writes.
+  Status run(const Group& group, const Kernel& kernel, cudaStream_t stream);
+
+ private:
+  Status dispatch(const Group& group, const Kernel& kernel, cudaStream_t stream);
+  Status dispatch_grad(const Kernel& kernel, cudaStream_t stream);
+  Status combine(const Kernel& kernel, cudaStream_t stream);
+  Status combine_grad(const Kernel& kernel, cudaStream_t stream);
+  Wire wire_of(const Kernel& kernel) const;
+  Status sum_back(const Kernel& kernel, const DispatchLayout& map, RowSum& sum, cudaStream_t stream);
+
+  Options options_;
+  Blocks blocks_;
+  DispatchLayoutBuilder router_;
+  HostSink sink_;
+};
+
+}  // namespace plumbline::real::cuda

@@ -1,0 +1,111 @@
+#include "real/cuda/comm/nccl/detail/node_peers.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <set>
+
+#include "real/cuda/comm/nccl/peer_memory.h"
+
+namespace plumbline::real::cuda {
+
+namespace {
+
+constexpr std::int64_t trial_bytes = 1 << 21;  // what drivers share as a whole
+
+using Text = std::array<char, 256>;
+
+// What ranks tell each other, of one size.
+struct Card {
+  Text machine{}, failure{};
+  MemoryKey trial;
+};
+
+void write(Text& text, const std::string& words) {
+  text = {};
+  words.copy(text.data(), text.size() - 1);
+}
+
+// Containers of one machine have names of their own, but one kernel.
+std::string name_of_machine() {
+  std::string name;
+  if (std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), name) && !name.empty()) return name;
+  Text host{};
+  gethostname(host.data(), host.size() - 1);
+  return host.data();
+}
+
+Status share_cards(ControlChannel& channel, const Card& own, std::vector<Card>& all) {
+  std::string bytes(sizeof own, '\0');
+  std::memcpy(bytes.data(), &own, sizeof own);
+  const auto gathered = channel.gather(bytes);
+  if (!gathered) return {gathered.error().message};
+  std::string joined;
+  for (const std::string& card : *gathered) joined += card;
+  const auto turns = channel.broadcast(joined);
+  if (!turns) return {turns.error().message};
+  all.resize(static_cast<std::size_t>(channel.ranks()));
+  if (turns->size() != all.size() * sizeof own) return {"ranks did not send their places"};
+  std::memcpy(static_cast<void*>(all.data()), turns->data(), turns->size());
+  return {};
+}
+
+std::vector<std::int32_t> nodes_of(const std::vector<Card>& cards) {
+  std::vector<std::int32_t> nodes;
+  for (const Card& card : cards) {
+    std::size_t first = 0;
+    while (cards[first].machine != card.machine) ++first;
+    nodes.push_back(static_cast<std::int32_t>(first));
+  }
+  return nodes;
+}
+
+// Opens a little of what every other rank of the node has.
+Status try_all(const std::vector<Card>& cards, const std::vector<std::int32_t>& node_of, std::int32_t own) {
+  for (std::size_t rank = 0; rank < cards.size(); ++rank) {
+    if (node_of[rank] != node_of[static_cast<std::size_t>(own)] || rank == static_cast<std::size_t>(own)) continue;
+    if (cards[rank].failure[0] != '\0') return {cards[rank].failure.data()};
+    PeerMemory memory;
+    PLUMBLINE_TRY(memory.open(cards[rank].trial));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string transports_of(const NodePeers& node_peers) {
+  const std::size_t ranks = node_peers.node_of.size(),
+                    nodes = std::set(node_peers.node_of.begin(), node_peers.node_of.end()).size();
+  if (!node_peers.apart.empty())
+    return "tokens go over NCCL alone: ranks of a machine do not see each other's memory (" + node_peers.apart + ")";
+  if (nodes == ranks) return "tokens go over NCCL alone: every rank is on a machine of its own";
+  const std::string inside = "tokens go through the memory that ranks of a machine see of each other";
+  if (nodes == 1) return inside;
+  return inside + ", and once to each of " + std::to_string(nodes) + " machines over NCCL";
+}
+
+Status find_node_peers(ControlChannel& channel, const std::string& machine, NodePeers& node_peers) {
+  Card own;
+  write(own.machine, machine.empty() ? name_of_machine() : machine);
+  DeviceMemory trial;
+  Status status = trial.allocate(trial_bytes);
+  if (status.ok()) status = key_of(trial, own.trial);
+  write(own.failure, status.failure);
+  std::vector<Card> cards;
+  PLUMBLINE_TRY(share_cards(channel, own, cards));
+  node_peers = {nodes_of(cards), ""};
+
+  // What one rank cannot open, none of them uses; and none frees its memory while another one tries.
+  write(own.failure, try_all(cards, node_peers.node_of, channel.rank()).failure);
+  PLUMBLINE_TRY(share_cards(channel, own, cards));
+  for (const Card& card : cards)
+    if (node_peers.apart.empty()) node_peers.apart = card.failure.data();
+  if (node_peers.apart.empty()) return {};
+  for (std::size_t rank = 0; rank < cards.size(); ++rank) node_peers.node_of[rank] = static_cast<std::int32_t>(rank);
+  return {};
+}
+
+}  // namespace plumbline::real::cuda

@@ -1,0 +1,122 @@
+#include "real/cuda/comm/nccl/detail/node_transport.h"
+
+#include <string>
+#include <thread>
+
+namespace plumbline::real::cuda {
+
+namespace {
+
+constexpr std::int64_t turns_bytes = 4096;
+static_assert(largest_node * sizeof(std::uint32_t) <= turns_bytes);
+
+std::vector<std::int64_t> row_bytes_of(std::span<const PayloadTensor> payload) {
+  std::vector<std::int64_t> bytes;
+  for (const PayloadTensor& tensor : payload) bytes.push_back(tensor.row_bytes);
+  return bytes;
+}
+
+}  // namespace
+
+char* NodeTransport::outbox_of(std::int32_t peer) const {
+  return (peer == own_ ? memory_.as<char>() : theirs_[static_cast<std::size_t>(peer)]->data()) + turns_bytes;
+}
+
+// All peers come to the same conclusion: they know the same traffic.
+Status NodeTransport::fit(std::int64_t bytes, cudaStream_t stream) {
+  if (bytes <= capacity_) return {};
+  if (ranks_.size() > largest_node) return {"a node of more than " + std::to_string(largest_node) + " GPUs"};
+  // Nobody reads here any more behind this rank's last meeting.
+  for (cudaError_t state = cudaErrorNotReady; state == cudaErrorNotReady;) {
+    state = cudaStreamQuery(stream);
+    if (state != cudaErrorNotReady) PLUMBLINE_TRY(outcome(state, "waiting for an all-to-all"));
+    PLUMBLINE_TRY(groups_.alive());
+    std::this_thread::yield();
+  }
+  // Rows differ from layer to layer: room for half as many again spares renewals.
+  return renew(bytes + bytes / 2);
+}
+
+Status NodeTransport::renew(std::int64_t bytes) {
+  capacity_ = 0;
+  for (auto& memory : theirs_) memory = nullptr;
+  std::vector<std::uint8_t> closed(ranks_.size());
+  const std::uint8_t done = 1;
+  PLUMBLINE_TRY(groups_.all_gather_on_host(ranks_, &done, sizeof done, closed.data()));
+  PLUMBLINE_TRY(memory_.allocate(turns_bytes + bytes));
+  PLUMBLINE_TRY(outcome(cudaMemset(memory_.as<void>(), 0, turns_bytes), "clearing turns"));
+  turn_ = 0;
+  MemoryKey own;
+  PLUMBLINE_TRY(key_of(memory_, own));
+  std::vector<MemoryKey> keys(ranks_.size());
+  PLUMBLINE_TRY(groups_.all_gather_on_host(ranks_, &own, sizeof own, keys.data()));
+  for (std::size_t peer = 0; peer < keys.size(); ++peer) {
+    if (peer == static_cast<std::size_t>(own_)) continue;
+    theirs_[peer] = std::make_unique<PeerMemory>();
+    PLUMBLINE_TRY(theirs_[peer]->open(keys[peer]));
+  }
+  capacity_ = bytes;
+  return {};
+}
+
+Status NodeTransport::outbox(const Traffic& traffic, std::span<const std::int64_t> row_bytes, cudaStream_t stream,
+                             std::vector<void*>& places) {
+  PLUMBLINE_TRY(fit(payload_offsets(row_bytes, traffic.most_sent()).back(), stream));
+  const std::vector<std::int64_t> offsets = payload_offsets(row_bytes, traffic.sent_by(own_).back());
+  places.clear();
+  for (std::size_t i = 0; i < row_bytes.size(); ++i) places.push_back(outbox_of(own_) + offsets[i]);
+  return {};
+}
+
+Status NodeTransport::wait_for_peers(cudaStream_t stream) {
+  PLUMBLINE_TRY(groups_.alive());
+  PeerBarrier barrier;
+  barrier.peers = static_cast<std::int32_t>(ranks_.size());
+  barrier.own = own_;
+  barrier.turn = ++turn_;
+  for (std::int32_t peer = 0; peer < barrier.peers; ++peer)
+    barrier.turns[peer] = reinterpret_cast<std::uint32_t*>(outbox_of(peer) - turns_bytes);
+  barrier.ended = groups_.ended_flag();
+  return outcome(peer_barrier(barrier, stream), "waiting for the ranks of the node");
+}
+
+Status NodeTransport::fill(const Traffic& traffic, std::span<const PayloadTensor> payload,
+                           const std::vector<std::int64_t>& row_bytes, cudaStream_t stream) {
+  std::vector<void*> places;
+  PLUMBLINE_TRY(outbox(traffic, row_bytes, stream, places));
+  std::vector<Piece> pieces;
+  for (std::size_t i = 0; i < payload.size(); ++i)
+    if (payload[i].from != places[i])
+      pieces.push_back({payload[i].from, places[i], traffic.sent_by(own_).back() * payload[i].row_bytes});
+  return outcome(copy_pieces(pieces.data(), static_cast<std::int64_t>(pieces.size()), blocks_, stream),
+                 "filling an outbox");
+}
+
+// Each rank begins with the peer behind it, so that no outbox has all readers at once.
+Status NodeTransport::collect(const Traffic& traffic, std::span<const PayloadTensor> payload,
+                              const std::vector<std::int64_t>& row_bytes, cudaStream_t stream) {
+  const std::vector<std::int64_t> received = traffic.received_by(own_);
+  std::vector<Piece> pieces;
+  for (std::int32_t distance = 0; distance < traffic.peers(); ++distance) {
+    const std::int32_t peer = (own_ + distance) % traffic.peers();
+    const std::vector<std::int64_t> sent = traffic.sent_by(peer);
+    const std::vector<std::int64_t> offsets = payload_offsets(row_bytes, sent.back());
+    const std::int64_t rows = traffic.rows(peer, own_), first = sent[static_cast<std::size_t>(own_)];
+    for (std::size_t i = 0; i < payload.size(); ++i)
+      pieces.push_back({outbox_of(peer) + offsets[i] + first * row_bytes[i],
+                        static_cast<char*>(payload[i].to) + received[static_cast<std::size_t>(peer)] * row_bytes[i],
+                        rows * row_bytes[i]});
+  }
+  return outcome(copy_pieces(pieces.data(), static_cast<std::int64_t>(pieces.size()), blocks_, stream),
+                 "reading from the ranks of the node");
+}
+
+Status NodeTransport::swap(const Traffic& traffic, std::span<const PayloadTensor> payload, cudaStream_t stream) {
+  const std::vector<std::int64_t> row_bytes = row_bytes_of(payload);
+  PLUMBLINE_TRY(fill(traffic, payload, row_bytes, stream));
+  PLUMBLINE_TRY(wait_for_peers(stream));
+  PLUMBLINE_TRY(collect(traffic, payload, row_bytes, stream));
+  return wait_for_peers(stream);  // from here on outboxes may be filled again
+}
+
+}  // namespace plumbline::real::cuda

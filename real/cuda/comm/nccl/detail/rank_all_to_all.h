@@ -1,0 +1,71 @@
+// Dispatch and combine between GPUs, by blocks of our own that sort tokens by where they go. Over several nodes a token
+// takes two hops: over NCCL once to each node that it needs, to the rank at the sender's place there, which passes it
+// on to its neighbours through their common memory. What comes back is added up on the way.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "real/cuda/comm/dispatch_layout.h"
+#include "real/cuda/comm/nccl/detail/node_peers.h"
+#include "real/cuda/comm/nccl/nccl_groups.h"
+#include "real/cuda/comm/nccl/row_transport.h"
+#include "real/cuda/device/scratch.h"
+#include "real/executor/communicator.h"
+
+namespace plumbline::real::cuda {
+
+class RankAllToAll {
+ public:
+  // `blocks` of each kernel; NCCL takes no more for the exchange.
+  RankAllToAll(Scratch& scratch, NcclGroups& groups, NodePeers node_peers, const Blocks& blocks)
+      : scratch_(scratch), groups_(groups), node_peers_(std::move(node_peers)), blocks_(blocks) {}
+
+  // One of the exchanges; model/graph/operators.def says what each reads and writes. Rows are received by the sender's
+  // place within its node, then by its node, then by token. Sums of a hop are rounded to the format of its rows.
+  Status run(const Group& group, const Kernel& kernel, cudaStream_t stream);
+
+ private:
+  Status dispatch(const Group& group, const Kernel& kernel, cudaStream_t stream);
+  Status dispatch_grad(const Group& group, const Kernel& kernel, cudaStream_t stream);
+  Status combine(const Group& group, const Kernel& kernel, cudaStream_t stream);
+  Status combine_grad(const Group& group, const Kernel& kernel, cudaStream_t stream);
+
+  // How rows of a group travel.
+  struct Transports {
+    std::int32_t node_members = 1;                  // that see each other's memory
+    std::unique_ptr<RowTransport> between, inside;  // nodes; nullptr where there is one node, or one member in each
+
+    RowTransport& of(const TransferLeg& leg) const { return leg.inside_node ? *inside : *between; }
+  };
+  // Tensors whose rows travel together: where each begins, and the bytes of its rows.
+  struct SendRows {
+    std::vector<const void*> at;
+    std::vector<std::int64_t> row_bytes;
+  };
+  using Passing = std::function<Status(std::span<void* const> at)>;
+
+  Transports& transports_of(const Group& group, const ExpertHomes& homes);
+  Status send(RowTransport& transport, const TransferLeg& leg, const SendRows& send_rows, std::span<void* const> to,
+              cudaStream_t stream);
+  // All hops; `passing` sees what is to be passed on.
+  Status travel(const Transports& transports, const DispatchLayout& map, SendRows send_rows,
+                std::span<void* const> receive_buffers, const Passing& passing, cudaStream_t stream);
+  Status sum_back(const Group& group, const Kernel& kernel, const DispatchLayout& map, const float* small,
+                  cudaStream_t stream);
+
+  Scratch& scratch_;
+  NcclGroups& groups_;
+  NodePeers node_peers_;
+  Blocks blocks_;
+  DispatchLayoutBuilder router_;
+  std::map<std::vector<std::int32_t>, Transports> transports_;  // by the group's ranks
+};
+
+}  // namespace plumbline::real::cuda

@@ -1,0 +1,22 @@
+// A product for the shapes and formats that cuBLASLt does not take: odd widths of FP8, operands of different formats.
+// Correct and slow; no model is trained at such shapes.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "real/cuda/matrix_part.h"
+
+namespace plumbline::real::cuda {
+
+struct PlainGemm {
+  MatrixPart a, b, c;  // C = factor * op(A) op(B); C is fp32, bf16 or fp16
+  bool transpose_a = false, transpose_b = false;
+  bool accumulate = false;  // C +=
+  float factor = 1;
+  TensorView bias;  // a number per column of C is added; without data: none
+};
+
+// Summed in FP32, in one order.
+cudaError_t plain_gemm(const PlainGemm& gemm, cudaStream_t stream);
+
+}  // namespace plumbline::real::cuda

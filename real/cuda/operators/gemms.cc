@@ -1,0 +1,33 @@
+// Products of tokens and weights. Where two streams share one, each computes rows of its own: nothing is copied.
+#include "real/cuda/operators/gemm_scales.h"
+#include "real/cuda/operators/multiply.h"
+#include "real/cuda/operators/operators.h"
+
+namespace plumbline::real::cuda {
+
+Status matmul(const Call& call) {
+  const auto& attributes = call.attributes<model::MatmulAttributes>();
+  const TensorView a = call.in(0).view(), b = call.in(1).view();
+  const std::int64_t rows = attributes.transpose_a ? a.columns : a.rows;
+  if (call.kernel.parts == 1 && call.out(0).rows() != rows) PLUMBLINE_TRY(call.out(0).resize(rows));
+  const Share own = share_of_rows(rows, call.kernel);
+  GemmTask task = task_of(call);
+  task.transpose_a = attributes.transpose_a;
+  task.transpose_b = attributes.transpose_b;
+  task.accumulate = attributes.accumulate;
+  task.a = attributes.transpose_a ? columns_of(a, own.begin, own.count) : rows_of(a, own.begin, own.count);
+  task.b = whole(b);
+  task.c = rows_of(call.out(0).view(), own.begin, own.count);
+  if (call.ins() > 2) task.bias = call.in(2).view();
+  if (task.accumulate && task.depth() == 0) return {};
+  const std::int64_t a_room = scale_room(task.a);
+  GemmRoom room;
+  PLUMBLINE_TRY(take_gemm_room(call, a_room + scale_room(task.b), room));
+  if (library_takes(task)) {
+    PLUMBLINE_TRY(lay_out_scales(task.a, room.scales, call.stream, task.a_scales));
+    PLUMBLINE_TRY(lay_out_scales(task.b, room.scales + a_room, call.stream, task.b_scales));
+  }
+  return multiply(call, task, room);
+}
+
+}  // namespace plumbline::real::cuda

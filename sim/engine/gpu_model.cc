@@ -1,0 +1,312 @@
+#include "sim/engine/gpu_model.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+namespace plumbline::sim {
+
+using model::CoRunner;
+
+namespace {
+
+constexpr std::uint32_t flow_code = 1;
+constexpr std::size_t compute = static_cast<std::size_t>(model::Stream::compute);
+constexpr std::size_t communication = static_cast<std::size_t>(model::Stream::communication);
+constexpr std::size_t weight_gradient = static_cast<std::size_t>(model::Stream::weight_gradient);
+constexpr std::size_t collective = static_cast<std::size_t>(model::Stream::collective);
+
+}  // namespace
+
+void GpuModel::start(const SlotWork& work) {
+  assert(left_ == 0 && "the GPU is busy");
+  note_time();
+  work_ = work;
+  slot_start_ = now_;
+  used_ = 0;
+  for (auto& queue : queues_) queue.clear();
+  for (std::size_t i = 0; i < work.segments->size(); ++i) {
+    const auto stream = static_cast<std::size_t>((*work.segments)[i].stream);
+    queues_[stream].push_back(static_cast<std::uint32_t>(i));
+    used_ = std::max(used_, stream + 1);
+  }
+  for (Active& active : active_) {
+    active.stage = Stage::idle;
+    active.next = 0;
+  }
+  left_ = work.segments->size();
+  done_.assign(left_, 0);
+  if (left_ == 0) return listener_.slot_ended(*this);
+  start_ready();
+}
+
+bool GpuModel::ready(std::uint32_t segment) const {
+  return std::ranges::all_of((*work_.segments)[segment].waits, [this](std::uint16_t wait) { return done_[wait] != 0; });
+}
+
+void GpuModel::start_ready() {
+  acquire_if_free();  // it waits longer than any kernel that has not begun
+  for (std::size_t stream = 0; stream < used_; ++stream) {
+    Active& active = active_[stream];
+    if (active.stage != Stage::idle || active.next == queues_[stream].size()) continue;
+    const std::uint32_t segment = queues_[stream][active.next];
+    if (!ready(segment) || !listener_.may_start(*this, segment)) continue;
+    ++active.next;
+    active.segment = segment;
+    active.run = {now_, now_, now_, now_, 0};
+    enter(stream, stream == communication ? Stage::prepare : stream >= collective ? Stage::steady : Stage::compute);
+  }
+  refresh_rates();
+}
+
+// Rates are brought up to date by refresh_rates(), which callers owe.
+void GpuModel::enter(std::size_t stream, Stage stage) {
+  Active& active = active_[stream];
+  active.stage = stage;
+  active.remaining = 1;
+  active.seconds = -1;
+  active.since = now_;
+  ++active.version;
+}
+
+double GpuModel::rows(std::uint32_t segment) const {
+  return work_.row_scales == nullptr ? 1 : (*work_.row_scales)[segment];
+}
+
+bool GpuModel::computing() const {
+  return active_[compute].stage == Stage::compute || active_[weight_gradient].stage == Stage::compute;
+}
+
+bool GpuModel::sharing() const {
+  return active_[compute].stage == Stage::compute && active_[weight_gradient].stage == Stage::compute;
+}
+
+CoRunner GpuModel::communication_state() const {
+  switch (active_[communication].stage) {
+    case Stage::barrier:
+    case Stage::notify:
+      return CoRunner::waiting;
+    case Stage::transfer:
+      return CoRunner::transferring;
+    default:
+      return collective_ ? CoRunner::collective : CoRunner::none;
+  }
+}
+
+std::int64_t GpuModel::held_by(CoRunner state) const {
+  if (state == CoRunner::none) return 0;
+  return state == CoRunner::collective ? work_.collective_sms : (*work_.times)[active_[communication].segment].held;
+}
+
+// Two matrix products at once: the SMs go to the blocks of the one that began first, what is left to the
+// other (infinite where nothing is). Segments of several kernels take turns, so they share evenly. Others
+// share the memory.
+double GpuModel::sharing_slowdown(std::size_t stream, CoRunner state) const {
+  const std::size_t other = stream == compute ? weight_gradient : compute;
+  const auto width = [&](std::size_t s) {
+    return static_cast<double>((*work_.times)[active_[s].segment].width[static_cast<std::size_t>(state)]);
+  };
+  const std::int64_t held = held_by(state);
+  const auto free = static_cast<double>(work_.device_sms - held);
+  if (width(stream) == 0 || width(other) == 0) return 2;
+  if (!work_.kernel_by_kernel) return std::max(1.0, (width(stream) + width(other)) / free);
+  const bool first = std::pair(active_[stream].run.start, stream) < std::pair(active_[other].run.start, other);
+  const double left = free - (first ? 0 : width(other));
+  return left > 0 ? std::max(1.0, width(stream) / left) : std::numeric_limits<double>::infinity();
+}
+
+// `state` is the communication's.
+double GpuModel::stage_seconds(std::size_t stream, CoRunner state) const {
+  const Active& active = active_[stream];
+  const SegmentTime& time = (*work_.times)[active.segment];
+  switch (active.stage) {
+    case Stage::compute: {
+      const auto s = static_cast<std::size_t>(state);
+      const double seconds = time.compute[s] + (rows(active.segment) - 1) * time.compute_per_row[s];
+      return std::max(0.0, seconds) * (sharing() ? sharing_slowdown(stream, state) : 1);
+    }
+    case Stage::steady:
+      return time.transfer;
+    case Stage::prepare:
+      return busy_ ? time.prepare_overlapped : time.prepare;
+    case Stage::acquire:
+      return drain_;
+    case Stage::notify:
+      return time.notify;
+    case Stage::transfer:
+      return busy_ ? time.transfer_overlapped : time.transfer;
+    default:
+      return 0;
+  }
+}
+
+// Persistent kernels that run keep their SMs to the end. Before the meeting they were launched without a
+// communication kernel beside them, before the transfer with one.
+bool GpuModel::sms_taken(Stage wanted) const {
+  const SegmentTime& time = (*work_.times)[active_[communication].segment];
+  const std::int64_t held = time.held;
+  if (held == 0 || time.wait_measured) return false;
+  const auto state = static_cast<std::size_t>(wanted == Stage::barrier ? CoRunner::none : CoRunner::waiting);
+  std::int64_t taken = 0;
+  for (const std::size_t stream : {compute, weight_gradient})
+    if (active_[stream].stage == Stage::compute) taken += (*work_.times)[active_[stream].segment].width[state];
+  return taken > work_.device_sms - held;
+}
+
+// Of several running kernels the first to end gives its SMs.
+double GpuModel::mean_drain() const {
+  double rate = 0;
+  for (const std::size_t stream : {compute, weight_gradient}) {
+    const double drain = (*work_.times)[active_[stream].segment].drain;
+    if (active_[stream].stage == Stage::compute && drain > 0) rate += 1 / drain;
+  }
+  return rate > 0 ? 1 / rate : 0;
+}
+
+void GpuModel::acquire_sms(Stage wanted) {
+  if (!sms_taken(wanted)) return begin(wanted);
+  active_[communication].acquired_for = wanted;
+  drain_ = mean_drain();
+  enter(communication, Stage::acquire);
+  refresh_rates();
+}
+
+void GpuModel::acquire_if_free() {
+  const Active& active = active_[communication];
+  if (active.stage == Stage::acquire && !sms_taken(active.acquired_for)) begin(active.acquired_for);
+}
+
+void GpuModel::begin(Stage stage) {
+  Active& active = active_[communication];
+  enter(communication, stage);
+  (stage == Stage::barrier ? active.run.arrival : active.run.transfer) = now_;
+  if (stage == Stage::transfer) start_flows();
+  refresh_rates();
+  if (stage == Stage::barrier) listener_.arrived(*this, active.segment);
+}
+
+// Each leg is a flow over its links, limited to the rate of its kernel; the transfer ends with the later one.
+void GpuModel::start_flows() {
+  const SegmentTime& time = (*work_.times)[active_[communication].segment];
+  if (work_.links == nullptr) return;
+  limited_overlapped_ = computing();
+  start_flow(0, work_.links->network, time.network_bytes, limited_overlapped_ ? time.network_overlapped : time.network);
+  start_flow(1, work_.links->node, time.node_bytes, time.node);
+}
+
+void GpuModel::start_flow(std::size_t leg, const AllToAllLeg& links, double bytes, double seconds) {
+  legs_[leg] = {};
+  if (bytes <= 0 || links.footprint.empty()) return;
+  legs_[leg].bytes = bytes / links.times * links.contention;  // its own rate limit takes as long as ever
+  ++flows_;
+  legs_[leg].flow =
+      loop_.flow({.footprint = &links.footprint, .bytes = legs_[leg].bytes, .rate_limit = legs_[leg].bytes / seconds},
+                 {this, flow_code, 0, 0});
+}
+
+void GpuModel::limit_flows() {
+  if (limited_overlapped_ == computing()) return;
+  limited_overlapped_ = computing();
+  if (legs_[0].bytes == 0) return;
+  const SegmentTime& time = (*work_.times)[active_[communication].segment];
+  loop_.set_rate_limit(legs_[0].flow, legs_[0].bytes / (limited_overlapped_ ? time.network_overlapped : time.network));
+}
+
+void GpuModel::reschedule(std::size_t stream, double seconds) {
+  Active& active = active_[stream];
+  if (active.seconds > 0) active.remaining -= to_seconds(now_ - active.since) / active.seconds;
+  active.remaining = std::max(0.0, active.remaining);
+  active.seconds = seconds;
+  active.since = now_;
+  ++active.version;
+  if (std::isinf(seconds)) return;  // it stands still until somebody leaves
+  const std::uint64_t argument = (static_cast<std::uint64_t>(active.version) << 8) | stream;
+  loop_.at(now_ + to_time(active.remaining * seconds), {this, stage_code, 0, argument});
+}
+
+void GpuModel::refresh_rates() {
+  account_compute();
+  const CoRunner state = communication_state();
+  for (std::size_t stream = 0; stream < used_; ++stream) {
+    Active& active = active_[stream];
+    if (active.stage == Stage::idle || active.stage == Stage::barrier) continue;
+    if (active.stage == Stage::acquire && work_.kernel_by_kernel) continue;  // ends with a kernel, not with time
+    if (stream == communication && flows_ > 0) {
+      limit_flows();
+      continue;
+    }
+    const double seconds = stage_seconds(stream, state);
+    if (seconds != active.seconds) reschedule(stream, seconds);
+  }
+}
+
+void GpuModel::account_compute() {
+  const bool busy = computing();
+  if (busy == busy_) return;
+  if (busy)
+    busy_since_ = now_;
+  else
+    compute_busy_ += now_ - busy_since_;
+  busy_ = busy;
+}
+
+void GpuModel::handle(std::uint32_t code, std::uint64_t argument) {
+  note_time();
+  if (code == flow_code) {
+    if (--flows_ == 0) finish_stage(communication);
+    return;
+  }
+  const std::size_t stream = argument & 0xff;
+  if (active_[stream].version != static_cast<std::uint32_t>(argument >> 8)) return;  // the rate changed since
+  finish_stage(stream);
+}
+
+void GpuModel::finish_stage(std::size_t stream) {
+  switch (active_[stream].stage) {
+    case Stage::prepare:
+      active_[stream].run.prepared = now_;
+      return acquire_sms(Stage::barrier);
+    case Stage::acquire:
+      return begin(active_[stream].acquired_for);
+    case Stage::notify:
+      return acquire_sms(Stage::transfer);
+    default:
+      return end_segment(stream);
+  }
+}
+
+void GpuModel::wake() {
+  note_time();
+  if (left_ > 0) start_ready();
+}
+
+void GpuModel::set_collective(bool runs) {
+  note_time();
+  collective_ = runs;
+  refresh_rates();
+}
+
+void GpuModel::proceed(std::uint32_t segment) {
+  assert(active_[communication].stage == Stage::barrier && active_[communication].segment == segment);
+  static_cast<void>(segment);  // only checked
+  note_time();
+  enter(communication, Stage::notify);
+  refresh_rates();
+}
+
+void GpuModel::end_segment(std::size_t stream) {
+  Active& active = active_[stream];
+  active.stage = Stage::idle;
+  ++active.version;
+  done_[active.segment] = 1;
+  --left_;
+  active.run.end = now_;
+  listener_.segment_ended(*this, active.segment, active.run);
+  if (left_ > 0) return start_ready();
+  account_compute();
+  listener_.slot_ended(*this);
+}
+
+}  // namespace plumbline::sim

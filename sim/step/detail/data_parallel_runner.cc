@@ -1,0 +1,229 @@
+#include "sim/step/detail/data_parallel_runner.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace plumbline::sim {
+namespace {
+
+std::vector<std::vector<std::int32_t>> holders(const model::Schedule& schedule) {
+  std::vector<std::vector<std::int32_t>> ranks(static_cast<std::size_t>(schedule.stages));
+  const auto stages = stages_of(schedule);
+  for (std::size_t rank = 0; rank < stages.size(); ++rank)
+    for (const std::int32_t stage : stages[rank])
+      ranks[static_cast<std::size_t>(stage)].push_back(static_cast<std::int32_t>(rank));
+  return ranks;
+}
+
+using Moment = model::DataParallelCollectives::Moment;
+
+// Indices of synchronisations by one of their moments; begins[slot + 1] is where those of a slot begin.
+void sort_by(Moment model::DataParallelCollectives::*moment, const std::vector<model::DataParallelCollectives>& all,
+             std::int32_t slots, std::vector<std::uint32_t>& indices, std::vector<std::uint32_t>& begins) {
+  const auto slot_of = [&](std::uint32_t i) { return (all[i].*moment).slot; };
+  for (std::uint32_t i = 0; i < all.size(); ++i) indices.push_back(i);
+  std::ranges::stable_sort(indices, {},
+                           [&](std::uint32_t i) { return std::pair(slot_of(i), (all[i].*moment).segment); });
+  std::uint32_t next = 0;
+  for (std::int32_t slot = -1; slot <= slots; ++slot) {
+    while (next < indices.size() && slot_of(indices[next]) < slot) ++next;
+    begins.push_back(next);
+  }
+}
+
+std::span<const std::uint32_t> of_slot(const std::vector<std::uint32_t>& indices,
+                                       const std::vector<std::uint32_t>& begins, std::int32_t slot) {
+  const auto at = static_cast<std::size_t>(slot + 1);
+  return {indices.data() + begins[at], indices.data() + begins[at + 1]};
+}
+
+std::span<const std::uint32_t> of_segment(std::span<const std::uint32_t> slot, std::int32_t segment,
+                                          const std::vector<model::DataParallelCollectives>& all,
+                                          Moment model::DataParallelCollectives::*moment) {
+  const auto found =
+      std::ranges::equal_range(slot, segment, {}, [&](std::uint32_t i) { return (all[i].*moment).segment; });
+  return {found.begin(), found.end()};
+}
+
+}  // namespace
+
+Collectives::Collectives(Loop& loop, std::vector<std::vector<std::int32_t>> holders, std::size_t ranks,
+                         Listener listener)
+    : loop_(loop), holders_(std::move(holders)), listener_(std::move(listener)), busy_(ranks, false), waiting_(ranks) {}
+
+void Collectives::post(std::int32_t rank, Kind kind, std::int32_t stage, std::int32_t unit, double seconds) {
+  const Key key{kind, stage, unit};
+  const auto entry = incomplete_.find(key);
+  if (entry != incomplete_.end()) {
+    Posted& posted = posted_[entry->second];
+    posted.run.ranks.push_back(rank);
+    if (--posted.missing > 0) return;
+    const std::size_t index = entry->second;
+    incomplete_.erase(entry);
+    return all_posted(index);
+  }
+  const std::size_t missing = holders_[static_cast<std::size_t>(stage)].size() - 1;
+  posted_.push_back({{kind, stage, unit, {rank}, 0, 0}, seconds, missing});
+  if (missing == 0) return all_posted(posted_.size() - 1);
+  incomplete_[key] = posted_.size() - 1;
+}
+
+bool Collectives::can_start(const Posted& posted) const {
+  return std::ranges::none_of(posted.run.ranks,
+                              [this](std::int32_t rank) { return busy_[static_cast<std::size_t>(rank)]; });
+}
+
+void Collectives::all_posted(std::size_t index) {
+  if (can_start(posted_[index])) return start(index);
+  for (const std::int32_t rank : posted_[index].run.ranks) waiting_[static_cast<std::size_t>(rank)].insert(index);
+}
+
+void Collectives::start(std::size_t index) {
+  Posted& posted = posted_[index];
+  for (const std::int32_t rank : posted.run.ranks) busy_[static_cast<std::size_t>(rank)] = true;
+  posted.run.start = loop_.now();
+  loop_.at(loop_.now() + to_time(posted.seconds), {this, 0, 0, index});
+  for (const std::int32_t rank : posted.run.ranks) listener_.busy(rank, true);
+}
+
+std::optional<std::size_t> Collectives::first_to_start(const std::vector<std::int32_t>& ranks) const {
+  std::optional<std::size_t> first;
+  for (const std::int32_t rank : ranks) {
+    if (busy_[static_cast<std::size_t>(rank)]) continue;
+    const auto& waiting = waiting_[static_cast<std::size_t>(rank)];
+    const auto next = std::ranges::find_if(waiting, [this](std::size_t index) { return can_start(posted_[index]); });
+    if (next != waiting.end()) first = std::min(first.value_or(*next), *next);
+  }
+  return first;
+}
+
+// Nothing that waits could start before; so what can start now waits for one of these ranks.
+void Collectives::start_on(const std::vector<std::int32_t>& free_ranks) {
+  while (const std::optional<std::size_t> index = first_to_start(free_ranks)) {
+    for (const std::int32_t rank : posted_[*index].run.ranks) waiting_[static_cast<std::size_t>(rank)].erase(*index);
+    start(*index);
+  }
+}
+
+void Collectives::handle(std::uint32_t /*code*/, std::uint64_t argument) {
+  Run run = posted_[argument].run;
+  run.end = loop_.now();
+  for (const std::int32_t rank : run.ranks) busy_[static_cast<std::size_t>(rank)] = false;
+  start_on(run.ranks);
+  for (const std::int32_t rank : run.ranks)
+    if (!busy_[static_cast<std::size_t>(rank)]) listener_.busy(rank, false);
+  listener_.ended(run);
+}
+
+DataParallelRunner::DataParallelRunner(Loop& loop, const model::StepProgram& program,
+                                       const std::vector<OptimizerTiming>& timings, bool reduces,
+                                       Collectives::Listener listener)
+    : program_(program),
+      timings_(timings),
+      reduces_(reduces),
+      listener_(std::move(listener)),
+      ranks_(program.schedule.ranks.size()),
+      collectives_(loop, holders(program.schedule), ranks_.size(),
+                   {listener_.busy, [this](const Collectives::Run& run) { note(run); }}) {
+  std::size_t units = 0;
+  for (const OptimizerTiming& timing : timings_)
+    first_unit_.push_back(std::exchange(units, units + timing.units.size()));
+  first_unit_.push_back(units);
+  for (std::int32_t rank = 0; rank < static_cast<std::int32_t>(ranks_.size()); ++rank) index(rank);
+}
+
+const std::vector<model::DataParallelCollectives>& DataParallelRunner::all(std::int32_t rank) const {
+  static const std::vector<model::DataParallelCollectives> none;
+  return program_.data_parallel.empty() ? none : program_.data_parallel[static_cast<std::size_t>(rank)];
+}
+
+void DataParallelRunner::index(std::int32_t rank) {
+  Rank& r = ranks_[static_cast<std::size_t>(rank)];
+  const auto slots = static_cast<std::int32_t>(program_.schedule.ranks[static_cast<std::size_t>(rank)].size());
+  sort_by(&model::DataParallelCollectives::after, all(rank), slots, r.starts, r.starts_of_slot);
+  sort_by(&model::DataParallelCollectives::before, all(rank), slots, r.gates, r.gates_of_slot);
+  r.gathered.resize(first_unit_.back());
+  r.reduced.resize(first_unit_.back());
+  std::vector<std::int32_t> gathers(first_unit_.back()), reductions(first_unit_.back());  // so far
+  for (const model::DataParallelCollectives& s : all(rank))
+    r.earlier.push_back((s.kind == Kind::reduce ? reductions : gathers)[unit_index(s.stage, s.unit)]++);
+}
+
+void DataParallelRunner::step_started() {
+  for (std::int32_t rank = 0; rank < static_cast<std::int32_t>(ranks_.size()); ++rank) ended(rank, -1, -1);
+}
+
+void DataParallelRunner::ended(std::int32_t rank, std::int32_t slot, std::int32_t segment) {
+  Rank& r = ranks_[static_cast<std::size_t>(rank)];
+  const auto here = of_slot(r.starts, r.starts_of_slot, slot);
+  for (const std::uint32_t i : of_segment(here, segment, all(rank), &model::DataParallelCollectives::after)) {
+    const model::DataParallelCollectives& s = all(rank)[i];
+    if (!happens(s)) continue;
+    const auto& unit = timings_[static_cast<std::size_t>(s.stage)].units[static_cast<std::size_t>(s.unit)];
+    ++r.unfinished;
+    collectives_.post(rank, s.kind, s.stage, s.unit, s.kind == Kind::reduce ? unit.reduce : unit.gather);
+  }
+}
+
+// What one unit gathers (or reduces) again and again ends in the order of its uses.
+bool DataParallelRunner::awaited(const Rank& r, std::int32_t rank, std::uint32_t i) const {
+  const model::DataParallelCollectives& s = all(rank)[i];
+  const auto& progress = s.kind == Kind::reduce ? r.reduced : r.gathered;
+  return happens(s) && progress[unit_index(s.stage, s.unit)].done <= r.earlier[i];
+}
+
+bool DataParallelRunner::any_awaited(std::int32_t rank, std::span<const std::uint32_t> gates) const {
+  const Rank& r = ranks_[static_cast<std::size_t>(rank)];
+  return std::ranges::any_of(gates, [&](std::uint32_t i) { return awaited(r, rank, i); });
+}
+
+bool DataParallelRunner::open(std::int32_t rank, std::int32_t slot, std::int32_t segment) const {
+  const Rank& r = ranks_[static_cast<std::size_t>(rank)];
+  const auto here = of_slot(r.gates, r.gates_of_slot, slot);
+  if (here.empty()) return true;
+  for (const std::int32_t gated : {std::int32_t{-1}, segment})
+    if (any_awaited(rank, of_segment(here, gated, all(rank), &model::DataParallelCollectives::before))) return false;
+  return true;
+}
+
+bool DataParallelRunner::quiet(std::int32_t rank, std::int32_t slot) const {
+  const Rank& r = ranks_[static_cast<std::size_t>(rank)];
+  if (r.unfinished > 0 || any_awaited(rank, of_slot(r.gates, r.gates_of_slot, slot))) return false;
+  return std::ranges::none_of(of_slot(r.starts, r.starts_of_slot, slot), [&](std::uint32_t i) {
+    const model::DataParallelCollectives& s = all(rank)[i];
+    return s.after.segment >= 0 && happens(s);
+  });
+}
+
+void DataParallelRunner::note(const Collectives::Run& run) {
+  for (const std::int32_t rank : run.ranks) {
+    Rank& r = ranks_[static_cast<std::size_t>(rank)];
+    Progress& progress = (run.kind == Kind::reduce ? r.reduced : r.gathered)[unit_index(run.stage, run.unit)];
+    --r.unfinished;
+    ++progress.done;
+    progress.end = to_seconds(run.end);
+  }
+  listener_.ended(run);
+}
+
+double DataParallelRunner::copy_seconds(std::int32_t stage, std::int32_t unit) const {
+  return timings_[static_cast<std::size_t>(stage)].units[static_cast<std::size_t>(unit)].copy;
+}
+
+GradientsReady DataParallelRunner::ready(std::int32_t rank, double end) const {
+  const Rank& r = ranks_[static_cast<std::size_t>(rank)];
+  double last = 0;
+  std::vector<std::pair<double, double>> copies;
+  for (const model::DataParallelCollectives& s : all(rank)) {
+    if (s.kind != Kind::reduce) continue;
+    const Progress& progress = r.reduced[unit_index(s.stage, s.unit)];
+    const double reduced = progress.done == 0 ? end : progress.end;
+    if (progress.done > 0) last = std::max(last, reduced);
+    const double copy = copy_seconds(s.stage, s.unit);
+    const auto index = static_cast<std::size_t>(&s - all(rank).data());
+    if (copy > 0 && r.earlier[index] == 0) copies.emplace_back(reduced, copy);  // each unit once
+  }
+  return gradients_ready(end, last, std::move(copies));
+}
+
+}  // namespace plumbline::sim

@@ -1,0 +1,89 @@
+#include "tests/support/interpreter/operators.h"
+
+namespace plumbline::tests {
+
+namespace {
+
+// A received token: whose, and where it stands there.
+struct Origin {
+  std::size_t rank;
+  Index token;
+};
+
+// Where experts are divided by columns too, ranks that hold parts of the same ones are neighbours, and a token goes
+// to the part that its own number among neighbours says.
+std::size_t replicas(std::size_t ranks, const model::DispatchAttributes& attributes) {
+  return ranks / static_cast<std::size_t>(attributes.experts / attributes.experts_per_rank);
+}
+
+// `expert` numbered within the rank `to` of `ranks`, -1 if it lives elsewhere.
+double local_number(double expert, std::size_t to, std::size_t ranks, const model::DispatchAttributes& attributes) {
+  const auto per_rank = static_cast<double>(attributes.experts_per_rank);
+  const double local = expert - static_cast<double>(to / replicas(ranks, attributes)) * per_rank;
+  return local >= 0 && local < per_rank ? local : -1;
+}
+
+// The distinct tokens that rank `to` receives, by source and then by position. `operand`: that of the indices.
+std::vector<Origin> origins(Calls calls, std::size_t operand, std::size_t to) {
+  const auto& attributes = calls[to].attributes<model::DispatchAttributes>();
+  std::vector<Origin> result;
+  const std::size_t apart = replicas(calls.size(), attributes);
+  for (std::size_t rank = to % apart; rank < calls.size(); rank += apart) {
+    const Matrix& indices = calls[rank].in(operand);
+    const auto here = [&](double e) { return local_number(e, to, calls.size(), attributes); };
+    for (Index token = 0; token < indices.rows(); ++token)
+      if ((indices.row(token).array().unaryExpr(here) >= 0).any()) result.push_back({rank, token});
+  }
+  return result;
+}
+
+// To every rank the rows of `operand` of the tokens that it receives.
+void send(Calls calls, std::size_t operand, std::size_t indices, std::size_t result) {
+  for (std::size_t to = 0; to < calls.size(); ++to) {
+    const std::vector<Origin> received = origins(calls, indices, to);
+    Matrix& out = calls[to].out(result);
+    out.resize(static_cast<Index>(received.size()), calls[to].in(operand).cols());
+    for (std::size_t r = 0; r < received.size(); ++r)
+      out.row(r) = calls[received[r].rank].in(operand).row(received[r].token);
+  }
+}
+
+// Back to every token the sum of what the ranks that received it hold of `operand`.
+void send_back(Calls calls, std::size_t operand, std::size_t indices, std::size_t result) {
+  for (std::size_t from = 0; from < calls.size(); ++from) {
+    const std::vector<Origin> received = origins(calls, indices, from);
+    for (std::size_t r = 0; r < received.size(); ++r)
+      calls[received[r].rank].out(result).row(received[r].token) += calls[from].in(operand).row(r);
+  }
+}
+
+}  // namespace
+
+void dispatch(Calls calls) {
+  for (std::size_t operand = 0; operand < 3; ++operand) send(calls, operand, 1, operand);
+  for (std::size_t to = 0; to < calls.size(); ++to) {
+    const auto& attributes = calls[to].attributes<model::DispatchAttributes>();
+    for (double& expert : calls[to].out(1).reshaped()) expert = local_number(expert, to, calls.size(), attributes);
+  }
+}
+
+void dispatch_grad(Calls calls) {
+  for (Call& call : calls) {
+    call.out(0) = Matrix::Zero(call.in(2).rows(), call.in(0).cols());
+    call.out(1) = Matrix::Zero(call.in(2).rows(), call.in(2).cols());
+  }
+  send_back(calls, 0, 2, 0);
+  send_back(calls, 1, 2, 1);
+}
+
+void combine(Calls calls) {
+  for (Call& call : calls) {
+    call.out(0) = Matrix::Zero(call.in(1).rows(), call.in(0).cols());
+    for (std::size_t addend = 2; addend < call.ins(); ++addend) call.out(0) += call.in(addend);
+  }
+  send_back(calls, 0, 1, 0);
+}
+
+void combine_grad(Calls calls) { send(calls, 0, 1, 0); }
+
+}  // namespace plumbline::tests

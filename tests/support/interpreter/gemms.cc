@@ -1,0 +1,55 @@
+#include "tests/support/interpreter/operators.h"
+
+namespace plumbline::tests {
+
+namespace {
+
+Matrix transposed(const Matrix& matrix, bool transpose) {
+  if (transpose) return matrix.transpose();
+  return matrix;
+}
+
+// The weight gradient sums over one expert's rows, which stand wherever the transposes put them.
+void grouped_weight_gradient(Call& call) {
+  const auto& attributes = call.attributes<model::MatmulAttributes>();
+  const Matrix a = transposed(call.in(0), attributes.transpose_a);  // [m, N]
+  const Matrix b = transposed(call.in(1), attributes.transpose_b);  // [N, n]
+  const Matrix& offsets = call.in(2);
+  const Index height = a.rows();
+  for (Index e = 0; e + 1 < offsets.rows(); ++e) {
+    const auto from = static_cast<Index>(offsets(e));
+    const auto rows = static_cast<Index>(offsets(e + 1)) - from;
+    call.out(0).middleRows(e * height, height) += call.gemm(a.middleCols(from, rows), b.middleRows(from, rows));
+  }
+}
+
+}  // namespace
+
+void matmul(Call& call) {
+  const auto& attributes = call.attributes<model::MatmulAttributes>();
+  Matrix gemm =
+      call.gemm(transposed(call.in(0), attributes.transpose_a), transposed(call.in(1), attributes.transpose_b));
+  if (call.ins() > 2) gemm.rowwise() += call.in(2).col(0).transpose();
+  if (attributes.accumulate)
+    call.out(0) += gemm;
+  else
+    call.out(0) = std::move(gemm);
+}
+
+void grouped_matmul(Call& call) {
+  const auto& attributes = call.attributes<model::MatmulAttributes>();
+  if (attributes.accumulate) return grouped_weight_gradient(call);
+  const Matrix& a = call.in(0);
+  const Matrix& offsets = call.in(2);
+  const Index experts = offsets.rows() - 1;
+  const Index height = call.in(1).rows() / experts;
+  call.out(0) = Matrix::Zero(a.rows(), attributes.transpose_b ? height : call.in(1).cols());
+  for (Index e = 0; e < experts; ++e) {
+    const auto from = static_cast<Index>(offsets(e));
+    const auto rows = static_cast<Index>(offsets(e + 1)) - from;
+    const Matrix weight = transposed(call.in(1).middleRows(e * height, height), attributes.transpose_b);
+    call.out(0).middleRows(from, rows) = call.gemm(a.middleRows(from, rows), weight);
+  }
+}
+
+}  // namespace plumbline::tests

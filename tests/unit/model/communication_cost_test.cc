@@ -1,0 +1,233 @@
+#include "model/cost/communication_cost.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "model/cost/measured_operators.h"
+#include "model/cost/operator_class.h"
+#include "model/layers/blocks.h"
+#include "tests/support/cluster.h"
+#include "tests/support/costs.h"
+#include "tests/support/load_cluster.h"
+
+namespace plumbline::model {
+namespace {
+
+using tests::deepseek_rank;
+using tests::find;
+using tests::profile;
+using tests::profile_names;
+using tests::profile_with;
+using tests::shipped;
+
+ClusterShape cluster(std::optional<double> nic_gbps = std::nullopt) {
+  return tests::load_cluster(shipped("topologies/h800-rail-fat-tree.toml"), shipped("topologies/devices"),
+                             {.gpus = 2048, .nic_gbps = nic_gbps})
+      .value();
+}
+
+constexpr RoutingSpread round_spread{.ranks_per_token = 7.5, .nodes_per_token = 4};
+
+class AllToAlls : public testing::Test {
+ protected:
+  const Graph layer_ = make_block(BlockKind::moe_layer, deepseek_rank(Precision::fp8));
+  const Profile round_ = profile_with({{"exchange.dispatch.nic_rate", 40},
+                                       {"exchange.dispatch.nic_rate_beside_compute", 25},
+                                       {"exchange.combine.nic_rate", 40},
+                                       {"exchange.nvlink_rate", 160},
+                                       {"exchange.notify", 100},
+                                       {"exchange.layout", 80},
+                                       {"exchange.host_round_trip", 30},
+                                       {"network.nic_rate", 44},
+                                       {"network.nvlink_rate", 150},
+                                       {"network.latency", 4}});
+  CommunicationCost cost(std::int64_t expert_parallel = 64, const CommunicationCost::Kernels& kernels = {},
+                         std::optional<double> nic_gbps = std::nullopt) const {
+    return CommunicationCost::make(round_, cluster(nic_gbps), {round_spread, expert_parallel}, kernels).value();
+  }
+  AllToAllTime time(const CommunicationCost& by, const std::string& name, Phase phase = Phase::F) const {
+    return by.all_to_all(layer_, find(layer_, name, phase));
+  }
+};
+
+TEST_F(AllToAlls, Dispatch) {
+  // A token: 7168 FP8 values with scales, 8 B of source, 8 experts * 8 B = 7464 B, to 4 nodes of which
+  // 7/8 are others: 107.0 MB over the NIC. NVLink: 7.5 ranks, 7/8 not where it arrives: 200.6 MB.
+  const double token = 7168 * 33 / 32.0 + 8 + 64;
+  const double network = 4096 * token * 4 * 7 / 8;
+  const AllToAllTime dispatch = time(cost(), "dispatch");
+  EXPECT_DOUBLE_EQ(dispatch.alone, network / 40e9);
+  EXPECT_DOUBLE_EQ(dispatch.overlapped, network / 25e9);
+  EXPECT_DOUBLE_EQ(dispatch.notify, 100e-6);
+  EXPECT_DOUBLE_EQ(dispatch.prepare, 110e-6);
+  EXPECT_GT(dispatch.alone, 4096 * token * 7.5 * 7 / 8 / 160e9);
+}
+
+TEST_F(AllToAlls, CombineInBf16WithoutPreparation) {
+  const AllToAllTime combine = time(cost(), "combine");
+  EXPECT_DOUBLE_EQ(combine.alone, 4096 * (7168 * 2.0 + 8) * 4 * 7 / 8 / 40e9);
+  EXPECT_EQ(combine.prepare, 0);
+}
+
+TEST_F(AllToAlls, WithinANodeNvlinkCarriesAll) {
+  // Vec8 ranks are one node: nothing crosses the NIC.
+  const double token = 7168 * 33 / 32.0 + 8 + 64;
+  EXPECT_DOUBLE_EQ(time(cost(8), "dispatch").alone, 4096 * token * 7.5 * 7 / 8 / 160e9);
+}
+
+// Four ranks of one computer without a NIC: 1.75 ranks a token, 3/4 of them others, at 4 GB/s; and no core of theirs.
+TEST_F(AllToAlls, WithoutNicsMemoryCarriesAllAndNothingIsUndefined) {
+  const ClusterShape host =
+      tests::load_cluster(shipped("topologies/host.toml"), shipped("topologies/devices"), {}).value();
+  const Profile by_datasheet = profile("host-datasheet");
+  const auto all_to_alls = [&](std::int64_t sms) {
+    return CommunicationCost::make(by_datasheet, host, {{1.75, 1}, 4}, {.sms = sms}).value();
+  };
+  const AllToAllTime dispatch = time(all_to_alls(0), "dispatch");
+  const double token = 7168 * 33 / 32.0 + 8 + 64;
+  EXPECT_DOUBLE_EQ(dispatch.alone, 4096 * token * 1.75 * 3 / 4 / 4e9);
+  EXPECT_EQ(dispatch.overlapped, dispatch.alone);
+  EXPECT_EQ(dispatch.network, 0);
+  EXPECT_EQ(dispatch.network_overlapped, 0);
+  EXPECT_EQ(all_to_alls(0).all_to_all_at_best(layer_, find(layer_, "dispatch")).network, 0);
+  EXPECT_EQ(all_to_alls(0).communication_sms(), 0);
+  EXPECT_EQ(all_to_alls(0).collective_sms(), 0);
+  EXPECT_EQ(all_to_alls(1).communication_sms(), 1);  // a plan may set some aside
+  EXPECT_EQ(time(all_to_alls(1), "dispatch").alone, dispatch.alone);
+}
+
+TEST_F(AllToAlls, OneRankExchangesNothingMoreThanOneAlwaysDo) {
+  EXPECT_EQ(time(cost(1), "dispatch").alone, 0);
+  EXPECT_EQ(time(cost(1), "dispatch").notify, 0);
+  for (const std::int64_t ranks : {2, 8, 16, 64}) EXPECT_GT(time(cost(ranks), "dispatch").alone, 0) << ranks;
+}
+
+TEST_F(AllToAlls, FewerSmsThanTheFamilyNeedsSlowItDown) {
+  const auto with = [&](std::int64_t sms) { return cost(64, {.family = "deepep-v1", .sms = sms}); };
+  EXPECT_DOUBLE_EQ(time(with(10), "dispatch").alone, 2 * time(with(20), "dispatch").alone);
+  EXPECT_EQ(time(with(24), "dispatch").alone, time(with(20), "dispatch").alone);
+  EXPECT_EQ(with(24).communication_sms(), 24);
+  // Within a node NVLink suffers as well.
+  EXPECT_DOUBLE_EQ(time(cost(8, {"deepep-v1", 10}), "dispatch").alone, 2 * time(cost(8), "dispatch").alone);
+}
+
+TEST_F(AllToAlls, WithoutANumberOfSmsTheFamilyTakesWhatItNeeds) {
+  EXPECT_EQ(cost().communication_sms(), 20);
+  EXPECT_EQ(time(cost(), "dispatch").alone, time(cost(64, {"deepep-v1", 20}), "dispatch").alone);
+  EXPECT_EQ(cost(64, {.family = "hybrid-ep"}).communication_sms(), 8);
+}
+
+TEST_F(AllToAlls, AnotherFamilyHasCurvesOfItsOwn) {
+  // Hybrid-EP with 4 SMs: 37.50 of at most 46.63 GB/s out, 46.00 of at most 51.03 back; gradients likewise.
+  const CommunicationCost four = cost(64, {"hybrid-ep", 4}), full = cost(64, {"hybrid-ep", 8});
+  for (const auto& [name, phase] :
+       std::vector<std::pair<std::string, Phase>>{{"dispatch", Phase::F}, {"combine_grad", Phase::I}})
+    EXPECT_DOUBLE_EQ(time(four, name, phase).alone * 37.50, time(full, name, phase).alone * 46.63) << name;
+  for (const auto& [name, phase] :
+       std::vector<std::pair<std::string, Phase>>{{"combine", Phase::F}, {"dispatch_grad", Phase::I}})
+    EXPECT_DOUBLE_EQ(time(four, name, phase).overlapped * 46.00, time(full, name, phase).overlapped * 51.03) << name;
+}
+
+TEST_F(AllToAlls, MoreSmsNeverSlowATransfer) {
+  for (const char* family : {"deepep-v1", "hybrid-ep"}) {
+    for (const auto& [name, phase] : std::vector<std::pair<std::string, Phase>>{
+             {"dispatch", Phase::F}, {"combine", Phase::F}, {"dispatch_grad", Phase::I}, {"combine_grad", Phase::I}}) {
+      AllToAllTime before = time(cost(64, {family, 1}), name, phase);
+      for (std::int64_t sms = 2; sms <= 40; ++sms) {
+        const AllToAllTime now = time(cost(64, {family, sms}), name, phase);
+        EXPECT_LE(now.alone, before.alone) << family << " " << name << " with " << sms;
+        EXPECT_LE(now.overlapped, before.overlapped) << family << " " << name << " with " << sms;
+        before = now;
+      }
+    }
+  }
+}
+
+TEST_F(AllToAlls, AnUnknownFamilyIsAnError) {
+  const auto cost = CommunicationCost::make(round_, cluster(), {round_spread, 64}, {.family = "deepep-v9"});
+  ASSERT_FALSE(cost);
+  EXPECT_EQ(cost.error().kind, ErrorKind::input);
+  EXPECT_EQ(cost.error().key, "overlap.communication_kernels");
+}
+
+TEST_F(AllToAlls, ASlowerNicNeverHelpsAndAlwaysShows) {
+  const CommunicationCost slow = cost(64, {}, 200), fast = cost();
+  for (const auto& [name, phase] : std::vector<std::pair<std::string, Phase>>{
+           {"dispatch", Phase::F}, {"combine", Phase::F}, {"dispatch_grad", Phase::I}, {"combine_grad", Phase::I}}) {
+    EXPECT_GT(time(slow, name, phase).alone, time(fast, name, phase).alone) << name;
+    EXPECT_GT(time(slow, name, phase).overlapped, time(fast, name, phase).overlapped) << name;
+  }
+  EXPECT_GT(slow.hop(Bytes(1e8), 1), fast.hop(Bytes(1e8), 1));
+}
+
+TEST_F(AllToAlls, NoShippedProfileBeatsTheLineRates) {
+  for (const std::string& name : profile_names) {
+    const ClusterShape shape = cluster();
+    const CommunicationCost shipped_cost =
+        CommunicationCost::make(profile(name), shape, {round_spread, 64}, {}).value();
+    for (const Operator& op : layer_.operators) {
+      if (operator_class(layer_, op) != OperatorClass::exchange) continue;
+      const auto token = static_cast<double>(std::get<DispatchAttributes>(op.attributes).token_bytes);
+      const AllToAllTime t = shipped_cost.all_to_all(layer_, op);
+      EXPECT_GE(t.alone, 4096 * token * 3.5 / shape.inter_node_bandwidth().value()) << name << " " << op.name;
+      EXPECT_GE(t.alone, 4096 * token * 7.5 * 7 / 8 / shape.intra_node_bandwidth.value()) << name << " " << op.name;
+      EXPECT_GE(t.overlapped, t.alone) << name << " " << op.name;
+    }
+    EXPECT_GE(shipped_cost.hop(Bytes(1e9), 1), 1e9 / 50e9) << name;
+  }
+}
+
+TEST_F(AllToAlls, Hops) {
+  // 58.72 MB at 44 GB/s after 4 us; two messages share the link.
+  EXPECT_DOUBLE_EQ(cost().hop(Bytes(58.72e6), 1), 4e-6 + 58.72e6 / 44e9);
+  EXPECT_DOUBLE_EQ(cost().hop(Bytes(58.72e6), 2), 4e-6 + 2 * 58.72e6 / 44e9);
+}
+
+TEST_F(AllToAlls, Collectives) {
+  Graph graph;
+  graph.tensors = {{.name = "whole", .shape = {{1 << 20}}, .type = DataType::fp32, .role = Role::gradient},
+                   {.name = "shard", .shape = {{1 << 18}}, .type = DataType::fp32}};
+  const auto seconds = [&](OperatorKind kind, std::int64_t ranks, std::int64_t stride) {
+    Operator op{
+        .kind = kind, .name = "c", .reads = {0}, .writes = {1}, .attributes = CollectiveAttributes{ranks, stride}};
+    if (kind == OperatorKind::all_gather) std::swap(op.reads, op.writes);
+    return cost().collective(graph, op);
+  };
+  // What model/cost/collective_cost.h says about the whole tensor: 4 MiB, one rank per node or eight.
+  const CollectiveCost by = CollectiveCost::make(round_, cluster()).value();
+  const Bytes bytes(4.0 * (1 << 20));
+  EXPECT_EQ(seconds(OperatorKind::reduce_scatter, 4, 64), by.time(Collective::reduce_scatter, {4, 1}, bytes));
+  EXPECT_EQ(seconds(OperatorKind::all_gather, 4, 64), by.time(Collective::all_gather, {4, 1}, bytes));
+  EXPECT_EQ(seconds(OperatorKind::all_reduce, 4, 64), by.time(Collective::all_reduce, {4, 1}, bytes));
+  EXPECT_EQ(seconds(OperatorKind::all_gather, 128, 1), by.time(Collective::all_gather, {128, 8}, bytes));
+  EXPECT_EQ(seconds(OperatorKind::all_reduce, 1, 1), 0);
+}
+
+// As many SMs as hold the exchange; beside compute kernels the time that was measured so.
+TEST_F(AllToAlls, MeasuredOnesAreThoseOfTheirSms) {
+  std::vector<Parameter> parameters = round_.parameters();
+  const Operator& op = find(layer_, "dispatch");
+  const auto add = [&](const MeasuredOperators::Place& place, double us) {
+    const std::string name = MeasuredOperators::name(operator_key(layer_, op), place, MeasuredOperators::Unit::sms);
+    parameters.push_back({name, us, "us", Evidence::measured, "a test"});
+  };
+  add({20, false}, 1500);
+  add({20, true}, 1800);
+  const Profile measured("measured", "", parameters);
+  const auto time = [&](std::int64_t sms) {
+    return CommunicationCost::make(measured, cluster(), {round_spread, 64}, {.sms = sms})->all_to_all(layer_, op);
+  };
+  EXPECT_DOUBLE_EQ(time(20).alone, 1500e-6);
+  EXPECT_DOUBLE_EQ(time(20).overlapped, 1800e-6);
+  EXPECT_EQ(time(20).notify, 0);
+  EXPECT_TRUE(time(20).measured);
+  EXPECT_DOUBLE_EQ(time(16).notify, 100e-6);  // nobody measured those
+}
+
+}  // namespace
+}  // namespace plumbline::model

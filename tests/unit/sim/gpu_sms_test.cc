@@ -1,0 +1,163 @@
+// Who has the SMs of one GPU: persistent kernels keep theirs to the end, communication kernels wait for a seat. All
+// times in seconds; the durations are such that every expected time is a whole number of picoseconds.
+#include <gtest/gtest.h>
+
+#include "sim/engine/gpu_model.h"
+#include "tests/support/gpus.h"
+
+namespace plumbline::sim {
+namespace {
+
+using model::Stream;
+using tests::compute_time;
+using tests::gemm_time;
+using tests::GpuRun;
+using tests::segment;
+using tests::transfer_time;
+
+// Of 132 SMs a communication kernel wants 20.
+constexpr std::int64_t device_sms = 132;
+constexpr std::int64_t held = 20;
+constexpr bool kernel_by_kernel = true;
+
+TEST(GpuSms, ATransferWaitsUntilAWideKernelEnds) {
+  GpuRun gpu({{segment(Stream::compute), gemm_time(2, 132)},
+              {segment(Stream::compute), gemm_time(3, 112)},
+              {segment(Stream::communication), transfer_time(1, 1, {.prepare = 0.5}, held)}},
+             device_sms, kernel_by_kernel);
+  gpu.run();
+  // It is prepared at 0.5 and finds its SMs when the first kernel ends at 2, before the second begins.
+  EXPECT_DOUBLE_EQ(gpu.prepared(2), 0.5);
+  EXPECT_DOUBLE_EQ(gpu.arrival(2), 2);
+  EXPECT_DOUBLE_EQ(gpu.end(2), 3);
+  EXPECT_DOUBLE_EQ(gpu.end(1), 5);
+}
+
+TEST(GpuSms, ANarrowKernelLeavesSeats) {
+  GpuRun gpu({{segment(Stream::compute), gemm_time(2, 112)},
+              {segment(Stream::communication), transfer_time(1, 1, {.prepare = 0.5}, held)}},
+             device_sms, kernel_by_kernel);
+  gpu.run();
+  EXPECT_DOUBLE_EQ(gpu.arrival(1), 0.5);
+}
+
+TEST(GpuSms, ATransferOfNoSmsNeedsNoSeat) {
+  GpuRun gpu({{segment(Stream::compute), gemm_time(2, 132)}, {segment(Stream::communication), transfer_time(1, 1)}},
+             device_sms, kernel_by_kernel);
+  gpu.run();
+  EXPECT_DOUBLE_EQ(gpu.end(1), 1);
+}
+
+// A transfer that was measured in a step has waited for its SMs in the time that it takes.
+TEST(GpuSms, AMeasuredTransferDoesNotWaitAgain) {
+  SegmentTime measured = transfer_time(1, 3, {}, held);
+  measured.wait_measured = true;
+  GpuRun gpu({{segment(Stream::compute), gemm_time(4, 132)}, {segment(Stream::communication), measured}}, device_sms,
+             kernel_by_kernel);
+  gpu.run();
+  EXPECT_DOUBLE_EQ(gpu.arrival(1), 0);
+  EXPECT_DOUBLE_EQ(gpu.end(1), 3);
+}
+
+TEST(GpuSms, BetweenMeetingAndTransferAKernelMayTakeTheSeats) {
+  // The kernel of the meeting ends before that of the transfer begins. A product that began in between, on as many
+  // SMs as beside a waiting kernel, keeps them to its end.
+  SegmentTime wide = gemm_time(4, 132);
+  GpuRun gpu({{segment(Stream::compute), compute_time(1)},
+              {segment(Stream::compute), wide},
+              {segment(Stream::communication), transfer_time(1, 1, {.notify = 2}, held)}},
+             device_sms, kernel_by_kernel);
+  gpu.run();
+  // Meeting 0..2; the product 1..5; the transfer from 5.
+  EXPECT_DOUBLE_EQ(gpu.arrival(2), 0);
+  EXPECT_DOUBLE_EQ(gpu.transfer(2), 5);
+  EXPECT_DOUBLE_EQ(gpu.end(2), 6);
+  // Launched on the SMs that the meeting leaves, it takes none.
+  wide.width = {132, 112, 112};
+  GpuRun dynamic({{segment(Stream::compute), compute_time(1)},
+                  {segment(Stream::compute), wide},
+                  {segment(Stream::communication), transfer_time(1, 1, {.notify = 2}, held)}},
+                 device_sms, kernel_by_kernel);
+  dynamic.run();
+  EXPECT_DOUBLE_EQ(dynamic.transfer(2), 2);
+}
+
+TEST(GpuSms, InASegmentOfManyKernelsTheWaitIsTheMean) {
+  GpuRun gpu({{segment(Stream::compute), gemm_time(5, 132, 0.25)},
+              {segment(Stream::communication), transfer_time(1, 1, {.prepare = 0.5, .notify = 1}, held)}},
+             device_sms);
+  gpu.run();
+  // 0.25 s before the meeting and again before the transfer.
+  EXPECT_DOUBLE_EQ(gpu.arrival(1), 0.75);
+  EXPECT_DOUBLE_EQ(gpu.transfer(1), 2);
+  EXPECT_DOUBLE_EQ(gpu.end(1), 3);
+}
+
+TEST(GpuSms, OfTwoSegmentsTheFirstKernelToEndGivesItsSms) {
+  GpuRun gpu({{segment(Stream::compute), gemm_time(5, 112, 0.75)},
+              {segment(Stream::weight_gradient), gemm_time(5, 112, 0.25)},
+              {segment(Stream::communication), transfer_time(1, 1, {}, held)}},
+             device_sms);
+  gpu.run();
+  // Ends come at rates of 1 / 0.75 and 1 / 0.25: the first after 3 / 16.
+  EXPECT_DOUBLE_EQ(gpu.arrival(2), 0.1875);
+}
+
+TEST(GpuSms, OfTwoKernelsTheFirstHasTheSms) {
+  GpuRun gpu({{segment(Stream::compute), compute_time(1)},
+              {segment(Stream::compute), gemm_time(2, 132)},
+              {segment(Stream::weight_gradient), gemm_time(3, 132)}},
+             device_sms, kernel_by_kernel);
+  gpu.run();
+  // 0..1 the product shares the memory with an element-wise kernel: both at half speed until the latter ends at 2,
+  // a third of the product done. It goes on to 4; the other, which finds no SM, stands still until then.
+  EXPECT_DOUBLE_EQ(gpu.end(0), 2);
+  EXPECT_DOUBLE_EQ(gpu.end(2), 4);
+  EXPECT_DOUBLE_EQ(gpu.start(1), 2);
+  EXPECT_DOUBLE_EQ(gpu.end(1), 6);
+  EXPECT_DOUBLE_EQ(gpu.compute_busy(), 6);
+}
+
+TEST(GpuSms, TheSecondKernelTakesWhatIsLeft) {
+  GpuRun gpu({{segment(Stream::compute), gemm_time(2, 88)}, {segment(Stream::weight_gradient), gemm_time(3, 88)}},
+             device_sms, kernel_by_kernel);
+  gpu.run();
+  // 44 of the second's 88 SMs are left: half speed, a third done at 2. Then alone: 2 of 3 s.
+  EXPECT_DOUBLE_EQ(gpu.end(0), 2);
+  EXPECT_DOUBLE_EQ(gpu.end(1), 4);
+}
+
+TEST(GpuSms, NarrowKernelsRunSideBySide) {
+  for (const bool mode : {kernel_by_kernel, !kernel_by_kernel}) {
+    GpuRun gpu({{segment(Stream::compute), gemm_time(2, 64)}, {segment(Stream::weight_gradient), gemm_time(3, 64)}},
+               device_sms, mode);
+    gpu.run();
+    EXPECT_DOUBLE_EQ(gpu.end(0), 2);
+    EXPECT_DOUBLE_EQ(gpu.end(1), 3);
+  }
+}
+
+TEST(GpuSms, SegmentsOfManyKernelsShareTheSmsEvenly) {
+  GpuRun gpu({{segment(Stream::compute), gemm_time(2, 132)}, {segment(Stream::weight_gradient), gemm_time(3, 132)}},
+             device_sms);
+  gpu.run();
+  // Both at half speed until the first ends at 4; the second has 1 of 3 left.
+  EXPECT_DOUBLE_EQ(gpu.end(0), 4);
+  EXPECT_DOUBLE_EQ(gpu.end(1), 5);
+}
+
+TEST(GpuSms, ATransferNarrowsWhatProductsShare) {
+  SegmentTime narrow = gemm_time(2, 56);
+  GpuRun gpu({{segment(Stream::compute), gemm_time(2, 56)},
+              {segment(Stream::weight_gradient), gemm_time(2, 84)},
+              {segment(Stream::communication), transfer_time(10, 10, {}, held)}},
+             device_sms);
+  gpu.run();
+  // 56 + 84 = 140 SMs wanted of 112: both 1.25 times as slow.
+  EXPECT_DOUBLE_EQ(gpu.transfer(2), 0);
+  EXPECT_DOUBLE_EQ(gpu.end(0), 2.5);
+  EXPECT_DOUBLE_EQ(gpu.end(1), 2.5);
+}
+
+}  // namespace
+}  // namespace plumbline::sim
