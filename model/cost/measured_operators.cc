@@ -33,10 +33,6 @@ std::optional<MeasuredOperators::Place> place_of(std::string_view word) {
   return place;
 }
 
-tl::unexpected<Error> wrong(const Parameter& parameter, std::string message, std::string hint) {
-  return tl::unexpected(Error{ErrorKind::input, std::move(message), "", 0, parameter.name, std::move(hint)});
-}
-
 std::string extents(const Tensor& tensor) {
   std::string text;
   for (const Dimension& dimension : tensor.shape) text += fmt::format("{}{}", text.empty() ? "" : "x", dimension.size);

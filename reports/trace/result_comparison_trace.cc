@@ -35,12 +35,12 @@ std::string label_of(const model::ResultComparison& comparison, const model::Com
 }  // namespace
 
 Result<std::string> result_comparison_trace(const model::ResultComparison& comparison, bool gzip) {
-  std::vector<TraceTrack> tracks;
+  std::vector<TraceSubject> subjects;
   for (const model::ComparisonSubject& subject : comparison.subjects) {
     if (subject.timeline.spans.empty()) return tl::unexpected(without_timeline(subject));
-    tracks.push_back({label_of(comparison, subject), &subject.timeline, subject.rank_names});
+    subjects.push_back({label_of(comparison, subject), &subject.timeline, subject.rank_names});
   }
-  return to_trace(tracks, gzip);
+  return to_trace(subjects, gzip);
 }
 
 }  // namespace plumbline::reports

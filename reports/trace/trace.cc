@@ -72,23 +72,24 @@ Tracks tracks_of(const Timeline& timeline) {
   return used;
 }
 
-std::string process_name(const TraceTrack& track, std::int32_t rank) {
+std::string process_name(const TraceSubject& subject, std::int32_t rank) {
   const auto index = static_cast<std::size_t>(rank);
-  const std::string name = index < track.rank_names.size() ? track.rank_names[index] : fmt::format("rank {}", rank);
-  return track.label.empty() ? name : track.label + " " + name;
+  const std::string name = index < subject.rank_names.size() ? subject.rank_names[index] : fmt::format("rank {}", rank);
+  return subject.label.empty() ? name : subject.label + " " + name;
 }
 
-// Where the processes of a lane stand among those of all lanes.
+// Where the processes of a subject stand among those of all subjects.
 struct Place {
-  std::int64_t track = 0, tracks = 1;
-  std::int64_t process(std::int32_t rank) const { return rank * tracks + track; }
+  std::int64_t subject = 0, subjects = 1;
+  std::int64_t process(std::int32_t rank) const { return rank * subjects + subject; }
 };
 
 // Name and order of the process and of those tracks that hold a span.
-void append_names(Output& output, const TraceTrack& track, const Place& place, const Tracks& used, std::int32_t rank) {
+void append_names(Output& output, const TraceSubject& subject, const Place& place, const Tracks& used,
+                  std::int32_t rank) {
   const std::int64_t process = place.process(rank);
   append_metadata(output, "process_name", process, 0,
-                  fmt::format(R"("name":"{}")", escape_json(process_name(track, rank))));
+                  fmt::format(R"("name":"{}")", escape_json(process_name(subject, rank))));
   append_metadata(output, "process_sort_index", process, 0, fmt::format(R"("sort_index":{})", process));
   for (std::size_t track = 0; track < used.size(); ++track) {
     if (!used[track]) continue;
@@ -136,26 +137,26 @@ std::string collected(const std::function<bool(const Sink&)>& write) {
 
 }  // namespace
 
-bool write_trace(const std::vector<TraceTrack>& tracks, bool gzip, const Sink& sink) {
+bool write_trace(const std::vector<TraceSubject>& subjects, bool gzip, const Sink& sink) {
   Output output(sink, gzip);
   append(output.buffer(), "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
-  const auto count = static_cast<std::int64_t>(tracks.size());
+  const auto count = static_cast<std::int64_t>(subjects.size());
   for (std::int64_t i = 0; i < count; ++i) {
-    const TraceTrack& track = tracks[static_cast<std::size_t>(i)];
-    const Tracks used = tracks_of(*track.timeline);
-    for (std::int32_t rank = 0; rank < track.timeline->ranks; ++rank) {
-      append_names(output, track, {i, count}, used, rank);
+    const TraceSubject& subject = subjects[static_cast<std::size_t>(i)];
+    const Tracks used = tracks_of(*subject.timeline);
+    for (std::int32_t rank = 0; rank < subject.timeline->ranks; ++rank) {
+      append_names(output, subject, {i, count}, used, rank);
       if (!output.drain_if_full()) return false;
     }
   }
   for (std::int64_t i = 0; i < count; ++i)
-    if (!append_spans(output, *tracks[static_cast<std::size_t>(i)].timeline, {i, count})) return false;
+    if (!append_spans(output, *subjects[static_cast<std::size_t>(i)].timeline, {i, count})) return false;
   append(output.buffer(), "\n]}\n");
   return output.finish();
 }
 
-std::string to_trace(const std::vector<TraceTrack>& tracks, bool gzip) {
-  return collected([&](const Sink& sink) { return write_trace(tracks, gzip, sink); });
+std::string to_trace(const std::vector<TraceSubject>& subjects, bool gzip) {
+  return collected([&](const Sink& sink) { return write_trace(subjects, gzip, sink); });
 }
 
 bool write_trace(const Timeline& timeline, const std::vector<std::string>& rank_names, bool gzip, const Sink& sink) {

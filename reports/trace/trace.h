@@ -29,14 +29,14 @@ bool write_trace(const model::Timeline& timeline, const std::vector<std::string>
 // The same, in memory.
 std::string to_trace(const model::Timeline& timeline, const std::vector<std::string>& rank_names, bool gzip);
 
-struct TraceTrack {
+struct TraceSubject {
   std::string label;  // before the ranks' names: "predicted" makes "predicted rank 3 (stages 3, 12)"; may be empty
   const model::Timeline* timeline = nullptr;
   std::vector<std::string> rank_names;
 };
 
-// Processes in the order of ranks, those of one rank in the order of the lanes. All lanes begin at 0.
-bool write_trace(const std::vector<TraceTrack>& tracks, bool gzip, const Sink& sink);
-std::string to_trace(const std::vector<TraceTrack>& tracks, bool gzip);
+// Processes in the order of ranks, those of one rank in the order of the subjects. All subjects begin at 0.
+bool write_trace(const std::vector<TraceSubject>& subjects, bool gzip, const Sink& sink);
+std::string to_trace(const std::vector<TraceSubject>& subjects, bool gzip);
 
 }  // namespace plumbline::reports

@@ -25,7 +25,7 @@ Status NcclGroups::open(const std::vector<std::string>& folders, ControlChannel&
   PLUMBLINE_TRY(groups->ended_flag_.allocate(sizeof(std::int32_t)));
   *groups->ended_flag_.as<std::int32_t>() = 0;
   PLUMBLINE_TRY(groups->make_world(groups->founder_));
-  for (int channel = 0; channel < channels; ++channel)
+  for (int i = 0; i < channels; ++i)
     PLUMBLINE_TRY(groups->make_world(groups->channels_.emplace_back()));
   groups->watcher_ = std::thread([self = groups.get()] { self->watch(); });
   return {};
