@@ -181,8 +181,8 @@ TEST(Bound, NoTransferBeatsItsBestRate) {
   for (const model::Graph& graph : program.stage_optimizers)
     for (const model::Operator& op : graph.operators) {
       if (model::operator_class(graph, op) != model::OperatorClass::collective) continue;
-      const auto best = costs.all_to_alls.collective_at_best(graph, op);
-      EXPECT_LT(std::max(best.network, best.node), costs.all_to_alls.collective(graph, op));
+      const auto best = costs.communication.collective_at_best(graph, op);
+      EXPECT_LT(std::max(best.network, best.node), costs.communication.collective(graph, op));
       EXPECT_EQ(std::min(best.network, best.node), 0);
     }
 }

@@ -125,16 +125,16 @@ TEST_P(Laws, ASlowerNicSlowsWhateverCrossesIt) {
   }
   EXPECT_EQ(all_to_alls > 0, is_deepseek());
   const model::Bytes hop = program.stage_message;
-  EXPECT_GT(slow_costs.all_to_alls.hop(hop, 1), fast_costs.all_to_alls.hop(hop, 1));
+  EXPECT_GT(slow_costs.communication.p2p(hop, 1), fast_costs.communication.p2p(hop, 1));
   // Reductions between ranks of which eight share a node are bound by NVLink, small ones by the protocol LL, until the
   // NICs fall below both.
   const CostModels slowest_costs = tests::costs_of(inputs({"cluster.nic_gbps=25"}));
   for (const model::Graph& optimizer : program.stage_optimizers)
     for (const model::Operator& op : optimizer.operators) {
       if (model::operator_class(optimizer, op) != model::OperatorClass::collective) continue;
-      const double fast = fast_costs.all_to_alls.collective(optimizer, op);
-      EXPECT_GE(slow_costs.all_to_alls.collective(optimizer, op), fast);
-      EXPECT_GT(slowest_costs.all_to_alls.collective(optimizer, op), fast);
+      const double fast = fast_costs.communication.collective(optimizer, op);
+      EXPECT_GE(slow_costs.communication.collective(optimizer, op), fast);
+      EXPECT_GT(slowest_costs.communication.collective(optimizer, op), fast);
     }
 }
 
@@ -264,8 +264,8 @@ TEST_P(Laws, GigabytesArePowersOfTen) {
   const model::Profile& profile = in.profile;
   const model::Parameter& rate = profile.parameters()[profile.find("network.nic_rate").value()];
   ASSERT_EQ(rate.unit, "GB/s");
-  const model::CommunicationCost& all_to_alls = tests::costs_of(in).all_to_alls;
-  EXPECT_NEAR(all_to_alls.hop(program.stage_message, 1) - all_to_alls.hop(model::Bytes(0), 1),
+  const model::CommunicationCost& all_to_alls = tests::costs_of(in).communication;
+  EXPECT_NEAR(all_to_alls.p2p(program.stage_message, 1) - all_to_alls.p2p(model::Bytes(0), 1),
               2 * elements / (rate.value * 1e9), 1e-12);
 }
 

@@ -39,7 +39,7 @@ Bounds bounds_of(const Inputs& given, const model::Plan& plan, const Pipeline& p
   nothing.recompute.policy = "none";
   BranchBlocks least(inputs, nothing);
   return {BranchBounds(least, costs).branch(nothing),
-          lower_bound(*outline, bounds.slots(*outline, stages), bounds.hop())};
+          lower_bound(*outline, bounds.slots(*outline, stages), bounds.p2p())};
 }
 
 class SearchBounds : public testing::TestWithParam<std::size_t> {

@@ -11,9 +11,8 @@
 #include "model/cost/measured_operators.h"
 #include "model/cost/operator_class.h"
 #include "model/layers/blocks.h"
-#include "tests/support/cluster.h"
-#include "tests/support/costs.h"
 #include "tests/support/load_cluster.h"
+#include "tests/support/costs.h"
 
 namespace plumbline::model {
 namespace {
@@ -162,7 +161,7 @@ TEST_F(AllToAlls, ASlowerNicNeverHelpsAndAlwaysShows) {
     EXPECT_GT(time(slow, name, phase).alone, time(fast, name, phase).alone) << name;
     EXPECT_GT(time(slow, name, phase).overlapped, time(fast, name, phase).overlapped) << name;
   }
-  EXPECT_GT(slow.hop(Bytes(1e8), 1), fast.hop(Bytes(1e8), 1));
+  EXPECT_GT(slow.p2p(Bytes(1e8), 1), fast.p2p(Bytes(1e8), 1));
 }
 
 TEST_F(AllToAlls, NoShippedProfileBeatsTheLineRates) {
@@ -178,14 +177,14 @@ TEST_F(AllToAlls, NoShippedProfileBeatsTheLineRates) {
       EXPECT_GE(t.alone, 4096 * token * 7.5 * 7 / 8 / shape.intra_node_bandwidth.value()) << name << " " << op.name;
       EXPECT_GE(t.overlapped, t.alone) << name << " " << op.name;
     }
-    EXPECT_GE(shipped_cost.hop(Bytes(1e9), 1), 1e9 / 50e9) << name;
+    EXPECT_GE(shipped_cost.p2p(Bytes(1e9), 1), 1e9 / 50e9) << name;
   }
 }
 
 TEST_F(AllToAlls, Hops) {
   // 58.72 MB at 44 GB/s after 4 us; two messages share the link.
-  EXPECT_DOUBLE_EQ(cost().hop(Bytes(58.72e6), 1), 4e-6 + 58.72e6 / 44e9);
-  EXPECT_DOUBLE_EQ(cost().hop(Bytes(58.72e6), 2), 4e-6 + 2 * 58.72e6 / 44e9);
+  EXPECT_DOUBLE_EQ(cost().p2p(Bytes(58.72e6), 1), 4e-6 + 58.72e6 / 44e9);
+  EXPECT_DOUBLE_EQ(cost().p2p(Bytes(58.72e6), 2), 4e-6 + 2 * 58.72e6 / 44e9);
 }
 
 TEST_F(AllToAlls, Collectives) {

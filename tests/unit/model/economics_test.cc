@@ -2,9 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/support/cluster.h"
-#include "tests/support/inputs.h"
 #include "tests/support/load_cluster.h"
+#include "tests/support/inputs.h"
 
 namespace plumbline::model {
 namespace {

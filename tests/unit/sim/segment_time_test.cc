@@ -142,7 +142,7 @@ TEST_F(SegmentTimes, AnExchangePreparesMeetsAndTransfers) {
         expected.prepare_overlapped += costs_.kernels.time(graph(segment), op, overlapped).seconds;
         continue;
       }
-      const model::AllToAllTime time = costs_.all_to_alls.all_to_all(graph(segment), op);
+      const model::AllToAllTime time = costs_.communication.all_to_all(graph(segment), op);
       expected.prepare += time.prepare;
       expected.prepare_overlapped += time.prepare;
       expected.notify += time.notify;
