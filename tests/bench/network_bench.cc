@@ -127,10 +127,10 @@ class StepProgram final : public Handler {
 
 std::vector<Footprint> network_footprints(const Fabric& fabric, bool whole_group) {
   std::vector<Footprint> footprints;
-  for (std::int64_t gpu = 0; gpu < static_cast<std::int64_t>(StepProgram::gpus); ++gpu) {
+  for (std::int64_t rank = 0; rank < static_cast<std::int64_t>(StepProgram::gpus); ++rank) {
     std::vector<Transfer> transfers;
-    for (std::int64_t gpu = 64 * gpu; gpu < 64 * gpu + (whole_group ? 64 : 1); ++gpu)
-      transfers.push_back({gpu, 64 * gpu + (gpu + 8) % 64, 1, 0});
+    for (std::int64_t gpu = 64 * rank; gpu < 64 * rank + (whole_group ? 64 : 1); ++gpu)
+      transfers.push_back({gpu, 64 * rank + (gpu + 8) % 64, 1, 0});
     footprints.push_back(footprint_flows(fabric, transfers)[0].footprint);
   }
   return footprints;

@@ -23,7 +23,7 @@ Fabric fabric_of(const topologies::FabricShape& shape, std::int64_t gpus) {
   return std::move(*fabric);
 }
 
-std::vector<Transfer> transfers(const Fabric& fabric, const AllToAll& all_to_all) {
+std::vector<Transfer> transfers(const Fabric& fabric, const TrafficPattern& all_to_all) {
   auto result = transfers_of(fabric, all_to_all);
   EXPECT_TRUE(result) << to_string(result.error());
   return std::move(*result);
@@ -45,8 +45,8 @@ TEST(TwoHopAllToAll, IsTheSameByFootprintFlowByFlowAndInClosedForm) {
   const Fabric fabric = fabric_of(tests::planes_of_nodes(), 64);
   SimGridNetwork network = network_of(fabric);
   EXPECT_NEAR(free_seconds, 2.119434e-3, 1e-9);
-  for (const AllToAllKind kind : {AllToAllKind::dispatch, AllToAllKind::combine}) {
-    AllToAll all_to_all = tests::expert_dispatch(tests::gpus_from(0, 64));
+  for (const TrafficKind kind : {TrafficKind::dispatch, TrafficKind::combine}) {
+    TrafficPattern all_to_all = tests::expert_dispatch(tests::gpus_from(0, 64));
     all_to_all.kind = kind;
     const auto all = transfers(fabric, all_to_all);
     EXPECT_EQ(all.size(), 896u);  // 64 GPUs to 7 nodes and to 7 neighbours
@@ -72,8 +72,8 @@ TEST(TwoHopAllToAll, TheNodeBindsWhenTokensReachManyRanks) {
 // Naive all-to-all of 1 MB between 64 GPUs: 56 of 63 messages leave the node.
 TEST(AllToAll, LoadsNicsAndSwitchesByItsMessages) {
   const Fabric fabric = fabric_of(tests::planes_of_nodes(), 64);
-  AllToAll all_to_all;
-  all_to_all.kind = AllToAllKind::all_to_all;
+  TrafficPattern all_to_all;
+  all_to_all.kind = TrafficKind::all_to_all;
   all_to_all.gpus = tests::gpus_from(0, 64);
   all_to_all.token_bytes = 1e6;
   const auto all = transfers(fabric, all_to_all);
@@ -181,7 +181,7 @@ TEST(SkewedAllToAll, TakesAsLongAsItsHeaviestLink) {
   const Fabric fabric = fabric_of(tests::planes_of_nodes(), 64);
   SimGridNetwork network = network_of(fabric);
   // 4 ranks per token keep the node's switch faster than the network.
-  AllToAll all_to_all = tests::expert_dispatch(tests::gpus_from(0, 64), 4);
+  TrafficPattern all_to_all = tests::expert_dispatch(tests::gpus_from(0, 64), 4);
   all_to_all.popularity.assign(64, 1.0);
   all_to_all.popularity[20] = 3;  // on node 2
   const auto all = transfers(fabric, all_to_all);

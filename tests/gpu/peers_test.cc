@@ -46,9 +46,9 @@ class GpuPeers : public GpuTest {
   }
 
   void barrier_with_others(int own, std::uint32_t turn) {
-    Barrier barrier{.peers = peers, .own = own, .turn = turn, .ended = ended_.as<std::int32_t>()};
-    for (std::size_t peer = 0; peer < peers; ++peer) barrier.told[peer] = peers_[peer].turns();
-    ASSERT_EQ(meet(barrier, peers_[static_cast<std::size_t>(own)].stream), cudaSuccess);
+    PeerBarrier barrier{.peers = peers, .own = own, .turn = turn, .ended = ended_.as<std::int32_t>()};
+    for (std::size_t peer = 0; peer < peers; ++peer) barrier.turns[peer] = peers_[peer].turns();
+    ASSERT_EQ(peer_barrier(barrier, peers_[static_cast<std::size_t>(own)].stream), cudaSuccess);
   }
 
   PinnedMemory ended_;

@@ -25,8 +25,8 @@ std::map<std::pair<std::int64_t, std::int64_t>, double> by_way(const std::vector
 }
 
 // Ranks on GPUs 0 and 1 of one node and 8 and 9 of the other; 10 tokens of 100 B, 1.5 nodes and 2 ranks each.
-AllToAll small_dispatch() {
-  AllToAll all_to_all = tests::expert_dispatch({0, 1, 8, 9}, 2);
+TrafficPattern small_dispatch() {
+  TrafficPattern all_to_all = tests::expert_dispatch({0, 1, 8, 9}, 2);
   all_to_all.token_bytes = 100;
   all_to_all.tokens = {10};
   all_to_all.nodes_per_token = 1.5;
@@ -49,10 +49,10 @@ TEST(Dispatch, CrossesTheNetworkOncePerNodeAndFansOutThere) {
 
 TEST(Combine, IsDispatchBackwards) {
   const Fabric fabric = two_nodes();
-  AllToAll all_to_all = small_dispatch();
+  TrafficPattern all_to_all = small_dispatch();
   all_to_all.tokens = {10, 20, 30, 40};
   const auto there = transfers_of(fabric, all_to_all);
-  all_to_all.kind = AllToAllKind::combine;
+  all_to_all.kind = TrafficKind::combine;
   const auto back = transfers_of(fabric, all_to_all);
   ASSERT_EQ(there->size(), back->size());
   const auto transports = by_way(*there);
@@ -68,7 +68,7 @@ TEST(Combine, IsDispatchBackwards) {
 
 TEST(Dispatch, PopularRanksReceiveMoreButNoTokenTwice) {
   const Fabric fabric = two_nodes();
-  AllToAll all_to_all = small_dispatch();
+  TrafficPattern all_to_all = small_dispatch();
   all_to_all.popularity = {1, 1, 1, 5};
   const auto transports = by_way(*transfers_of(fabric, all_to_all));
   EXPECT_DOUBLE_EQ(transports.at({8, 0}), 1000 * 1.5 * 2 / 8);    // node 0 has 2 of 8
@@ -79,7 +79,7 @@ TEST(Dispatch, PopularRanksReceiveMoreButNoTokenTwice) {
 
 TEST(Dispatch, LandsInTurnWhereTheGroupHasNoGpuOfThatIndex) {
   const Fabric fabric = two_nodes();
-  AllToAll all_to_all = small_dispatch();
+  TrafficPattern all_to_all = small_dispatch();
   all_to_all.gpus = {0, 1, 10, 11};
   const auto transports = by_way(*transfers_of(fabric, all_to_all));
   EXPECT_EQ(transports.count({0, 10}), 1u);
@@ -89,8 +89,8 @@ TEST(Dispatch, LandsInTurnWhereTheGroupHasNoGpuOfThatIndex) {
 
 TEST(Messages, GoFromTheFirstToTheSecond) {
   const Fabric fabric = two_nodes();
-  AllToAll all_to_all;
-  all_to_all.kind = AllToAllKind::message;
+  TrafficPattern all_to_all;
+  all_to_all.kind = TrafficKind::message;
   all_to_all.gpus = {3, 11};
   all_to_all.token_bytes = 50e6;
   const auto transfers = transfers_of(fabric, all_to_all);
@@ -103,20 +103,20 @@ TEST(Messages, GoFromTheFirstToTheSecond) {
 TEST(AllToAlls, AreCheckedBeforeTheyRun) {
   const Fabric fabric = two_nodes();
   const auto message = [&](auto change) {
-    AllToAll all_to_all = small_dispatch();
+    TrafficPattern all_to_all = small_dispatch();
     change(all_to_all);
     const auto transfers = transfers_of(fabric, all_to_all);
     return transfers ? std::string() : transfers.error().message;
   };
-  EXPECT_EQ(message([](AllToAll& e) { e.gpus[0] = 16; }), "GPU 16 is not one of 16");
-  EXPECT_EQ(message([](AllToAll& e) { e.gpus[0] = 1; }), "GPU 1 is twice in the group");
-  EXPECT_EQ(message([](AllToAll& e) { e.token_bytes = -1; }), "-1 bytes per token");
-  EXPECT_EQ(message([](AllToAll& e) { e.tokens = {1, 2}; }), "tokens of 2 ranks for a group of 4");
-  EXPECT_EQ(message([](AllToAll& e) { e.tokens = {std::nan("")}; }), "tokens and popularity are finite amounts");
-  EXPECT_EQ(message([](AllToAll& e) { e.popularity = {1}; }), "popularity of 1 ranks for a group of 4");
-  EXPECT_EQ(message([](AllToAll& e) { e.popularity = {0, 0, 0, 0}; }), "some rank must be popular");
-  EXPECT_EQ(message([](AllToAll& e) { e.nodes_per_token = INFINITY; }), "inf nodes and 2 ranks per token");
-  EXPECT_EQ(message([](AllToAll& e) { e.kind = AllToAllKind::message; }), "a message is between 2 ranks, not 4");
+  EXPECT_EQ(message([](TrafficPattern& e) { e.gpus[0] = 16; }), "GPU 16 is not one of 16");
+  EXPECT_EQ(message([](TrafficPattern& e) { e.gpus[0] = 1; }), "GPU 1 is twice in the group");
+  EXPECT_EQ(message([](TrafficPattern& e) { e.token_bytes = -1; }), "-1 bytes per token");
+  EXPECT_EQ(message([](TrafficPattern& e) { e.tokens = {1, 2}; }), "tokens of 2 ranks for a group of 4");
+  EXPECT_EQ(message([](TrafficPattern& e) { e.tokens = {std::nan("")}; }), "tokens and popularity are finite amounts");
+  EXPECT_EQ(message([](TrafficPattern& e) { e.popularity = {1}; }), "popularity of 1 ranks for a group of 4");
+  EXPECT_EQ(message([](TrafficPattern& e) { e.popularity = {0, 0, 0, 0}; }), "some rank must be popular");
+  EXPECT_EQ(message([](TrafficPattern& e) { e.nodes_per_token = INFINITY; }), "inf nodes and 2 ranks per token");
+  EXPECT_EQ(message([](TrafficPattern& e) { e.kind = TrafficKind::message; }), "a message is between 2 ranks, not 4");
 }
 
 TEST(Simulation, NamesTheLinkThatFailed) {
