@@ -36,7 +36,7 @@ struct MixtureOfExperts {
   std::int64_t dense_layers_first = 0;        // layers before the first MoE layer (first_k_dense_replace)
   std::int64_t layer_frequency = 1;           // every n-th layer after those is MoE (moe_layer_freq)
   std::int64_t layer_offset = 0;              // remainder of those layers' numbers by n
-  std::vector<std::int64_t> dense_layers;     // dense all the same (mlp_only_layers)
+  std::vector<std::int64_t> dense_layers;     // numbers of further dense layers (mlp_only_layers)
   ScoreFunction score = ScoreFunction::softmax;
   // Group score: sum of the two best experts (DeepSeek-V3) or the best one (DeepSeek-V2).
   int group_score_experts = 1;
@@ -49,7 +49,7 @@ struct MixtureOfExperts {
   bool operator==(const MixtureOfExperts&) const = default;
 };
 
-// Which products of a layer add a bias to every row.
+// The GEMMs of a layer that add a bias to every row.
 struct Biases {
   bool query_key_value = false;
   bool attention_output = false;
@@ -57,7 +57,7 @@ struct Biases {
   bool operator==(const Biases&) const = default;
 };
 
-// Probabilities of zeroing an entry in training.
+// Probabilities of setting an entry to zero in training.
 struct Dropout {
   double embedding = 0;
   double attention = 0;  // of a softmax probability
@@ -65,16 +65,16 @@ struct Dropout {
   bool operator==(const Dropout&) const = default;
 };
 
-// Grouped-query attention over the last `window` tokens only, the query's own included.
+// Grouped-query attention over the last `tokens` tokens only, the query's own included.
 struct SlidingWindow {
-  std::int64_t tokens = 0;       // 0: every layer sees all
-  std::int64_t first_layer = 0;  // layers before it see all
+  std::int64_t tokens = 0;       // 0: no layer has a window
+  std::int64_t first_layer = 0;  // layers before it have no window
   bool operator==(const SlidingWindow&) const = default;
 };
 
 struct Architecture {
   std::string name;        // file stem, for display
-  std::string model_type;  // Hugging Face's word, e.g. deepseek_v3
+  std::string model_type;  // Hugging Face's model_type, e.g. deepseek_v3
   std::int64_t layers = 0;
   std::int64_t hidden_size = 0;
   std::int64_t heads = 0;
@@ -92,7 +92,7 @@ struct Architecture {
   PositionKind positions = PositionKind::rotary;
   std::int64_t position_table = 0;  // rows of the table of learned positions
   double rope_theta = 10000.0;
-  std::int64_t rotary_dim = 0;  // columns of a head that turn; 0: all of them (grouped-query attention)
+  std::int64_t rotary_dim = 0;  // rotated columns of a head; 0: all of them (grouped-query attention)
   Biases biases;
   Dropout dropout;
   SlidingWindow window;

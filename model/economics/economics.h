@@ -9,9 +9,9 @@
 
 namespace plumbline::model {
 
-// nullopt without run.tokens. steps = tokens / (global batch * sequence length); GPU-hours = steps *
-// step time * GPUs / 3600; phases stated in the plan are added with kind "published" and at the same price.
-// Prices of a GPU-hour and its power: model/economics/ownership.h. A few dozen operations, no files: for any number of
+// Returns nullopt without run.tokens. steps = tokens / (global batch * sequence length); GPU-hours = steps * step time
+// * GPUs / 3600. Phases stated in the plan are added with kind "published" at the same price. The price and power of a
+// GPU-hour are those of model/economics/ownership.h. It reads no files and is cheap enough to call for any number of
 // plans.
 std::optional<RunCost> run_cost(const Plan& plan, double step_time_s, const ClusterShape& cluster);
 

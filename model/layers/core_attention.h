@@ -1,6 +1,6 @@
 // softmax(q k^T / sqrt(dk)) v, causal per sequence. Fused: one kernel that stores no scores (FlashAttention, arXiv
-// 2205.14135). Unfused: two products with the softmax between them, whose probabilities are stored for the backward
-// pass in the format of q unless the group core_attention is recomputed (Megatron-LM before 2023; arXiv 2205.05198).
+// 2205.14135). Unfused: two GEMMs with the softmax between them. Its probabilities are stored for the backward pass in
+// the format of q unless the group core_attention is recomputed (Megatron-LM before 2023; arXiv 2205.05198).
 #pragma once
 
 #include "model/graph/builder.h"

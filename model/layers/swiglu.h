@@ -1,5 +1,5 @@
-// h = silu(gate) * up, optionally times a weight per row. In FP8 training h is written in FP8 for the
-// next product and gate|up is kept in FP8 for the backward pass (DeepSeek-V3 report, section 3.3.3).
+// h = silu(gate) * up, optionally times a weight per row. In FP8 training h is written in FP8 for the next GEMM and
+// gate|up is kept in FP8 for the backward pass (DeepSeek-V3 report, section 3.3.3).
 #pragma once
 
 #include <optional>
