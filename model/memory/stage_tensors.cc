@@ -8,7 +8,7 @@ namespace {
 
 bool is_activation(const Tensor& tensor) { return tensor.role == Role::activation || tensor.role == Role::input; }
 
-// The phase after which each tensor of a graph exists; what enters the backward pass counts as I.
+// Returns the phase after which each tensor of a graph exists; inputs of the backward pass count as I.
 std::vector<std::optional<Phase>> origins(const Graph& graph) {
   std::vector<std::optional<Phase>> origin(graph.tensors.size());
   const auto set = [&origin](TensorId id, Phase phase) {

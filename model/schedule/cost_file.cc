@@ -30,7 +30,7 @@ tl::unexpected<Error> unknown_key(const std::string& file, int line, const std::
 
 bool is_cost(double value) { return std::isfinite(value) && value >= 0; }
 
-// `prefix` goes before the name of a missing cost.
+// Returns the costs of a stage; `prefix` is put before the name of a missing cost in errors.
 Result<ScheduleCosts> stage_costs(const StageValues& values, const std::string& file, int line,
                                   const std::string& prefix) {
   for (const std::size_t index : {f_cost, i_cost, w_cost}) {
@@ -98,7 +98,7 @@ std::vector<std::string_view> fields_of(std::string_view line) {
   return fields;
 }
 
-// Which cost each column holds.
+// Returns the cost that each column holds.
 Result<std::vector<std::size_t>> columns_from(std::string_view header, const std::string& file, int line) {
   std::vector<std::size_t> columns;
   for (const std::string_view name : fields_of(header)) {

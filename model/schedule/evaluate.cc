@@ -7,8 +7,8 @@
 namespace plumbline::model {
 namespace {
 
-// A forward counts from its op on, a backward frees at its B, or at its W where split; the forward of a pair
-// comes before its backward frees.
+// A forward counts from its op on. A backward frees at its B, or at its W where split; in a pair the forward counts
+// before the backward frees.
 std::int32_t peak_activations(const std::vector<ScheduleOp>& ops) {
   std::int32_t held = 0, peak = 0;
   for (const ScheduleOp& op : ops) {

@@ -9,14 +9,14 @@ namespace {
 
 constexpr double never = std::numeric_limits<double>::infinity();
 
-// Shortest ways of one direction, by stage: until its forward can start, and from the end of its input gradient
-// to the end of stage 0's.
+// Shortest paths of one direction, by stage: until its forward can start (`in`), and from the end of its input gradient
+// to the end of stage 0's (`out`).
 struct Traversal {
   std::vector<double> in, out;
   double round_trip = 0;
 };
 
-// cheapest: the least that an op of each class takes.
+// cheapest: the shortest time of an op of each class.
 Traversal traversal_of(const ScheduleOutline& outline, const std::vector<double>& cheapest, double transfer,
                        std::int32_t direction) {
   const std::size_t stages = outline.transfers.size();
@@ -42,7 +42,7 @@ Traversal traversal_of(const ScheduleOutline& outline, const std::vector<double>
   return traversals;
 }
 
-// work: all that each rank's ops take.
+// work: the total time of each rank's ops.
 double bound_of(const ScheduleOutline& outline, const std::vector<double>& cheapest, const std::vector<double>& work,
                 double transfer) {
   std::int32_t directions = 0;
