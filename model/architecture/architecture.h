@@ -38,7 +38,7 @@ struct MixtureOfExperts {
   std::int64_t layer_offset = 0;              // remainder of those layers' numbers by n
   std::vector<std::int64_t> dense_layers;     // numbers of further dense layers (mlp_only_layers)
   ScoreFunction score = ScoreFunction::softmax;
-  // Group score: sum of the two best experts (DeepSeek-V3) or the best one (DeepSeek-V2).
+  // The score of a group is the sum of its two best experts (DeepSeek-V3) or its best one (DeepSeek-V2).
   int group_score_experts = 1;
   bool normalize_weights = false;  // norm_topk_prob
   double scaling_factor = 1.0;     // routed_scaling_factor
@@ -65,7 +65,7 @@ struct Dropout {
   bool operator==(const Dropout&) const = default;
 };
 
-// Grouped-query attention over the last `tokens` tokens only, the query's own included.
+// Restricts grouped-query attention to the last `tokens` tokens, the query's own included.
 struct SlidingWindow {
   std::int64_t tokens = 0;       // 0: no layer has a window
   std::int64_t first_layer = 0;  // layers before it have no window

@@ -1,5 +1,6 @@
-// Typed access to the keys of a Hugging Face config.json. The first error is kept, so that a family can read its keys
-// as a plain list and check once at the end. Missing and null are the same: Hugging Face takes its default for both.
+// ConfigReader gives typed access to the keys of a Hugging Face config.json. The first error is kept, so that a family
+// can read its keys as a plain list and check once at the end. Missing and null are the same: Hugging Face takes its
+// default for both.
 #pragma once
 
 #include <cstdint>

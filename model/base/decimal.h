@@ -1,4 +1,4 @@
-// Exact decimal numbers: 0.05 is five hundredths, not the nearest double.
+// Decimal numbers are exact: 0.05 is five hundredths, not the nearest double.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace plumbline::model {
 
-// units * 10^exponent. Arithmetic is exact and returns nothing where 64 bits do not hold the result.
+// The value is units * 10^exponent. Arithmetic is exact and returns nothing where 64 bits do not hold the result.
 struct Decimal {
   std::int64_t units = 0;
   int exponent = 0;

@@ -1,4 +1,4 @@
-// Splitting text into lines and parts, quoting it, and parsing numbers.
+// These functions split text into lines and parts, quote it, and parse numbers.
 #pragma once
 
 #include <charconv>

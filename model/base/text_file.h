@@ -1,4 +1,4 @@
-// Reading an input file as text, with errors that state the problem of the path, and listing a folder.
+// Reads an input file as text, with errors that state the problem of the path, and lists a folder.
 #pragma once
 
 #include <cstddef>

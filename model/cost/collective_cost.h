@@ -1,5 +1,5 @@
-// Collectives over dense groups of ranks, as NCCL runs them: each algorithm and protocol has a latency and a rate, and
-// the fastest pair is used at every size. Formulas and sources: docs/costs.md, "Collectives".
+// CollectiveCost predicts collectives over dense groups of ranks as NCCL runs them: each algorithm and protocol has a
+// latency and a rate, and the fastest pair is used at every size. Formulas and sources: docs/costs.md, "Collectives".
 #pragma once
 
 #include <array>

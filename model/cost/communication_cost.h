@@ -1,5 +1,5 @@
-// Times between GPUs, in closed form: expert dispatch and combine, messages between pipeline stages, reductions and
-// gathers of the optimizer. Formulas: docs/costs.md.
+// CommunicationCost gives times between GPUs in closed form: expert dispatch and combine, messages between pipeline
+// stages, reductions and gathers of the optimizer. Formulas: docs/costs.md.
 #pragma once
 
 #include <cstdint>
@@ -51,8 +51,8 @@ class CommunicationCost {
   // any.
   AllToAllTime all_to_all(const Graph& graph, const Operator& op) const;
 
-  // Seconds of the two legs at the highest rates of their kernels, with all SMs that these can use and without other
-  // work. No leg of all_to_all() is faster.
+  // Returns the seconds of the two legs at the highest rates of their kernels, with all SMs that these can use and
+  // without other work. No leg of all_to_all() is faster.
   struct LinkSeconds {
     double network = 0, node = 0;
   };

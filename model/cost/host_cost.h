@@ -1,5 +1,5 @@
-// Costs of transfers between a GPU and its host and of work on the host: offloaded optimizer states and activations, a
-// moving average of the parameters, the tokens of a step. Formulas: docs/parallelism.md.
+// HostCost predicts transfers between a GPU and its host and work on the host: offloaded optimizer states and
+// activations, a moving average of the parameters, the tokens of a step. Formulas: docs/parallelism.md.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// How long an operator's kernels take on one GPU, by the constants of a profile. Each class of operators has one cost
-// function, which every fidelity uses. Formulas and their derivations: docs/costs.md.
+// KernelCost predicts how long an operator's kernels take on one GPU, from the constants of a profile. Each class of
+// operators has one cost function, which every fidelity uses. Formulas and their derivations: docs/costs.md.
 #pragma once
 
 #include <array>

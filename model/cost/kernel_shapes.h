@@ -1,4 +1,4 @@
-// The distinct shapes in which a step runs its kernels: what is worth measuring for a plan.
+// Lists the distinct shapes in which a step runs its kernels, which are worth measuring for a plan.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Operators that were measured one by one: entries measured.cores<N>.<operator_key> of a profile, on a GPU
-// measured.sms<N>.<operator_key>. Those of computations measured during a transfer, and of transfers measured during a
-// computation, are measured.<...>_beside.<operator_key>.
+// Holds the times of operators that were measured one by one: entries measured.cores<N>.<operator_key> of a profile, on
+// a GPU measured.sms<N>.<operator_key>. Those of computations measured during a transfer, and of transfers measured
+// during a computation, are measured.<...>_beside.<operator_key>.
 #pragma once
 
 #include <compare>

@@ -1,4 +1,4 @@
-// How the SMs of a GPU are divided between computation and communication kernels, and the resulting conditions of a
+// SmPartition divides the SMs of a GPU between computation and communication kernels and gives the conditions of a
 // kernel.
 #pragma once
 

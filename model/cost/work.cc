@@ -41,7 +41,7 @@ GemmShape grouped_gemm(const Graph& graph, const Operator& op, double row_scale)
   return {experts, extent(c.shape[0], row_scale) / experts, extent(c.shape[1], 1), extent(a.shape[1], 1)};
 }
 
-// One GEMM for every sequence and query head.
+// There is one GEMM for every sequence and query head.
 GemmShape batched_gemm(const Graph& graph, const Operator& op) {
   const auto& a = std::get<BatchedMatmulAttributes>(op.attributes);
   const auto sequence = static_cast<double>(a.sequence_length), dim = static_cast<double>(a.dim);

@@ -1,4 +1,4 @@
-// FLOPs and bytes of an operator, from the shapes of its tensors. They do not depend on any rate.
+// Counts the FLOPs and bytes of an operator from the shapes of its tensors, independently of any rate.
 #pragma once
 
 #include "model/base/units.h"
@@ -11,7 +11,8 @@ struct GemmShape {
   double groups = 1, m = 0, n = 0, k = 0;
 };
 
-// For matmul, grouped_matmul and batched_matmul. `row_scale` multiplies dimensions that vary with routing.
+// Returns the shape of a matmul, grouped_matmul or batched_matmul. `row_scale` multiplies dimensions that vary with
+// routing.
 GemmShape gemm_shape(const Graph& graph, const Operator& op, double row_scale);
 
 // Returns 2*m*n*k for GEMMs. Attention has 2*(dk+dv) per query, key and head forward, and 2*(3 dk + 2 dv) backward

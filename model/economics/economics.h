@@ -1,4 +1,4 @@
-// From a step time to days, GPU-hours, money and energy.
+// Converts a step time to days, GPU-hours, money and energy.
 #pragma once
 
 #include <optional>

@@ -12,7 +12,7 @@
 
 namespace plumbline::model {
 
-// How the ranks hold a parameter; the fields are those of Tensor.
+// States how the ranks hold a parameter; the fields are those of Tensor.
 struct Holding {
   bool expert = false, shared = false, divided = false;
 };

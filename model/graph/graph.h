@@ -18,9 +18,9 @@ enum class Phase : std::uint8_t { F, I, W };
 // The trace span of an operator. dispatch and combine run on the communication stream.
 enum class Section : std::uint8_t { embedding, attention, dispatch, mlp, combine, head, optimizer };
 
-// What determines a dimension: a constant, the rank's tokens, the distinct tokens that it received for its experts,
-// the received tokens of all ranks that share these experts, or its (token, expert) rows, padded per expert. The last
-// three vary with routing.
+// States what determines a dimension: a constant, the rank's tokens, the distinct tokens that it received for its
+// experts, the received tokens of all ranks that share these experts, or its (token, expert) rows, padded per expert.
+// The last three vary with routing.
 enum class Extent : std::uint8_t { fixed, tokens, received, gathered, rows };
 struct Dimension {
   std::int64_t size = 0;  // expected value where routing decides

@@ -1,4 +1,4 @@
-// Offloading: activations wait in host memory between the forward and the backward pass.
+// Offloading makes activations wait in host memory between the forward and the backward pass.
 #pragma once
 
 #include "model/graph/graph.h"

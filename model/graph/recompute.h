@@ -1,5 +1,5 @@
-// Recomputation: outputs of forward operators are dropped after F and computed again where the backward pass first
-// needs them. It trades time for memory; both follow from the rewritten graph.
+// Recomputation drops outputs of forward operators after F and computes them again where the backward pass first needs
+// them. It trades time for memory; both follow from the rewritten graph.
 #pragma once
 
 #include <map>

@@ -69,8 +69,8 @@ TensorId add_learned_positions(GraphBuilder& b, const LayerContext& c, TensorId 
   return y;
 }
 
-// What the loss keeps of each token: the log-sum-exp of its logits or, for a divided vocabulary, terms that are summed
-// over the ranks (model/graph/operators.def).
+// Returns what the loss keeps of each token: the log-sum-exp of its logits or, for a divided vocabulary, terms that are
+// summed over the ranks (model/graph/operators.def).
 TensorId loss_figures(GraphBuilder& b, const LayerContext& c, const std::string& prefix) {
   if (c.tensor == 1) return b.activation(prefix + "loss_log_sum_exp", {tokens(c)}, DataType::fp32);
   constexpr std::int64_t figures = 3;

@@ -1,4 +1,4 @@
-// Small building blocks with their gradients.
+// These functions emit small building blocks with their gradients.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace plumbline::model {
 
-// y = gamma * x / rms(x); x [T, h]. With several heads each of the equal parts of a row is normalised, gamma [h /
-// heads].
+// Returns y = gamma * x / rms(x); x [T, h]. With several heads each of the equal parts of a row is normalised, gamma [h
+// / heads].
 TensorId normalize(GraphBuilder& builder, const std::string& name, TensorId x, double epsilon, std::int64_t heads = 1);
 
-// y = gamma * (x - mean(x)) / deviation(x), plus beta with `bias`; x [T, h].
+// Returns y = gamma * (x - mean(x)) / deviation(x), plus beta with `bias`; x [T, h].
 TensorId layer_normalize(GraphBuilder& builder, const std::string& name, TensorId x, double epsilon, bool bias);
 
 // Applies the architecture's norm of the residual stream.
@@ -22,10 +22,10 @@ TensorId normalize_stream(GraphBuilder& builder, const LayerContext& context, co
 // Zeroes entries with the given probability, in the current recompute group; returns x itself for probability 0.
 TensorId drop_out(GraphBuilder& builder, const std::string& name, TensorId x, double probability);
 
-// sigmoid(gate) * x; x [T, h], gate [T, 1].
+// Returns sigmoid(gate) * x; x [T, h], gate [T, 1].
 TensorId gate_rows(GraphBuilder& builder, const std::string& name, TensorId x, TensorId gate);
 
-// a + b, both [T, h].
+// Returns a + b, both [T, h].
 TensorId residual(GraphBuilder& builder, const std::string& name, TensorId a, TensorId b);
 
 // Returns column ranges of x [T, sum of widths].

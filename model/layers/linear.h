@@ -1,6 +1,6 @@
-// y = x W^T + b with W[out, in], its gradients, and the casts of FP8 training (DeepSeek-V3 report, arXiv 2412.19437,
-// section 3.3: activations in 1x128 tiles, weights in 128x128 blocks). With one scale per tensor weights are stored in
-// BF16, and each cast first finds the largest entry.
+// Emits y = x W^T + b with W[out, in], its gradients, and the casts of FP8 training (DeepSeek-V3 report, arXiv
+// 2412.19437, section 3.3: activations in 1x128 tiles, weights in 128x128 blocks). With one scale per tensor weights
+// are stored in BF16, and each cast first finds the largest entry.
 #pragma once
 
 #include <string>
@@ -21,8 +21,8 @@ struct LinearOptions {
   CollectiveAttributes sums_gradient = {};              // ranks that each make a part of the gradient of x
 };
 
-// x [T, in] -> [T, out]. FP8 GEMMs need both operands contiguous in K. So the input gradient needs W transposed and the
-// weight gradient both operands transposed.
+// Shapes: x [T, in] -> [T, out]. FP8 GEMMs need both operands contiguous in K. So the input gradient needs W transposed
+// and the weight gradient both operands transposed.
 TensorId linear(GraphBuilder& builder, const std::string& name, TensorId x, std::int64_t out,
                 const LinearOptions& options);
 

@@ -1,5 +1,5 @@
-// Feed-forward layers: the dense MLP, gated (SwiGLU, arXiv 2002.05202) or with GELU (arXiv 1606.08415), and the mixture
-// of experts (DeepSeekMoE, arXiv 2401.06066) with its routing, dispatch and combine.
+// Emits feed-forward layers: the dense MLP, gated (SwiGLU, arXiv 2002.05202) or with GELU (arXiv 1606.08415), and the
+// mixture of experts (DeepSeekMoE, arXiv 2401.06066) with its routing, dispatch and combine.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace plumbline::model {
 
-// down(swiglu(gate_up(x))), x [T, H] -> [T, H]; `name` prefixes the operators.
+// Returns down(swiglu(gate_up(x))), x [T, H] -> [T, H]; `name` prefixes the operators.
 TensorId gated_mlp(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId x,
                    std::int64_t intermediate);
 

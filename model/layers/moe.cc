@@ -112,8 +112,8 @@ Rows to_rows(GraphBuilder& b, const LayerContext& c, const Received& received) {
   return rows;
 }
 
-// One GEMM per local expert. FP8 weights are stored [e, in, out], as the input gradient reads them, and transposed
-// before the forward GEMM; other formats are stored [e, out, in].
+// There is one GEMM per local expert. FP8 weights are stored [e, in, out], as the input gradient reads them, and
+// transposed before the forward GEMM; other formats are stored [e, out, in].
 struct ExpertGemm {
   std::string name;
   TensorId x, weight, y, offsets;

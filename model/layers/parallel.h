@@ -1,6 +1,6 @@
-// The borders of a region in which every tensor-parallel rank computes its own heads or columns (arXiv 1909.08053,
-// section 3). With sequence parallelism the ranks divide the tokens outside of such regions (arXiv 2205.05198, section
-// 4.2.2): T / tensor of them on each. Without tensor parallelism no operators are emitted.
+// Emits the borders of a region in which every tensor-parallel rank computes its own heads or columns (arXiv
+// 1909.08053, section 3). With sequence parallelism the ranks divide the tokens outside of such regions (arXiv
+// 2205.05198, section 4.2.2): T / tensor of them on each. Without tensor parallelism no operators are emitted.
 #pragma once
 
 #include <string>
@@ -21,8 +21,8 @@ TensorId enter_tensor_region(GraphBuilder& builder, const LayerContext& context,
 // tokens.
 TensorId leave_tensor_region(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId y);
 
-// GEMMs at the borders of a region. column_parallel_linear divides W by columns, [T, in] -> [T, out / t]. Before the
-// exit row_parallel_linear divides it by rows, [T, in / t], leaves the region and then adds the bias.
+// These are the GEMMs at the borders of a region. column_parallel_linear divides W by columns, [T, in] -> [T, out / t].
+// Before the exit row_parallel_linear divides it by rows, [T, in / t], leaves the region and then adds the bias.
 TensorId column_parallel_linear(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId x,
                                 std::int64_t out, LinearOptions options);
 TensorId row_parallel_linear(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId x,
@@ -34,9 +34,9 @@ CollectiveAttributes summing_ranks(const LayerContext& context);
 // Gathers keys or values of whole sequences over the context-parallel ranks, [T, n] -> [context T, n].
 TensorId gather_sequence(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId x);
 
-// Over the ranks that each hold some columns of the same experts: gather_received collects their received tokens,
-// [R, n] -> [R e, n]; scatter_received reduce-scatters the experts' results. `has_gradient` is false for tensors that
-// only pass forward.
+// These two run over the ranks that each hold some columns of the same experts: gather_received collects their received
+// tokens, [R, n] -> [R e, n]; scatter_received reduce-scatters the experts' results. `has_gradient` is false for
+// tensors that only pass forward.
 TensorId gather_received(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId x,
                          bool has_gradient = true);
 TensorId scatter_received(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId y);

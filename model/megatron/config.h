@@ -1,4 +1,4 @@
-// Conversion of a model between Megatron's arguments and a Hugging Face config.json.
+// Converts a model between Megatron's arguments and a Hugging Face config.json.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// From a plan and its model to a launch script of Megatron-LM.
+// Writes a plan and its model as a launch script of Megatron-LM.
 #pragma once
 
 #include <string>

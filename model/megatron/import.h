@@ -1,4 +1,4 @@
-// From a launch script of Megatron-LM to a plan and a model.
+// Reads a launch script of Megatron-LM into a plan and a model.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Number formats and recomputation.
+// These rules set number formats and recomputation.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -73,7 +73,7 @@ void write_precision(const RuleWriter& out) {
   given.put("--exp-avg-sq-dtype", std::string(to_string(precision.optimizer_moments)));
 }
 
-// Megatron's modules and plumbline's operators.
+// Pairs of Megatron's modules and plumbline's operators.
 constexpr std::pair<std::string_view, std::string_view> modules[] = {
     {"core_attn", "core_attention"}, {"layernorm", "rmsnorm"}, {"mla_up_proj", "mla_up_projection"},
     {"moe_act", "swiglu"},           {"mlp", "mlp"},           {"moe", "moe"}};

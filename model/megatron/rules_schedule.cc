@@ -1,4 +1,4 @@
-// The pipeline: virtual stages and the layers of each stage.
+// These rules set the pipeline: virtual stages and the layers of each stage.
 #include <fmt/format.h>
 
 #include <algorithm>

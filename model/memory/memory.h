@@ -1,4 +1,4 @@
-// Memory of every pipeline rank over a step, from the lifetimes of the tensors in the operator graphs.
+// Computes the memory of every pipeline rank over a step from the lifetimes of the tensors in the operator graphs.
 #pragma once
 
 #include "model/memory/slot_memory.h"
@@ -14,7 +14,7 @@ namespace plumbline::model {
 // of what stays: parameters, gradients, optimizer states (training_state.h), library buffers and reserves
 // (memory_reserve.h, which sums them).
 Memory memory(const Plan& plan, const Layout& layout, const StepProgram& program, const ClusterShape& cluster);
-// The same from slot_memories(program), for callers that have them.
+// Returns the same from slot_memories(program), for callers that have them.
 Memory memory(const Plan& plan, const Layout& layout, const StepProgram& program, const ClusterShape& cluster,
               const std::vector<SlotMemory>& slots);
 

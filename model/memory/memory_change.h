@@ -1,4 +1,4 @@
-// What changing a plan would do to its memory. Plain data, found by sim/analysis/memory_advice.h.
+// Changes of a plan and their effect on its memory. Plain data, found by sim/analysis/memory_advice.h.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// The peak of a rank: live tensors on top of what stays, and memory outside the tensors of the model (driver,
+// Computes the peak of a rank: live tensors on top of what stays, and memory outside the tensors of the model (driver,
 // libraries, allocator), whose constants are the device's.
 #pragma once
 

@@ -1,5 +1,5 @@
-// What a schedule slot does to the memory of its rank, operator by operator. It is computed from tensor lifetimes once
-// per distinct slot; the memory of a schedule is a sum over its slots.
+// Computes how a schedule slot changes the memory of its rank, operator by operator. It is computed from tensor
+// lifetimes once per distinct slot; the memory of a schedule is a sum over its slots.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// When the operators of a slot use each tensor of its stages. The memory prediction (slot_memory.h) and the executor,
-// which frees buffers, both use it.
+// Finds when the operators of a slot use each tensor of its stages. The memory prediction (slot_memory.h) and the
+// executor, which frees buffers, both use it.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct SlotUses {
   std::size_t operators = 0;
 };
 
-// forward, backward: tensors of the stages that the slot runs; null where it lacks the side.
+// `forward` and `backward` are the tensors of the stages that the slot runs; null where it lacks the side.
 SlotUses slot_uses(const std::vector<Graph>& blocks, const SlotTemplate& slot, const StageTensors* forward,
                    const StageTensors* backward);
 

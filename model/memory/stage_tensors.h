@@ -1,5 +1,5 @@
-// The tensors of one stage, each under one number, with the time for which the schedule keeps it, from the operators
-// that write and read it.
+// Lists the tensors of one stage, each under one number, and how long the schedule keeps it, from the operators that
+// write and read it.
 #pragma once
 
 #include <cstdint>

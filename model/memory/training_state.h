@@ -1,4 +1,4 @@
-// Parameters, gradients and optimizer states that a pipeline rank holds through the whole step.
+// Counts the parameters, gradients and optimizer states that a pipeline rank holds through the whole step.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ struct StageParameters {  // of one stage
   const StageKind* kind = nullptr;
   const std::vector<ShardUnit>* units = nullptr;  // may be null
 };
-// The same without a whole program.
+// Returns the same without a whole program.
 TrainingState training_state(const Plan& plan, const Layout& layout, const std::vector<Graph>& blocks,
                              const std::vector<StageParameters>& stages);
 

@@ -1,4 +1,4 @@
-// The layout of a plan on a model: derived degrees, stages and their layers. All rules on what must divide what are
+// Derives the layout of a plan on a model: degrees, stages and their layers. All rules on what must divide what are
 // checked here, each with its reason.
 #pragma once
 
@@ -50,10 +50,10 @@ std::vector<std::int64_t> even_layer_counts(std::int64_t layers, std::int64_t st
 // Fails with ErrorKind::infeasible and the reason when degrees do not divide or a schedule's constraint does not hold.
 Result<Layout> make_layout(const Plan& plan, const Architecture& architecture);
 
-// How the parameters of a stage are sharded and replicated (ZeRO, arXiv 1910.02054; sharding inside groups with
-// replication between them, "hybrid" or HSDP, arXiv 2304.11277).
-// `shards` ranks of a stage, `stride` apart, hold one copy. `replicas` such groups, `replica_stride` apart, hold the
-// same copy. Under zero_stage 0 there is one shard, and every rank is a replica.
+// States how the parameters of a stage are sharded and replicated (ZeRO, arXiv 1910.02054; sharding inside groups with
+// replication between them, "hybrid" or HSDP, arXiv 2304.11277). `shards` ranks of a stage, `stride` apart, hold one
+// copy. `replicas` such groups, `replica_stride` apart, hold the same copy. Under zero_stage 0 there is one shard, and
+// every rank is a replica.
 struct ShardGroup {
   std::int64_t shards = 1, stride = 1;
   std::int64_t replicas = 1, replica_stride = 1;

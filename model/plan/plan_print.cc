@@ -1,5 +1,5 @@
-// The effective plan as TOML. It is printed without the TOML library, to keep the order of the keys and to show the
-// optional ones that are not set.
+// Prints the effective plan as TOML, without the TOML library, to keep the order of the keys and to show the optional
+// ones that are not set.
 #include <fmt/format.h>
 
 #include <cstdint>

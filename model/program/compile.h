@@ -1,4 +1,4 @@
-// From a plan to its step program.
+// Compiles a plan to its step program.
 #pragma once
 
 #include "model/architecture/architecture.h"

@@ -1,5 +1,5 @@
-// When each pipeline rank reduces gradients and gathers parameters: the segment after which a unit can start, and the
-// segment that waits for it. docs/parallelism.md derives the rules.
+// Decides when each pipeline rank reduces gradients and gathers parameters: the segment after which a unit can start,
+// and the segment that waits for it. docs/parallelism.md derives the rules.
 #pragma once
 
 #include <vector>

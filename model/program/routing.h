@@ -1,4 +1,4 @@
-// Where tokens go: expectations of group-limited top-k routing with independent random scores.
+// Estimates where tokens go, for group-limited top-k routing with independent random scores.
 #pragma once
 
 #include <cstdint>

@@ -316,8 +316,8 @@ class Composer {
     const auto index = [&](const Segment& s, TensorId id) {
       return s.forward_side ? forward(s.block_of_stage, id) : forward.size() + backward(s.block_of_stage, id);
     };
-    // For each tensor and stream the latest segment that writes it, counted from 1. A stream runs in order, so waiting
-    // for its latest writer covers the others.
+    // Holds for each tensor and stream the latest segment that writes it, counted from 1. A stream runs in order, so
+    // waiting for its latest writer covers the others.
     using Latest = std::array<std::uint16_t, streams>;
     std::vector<Latest> written(forward.size() + backward.size(), Latest{});
     for (std::size_t i = 0; i < result_.segments.size(); ++i) {

@@ -1,4 +1,4 @@
-// Which parameters of a stage are reduced and gathered together.
+// Groups the parameters of a stage that are reduced and gathered together.
 #pragma once
 
 #include <cstdint>

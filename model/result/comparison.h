@@ -1,5 +1,4 @@
-// Several results compared: the parts of a step in which their times differ and, where one is measured, the prediction
-// error.
+// Compares results: the parts of a step in which their times differ and, where one is measured, the prediction error.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +29,7 @@ struct ComparisonSubject {
   std::map<std::string, std::string> operator_classes = {};  // breakdown rows by operator name, with a timeline
   std::string baseline = {};                                 // a second profile by which the plan was predicted
   Timeline baseline_timeline = {};
-  // For a measured result: its clock, and the times of the steps whose median it is.
+  // A measured result has a clock, and the times of the steps whose median it is.
   std::string clock = {};
   std::vector<double> measured_seconds = {};
 

@@ -1,4 +1,4 @@
-// The error of a predicted step against the measured one, slot by slot and class by class.
+// Computes the error of a predicted step against the measured one, slot by slot and class by class.
 #pragma once
 
 #include <cstdint>

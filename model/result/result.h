@@ -37,7 +37,8 @@ struct StepTimes {
   PerOp slots_mean_s;                                // the same, mean over the pipeline ranks
   PerOp exposed_mean_s;                              // part of those in which compute waits for communication
   PerOp chunk_s;                                     // one chunk of each kind on a middle stage
-  // For printed output, outside the JSON contract: counts behind slots_s, and busy time by operator class on rank 0.
+  // The following are printed but no part of the JSON contract: counts behind slots_s, and busy time by operator class
+  // on rank 0.
   std::array<std::int64_t, 5> slot_counts{};
   struct ClassTime {
     std::string name;  // "GEMM", "attention", ...
@@ -49,7 +50,7 @@ struct StepTimes {
 struct RankMemory {
   std::int64_t rank = 0;             // pipeline rank
   std::vector<std::int64_t> stages;  // stages it holds
-  // Bytes at the rank's highest moment; they add up to the peak.
+  // These are the bytes at the rank's highest moment; they add up to the peak.
   double parameters_bytes = 0, gradients_bytes = 0, optimizer_bytes = 0;
   double activations_bytes = 0;    // kept between the phases of micro-batches in flight
   double temporary_bytes = 0;      // tensors that live in the running slot only

@@ -1,4 +1,5 @@
-// What ran when: spans on tracks, the same for predicted and measured steps and for traces of single kernels.
+// A timeline records what ran when: spans on tracks, the same for predicted and measured steps and for traces of single
+// kernels.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// A predicted and a measured timeline compared, of steps or of kernel traces.
+// Compares a predicted and a measured timeline, of steps or of kernel traces.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Totals of a kernel trace, the same for measured and predicted ones.
+// Sums up a kernel trace, in the same way for measured and predicted ones.
 //
 // A kernel keeps its stream busy for its span and the launch gap after it (Kernel::gap_ps). Predicted kernels include
 // their launch gaps, so busy times, classes and GEMMs are comparable. Where kernels of one class or GEMM overlap on two

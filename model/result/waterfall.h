@@ -1,4 +1,4 @@
-// Why one step takes longer than another: the difference of two step times by causes.
+// Explains why one step takes longer than another: splits the difference of two step times by causes.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What the ops of a schedule cost where stages or micro-batches differ.
+// States what the ops of a schedule cost where stages or micro-batches differ.
 #pragma once
 
 #include <vector>
@@ -33,8 +33,8 @@ struct StageCost {
   double F = 1, B = 2, I = 1, W = 1;
 };
 
-// One entry per stage and a factor per micro-batch: micro_batches[direction][m], 1 where there is no entry. The forward
-// and the backward of a pair may be of different stages; the pair takes `pair` times their sum.
+// There is one entry per stage and a factor per micro-batch: micro_batches[direction][m], 1 where there is no entry.
+// The forward and the backward of a pair may be of different stages; the pair takes `pair` times their sum.
 class StageCosts final : public ChunkCosts {
  public:
   StageCosts(std::vector<StageCost> stages, double p2p, double pair = 1,

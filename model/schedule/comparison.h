@@ -1,4 +1,4 @@
-// Every registered schedule on the same work.
+// Compares all registered schedules on the same work.
 #pragma once
 
 #include <cstdint>

@@ -13,7 +13,7 @@
 namespace plumbline::model {
 namespace {
 
-// In the order of OpType.
+// The names are in the order of OpType.
 const std::vector<std::string> cost_names = {"F", "B", "I", "W", "FB"};
 constexpr std::size_t f_cost = 0, b_cost = 1, i_cost = 2, w_cost = 3, fb_cost = 4;
 constexpr const char* stage_hint = "each stage needs F, I and W";

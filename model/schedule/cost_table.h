@@ -1,4 +1,4 @@
-// The costs of a schedule's ops as a user writes them: one line for all stages, or a file with a row for each.
+// Reads the costs of a schedule's ops as a user writes them: one line for all stages, or a file with a row for each.
 #pragma once
 
 #include <string>

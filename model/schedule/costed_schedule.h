@@ -1,4 +1,4 @@
-// A schedule with the costs of its ops, evaluated.
+// Evaluates a schedule with the costs of its ops.
 #pragma once
 
 #include <optional>

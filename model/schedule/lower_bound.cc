@@ -16,7 +16,7 @@ struct Traversal {
   double round_trip = 0;
 };
 
-// cheapest: the shortest time of an op of each class.
+// `cheapest` is the shortest time of an op of each class.
 Traversal traversal_of(const ScheduleOutline& outline, const std::vector<double>& cheapest, double transfer,
                        std::int32_t direction) {
   const std::size_t stages = outline.transfers.size();
@@ -42,7 +42,7 @@ Traversal traversal_of(const ScheduleOutline& outline, const std::vector<double>
   return traversals;
 }
 
-// work: the total time of each rank's ops.
+// `work` is the total time of each rank's ops.
 double bound_of(const ScheduleOutline& outline, const std::vector<double>& cheapest, const std::vector<double>& work,
                 double transfer) {
   std::int32_t directions = 0;

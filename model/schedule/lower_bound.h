@@ -1,7 +1,7 @@
-// A lower bound on the step time from the ops that a schedule gives to each rank and their shortest times: no order of
-// these ops on their ranks ends earlier. Each rank first waits for the shortest path from stage 0 to one of its stages.
-// It then does all its work. After its last op the shortest path of a gradient back to stage 0 remains, unless that op
-// can be a weight gradient. In addition, one micro-batch must pass all stages forward and backward.
+// Computes a lower bound on the step time from the ops that a schedule gives to each rank and their shortest times: no
+// order of these ops on their ranks ends earlier. Each rank first waits for the shortest path from stage 0 to one of
+// its stages. It then does all its work. After its last op the shortest path of a gradient back to stage 0 remains,
+// unless that op can be a weight gradient. In addition, one micro-batch must pass all stages forward and backward.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +24,11 @@ struct ScheduleOutline {
   explicit ScheduleOutline(const ScheduleTable& table);
 };
 
-// costs: seconds of each slot class (all ops of a class take the same); transfer: seconds of a message between ranks.
+// `costs` are the times of each slot class, all of whose ops take the same; `transfer` is that of a message between
+// ranks. They have any one unit.
 double lower_bound(const ScheduleOutline& outline, const std::vector<double>& costs, double transfer);
 
-// The same for costs that may differ by micro-batch. The schedule must not deadlock.
+// Returns the same for costs that may differ by micro-batch. The schedule must not deadlock.
 double lower_bound(const Schedule& schedule, const ChunkCosts& costs);
 
 }  // namespace plumbline::model

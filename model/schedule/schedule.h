@@ -1,6 +1,6 @@
-// Pipeline schedules: for every rank the ordered list of chunks it computes, without times.
-// Notation: P ranks, M micro-batches, F forward, B full backward = I (input gradient) + W (weight gradient), FB a
-// forward and a full backward of two micro-batches run as one overlapped pair.
+// A pipeline schedule lists for every rank the chunks it computes, in order and without times. Notation: P ranks, M
+// micro-batches, F forward, B full backward = I (input gradient) + W (weight gradient), FB a forward and a full
+// backward of two micro-batches run as one overlapped pair.
 #pragma once
 
 #include <cstdint>
@@ -70,7 +70,8 @@ struct ScheduleCosts {
   double of(OpType type) const;
 };
 
-// One schedule. To add one, derive from this class in a .cc of kinds/ and add its line to kinds/registry.cc.
+// The interface of a schedule. To add one, derive from this class in a .cc of kinds/ and add its line to
+// kinds/registry.cc.
 class ScheduleKind {
  public:
   virtual ~ScheduleKind() = default;

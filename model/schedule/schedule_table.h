@@ -25,7 +25,7 @@ struct ScheduleTable {
     bool last_gradient = false;  // no later op of the rank writes gradients of its backward stage
     bool last_of_rank = false;
   };
-  // What a rank holds just before or while an op runs: chunks by phase, and messages.
+  // Counts what a rank holds just before or while an op runs: chunks by phase, and messages.
   struct Moment {
     std::int32_t slot_class = -1;        // of the op that runs; -1: none, messages travel
     std::int32_t messages = 0;           // received or waiting to leave, also between stages of this rank

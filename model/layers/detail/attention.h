@@ -1,6 +1,6 @@
-// Attention with its projections: multi-head latent attention (DeepSeek-V2 report, arXiv 2405.04434, section 2.1) and
-// grouped-query attention (arXiv 2305.13245). x is the normalised input [T, H]; the result is the output projection's
-// [T, H], without the residual.
+// Emits attention with its projections: multi-head latent attention (DeepSeek-V2 report, arXiv 2405.04434, section 2.1)
+// and grouped-query attention (arXiv 2305.13245). x is the normalised input [T, H]; the result is the output
+// projection's [T, H], without the residual.
 #pragma once
 
 #include "model/graph/builder.h"

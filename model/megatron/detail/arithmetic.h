@@ -1,4 +1,4 @@
-// Integer arithmetic of a shell, as in $((TP * PP)).
+// Evaluates integer arithmetic of a shell, as in $((TP * PP)).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Fields of a plan or of a model as text, for the table of arguments.
+// Converts fields of a plan or a model to text and back, for the table of arguments.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// The command of a script that starts the training, and the number of GPUs it starts on.
+// Finds the command of a script that starts the training, and the number of GPUs it starts on.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The text of a script letter by letter, so that every word keeps the line on which it was written even when it passes
-// through variables.
+// Holds the text of a script letter by letter, so that every word keeps the line on which it was written even when it
+// passes through variables.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Words of a script with their expansions: quotes, variables, arrays, arithmetic.
+// Reads the words of a script and expands them: quotes, variables, arrays, arithmetic.
 #pragma once
 
 #include <cstddef>

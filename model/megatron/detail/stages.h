@@ -1,4 +1,4 @@
-// Layers per pipeline stage as Megatron's arguments give them.
+// Converts layers per pipeline stage between Megatron's arguments and a plan.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The memory of a pipeline rank over a step, schedule op by schedule op: what its micro-batches keep, what the running
-// slot needs, and the messages in flight. It leaves out training state and reserves, which do not change.
+// Computes the memory of a pipeline rank over a step, schedule op by schedule op: what its micro-batches keep, what the
+// running slot needs, and the messages in flight. It leaves out training state and reserves, which do not change.
 #pragma once
 
 #include <cstdint>

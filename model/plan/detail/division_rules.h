@@ -1,4 +1,4 @@
-// What tensor and context parallelism must divide in a model, each rule with its reason.
+// Checks what tensor and context parallelism must divide in a model; each rule has its reason.
 #pragma once
 
 #include <optional>

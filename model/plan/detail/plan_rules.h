@@ -1,5 +1,5 @@
-// The ranges and allowed words of each plan key, checked while the plan is read. model/plan/layout.h checks which
-// values must divide which.
+// Checks the range or allowed words of each plan key while the plan is read. model/plan/layout.h checks which values
+// must divide which.
 #pragma once
 
 #include <cstdint>

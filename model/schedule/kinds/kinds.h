@@ -1,5 +1,5 @@
-// What the files of single schedules share, and the list of them. A new schedule adds its accessor here and its line to
-// registry.cc.
+// Declares what the files of single schedules share, and the list of schedules. A new schedule adds its accessor here
+// and its line to registry.cc.
 #pragma once
 
 #include <optional>
@@ -49,9 +49,9 @@ ScheduleOp forward_op(std::int32_t direction, std::int32_t stage, std::int32_t m
 // `type` is B, I or W.
 ScheduleOp backward_op(OpType type, std::int32_t direction, std::int32_t stage, std::int32_t micro_batch);
 
-// For a schedule that would deadlock under blocking batches: posts each receive with the first op that starts after the
-// message has come, in a run with eager sends and integer costs. A batch then waits only for ops that started before
-// its own op in that run. So no cycle of waits can arise, whatever ops and transfers cost.
+// Prevents the deadlock of a schedule under blocking batches: posts each receive with the first op that starts after
+// the message has come, in a run with eager sends and integer costs. A batch then waits only for ops that started
+// before its own op in that run. So no cycle of waits can arise, whatever ops and transfers cost.
 void post_receives_ahead(Schedule& schedule);
 
 }  // namespace plumbline::model
