@@ -147,9 +147,9 @@ double CommunicationCost::ring_attention(const Graph& graph, const Operator& op,
   const std::size_t key = forward ? 1 : 2;
   const Bytes piece = graph.tensor(op.reads[key]).bytes() + graph.tensor(op.reads[key + 1]).bytes();
   const CollectiveGroup group = group_of(attributes.ring_ranks, attributes.ring_stride);
-  const double p2p = collectives_.time(Collective::send_recv, group, piece * (forward ? 1.0 : 2.0));
+  const double transfer = collectives_.time(Collective::send_recv, group, piece * (forward ? 1.0 : 2.0));
   const auto pieces = static_cast<double>(attributes.ring_ranks);
-  return seconds / pieces + (pieces - 1) * std::max(seconds / pieces, p2p);
+  return seconds / pieces + (pieces - 1) * std::max(seconds / pieces, transfer);
 }
 
 Share CommunicationCost::collective_share(const Graph& graph, const Operator& op) const {

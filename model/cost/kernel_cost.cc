@@ -96,13 +96,13 @@ void KernelCost::read_memory_classes(ConstantReader& reader) {
 }
 
 void KernelCost::read_free_shares(ConstantReader& reader, const Device& device) {
-  const auto room = [&](std::string_view block) { return free_share(device.sm, read_block(reader, block)); };
+  const auto left_by = [&](std::string_view block) { return free_share(device.sm, read_block(reader, block)); };
   streaming_blocks_ = blocks_per_sm(device.sm, read_block(reader, "block.streaming"));
   free_share_[static_cast<std::size_t>(CoRunner::none)] = 1;
-  free_share_[static_cast<std::size_t>(CoRunner::waiting)] = room("block.notify");
-  free_share_[static_cast<std::size_t>(CoRunner::transferring)] = room("block.transfer");
-  free_share_[static_cast<std::size_t>(CoRunner::collective)] = room("block.transfer");
-  free_share_[static_cast<std::size_t>(CoRunner::computing)] = room("block.gemm");
+  free_share_[static_cast<std::size_t>(CoRunner::waiting)] = left_by("block.notify");
+  free_share_[static_cast<std::size_t>(CoRunner::transferring)] = left_by("block.transfer");
+  free_share_[static_cast<std::size_t>(CoRunner::collective)] = left_by("block.transfer");
+  free_share_[static_cast<std::size_t>(CoRunner::computing)] = left_by("block.gemm");
 }
 
 KernelTime KernelCost::time(const Graph& graph, const Operator& op, const Conditions& conditions) const {
@@ -192,8 +192,8 @@ KernelTime KernelCost::gemm(const Graph& graph, const Operator& op, const Condit
                    Share{output_bandwidth_.index, written / output_bandwidth_.value},
                    Share{constants.operand_time.index, operands * constants.operand_time.value}};
   const double again = rounds(std::min(conditions.sms, static_cast<std::int64_t>(tiles)), 1, occupancy(conditions), 1);
-  const double overlapped = moves_data(conditions.co_runner) ? gemm_slowdown_ : 1;
-  return with_gaps(scaled(result, again * overlapped / sustained_clock_), launches);
+  const double slowdown = moves_data(conditions.co_runner) ? gemm_slowdown_ : 1;
+  return with_gaps(scaled(result, again * slowdown / sustained_clock_), launches);
 }
 
 // The kernel is not persistent: one block per query tile fills an SM, so the rate is proportional to the free SMs. The
@@ -203,8 +203,8 @@ KernelTime KernelCost::attention(const Graph& graph, const Operator& op, const C
   const double sms_share = static_cast<double>(occupancy(conditions).free) / attention_sms_.value;
   KernelTime result;
   result.shares[0] = {rate.index, flops(graph, op, 1, true).value() / (rate.value * sms_share)};
-  const double overlapped = moves_data(conditions.co_runner) ? attention_slowdown_ : 1;
-  return with_gaps(scaled(result, overlapped / sustained_clock_), kernels(graph, op));
+  const double slowdown = moves_data(conditions.co_runner) ? attention_slowdown_ : 1;
+  return with_gaps(scaled(result, slowdown / sustained_clock_), kernels(graph, op));
 }
 
 // Many small blocks use whatever a co-runner leaves of an SM; a grid sized for the whole GPU needs another round.

@@ -26,7 +26,7 @@ std::int64_t blocks_per_sm(const SmResources& sm, const Block& block);
 struct SmOccupancy {
   std::int64_t free = 0;  // SMs without a co-runner
   std::int64_t held = 0;  // SMs with a co-runner
-  double room = 0;        // share of each of the latter that is free
+  double share = 0;       // share of each of the latter that is free
   // Returns the number of whole SMs' worth of capacity for kernels of small blocks, of which an empty SM runs per_sm.
   double effective(std::int64_t per_sm) const;
 };

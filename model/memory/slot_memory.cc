@@ -37,7 +37,7 @@ class Side {
       } else if (after) {
         add(Account::activations, first, end, tensor.bytes - copied);
       } else {
-        add(tensor.exchanged ? Account::communication : Account::temporary, first, leaves ? end - 1 : last,
+        add(tensor.received ? Account::communication : Account::temporary, first, leaves ? end - 1 : last,
             tensor.bytes);
       }
     }

@@ -22,8 +22,8 @@ enum class Lifetime : std::uint8_t {
 struct StageTensor {
   Bytes bytes;
   Lifetime lifetime = Lifetime::never;
-  bool exchanged = false;  // a buffer of received tokens that dispatch or combine writes or reads
-  Bytes on_host;           // part of `bytes` that waits in host memory from F to the phase that reads it first
+  bool received = false;  // a buffer of received tokens that dispatch or combine writes or reads
+  Bytes on_host;          // part of `bytes` that waits in host memory from F to the phase that reads it first
 };
 
 // Numbers the tensors of a stage. A tensor that passes from one block to the next has two names but one number: that of

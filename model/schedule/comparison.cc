@@ -79,8 +79,8 @@ Result<ComparedSchedule> compare(const ScheduleKind& kind, const ScheduleShape& 
   row.parameter_copies = output.schedule.parameter_copies;
   row.lower_bound = output.lower_bound;
   if (costs.uniform.p2p > 0) {
-    const auto transfers = TRY(exposed_p2p(kind, output));
-    row.exposed_p2p = transfers;
+    const auto exposed = TRY(exposed_p2p(kind, output));
+    row.exposed_p2p = exposed;
   }
   return row;
 }

@@ -32,14 +32,14 @@ Traversal traversal_of(const ScheduleOutline& outline, const std::vector<double>
       least = std::min(least, cheapest[c]);
     }
   }
-  Traversal traversals{std::vector<double>(stages, 0), std::vector<double>(stages, 0)};
+  Traversal result{std::vector<double>(stages, 0), std::vector<double>(stages, 0)};
   for (std::size_t stage = 1; stage < stages; ++stage) {
     const double message = outline.transfers[stage] ? transfer : 0;
-    traversals.in[stage] = traversals.in[stage - 1] + forward[stage - 1] + message;
-    traversals.out[stage] = traversals.out[stage - 1] + backward[stage - 1] + message;
+    result.in[stage] = result.in[stage - 1] + forward[stage - 1] + message;
+    result.out[stage] = result.out[stage - 1] + backward[stage - 1] + message;
   }
-  traversals.round_trip = traversals.in.back() + forward.back() + backward.back() + traversals.out.back();
-  return traversals;
+  result.round_trip = result.in.back() + forward.back() + backward.back() + result.out.back();
+  return result;
 }
 
 // `work` is the total time of each rank's ops.
