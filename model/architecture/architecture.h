@@ -28,8 +28,8 @@ struct MixtureOfExperts {
   std::int64_t routed_experts = 0;
   std::int64_t shared_experts = 0;
   std::int64_t experts_per_token = 0;
-  std::int64_t intermediate_size = 0;         // of one routed expert
-  std::int64_t shared_intermediate_size = 0;  // of the shared experts together; 0: each is as large as a routed one
+  std::int64_t intermediate_size = 0;         // size of one routed expert
+  std::int64_t shared_intermediate_size = 0;  // size of all shared experts; 0: each is as large as a routed one
   bool shared_gate = false;                   // the shared experts' output times sigmoid(x . w) (qwen2_moe)
   std::int64_t groups = 1;                    // expert groups of group-limited routing (n_group)
   std::int64_t groups_per_token = 1;          // topk_group
@@ -60,8 +60,8 @@ struct Biases {
 // Probabilities of setting an entry to zero in training.
 struct Dropout {
   double embedding = 0;
-  double attention = 0;  // of a softmax probability
-  double residual = 0;   // of what attention and MLP add to the residual stream
+  double attention = 0;  // for softmax probabilities
+  double residual = 0;   // for what attention and MLP add to the residual stream
   bool operator==(const Dropout&) const = default;
 };
 

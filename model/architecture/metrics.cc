@@ -12,7 +12,7 @@ namespace {
 struct BlockMetrics {
   double parameters = 0;
   double active_parameters = 0;  // used by one token
-  double forward_flops = 0;      // of one sequence
+  double forward_flops = 0;      // FLOPs of one sequence
   double forward_flops_causal = 0;
 };
 

@@ -13,7 +13,7 @@ constexpr double block_elements = 128 * 128;
 
 struct TypeRow {
   std::string_view name;
-  double bytes;  // of an element
+  double bytes;  // bytes of an element
 };
 constexpr TypeRow types[] = {
     // The entries are in the order of DataType.

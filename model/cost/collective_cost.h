@@ -38,7 +38,7 @@ struct CollectiveGroup {
 struct CollectivePath {
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::ring;
   CollectiveProtocol protocol = CollectiveProtocol::simple;
-  double latency = 0;
+  double latency = 0;  // seconds
   double seconds_per_byte = 0;
 
   double seconds(Bytes bytes) const { return latency + bytes.value() * seconds_per_byte; }

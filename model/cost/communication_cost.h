@@ -23,7 +23,7 @@ struct AllToAllTime {
   double notify = 0;      // rendezvous of the ranks, without waiting for stragglers
   double alone = 0;       // transfer without concurrent compute kernels
   double overlapped = 0;  // transfer with concurrent compute kernels
-  Share share;            // of the transfer, on the rate that limits it
+  Share share;            // seconds of the transfer on the rate that limits it
   bool measured = false;  // as it ran in a step: the transfer includes preparation, rendezvous and the wait for SMs
   // Seconds of the two legs at the rates of the kernels. They run concurrently, so the longer one is the transfer.
   double network = 0, network_overlapped = 0, node = 0;
@@ -33,7 +33,7 @@ struct AllToAllTime {
 class CommunicationCost {
  public:
   struct Group {                       // the expert-parallel ranks
-    RoutingSpread spread;              // of the model's routing over them
+    RoutingSpread spread;              // spread of the model's routing over these ranks
     std::int64_t expert_parallel = 1;  // ranks
     std::int64_t stride = 1;           // GPUs from one to the next
   };
@@ -110,8 +110,8 @@ class CommunicationCost {
   CollectiveCost collectives_;
   std::map<std::pair<std::int64_t, std::int64_t>, CollectiveGroup> placed_groups_;  // by ranks and stride
   std::int64_t expert_parallel_ = 1;
-  std::int64_t ranks_per_node_ = 1;  // of the expert-parallel group
-  std::int64_t ranks_on_node_ = 1;   // GPUs of a node
+  std::int64_t ranks_per_node_ = 1;  // ranks of the expert-parallel group on a node
+  std::int64_t ranks_on_node_ = 1;   // GPUs per node
   std::int64_t communication_sms_ = 0;
   double dispatch_share_ = 1, combine_share_ = 1;  // share of the full rate with these SMs
   bool needs_sms_ = true;

@@ -12,7 +12,7 @@ namespace plumbline::model {
 
 struct Constant {
   std::int32_t index = -1;  // into Profile::parameters(); -1: none
-  double value = 0;         // SI (seconds, bytes/s, FLOP/s) or a plain number
+  double value = 0;         // in SI (seconds, bytes/s, FLOP/s) or a plain number
 };
 
 // Seconds that depend on one constant.

@@ -54,7 +54,7 @@ class KernelCost {
   struct Memory {
     Constant bandwidth;              // on the whole GPU
     double saturation_sms = 0;       // fewer SMs reach a proportional part of it
-    std::int64_t blocks_per_sm = 0;  // of a grid sized for the whole GPU; 0: many small blocks
+    std::int64_t blocks_per_sm = 0;  // blocks per SM of a grid sized for the whole GPU; 0: many small blocks
   };
 
   KernelTime by_form(const Graph& graph, const Operator& op, const Conditions& conditions) const;
@@ -78,7 +78,7 @@ class KernelCost {
   std::int64_t device_sms_ = 0;
   double tf32_slowdown_ = 1;  // BF16 over TF32 peak of the datasheet; TF32 has no waves of its own
   double gemm_slowdown_ = 1, attention_slowdown_ = 1, sustained_clock_ = 1, latency_share_ = 1;
-  std::array<double, 5> free_share_{};  // of an SM, with each CoRunner
+  std::array<double, 5> free_share_{};  // free share of an SM with each CoRunner
   std::int64_t streaming_blocks_ = 1;   // blocks on an SM of kernels with many small blocks
   std::array<Memory, 32> memory_;       // by OperatorClass
   Constant launch_gap_, shortest_kernel_, scale_layout_, router_forward_, router_backward_, map_time_;

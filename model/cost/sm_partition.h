@@ -34,7 +34,7 @@ struct SmPartition {
   SmPolicy policy = SmPolicy::fixed;
   std::int64_t device_sms = 0;
   std::int64_t communication_sms = 0;  // blocks of a communication kernel, one per SM
-  std::int64_t collective_sms = 0;     // of a dense collective; 0: no SMs move the bytes, and no kernel slows down
+  std::int64_t collective_sms = 0;     // SMs of a dense collective; 0: it uses none and slows no kernel down
 
   // SMs on which a persistent kernel is launched.
   std::int64_t launch_width(CoRunner co_runner) const;

@@ -12,7 +12,7 @@ namespace {
 constexpr double hours_per_year = 8766;  // of 365.25 days
 constexpr double watts_per_kilowatt = 1000;
 
-enum class End { value, cheap, dear };  // of a constant's range
+enum class End { value, cheap, dear };  // points of a constant's range
 
 double at(const Parameter& parameter, End end, bool dear_is_low = false) {
   if (end == End::value) return parameter.value;

@@ -106,8 +106,8 @@ struct CollectiveAttributes {
 // do not change the time of the update.
 struct AdamwAttributes {
   double learning_rate = 2.2e-4, beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8, weight_decay = 0.1;
-  std::int64_t step = 1;      // from 1, for the bias correction
-  double largest_norm = 1.0;  // of the whole gradient, where it is clipped (DeepSeek-V3: 1.0)
+  std::int64_t step = 1;      // number of the step from 1, for the bias correction
+  double largest_norm = 1.0;  // limit on the norm of the whole gradient, where it is clipped (DeepSeek-V3: 1.0)
   bool on_host = false;       // states are in host memory and the CPU updates them
 };
 

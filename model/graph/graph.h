@@ -33,13 +33,13 @@ enum class Role : std::uint8_t {
   parameter,   // trained
   constant,    // not trained, e.g. the routing bias
   host,        // a part of an activation while it waits in host memory
-  gradient     // of a parameter, accumulated over micro-batches
+  gradient     // gradient of a parameter, accumulated over micro-batches
 };
 
 using TensorId = std::uint32_t;
 struct Tensor {
   std::string name;
-  std::vector<Dimension> shape;  // of the part that one rank holds
+  std::vector<Dimension> shape;  // shape of the part that one rank holds
   DataType type = DataType::bf16;
   Role role = Role::activation;
   bool expert = false;   // divided over the expert-parallel group (parameters and gradients)

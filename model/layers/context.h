@@ -14,14 +14,14 @@ struct LayerContext {
   Precision gemm = Precision::bf16;
   Precision dispatch = Precision::bf16;
   Precision combine = Precision::bf16;
-  DataType gradients = DataType::fp32;  // of parameters
+  DataType gradients = DataType::fp32;  // format of parameter gradients
   RecomputePolicy recompute;
   bool fused_attention = true;       // one kernel that stores no scores; else three, with the scores between them
   bool fused_loss = true;            // from 16-bit logits; else from FP32 copies, with log-probabilities stored
-  std::int64_t tokens = 0;           // of one micro-batch on one rank
+  std::int64_t tokens = 0;           // tokens of one micro-batch on one rank
   std::int64_t sequence_length = 0;  // tokens
   std::int64_t tensor = 1;           // ranks that share heads and columns
-  bool sequence = false;             // and also the tokens outside of tensor regions
+  bool sequence = false;             // those ranks also share the tokens outside of tensor regions
   std::int64_t context = 1;          // ranks that share each sequence
   bool ring = true;  // keys and values pass around a ring during attention; else they are gathered first
   std::int64_t expert_parallel = 1;

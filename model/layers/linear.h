@@ -12,8 +12,8 @@ namespace plumbline::model {
 
 struct LinearOptions {
   Precision precision = Precision::bf16;
-  RecomputeGroup input_group = RecomputeGroup::other;   // of the cast of x
-  RecomputeGroup output_group = RecomputeGroup::other;  // of the GEMM
+  RecomputeGroup input_group = RecomputeGroup::other;   // group of the cast of x
+  RecomputeGroup output_group = RecomputeGroup::other;  // group of the GEMM
   bool bias = false;                                    // added by the GEMM kernel as it writes
   std::string weight;                                   // name of W; empty: that of the GEMM
   bool shared = false;                                  // W belongs to another block of the same rank

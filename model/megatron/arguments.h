@@ -19,7 +19,7 @@ enum class Meaning {
 struct Argument {
   std::string_view name;
   Meaning meaning;
-  std::string_view key;   // of a plan ("parallelism.tensor") or of a ModelShape ("shape.layers"); may be empty
+  std::string_view key;   // plan key ("parallelism.tensor") or ModelShape field ("shape.layers"); may be empty
   std::string_view note;  // a summary of the rule, or what is left out
 };
 

@@ -13,7 +13,7 @@ namespace plumbline::model {
 
 // The memory while one operator of a slot runs, on top of what the rank kept when the slot began.
 struct SlotMoment {
-  std::uint16_t segment = 0;         // of the template
+  std::uint16_t segment = 0;         // index in the template
   std::uint16_t operator_index = 0;  // within the segment
   Bytes activations;                 // kept for a later slot, minus what is released: negative in backward slots
   Bytes temporary;                   // tensors that live in this slot only

@@ -37,7 +37,7 @@ class StageIndex {
   std::uint32_t operator()(std::size_t position, TensorId id) const { return index_[first_[position] + id]; }
 
  private:
-  std::vector<std::uint32_t> first_;  // of each block
+  std::vector<std::uint32_t> first_;  // index of each block's first tensor
   std::vector<std::uint32_t> index_;
 };
 
@@ -49,8 +49,8 @@ class StageTensors {
   std::uint32_t index(std::uint16_t position, TensorId id) const { return index_(position, id); }
   const StageTensor& operator[](std::uint32_t index) const { return tensors_[index]; }
 
-  std::uint32_t output() const { return output_; }                  // of the last block
-  std::uint32_t input_gradient() const { return input_gradient_; }  // of the first block
+  std::uint32_t output() const { return output_; }                  // output of the last block
+  std::uint32_t input_gradient() const { return input_gradient_; }  // input gradient of the first block
 
   // Returns what one micro-batch leaves between its phases, on the device or its host.
   Bytes kept(Lifetime lifetime) const;

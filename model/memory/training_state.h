@@ -29,7 +29,7 @@ struct TrainingState {
 TrainingState training_state(const Plan& plan, const Layout& layout, const StepProgram& program,
                              const std::vector<std::int64_t>& stages);
 
-struct StageParameters {  // of one stage
+struct StageParameters {  // parameters of one stage
   const StageKind* kind = nullptr;
   const std::vector<ShardUnit>* units = nullptr;  // may be null
 };

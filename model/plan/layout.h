@@ -31,7 +31,7 @@ struct Layout {
   std::int64_t micro_batches = 1;                       // per pipeline and step (both directions together)
   std::int64_t tokens_per_micro_batch = 0;              // on one rank
   ScheduleShape schedule;                               // what the schedule is built for
-  std::int64_t stages = 1;                              // of one direction; as many per rank as the schedule has chunks
+  std::int64_t stages = 1;                              // per direction; each rank has one per chunk
   std::vector<std::vector<std::int64_t>> stage_layers;  // [stage] -> layer indices, in order
   std::int64_t experts_per_rank = 0;
   std::int64_t expert_replicas = 0;  // tensor*context*data / (expert*expert_tensor)

@@ -104,7 +104,7 @@ struct Plan {
   struct {
     std::optional<std::int64_t> max_nodes_per_token;  // default: topk_group of the model, else unlimited
     double imbalance = 0;                             // coefficient of variation of expert rows between ranks
-    std::vector<std::int64_t> rows_per_rank;          // of one layer, one count per expert-parallel rank
+    std::vector<std::int64_t> rows_per_rank;          // rows of one layer, one count per expert-parallel rank
   } routing;
   struct {
     double bytes_per_token = 4;
@@ -148,7 +148,7 @@ Error plan_error(const Plan& plan, ErrorKind kind, std::string key, std::string 
 struct Degree {
   const char* name;  // its last part
   std::int64_t Plan::Parallelism::*value;
-  bool divides_parameters;  // else activations, layers or tokens alone
+  bool divides_parameters;  // else it divides only activations, layers or tokens
 };
 // All degrees, in the order of the plan. Code that treats degrees alike iterates over this list; model/plan/layout.h
 // derives the groups of ranks from them.

@@ -15,8 +15,8 @@ namespace plumbline::model {
 
 // Memory that is taken before the model gets any (model/memory/memory_reserve.h). 0: unknown.
 struct MemoryReserve {
-  Bytes context;             // of the driver, with the kernels it loaded
-  Bytes matmul_workspace;    // of each stream that runs GEMMs
+  Bytes context;             // the driver's context, with the kernels it loaded
+  Bytes matmul_workspace;    // workspace of each stream that runs GEMMs
   Bytes communicator;        // buffers of the collective library for one group of ranks
   Bytes all_to_all;          // buffers of the expert all-to-all library
   double fragmentation = 0;  // unused memory of the allocator over the dynamic tensors
@@ -26,7 +26,7 @@ struct MemoryReserve {
 struct Device {
   std::string name;  // "h800-sxm"
   std::int64_t sms = 0;
-  SmResources sm;            // of each SM
+  SmResources sm;            // resources of each SM
   FlopsPerSecond bf16_peak;  // dense, datasheet
   FlopsPerSecond fp8_peak;   // dense, datasheet; 0 where the device has no FP8
   FlopsPerSecond tf32_peak;  // dense, datasheet; 0 where the device has no TF32
@@ -49,7 +49,7 @@ struct ClusterShape {
   BytesPerSecond nic_bandwidth;       // line rate per NIC and direction
   std::vector<Parameter> parameters;  // every constant above, with its source
   Prices prices;                      // as the topology states them, with their sources
-  FabricParts fabric;                 // of a fabric for this many GPUs
+  FabricParts fabric;                 // parts of a fabric for this many GPUs
 
   std::int64_t nodes() const { return ceil_div(gpus, gpus_per_node); }
   // Returns a GPU's share of its node's NIC line rate.

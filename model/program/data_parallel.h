@@ -9,7 +9,7 @@
 
 namespace plumbline::model {
 
-struct SegmentSpan {  // of a template
+struct SegmentSpan {  // segments first..last of a template
   std::int32_t first = -1, last = -1;
 };
 // Returns for each unit the segments of one side of a slot that read its parameters or (`writing`) write its gradients;

@@ -25,8 +25,8 @@ struct Segment {
   Stream stream = Stream::compute;
   std::uint16_t block = 0;               // index into StepProgram::blocks
   std::uint16_t block_of_stage = 0;      // position of the block in its stage
-  bool forward_side = true;              // of an FB pair: belongs to the forward micro-batch
-  double share = 1;                      // of each operator's work (the rest runs on another stream)
+  bool forward_side = true;              // belongs to the forward micro-batch of an FB pair
+  double share = 1;                      // share of each operator's work (the rest runs on another stream)
   std::vector<std::uint16_t> operators;  // indices into the block's graph, in launch order
   std::vector<std::uint16_t> waits;      // segments of the same template that must have ended (cross-stream)
 };
@@ -54,18 +54,18 @@ struct ShardUnit {
   };
   std::vector<std::uint16_t> reduce;  // casts to the format on the wire, collectives
   std::vector<std::uint16_t> gather;  // empty where nothing is sharded
-  std::vector<std::uint16_t> copy;    // of the reduced gradients to the host
+  std::vector<std::uint16_t> copy;    // copies of the reduced gradients to the host
   std::vector<std::uint16_t> update;  // AdamW, once the whole gradient is reduced
   std::vector<Place> parameters;      // including those that other blocks of the stage share
-  std::vector<Place> gradients;       // of these parameters
+  std::vector<Place> gradients;       // gradients of these parameters
 };
 
 // A reduction or gather of a unit on a pipeline rank, and when it runs. A rank's entries run in order on one stream.
 struct DataParallelCollectives {
   enum class Kind : std::uint8_t { gather, reduce };
   struct Moment {
-    std::int32_t slot = -1;     // of the rank; -1: none
-    std::int32_t segment = -1;  // of the slot; -1: the whole slot
+    std::int32_t slot = -1;     // index in the rank's program; -1: none
+    std::int32_t segment = -1;  // index in the slot; -1: the whole slot
   };
   Kind kind = Kind::reduce;
   std::int32_t stage = 0, unit = 0;

@@ -21,7 +21,7 @@
 
 namespace plumbline::model {
 
-using BlockList = std::vector<std::pair<BlockKind, bool>>;  // of a stage; recomputed or not
+using BlockList = std::vector<std::pair<BlockKind, bool>>;  // blocks of a stage, each recomputed or not
 
 // The units of the stages of one kind, under one grouping.
 struct UnitPlaces {
@@ -65,7 +65,7 @@ class StageLibrary {
   const std::vector<StageTensors>& tensors() const;
 
   LayerContext context_;
-  std::int64_t pieces_;  // of an overlapped tensor collective
+  std::int64_t pieces_;  // pieces of an overlapped tensor collective
   double offloaded_;     // share of the activations that waits in host memory
   Bytes p2p_;
   StepProgram program_;

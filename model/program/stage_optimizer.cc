@@ -31,7 +31,7 @@ class OptimizerWriter {
   }
 
  private:
-  struct Shard {  // of a piece, after the reduction of its gradient
+  struct Shard {  // this rank's part of a piece after the reduction of its gradient
     std::string name;
     std::int64_t whole = 0, elements = 0;
     DataType stored = DataType::bf16;

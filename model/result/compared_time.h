@@ -16,8 +16,8 @@ inline std::optional<double> relative_error(std::optional<double> predicted, std
 struct ComparedTime {
   std::string name;                               // "F", "attn(F)", "GEMM", "q_b"
   std::optional<double> predicted_s, measured_s;  // missing on the side that does not have it
-  std::string kind = {};                          // of a GEMM: fprop, dgrad, wgrad, recompute
-  std::int32_t slot = -1;                         // of a phase or period of a pair of layers
+  std::string kind = {};                          // kind of GEMM: fprop, dgrad, wgrad, recompute
+  std::int32_t slot = -1;                         // pair of layers of a phase or period
   bool same_work = true;                          // else the times are not comparable
 
   std::optional<double> error() const { return same_work ? relative_error(predicted_s, measured_s) : std::nullopt; }

@@ -21,10 +21,10 @@ namespace plumbline::model {
 struct ComparisonSubject {
   std::string name;           // short, differs from the others'
   std::string origin;         // "plan" or "result"
-  Plan plan;                  // of a stored result: the part that it stored
+  Plan plan;                  // for a stored result the part that it stored
   Result<StepResult> result;  // an infeasible plan keeps its error
-  std::string stored;         // of a stored result: its JSON
-  Timeline timeline = {};     // of a measured result, and of a plan on request; else empty
+  std::string stored;         // JSON of a stored result
+  Timeline timeline = {};     // set for a measured result, and for a plan on request; else empty
   std::vector<std::string> rank_names = {};
   std::map<std::string, std::string> operator_classes = {};  // breakdown rows by operator name, with a timeline
   std::string baseline = {};                                 // a second profile by which the plan was predicted

@@ -23,7 +23,7 @@ struct StepTimes {
   double tokens_per_s_per_gpu = 0;
   double model_tflops_per_gpu = 0;  // attention counted non-causally
   double model_tflops_per_gpu_causal = 0;
-  double mfu = 0;  // of the dense BF16 peak
+  double mfu = 0;  // model FLOPs utilisation: share of the dense BF16 peak
   double mfu_causal = 0;
   std::optional<double> bubble_s;                 // rank 0: step - slots - optimizer
   std::optional<double> exposed_communication_s;  // rank 0: inside slots, compute waits for communication
@@ -31,8 +31,8 @@ struct StepTimes {
   // Time that the step waits for traffic that overlaps with it.
   std::optional<double> exposed_gradient_reduce_s;   // from the last slot of any rank to the last reduction
   std::optional<double> exposed_parameter_gather_s;  // rank 0: in slots, compute waits for gathered parameters
-  std::optional<double> exposed_input_s;             // for the step's tokens
-  std::optional<double> exposed_host_s;              // for the copy of the parameters to the host
+  std::optional<double> exposed_input_s;             // wait for the step's tokens
+  std::optional<double> exposed_host_s;              // wait for the copy of the parameters to the host
   PerOp slots_s;                                     // totals on rank 0
   PerOp slots_mean_s;                                // the same, mean over the pipeline ranks
   PerOp exposed_mean_s;                              // part of those in which compute waits for communication
@@ -91,8 +91,8 @@ struct RunCost {
   std::string ownership;              // "rent" or "purchase": the price behind the costs above
   Known<HourlyPrice> rent, purchase;  // per GPU-hour
   const Known<HourlyPrice>& price() const { return ownership == "purchase" ? purchase : rent; }
-  Known<double> power_w;  // of a GPU with its share of host, fabric and building, from TDP
-  FabricParts fabric;     // of a fabric for the plan's GPUs
+  Known<double> power_w;  // power of a GPU with its share of host, fabric and building, from TDP
+  FabricParts fabric;     // parts of a fabric for the plan's GPUs
   std::optional<double> fabric_usd;
 
   // The cost of that many GPU-hours at either end of the price's range.

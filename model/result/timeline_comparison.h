@@ -17,7 +17,7 @@ namespace plumbline::model {
 struct OverlappedSlots {
   std::int64_t rank = 0;       // pipeline rank of these slots: the lowest one that was measured
   ComparedTime each;           // the mean of all pairs
-  std::vector<double> errors;  // of every pair, predicted over measured - 1; ascending
+  std::vector<double> errors;  // error of every pair, predicted over measured - 1; ascending
   // Phases of a pair that both timelines have, as means over all pairs. They overlap, so they do not add up to a pair.
   std::vector<ComparedTime> phases;
   // Operators by name, of the pairs like the one whose kernels the prediction shows; empty where a timeline has no

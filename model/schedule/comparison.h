@@ -17,7 +17,7 @@ struct ComparedSchedule {
   std::int32_t chunks = 1;          // per rank, both directions together
   double makespan = 0;
   double average_bubble = 0, worst_bubble = 0;  // idle share of the average and of the worst rank
-  double peak_activations = 0;                  // of the fullest rank, in stages of a pipeline of one stage per rank
+  double peak_activations = 0;                  // highest of any rank, in stages of a pipeline with one stage per rank
   std::int32_t parameter_copies = 1;
   std::optional<double> exposed_p2p;  // what p2p adds to the makespan, over p2p; none where p2p is 0
   double lower_bound = 0;

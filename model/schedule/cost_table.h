@@ -11,7 +11,7 @@
 namespace plumbline::model {
 
 struct CostTable {
-  ScheduleCosts uniform;                    // of every stage, unless `stages` lists them; p2p always
+  ScheduleCosts uniform;                    // costs of every stage, unless `stages` lists them; p2p always applies
   std::vector<ScheduleCosts> stages;        // from a file: in pipeline order; their p2p is unused
   std::vector<double> micro_batch_factors;  // from a file: a factor on the ops of each micro-batch; may be empty
   std::string file;                         // where `stages` come from

@@ -28,7 +28,7 @@ Result<ScheduleEvaluation> evaluate(const Schedule& schedule, const ChunkCosts& 
   const auto table = TRY(order_ops(schedule, mode));
   ScheduleEvaluation result;
   result.start.resize(schedule.ranks.size());
-  std::vector<double> ends(schedule.ranks.size(), 0.0);  // of each rank's last op
+  std::vector<double> ends(schedule.ranks.size(), 0.0);  // end of each rank's last op
   result.busy = ends;
   const auto seconds = [&](std::size_t i) {
     const std::size_t rank = table.ops[i].rank;

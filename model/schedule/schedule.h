@@ -28,7 +28,7 @@ struct ScheduleOp {
 
 struct ScheduleShape {
   std::int32_t ranks = 1;
-  std::int32_t micro_batches = 1;      // of both directions together
+  std::int32_t micro_batches = 1;      // sum of both directions
   std::int32_t virtual_stages = 1;     // chunks per rank
   std::int32_t micro_batch_group = 0;  // 0: the schedule's default
 };

@@ -21,13 +21,13 @@ struct ScheduleTable {
     std::uint16_t rank = 0, slot_class = 0;
     OpType type = OpType::F;
     bool posts = false;          // batched messages before it take a transfer of the rank's own time
-    bool first_forward = false;  // of its forward stage on this rank
+    bool first_forward = false;  // first op of its forward stage on this rank
     bool last_gradient = false;  // no later op of the rank writes gradients of its backward stage
     bool last_of_rank = false;
   };
   // Counts what a rank holds just before or while an op runs: chunks by phase, and messages.
   struct Moment {
-    std::int32_t slot_class = -1;        // of the op that runs; -1: none, messages travel
+    std::int32_t slot_class = -1;        // class of the op that runs; -1: none, messages travel
     std::int32_t messages = 0;           // received or waiting to leave, also between stages of this rank
     std::vector<std::int32_t> forwards;  // per stage of the rank: after F, before I (or B)
     std::vector<std::int32_t> weights;   // per stage of the rank: after I, before W
@@ -35,7 +35,7 @@ struct ScheduleTable {
   struct Rank {
     std::vector<std::int32_t> stages;  // by direction, then by stage
     std::vector<Moment> moments;       // moments that no other one dominates
-    std::vector<std::uint32_t> ops;    // of the table, in program order
+    std::vector<std::uint32_t> ops;    // indices into ScheduleTable::ops, in program order
   };
 
   Schedule outline;                // no programs

@@ -25,6 +25,6 @@ struct Transfer {
 // batched schedule Schedule::postings moves single messages to other batches. Both ranks of a pair list their messages
 // in the same order if the schedule is made for batches.
 std::vector<std::vector<std::vector<Transfer>>> point_to_point_batches(const Schedule& schedule, PointToPoint mode);
-std::vector<std::vector<std::vector<Transfer>>> point_to_point_batches(const Schedule& schedule);  // its own mode
+std::vector<std::vector<std::vector<Transfer>>> point_to_point_batches(const Schedule& schedule);  // its mode
 
 }  // namespace plumbline::model
