@@ -21,7 +21,7 @@ enum class CollectiveProtocol { ll, ll128, simple };
 
 std::string_view to_string(Collective collective);
 std::string_view to_string(CollectiveProtocol protocol);
-// Fails with an input error that has the nearest name.
+// Parses the name of a collective; an unknown one is an input error with the nearest name.
 Result<Collective> parse_collective(std::string_view text);
 
 struct CollectiveGroup {

@@ -1,4 +1,4 @@
-// Constants of a profile as the cost functions use them: the SI value plus the index for provenance.
+// Holds constants of a profile as the cost functions use them: the SI value plus the index for provenance.
 #pragma once
 
 #include <cstdint>

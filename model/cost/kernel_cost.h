@@ -36,8 +36,8 @@ class KernelCost {
   // Returns a lower bound of the seconds: the operator's work at the highest rate of its class for any shape and
   // conditions, without launch gaps. GEMMs run at gemm.<kind>.k_time on every SM, without ramps, waves, partial tiles
   // and the writing of results; attention at its rate on every SM. Memory-bound kernels run at their class's bandwidth,
-  // without fixed parts; a router takes its constant. A measured operator that was faster, scaled to all SMs, is its
-  // own bound. For all conditions
+  // without fixed parts; a router takes its constant. A measured operator that was faster is its own bound (a GEMM's
+  // time is scaled to all SMs). For all conditions
   //   time(graph, op, conditions).seconds >= best(graph, op), and for GEMMs
   //   time(graph, op, conditions).seconds * conditions.sms >= best(graph, op) * SMs of the device,
   // at the same rows, because the slowdowns of a profile are at least 1.

@@ -6,8 +6,8 @@
 
 namespace plumbline::model {
 
-struct SmResources {  // one SM (CUDA C++ Programming Guide, technical specifications per compute
-                      // capability)
+// The resources of one SM (CUDA C++ Programming Guide, technical specifications per compute capability).
+struct SmResources {
   double threads = 0, registers = 0, shared_memory = 0;  // shared memory in bytes
   bool operator==(const SmResources&) const = default;
 };

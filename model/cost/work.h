@@ -16,8 +16,8 @@ struct GemmShape {
 GemmShape gemm_shape(const Graph& graph, const Operator& op, double row_scale);
 
 // Returns 2*m*n*k for GEMMs. Attention has 2*(dk+dv) per query, key and head forward, and 2*(3 dk + 2 dv) backward
-// (five GEMMs). Each query sees S keys, or the w keys of a window; when `causal` only those up to the query, S/2 or w -
-// w^2/(2S) on average. GEMMs over stored scores ignore the mask. Memory-bound operators have none.
+// (five GEMMs). Each query sees S keys, or the w keys of a window; when `causal` only those up to the query, on average
+// S/2 or w - w^2/(2S). GEMMs over stored scores ignore the mask. Memory-bound operators have none.
 Flops flops(const Graph& graph, const Operator& op, double row_scale, bool causal);
 
 // Returns the bytes read and written, each tensor once. A gradient that is accumulated counts twice.

@@ -69,8 +69,8 @@ struct DataParallelCollectives {
   };
   Kind kind = Kind::reduce;
   std::int32_t stage = 0, unit = 0;
-  Moment after;   // it starts after this ends; none: at the start of the step
-  Moment before;  // this waits for it; none: only the update waits
+  Moment after;   // the collective starts when this ends; none: at the start of the step
+  Moment before;  // this waits for the collective; none: only the update waits
 };
 
 struct StepProgram {
