@@ -10,9 +10,9 @@ namespace plumbline::model {
 
 struct ModelMetrics {
   double parameters = 0;             // without multi-token prediction
-  double active_parameters = 0;      // those that one token uses (one row of an untied embedding), without the same
-  double embedding_parameters = 0;   // of these: token table, learned positions, untied output projection
-  double prediction_parameters = 0;  // of the multi-token-prediction modules, without what they share
+  double active_parameters = 0;      // used by one token (one row of an untied embedding), likewise
+  double embedding_parameters = 0;   // in `parameters`: token table, learned positions, untied head
+  double prediction_parameters = 0;  // those of the multi-token-prediction modules, not shared ones
   // Training FLOPs per token (forward and backward, no recomputation) of all matrix parameters including router and
   // head, without embedding and multi-token prediction. Attention is counted in full or causally.
   double flops_per_token = 0;

@@ -50,7 +50,7 @@ struct StepTimes {
 struct RankMemory {
   std::int64_t rank = 0;             // pipeline rank
   std::vector<std::int64_t> stages;  // stages it holds
-  // These are the bytes at the rank's highest moment; they add up to the peak.
+  // The bytes at the rank's highest moment; they add up to the peak.
   double parameters_bytes = 0, gradients_bytes = 0, optimizer_bytes = 0;
   double activations_bytes = 0;    // kept between the phases of micro-batches in flight
   double temporary_bytes = 0;      // tensors that live in the running slot only

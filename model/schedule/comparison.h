@@ -26,9 +26,9 @@ struct ComparedSchedule {
 };
 
 // The costs are those of a pipeline of one stage per rank. Each schedule gets the same work: where it cuts the model
-// into c times as many stages, a chunk costs 1/c and a message the same. So a rank computes M times F + B (or F + I +
-// W) of a stage in every schedule. The chunks per rank of `shape` apply to schedules that have this choice. Fails
-// (input) where the costs do not fit the shape.
+// into c times as many stages, a chunk costs 1/c and a message the same. In every schedule a rank computes M times F +
+// B (or F + I + W) of a stage. The chunks per rank of `shape` apply to schedules that have this choice. Fails (input)
+// where the costs do not fit the shape.
 Result<std::vector<ComparedSchedule>> compare_schedules(const ScheduleShape& shape, const CostTable& costs);
 
 // Returns the costs of the same model cut into `stages` instead of `ranks` stages.

@@ -173,8 +173,7 @@ class Orderer {
     for (const auto& [place, message] : waits_) {
       if (!ended(place)) return false;
       if (place.op >= 0 && place.rank != rank)
-        needs_.push_back(2 * table_.ranks[place.rank].ops[static_cast<std::size_t>(place.op)] +
-                         1);  // + 1: transfer
+        needs_.push_back(2 * table_.ranks[place.rank].ops[static_cast<std::size_t>(place.op)] + 1);  // + 1: transfer
     }
     std::ranges::sort(needs_);
     table_.needs.insert(table_.needs.end(), needs_.begin(), std::ranges::unique(needs_).begin());
