@@ -1,6 +1,5 @@
-// ConfigReader gives typed access to the keys of a Hugging Face config.json. The first error is kept, so that a family
-// can read its keys as a plain list and check once at the end. Missing and null are the same: Hugging Face takes its
-// default for both.
+// ConfigReader gives typed access to the keys of a Hugging Face config.json. It keeps the first error, so that a family
+// can read all its keys and check once. Missing and null are the same: Hugging Face takes its default for both.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +16,8 @@ namespace plumbline::model {
 
 class ConfigReader {
  public:
-  // Fails on an unreadable file, a JSON syntax error (with its line) and anything but an object. `overrides` replace
-  // keys of the file or add to them.
+  // Fails on an unreadable file, a JSON syntax error (with its line) and other than an object. `overrides` replace or
+  // add keys.
   static Result<ConfigReader> open(const std::string& path, const ConfigOverrides& overrides = {});
   // Reads a text in the same way; errors name `path`.
   static Result<ConfigReader> parse(std::string text, const std::string& path, const ConfigOverrides& overrides);

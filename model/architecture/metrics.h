@@ -22,8 +22,7 @@ struct ModelMetrics {
 // Counts a model for one sequence length, independently of any parallelism.
 ModelMetrics model_metrics(const Architecture& architecture, std::int64_t sequence_length);
 
-// Returns the bytes of keys and values (or of the latent in their place) that one token adds to the cache in all
-// layers.
+// Returns the bytes of keys and values (or the latent in their place) that one token adds to the cache in all layers.
 double key_value_bytes_per_token(const Architecture& architecture, double bytes_per_element);
 
 }  // namespace plumbline::model

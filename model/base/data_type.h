@@ -30,8 +30,7 @@ inline bool is_fp8(DataType type) {
   return type == DataType::fp8_tile || type == DataType::fp8_block || type == DataType::fp8;
 }
 
-// The number formats that a plan can name: fp8 (block-scaled) | fp8_tensor (one scale per tensor) | bf16 | fp16 | fp32
-// | tf32.
+// The formats that a plan can name: fp8 (block-scaled) | fp8_tensor (one scale per tensor) | bf16 | fp16 | fp32 | tf32.
 enum class Precision : std::uint8_t { fp8, fp8_tensor, bf16, fp16, fp32, tf32 };
 inline bool is_fp8(Precision precision) { return precision == Precision::fp8 || precision == Precision::fp8_tensor; }
 std::string_view to_string(Precision precision);

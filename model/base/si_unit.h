@@ -29,12 +29,11 @@ struct SiUnit {
   double factor = 1;  // value * factor is in SI
 };
 
-// Returns a unit's dimension and factor. An unknown unit is an input error that lists the known ones; the caller adds
-// file, line and key.
+// Fails with an input error that lists the known units for an unknown one; the caller adds file, line and key.
 Result<SiUnit> si_unit(std::string_view unit);
 
-// Reads bytes as nccl-tests do: a whole number above 0, at most 2^50, with K, M or G for powers of 1024. Other text is
-// an input error about `key`.
+// Reads bytes as nccl-tests do: an integer from 1 to 2^50, with K, M or G for powers of 1024; else an error about
+// `key`.
 Result<std::int64_t> parse_binary_size(std::string_view text, std::string key);
 
 }  // namespace plumbline::model

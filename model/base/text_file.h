@@ -13,8 +13,7 @@ namespace plumbline::model {
 // Returns the whole file. A missing file, a folder or an unreadable file is an input error naming the path.
 Result<std::string> read_text_file(const std::string& path);
 
-// Returns the sorted names, without extension, of the files in a folder that have the extension (".toml"). Empty when
-// the folder cannot be read.
+// Returns the sorted names, without extension, of the files in a folder with that extension; empty if unreadable.
 std::vector<std::string> names_in_folder(const std::string& folder, std::string_view extension);
 
 // Returns the 1-based line of a byte offset; an offset past the end gives the last line.

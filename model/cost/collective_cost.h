@@ -49,8 +49,8 @@ double bus_factor(Collective collective, std::int64_t ranks);
 
 class CollectiveCost {
  public:
-  // Fails with an input error that names the constant when the profile lacks one. Link rates are the profile's, scaled
-  // to the cluster's line rates.
+  // Fails with an input error naming a missing constant. Link rates are the profile's, scaled to the cluster's line
+  // rates.
   static Result<CollectiveCost> make(const Profile& profile, const ClusterShape& cluster);
 
   // Returns all available paths; none for a single rank.
@@ -58,8 +58,7 @@ class CollectiveCost {
   // Returns the fastest path for `bytes`, the larger one of a rank's input and output buffer (send_recv: the message),
   // as in nccl-tests. Requires at least two ranks.
   CollectivePath fastest(Collective collective, const CollectiveGroup& group, Bytes bytes) const;
-  // Returns the seconds of `bytes` at the highest rate of any path, without latency: time() is never shorter. 0 for a
-  // single rank.
+  // Returns the seconds at the highest rate of any path, without latency: time() is never shorter. 0 for a single rank.
   double best(Collective collective, const CollectiveGroup& group, Bytes bytes) const;
   // Returns the seconds on the fastest path; 0 for a single rank.
   double time(Collective collective, const CollectiveGroup& group, Bytes bytes) const;

@@ -46,9 +46,8 @@ class CommunicationCost {
                                         const Kernels& kernels);
 
   // Returns the time of dispatch, dispatch_grad, combine or combine_grad: a two-step all-to-all, deduplicated per node,
-  // with a network leg to the same-index GPU of each target node and an NVLink leg from there. If the profile has a
-  // measured time for as many ranks and SMs, that is used; with concurrent compute kernels the time measured so, if
-  // any.
+  // with a network leg to the same-index GPU of each target node and an NVLink leg from there. A time that the profile
+  // has measured for as many ranks and SMs is used instead, for `overlapped` one measured so, if any.
   AllToAllTime all_to_all(const Graph& graph, const Operator& op) const;
 
   // Returns the seconds of the two legs at the highest rates of their kernels, with all SMs that these can use and
@@ -66,19 +65,17 @@ class CommunicationCost {
   // Returns the seconds of reduce_scatter, all_gather or all_reduce of the operator's tensor over its group, measured
   // where the profile has it, else by model/cost/collective_cost.h.
   double collective(const Graph& graph, const Operator& op) const;
-  // Returns the seconds of its bytes at the highest rate of the links that limit it: network for groups over several
-  // nodes, else node.
+  // Returns the seconds of its bytes at the highest rate of its links: network for groups over several nodes, else
+  // node.
   LinkSeconds collective_at_best(const Graph& graph, const Operator& op) const;
   // Returns the seconds of ring attention, whose kernels take `seconds` in all. It runs in as many pieces as ranks,
-  // each overlapped with the transfer of the next keys and values (backward: and their gradients). The first never
-  // waits.
+  // each overlapped with the transfer of the next keys and values (backward: and gradients). The first never waits.
   double ring_attention(const Graph& graph, const Operator& op, double seconds) const;
 
   // Returns the same seconds as a share of the rate of the links that the group crosses.
   Share collective_share(const Graph& graph, const Operator& op) const;
 
-  // Sets how groups of `ranks` that are `stride` GPUs apart are placed. Without it they are consecutive, on nodes whose
-  // NICs no other group uses.
+  // Sets how groups of `ranks`, `stride` GPUs apart, are placed. The default is consecutively, with NICs of their own.
   void place_group(std::int64_t ranks, std::int64_t stride, const CollectiveGroup& group) {
     placed_groups_[{ranks, stride}] = group;
   }

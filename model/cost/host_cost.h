@@ -17,12 +17,11 @@ class HostCost {
   // device states no host bandwidth.
   static Result<HostCost> make(const Profile& profile, const ClusterShape& cluster, const Plan& plan);
 
-  // Returns the seconds of copy_to_host or copy_to_device: the bytes on the host over the link rate, which does not
-  // depend on the other direction.
+  // Returns the seconds of copy_to_host or copy_to_device. The link's rate does not depend on the other direction.
   double copy(const Graph& graph, const Operator& op) const;
   Share copy_share(const Graph& graph, const Operator& op) const;
-  // Returns the seconds of AdamW on the host: every state is read and written once, at the GPU's share of the host's
-  // memory bandwidth.
+  // Returns the seconds of AdamW on the host, which reads and writes every state once at the GPU's share of its
+  // bandwidth.
   double update(const Graph& graph, const Operator& op) const;
   // Returns the seconds to load the tokens of one step for one GPU, `rank_tokens` of the `step_tokens` of the whole
   // step. The data loaders of the node and the host link work concurrently, so the slower one counts.

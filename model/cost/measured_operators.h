@@ -21,8 +21,8 @@ namespace plumbline::model {
 
 class MeasuredOperators {
  public:
-  // Returns an empty object for a profile without such entries. Input error: an entry that is no time or has another
-  // form.
+  // The result is empty for a profile without such entries. An entry that is no time, or of another form, is an input
+  // error.
   static Result<MeasuredOperators> read(const Profile& profile);
 
   bool empty() const { return !entries_; }

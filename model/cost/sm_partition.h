@@ -1,5 +1,4 @@
-// SmPartition divides the SMs of a GPU between computation and communication kernels and gives the conditions of a
-// kernel.
+// SmPartition divides a GPU's SMs between computation and communication kernels and gives the conditions of a kernel.
 #pragma once
 
 #include <cstddef>

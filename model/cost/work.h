@@ -11,8 +11,7 @@ struct GemmShape {
   double groups = 1, m = 0, n = 0, k = 0;
 };
 
-// Returns the shape of a matmul, grouped_matmul or batched_matmul. `row_scale` multiplies dimensions that vary with
-// routing.
+// Returns the shape of a (grouped, batched) matmul. `row_scale` multiplies dimensions that vary with routing.
 GemmShape gemm_shape(const Graph& graph, const Operator& op, double row_scale);
 
 // Returns 2*m*n*k for GEMMs. Attention has 2*(dk+dv) per query, key and head forward, and 2*(3 dk + 2 dv) backward

@@ -11,8 +11,7 @@ namespace plumbline::model {
 
 // Returns nullopt without run.tokens. steps = tokens / (global batch * sequence length); GPU-hours = steps * step time
 // * GPUs / 3600. Phases stated in the plan are added with kind "published" at the same price. The price and power of a
-// GPU-hour are those of model/economics/ownership.h. It reads no files and is cheap enough to call for any number of
-// plans.
+// GPU-hour are those of model/economics/ownership.h. It is cheap and reads no files.
 std::optional<RunCost> run_cost(const Plan& plan, double step_time_s, const ClusterShape& cluster);
 
 }  // namespace plumbline::model

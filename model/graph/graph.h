@@ -77,7 +77,7 @@ std::string_view to_string(Phase phase);
 std::string_view to_string(Section section);
 
 // Checks that every operator has its kind's attributes and that every read has a writer before it (or is an input,
-// parameter or constant). No activation may be written twice, except by the copy back from the host. Returns "" or the
+// parameter or constant). No activation may be written twice, except by a copy from the host. Returns "" or the
 // problem.
 std::string check(const Graph& graph);
 

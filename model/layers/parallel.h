@@ -17,8 +17,7 @@ namespace plumbline::model {
 // and the region must sum its gradients.
 TensorId enter_tensor_region(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId x);
 
-// Returns the sum of the ranks' parts of y: all of it on each rank or, with sequence parallelism, each rank's own
-// tokens.
+// Returns the sum of the ranks' parts of y: all of it on each rank or, under sequence parallelism, its own tokens.
 TensorId leave_tensor_region(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId y);
 
 // These are the GEMMs at the borders of a region. column_parallel_linear divides W by columns, [T, in] -> [T, out / t].
@@ -35,8 +34,8 @@ CollectiveAttributes summing_ranks(const LayerContext& context);
 TensorId gather_sequence(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId x);
 
 // These two run over the ranks that each hold some columns of the same experts: gather_received collects their received
-// tokens, [R, n] -> [R e, n]; scatter_received reduce-scatters the experts' results. `has_gradient` is false for
-// tensors that only pass forward.
+// tokens, [R, n] -> [R e, n]; scatter_received reduce-scatters the experts' results. `has_gradient`: the tensor has a
+// gradient.
 TensorId gather_received(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId x,
                          bool has_gradient = true);
 TensorId scatter_received(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId y);

@@ -25,8 +25,7 @@ void visit_shape(Shape& shape, Visitor&& visit) {
 #include "model/megatron/model_shape.def"
 }
 
-// The layers that hold experts: never the first `dense_first`, then every `frequency`-th. Parsing returns nothing for
-// any other pattern.
+// The layers that hold experts: not the first `dense_first`, then every `frequency`-th. No other pattern can be parsed.
 struct ExpertLayers {
   std::int64_t dense_first = 0;
   std::int64_t frequency = 1;

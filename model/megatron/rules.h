@@ -10,8 +10,7 @@
 
 namespace plumbline::model::megatron {
 
-// The inputs and outputs of the rules. Keys with their own row in the table are set in plan and shape before rules are
-// read.
+// The inputs and outputs of the rules. Keys with their own row in the table are set before rules are read.
 struct RuleReader {
   const Given& given;
   const ModelShape& shape;

@@ -34,9 +34,8 @@ struct ChunkBytes {  // kept by one micro-batch on one stage, between its phases
   Bytes after_forward, for_weights;
 };
 
-// Returns the most that a rank's activations, temporary tensors and messages take. chunks: of each stage of the
-// schedule; slots: of each slot class, what it needs on top of what was kept when it began; message: one between
-// stages.
+// Returns the most that a rank's activations, temporary tensors and messages take. `chunks` has one entry per stage;
+// `slots` is what each slot class needs on top of what was kept before; `message` is one between stages.
 Bytes fullest_moment(const ScheduleTable::Rank& rank, const std::vector<ChunkBytes>& chunks,
                      const std::vector<Bytes>& slots, Bytes message);
 

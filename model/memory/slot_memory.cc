@@ -16,8 +16,7 @@ class Side {
   Side(const StageTensors& tensors, OpType type, bool forward, const std::vector<SlotUse>& uses)
       : tensors_(tensors), type_(type), forward_(forward), uses_(uses) {}
 
-  // Calls add(account, from, to, bytes) for each tensor held while operators from..to run; to = end: and after the
-  // slot.
+  // Calls add(account, from, to, bytes) for each tensor held during operators from..to; to = end: and after the slot.
   template <class Add>
   void account(std::int32_t end, const Add& add) const {
     for (std::uint32_t i = 0; i < uses_.size(); ++i) {

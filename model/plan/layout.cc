@@ -100,7 +100,7 @@ std::string plan_key_of(const std::string& shape_field) {
   return "schedule.kind";
 }
 
-// The plan has no key for the micro-batch group. The schedule's default is used where it fits, else the smallest that
+// The plan has no key for the micro-batch group: the schedule's default is used if it fits, else the smallest that
 // does.
 ScheduleShape schedule_shape(const Plan& plan, const Layout& layout, const ScheduleKind& kind) {
   ScheduleShape shape;

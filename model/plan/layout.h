@@ -37,8 +37,7 @@ struct Layout {
   std::int64_t expert_replicas = 0;  // tensor*context*data / (expert*expert_tensor)
   bool two_directions = false;       // DualPipe: stage s on ranks s and P-1-s
   bool embedding_with_head = false;  // the first and the last stage lie on one rank
-  // The group over which a stage's gradients are reduced and ZeRO shards (doubled under two_directions), as a count of
-  // ranks and their stride.
+  // Ranks over which a stage's gradients are reduced and ZeRO shards (doubled under two_directions), and their stride.
   std::int64_t dense_group = 1, dense_stride = 1;
   std::int64_t expert_group = 1, expert_stride = 1;
 };

@@ -51,8 +51,7 @@ class StageLibrary {
 
   // Returns the most that a slot adds to what its rank kept when the slot began.
   Bytes fullest(std::int32_t slot) const;
-  // The bytes that one micro-batch keeps on a stage: from its forward on, and from its input gradient to its weight
-  // gradient.
+  // What one micro-batch keeps on a stage from its forward on, and from its input gradient to its weight gradient.
   Bytes kept_after_forward(std::int32_t kind) const;
   Bytes kept_for_weights(std::int32_t kind) const;
 

@@ -37,8 +37,7 @@ std::string text_of(const std::optional<T>& value) {
   return value ? text_of(*value) : "null";
 }
 
-// Returns the keys and values that change the executed work. The model has its name only, because a stored result names
-// another file.
+// Returns keys and values that change the executed work. The model is its name, as a stored result has another file.
 std::map<std::string, std::string> executed_keys(Plan plan) {
   plan.model.config = model_name(plan);
   std::map<std::string, std::string> keys;

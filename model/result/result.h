@@ -37,8 +37,7 @@ struct StepTimes {
   PerOp slots_mean_s;                                // the same, mean over the pipeline ranks
   PerOp exposed_mean_s;                              // part of those in which compute waits for communication
   PerOp chunk_s;                                     // one chunk of each kind on a middle stage
-  // The following are printed but no part of the JSON contract: counts behind slots_s, and busy time by operator class
-  // on rank 0.
+  // The following are printed only, outside the JSON contract: counts behind slots_s, busy time by class on rank 0.
   std::array<std::int64_t, 5> slot_counts{};
   struct ClassTime {
     std::string name;  // "GEMM", "attention", ...

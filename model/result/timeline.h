@@ -1,5 +1,4 @@
-// A timeline records what ran when: spans on tracks, the same for predicted and measured steps and for traces of single
-// kernels.
+// A timeline records what ran when: spans on tracks, for predicted and measured steps and for traces of kernels.
 #pragma once
 
 #include <cstdint>

@@ -20,8 +20,7 @@ struct OverlappedSlots {
   std::vector<double> errors;  // error of every pair, predicted over measured - 1; ascending
   // Phases of a pair that both timelines have, as means over all pairs. They overlap, so they do not add up to a pair.
   std::vector<ComparedTime> phases;
-  // Operators by name, of the pairs like the one whose kernels the prediction shows; empty where a timeline has no
-  // kernels.
+  // Operators by name, of pairs like the one whose kernels the prediction shows; empty where a timeline has none.
   std::vector<ComparedTime> kernels;
 
   double median_error() const;

@@ -24,8 +24,7 @@ struct ScheduleOutline {
   explicit ScheduleOutline(const ScheduleTable& table);
 };
 
-// `costs` are the times of each slot class, all of whose ops take the same; `transfer` is that of a message between
-// ranks. They have any one unit.
+// `costs` are the times of the ops of each slot class, `transfer` that of a message between ranks, in any one unit.
 double lower_bound(const ScheduleOutline& outline, const std::vector<double>& costs, double transfer);
 
 // Returns the same for costs that may differ by micro-batch. The schedule must not deadlock.

@@ -70,15 +70,14 @@ struct ScheduleCosts {
   double of(OpType type) const;
 };
 
-// The interface of a schedule. To add one, derive from this class in a .cc of kinds/ and add its line to
-// kinds/registry.cc.
+// The interface of a schedule. To add one, derive from it in a .cc of kinds/ and add a line to kinds/registry.cc.
 class ScheduleKind {
  public:
   virtual ~ScheduleKind() = default;
   virtual std::string_view name() const = 0;
   // Fails as infeasible, with the reason, when the schedule does not exist for this shape.
   virtual Result<void> check(const ScheduleShape& shape) const = 0;
-  // Returns the schedule without programs: the placement of stages and the mode of messages, at little cost. Requires
+  // Returns the schedule without programs: placement of stages and mode of messages, at little cost. Requires
   // check(shape).
   virtual Schedule outline(const ScheduleShape& shape) const = 0;
   virtual Schedule build(const ScheduleShape& shape) const = 0;  // requires check(shape)

@@ -13,8 +13,7 @@ namespace plumbline::model {
 
 class SmCurve {
  public:
-  // `kernel` is "dispatch" or "combine". Fails with an input error that lists the profile's families if it lacks this
-  // one.
+  // `kernel` is "dispatch" or "combine". An unknown family is an input error that lists those of the profile.
   static Result<SmCurve> read(const Profile& profile, std::string_view family, std::string_view kernel);
 
   // Interpolates linearly from zero through the points; flat after the best of them, as more SMs never slow it down.

@@ -20,8 +20,7 @@ struct Launch {
 Definitions slurm_definitions(std::string_view script);
 
 // Returns the first command that runs a .py file with one of Megatron's arguments, or nothing; further ones are noted.
-// The number of GPUs comes from the launcher before the program (torchrun, srun, mpirun), else from Slurm's header,
-// else from WORLD_SIZE.
+// The number of GPUs is that of the launcher before the program (torchrun, srun, mpirun), Slurm's header or WORLD_SIZE.
 std::optional<Launch> find_launch(const Script& script, std::vector<Note>& notes);
 
 // Returns the arguments by name, and adds a note for each word that belongs to none.

@@ -17,8 +17,7 @@ std::optional<std::vector<std::int64_t>> parse_layout(std::string_view text);
 std::string layout_text(const std::vector<std::int64_t>& counts, bool prediction);
 
 // Returns the layers of each stage when the first and the last rank hold `first` and `last` layers in all and the
-// others share the rest evenly. Each rank divides its layers evenly over its virtual stages. Nothing when that does not
-// divide.
+// others share the rest evenly. Each rank divides its layers over its virtual stages. Nothing when that is uneven.
 std::optional<std::vector<std::int64_t>> uneven_ends(std::int64_t layers, std::int64_t pipeline,
                                                      std::int64_t virtual_stages, std::optional<std::int64_t> first,
                                                      std::optional<std::int64_t> last);

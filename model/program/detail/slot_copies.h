@@ -16,8 +16,7 @@ struct CopyGroup {
   Section section = Section::attention;
   std::vector<std::uint16_t> operators;
 };
-// Returns the copies of one phase of a block, one group per section, ordered by the first tensor that is ready (F) or
-// needed (other phases).
+// Returns the copies of one phase of a block by section, in the order in which the first tensor is ready (F) or needed.
 std::vector<CopyGroup> copies_of(const Graph& graph, Phase phase);
 
 // Adds the waits of two buffers in each direction. A block's forward waits until the copies of the block two before it

@@ -1,5 +1,4 @@
-// Declares what the files of single schedules share, and the list of schedules. A new schedule adds its accessor here
-// and its line to registry.cc.
+// Declares the schedules and what their files share. A new schedule adds its accessor here and its line to registry.cc.
 #pragma once
 
 #include <optional>
