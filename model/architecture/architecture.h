@@ -28,17 +28,17 @@ struct MixtureOfExperts {
   std::int64_t routed_experts = 0;
   std::int64_t shared_experts = 0;
   std::int64_t experts_per_token = 0;
-  std::int64_t intermediate_size = 0;         // of one routed expert
-  std::int64_t shared_intermediate_size = 0;  // of the shared experts together; 0: each is as large as a routed one
+  std::int64_t intermediate_size = 0;         // size of one routed expert
+  std::int64_t shared_intermediate_size = 0;  // size of all shared experts; 0: each is as large as a routed one
   bool shared_gate = false;                   // the shared experts' output times sigmoid(x . w) (qwen2_moe)
   std::int64_t groups = 1;                    // expert groups of group-limited routing (n_group)
   std::int64_t groups_per_token = 1;          // topk_group
   std::int64_t dense_layers_first = 0;        // layers before the first MoE layer (first_k_dense_replace)
   std::int64_t layer_frequency = 1;           // every n-th layer after those is MoE (moe_layer_freq)
   std::int64_t layer_offset = 0;              // remainder of those layers' numbers by n
-  std::vector<std::int64_t> dense_layers;     // dense all the same (mlp_only_layers)
+  std::vector<std::int64_t> dense_layers;     // numbers of further dense layers (mlp_only_layers)
   ScoreFunction score = ScoreFunction::softmax;
-  // Group score: sum of the two best experts (DeepSeek-V3) or the best one (DeepSeek-V2).
+  // The score of a group is the sum of its two best experts (DeepSeek-V3) or its best one (DeepSeek-V2).
   int group_score_experts = 1;
   bool normalize_weights = false;  // norm_topk_prob
   double scaling_factor = 1.0;     // routed_scaling_factor
@@ -49,7 +49,7 @@ struct MixtureOfExperts {
   bool operator==(const MixtureOfExperts&) const = default;
 };
 
-// Which products of a layer add a bias to every row.
+// The GEMMs of a layer that add a bias to every row.
 struct Biases {
   bool query_key_value = false;
   bool attention_output = false;
@@ -57,24 +57,24 @@ struct Biases {
   bool operator==(const Biases&) const = default;
 };
 
-// Probabilities of zeroing an entry in training.
+// Probabilities of setting an entry to zero in training.
 struct Dropout {
   double embedding = 0;
-  double attention = 0;  // of a softmax probability
-  double residual = 0;   // of what attention and MLP add to the residual stream
+  double attention = 0;  // for softmax probabilities
+  double residual = 0;   // for what attention and MLP add to the residual stream
   bool operator==(const Dropout&) const = default;
 };
 
-// Grouped-query attention over the last `window` tokens only, the query's own included.
+// Restricts grouped-query attention to the last `tokens` tokens, the query's own included.
 struct SlidingWindow {
-  std::int64_t tokens = 0;       // 0: every layer sees all
-  std::int64_t first_layer = 0;  // layers before it see all
+  std::int64_t tokens = 0;       // 0: no layer has a window
+  std::int64_t first_layer = 0;  // layers before it have no window
   bool operator==(const SlidingWindow&) const = default;
 };
 
 struct Architecture {
   std::string name;        // file stem, for display
-  std::string model_type;  // Hugging Face's word, e.g. deepseek_v3
+  std::string model_type;  // Hugging Face's model_type, e.g. deepseek_v3
   std::int64_t layers = 0;
   std::int64_t hidden_size = 0;
   std::int64_t heads = 0;
@@ -92,7 +92,7 @@ struct Architecture {
   PositionKind positions = PositionKind::rotary;
   std::int64_t position_table = 0;  // rows of the table of learned positions
   double rope_theta = 10000.0;
-  std::int64_t rotary_dim = 0;  // columns of a head that turn; 0: all of them (grouped-query attention)
+  std::int64_t rotary_dim = 0;  // rotated columns of a head; 0: all of them (grouped-query attention)
   Biases biases;
   Dropout dropout;
   SlidingWindow window;

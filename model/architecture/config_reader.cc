@@ -21,11 +21,11 @@ namespace {
 
 using nlohmann::json;
 
-// No published dimension comes near; below it, products of three dimensions stay inside 64 bits.
+// The limit is far above published dimensions; products of three dimensions below it fit 64 bits.
 constexpr std::int64_t largest_dimension = 1'000'000;
 
-// The JSON library keeps no positions, so the line is looked up in the text: the key in quotes before a colon. Of a
-// dotted key the last part.
+// Returns the line of a key. The JSON library keeps no positions, so the key is searched in the text, in quotes before
+// a colon; of a dotted key the last part.
 int line_of_key(const std::string& text, std::string_view key) {
   const std::string quoted = fmt::format("\"{}\"", key.substr(key.rfind('.') + 1));
   for (std::size_t at = text.find(quoted); at != std::string::npos; at = text.find(quoted, at + 1)) {
@@ -35,7 +35,7 @@ int line_of_key(const std::string& text, std::string_view key) {
   return 0;
 }
 
-// A short rendering of a value for an error message, valid whatever bytes the file holds.
+// Returns a short rendering of a value for an error message, valid for any bytes in the file.
 std::string shown(const json& value) {
   const std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
   return text.size() <= 40 ? text : text.substr(0, 37) + "...";
@@ -56,7 +56,7 @@ struct ConfigReader::Contents {
     return found == where.end() || found->is_null() ? nullptr : &*found;
   }
 
-  // A key of the file that nobody asked for may be a misspelling of this one.
+  // Suggests a key of the file that no reader uses, which may be a misspelling of this one.
   std::string hint_for_missing(std::string_view key) const {
     std::vector<std::string> unread;
     for (const auto& [name, value] : object.items())
@@ -65,7 +65,7 @@ struct ConfigReader::Contents {
     return nearest.empty() ? "add it as Hugging Face names it" : fmt::format("is '{}' meant to be it?", nearest);
   }
 
-  // Null when the key is missing or null.
+  // Returns nullptr when the key is missing or null.
   const json* find(std::string_view key) {
     if (std::ranges::find(asked, key) == asked.end()) asked.emplace_back(key);
     const json* found = lookup(object, key);
@@ -125,7 +125,7 @@ std::int64_t ConfigReader::integer(std::string_view key, std::int64_t minimum, s
     return missing.value_or(minimum);
   }
   const std::string wanted = fmt::format("expected an integer from {} to {}", minimum, largest_dimension);
-  // Compared as a double first: JSON integers may exceed 64 bits.
+  // The value is compared as a double first, because JSON integers may exceed 64 bits.
   const bool fits = value->is_number_integer() && value->get<double>() >= static_cast<double>(minimum) &&
                     value->get<double>() <= static_cast<double>(largest_dimension);
   if (!fits) {

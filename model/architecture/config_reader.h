@@ -1,6 +1,5 @@
-// Typed access to the keys of a Hugging Face config.json. The first error wins and is kept, so that a
-// model type can be read as a plain list of keys and checked once at the end. Missing and null are the
-// same: Hugging Face takes its default for both.
+// ConfigReader gives typed access to the keys of a Hugging Face config.json. It keeps the first error, so that a family
+// can read all its keys and check once. Missing and null are the same: Hugging Face takes its default for both.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +16,12 @@ namespace plumbline::model {
 
 class ConfigReader {
  public:
-  // Fails on an unreadable file, on a JSON syntax error (with its line) and on anything but an object.
-  // `overrides` replace keys of the file or add to them.
+  // Fails on an unreadable file, a JSON syntax error (with its line) and other than an object. `overrides` replace or
+  // add keys.
   static Result<ConfigReader> open(const std::string& path, const ConfigOverrides& overrides = {});
-  // The same of a text that was read already; errors name `path`.
+  // Reads a text in the same way; errors name `path`.
   static Result<ConfigReader> parse(std::string text, const std::string& path, const ConfigOverrides& overrides);
-  // Without a file: every key is missing.
+  // Returns a reader without a file, in which every key is missing.
   static ConfigReader empty();
   ~ConfigReader();
   ConfigReader(ConfigReader&&) noexcept;
@@ -37,13 +36,13 @@ class ConfigReader {
   bool flag(std::string_view key, bool missing);
   std::string text(std::string_view key, std::string_view missing);
 
-  // A key with a dot names one of an object in the file: "attn_config.alibi".
+  // Keys with a dot name a key inside an object of the file: "attn_config.alibi".
   bool is_null(std::string_view key) const;  // present and null
   // Records an error about a key, with the file and the key's line.
   void fail(std::string_view key, std::string message, std::string hint);
-  // The same for keys that are fine alone but contradict each other: infeasible once overrides take part.
+  // The same for keys that are valid alone but contradict each other: infeasible when overrides are involved.
   void conflict(std::string_view key, std::string message, std::string hint);
-  // Every key that was asked for so far, in order.
+  // Returns every key that was read so far, in order.
   const std::vector<std::string>& asked() const;
   const std::optional<Error>& error() const;
 

@@ -1,4 +1,4 @@
-// Keys of a model's config.json that a plan puts over those of the file.
+// Keys of a model's config.json that a plan replaces.
 #pragma once
 
 #include <cstdint>

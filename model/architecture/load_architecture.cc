@@ -23,7 +23,7 @@ void fail_unknown_type(ConfigReader& config, const std::string& found) {
                           fmt::join(names, ", ")));
 }
 
-// An override that nothing asked for would change nothing.
+// Rejects an override that no key of the model type uses, because it would change nothing.
 void refuse_unread(ConfigReader& config, const ConfigOverrides& overrides, const std::string& model_type) {
   for (const auto& [key, value] : overrides) {
     if (std::ranges::find(config.asked(), key) != config.asked().end()) continue;

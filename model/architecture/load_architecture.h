@@ -1,4 +1,4 @@
-// From a Hugging Face config.json to an architecture.
+// Reads a Hugging Face config.json into an architecture.
 #pragma once
 
 #include <string>
@@ -9,12 +9,12 @@
 
 namespace plumbline::model {
 
-// Reads the model types of model/architecture/families/families.h. Unknown keys are ignored, missing ones take Hugging
-// Face's defaults; only dimensions are required.
+// Reads the model types of model/architecture/families/families.h. Unknown keys are ignored; missing ones take Hugging
+// Face's defaults, except dimensions, which are required.
 Result<Architecture> load_architecture(const std::string& path);
 
-// The same with the keys that the plan gives under [model] put over those of the file. A key that this type of
-// model does not read is an error; errors about the plan's keys name their place in the plan.
+// Does the same with the plan's keys under [model] in place of those of the file. A key that this type of model does
+// not read is an error; errors about the plan's keys give their place in the plan.
 Result<Architecture> load_architecture_of(const Plan& plan, const std::string& path);
 
 }  // namespace plumbline::model

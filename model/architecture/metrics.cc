@@ -11,12 +11,12 @@ namespace {
 
 struct BlockMetrics {
   double parameters = 0;
-  double active_parameters = 0;  // touched by one token
-  double forward_flops = 0;      // of one sequence
+  double active_parameters = 0;  // used by one token
+  double forward_flops = 0;      // FLOPs of one sequence
   double forward_flops_causal = 0;
 };
 
-// The graph without any parallelism: one rank holds every expert and receives every token once.
+// Returns the context without any parallelism: one rank holds every expert and receives every token once.
 LayerContext whole_model(const Architecture& architecture, std::int64_t sequence_length) {
   LayerContext context;
   context.architecture = architecture;
@@ -68,7 +68,7 @@ ModelMetrics model_metrics(const Architecture& architecture, std::int64_t sequen
   std::map<BlockKind, std::int64_t> counts = {{BlockKind::embedding, 1}, {BlockKind::head, 1}};
   for (std::int64_t layer = 0; layer < architecture.layers; ++layer) ++counts[layer_kind(architecture, layer)];
 
-  // A backward pass is two products for each product of the forward pass.
+  // A backward pass has two GEMMs for each GEMM of the forward pass.
   constexpr double passes = 3;
   ModelMetrics metrics;
   for (const auto& [kind, count] : counts) {

@@ -13,10 +13,10 @@ constexpr double block_elements = 128 * 128;
 
 struct TypeRow {
   std::string_view name;
-  double bytes;  // of an element
+  double bytes;  // bytes of an element
 };
 constexpr TypeRow types[] = {
-    // in the order of DataType
+    // The entries are in the order of DataType.
     {"fp32", 4},
     {"tf32", 4},
     {"bf16", 2},
@@ -35,7 +35,7 @@ struct PrecisionRow {
   DataType activation, weight;
 };
 constexpr PrecisionRow precisions[] = {
-    // in the order of Precision
+    // The entries are in the order of Precision.
     {"fp8", DataType::fp8_tile, DataType::fp8_block},
     {"fp8_tensor", DataType::fp8, DataType::bf16},  // weights are cast where they are used
     {"bf16", DataType::bf16, DataType::bf16},

@@ -11,9 +11,9 @@ namespace plumbline::model {
 namespace {
 
 constexpr std::string_view digits = "0123456789";
-constexpr int largest_exponent = 300;  // within what a double holds
+constexpr int largest_exponent = 300;  // within the range of a double
 
-// Digits from the front of `text`, which loses them.
+// Removes the digits at the front of `text` and returns them.
 std::string_view take_digits(std::string_view& text) {
   const std::size_t count = std::min(text.find_first_not_of(digits), text.size());
   const std::string_view taken = text.substr(0, count);
@@ -21,7 +21,7 @@ std::string_view take_digits(std::string_view& text) {
   return taken;
 }
 
-// The same number with a smaller exponent.
+// Returns the same number with a smaller exponent.
 std::optional<Decimal> scaled_to(Decimal number, int exponent) {
   for (; number.exponent > exponent && number.units != 0; --number.exponent) {
     if (__builtin_mul_overflow(number.units, std::int64_t{10}, &number.units)) return std::nullopt;
@@ -30,7 +30,7 @@ std::optional<Decimal> scaled_to(Decimal number, int exponent) {
   return number;
 }
 
-// The exponent that stands at the end of a number, 0 where there is none; nothing when it is malformed.
+// Returns the exponent at the end of a number, 0 where there is none; nothing when it is malformed.
 std::optional<int> parse_exponent(std::string_view text) {
   if (text.empty()) return 0;
   if (text.front() != 'e' && text.front() != 'E') return std::nullopt;

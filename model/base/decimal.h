@@ -1,4 +1,4 @@
-// Numbers as people write them down: 0.05 is five hundredths, not the double next to it.
+// Decimal numbers are exact: 0.05 is five hundredths, not the nearest double.
 #pragma once
 
 #include <cstdint>
@@ -8,17 +8,17 @@
 
 namespace plumbline::model {
 
-// units * 10^exponent. Arithmetic is exact; nothing is returned where 64 bits do not hold the result.
+// The value is units * 10^exponent. Arithmetic is exact and returns nothing where 64 bits do not hold the result.
 struct Decimal {
   std::int64_t units = 0;
   int exponent = 0;
   bool integer = true;  // written without a point and without an exponent
 
   double value() const;      // the nearest double
-  std::string text() const;  // a TOML number: 20, 0.15, 1e-07
+  std::string text() const;  // as a TOML number: 20, 0.15, 1e-07
 };
 
-// An optional sign, digits, perhaps a point with digits, perhaps an exponent; nothing else.
+// Parses an optional sign, digits, an optional point with digits and an optional exponent; nothing for other text.
 std::optional<Decimal> parse_decimal(std::string_view text);
 
 std::optional<Decimal> sum(Decimal a, Decimal b);

@@ -18,8 +18,8 @@ std::string lower(std::string_view text) {
   return result;
 }
 
-// Edits (insert, delete, replace, swap of neighbours) from one name to the other. Swaps count once
-// because they are the commonest typing error.
+// Returns the number of edits (insert, delete, replace, swap of adjacent letters) from one name to the other. Swaps
+// count once because they are the most common typing error.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before_previous(b.size() + 1), previous(b.size() + 1), current(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) previous[j] = j;

@@ -1,5 +1,5 @@
-// Expected failures are values. `input` is wrong input at the boundary (exit 1); `infeasible` is a
-// well-formed request that cannot be met (exit 2). Broken invariants assert instead.
+// Expected failures are values: `input` is wrong input at the boundary (exit 1), `infeasible` a well-formed request
+// that cannot be met (exit 2). Broken invariants are asserted instead.
 #pragma once
 
 #include <string>
@@ -25,25 +25,25 @@ struct Error {
 template <class T>
 using Result = tl::expected<T, Error>;
 
-// What a function that returns a Result<T> returns instead of a T.
+// The error that a function returns in place of a Result<T>.
 using Failure = tl::unexpected<Error>;
 
-// Errors of both kinds about a key, field or option, and wrong input in a line of a file (0: of no single line).
-// Arguments stand in the order in which the text prints them; each may be empty but the message.
+// Make errors of both kinds about a key, field or option, and about a line of a file (0: no single line). Arguments are
+// in the order in which the text prints them; all but the message may be empty.
 Failure wrong_input(std::string key, std::string message, std::string hint = "");
 Failure wrong_input_at(std::string file, int line, std::string key, std::string message, std::string hint = "");
 Failure infeasible(std::string key, std::string message, std::string hint = "");
 
-// The value that a Result holds, or nothing of a Result<void>.
+// Moves the value out of a Result; returns nothing for a Result<void>.
 template <class Result>
 auto value_in(Result&& result) {
   using Value = typename std::remove_cvref_t<Result>::value_type;
   if constexpr (!std::is_void_v<Value>) return Value(*std::forward<Result>(result));
 }
 
-// Evaluates to the value of a Result<T>. Where there is none, the function around it returns the error:
+// Evaluates to the value of a Result<T>. Without a value the enclosing function returns the error:
 //   const Plan plan = TRY(load_plan(path));
-// A lambda around it states its return type, and one TRY does not stand inside another.
+// An enclosing lambda must state its return type. TRYs cannot be nested.
 #define TRY(...)                                                                                          \
   __extension__({                                                                                         \
     auto&& tried_result = (__VA_ARGS__);                                                                  \
@@ -51,14 +51,15 @@ auto value_in(Result&& result) {
     ::plumbline::model::value_in(std::forward<decltype(tried_result)>(tried_result));                     \
   })
 
-// "plan.toml:12: parallelism.pipelin: unknown key (did you mean 'parallelism.pipeline'?)"
+// Returns "plan.toml:12: parallelism.pipelin: unknown key (did you mean 'parallelism.pipeline'?)".
 std::string to_string(const Error& error);
 
-// The candidate with the smallest edit distance, or "" when none is close (over a third of the name).
+// Returns the candidate with the smallest edit distance, or "" when none is close (within a third of the name).
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates);
 
-// Hints about an unknown name: "did you mean 'x'?", or `otherwise` where none is near; and "did you mean 'x'? " (empty
-// where none is near) in front of what there is, as in "did you mean 'x'? known: x, y".
+// Return hints about an unknown name. did_you_mean: "did you mean 'x'?", or `otherwise` where none is near.
+// did_you_mean_before: "did you mean 'x'? " (empty where none is near) before `rest`. known_names: that before the list
+// of candidates, "did you mean 'x'? known: x, y".
 std::string did_you_mean(std::string_view name, const std::vector<std::string>& candidates,
                          std::string_view otherwise = "");
 std::string did_you_mean_before(std::string_view name, const std::vector<std::string>& candidates,

@@ -1,4 +1,4 @@
-// Values that several threads look up by a key. The first that asks for one computes it, the others wait for it.
+// A thread-safe table of computed values. The first thread that needs a value computes it, the others wait for it.
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@ namespace plumbline::model {
 template <class Key, class Value>
 class Memo {
  public:
-  // The value of the key, which make() returns where it is not known. make() asks the memo for nothing.
+  // Returns the value of the key, computed by make() on first use. make() must not use the memo.
   template <class Make>
   Value find(const Key& key, const Make& make) {
     std::shared_ptr<Entry> entry;

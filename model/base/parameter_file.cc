@@ -63,7 +63,7 @@ class Reader {
     if (std::ranges::find(text_keys_, name) != text_keys_.end()) return read_text(name, node);
     const toml::table* table = node.as_table();
     if (table == nullptr) return fail_not_table(name, node);
-    // An entry is recognised by any of its keys, so that one that lacks its value is still seen as one.
+    // Any of its keys marks an entry, so that one without a value is still found.
     const bool is_entry = table->is_inline() || std::ranges::any_of(entry_keys, [&](const std::string& key) {
                             const toml::node* inner = table->get(key);
                             return inner != nullptr && !inner->is_table();

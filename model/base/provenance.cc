@@ -8,7 +8,7 @@
 namespace plumbline::model {
 namespace {
 
-// In the order of Evidence.
+// The words are in the order of Evidence.
 constexpr std::array<std::string_view, 5> evidences = {"measured", "fitted", "published", "datasheet", "assumed"};
 
 }  // namespace

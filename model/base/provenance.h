@@ -1,4 +1,4 @@
-// Where a constant comes from. Every constant of a profile or topology file is a Parameter.
+// The source of a constant. Every constant of a profile or topology file is a Parameter.
 #pragma once
 
 #include <optional>
@@ -20,7 +20,7 @@ struct Parameter {
   Evidence kind = Evidence::assumed;
   std::string source;
   std::optional<double> relative_uncertainty;  // one standard deviation over the value
-  // The range that the source, or several sources, state around the value, in `unit`; none: they state one value.
+  // The range around the value that one or more sources state, in `unit`; none: they state one value.
   std::optional<double> low = std::nullopt;
   std::optional<double> high = std::nullopt;
   bool operator==(const Parameter&) const = default;

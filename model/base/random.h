@@ -1,5 +1,5 @@
-// A small deterministic random generator (SplitMix64, Steele et al. 2014): the same seed gives the same
-// numbers with every compiler and library, which <random>'s distributions do not promise.
+// A small deterministic random generator (SplitMix64, Steele et al. 2014). A seed gives the same numbers with every
+// compiler and library, which the distributions of <random> do not guarantee.
 #pragma once
 
 #include <cmath>
@@ -10,7 +10,7 @@ namespace plumbline::model {
 
 class Random {
  public:
-  // `drawn`: how many calls of next() are taken as done, so that any number of a sequence can be had alone.
+  // `drawn` is the number of skipped calls of next(), for access to any number of a sequence.
   explicit Random(std::uint64_t seed, std::uint64_t drawn = 0) : state_(seed + drawn * increment) {}
 
   std::uint64_t next() {
@@ -19,9 +19,9 @@ class Random {
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
     return z ^ (z >> 31);
   }
-  // Uniform in (0, 1).
+  // Returns a number uniform in (0, 1).
   double uniform() { return (static_cast<double>(next() >> 11) + 0.5) * 0x1.0p-53; }
-  // Standard normal (Box-Muller), of two calls of next().
+  // Returns a standard normal number (Box-Muller) from two calls of next().
   double normal() { return std::sqrt(-2 * std::log(uniform())) * std::cos(2 * std::numbers::pi * uniform()); }
 
  private:

@@ -1,4 +1,4 @@
-// Units as profile, topology and device files write them. GB is 10^9 bytes, GiB 2^30.
+// Units in profile, topology and device files. GB is 10^9 bytes, GiB 2^30.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ enum class UnitDimension {
   bytes_per_second,
   flops_per_second,
   watts,
-  // With one unit each: money and the time over which it is written off are never converted.
+  // Money, and the years of depreciation, have one unit each and are never converted.
   usd,
   usd_per_gpu_hour,
   usd_per_kwh,
@@ -29,11 +29,11 @@ struct SiUnit {
   double factor = 1;  // value * factor is in SI
 };
 
-// An unknown unit is an input error that lists the known ones; the caller adds file, line and key.
+// Fails with an input error that lists the known units for an unknown one; the caller adds file, line and key.
 Result<SiUnit> si_unit(std::string_view unit);
 
-// Bytes as nccl-tests take them: a whole number above 0, with K, M or G for powers of 1024, at most 2^50. Else an input
-// error about `key`.
+// Reads bytes as nccl-tests do: an integer from 1 to 2^50, with K, M or G for powers of 1024; else an error about
+// `key`.
 Result<std::int64_t> parse_binary_size(std::string_view text, std::string key);
 
 }  // namespace plumbline::model

@@ -1,4 +1,4 @@
-// Text in pieces: the lines of a file, the parts of a list, a number written out.
+// These functions split text into lines and parts, quote it, and parse numbers.
 #pragma once
 
 #include <charconv>
@@ -10,19 +10,19 @@
 
 namespace plumbline::model {
 
-// The lines without their ends (\n or \r\n). Text behind the last end is a line of its own.
+// Returns the lines without their ends (\n or \r\n). Text after the last line end is a line too.
 std::vector<std::string_view> lines_of(std::string_view text);
 
-// What stands between the separators, empty parts included: one part more than there are separators.
+// Returns the parts between the separators, empty ones included: one more than there are separators.
 std::vector<std::string_view> split(std::string_view text, char separator);
 
-// Without blanks, tabs and carriage returns at either end.
+// Returns the text without blanks, tabs and carriage returns at either end.
 std::string_view trimmed(std::string_view text);
 
-// A basic string of TOML, in quotes.
+// Returns a quoted TOML basic string.
 std::string toml_string(std::string_view text);
 
-// The number that the whole text is; nothing when there is anything else in it, or the number is out of range.
+// Parses a number; nothing when the text has any other character or the number is out of range.
 template <class Number>
 std::optional<Number> parse_number(std::string_view text) {
   Number value{};

@@ -16,7 +16,7 @@ Result<std::string> read_text_file(const std::string& path) {
   std::error_code status_error;
   const auto status = std::filesystem::status(path, status_error);
   if (!std::filesystem::exists(status)) return wrong_input_at(path, 0, "", "no such file", "check the path");
-  // A stream opens a folder without complaint and then reads nothing from it.
+  // A stream opens a folder without an error and then reads nothing from it.
   if (std::filesystem::is_directory(status))
     return wrong_input_at(path, 0, "", "is a folder, not a file", "name a file in it");
   std::ifstream stream(path, std::ios::binary);

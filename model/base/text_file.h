@@ -1,4 +1,4 @@
-// Reading an input file as text, with errors that say what is wrong with the path; listing a folder.
+// Reads an input file as text, with errors that state the problem of the path, and lists a folder.
 #pragma once
 
 #include <cstddef>
@@ -10,14 +10,13 @@
 
 namespace plumbline::model {
 
-// The whole file. A missing file, a folder or an unreadable file is an input error naming the path.
+// Returns the whole file. A missing file, a folder or an unreadable file is an input error naming the path.
 Result<std::string> read_text_file(const std::string& path);
 
-// The names, without the extension, of the files in a folder that have it (".toml"), sorted. Empty when
-// the folder cannot be read.
+// Returns the sorted names, without extension, of the files in a folder with that extension; empty if unreadable.
 std::vector<std::string> names_in_folder(const std::string& folder, std::string_view extension);
 
-// The 1-based line on which a byte offset lies; an offset past the end gives the last line.
+// Returns the 1-based line of a byte offset; an offset past the end gives the last line.
 int line_of_offset(std::string_view text, std::size_t offset);
 
 }  // namespace plumbline::model

@@ -1,5 +1,5 @@
-// Physical quantities with their dimension in the type, so that bytes never add to seconds.
-// Values are SI doubles: seconds, bytes (1 GB = 1e9 B, 1 GiB = 2^30 B), floating-point operations.
+// Physical quantities with their dimension in the type, so that adding bytes to seconds does not compile. Values are SI
+// doubles: seconds, bytes (1 GB = 1e9 B, 1 GiB = 2^30 B), floating-point operations.
 #pragma once
 
 #include <compare>

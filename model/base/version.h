@@ -1,4 +1,4 @@
-// The version that every output carries, and the version of the output contract itself.
+// The version in every output, and the version of the output contract.
 #pragma once
 
 #include <string_view>

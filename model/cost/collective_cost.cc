@@ -19,7 +19,7 @@ constexpr std::array all_protocols = {CollectiveProtocol::ll, CollectiveProtocol
 
 std::size_t index(CollectiveProtocol protocol) { return static_cast<std::size_t>(protocol); }
 
-// Of a group over several nodes: what the NICs of a node carry of an all-reduce, per byte of the buffer.
+// Returns the bytes that a node's NICs send in an all-reduce over several nodes, per byte of the buffer.
 double between_nodes(const CollectiveGroup& group) {
   const auto nodes = static_cast<double>(group.nodes());
   return 2 * (nodes - 1) / nodes;
@@ -85,7 +85,7 @@ Result<CollectiveCost> CollectiveCost::make(const Profile& profile, const Cluste
   const Constant nic_line = reader.require("network.nic_line_rate");
   const Constant nvlink_line = reader.require("network.nvlink_line_rate");
   if (reader.error()) return tl::unexpected(*reader.error());
-  // A profile's rates belong to the line rates it was made on; a faster or slower link scales them.
+  // A profile's rates hold for its line rates; another line rate scales them.
   cost.nic_rate_.value *= cluster.inter_node_bandwidth().value() / nic_line.value;
   cost.nvlink_rate_.value *= cluster.intra_node_bandwidth.value() / nvlink_line.value;
   return cost;
@@ -96,14 +96,14 @@ double CollectiveCost::latency(const Pace& pace, const Steps& steps) const {
          network_latency_scale_.value * steps.network * pace.network_step.value;
 }
 
-// Bus bandwidth that the protocol itself cannot exceed.
+// Returns the highest bus bandwidth of the protocol itself.
 double CollectiveCost::cap(CollectiveProtocol protocol, const CollectiveGroup& group) const {
   if (protocol != CollectiveProtocol::ll) return std::numeric_limits<double>::infinity();
   return ll_bandwidth_[static_cast<std::size_t>(std::min<std::int64_t>(group.nodes(), 3) - 1)].value;
 }
 
-// Useful bytes per second over the slowest link of the rings. Neighbours on a node send over NVLink; of the rings that
-// cross nodes each leaves by another NIC of the node.
+// Returns the useful bytes per second over the slowest link of the rings. Consecutive ranks on a node use NVLink; the
+// rings that cross nodes each use another NIC of the node.
 double CollectiveCost::ring_rate(CollectiveProtocol protocol, const CollectiveGroup& group) const {
   double rate = std::numeric_limits<double>::infinity();
   if (group.ranks_per_node > 1) rate = std::min(nvlink_rate_.value, channels_.value * ring_channel_.value);
@@ -120,8 +120,8 @@ CollectivePath CollectiveCost::ring(Collective collective, CollectiveProtocol pr
           bus_factor(collective, group.ranks) / ring_rate(protocol, group)};
 }
 
-// Up and down a chain inside each node and two complementary binary trees between the nodes, pipelined: an inner GPU
-// sends the buffer up and down, the NICs of a node together what an all-reduce between nodes needs at least.
+// A chain inside each node and two complementary binary trees between the nodes, pipelined. Each GPU sends the buffer
+// up and down; the NICs of a node together send the minimum of an all-reduce between nodes.
 CollectivePath CollectiveCost::tree(CollectiveProtocol protocol, const CollectiveGroup& group) const {
   const Pace& pace = tree_[index(protocol)];
   double per_byte = 0;
@@ -132,7 +132,7 @@ CollectivePath CollectiveCost::tree(CollectiveProtocol protocol, const Collectiv
   return {CollectiveAlgorithm::tree, protocol, latency(pace, steps), per_byte};
 }
 
-// The switch sums what all GPUs of the node hold; between nodes the sums go up and down a tree.
+// The switch sums the buffers of all GPUs of the node; between nodes the sums go up and down a tree.
 CollectivePath CollectiveCost::nvls(const CollectiveGroup& group) const {
   double per_byte = 1 / (nvlink_rate_.value * nvls_.efficiency.value);
   if (group.nodes() > 1) per_byte = std::max(per_byte, between_nodes(group) / (per_node(group) * nic_rate(group)));
@@ -140,8 +140,8 @@ CollectivePath CollectiveCost::nvls(const CollectiveGroup& group) const {
   return {CollectiveAlgorithm::nvls, CollectiveProtocol::simple, latency(nvls_, steps), per_byte};
 }
 
-// Messages between pairs: of an all-to-all the part that stays on the node goes over NVLink, the rest over the GPU's
-// own NIC; a message between nodes has one NIC.
+// Messages between pairs of ranks. The part of an all-to-all that stays on the node uses NVLink, the rest the GPU's own
+// NIC. A single message between nodes has one NIC.
 CollectivePath CollectiveCost::direct(Collective collective, CollectiveProtocol protocol,
                                       const CollectiveGroup& group) const {
   const Pace& pace = ring_[index(protocol)];
@@ -170,7 +170,7 @@ std::vector<CollectivePath> CollectiveCost::paths(Collective collective, const C
     found.push_back(ring(collective, protocol, group));
     if (collective == Collective::all_reduce) found.push_back(tree(protocol, group));
   }
-  // Multicast pays from three GPUs on; only all-reduce goes on between nodes.
+  // Multicast is faster from three GPUs on; only all-reduce uses it between nodes.
   const bool reaches = collective == Collective::all_reduce || group.nodes() == 1;
   if (has_nvls_ && reaches && collective != Collective::broadcast && group.ranks_per_node > 2)
     found.push_back(nvls(group));

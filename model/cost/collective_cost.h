@@ -1,5 +1,5 @@
-// Collectives over dense groups of ranks, as NCCL runs them: an algorithm and a protocol each give a latency and a
-// rate, and the fastest pair is taken at every size. Formulas and sources: docs/costs.md, "Collectives".
+// CollectiveCost predicts collectives over dense groups of ranks as NCCL runs them: each algorithm and protocol has a
+// latency and a rate, and the fastest pair is used at every size. Formulas and sources: docs/costs.md, "Collectives".
 #pragma once
 
 #include <array>
@@ -16,61 +16,61 @@
 namespace plumbline::model {
 
 enum class Collective { all_reduce, reduce_scatter, all_gather, broadcast, all_to_all, send_recv };
-enum class CollectiveAlgorithm { ring, tree, nvls, direct };  // nvls: sums in the switch; direct: sends and receives
+enum class CollectiveAlgorithm { ring, tree, nvls, direct };  // nvls: the switch sums; direct: sends and receives
 enum class CollectiveProtocol { ll, ll128, simple };
 
 std::string_view to_string(Collective collective);
 std::string_view to_string(CollectiveProtocol protocol);
-// Input error with the nearest name.
+// Parses the name of a collective; an unknown one is an input error with the nearest name.
 Result<Collective> parse_collective(std::string_view text);
 
 struct CollectiveGroup {
   std::int64_t ranks = 1;
-  std::int64_t ranks_per_node = 1;  // at most `ranks`; each has a GPU and a share of the NICs of its own
-  double network_slowdown = 1;      // of the NICs, by links that the rings between nodes share
+  std::int64_t ranks_per_node = 1;  // at most `ranks`; each has its own GPU and share of the NICs
+  double network_slowdown = 1;      // factor on the NICs' time, from links that the rings between nodes share
 
   std::int64_t nodes() const { return ceil_div(ranks, ranks_per_node); }
-  // `ranks` members that are `stride` GPUs apart, on nodes of `gpus_per_node`.
+  // Returns a group of `ranks` members that are `stride` GPUs apart, on nodes of `gpus_per_node`.
   static CollectiveGroup strided(std::int64_t ranks, std::int64_t stride, std::int64_t gpus_per_node);
 };
 
-// One way to run a collective: seconds = latency + bytes * seconds_per_byte.
+// One algorithm and protocol for a collective: seconds = latency + bytes * seconds_per_byte.
 struct CollectivePath {
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::ring;
   CollectiveProtocol protocol = CollectiveProtocol::simple;
-  double latency = 0;
+  double latency = 0;  // seconds
   double seconds_per_byte = 0;
 
   double seconds(Bytes bytes) const { return latency + bytes.value() * seconds_per_byte; }
 };
 
-// Bus bandwidth over algorithm bandwidth (bytes over time), as nccl-tests count it: what a link of a ring carries.
+// Returns bus bandwidth over algorithm bandwidth (bytes over time) as in nccl-tests: the traffic on a link of a ring.
 double bus_factor(Collective collective, std::int64_t ranks);
 
 class CollectiveCost {
  public:
-  // Input error naming the constant when the profile lacks one. Link rates are the profile's, scaled to the cluster's
-  // line rates.
+  // Fails with an input error naming a missing constant. Link rates are the profile's, scaled to the cluster's line
+  // rates.
   static Result<CollectiveCost> make(const Profile& profile, const ClusterShape& cluster);
 
-  // Every way that is there; none for a single rank.
+  // Returns all available paths; none for a single rank.
   std::vector<CollectivePath> paths(Collective collective, const CollectiveGroup& group) const;
-  // The fastest of them for `bytes`: the whole buffer of a rank, the larger one of input and output (of send_recv the
-  // message), as nccl-tests count it. Requires at least two ranks.
+  // Returns the fastest path for `bytes`, the larger one of a rank's input and output buffer (send_recv: the message),
+  // as in nccl-tests. Requires at least two ranks.
   CollectivePath fastest(Collective collective, const CollectiveGroup& group, Bytes bytes) const;
-  // Seconds of `bytes` at the highest rate of any way, without latency: time() is never below. 0 for a single rank.
+  // Returns the seconds at the highest rate of any path, without latency: time() is never shorter. 0 for a single rank.
   double best(Collective collective, const CollectiveGroup& group, Bytes bytes) const;
-  // Its seconds; 0 for a single rank.
+  // Returns the seconds on the fastest path; 0 for a single rank.
   double time(Collective collective, const CollectiveGroup& group, Bytes bytes) const;
 
-  // Blocks of a collective kernel, one SM each.
+  // Returns the blocks of a collective kernel, one SM each.
   std::int64_t channels() const { return std::llround(channels_.value); }
   double nvlink_rate() const { return nvlink_rate_.value; }  // B/s per GPU and direction
   double nic_rate() const { return nic_rate_.value; }        // B/s per GPU and direction
 
  private:
   static constexpr std::size_t protocols = 3;
-  struct Pace {  // of one algorithm and protocol
+  struct Pace {  // one algorithm and protocol
     Constant base, nvlink_step, network_step;
     Constant efficiency;  // useful bytes over bytes on the link
   };

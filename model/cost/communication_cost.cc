@@ -13,7 +13,7 @@ namespace plumbline::model {
 
 namespace {
 
-// A node without NICs has no rate, and sends nothing over them.
+// Returns the seconds of a transfer; 0 bytes take none, because a node without NICs has no rate.
 double over(double bytes, double rate) { return bytes > 0 ? bytes / rate : 0; }
 
 }  // namespace
@@ -40,7 +40,7 @@ Result<CommunicationCost> CommunicationCost::make(const Profile& profile, const 
   cost.needs_sms_ = reader.require("communication.needs_sms").value > 0;
   if (reader.error()) return tl::unexpected(*reader.error());
 
-  // A profile's rates belong to the line rates it was made on; a faster or slower link scales them.
+  // A profile's rates hold for its line rates; another line rate scales them.
   const double nic_scale = cluster.inter_node_bandwidth().value() / reader.require("network.nic_line_rate").value;
   const double nvlink_scale = cluster.intra_node_bandwidth.value() / reader.require("network.nvlink_line_rate").value;
   if (reader.error()) return tl::unexpected(*reader.error());
@@ -84,7 +84,7 @@ const CommunicationCost::Rates& CommunicationCost::rates(OperatorKind kind) cons
   }
 }
 
-// Where no SMs are needed, messages and sums are one core's work.
+// Without SMs for communication one CPU core does the transfers and sums.
 std::optional<Constant> CommunicationCost::measured(const Graph& graph, const Operator& op, bool overlapped) const {
   if (measured_.empty()) return std::nullopt;
   const std::string key = operator_key(graph, op);
@@ -95,8 +95,8 @@ std::optional<Constant> CommunicationCost::measured(const Graph& graph, const Op
   return found ? found : alone;
 }
 
-// With uniform routing a token's nodes include its own with probability 1/nodes, and of the ranks it
-// reaches on a node one in ranks_per_node is the GPU on which it arrives.
+// With uniform routing a token's nodes include its own with probability 1/nodes. Of the ranks that it reaches on a
+// node, one in ranks_per_node is the GPU on which it arrives.
 AllToAllTime CommunicationCost::all_to_all(const Graph& graph, const Operator& op) const {
   AllToAllTime time;
   if (const auto known = measured(graph, op, true)) {
@@ -147,9 +147,9 @@ double CommunicationCost::ring_attention(const Graph& graph, const Operator& op,
   const std::size_t key = forward ? 1 : 2;
   const Bytes piece = graph.tensor(op.reads[key]).bytes() + graph.tensor(op.reads[key + 1]).bytes();
   const CollectiveGroup group = group_of(attributes.ring_ranks, attributes.ring_stride);
-  const double p2p = collectives_.time(Collective::send_recv, group, piece * (forward ? 1.0 : 2.0));
+  const double transfer = collectives_.time(Collective::send_recv, group, piece * (forward ? 1.0 : 2.0));
   const auto pieces = static_cast<double>(attributes.ring_ranks);
-  return seconds / pieces + (pieces - 1) * std::max(seconds / pieces, p2p);
+  return seconds / pieces + (pieces - 1) * std::max(seconds / pieces, transfer);
 }
 
 Share CommunicationCost::collective_share(const Graph& graph, const Operator& op) const {

@@ -1,4 +1,4 @@
-// Constants of a profile as the cost functions use them: SI value plus the index that provenance needs.
+// Holds constants of a profile as the cost functions use them: the SI value plus the index for provenance.
 #pragma once
 
 #include <cstdint>
@@ -12,25 +12,25 @@ namespace plumbline::model {
 
 struct Constant {
   std::int32_t index = -1;  // into Profile::parameters(); -1: none
-  double value = 0;         // SI (seconds, bytes/s, FLOP/s) or a plain number
+  double value = 0;         // in SI (seconds, bytes/s, FLOP/s) or a plain number
 };
 
-// Seconds that rest on one constant.
+// Seconds that depend on one constant.
 struct Share {
   std::int32_t index = -1;
   double seconds = 0;
 };
 
-// Looks constants up by name and remembers the first that is missing.
+// Looks constants up by name and keeps the error of the first that is missing.
 class ConstantReader {
  public:
   explicit ConstantReader(const Profile& profile) : profile_(profile) {}
 
   Constant require(std::string_view name);
-  // The first of the two that the profile has; missing when it has neither.
+  // Returns the first of the two that the profile has; it is an error when there is neither.
   Constant require_either(std::string_view name, std::string_view fallback);
 
-  // The error for the first missing or unreadable constant, if any.
+  // Returns the error of the first missing or unreadable constant, if any.
   const std::optional<Error>& error() const { return error_; }
 
  private:

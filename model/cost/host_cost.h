@@ -1,5 +1,5 @@
-// What goes between a GPU and its host, and what the host computes: offloaded optimizer states and activations, a
-// moving average of the parameters, the tokens of a step. Formulas: docs/parallelism.md.
+// HostCost predicts transfers between a GPU and its host and work on the host: offloaded optimizer states and
+// activations, a moving average of the parameters, the tokens of a step. Formulas: docs/parallelism.md.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +13,18 @@ namespace plumbline::model {
 
 class HostCost {
  public:
-  // Input error when the profile lacks a constant. A device whose link to the host nobody states copies nothing:
-  // infeasible where the plan asks for it.
+  // Fails with an input error when the profile lacks a constant, and as infeasible when the plan needs copies but the
+  // device states no host bandwidth.
   static Result<HostCost> make(const Profile& profile, const ClusterShape& cluster, const Plan& plan);
 
-  // copy_to_host, copy_to_device: the bytes on the host's side over the link, the other direction at rest or not; s.
+  // Returns the seconds of copy_to_host or copy_to_device. The link's rate does not depend on the other direction.
   double copy(const Graph& graph, const Operator& op) const;
   Share copy_share(const Graph& graph, const Operator& op) const;
-  // AdamW on the host: every state read and written once, by the GPU's share of the host's memory bandwidth; s.
+  // Returns the seconds of AdamW on the host, which reads and writes every state once at the GPU's share of its
+  // bandwidth.
   double update(const Graph& graph, const Operator& op) const;
-  // Tokens of one step for one GPU, `rank_tokens` of its own out of `step_tokens` of the whole step: what the loaders
-  // of its node and the link to it need, s. They run at the same time.
+  // Returns the seconds to load the tokens of one step for one GPU, `rank_tokens` of the `step_tokens` of the whole
+  // step. The data loaders of the node and the host link work concurrently, so the slower one counts.
   double input(double rank_tokens, double step_tokens) const;
 
  private:

@@ -1,4 +1,4 @@
-// The least that an operator takes under any conditions: what lower bounds are made of.
+// The shortest time of an operator under any conditions, for lower bounds.
 #include <algorithm>
 
 #include "model/cost/kernel_cost.h"

@@ -20,7 +20,7 @@ Block read_block(ConstantReader& reader, std::string_view name) {
   return {part("threads"), part("registers"), part("shared_memory")};
 }
 
-// Every tile is written once, an accumulated gradient also read.
+// Returns the bytes written per element of the result; an accumulated gradient is also read.
 double output_bytes(const Graph& graph, const Operator& op) {
   const auto* attributes = std::get_if<MatmulAttributes>(&op.attributes);
   const bool accumulates = attributes != nullptr && attributes->accumulate;
@@ -96,13 +96,13 @@ void KernelCost::read_memory_classes(ConstantReader& reader) {
 }
 
 void KernelCost::read_free_shares(ConstantReader& reader, const Device& device) {
-  const auto room = [&](std::string_view block) { return free_share(device.sm, read_block(reader, block)); };
+  const auto left_by = [&](std::string_view block) { return free_share(device.sm, read_block(reader, block)); };
   streaming_blocks_ = blocks_per_sm(device.sm, read_block(reader, "block.streaming"));
   free_share_[static_cast<std::size_t>(CoRunner::none)] = 1;
-  free_share_[static_cast<std::size_t>(CoRunner::waiting)] = room("block.notify");
-  free_share_[static_cast<std::size_t>(CoRunner::transferring)] = room("block.transfer");
-  free_share_[static_cast<std::size_t>(CoRunner::collective)] = room("block.transfer");
-  free_share_[static_cast<std::size_t>(CoRunner::computing)] = room("block.gemm");
+  free_share_[static_cast<std::size_t>(CoRunner::waiting)] = left_by("block.notify");
+  free_share_[static_cast<std::size_t>(CoRunner::transferring)] = left_by("block.transfer");
+  free_share_[static_cast<std::size_t>(CoRunner::collective)] = left_by("block.transfer");
+  free_share_[static_cast<std::size_t>(CoRunner::computing)] = left_by("block.gemm");
 }
 
 KernelTime KernelCost::time(const Graph& graph, const Operator& op, const Conditions& conditions) const {
@@ -111,8 +111,9 @@ KernelTime KernelCost::time(const Graph& graph, const Operator& op, const Condit
   return by_form(graph, op, conditions);
 }
 
-// Against the form under the conditions of the measurement: the expected rows; beside a transfer on the SMs that it
-// leaves, or with nothing beside it. Memory-bound kernels were measured on as many SMs as a neighbour leaves free.
+// Scales the measured time by the formula's ratio between these conditions and those of the measurement. Measurements
+// have the expected rows, and either no co-runner or a transfer and the SMs that it leaves. Memory-bound kernels were
+// measured on as many SMs as are free of a co-runner.
 std::optional<KernelTime> KernelCost::as_measured(const Graph& graph, const Operator& op,
                                                   const Conditions& conditions) const {
   const OperatorClass kind = operator_class(graph, op);
@@ -168,9 +169,9 @@ const KernelCost::Wave& KernelCost::wave(const Graph& graph, const Operator& op)
   }
 }
 
-// Persistent kernels of one block per SM: the tiles of all groups fill waves over the SMs they were
-// launched on; a grouped weight gradient is one kernel per expert, so every expert ends with its own
-// partial wave. Blocks that a neighbour keeps from their SM run when the others are done.
+// Persistent kernels have one block per SM; the tiles of all groups fill waves over the SMs of the launch. A grouped
+// weight gradient is one kernel per expert, so every expert ends with its own partial wave. Blocks whose SM is taken by
+// a co-runner run when the others are done.
 KernelTime KernelCost::gemm(const Graph& graph, const Operator& op, const Conditions& conditions) const {
   const GemmShape shape = gemm_shape(graph, op, conditions.row_scale);
   const double tile = tile_.value;
@@ -191,23 +192,22 @@ KernelTime KernelCost::gemm(const Graph& graph, const Operator& op, const Condit
                    Share{output_bandwidth_.index, written / output_bandwidth_.value},
                    Share{constants.operand_time.index, operands * constants.operand_time.value}};
   const double again = rounds(std::min(conditions.sms, static_cast<std::int64_t>(tiles)), 1, occupancy(conditions), 1);
-  const double overlapped = moves_data(conditions.co_runner) ? gemm_slowdown_ : 1;
-  return with_gaps(scaled(result, again * overlapped / sustained_clock_), launches);
+  const double slowdown = moves_data(conditions.co_runner) ? gemm_slowdown_ : 1;
+  return with_gaps(scaled(result, again * slowdown / sustained_clock_), launches);
 }
 
-// Not persistent: one block per query tile, and one block fills an SM, so the rate follows the SMs that
-// are free. The backward rate includes its auxiliary kernels (row sums of dO and O, conversion of the
-// query gradient).
+// The kernel is not persistent: one block per query tile fills an SM, so the rate is proportional to the free SMs. The
+// backward rate includes the auxiliary kernels (row sums of dO and O, conversion of the query gradient).
 KernelTime KernelCost::attention(const Graph& graph, const Operator& op, const Conditions& conditions) const {
   const Constant& rate = op.kind == OperatorKind::attention ? attention_forward_ : attention_backward_;
   const double sms_share = static_cast<double>(occupancy(conditions).free) / attention_sms_.value;
   KernelTime result;
   result.shares[0] = {rate.index, flops(graph, op, 1, true).value() / (rate.value * sms_share)};
-  const double overlapped = moves_data(conditions.co_runner) ? attention_slowdown_ : 1;
-  return with_gaps(scaled(result, overlapped / sustained_clock_), kernels(graph, op));
+  const double slowdown = moves_data(conditions.co_runner) ? attention_slowdown_ : 1;
+  return with_gaps(scaled(result, slowdown / sustained_clock_), kernels(graph, op));
 }
 
-// Many small blocks find room wherever a neighbour leaves some; a grid sized for the whole GPU goes round again.
+// Many small blocks use whatever a co-runner leaves of an SM; a grid sized for the whole GPU needs another round.
 double KernelCost::streaming(const Memory& memory, Bytes bytes, const SmOccupancy& occupancy) const {
   const double whole = bytes.value() / memory.bandwidth.value;
   if (memory.blocks_per_sm > 0)
@@ -228,13 +228,13 @@ KernelTime KernelCost::memory_bound(const Graph& graph, const Operator& op, cons
   return with_gaps(scaled(result, 1), kernels(graph, op));
 }
 
-// Tens of tiny kernels, their gaps included.
+// The router consists of tens of tiny kernels; the constant includes their gaps.
 KernelTime KernelCost::router(const Operator& op) const {
   const Constant& constant = op.kind == OperatorKind::router ? router_forward_ : router_backward_;
   return {constant.value, 0, {Share{constant.index, constant.value}}};
 }
 
-// The time is the sum of its shares, each times the factor.
+// Returns the time with each share multiplied by the factor; the seconds are the sum of the shares.
 KernelTime KernelCost::scaled(KernelTime time, double factor) const {
   time.seconds = 0;
   for (Share& share : time.shares) {

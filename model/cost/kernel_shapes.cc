@@ -19,7 +19,7 @@ constexpr std::array<std::string_view, 6> order = {"gemm", "rmsnorm", "swiglu", 
 
 std::int64_t whole(double value) { return static_cast<std::int64_t>(std::ceil(value)); }
 
-// Block-scaled FP8 as soon as one operand is; else the wider operand decides.
+// Returns block-scaled FP8 if an operand has it, else the wider operand's format.
 std::string gemm_format(const Graph& graph, const Operator& op) {
   for (const TensorId id : {op.reads[0], op.reads[1]}) {
     const DataType type = graph.tensor(id).type;
@@ -52,7 +52,7 @@ KernelShape gemm(const Graph& graph, const Operator& op) {
           {{"m", whole(shape.m)}, {"n", whole(shape.n)}, {"k", whole(shape.k)}, {"groups", whole(shape.groups)}}};
 }
 
-// Written rows stand for a whole number of copies of each row read.
+// Written rows are a whole number of copies of each row read.
 KernelShape permutation(const Graph& graph, const Operator& op) {
   const Tensor& from = graph.tensor(op.reads[0]);
   const Tensor& to = graph.tensor(op.writes[0]);

@@ -1,5 +1,4 @@
-// The shapes in which a step runs its kernels, each once: what is worth measuring for a plan, and later
-// what the simulator is asked again.
+// Lists the distinct shapes in which a step runs its kernels, which are worth measuring for a plan.
 #pragma once
 
 #include <cstdint>
@@ -14,22 +13,22 @@ namespace plumbline::model {
 
 struct KernelShape {
   std::string op;      // gemm, rmsnorm, swiglu, quantise, permute, adamw
-  std::string name;    // of the first operator that has it, e.g. "q_b"
+  std::string name;    // of the first operator with this shape, e.g. "q_b"
   std::string phase;   // gemm: F, I or W
   std::string format;  // gemm: bf16, fp16, fp32 or fp8_block
-  // gemm: m, n, k, groups, as D[m,n] is summed over k (with groups m, or k in phase W, of one group);
-  // rmsnorm, swiglu (columns of its output), quantise: rows, columns; permute: also top_k, the output rows
-  // per input row; adamw: elements of one rank.
+  // gemm: m, n, k, groups, with D[m,n] summed over k (groups: m, or k in phase W, is that of one group); rmsnorm,
+  // swiglu (columns of its output), quantise: rows, columns; permute: also top_k, the output rows per input row; adamw:
+  // elements of one rank.
   std::vector<std::pair<std::string, std::int64_t>> extents;
-  std::int64_t count = 0;  // times that one micro-batch (adamw: one step) runs it on all its stages
+  std::int64_t count = 0;  // runs in one micro-batch (adamw: one step) over all stages
 };
 
 struct KernelShapes {
   std::vector<KernelShape> shapes;  // gemm first, then by op in the order above, each in program order
-  std::set<std::string> others;     // operators that no shape stands for: attention, rotary, ...
+  std::set<std::string> others;     // operators without a shape: attention, rotary, ...
 };
 
-// Rows that vary with routing count at their expected value, rounded up to whole rows per group.
+// Returns the shapes of a program. Rows that vary with routing have their expected value, rounded up per group.
 KernelShapes kernel_shapes(const StepProgram& program);
 
 }  // namespace plumbline::model

@@ -20,7 +20,7 @@ namespace {
 constexpr std::string_view prefix = "measured.", overlapped_suffix = "_beside";
 constexpr std::array<std::string_view, 2> unit_words = {"cores", "sms"};  // by Unit
 
-// "cores2", "sms112_overlapped".
+// Parses "cores2" or "sms112_beside".
 std::optional<MeasuredOperators::Place> place_of(std::string_view word) {
   MeasuredOperators::Place place;
   place.overlapped = word.ends_with(overlapped_suffix);
@@ -39,8 +39,8 @@ std::string extents(const Tensor& tensor) {
   return text.empty() ? "1" : text;
 }
 
-// Shapes in order, equal neighbours counted: "-4x8-2n16" is one of 4 x 8 and two of 16. A format is named where it is
-// not the usual one.
+// Returns the shapes in order, with consecutive equal ones counted: "-4x8-2n16" is one of 4 x 8 and two of 16. A format
+// other than `usual` is named.
 std::string shapes(const Graph& graph, const std::vector<TensorId>& tensors, DataType usual) {
   std::string text;
   for (std::size_t i = 0, next = 0; i < tensors.size(); i = next) {
@@ -55,7 +55,7 @@ std::string shapes(const Graph& graph, const std::vector<TensorId>& tensors, Dat
   return text;
 }
 
-// Lists of a hundred shards: their number and elements decide the time.
+// For lists of hundreds of shards only their number and elements determine the time.
 std::string total(const Graph& graph, const std::vector<TensorId>& tensors) {
   double elements = 0;
   for (const TensorId id : tensors) elements += graph.tensor(id).elements();
@@ -64,7 +64,7 @@ std::string total(const Graph& graph, const std::vector<TensorId>& tensors) {
 
 std::string flag(bool set, std::string_view word) { return set ? fmt::format("-{}", word) : ""; }
 
-// What decides the time beside the shapes. Numbers that only enter the arithmetic (epsilon, angles, rates) do not.
+// The attributes that change the time. Numbers that only enter the arithmetic (epsilon, angles, rates) are left out.
 struct Suffix {
   std::string operator()(const std::monostate&) const { return ""; }
   std::string operator()(const MatmulAttributes& a) const {

@@ -20,18 +20,18 @@ std::int64_t blocks_per_sm(const SmResources& sm, const Block& block) {
 
 double SmOccupancy::effective(std::int64_t per_sm) const {
   const auto blocks = static_cast<double>(per_sm);
-  return static_cast<double>(free) + static_cast<double>(held) * std::floor(room * blocks) / blocks;
+  return static_cast<double>(free) + static_cast<double>(held) * std::floor(share * blocks) / blocks;
 }
 
 double rounds(std::int64_t blocks, std::int64_t per_sm, const SmOccupancy& occupancy, double latency_share) {
-  const auto overlapped = static_cast<std::int64_t>(std::floor(occupancy.room * static_cast<double>(per_sm)));
-  const std::int64_t at_once = occupancy.free * per_sm + occupancy.held * overlapped;
+  const auto per_shared_sm = static_cast<std::int64_t>(std::floor(occupancy.share * static_cast<double>(per_sm)));
+  const std::int64_t at_once = occupancy.free * per_sm + occupancy.held * per_shared_sm;
   if (at_once <= 0) return std::numeric_limits<double>::infinity();
   if (blocks <= at_once) return 1;
   const std::int64_t full = blocks / at_once;
   const std::int64_t rest = blocks % at_once;
   if (rest == 0) return static_cast<double>(full);
-  const std::int64_t sms = occupancy.free + (overlapped > 0 ? occupancy.held : 0);
+  const std::int64_t sms = occupancy.free + (per_shared_sm > 0 ? occupancy.held : 0);
   const std::int64_t fullest = std::min(per_sm, (rest + sms - 1) / sms);
   const double throughput = static_cast<double>(fullest) / static_cast<double>(per_sm);
   return static_cast<double>(full) + latency_share + (1 - latency_share) * throughput;

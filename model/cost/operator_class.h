@@ -17,19 +17,19 @@ inline bool is_gemm(OperatorClass value) {
   return value == OperatorClass::gemm || value == OperatorClass::weight_gradient_gemm;
 }
 
-// The class that model/graph/operators.def names for the kind.
+// Returns the class that model/graph/operators.def names for the kind.
 OperatorClass class_of(OperatorKind kind);
 inline bool is_gemm(OperatorKind kind) { return class_of(kind) == OperatorClass::gemm; }
 inline bool is_all_to_all(OperatorKind kind) { return class_of(kind) == OperatorClass::exchange; }
 inline bool is_collective(OperatorKind kind) { return class_of(kind) == OperatorClass::collective; }
 
-// The kind's class, or a narrower one that the phase or a number format decides.
+// Returns the kind's class, or a narrower one that depends on the phase or a number format.
 OperatorClass operator_class(const Graph& graph, const Operator& op);
 
-// The class's word in profiles ("cast_e5m6").
+// Returns the class's name in profiles ("cast_e5m6").
 std::string_view to_string(OperatorClass value);
 
-// The row of the breakdown that people read: "GEMM", "attention", "memory-bound", "router", ...
+// Returns the row of the printed breakdown: "GEMM", "attention", "memory-bound", "router", ...
 std::string_view breakdown_name(OperatorClass value);
 
 }  // namespace plumbline::model

@@ -22,8 +22,8 @@ std::int64_t SmPartition::launch_width(CoRunner co_runner) const {
   }
 }
 
-// Dense collectives last for many kernels, and their blocks stay where they are: whatever the policy, products are
-// launched on the SMs that they leave.
+// Dense collectives last for many kernels, and their blocks stay on their SMs. So under every policy GEMMs are launched
+// on the SMs that they leave.
 Conditions SmPartition::overlapped(CoRunner co_runner) const {
   if (co_runner == CoRunner::collective) {
     if (collective_sms == 0) return overlapped(CoRunner::none);

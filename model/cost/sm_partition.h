@@ -1,5 +1,4 @@
-// How the SMs of a GPU are divided between computation and communication kernels, and the conditions that this leaves
-// to a kernel.
+// SmPartition divides a GPU's SMs between computation and communication kernels and gives the conditions of a kernel.
 #pragma once
 
 #include <cstddef>
@@ -8,38 +7,37 @@
 
 namespace plumbline::model {
 
-// Whose blocks sit on SMs beside a kernel: nobody's, those of a communication kernel that waits for the
-// other ranks or moves data, those of a dense collective, or (for kernels of the communication stream) those of a
-// matrix product.
+// The kernel whose blocks run on the same SMs: none, a communication kernel that waits for other ranks or moves data, a
+// dense collective, or (for kernels of the communication stream) a GEMM.
 enum class CoRunner : std::uint8_t { none, waiting, transferring, collective, computing };
 inline constexpr std::size_t communication_states = 4;  // all but computing
 
 struct Conditions {
   std::int64_t sms = 0;   // streaming multiprocessors that persistent kernels are launched on
-  std::int64_t held = 0;  // SMs of the neighbour
+  std::int64_t held = 0;  // SMs of the co-runner
   CoRunner co_runner = CoRunner::none;
   double row_scale = 1;  // this rank's expert rows over the expected ones (load imbalance)
 };
 
 // static: kernels are launched on the SMs that communication leaves, also while it is idle (DeepSeek-V3,
-//         arXiv 2412.19437, section 3.2.2; in its published profile every product has 112 blocks). That chunks
-//         without an overlapped partner are launched alike is assumed;
-// none:   every kernel is launched on the whole GPU; blocks that find no SM wait for one;
+//         arXiv 2412.19437, section 3.2.2; in its published profile every GEMM has 112 blocks). Chunks without an
+//         overlapped partner are assumed to be launched alike;
+// none:   every kernel is launched on the whole GPU; blocks that find no free SM wait for one;
 // dynamic: a kernel is launched on the SMs that are free at that moment.
 enum class SmPolicy : std::uint8_t { fixed, none, dynamic };
 
-// The word of the plan key overlap.sm_policy; an unknown one reads as `fixed` (the plan's reader refuses it).
+// Returns the policy of a value of the plan key overlap.sm_policy; an unknown one gives `fixed` (load_plan rejects it).
 SmPolicy sm_policy(std::string_view word);
 
 struct SmPartition {
   SmPolicy policy = SmPolicy::fixed;
   std::int64_t device_sms = 0;
   std::int64_t communication_sms = 0;  // blocks of a communication kernel, one per SM
-  std::int64_t collective_sms = 0;     // of a dense collective; 0: others move the bytes, and nothing slows down
+  std::int64_t collective_sms = 0;     // SMs of a dense collective; 0: it uses none and slows no kernel down
 
   // SMs on which a persistent kernel is launched.
   std::int64_t launch_width(CoRunner co_runner) const;
-  // Conditions of a compute kernel beside that neighbour, for the expected rows.
+  // Returns the conditions of a compute kernel with that co-runner, for the expected rows.
   Conditions overlapped(CoRunner co_runner) const;
 };
 

@@ -41,7 +41,7 @@ GemmShape grouped_gemm(const Graph& graph, const Operator& op, double row_scale)
   return {experts, extent(c.shape[0], row_scale) / experts, extent(c.shape[1], 1), extent(a.shape[1], 1)};
 }
 
-// One product for every sequence and query head.
+// There is one GEMM for every sequence and query head.
 GemmShape batched_gemm(const Graph& graph, const Operator& op) {
   const auto& a = std::get<BatchedMatmulAttributes>(op.attributes);
   const auto sequence = static_cast<double>(a.sequence_length), dim = static_cast<double>(a.dim);
@@ -51,7 +51,7 @@ GemmShape batched_gemm(const Graph& graph, const Operator& op) {
                                      : GemmShape{groups, sequence, dim, sequence};
 }
 
-// Keys that a query meets, on average over the sequence.
+// Returns the keys that a query sees, on average over the sequence.
 double keys_per_query(const AttentionAttributes& a, bool causal) {
   const auto sequence = static_cast<double>(a.sequence_length);
   const double window = a.window > 0 ? std::min(sequence, static_cast<double>(a.window)) : sequence;
@@ -85,8 +85,8 @@ Flops flops(const Graph& graph, const Operator& op, double row_scale, bool causa
 
 namespace {
 
-// A table is touched in the rows of the micro-batch's tokens, or of one sequence's positions however many sequences
-// there are. These rows are read, and written too where they are a gradient. Token ids are not counted.
+// Only some rows of a table are accessed: those of the micro-batch's tokens, or of one sequence's positions for any
+// number of sequences. They are read, and also written where they are a gradient. Token ids are not counted.
 Bytes table_bytes(const Graph& graph, const Operator& op) {
   const bool forward = graph.tensor(op.writes[0]).role != Role::gradient;
   const Tensor& x = graph.tensor(forward ? op.writes[0] : op.reads[0]);
@@ -94,7 +94,7 @@ Bytes table_bytes(const Graph& graph, const Operator& op) {
   const auto* positions = std::get_if<PositionAttributes>(&op.attributes);
   const std::int64_t rows = positions != nullptr ? positions->sequence_length : x.shape[0].size;
   const double touched = static_cast<double>(rows * x.shape[1].size) * bytes_per_element(table.type);
-  const double passes = forward && positions != nullptr ? 2 : 1;  // positions are added to what is read
+  const double passes = forward && positions != nullptr ? 2 : 1;  // positions are added to the input
   return x.bytes() * passes + Bytes(forward ? touched : 2 * touched);
 }
 

@@ -1,4 +1,4 @@
-// FLOPs and bytes of an operator, from the shapes of the tensors it names. Nothing here knows a rate.
+// Counts the FLOPs and bytes of an operator from the shapes of its tensors, independently of any rate.
 #pragma once
 
 #include "model/base/units.h"
@@ -6,20 +6,20 @@
 
 namespace plumbline::model {
 
-// A matrix product in terms of one kernel's tiles: `groups` products of m x n x k.
+// A GEMM as its kernel runs it: `groups` GEMMs of m x n x k.
 struct GemmShape {
   double groups = 1, m = 0, n = 0, k = 0;
 };
 
-// For matmul, grouped_matmul and batched_matmul. `row_scale` multiplies dimensions that vary with routing.
+// Returns the shape of a (grouped, batched) matmul. `row_scale` multiplies dimensions that vary with routing.
 GemmShape gemm_shape(const Graph& graph, const Operator& op, double row_scale);
 
-// 2*m*n*k for products. For attention 2*(dk+dv) per query, key and head (forward), 2*(3 dk + 2 dv) backward (five
-// products): of S keys per query, or of the w keys of a window; when `causal` of the keys up to the query, S/2 or
-// w - w^2/(2S) on average. Products over stored scores know no mask. Zero for memory-bound operators.
+// Returns 2*m*n*k for GEMMs. Attention has 2*(dk+dv) per query, key and head forward, and 2*(3 dk + 2 dv) backward
+// (five GEMMs). Each query sees S keys, or the w keys of a window; when `causal` only those up to the query, on average
+// S/2 or w - w^2/(2S). GEMMs over stored scores ignore the mask. Memory-bound operators have none.
 Flops flops(const Graph& graph, const Operator& op, double row_scale, bool causal);
 
-// Bytes read and written, each tensor once. A gradient that is accumulated counts twice.
+// Returns the bytes read and written, each tensor once. A gradient that is accumulated counts twice.
 Bytes bytes_moved(const Graph& graph, const Operator& op, double row_scale);
 
 }  // namespace plumbline::model

@@ -1,4 +1,4 @@
-// From a step time to days, GPU-hours, money and energy.
+// Converts a step time to days, GPU-hours, money and energy.
 #pragma once
 
 #include <optional>
@@ -9,10 +9,9 @@
 
 namespace plumbline::model {
 
-// nullopt without run.tokens. steps = tokens / (global batch * sequence length); GPU-hours = steps *
-// step time * GPUs / 3600; phases stated in the plan are added with kind "published" and at the same price.
-// Prices of a GPU-hour and its power: model/economics/ownership.h. A few dozen operations, no files: for any number of
-// plans.
+// Returns nullopt without run.tokens. steps = tokens / (global batch * sequence length); GPU-hours = steps * step time
+// * GPUs / 3600. Phases stated in the plan are added with kind "published" at the same price. The price and power of a
+// GPU-hour are those of model/economics/ownership.h. It is cheap and reads no files.
 std::optional<RunCost> run_cost(const Plan& plan, double step_time_s, const ClusterShape& cluster);
 
 }  // namespace plumbline::model

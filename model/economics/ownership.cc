@@ -12,7 +12,7 @@ namespace {
 constexpr double hours_per_year = 8766;  // of 365.25 days
 constexpr double watts_per_kilowatt = 1000;
 
-enum class End { value, cheap, dear };  // of a constant's range
+enum class End { value, cheap, dear };  // points of a constant's range
 
 double at(const Parameter& parameter, End end, bool dear_is_low = false) {
   if (end == End::value) return parameter.value;
@@ -20,13 +20,13 @@ double at(const Parameter& parameter, End end, bool dear_is_low = false) {
   return (low ? parameter.low : parameter.high).value_or(parameter.value);
 }
 
-// In front of what is missing.
+// Returns the words before a list of missing constants.
 std::string stated_by(const ClusterShape& cluster) {
   if (cluster.prices.changed.empty()) return fmt::format("{} does not state", cluster.name);
   return fmt::format("{} does not state for the plan's {}:", cluster.name, cluster.prices.changed);
 }
 
-// Collects what is needed; what is not there is remembered by name.
+// Collects the needed constants and the names of the missing ones.
 class Needs {
  public:
   const Parameter* operator()(const Prices::Entry& entry, std::string_view name) {
@@ -37,7 +37,7 @@ class Needs {
     weakest_ = std::max(weakest_, entry->kind);
     return &*entry;
   }
-  // Nothing is needed of what the fabric does not have.
+  // A price is not needed for parts that the fabric does not have.
   const Parameter* operator()(std::int64_t count, const Prices::Entry& entry, std::string_view name) {
     return count > 0 ? (*this)(entry, name) : nullptr;
   }
@@ -52,7 +52,7 @@ class Needs {
   Evidence weakest_ = Evidence::measured;
 };
 
-// What the plan says goes before the topology.
+// Returns the plan's value, else the topology's.
 Prices::Entry overridden(const Prices::Entry& entry, const std::optional<double>& by, std::string_view key) {
   if (!by) return entry;
   Parameter parameter;

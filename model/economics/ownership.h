@@ -1,14 +1,14 @@
-// What a GPU-hour costs, rented or owned, and what power a GPU takes with its share of everything around it.
+// The price of a GPU-hour, rented or owned, and the power of a GPU with its share of host and fabric.
 //
-// Owned, in USD per GPU-hour:
+// An owned GPU, in USD per GPU-hour:
 //   capital     = (server / GPUs of a node + fabric / GPUs) / (years * 8766 h * utilisation)
 //   electricity = power of a GPU / 1000 * PUE * USD per kWh
-// with fabric = NICs * nic + switches * switch + links * link of the cluster's fabric. An hour in which the GPU does
-// not work costs capital (utilisation) but, as counted here, no electricity.
+// with fabric = NICs * nic + switches * switch + links * link of the cluster's fabric. An idle hour costs capital
+// (through the utilisation) but, in this formula, no electricity.
 //
 //   power of a GPU = TDP + host power / GPUs of a node + (NICs * nic power + switches * switch power) / GPUs
 //
-// The range of a price has every constant at its cheap end together, and every one at its dear end.
+// The range of a price takes every constant at its cheap end together, and every one at its expensive end.
 #pragma once
 
 #include <optional>
@@ -22,28 +22,29 @@ namespace plumbline::model {
 struct HourlyPrice {  // USD per GPU-hour
   double value = 0;
   double low = 0, high = 0;
-  Evidence kind = Evidence::assumed;  // of an owned GPU: the weakest of what it is made of
+  Evidence kind = Evidence::assumed;  // for an owned GPU the weakest kind of its constants
   std::string source;
-  std::optional<double> capital, electricity;  // of `value`, when owned
+  std::optional<double> capital, electricity;  // parts of `value`, when owned
 };
 
-// A value, or which constants it lacks, in words.
+// A value, or the names of the constants that it lacks.
 template <class T>
 struct Known {
   std::optional<T> value;
   std::string missing;
 };
 
-// run.price_usd_per_gpu_hour of the plan, else the topology's rent. A plan's price of 0 is none.
+// Returns run.price_usd_per_gpu_hour of the plan, else the topology's rent. A price of 0 in the plan means none.
 Known<HourlyPrice> rent_price(const Plan& plan, const ClusterShape& cluster);
 
-// run.depreciation_years, utilisation, pue and electricity_usd_per_kwh of the plan go before the topology's.
+// Returns the price of an owned GPU. run.depreciation_years, utilisation, pue and electricity_usd_per_kwh of the plan
+// replace the topology's.
 Known<HourlyPrice> purchase_price(const Plan& plan, const ClusterShape& cluster);
 
-// USD of all NICs, switches and links.
+// Returns the price of all NICs, switches and links in USD.
 std::optional<double> fabric_price(const ClusterShape& cluster);
 
-// W of a GPU with its share of host and fabric, as the building supplies it (with PUE).
+// Returns the power of a GPU with its share of host and fabric in W, as supplied to the building (with PUE).
 Known<double> supplied_power(const Plan& plan, const ClusterShape& cluster);
 
 }  // namespace plumbline::model

@@ -1,5 +1,5 @@
-// What the hardware of a cluster costs and draws, as its topology file says it (docs/economics.md). Plain data;
-// topologies/ fills it. An entry that is not there is not known.
+// Prices and power of a cluster's hardware from its topology file (docs/economics.md). Plain data; topologies/ fills
+// it. A missing entry is unknown.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace plumbline::model {
 
-// Values are in the unit that is named, the only one that files may use for it.
+// Each value is in the given unit, the only one that files may use for it.
 struct Prices {
   using Entry = std::optional<Parameter>;
   Entry rent;           // USD per GPU-hour
@@ -20,21 +20,21 @@ struct Prices {
   Entry fabric_switch;  // USD each, with its transceivers and the cables to NICs
   Entry link;           // USD of a cable between two switches
   Entry depreciation;   // years
-  Entry utilization;    // share of those years' hours in which the GPUs work
+  Entry utilization;    // share of those years in which the GPUs are in use
   Entry pue;            // power of the building over that of the machines
   Entry electricity;    // USD per kWh
-  Entry host_power;     // W of a node beside its GPUs and NICs
+  Entry host_power;     // W of a node without its GPUs and NICs
   Entry nic_power;      // W each
   Entry switch_power;   // W each, with its transceivers
 
-  // What the plan changed, so that prices of the file do not hold and are left out: "cluster.device"; empty: nothing.
+  // The key by which the plan changed the hardware, so that the file's prices are left out: "cluster.device"; or empty.
   std::string changed;
 
-  std::vector<Parameter> stated() const;  // those that are there
+  std::vector<Parameter> stated() const;  // the known entries
   bool operator==(const Prices&) const = default;
 };
 
-// What a fabric of a number of GPUs is made of.
+// The parts of a fabric for a number of GPUs.
 struct FabricParts {
   std::int64_t nics = 0;
   std::int64_t switches = 0;

@@ -1,4 +1,4 @@
-// The operator kinds (model/graph/operators.def lists them and says what each computes) and their attributes.
+// The operator kinds (model/graph/operators.def lists them and what each computes) and their attributes.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +16,9 @@ enum class OperatorKind : std::uint8_t {
 };
 std::string_view to_string(OperatorKind kind);
 
-// Where recomputation may cut: the plan's words; rmsnorm stands for any norm, swiglu for any activation. `other` is
-// recomputed under policy "full" only; what is gathered from other ranks' parts always is, because keeping the parts
-// is why it was parted.
+// Groups of operators that a plan can recompute, in the plan's words: rmsnorm is any norm, swiglu any activation.
+// `other` is recomputed under policy "full" only. `gather`, tensors gathered from other ranks' parts, is always
+// recomputed: keeping them whole would undo the division.
 enum class RecomputeGroup : std::uint8_t {
   none,
   rmsnorm,
@@ -38,24 +38,24 @@ struct MatmulAttributes {
 };
 struct AttentionAttributes {
   std::int64_t query_heads = 0, key_value_heads = 0, query_key_dim = 0, value_dim = 0;
-  std::int64_t sequence_length = 0;  // tokens of one sequence; T is a multiple of it, or of a rank's part of it
+  std::int64_t sequence_length = 0;  // tokens of one sequence; T is a multiple of it or of a rank's part of it
   std::int64_t window = 0;           // latest tokens that a query sees, itself included; 0: all
   bool alibi = false;                // score of query t and key s of head h less 2^(-8 (h+1) / Hq) * (t - s)
   double dropout = 0;                // probability of zeroing a probability; the others grow by 1 / (1 - dropout)
-  // Ranks that share each sequence and pass keys and values round while they compute (arXiv 2310.01889), and how many
-  // GPUs lie from one to the next; 1: k and v hold all that is needed.
+  // Ranks that share each sequence and pass keys and values around a ring while they compute (arXiv 2310.01889), and
+  // the distance in GPUs from one to the next. 1: k and v are complete.
   std::int64_t ring_ranks = 1, ring_stride = 1;
 };
-// The three products of attention over stored scores; query head h uses key-value head h / (Hq/Hk).
+// The three GEMMs of attention over stored scores; query head h uses key-value head h / (Hq/Hk).
 enum class BatchedForm : std::uint8_t {
-  rows,     // a[T,Hq*d], b[T,Hk*d] -> [T,Hq*S]: of every two rows of a sequence
+  rows,     // a[T,Hq*d], b[T,Hk*d] -> [T,Hq*S]: a b^T within each sequence
   values,   // p[T,Hq*S], b[T,Hk*d] -> [T,Hq*d]: p b
   columns,  // p[T,Hq*S], a[T,Hq*d] -> [T,Hk*d]: p^T a, summed over the query heads of a key-value head
 };
 struct BatchedMatmulAttributes {
   BatchedForm form = BatchedForm::rows;
   std::int64_t query_heads = 0, key_value_heads = 0, dim = 0, sequence_length = 0;
-  double scale = 1;  // of the result
+  double scale = 1;  // factor on the result
 };
 struct DropoutAttributes {
   double probability = 0;
@@ -83,8 +83,8 @@ struct DispatchAttributes {  // dispatch, combine and their gradients, permute
   std::int64_t token_bytes = 0;  // payload per token on the wire, metadata included
 };
 struct CastAttributes {
-  bool scales_transposed = false;  // a second kernel lays the tile scales out as the matrix product wants them
-  bool finds_scale = false;        // a kernel before it reads the whole tensor for its largest entry
+  bool scales_transposed = false;  // a second kernel writes the tile scales in the layout that the GEMM reads
+  bool finds_scale = false;        // a kernel before it finds the tensor's largest entry
 };
 struct NormAttributes {
   double epsilon = 1e-6;
@@ -93,22 +93,22 @@ struct NormAttributes {
 struct ShiftAttributes {
   std::int64_t distance = 1, sequence_length = 0;
 };
-struct LossAttributes {  // cross_entropy and its gradient: the last `ignored` tokens of a sequence carry no label
+struct LossAttributes {  // cross_entropy and its gradient: the last `ignored` tokens of a sequence have no label
   std::int64_t ignored = 0, sequence_length = 0;
   double weight = 1.0;
 };
 struct CollectiveAttributes {
   std::int64_t ranks = 1;
-  std::int64_t stride = 1;  // distance between neighbouring members, in ranks of one pipeline stage
+  std::int64_t stride = 1;  // distance between consecutive members, in ranks of one pipeline stage
 };
 
-// AdamW (arXiv 1711.05101). Values of DeepSeek-V3 (arXiv 2412.19437, section 4.2) but epsilon, the usual one;
-// the numbers do not change how long the update takes.
+// AdamW (arXiv 1711.05101). The values are DeepSeek-V3's (arXiv 2412.19437, section 4.2), epsilon the usual one. They
+// do not change the time of the update.
 struct AdamwAttributes {
   double learning_rate = 2.2e-4, beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8, weight_decay = 0.1;
-  std::int64_t step = 1;      // from 1, for the bias correction
-  double largest_norm = 1.0;  // of the whole gradient, where it is clipped (DeepSeek-V3: 1.0)
-  bool on_host = false;       // states lie in host memory, the CPU updates
+  std::int64_t step = 1;      // number of the step from 1, for the bias correction
+  double largest_norm = 1.0;  // limit on the norm of the whole gradient, where it is clipped (DeepSeek-V3: 1.0)
+  bool on_host = false;       // states are in host memory and the CPU updates them
 };
 
 using Attributes = std::variant<std::monostate, MatmulAttributes, BatchedMatmulAttributes, AttentionAttributes,
@@ -116,7 +116,7 @@ using Attributes = std::variant<std::monostate, MatmulAttributes, BatchedMatmulA
                                 CastAttributes, DropoutAttributes, PositionAttributes, ShiftAttributes, LossAttributes,
                                 CollectiveAttributes, AdamwAttributes>;
 
-// The place in Attributes of what an operator of this kind carries.
+// Returns the index in Attributes of the attributes of this operator kind.
 std::size_t attributes_index(OperatorKind kind);
 
 }  // namespace plumbline::model

@@ -81,7 +81,7 @@ void GraphBuilder::on_backward(std::function<void()> rule) { tape_.push_back({se
 TensorId GraphBuilder::gradient(TensorId activation) {
   if (const auto known = gradients_.find(activation); known != gradients_.end()) return known->second;
   const std::vector<TensorId>& parts = contributions_[activation];
-  assert(!parts.empty() && "an activation whose gradient is asked for was used by nobody");
+  assert(!parts.empty() && "an activation without readers has no gradient");
   TensorId sum = parts.front();
   if (parts.size() > 1) {
     const std::string name = tensor(activation).name;
@@ -114,7 +114,7 @@ Graph GraphBuilder::finish(TensorId input, TensorId output, const RecomputePolic
     section_ = tape_.back().section;
     tape_.back().apply();
   }
-  // The embedding's input are token ids: nothing flows further back.
+  // The inputs of the embedding are token ids, which have no gradient.
   if (contributions_.contains(input)) graph_.input_gradient = gradient(input);
   graph_.operators.insert(graph_.operators.end(), std::make_move_iterator(weight_gradients_.begin()),
                           std::make_move_iterator(weight_gradients_.end()));

@@ -1,5 +1,5 @@
-// Writes an operator graph. Forward operators are emitted in order; each layer pushes onto a tape how
-// its gradients follow, and finish() unwinds the tape, so that a layer's three phases stand in one place.
+// Builds an operator graph. Forward operators are emitted in order. Each layer pushes rules for its gradients onto a
+// tape, which finish() unwinds; so the three phases of a layer are written in one place.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 
 namespace plumbline::model {
 
-// How the ranks hold a parameter; the fields of Tensor say what each means.
+// States how the ranks hold a parameter; the fields are those of Tensor.
 struct Holding {
   bool expert = false, shared = false, divided = false;
 };
@@ -21,7 +21,7 @@ class GraphBuilder {
  public:
   using Shape = std::vector<Dimension>;
 
-  // Formats in which gradients of parameters are accumulated, and in which those of activations travel.
+  // The formats in which gradients of parameters are accumulated and gradients of activations are passed on.
   GraphBuilder(std::string name, DataType gradient_type, DataType activation_gradient_type);
 
   TensorId input(std::string name, Shape shape, DataType type);
@@ -33,7 +33,7 @@ class GraphBuilder {
   const Tensor& tensor(TensorId id) const { return graph_.tensors[id]; }
   const Shape& shape(TensorId id) const { return graph_.tensors[id].shape; }
 
-  // Forward operators take the current section and recompute group.
+  // Forward operators get the current section and recompute group.
   void section(Section section) { section_ = section; }
   Section section() const { return section_; }
   void group(RecomputeGroup group) { group_ = group; }
@@ -47,17 +47,17 @@ class GraphBuilder {
                             std::vector<TensorId> writes, Attributes attributes = {});
 
   void on_backward(std::function<void()> rule);
-  // The gradient of an activation: the sum of its contributions (an `add` where there are several).
+  // Returns the gradient of an activation: the sum of its contributions (an `add` where there are several).
   TensorId gradient(TensorId activation);
   void add_gradient(TensorId activation, TensorId contribution);
   DataType activation_gradient_type() const { return activation_gradient_type_; }
 
-  // Keep `kept` (another format of `original`) for the backward pass in place of `original`.
+  // Keeps `kept` (another format of `original`) for the backward pass in place of `original`.
   void keep_as(TensorId original, TensorId kept) { kept_as_[original] = kept; }
   TensorId kept(TensorId original) const;
 
-  // Unwinds the tape, then recomputes the given groups in the backward pass (model/graph/recompute.h).
-  // `output` may be the input itself (a block that passes it through) or a loss.
+  // Unwinds the tape, then recomputes the given groups in the backward pass (model/graph/recompute.h). `output` may be
+  // the input itself (a block that passes it through) or a loss.
   Graph finish(TensorId input, TensorId output, const RecomputePolicy& policy, bool output_is_loss = false);
 
  private:

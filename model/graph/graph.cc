@@ -46,7 +46,7 @@ std::string check(const Graph& graph) {
         return fmt::format("{} ({}): reads {} before it is written", op.name, to_string(op.phase),
                            graph.tensor(id).name);
     }
-    if (op.kind == OperatorKind::copy_to_device) {  // may bring back what was written before
+    if (op.kind == OperatorKind::copy_to_device) {  // may restore a tensor that was written before
       written.insert(op.writes.begin(), op.writes.end());
       continue;
     }

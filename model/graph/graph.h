@@ -1,6 +1,6 @@
-// The operator graph of one block (a transformer layer, the embedding, a head ...) in its three
-// phases: F forward, I input gradient, W weight gradient. Cost, memory, simulation and execution are
-// all read from this one graph, so every operator states what it computes, on which tensors.
+// The operator graph of one block (a transformer layer, the embedding, a head ...) in its three phases: F forward, I
+// input gradient, W weight gradient. Cost, memory, simulation and execution all read this one graph, so every operator
+// states what it computes on which tensors.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@
 namespace plumbline::model {
 
 enum class Phase : std::uint8_t { F, I, W };
-// The span an operator belongs to. dispatch and combine run on the communication stream.
+// The trace span of an operator. dispatch and combine run on the communication stream.
 enum class Section : std::uint8_t { embedding, attention, dispatch, mlp, combine, head, optimizer };
 
-// What decides a dimension: a constant, the rank's tokens, the distinct tokens it received for its
-// experts, those of all ranks that share them, or its (token, expert) rows, padded per expert. The last three
-// vary with routing.
+// States what determines a dimension: a constant, the rank's tokens, the distinct tokens that it received for its
+// experts, the received tokens of all ranks that share these experts, or its (token, expert) rows, padded per expert.
+// The last three vary with routing.
 enum class Extent : std::uint8_t { fixed, tokens, received, gathered, rows };
 struct Dimension {
   std::int64_t size = 0;  // expected value where routing decides
@@ -29,21 +29,21 @@ struct Dimension {
 
 enum class Role : std::uint8_t {
   activation,  // lives from its writer to its last reader
-  input,       // enters the block from its neighbour (activation in F, gradient in I)
+  input,       // enters from the adjacent block (activation in F, gradient in I)
   parameter,   // trained
   constant,    // not trained, e.g. the routing bias
   host,        // a part of an activation while it waits in host memory
-  gradient     // of a parameter, accumulated over micro-batches
+  gradient     // gradient of a parameter, accumulated over micro-batches
 };
 
 using TensorId = std::uint32_t;
 struct Tensor {
   std::string name;
-  std::vector<Dimension> shape;  // of the part that one rank holds
+  std::vector<Dimension> shape;  // shape of the part that one rank holds
   DataType type = DataType::bf16;
   Role role = Role::activation;
   bool expert = false;   // divided over the expert-parallel group (parameters and gradients)
-  bool divided = false;  // over the tensor-parallel group (parameters and gradients); else every rank holds all of it
+  bool divided = false;  // over the tensor-parallel group (parameters and gradients); else held whole by every rank
   bool shared = false;   // a parameter that another block on the same rank owns (MTP embedding and head)
 
   double elements() const;
@@ -58,9 +58,9 @@ struct Operator {
   std::vector<TensorId> reads;
   std::vector<TensorId> writes;  // `accumulate` kinds also read what they write
   Attributes attributes;
-  RecomputeGroup group = RecomputeGroup::none;  // F: the policy word that drops its outputs
+  RecomputeGroup group = RecomputeGroup::none;  // F: recomputing this group drops its outputs
   bool recomputed = false;                      // I: a copy of a forward operator
-  bool replayed = false;                        // and one that runs before the block's gradients, in forward order
+  bool replayed = false;                        // such a copy that runs before the block's gradients, in forward order
 };
 
 struct Graph {
@@ -76,9 +76,9 @@ struct Graph {
 std::string_view to_string(Phase phase);
 std::string_view to_string(Section section);
 
-// Checks that every operator carries its kind's attributes, that every read has a writer before it (or is an input,
-// parameter or constant), and that no activation is written twice, but by the copy that brings it back from the host.
-// Returns "" or what is wrong.
+// Checks that every operator has its kind's attributes and that every read has a writer before it (or is an input,
+// parameter or constant). No activation may be written twice, except by a copy from the host. Returns "" or the
+// problem.
 std::string check(const Graph& graph);
 
 }  // namespace plumbline::model

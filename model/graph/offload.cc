@@ -37,7 +37,7 @@ class Offloader {
     Section section = Section::attention;
   };
 
-  // In the order in which they are there.
+  // Finds the tensors to offload, in the order of the graph.
   void find_candidates() {
     const bool passes_through = graph_.input == graph_.output;
     bool input_seen = passes_through || graph_.tensor(graph_.input).role != Role::input;
@@ -55,7 +55,7 @@ class Offloader {
   void add(TensorId id, Section section) {
     if (!in_layer(section)) return;
     candidates_.push_back({id, section});
-    on_host_[id] = id;  // itself: not there yet
+    on_host_[id] = id;  // itself: no copy yet
   }
 
   void fetch(TensorId id, const Operator& reader) {

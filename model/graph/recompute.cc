@@ -40,7 +40,7 @@ class Recomputer {
     }
   }
 
-  // The tensor to read in the backward pass in place of `id`, emitting the copy of its writer if needed.
+  // Returns the tensor to read in the backward pass in place of `id`, and emits the copy of its writer if needed.
   TensorId restored(TensorId id, const Operator& reader) {
     if (const auto done = restored_.find(id); done != restored_.end()) return done->second;
     const auto found = dropped_.find(id);
@@ -64,7 +64,7 @@ class Recomputer {
     return restored_.at(id);
   }
 
-  // A stored form stands in for its original, unless it is dropped too: then it is made again from the original.
+  // A stored form replaces its original unless it is dropped too; then it is computed again from the original.
   TensorId stored_form(TensorId id) const {
     const auto kept = kept_as_.find(id);
     return kept == kept_as_.end() || dropped_.contains(kept->second) ? id : kept->second;

@@ -18,7 +18,7 @@ using enum OperatorKind;
 Dimension tokens(const LayerContext& c) { return {c.tokens, Extent::tokens}; }
 Dimension stream_tokens(const LayerContext& c) { return {c.stream_tokens(), Extent::tokens}; }
 
-// Tables are divided by rows of the vocabulary, the last part filled up.
+// Tables are divided by rows of the vocabulary; the last part is padded.
 std::int64_t vocabulary(const LayerContext& c) { return ceil_div(c.architecture.vocabulary, c.tensor); }
 
 struct LayerKind {
@@ -69,8 +69,8 @@ TensorId add_learned_positions(GraphBuilder& b, const LayerContext& c, TensorId 
   return y;
 }
 
-// What the loss keeps of each token: the log-sum-exp of its logits or, of a divided vocabulary, figures that the ranks
-// can add (model/graph/operators.def).
+// Returns what the loss keeps of each token: the log-sum-exp of its logits or, for a divided vocabulary, terms that are
+// summed over the ranks (model/graph/operators.def).
 TensorId loss_figures(GraphBuilder& b, const LayerContext& c, const std::string& prefix) {
   if (c.tensor == 1) return b.activation(prefix + "loss_log_sum_exp", {tokens(c)}, DataType::fp32);
   constexpr std::int64_t figures = 3;
@@ -88,7 +88,7 @@ struct Labels {
   LossAttributes attributes;
 };
 
-// One kernel makes the loss of 16-bit logits, another their gradient.
+// One kernel computes the loss from 16-bit logits, another their gradient.
 TensorId fused_loss(GraphBuilder& b, const LayerContext& c, const std::string& prefix, TensorId logits,
                     const Labels& labels) {
   const TensorId loss = b.activation(prefix + "loss", {{1}}, DataType::fp32);
@@ -103,7 +103,7 @@ TensorId fused_loss(GraphBuilder& b, const LayerContext& c, const std::string& p
   return loss;
 }
 
-// Logits go to FP32, their logarithms are stored for the backward pass, and the gradient comes back the same way.
+// Logits are cast to FP32, and log-probabilities stored for the backward pass. The gradient is cast back.
 TensorId stored_loss(GraphBuilder& b, const LayerContext& c, const std::string& prefix, TensorId logits,
                      const Labels& labels) {
   const TensorId wide = b.activation(prefix + "logits_fp32", b.shape(logits), DataType::fp32);
@@ -123,7 +123,7 @@ TensorId stored_loss(GraphBuilder& b, const LayerContext& c, const std::string& 
   return loss;
 }
 
-// Final norm, output projection and mean cross-entropy over the labelled tokens.
+// Emits the final norm, output projection and mean cross-entropy over the labelled tokens.
 TensorId output_head(GraphBuilder& b, const LayerContext& c, const std::string& prefix, TensorId x,
                      const LossAttributes& attributes, const std::string& weight, bool shared) {
   b.section(Section::head);
@@ -152,8 +152,8 @@ Graph layer_block(const LayerContext& c, LayerKind kind) {
   return b.finish(x, transformer_layer(b, c, x, kind), c.recompute);
 }
 
-// Predicts the token after the next: the stream joined with the embedding of the next token, one
-// layer, and the main model's head. Embedding and head are those of the main model.
+// Predicts the token after the next: the stream is concatenated with the embedding of the next token, then come one
+// layer and the head. Embedding and head are those of the main model.
 Graph multi_token_prediction_block(const LayerContext& c) {
   constexpr std::int64_t depth = 1;
   const Architecture& a = c.architecture;
@@ -175,8 +175,8 @@ Graph multi_token_prediction_block(const LayerContext& c) {
   return b.finish(x, x, c.recompute);
 }
 
-// A tied matrix on another rank than the embedding is a copy with its own gradient and optimizer state; a prediction
-// module beside the head already holds it.
+// A tied matrix on another rank than the embedding is a copy with its own gradient and optimizer state. On the rank of
+// a prediction module that module already holds it.
 Graph head_block(const LayerContext& c) {
   const Architecture& a = c.architecture;
   GraphBuilder b("head", c.gradients, c.stream_type());

@@ -1,4 +1,4 @@
-// Blocks: what a stage is made of. Each is a graph of its own; their ends join input to output.
+// The blocks of a stage. Each is a graph of its own; a block's output is the next one's input.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace plumbline::model {
 
-// windowed: layers whose attention sees the architecture's window only.
+// In windowed layers attention sees the architecture's window only.
 enum class BlockKind : std::uint8_t {
   embedding,
   dense_layer,
@@ -19,11 +19,11 @@ enum class BlockKind : std::uint8_t {
   head
 };
 
-// Of a transformer layer, counted from 0.
+// Returns the kind of a transformer layer; layers count from 0.
 BlockKind layer_kind(const Architecture& architecture, std::int64_t layer);
 
-// embedding: token ids -> x. layers: x -> x. multi_token_prediction: passes x through and adds its
-// loss (DeepSeek-V3 report, section 2.2). head: x -> loss.
+// Builds a block. embedding: token ids -> x. layers: x -> x. multi_token_prediction: passes x through and adds its loss
+// (DeepSeek-V3 report, section 2.2). head: x -> loss.
 Graph make_block(BlockKind kind, const LayerContext& context);
 
 }  // namespace plumbline::model

@@ -4,8 +4,8 @@
 
 namespace plumbline::model {
 
-// Every rank sends each of its tokens to distinct_ranks_per_token ranks; with as many senders as
-// receivers each receives that many per own token on average.
+// Every rank sends each of its tokens to distinct_ranks_per_token ranks. With as many senders as receivers, each rank
+// receives that many per own token on average.
 std::int64_t LayerContext::received_tokens() const {
   return std::llround(static_cast<double>(stream_tokens()) * distinct_ranks_per_token);
 }

@@ -1,4 +1,4 @@
-// What a layer needs to know to write its operators for one rank.
+// The inputs from which a layer emits its operators for one rank.
 #pragma once
 
 #include <cstdint>
@@ -14,41 +14,41 @@ struct LayerContext {
   Precision gemm = Precision::bf16;
   Precision dispatch = Precision::bf16;
   Precision combine = Precision::bf16;
-  DataType gradients = DataType::fp32;  // of parameters
+  DataType gradients = DataType::fp32;  // format of parameter gradients
   RecomputePolicy recompute;
   bool fused_attention = true;       // one kernel that stores no scores; else three, with the scores between them
-  bool fused_loss = true;            // of 16-bit logits; else over FP32 copies of them, with their logarithms stored
-  std::int64_t tokens = 0;           // of one micro-batch on one rank
+  bool fused_loss = true;            // from 16-bit logits; else from FP32 copies, with log-probabilities stored
+  std::int64_t tokens = 0;           // tokens of one micro-batch on one rank
   std::int64_t sequence_length = 0;  // tokens
   std::int64_t tensor = 1;           // ranks that share heads and columns
-  bool sequence = false;             // and the tokens outside of those regions
+  bool sequence = false;             // those ranks also share the tokens outside of tensor regions
   std::int64_t context = 1;          // ranks that share each sequence
-  bool ring = true;  // keys and values pass from rank to rank beside the attention; else they are gathered first
+  bool ring = true;  // keys and values pass around a ring during attention; else they are gathered first
   std::int64_t expert_parallel = 1;
   std::int64_t expert_tensor = 1;       // ranks that share the columns of an expert
   std::int64_t groups_per_token = 1;    // expert groups a token may reach
   bool shares_embedding = true;         // the last stage's rank also holds the embedding
-  double distinct_ranks_per_token = 1;  // expected; decides the tokens a rank receives
+  double distinct_ranks_per_token = 1;  // expected; determines the tokens that a rank receives
 
-  // One scale per tensor is for products of the whole micro-batch; experts, whose rows change, stay in BF16 beside it.
+  // The format of expert GEMMs. One scale per tensor covers the whole micro-batch; experts, whose rows vary, keep BF16.
   Precision expert_gemm() const { return gemm == Precision::fp8_tensor ? Precision::bf16 : gemm; }
-  // What stays in 16 bits under FP8 (head, router, residual stream) has the plan's own format otherwise.
+  // The format of head, router and residual stream: BF16 under FP8, else the plan's.
   Precision unscaled_gemm() const { return is_fp8(gemm) ? Precision::bf16 : gemm; }
   DataType stream_type() const { return activation_type(unscaled_gemm()); }
   std::int64_t experts_per_rank() const { return architecture.experts.routed_experts / expert_parallel; }
   std::int64_t expert_columns() const { return architecture.experts.intermediate_size / expert_tensor; }
-  // Tokens of a micro-batch that a rank holds outside of tensor-parallel regions.
+  // Returns the tokens of a micro-batch that a rank holds outside of tensor-parallel regions.
   std::int64_t stream_tokens() const { return sequence ? tokens / tensor : tokens; }
   CollectiveAttributes tensor_group() const { return {tensor, 1}; }
   CollectiveAttributes context_group() const { return {context, tensor}; }
   CollectiveAttributes expert_tensor_group() const { return {expert_tensor, 1}; }
   std::int64_t received_tokens() const;  // expected distinct tokens that a rank receives
   std::int64_t expert_rows() const;      // expected (token, expert) rows of a rank
-  LayerContext undivided() const;        // the same with every parameter whole
+  LayerContext undivided() const;        // the same with undivided parameters
 };
 
-// Calls visit(field) for every field but the architecture. They are bound member by member: one that is added does not
-// compile until it is visited.
+// Calls visit(field) for every field but the architecture. The structured binding names every member, so that a new one
+// does not compile until it is visited.
 template <class Visitor>
 void visit_context(const LayerContext& context, Visitor&& visit) {
   const auto& [architecture, gemm, dispatch, combine, gradients, recompute, fused_attention, fused_loss, tokens,

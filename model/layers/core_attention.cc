@@ -35,7 +35,7 @@ BatchedMatmulAttributes batched(const AttentionAttributes& a, BatchedForm form, 
   return {form, a.query_heads, a.key_value_heads, dim, a.sequence_length, scale};
 }
 
-// q k^T / sqrt(dk) of every two tokens of a sequence, masked or not.
+// Computes q k^T / sqrt(dk) for every two tokens of a sequence, masked or not.
 TensorId score(GraphBuilder& b, TensorId q, TensorId k, const AttentionAttributes& a) {
   const double scale = 1 / std::sqrt(static_cast<double>(a.query_key_dim));
   const TensorId scores =
@@ -83,7 +83,7 @@ TensorId weigh_values(GraphBuilder& b, TensorId p, TensorId v, const AttentionAt
   return o;
 }
 
-// The product with v is no part of the group: its result is small and kept, so nothing asks for it again.
+// The GEMM with v is outside of the recompute group: its result is small and kept, so it is never computed again.
 TensorId unfused(GraphBuilder& b, TensorId q, TensorId k, TensorId v, const AttentionAttributes& a) {
   b.group(RecomputeGroup::core_attention);
   const TensorId p = normalize_scores(b, score(b, q, k, a), a);

@@ -1,6 +1,7 @@
-// softmax(q k^T / sqrt(dk)) v, causal per sequence. Fused: one kernel that stores no scores (FlashAttention, arXiv
-// 2205.14135). Unfused: two products with the softmax between them, whose probabilities are stored for the backward
-// pass in the format of q unless the group core_attention is recomputed (Megatron-LM before 2023; arXiv 2205.05198).
+// Core attention is softmax(q k^T / sqrt(dk)) v, causal per sequence. Fused: one kernel that stores no scores
+// (FlashAttention, arXiv 2205.14135). Unfused: two GEMMs with the softmax between them. Its probabilities are stored
+// for the backward pass in the format of q unless the group core_attention is recomputed (Megatron-LM before 2023;
+// arXiv 2205.05198).
 #pragma once
 
 #include "model/graph/builder.h"
@@ -8,7 +9,7 @@
 
 namespace plumbline::model {
 
-// q [T, Hq*dk], k [T, Hk*dk], v [T, Hk*dv] -> [T, Hq*dv]
+// Shapes: q [T, Hq*dk], k [T, Hk*dk], v [T, Hk*dv] -> [T, Hq*dv].
 TensorId core_attention(GraphBuilder& builder, const LayerContext& context, TensorId q, TensorId k, TensorId v,
                         const AttentionAttributes& attributes);
 

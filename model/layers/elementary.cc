@@ -6,7 +6,7 @@ using enum OperatorKind;
 
 namespace {
 
-// Gains and shifts are small: 16 bits, or the format of what they scale.
+// Returns the format of gains and shifts: that of x, or BF16 for an FP8 x.
 DataType gain_type(const GraphBuilder& b, TensorId x) {
   const DataType type = b.tensor(x).type;
   return is_fp8(type) ? DataType::bf16 : type;

@@ -1,4 +1,4 @@
-// Small building blocks with their gradients.
+// These functions emit small building blocks with their gradients.
 #pragma once
 
 #include <string>
@@ -9,35 +9,35 @@
 
 namespace plumbline::model {
 
-// y = gamma * x / rms(x); x [T, h]. With several heads each of the equal parts of a row alone, gamma [h / heads].
+// Returns y = gamma * x / rms(x); x [T, h]. With several heads each part of a row is normalised; gamma [h / heads].
 TensorId normalize(GraphBuilder& builder, const std::string& name, TensorId x, double epsilon, std::int64_t heads = 1);
 
-// y = gamma * (x - mean(x)) / deviation(x), plus beta with `bias`; x [T, h].
+// Returns y = gamma * (x - mean(x)) / deviation(x), plus beta with `bias`; x [T, h].
 TensorId layer_normalize(GraphBuilder& builder, const std::string& name, TensorId x, double epsilon, bool bias);
 
-// The architecture's own norm of the residual stream.
+// Applies the architecture's norm of the residual stream.
 TensorId normalize_stream(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId x);
 
-// Zeroes entries with the given probability; x itself where that is 0. In the current recompute group.
+// Zeroes entries with the given probability, in the current recompute group; returns x itself for probability 0.
 TensorId drop_out(GraphBuilder& builder, const std::string& name, TensorId x, double probability);
 
-// sigmoid(gate) * x; x [T, h], gate [T, 1].
+// Returns sigmoid(gate) * x; x [T, h], gate [T, 1].
 TensorId gate_rows(GraphBuilder& builder, const std::string& name, TensorId x, TensorId gate);
 
-// a + b, both [T, h].
+// Returns a + b, both [T, h].
 TensorId residual(GraphBuilder& builder, const std::string& name, TensorId a, TensorId b);
 
-// Column ranges of x [T, sum of widths].
+// Returns column ranges of x [T, sum of widths].
 std::vector<TensorId> split_columns(GraphBuilder& builder, const std::string& name, TensorId x,
                                     const std::vector<std::int64_t>& widths);
 
-// [x1 | x2 | ...] by columns.
+// Returns [x1 | x2 | ...], joined by columns.
 TensorId concatenate_columns(GraphBuilder& builder, const std::string& name, const std::vector<TensorId>& parts);
 
-// Rotary position embedding of the last rope_dim columns of every head.
+// Applies the rotary position embedding to the last rope_dim columns of every head.
 TensorId rotate(GraphBuilder& builder, const std::string& name, TensorId x, const RotaryAttributes& attributes);
 
-// Keeps a stored copy of `x` in another format for the backward pass; whoever drops x drops the copy.
+// Keeps a stored copy of `x` in another format for the backward pass; the copy is dropped where x is.
 void keep(GraphBuilder& builder, TensorId x, DataType type);
 
 }  // namespace plumbline::model

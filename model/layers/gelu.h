@@ -1,5 +1,5 @@
-// h = x * Phi(x) with the normal distribution's Phi (arXiv 1606.08415). In FP8 training h is written in FP8 for the
-// next product and x is kept in FP8 for the backward pass, as with SwiGLU.
+// GELU is h = x * Phi(x) with the normal distribution's Phi (arXiv 1606.08415). In FP8 training h is written in FP8 for
+// the next GEMM and x is kept in FP8 for the backward pass, as with SwiGLU.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace plumbline::model {
 
-// x [n, f] -> [n, f]
+// Shapes: x [n, f] -> [n, f].
 TensorId gelu_activation(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId x);
 
 }  // namespace plumbline::model

@@ -10,7 +10,7 @@ using enum OperatorKind;
 
 struct Parts {
   std::string name;
-  TensorId x, operand, weight, y;  // operand: x as the product reads it
+  TensorId x, operand, weight, y;  // operand: x as the GEMM reads it
   std::int64_t in, out;
   Dimension tokens;
   std::optional<TensorId> bias;
@@ -18,7 +18,7 @@ struct Parts {
   Precision precision;
 };
 
-// The gradient of x; where several ranks each have a part, the sum of all.
+// Adds the gradient of x: its sum over the ranks, where several ranks each have a part.
 void give_input_gradient(GraphBuilder& b, const Parts& p, TensorId dx) {
   if (p.sums_gradient.ranks == 1) return b.add_gradient(p.x, dx);
   const TensorId sum = b.activation("sum_d_" + p.name + "_in", b.shape(dx), b.tensor(dx).type);
@@ -26,7 +26,7 @@ void give_input_gradient(GraphBuilder& b, const Parts& p, TensorId dx) {
   b.add_gradient(p.x, sum);
 }
 
-// In phase I, so that dy is not kept for it.
+// The bias gradient is emitted in phase I, so that dy is not kept for it.
 void bias_gradient(GraphBuilder& b, const Parts& p) {
   if (p.bias) b.emit(column_sum, p.name + "_bias_grad", {b.gradient(p.y)}, {b.gradient_of_parameter(*p.bias)});
 }
@@ -35,7 +35,7 @@ CastAttributes scaled_cast(Precision precision) {
   return {.scales_transposed = precision == Precision::fp8, .finds_scale = precision == Precision::fp8_tensor};
 }
 
-// W as the input gradient reads it.
+// Returns W as the input gradient reads it.
 TensorId transposed_weight(GraphBuilder& b, const Parts& p) {
   const bool stored = is_fp8(b.tensor(p.weight).type);
   const DataType type = stored ? b.tensor(p.weight).type : activation_type(p.precision);

@@ -9,7 +9,7 @@ namespace plumbline::model {
 
 namespace {
 
-// A matrix widens the rows, an activation follows, another matrix narrows them.
+// A GEMM widens the rows, an activation follows, and another GEMM narrows them.
 template <class Activation>
 TensorId two_matrices(GraphBuilder& b, const LayerContext& c, const std::string& up, const std::string& down,
                       TensorId x, std::int64_t width, const Activation& activation) {

@@ -1,5 +1,5 @@
-// Feed-forward layers: the dense MLP, gated (SwiGLU, arXiv 2002.05202) or with GELU (arXiv 1606.08415), and the
-// mixture of experts (DeepSeekMoE, arXiv 2401.06066) with its routing and the exchange of tokens between ranks.
+// Emits feed-forward layers: the dense MLP, gated (SwiGLU, arXiv 2002.05202) or with GELU (arXiv 1606.08415), and the
+// mixture of experts (DeepSeekMoE, arXiv 2401.06066) with its routing, dispatch and combine.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace plumbline::model {
 
-// down(swiglu(gate_up(x))), x [T, H] -> [T, H]; `name` prefixes the operators.
+// Returns down(swiglu(gate_up(x))), x [T, H] -> [T, H]; `name` prefixes the operators.
 TensorId gated_mlp(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId x,
                    std::int64_t intermediate);
 
-// The architecture's own dense MLP: gated, or down(gelu(up(x))).
+// Emits the architecture's dense MLP: gated, or down(gelu(up(x))).
 TensorId dense_mlp(GraphBuilder& builder, const LayerContext& context, TensorId x);
 
 // x: the normalised input [T, H]; stream: the residual stream [T, H], added by the combine.

@@ -13,8 +13,8 @@ namespace {
 
 using enum OperatorKind;
 
-// Per-token bytes beside the payload, as DeepEP's kernels send them: 8 of source metadata; with the
-// routing 4 + 4 per chosen expert; with the gradient of the weights 4 per chosen expert.
+// Bytes per token in addition to the payload, as DeepEP's kernels send them: 8 of source metadata; 4 + 4 per selected
+// expert with the routing; 4 per selected expert with the gradient of the weights.
 constexpr std::int64_t source_metadata_bytes = 8;
 constexpr std::int64_t routing_bytes_per_expert = 8;
 constexpr std::int64_t weight_gradient_bytes_per_expert = 4;
@@ -39,7 +39,7 @@ DispatchAttributes all_to_all(const LayerContext& c, DataType type, std::int64_t
           payload_bytes(c, type) + source_metadata_bytes + extra_bytes};
 }
 
-// The gate is never an FP8 product, scores are in FP32. Nothing in it is recomputed short of policy "full".
+// The router is never an FP8 GEMM, and its scores are in FP32. It is recomputed under policy "full" only.
 Routing route(GraphBuilder& b, const LayerContext& c, TensorId x) {
   const MixtureOfExperts& e = c.architecture.experts;
   const Dimension tokens = b.shape(x)[0];
@@ -88,8 +88,8 @@ Received send_to_experts(GraphBuilder& b, const LayerContext& c, TensorId x, con
   return r;
 }
 
-// Tokens to rows ordered by expert. The rows are dropped after use: the backward pass gathers them
-// again from the received tokens, which are kept once.
+// Copies tokens to rows ordered by expert. The rows are dropped after use: the backward pass gathers them again from
+// the received tokens, which are kept once.
 Rows to_rows(GraphBuilder& b, const LayerContext& c, const Received& received) {
   b.section(Section::mlp);
   b.group(RecomputeGroup::moe);
@@ -112,8 +112,8 @@ Rows to_rows(GraphBuilder& b, const LayerContext& c, const Received& received) {
   return rows;
 }
 
-// One product per local expert. FP8 weights are stored [e, in, out], as the input gradient reads them,
-// and turned before the forward product; other formats are stored [e, out, in].
+// There is one GEMM per local expert. FP8 weights are stored [e, in, out], as the input gradient reads them, and
+// transposed before the forward GEMM; other formats are stored [e, out, in].
 struct ExpertGemm {
   std::string name;
   TensorId x, weight, y, offsets;
@@ -141,8 +141,8 @@ void expert_gradients(GraphBuilder& b, const ExpertGemm& p, bool fp8) {
   }
   b.emit(grouped_matmul, p.name + "_dgrad", {dy8, p.weight, p.offsets}, {dx}, MatmulAttributes{.transpose_b = true});
   b.add_gradient(p.x, dx);
-  // A gradient that arrived in FP8 is turned once per token and gathered when the weight gradient needs it; one
-  // cast here is turned at once.
+  // A gradient received in FP8 is transposed once per token and gathered when the weight gradient needs it; one that is
+  // cast here is transposed at once.
   TensorId dyt = 0;
   if (dy8 == dy) {
     dyt = p.transposed_gradient();
@@ -182,7 +182,7 @@ TensorId experts(GraphBuilder& b, const LayerContext& c, const Received& own) {
   const Dimension n = b.shape(rows.rows)[0];
 
   b.group(RecomputeGroup::moe);
-  const auto received_gradient = std::make_shared<TensorId>();  // turned; known once the backward pass is there
+  const auto received_gradient = std::make_shared<TensorId>();  // transposed; set when the backward pass is emitted
   const auto gathered_gradient = [&b, rows, received_gradient, n, hidden] {
     const TensorId id = b.activation("d_expert_rows_t", {{hidden}, n}, DataType::fp8_tile);
     b.emit_weight_gradient(gather_columns, "gather_expert_gradients", {*received_gradient, rows.map}, {id});
@@ -225,7 +225,7 @@ TensorId experts(GraphBuilder& b, const LayerContext& c, const Received& own) {
   return scatter_received(b, c, "expert_sum", sum);
 }
 
-// One MLP as wide as all of them; the gate is a BF16 product like the router.
+// The shared experts are one MLP as wide as all of them; their gate is a BF16 GEMM like the router.
 TensorId shared_experts(GraphBuilder& b, const LayerContext& c, TensorId x) {
   const MixtureOfExperts& e = c.architecture.experts;
   const TensorId y = gated_mlp(b, c, "shared_", x, e.shared_width());

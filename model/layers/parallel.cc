@@ -8,7 +8,7 @@ namespace {
 
 using enum OperatorKind;
 
-// Rows of all ranks of the group one after the other; a gradient's sum, each rank its rows.
+// Gathers the rows of all ranks of the group in rank order; the backward pass reduce-scatters the gradient.
 TensorId gathered(GraphBuilder& b, const std::string& name, TensorId x, Dimension rows,
                   const CollectiveAttributes& group, bool has_gradient = true) {
   const RecomputeGroup before = b.group();

@@ -1,6 +1,6 @@
-// The borders of a region in which every tensor-parallel rank works on its own heads or columns (arXiv 1909.08053,
-// section 3). With sequence parallelism the ranks share out the tokens outside of such regions (arXiv 2205.05198,
-// section 4.2.2): T / tensor of them on each. Without tensor parallelism nothing is emitted.
+// Emits the borders of a region in which every tensor-parallel rank computes its own heads or columns (arXiv
+// 1909.08053, section 3). With sequence parallelism the ranks divide the tokens outside of such regions (arXiv
+// 2205.05198, section 4.2.2): T / tensor of them on each. Without tensor parallelism no operators are emitted.
 #pragma once
 
 #include <string>
@@ -12,30 +12,30 @@
 
 namespace plumbline::model {
 
-// x as all ranks of the region read it. Sequence parallelism: gathered, [T/t, n] -> [T, n], and not kept but gathered
-// again where the backward pass needs it; its gradient is summed and shared out. Else x itself, whose gradients the
-// region must sum.
+// Returns x as all ranks of the region read it. With sequence parallelism x is gathered, [T/t, n] -> [T, n], and
+// gathered again in the backward pass instead of kept; its gradient is reduce-scattered. Else the result is x itself,
+// and the region must sum its gradients.
 TensorId enter_tensor_region(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId x);
 
-// The sum of the ranks' parts of y, on all of them or, with sequence parallelism, on each its own tokens of it.
+// Returns the sum of the ranks' parts of y: all of it on each rank or, under sequence parallelism, its own tokens.
 TensorId leave_tensor_region(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId y);
 
-// Products at the borders of a region: W divided by columns behind its entry, [T, in] -> [T, out / t], and by rows
-// before its exit, [T, in / t] -> the sum as leave_tensor_region() makes it, the bias added to that.
+// These are the GEMMs at the borders of a region. column_parallel_linear divides W by columns, [T, in] -> [T, out / t].
+// Before the exit row_parallel_linear divides it by rows, [T, in / t], leaves the region and then adds the bias.
 TensorId column_parallel_linear(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId x,
                                 std::int64_t out, LinearOptions options);
 TensorId row_parallel_linear(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId x,
                              std::int64_t out, LinearOptions options);
 
-// The ranks whose parts make a gradient inside a region, where no gather's own backward pass sums them.
+// Returns the ranks whose parts add up to a gradient inside a region, where the backward pass of no gather sums them.
 CollectiveAttributes summing_ranks(const LayerContext& context);
 
-// Over the ranks that hold the pieces of each sequence: keys or values of all its tokens, [T, n] -> [context T, n].
+// Gathers keys or values of whole sequences over the context-parallel ranks, [T, n] -> [context T, n].
 TensorId gather_sequence(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId x);
 
-// Over the ranks that each hold some columns of the same experts: their received tokens together, [R, n] -> [R e, n],
-// and back the sum of what they made of them.
-// What has no gradient passes so only.
+// These two run over the ranks that each hold some columns of the same experts: gather_received collects their received
+// tokens, [R, n] -> [R e, n]; scatter_received reduce-scatters the experts' results. `has_gradient`: the tensor has a
+// gradient.
 TensorId gather_received(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId x,
                          bool has_gradient = true);
 TensorId scatter_received(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId y);

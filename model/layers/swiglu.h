@@ -1,5 +1,5 @@
-// h = silu(gate) * up, optionally times a weight per row. In FP8 training h is written in FP8 for the
-// next product and gate|up is kept in FP8 for the backward pass (DeepSeek-V3 report, section 3.3.3).
+// SwiGLU is h = silu(gate) * up, optionally times a weight per row. In FP8 training h is written in FP8 for the next
+// GEMM and gate|up is kept in FP8 for the backward pass (DeepSeek-V3 report, section 3.3.3).
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace plumbline::model {
 
-// gate_up [n, 2f], row_weights [n] -> [n, f]
+// Shapes: gate_up [n, 2f], row_weights [n] -> [n, f].
 TensorId gated_activation(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId gate_up,
                           std::optional<TensorId> row_weights);
 

@@ -159,7 +159,7 @@ constexpr Argument table[] = {
     {"--attention-dropout", not_modeled, "", "dropout is not priced"},
 };
 
-// Known to change no cost of a step.
+// Arguments that change no cost of a step.
 constexpr std::string_view without_cost = R"(
 --adam-beta1 --adam-beta2 --adam-eps --adlr-autoresume --apply-layernorm-1p --apply-query-key-layer-scaling
 --async-save --attention-z-loss --auto-detect-ckpt-format --bias-dropout-fusion

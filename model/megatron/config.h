@@ -1,4 +1,4 @@
-// A model between Megatron's arguments and a Hugging Face config.json.
+// Converts a model between Megatron's arguments and a Hugging Face config.json.
 #pragma once
 
 #include <string>
@@ -14,16 +14,16 @@ namespace plumbline::model::megatron {
 struct WrittenConfig {
   std::string json;
   std::string model_type;
-  std::vector<std::string> notes;  // what of the shape the model type cannot say
+  std::vector<std::string> notes;  // parts of the shape that the model type cannot express
 };
 
-// The config.json of the nearest model type: deepseek_v3 or deepseek_v2 for latent attention, mixtral, qwen2_moe and
-// qwen3_moe for other experts, llama, qwen2 and qwen3 for gated dense models, gpt2 and gpt_neox for plain ones. Needs
-// layers, hidden size, heads and vocabulary. Infeasible when no type comes near.
+// Returns the config.json of the nearest model type: deepseek_v3 or deepseek_v2 for latent attention, mixtral,
+// qwen2_moe and qwen3_moe for other experts, llama, qwen2 and qwen3 for gated dense models, gpt2 and gpt_neox for plain
+// ones. Requires layers, hidden size, heads and vocabulary. Infeasible when no type comes near.
 Result<WrittenConfig> config_of(const ModelShape& shape);
 
-// The shape behind a config.json with `overrides` over it. Errors (with `path`): those of the readers of architectures,
-// a model type that Megatron's arguments cannot describe.
+// Returns the shape of a config.json with `overrides` applied. Errors name `path`: those of the architecture readers,
+// and a model type that Megatron's arguments cannot describe.
 Result<ModelShape> shape_of(std::string_view json, const std::string& path, const ConfigOverrides& overrides);
 
 }  // namespace plumbline::model::megatron

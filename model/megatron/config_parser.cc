@@ -13,7 +13,7 @@
 namespace plumbline::model::megatron {
 namespace {
 
-// Model types that no argument of Megatron describes.
+// Model types that Megatron's arguments cannot describe.
 constexpr std::string_view unsayable[] = {"mpt"};
 
 void take_attention(const Architecture& model, ModelShape& shape) {
@@ -22,7 +22,7 @@ void take_attention(const Architecture& model, ModelShape& shape) {
   shape.heads = model.heads;
   shape.grouped_query = !shape.latent && model.key_value_heads != model.heads;
   if (shape.grouped_query) shape.query_groups = model.key_value_heads;
-  shape.qk_norm = model.query_key_norm || shape.latent;  // of latents Megatron's switch for the norms behind them
+  shape.qk_norm = model.query_key_norm || shape.latent;  // with latents Megatron's flag for the norms after them
   shape.no_linear_bias =
       shape.latent || !(model.mlp == MlpKind::gelu ? model.biases.mlp : model.biases.attention_output);
   shape.qkv_bias = !shape.latent && shape.no_linear_bias && model.biases.query_key_value;
@@ -73,8 +73,8 @@ ModelShape shape_from(const Architecture& model) {
   return shape;
 }
 
-// What only Megatron asks of a config.json: for how many positions the model is made, and a head's size that is stated
-// even where it is the usual share of the hidden size.
+// Sets what only Megatron needs from a config.json: the number of positions of the model, and a head's size that is
+// stated even where it is the default share of the hidden size.
 void take_stated(ConfigReader& config, const Architecture& model, ModelShape& shape) {
   if (model.positions == PositionKind::rotary)
     shape.max_positions = static_cast<std::int64_t>(config.number("max_position_embeddings", 0));

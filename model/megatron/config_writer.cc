@@ -11,7 +11,7 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-// Of every model type that follows llama's names.
+// Returns the keys of every model type that follows llama's names.
 OrderedJson common(const ModelShape& shape, std::string_view type) {
   OrderedJson json;
   json["model_type"] = type;

@@ -38,7 +38,7 @@ Texts texts_of(const Plan& plan, const ModelShape& shape) {
   return texts;
 }
 
-// Rows of the table whose value is not what Megatron takes without them, then what the rules add.
+// Returns the arguments: table rows whose value is not Megatron's default, then those that the rules write.
 Given arguments_of(const Plan& plan, const ModelShape& shape) {
   const Texts wanted = texts_of(plan, shape), silent = texts_of(megatron_defaults(), ModelShape());
   Given given;
@@ -75,7 +75,7 @@ std::string group_text(const Given& given, std::string_view group) {
   return text + ")\n";
 }
 
-// As many GPUs per node as divide them, up to 8.
+// Returns the most GPUs per node, up to 8, that divide them.
 std::int64_t gpus_per_node(std::int64_t gpus) {
   for (std::int64_t count = 8; count > 1; --count) {
     if (gpus % count == 0) return count;
@@ -102,7 +102,7 @@ std::string script_text(const Plan& plan, const Given& given, const std::vector<
          "    \"$@\"\n";
 }
 
-// What the script does not carry: another model file is named, and stated phases are no keys.
+// Returns the plan without what a script cannot hold: another model file is named, and stated phases are no keys.
 Plan comparable(Plan plan) {
   plan.model = {};
   plan.model.config = "model";
@@ -110,7 +110,7 @@ Plan comparable(Plan plan) {
   return plan;
 }
 
-// "KEY = VALUE" of each key in which the plan that was read back differs.
+// Returns "KEY = VALUE" for each key in which the plan that was read back differs.
 std::vector<std::string> lost_keys(const Plan& plan, const Plan& back) {
   const std::string wanted_text = to_toml(comparable(plan)), found_text = to_toml(comparable(back));
   const auto wanted = lines_of(wanted_text), found = lines_of(found_text);

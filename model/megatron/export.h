@@ -1,4 +1,4 @@
-// From a plan and its model to a launch script of Megatron-LM.
+// Writes a plan and its model as a launch script of Megatron-LM.
 #pragma once
 
 #include <string>
@@ -12,11 +12,11 @@ namespace plumbline::model::megatron {
 
 struct ExportedScript {
   std::string script;
-  std::vector<std::string> notes;  // keys that no argument says
+  std::vector<std::string> notes;  // keys that no argument sets
 };
 
-// What no argument says stays in the script as "# plumbline: KEY = VALUE", so that import_script gives the same plan
-// again (but for model.config and stated phases). Which keys those are is found by reading the arguments back.
+// Keys that no argument sets are written as "# plumbline: KEY = VALUE", so that import_script returns the same plan
+// (except model.config and stated phases). They are found by reading the written arguments back.
 Result<ExportedScript> export_script(const Plan& plan, const ModelShape& shape);
 
 }  // namespace plumbline::model::megatron

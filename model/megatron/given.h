@@ -1,4 +1,4 @@
-// Arguments as a command line gives them.
+// The arguments of a command line.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ class Given {
   void put_flag(const std::string& name) { arguments_[name] = {}; }
 
   bool has(std::string_view name) const { return arguments_.contains(name); }
-  // The first value; nothing when the argument is not given, "" for a flag.
+  // Returns the first value; nothing when the argument is not given, "" for a flag.
   std::optional<std::string> value(std::string_view name) const {
     const auto found = arguments_.find(name);
     if (found == arguments_.end()) return std::nullopt;
@@ -39,11 +39,11 @@ class Given {
   const std::map<std::string, GivenArgument, std::less<>>& all() const { return arguments_; }
 
  private:
-  std::map<std::string, GivenArgument, std::less<>> arguments_;  // the last of a name holds
+  std::map<std::string, GivenArgument, std::less<>> arguments_;  // the last one of a name counts
 };
 
 struct Note {
-  int line = 0;  // of the script; 0: of no line
+  int line = 0;  // line of the script; 0: none
   std::string text;
 };
 

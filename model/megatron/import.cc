@@ -22,10 +22,10 @@ namespace plumbline::model::megatron {
 namespace {
 
 constexpr std::string_view kDefaultTopology = "h100-dgx";
-constexpr std::int64_t kLargest = 1'000'000'000;  // of a dimension: products of two stay inside 64 bits
+constexpr std::int64_t kLargest = 1'000'000'000;  // limit of a dimension: products of two fit 64 bits
 constexpr std::string_view kComment = " plumbline: ";
 
-// Vocabularies that a tokenizer fixes.
+// Vocabularies of known tokenizers.
 constexpr std::pair<std::string_view, std::int64_t> tokenizers[] = {{"GPT2BPETokenizer", 50257},
                                                                     {"Llama2Tokenizer", 32000}};
 
@@ -102,7 +102,7 @@ class Importer {
         dollar == std::string::npos ? "expected a number" : "the script does not set it; --define NAME=VALUE does");
   }
 
-  // A rule must not take a variable without a value for a missing argument.
+  // A variable without a value must not be taken for a missing argument.
   std::optional<Error> unknown_value(const std::string& name, const GivenArgument& argument) const {
     for (const std::string& value : argument.values) {
       if (value.starts_with('$')) return not_a_number(name, value);
@@ -154,7 +154,7 @@ class Importer {
                    fmt::format("add it with --args \"{} N\"", argument));
   }
 
-  // The model of the script, or the one that was named.
+  // Sets the model: that of the script, or the given one.
   std::optional<Error> settle_model() {
     out_.plan.model.config = options_.config;
     if (options_.model) {
@@ -181,7 +181,7 @@ class Importer {
       error.file = path_;
       return error;
     }
-    // What could not be read back, such as a dimension out of range, is refused here rather than by the next command.
+    // Values that cannot be read back, such as a dimension out of range, are rejected here, not by the next command.
     if (const auto back = shape_of(config->json, path_, {}); !back) return back.error();
     for (const std::string& text : config->notes) out_.notes.push_back({0, text});
     out_.config = std::move(*config);
@@ -219,7 +219,7 @@ class Importer {
     });
   }
 
-  // The plan's own rules, comments and overrides, over what the arguments say.
+  // Sets the plan: its rules, comments and overrides are applied over the arguments.
   std::optional<Error> settle_plan(const Script& script) {
     if (auto error = require("--seq-length", out_.plan.batch.sequence_length)) return error;
     if (auto error = require("--micro-batch-size", out_.plan.batch.micro_batch_size)) return error;
@@ -248,7 +248,7 @@ class Importer {
       out_.notes.push_back({0, fmt::format("a script does not name its cluster: {} assumed, --topology takes another",
                                            kDefaultTopology)});
     }
-    // Read as any plan is, so that ranges are checked once.
+    // The plan is read like any other, so that ranges are checked in one place.
     const auto plan = read_plan(to_toml(out_.plan), path_, overrides);
     if (!plan) return at_script(plan.error());
     out_.plan = *plan;
@@ -268,7 +268,7 @@ class Importer {
   std::string path_;
   const ImportOptions& options_;
   Given given_;
-  std::map<std::string, int, std::less<>> lines_;  // of a key's argument
+  std::map<std::string, int, std::less<>> lines_;  // the line of each key's argument
   ImportedScript out_;
 };
 

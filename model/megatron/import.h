@@ -1,4 +1,4 @@
-// From a launch script of Megatron-LM to a plan and a model.
+// Reads a launch script of Megatron-LM into a plan and a model.
 #pragma once
 
 #include <optional>
@@ -16,24 +16,24 @@
 namespace plumbline::model::megatron {
 
 struct ImportOptions {
-  Definitions definitions;              // variables that come from outside of the script
-  std::string more_arguments;           // as if the script gave them last
+  Definitions definitions;              // variables that are set outside of the script
+  std::string more_arguments;           // added after the script's arguments
   std::string config;                   // the plan's model.config
-  std::optional<ModelShape> model;      // the model behind it, when it exists already; else one is read from the script
-  std::optional<std::string> topology;  // else what the script's comment says, else h100-dgx
-  std::vector<std::string> overrides;   // of the plan, KEY=VALUE
+  std::optional<ModelShape> model;      // that model, if it exists already; else it is read from the script
+  std::optional<std::string> topology;  // default: that of the script's comment, else h100-dgx
+  std::vector<std::string> overrides;   // plan keys, KEY=VALUE
 };
 
 struct ImportedScript {
   Plan plan;
   ModelShape shape;
   std::optional<WrittenConfig> config;  // none when options.model was given
-  std::vector<Note> notes;              // what was assumed, left out or not understood, in order of lines
+  std::vector<Note> notes;              // what was assumed, left out or not understood, by line
 };
 
 // Reads the script without running it. A comment "# plumbline: KEY = VALUE" sets a key of the plan that no argument
-// says. Errors name `path` and the line: no command with Megatron's arguments, a value that is no number, a dimension,
-// batch or number of GPUs that the script does not give; errors of the plan's own rules.
+// sets. Errors name `path` and the line: no command with Megatron's arguments, a value that is no number, a missing
+// dimension, batch or number of GPUs, and errors of the plan's own rules.
 Result<ImportedScript> import_script(std::string_view text, const std::string& path, const ImportOptions& options);
 
 }  // namespace plumbline::model::megatron

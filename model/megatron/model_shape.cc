@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t kMostLayers = 1'000'000;
 
-// Python's [0]*3+[1]*58 in brackets or not, and [0,1,1].
+// Parses a Python list: [0]*3+[1]*58, in brackets or not, and [0,1,1].
 std::optional<std::vector<int>> parse_list(std::string text) {
   std::erase_if(text, [](unsigned char letter) { return std::isspace(letter) != 0 || letter == '(' || letter == ')'; });
   std::vector<int> list;
@@ -51,7 +51,7 @@ std::optional<std::vector<int>> parse_list(std::string text) {
 
 std::int64_t ModelShape::ffn() const {
   if (ffn_hidden_size) return *ffn_hidden_size;
-  // Megatron keeps the parameters of a gated MLP at those of a plain one, in steps of 64.
+  // Megatron keeps the parameters of a gated MLP equal to those of a plain one, in steps of 64.
   return gated ? hidden_size * 4 * 2 / 3 / 64 * 64 : hidden_size * 4;
 }
 

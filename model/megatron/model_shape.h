@@ -18,15 +18,14 @@ struct ModelShape {
   std::int64_t key_value_heads() const { return grouped_query ? query_groups : heads; }
 };
 
-// Calls visit(name, field) with the names under which the table of arguments knows the fields.
+// Calls visit(name, field) with the names that the table of arguments uses.
 template <class Shape, class Visitor>
 void visit_shape(Shape& shape, Visitor&& visit) {
 #define FIELD(type, name, missing) visit("shape." #name, shape.name);
 #include "model/megatron/model_shape.def"
 }
 
-// Which layers hold experts: the first `dense_first` never, then every `frequency`-th. Nothing when the text says
-// anything else.
+// The layers that hold experts: not the first `dense_first`, then every `frequency`-th. No other pattern can be parsed.
 struct ExpertLayers {
   std::int64_t dense_first = 0;
   std::int64_t frequency = 1;

@@ -40,7 +40,7 @@ void write_sharding(const RuleWriter& out) {
 std::int64_t data_parallel(const Plan& plan) {
   const double replica = static_cast<double>(plan.parallelism.tensor) * static_cast<double>(plan.parallelism.context) *
                          static_cast<double>(plan.parallelism.pipeline);
-  if (replica < 1) return 1;  // a degree of 0 is refused with the plan
+  if (replica < 1) return 1;  // a degree of 0 is rejected with the plan
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(static_cast<double>(plan.cluster.gpus) / replica));
 }
 
@@ -85,12 +85,12 @@ double gradient_bytes(const Plan& plan) {
   return plan.precision.gradients == Precision::fp8 ? 1 : 2;
 }
 
-// Megatron's own bucket: 40 million parameters, or a million for each data-parallel rank.
+// Megatron's default bucket: 40 million parameters, or a million for each data-parallel rank.
 double default_bucket(const Plan& plan) { return std::max(40e6, 1e6 * static_cast<double>(data_parallel(plan))); }
 
 void read_overlap(const RuleReader& in) {
   auto& overlap = in.plan.overlap;
-  // Nothing is gathered where optimizer states are not sharded: the key has no meaning there.
+  // Without sharded optimizer states nothing is gathered, and the key has no meaning.
   overlap.parameter_gather = in.plan.parallelism.zero_stage == 0 || in.given.has("--overlap-param-gather");
   const auto bucket = integer(in.given.value("--ddp-bucket-size").value_or(""));
   if (bucket) {

@@ -1,4 +1,4 @@
-// Keys of a plan that several arguments decide together, read and written side by side.
+// Keys of a plan that depend on several arguments, with the code that reads and the code that writes them.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace plumbline::model::megatron {
 
-// What the rules read and write. The keys with a row of their own are already in plan and shape when rules are read.
+// The inputs and outputs of the rules. Keys with their own row in the table are set before rules are read.
 struct RuleReader {
   const Given& given;
   const ModelShape& shape;
@@ -29,7 +29,7 @@ struct Rule {
   void (*read)(const RuleReader&);
   void (*write)(const RuleWriter&);
 };
-// In the order in which they must be read: batch and precision before what depends on them.
+// Returns the rules in the order in which they must be read: batch and precision before the rules that depend on them.
 std::vector<Rule> rules();
 
 Rule precision_rule();
@@ -40,7 +40,7 @@ Rule recompute_rule();
 Rule overlap_rule();
 Rule expert_rule();
 
-// What a plan says where a script is silent: Megatron's defaults where they are not plumbline's.
+// Returns the plan of a script without arguments: Megatron's defaults where plumbline's differ.
 Plan megatron_defaults();
 
 }  // namespace plumbline::model::megatron

@@ -1,4 +1,4 @@
-// Number formats and recomputation.
+// These rules set number formats and recomputation.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ Precision compute_format(const Given& given) {
   return given.has("--fp16") ? Precision::fp16 : Precision::fp32;
 }
 
-// The format that an argument names; what is no format is noted and left.
+// Reads the format of an argument; an unknown format is noted and the field kept.
 void read_format(const RuleReader& in, const std::string& argument, Precision& field) {
   const auto word = in.given.value(argument);
   if (!word) return;
@@ -34,7 +34,7 @@ void read_precision(const RuleReader& in) {
   auto& precision = in.plan.precision;
   precision.gemm = compute_format(in.given);
   precision.dispatch = precision.combine = precision.gemm == Precision::fp8 ? Precision::bf16 : precision.gemm;
-  // Under --fp16 gradients stay in fp16 unless asked otherwise; under --bf16 Megatron accumulates in fp32 by itself.
+  // Under --fp16 gradients are in fp16 unless the flag is given; under --bf16 Megatron accumulates in fp32 by default.
   const bool half = in.given.has("--fp16") && !in.given.has("--accumulate-allreduce-grads-in-fp32");
   precision.gradients = half ? Precision::fp16 : Precision::fp32;
   read_format(in, "--main-grads-dtype", precision.gradients);
@@ -73,7 +73,7 @@ void write_precision(const RuleWriter& out) {
   given.put("--exp-avg-sq-dtype", std::string(to_string(precision.optimizer_moments)));
 }
 
-// Megatron's module and plumbline's operator.
+// Pairs of Megatron's modules and plumbline's operators.
 constexpr std::pair<std::string_view, std::string_view> modules[] = {
     {"core_attn", "core_attention"}, {"layernorm", "rmsnorm"}, {"mla_up_proj", "mla_up_projection"},
     {"moe_act", "swiglu"},           {"mlp", "mlp"},           {"moe", "moe"}};

@@ -1,4 +1,4 @@
-// The pipeline: virtual stages and which layers lie where.
+// These rules set the pipeline: virtual stages and the layers of each stage.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -74,7 +74,7 @@ void read_schedule(const RuleReader& in) {
   } else {
     read_layout(in, layout);
   }
-  // An even spread needs no list.
+  // An even split needs no list.
   const std::int64_t stages = pipeline * schedule.virtual_stages;
   if (schedule.layers_per_stage == even_layer_counts(in.shape.layers, stages)) schedule.layers_per_stage.clear();
   const bool overlapped = in.given.has("--overlap-moe-expert-parallel-comm");
@@ -113,7 +113,7 @@ void write_schedule(const RuleWriter& out) {
   const std::int64_t chunks = interleaved ? schedule.virtual_stages : 1;
   if (out.plan.parallelism.pipeline > kMostStages / chunks) return;
   write_layers(out, chunks);
-  // A layout says by its length how many virtual stages there are, and Megatron takes only one of both.
+  // A layout's length gives the number of virtual stages, and Megatron accepts only one of both.
   if (chunks > 1 && !out.out.has("--pipeline-model-parallel-layout")) {
     out.out.put("--num-virtual-stages-per-pipeline-rank", std::to_string(chunks));
   }

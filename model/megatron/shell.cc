@@ -25,7 +25,7 @@ constexpr std::array<std::string_view, 5> branches = {"if", "for", "while", "cas
 // Assignments may follow these.
 constexpr std::array<std::string_view, 5> declarations = {"export", "local", "readonly", "declare", "set"};
 constexpr std::size_t longest = 1'000'000;
-constexpr std::size_t deepest = 8;  // strings of commands within strings of commands
+constexpr std::size_t deepest = 8;  // limit on nested strings of commands
 
 Word word_of(const Letters& field) { return {text_of(field), field.empty() ? 0 : field.front().line}; }
 
@@ -53,7 +53,7 @@ class ScriptReader {
   }
 
  private:
-  // One command up to what ends it; at least one letter is taken.
+  // Reads one command up to its end; at least one letter is consumed.
   std::optional<Error> read_command(const Letters& text, std::size_t& at, Fields& command) {
     bool may_assign = true;
     declaring_ = false;
@@ -92,7 +92,7 @@ class ScriptReader {
     return at < text.size() && text[at].symbol == '\n';
   }
 
-  // Puts the words into the command; says whether an assignment may follow.
+  // Appends the words to the command; returns whether an assignment may follow.
   bool take_words(const Fields& fields, Fields& command, bool may_assign) {
     for (const Letters& field : fields) {
       const std::string text = text_of(field);
@@ -115,13 +115,13 @@ class ScriptReader {
     if (whole_line && !comment.empty()) script_.comments.push_back(word_of(comment));
   }
 
-  // The position behind the < or > that stands here, alone or behind the number of a stream; 0 for none.
+  // Returns the position after the < or > at `at`, with or without a stream number before it; 0 for none.
   static std::size_t redirection(const Letters& text, std::size_t at) {
     while (at < text.size() && std::isdigit(static_cast<unsigned char>(text[at].symbol)) != 0) ++at;
     return at < text.size() && (text[at].symbol == '<' || text[at].symbol == '>') ? at + 1 : 0;
   }
 
-  // A file name behind < or >, or the mark of a here-document.
+  // Skips a file name after < or >, or reads the mark of a here-document.
   void redirect(const Letters& text, std::size_t& at) {
     const std::size_t first = at;
     while (at < text.size() && (text[at].symbol == '<' || text[at].symbol == '>' || text[at].symbol == '&' ||
@@ -160,7 +160,7 @@ class ScriptReader {
     }
   }
 
-  // A script that doubles a variable again and again would fill the memory.
+  // Limits a value's length, because a script that doubles a variable again and again would fill the memory.
   std::optional<Error> too_long(const std::string& name, int line) const {
     std::size_t letters = 0;
     const auto value = variables_.find(name);
@@ -170,7 +170,7 @@ class ScriptReader {
     return Error{ErrorKind::input, "'" + name + "' grows over a million letters", path_, line, "", ""};
   }
 
-  // A command is kept; the text behind -c or eval is read as commands of its own.
+  // Keeps a command; the text after -c or eval is read as separate commands.
   std::optional<Error> finish(const Fields& command, const Command& prefix, std::size_t depth) {
     Command words = prefix;
     const std::string first = text_of(command.front());
@@ -207,7 +207,7 @@ class ScriptReader {
   std::string path_;
   Definitions fixed_;
   Variables variables_;
-  bool declaring_ = false;  // behind export, declare ...: their options may stand before an assignment
+  bool declaring_ = false;  // after export, declare ...: their options may precede an assignment
   std::vector<std::string> here_ends_;
   Script script_;
 };

@@ -75,7 +75,7 @@ class Accountant {
   }
 
  private:
-  // Stages of one kind hold the same, and most ranks hold stages of one kind.
+  // Stages of one kind hold the same state, and most ranks hold stages of one kind.
   const TrainingState& state_of(const std::vector<std::int64_t>& stages) {
     std::vector<std::int32_t> kinds;
     for (const std::int64_t stage : stages) kinds.push_back(program_.stages[static_cast<std::size_t>(stage)].kind);

@@ -1,4 +1,4 @@
-// Memory of every pipeline rank over a step, from the lifetimes of the tensors that the operator graphs name.
+// Computes the memory of every pipeline rank over a step from the lifetimes of the tensors in the operator graphs.
 #pragma once
 
 #include "model/memory/slot_memory.h"
@@ -10,18 +10,18 @@
 
 namespace plumbline::model {
 
-// The peak of a rank is the maximum of its timeline (detail/memory_timeline.h) on top of what stays: parameters,
-// gradients and optimizer states (training_state.h), buffers of libraries and reserves (memory_reserve.h, which sums
-// them up).
+// Returns the memory of all ranks. The peak of a rank is the maximum of its timeline (detail/memory_timeline.h) on top
+// of what stays: parameters, gradients, optimizer states (training_state.h), library buffers and reserves
+// (memory_reserve.h, which sums them).
 Memory memory(const Plan& plan, const Layout& layout, const StepProgram& program, const ClusterShape& cluster);
-// The same from slot_memories(program), for who needs them besides.
+// Returns the same from slot_memories(program), for callers that have them.
 Memory memory(const Plan& plan, const Layout& layout, const StepProgram& program, const ClusterShape& cluster,
               const std::vector<SlotMemory>& slots);
 
-// The rank with the highest peak, the first of them; nullptr when there is none.
+// Returns the first rank with the highest peak; nullptr when there is none.
 const RankMemory* fullest_rank(const Memory& memory);
 
-// A rank over the step: all that it holds at the fullest moment of each schedule op.
+// All that a rank holds at the highest moment of a schedule op, in bytes.
 struct MemoryLevel {
   std::string what;  // the operator, in words (detail/memory_timeline.h)
   std::string op;    // "F", "B", "I", "W", "FB"; "" after the last
@@ -30,16 +30,16 @@ struct MemoryLevel {
 };
 struct RankLevels {
   RankMemory rank;
-  std::vector<MemoryLevel> ops;   // of each schedule op in program order, and the end of the step
-  std::vector<MemoryLevel> peak;  // operator by operator within the fullest op
-  std::size_t fullest = 0;        // of ops
+  std::vector<MemoryLevel> ops;   // one per schedule op in program order, and the end of the step
+  std::vector<MemoryLevel> peak;  // operator by operator within the op of the peak
+  std::size_t fullest = 0;        // index into ops
 };
-// `rank` is one of `memory`, which the same plan and program gave.
+// Returns the levels of a rank of `memory`, which must come from the same plan and program.
 RankLevels rank_levels(const Memory& memory, const StepProgram& program, const std::vector<SlotMemory>& slots,
                        std::size_t rank);
 
-// "does not fit: rank 3 needs 95.3 GB of 84.9 GB; largest: activations, 40.1 GB", of the fullest rank; "" when
-// all fit.
+// Returns "does not fit: rank 3 needs 95.3 GB of 84.9 GB; largest: activations, 40.1 GB" for the rank with the highest
+// peak; "" when all fit.
 std::string infeasible_reason(const Memory& memory);
 
 }  // namespace plumbline::model

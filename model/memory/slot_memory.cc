@@ -10,13 +10,13 @@ namespace {
 
 enum class Account { activations, temporary, communication };
 
-// One micro-batch of a slot.
+// One side of a slot: the tensors of one micro-batch.
 class Side {
  public:
   Side(const StageTensors& tensors, OpType type, bool forward, const std::vector<SlotUse>& uses)
       : tensors_(tensors), type_(type), forward_(forward), uses_(uses) {}
 
-  // Calls add(account, from, to, bytes): held while operators from..to run; to = end: and after the slot.
+  // Calls add(account, from, to, bytes) for each tensor held during operators from..to; to = end: and after the slot.
   template <class Add>
   void account(std::int32_t end, const Add& add) const {
     for (std::uint32_t i = 0; i < uses_.size(); ++i) {
@@ -36,21 +36,21 @@ class Side {
       } else if (after) {
         add(Account::activations, first, end, tensor.bytes - copied);
       } else {
-        add(tensor.exchanged ? Account::communication : Account::temporary, first, leaves ? end - 1 : last,
+        add(tensor.received ? Account::communication : Account::temporary, first, leaves ? end - 1 : last,
             tensor.bytes);
       }
     }
   }
 
  private:
-  // Whether an earlier slot of the micro-batch left the tensor.
+  // Returns whether an earlier slot of the micro-batch left the tensor.
   bool was_kept(Lifetime lifetime) const {
     if (forward_) return false;
     if (lifetime == Lifetime::forward_to_input || lifetime == Lifetime::forward_to_weight) return true;
     return lifetime == Lifetime::input_gradient_to_weight && type_ == OpType::W;
   }
 
-  // Whether a later slot of the micro-batch needs it.
+  // Returns whether a later slot of the micro-batch needs the tensor.
   bool stays(Lifetime lifetime) const {
     if (forward_) return lifetime == Lifetime::forward_to_input || lifetime == Lifetime::forward_to_weight;
     return type_ == OpType::I &&
@@ -78,11 +78,11 @@ SlotMemory slot_memory(const StepProgram& program, const SlotTemplate& slot, con
   const StageTensors* const backward = tensors_of(slot.b_stage_kind);
   const SlotUses uses = slot_uses(program.blocks, slot, forward, backward);
   SlotMemory memory;
-  memory.moments.reserve(uses.operators + 1);  // and what is left after the slot
+  memory.moments.reserve(uses.operators + 1);  // one more for what remains after the slot
   for (std::size_t s = 0; s < slot.segments.size(); ++s)
     for (std::size_t o = 0; o < slot.segments[s].operators.size(); ++o)
       memory.moments.push_back({static_cast<std::uint16_t>(s), static_cast<std::uint16_t>(o), {}, {}, {}});
-  // First the changes at each moment, one more for what is left after the slot; then their sums.
+  // The changes at each moment come first, with one more entry for what remains after the slot; then they are summed.
   const auto end = static_cast<std::int32_t>(memory.moments.size());
   std::vector<SlotMoment>& moments = memory.moments;
   moments.emplace_back();

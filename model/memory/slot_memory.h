@@ -1,5 +1,5 @@
-// What a schedule slot does to the memory of its rank, operator by operator: read from tensor lifetimes
-// once per distinct slot; the schedule then only adds such slots up.
+// Computes how a schedule slot changes the memory of its rank, operator by operator. It is computed from tensor
+// lifetimes once per distinct slot; the memory of a schedule is a sum over its slots.
 #pragma once
 
 #include <cstdint>
@@ -11,32 +11,32 @@
 
 namespace plumbline::model {
 
-// While one operator of a slot runs: beside what the rank kept when the slot began.
+// The memory while one operator of a slot runs, on top of what the rank kept when the slot began.
 struct SlotMoment {
-  std::uint16_t segment = 0;         // of the template
+  std::uint16_t segment = 0;         // index in the template
   std::uint16_t operator_index = 0;  // within the segment
   Bytes activations;                 // kept for a later slot, minus what is released: negative in backward slots
   Bytes temporary;                   // tensors that live in this slot only
-  Bytes communication;               // the received tokens that dispatch and combine write or read, and what goes to
-                                     // or comes from the host
+  Bytes communication;               // received tokens that dispatch and combine write or read, and copies to or from
+                                     // the host
   Bytes sum() const { return activations + temporary + communication; }
 };
 
 struct SlotMemory {
   std::vector<SlotMoment> moments;  // in launch order
   std::size_t fullest = 0;          // the moment with the largest sum, the first of them
-  Bytes most_kept;                  // the largest `activations`, at whichever moment; not below 0
+  Bytes most_kept;                  // the largest `activations` of any moment; not below 0
   Bytes kept;                       // how much more the rank keeps after the slot than before
 };
 
-// Rules, on top of slot_uses.h: a tensor that F leaves for a later phase is kept from the operator that writes it (or
-// from the start, when it is the message that came in) to its last reader; so is what I leaves for W. Any other tensor
-// lives from writer to last reader; one that nobody in the slot writes came in from a neighbour when the slot began,
-// and what the slot sends on lives until it ends. What goes to the host lives until its copy, what comes back from its
-// copy on; the slot's template launches copies such that this is two blocks' worth (slot_copies.h).
+// The rules add to those of slot_uses.h. A tensor that F leaves for a later phase is kept from the operator that writes
+// it to its last reader; a received message from the start of the slot. The same holds for tensors that I leaves for W.
+// Any other tensor lives from writer to last reader. One that no operator of the slot writes was received when the slot
+// began; one that the slot sends lives until the slot ends. A tensor on its way to the host lives until its copy, one
+// that comes back from its copy on. The slot's template limits these copies to two blocks' worth (slot_copies.h).
 SlotMemory slot_memory(const StepProgram& program, const SlotTemplate& slot, const std::vector<StageTensors>& kinds);
 
-// Of every template of a program, in its order.
+// Returns the memory of every template of a program, in its order.
 std::vector<SlotMemory> slot_memories(const StepProgram& program);
 
 }  // namespace plumbline::model

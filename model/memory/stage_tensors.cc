@@ -8,7 +8,7 @@ namespace {
 
 bool is_activation(const Tensor& tensor) { return tensor.role == Role::activation || tensor.role == Role::input; }
 
-// The phase after which each tensor of a graph exists; what enters the backward pass counts as I.
+// Returns the phase after which each tensor of a graph exists; inputs of the backward pass count as I.
 std::vector<std::optional<Phase>> origins(const Graph& graph) {
   std::vector<std::optional<Phase>> origin(graph.tensors.size());
   const auto set = [&origin](TensorId id, Phase phase) {
@@ -25,7 +25,7 @@ std::vector<std::optional<Phase>> origins(const Graph& graph) {
 
 bool receives(const Tensor& tensor) { return !tensor.shape.empty() && tensor.shape[0].extent == Extent::received; }
 
-bool all_to_alls(const Operator& op) { return op.section == Section::dispatch || op.section == Section::combine; }
+bool is_all_to_all(const Operator& op) { return op.section == Section::dispatch || op.section == Section::combine; }
 
 }  // namespace
 
@@ -60,10 +60,10 @@ StageTensors::StageTensors(const StepProgram& program, std::int32_t stage_kind)
     const Graph& g = graph(position);
     const auto origin = origins(g);
     for (const Operator& op : g.operators) {
-      if (all_to_alls(op))
+      if (is_all_to_all(op))
         for (const auto* ids : {&op.reads, &op.writes})
           for (const TensorId id : *ids)
-            if (receives(g.tensor(id))) tensors_[index_(position, id)].exchanged = true;
+            if (receives(g.tensor(id))) tensors_[index_(position, id)].received = true;
       if (op.phase == Phase::F) continue;
       if (op.kind == OperatorKind::copy_to_device)
         tensors_[index_(position, op.writes[0])].on_host = g.tensor(op.reads[0]).bytes();

@@ -1,5 +1,5 @@
-// The tensors of one stage, each under one name, with how long the schedule keeps it: read from the
-// operators that write and read it.
+// Lists the tensors of one stage, each under one number, and how long the schedule keeps it, from the operators that
+// write and read it.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace plumbline::model {
 
-// From which phase of a micro-batch to which a tensor is kept; the phases may lie in different slots.
+// The phases of a micro-batch between which a tensor is kept; they may be in different slots.
 enum class Lifetime : std::uint8_t {
   never,                     // parameters, gradients of parameters, constants: counted elsewhere
   within_slot,               // written and read in one phase
@@ -22,22 +22,22 @@ enum class Lifetime : std::uint8_t {
 struct StageTensor {
   Bytes bytes;
   Lifetime lifetime = Lifetime::never;
-  bool exchanged = false;  // a buffer of received tokens that dispatch or combine writes or reads
-  Bytes on_host;           // of its bytes, those that wait in host memory from F to the phase that reads it first
+  bool received = false;  // a buffer of received tokens that dispatch or combine writes or reads
+  Bytes on_host;          // part of `bytes` that waits in host memory from F to the phase that reads it first
 };
 
-// Numbers the tensors of a stage. What crosses from one block to the next has two names and one number: an activation
-// is known by the block that writes it, a gradient too, through blocks that pass it on.
+// Numbers the tensors of a stage. A tensor that passes from one block to the next has two names but one number: that of
+// the block that writes it, also through blocks that pass it on.
 class StageIndex {
  public:
   StageIndex(const StageKind& stage, const std::vector<Graph>& blocks);
 
-  std::size_t size() const { return index_.size(); }  // numbers of tensors that go by a neighbour's name are unused
-  // Tensor `id` of the block at a position of the stage.
+  std::size_t size() const { return index_.size(); }  // numbers of tensors that another block writes are unused
+  // Returns the number of tensor `id` of the block at a position of the stage.
   std::uint32_t operator()(std::size_t position, TensorId id) const { return index_[first_[position] + id]; }
 
  private:
-  std::vector<std::uint32_t> first_;  // of each block
+  std::vector<std::uint32_t> first_;  // index of each block's first tensor
   std::vector<std::uint32_t> index_;
 };
 
@@ -49,10 +49,10 @@ class StageTensors {
   std::uint32_t index(std::uint16_t position, TensorId id) const { return index_(position, id); }
   const StageTensor& operator[](std::uint32_t index) const { return tensors_[index]; }
 
-  std::uint32_t output() const { return output_; }                  // of the last block
-  std::uint32_t input_gradient() const { return input_gradient_; }  // of the first block
+  std::uint32_t output() const { return output_; }                  // output of the last block
+  std::uint32_t input_gradient() const { return input_gradient_; }  // input gradient of the first block
 
-  // What one micro-batch leaves between its phases, on the device or its host.
+  // Returns what one micro-batch leaves between its phases, on the device or its host.
   Bytes kept(Lifetime lifetime) const;
   Bytes kept_after_forward() const { return kept(Lifetime::forward_to_input) + kept(Lifetime::forward_to_weight); }
   Bytes kept_for_weights() const {  // after I

@@ -11,7 +11,7 @@ namespace plumbline::model {
 
 namespace {
 
-struct Whole {  // of a unit, not sharded
+struct Whole {  // the unsharded bytes of a unit
   Bytes parameters, gradients;
 };
 
@@ -35,7 +35,7 @@ class StateCounter {
       bytes.optimizer += times * Bytes(tensor.elements() * optimizer_bytes(tensor.type) / shards);
   }
 
-  // What is there for a while only, beside the shards.
+  // Adds the tensors that exist for a while only, in addition to the shards.
   void add_whole(const std::vector<Whole>& units) {
     const auto all = static_cast<std::size_t>(units.size());
     const std::size_t gathered =
@@ -64,7 +64,7 @@ class StateCounter {
     return master + 2 * bytes_per_element(activation_type(plan_.precision.optimizer_moments));
   }
 
-  // Largest sum over `count` units in a row.
+  // Returns the largest sum over `count` consecutive units.
   static Bytes most(const std::vector<Whole>& units, std::size_t count, Bytes Whole::*part) {
     Bytes largest;
     for (std::size_t first = 0; first < units.size(); ++first) {
@@ -116,7 +116,7 @@ TrainingState training_state(const Plan& plan, const Layout& layout, const StepP
 
 TrainingState training_state(const Plan& plan, const Layout& layout, const std::vector<Graph>& blocks,
                              const std::vector<StageParameters>& stages) {
-  std::map<std::uint16_t, double> times;  // that the rank has a block
+  std::map<std::uint16_t, double> times;  // how often the rank has each block
   for (const StageParameters& stage : stages)
     for (const std::uint16_t block : stage.kind->blocks) ++times[block];
   StateCounter counter(plan, layout);

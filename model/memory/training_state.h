@@ -1,4 +1,4 @@
-// Parameters, gradients and optimizer states that a pipeline rank holds through the whole step.
+// Counts the parameters, gradients and optimizer states that a pipeline rank holds through the whole step.
 #pragma once
 
 #include <cstdint>
@@ -12,28 +12,28 @@
 namespace plumbline::model {
 
 struct StateBytes {
-  Bytes parameters;  // zero_stage 3: the rank's shard, and what is gathered at a time
-  Bytes gradients;   // zero_stage 2, 3: the rank's shard, and what waits for its reduction
-  Bytes optimizer;   // master weights and two moments, the rank's shard; none where the host holds them
+  Bytes parameters;  // zero_stage 3: the rank's shard and the gathered units
+  Bytes gradients;   // zero_stage 2, 3: the rank's shard and what waits for its reduction
+  Bytes optimizer;   // the rank's shard of master weights and two moments; none where the host holds them
 };
 struct TrainingState {
   StateBytes experts, others;
-  // Of the bytes above:
-  Bytes gathered_parameters;  // zero_stage 3: overlap.prefetch + 1 units in a row, all of them without resharding
+  // The following are parts of the bytes above.
+  Bytes gathered_parameters;  // zero_stage 3: overlap.prefetch + 1 consecutive units, all without resharding
   Bytes gradients_in_flight;  // zero_stage 2, 3: the unit that is written and the one that is reduced
-  Bytes reduction_buffers;    // copies in the format on the wire, where that is not the one gradients are held in
+  Bytes reduction_buffers;    // copies in the format on the wire, where gradients have another one
 };
 
-// Of a rank that holds `stages`. A parameter that blocks share counts once, also where its owner is on
-// another rank and this one holds a copy.
+// Returns the state of a rank that holds `stages`. A parameter that blocks share counts once, also where its owner is
+// on another rank and this one holds a copy.
 TrainingState training_state(const Plan& plan, const Layout& layout, const StepProgram& program,
                              const std::vector<std::int64_t>& stages);
 
-struct StageParameters {  // of one stage of a rank
+struct StageParameters {  // parameters of one stage
   const StageKind* kind = nullptr;
   const std::vector<ShardUnit>* units = nullptr;  // may be null
 };
-// The same without a whole program.
+// Returns the same without a whole program.
 TrainingState training_state(const Plan& plan, const Layout& layout, const std::vector<Graph>& blocks,
                              const std::vector<StageParameters>& stages);
 

@@ -92,7 +92,7 @@ std::optional<Error> derive_stages(const Plan& plan, const Architecture& archite
   return std::nullopt;
 }
 
-// The key of a plan behind a field of ScheduleShape.
+// Returns the plan key behind a field of ScheduleShape.
 std::string plan_key_of(const std::string& shape_field) {
   if (shape_field == "ranks") return "parallelism.pipeline";
   if (shape_field == "micro_batches") return "batch.global_batch_size";
@@ -100,7 +100,8 @@ std::string plan_key_of(const std::string& shape_field) {
   return "schedule.kind";
 }
 
-// The plan names no micro-batch group: the schedule's own is kept where it fits, else the smallest that does.
+// The plan has no key for the micro-batch group: the schedule's default is used if it fits, else the smallest that
+// does.
 ScheduleShape schedule_shape(const Plan& plan, const Layout& layout, const ScheduleKind& kind) {
   ScheduleShape shape;
   shape.ranks = static_cast<std::int32_t>(plan.parallelism.pipeline);

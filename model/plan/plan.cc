@@ -19,17 +19,17 @@
 namespace plumbline::model {
 namespace {
 
-// A plan file with the overrides put into it, and which keys came from those.
+// A plan file after applying the overrides, with the keys that came from them.
 struct Document {
   toml::table root;
   std::string file;
   std::set<std::string, std::less<>> overridden;
-  std::vector<std::string> keys = plan_keys();  // that a plan may have
+  std::vector<std::string> keys = plan_keys();  // all keys that a plan may have
 };
 
 int line_of(const toml::source_region& source) { return static_cast<int>(source.begin.line); }
 
-// An error at a key: in the file with its line, or on the command line.
+// Makes an error at a key: in the file with its line, or on the command line.
 Error located(const Document& document, std::string_view key, const toml::source_region& source, Error error) {
   const bool from_override = document.overridden.contains(key);
   error.file = from_override ? "--set" : document.file;
@@ -119,7 +119,7 @@ std::optional<Error> read_value(std::string_view key, const toml::node& node, T&
   return check_plan_value(key, field);
 }
 
-// A list of [search] with one value may be written as that value.
+// Reads a list of [search]; a list of one value may be written as that value.
 template <class T>
 std::optional<Error> read_value(std::string_view key, const toml::node& node, std::vector<T>& field) {
   const toml::array one{node};
@@ -133,7 +133,7 @@ std::optional<Error> read_value(std::string_view key, const toml::node& node, st
   return read_value(key, node, field.emplace());
 }
 
-// Which keys of the model the plan gives; read_fields fills in their values.
+// Adds the model keys that the plan gives; read_fields sets their values.
 void name_model_overrides(const Document& document, Plan& plan) {
   const toml::table* section = document.root["model"].as_table();
   if (section == nullptr) return;
@@ -142,7 +142,7 @@ void name_model_overrides(const Document& document, Plan& plan) {
   }
 }
 
-// nullptr where the document does not give the key. A model's own key may have a dot in it, as in attn_config.alibi.
+// Returns the node of a key, or nullptr. A model key may contain a dot, as in attn_config.alibi.
 const toml::node* node_of(const Document& document, std::string_view key) {
   if (const toml::node* node = document.root.at_path(key).node()) return node;
   const std::size_t dot = key.find('.');
@@ -229,7 +229,7 @@ std::optional<Error> missing_keys(const Document& document) {
   return std::nullopt;
 }
 
-// The value of an override: TOML, or a bare word, which is a string.
+// Parses the value of an override: TOML, or a bare word, which is a string.
 Result<toml::table> parse_override_value(const std::string& text) {
   try {
     toml::table table = toml::parse("value = " + text);

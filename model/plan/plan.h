@@ -25,7 +25,7 @@ struct RunPhase {  // a phase whose cost is stated, not predicted
 struct Plan {
   struct {
     std::string config;
-    ConfigOverrides overrides;  // other keys of [model]: those of the config.json, put over what the file says
+    ConfigOverrides overrides;  // other keys of [model]: keys of the config.json, whose values they replace
   } model;
   struct {
     std::string topology;
@@ -41,13 +41,13 @@ struct Plan {
     std::int64_t tensor = 1;
     bool sequence = false;
     std::int64_t context = 1;
-    std::string context_method = "ring";  // ring | all-gather: how a rank comes by the other ranks' keys and values
+    std::string context_method = "ring";  // ring | all-gather: how keys and values reach the other ranks
     std::int64_t pipeline = 1;
     std::int64_t expert = 1;
     std::int64_t expert_tensor = 1;
     std::int64_t zero_stage = 0;
-    std::int64_t shard_group = 0;               // ranks over which ZeRO shards; 0: all that reduce a gradient
-    bool reshard_after_forward = true;          // zero_stage 3: gather the parameters again for the backward
+    std::int64_t shard_group = 0;               // ranks over which ZeRO shards; 0: the whole data-parallel group
+    bool reshard_after_forward = true;          // zero_stage 3: gather the parameters again for the backward pass
     std::int64_t synchronization_interval = 1;  // steps from one reduction of the gradients to the next
 
     bool operator==(const Parallelism&) const = default;
@@ -59,7 +59,7 @@ struct Plan {
   } batch;
   struct {
     std::string kind = "1f1b";
-    std::vector<std::int64_t> layers_per_stage;  // empty: as even as it goes
+    std::vector<std::int64_t> layers_per_stage;  // empty: as even as possible
     std::int64_t virtual_stages = 1;
   } schedule;
   struct {
@@ -69,7 +69,7 @@ struct Plan {
     Precision gradients = Precision::fp32;
     Precision master_weights = Precision::fp32;
     Precision optimizer_moments = Precision::fp32;
-    std::optional<Precision> gradient_reduce;  // on the wire; default: as they are accumulated
+    std::optional<Precision> gradient_reduce;  // format on the wire; default: that of `gradients`
   } precision;
   struct {
     bool gradient_clipping = true;  // the norm of the whole gradient scales the update
@@ -77,8 +77,7 @@ struct Plan {
   } optimizer;
   struct {
     bool optimizer = false;  // master weights and moments in host memory, updated there
-    double activations =
-        0;  // share of what layers keep for the backward that waits in host memory (model/graph/offload.h)
+    double activations = 0;  // share of the kept activations that waits in host memory (model/graph/offload.h)
   } offload;
   struct {
     std::string kernel = "fused";  // fused | unfused (model/layers/core_attention.h)
@@ -89,31 +88,30 @@ struct Plan {
   struct {
     std::string policy = "none";  // none | selective | full
     std::vector<std::string> operators;
-    std::optional<std::int64_t> layers;  // of each stage, its first ones; default: all
+    std::optional<std::int64_t> layers;  // the first ones of each stage; default: all
   } recompute;
   struct {
-    std::int64_t communication_sms = 0;               // 0: none set aside
+    std::int64_t communication_sms = 0;               // 0: none reserved
     std::string sm_policy = "static";                 // static | none | dynamic (model/cost/sm_partition.h)
     std::string communication_kernels = "deepep-v1";  // family of the profile (model/cost/detail/sm_curve.h)
-    bool tensor = false;  // tensor-parallel collectives in pieces beside the products that they belong to
+    bool tensor = false;  // tensor-parallel collectives in pieces, overlapped with their GEMMs
     bool gradient_reduce = true;
     bool parameter_gather = true;
     double gradient_bucket_bytes = 40e6;
     std::int64_t prefetch = 1;                   // zero_stage 3: gathers ahead of the compute stream
-    std::optional<std::int64_t> collective_sms;  // that dense collectives hold; default: what they need
+    std::optional<std::int64_t> collective_sms;  // reserved for dense collectives; default: what they need
   } overlap;
   struct {
     std::optional<std::int64_t> max_nodes_per_token;  // default: topk_group of the model, else unlimited
     double imbalance = 0;                             // coefficient of variation of expert rows between ranks
-    std::vector<std::int64_t> rows_per_rank;          // of one layer, a number for each expert-parallel rank
+    std::vector<std::int64_t> rows_per_rank;          // rows of one layer, one count per expert-parallel rank
   } routing;
   struct {
     double bytes_per_token = 4;
-    std::optional<double> loader_gbps;  // Gb/s that the loaders of a node deliver; default: never the limit
-    bool prefetch = true;               // of the next step's tokens, beside the step
+    std::optional<double> loader_gbps;  // Gb/s of a node's data loaders; default: never the limit
+    bool prefetch = true;               // load the next step's tokens during the step
   } input;
-  struct {  // values that a search may give to the keys of the same meaning (sim/search/search.h); empty: its own
-            // choice
+  struct {  // values that a search may give to the keys of the same meaning (sim/search/search.h); empty: its default
     std::vector<std::int64_t> tensor;
     std::vector<bool> sequence;
     std::vector<std::int64_t> context, pipeline, expert, expert_tensor, zero_stage, micro_batch_size;
@@ -125,35 +123,35 @@ struct Plan {
   } search;
   struct {
     std::optional<double> tokens;
-    std::optional<double> price_usd_per_gpu_hour;  // of renting; default: the topology's
+    std::optional<double> price_usd_per_gpu_hour;  // rent; default: the topology's
     std::string ownership = "rent";                // rent | purchase (model/economics/ownership.h)
-    // Of a purchase; default: the topology's.
+    // The following keys describe a purchase; their defaults are the topology's.
     std::optional<double> depreciation_years;
-    std::optional<double> utilization;  // share of those years' hours in which the GPUs work
+    std::optional<double> utilization;  // share of those years in which the GPUs are in use
     std::optional<double> pue;
     std::optional<double> electricity_usd_per_kwh;
     std::vector<RunPhase> phases;
   } run;
 
-  std::string file;  // where it was read from; empty for a plan built in code
+  std::string file;  // the path it was read from; empty for a plan built in code
   struct Place {
     std::string file;  // "--set" for an override
     int line = 0;
   };
-  std::map<std::string, Place, std::less<>> places;  // of the keys that were given
+  std::map<std::string, Place, std::less<>> places;  // where each given key was set
 };
 
-// An error about a key of the plan, at the place where it was given (else at the plan's file).
+// Makes an error about a key of the plan, located where the key was given (else at the plan's file).
 Error plan_error(const Plan& plan, ErrorKind kind, std::string key, std::string message, std::string hint);
 
-// A key of [parallelism] that says over how many ranks something is divided.
+// A key of [parallelism] whose value is a number of ranks over which something is divided.
 struct Degree {
   const char* name;  // its last part
   std::int64_t Plan::Parallelism::*value;
-  bool divides_parameters;  // else activations, layers or tokens alone
+  bool divides_parameters;  // else it divides only activations, layers or tokens
 };
-// All degrees, in the order of the plan. What treats degrees alike goes through this list; which ranks belong
-// together follows from them in model/plan/layout.h.
+// All degrees, in the order of the plan. Code that treats degrees alike iterates over this list; model/plan/layout.h
+// derives the groups of ranks from them.
 inline constexpr std::array<Degree, 5> parallel_degrees = {
     {{"tensor", &Plan::Parallelism::tensor, true},
      {"context", &Plan::Parallelism::context, false},
@@ -161,7 +159,7 @@ inline constexpr std::array<Degree, 5> parallel_degrees = {
      {"expert", &Plan::Parallelism::expert, true},
      {"expert_tensor", &Plan::Parallelism::expert_tensor, true}}};
 
-// The part of visit_fields for [parallelism].
+// Visits the keys of [parallelism] for visit_fields.
 template <class Parallelism, class Visitor>
 void visit_parallelism(Parallelism& parallelism, Visitor&& visit) {
   visit("parallelism.tensor", parallelism.tensor);
@@ -177,9 +175,9 @@ void visit_parallelism(Parallelism& parallelism, Visitor&& visit) {
   visit("parallelism.synchronisation_interval", parallelism.synchronization_interval);
 }
 
-// Calls visit(key, field) for every scalar and list key of the plan, in file order. The one list from
-// which reading, unknown-key checks, printing and JSON follow. ([[run.phase]] is handled beside it; of the
-// model's own keys those that the plan gives are visited.) The key lives as long as the call.
+// Calls visit(key, field) for every scalar and list key of the plan, in file order. Reading, unknown-key checks,
+// printing and JSON all use this list. [[run.phase]] is handled separately; of the model's keys only those that the
+// plan gives are visited. The key string is valid during the call only.
 template <class PlanType, class Visitor>
 void visit_fields(PlanType& plan, Visitor&& visit) {
   visit("model.config", plan.model.config);
@@ -252,24 +250,24 @@ void visit_fields(PlanType& plan, Visitor&& visit) {
   visit("run.electricity_usd_per_kwh", plan.run.electricity_usd_per_kwh);
 }
 
-// Reads a plan and applies overrides ("parallelism.pipeline=8", TOML values, a bare word is a string).
-// Errors name file, line, key and nearest known key. Only types, ranges and required keys are checked
-// here; what divides what is model/plan/layout.h's business.
+// Reads a plan and applies overrides ("parallelism.pipeline=8": TOML values, a bare word is a string). Errors name
+// file, line, key and the nearest known key. Types, ranges and required keys are checked here; make_layout
+// (model/plan/layout.h) checks what divides what.
 Result<Plan> load_plan(const std::string& path, const std::vector<std::string>& overrides);
 
-// The same from text; errors name `path`.
+// Reads a plan from text; errors name `path`.
 Result<Plan> read_plan(std::string_view text, const std::string& path, const std::vector<std::string>& overrides);
 
-// The effective plan as TOML, every default written out; load_plan reads it back to the same plan.
+// Returns the effective plan as TOML with every default written out; load_plan reads it back to the same plan.
 std::string to_toml(const Plan& plan);
 
-// The model by its name and what the plan changes of it: "deepseek-v3", "deepseek-v3 (n_routed_experts 512)".
+// Returns the model's name and the plan's changes to it: "deepseek-v3", "deepseek-v3 (n_routed_experts 512)".
 std::string model_name(const Plan& plan);
 
 std::vector<std::string> plan_keys();      // every dotted key in file order, run.phase and any model's keys included
 std::vector<std::string> plan_sections();  // "model", "cluster", ...
 
-// "did you mean 'parallelism.pipeline'?": the nearest key of the same section, else one of that name in
+// Returns "did you mean 'parallelism.pipeline'?": the nearest key of the same section, else a key of that name in
 // another section, else the nearest section, else the list of sections.
 std::string plan_key_hint(std::string_view dotted);
 

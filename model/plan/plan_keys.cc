@@ -18,7 +18,7 @@ namespace {
 std::string_view section_of(std::string_view dotted) { return dotted.substr(0, dotted.find('.')); }
 std::string_view leaf_of(std::string_view dotted) { return dotted.substr(dotted.rfind('.') + 1); }
 
-// The key among `keys` whose last part is nearest to `leaf`. Whole dotted names are not compared, since a
+// Returns the key among `keys` whose last part is nearest to `leaf`. Whole dotted names are not compared, because a
 // long common section would make any two keys look alike.
 std::string nearest_by_leaf(std::string_view leaf, const std::vector<std::string>& keys) {
   std::vector<std::string> leaves;

@@ -1,5 +1,5 @@
-// The effective plan as TOML. Written by hand, not by the TOML library, to keep the order of the keys
-// and to show the optional ones that are not set.
+// Prints the effective plan as TOML, without the TOML library, to keep the order of the keys and to show the optional
+// ones that are not set.
 #include <fmt/format.h>
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace {
 
 std::string text_of(const std::string& value) { return toml_string(value); }
 std::string text_of(std::int64_t value) { return fmt::format("{}", value); }
-// The shortest digits that read back to the same double, marked as a TOML float.
+// Returns the shortest digits that read back to the same double, marked as a TOML float.
 std::string text_of(double value) {
   const std::string digits = fmt::format("{}", value);
   return digits.find_first_of(".e") == std::string::npos ? digits + ".0" : digits;

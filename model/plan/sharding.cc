@@ -36,8 +36,7 @@ std::optional<Error> check_group(const Plan& plan, const Layout& layout) {
         plan, key,
         fmt::format("groups of {} do not divide the {} ranks that reduce a gradient", group, layout.dense_group),
         nearest_divisors(layout.dense_group, group));
-  // Ranks of the stage from the first of a group to the first of the next, and from one replica of an expert to
-  // another.
+  // Distances in ranks of the stage: from one group to the next, and from one replica of an expert to the next.
   const std::int64_t span = group * layout.dense_stride, experts = layout.expert_stride;
   if (span % experts != 0 && experts % span != 0)
     return refuse(plan, key,

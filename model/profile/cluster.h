@@ -1,4 +1,4 @@
-// The cluster as the cost functions see it. Plain data; topologies/ fills it from TOML.
+// The inputs of the cost functions from the cluster. Plain data; topologies/ fills it from TOML.
 #pragma once
 
 #include <cstdint>
@@ -13,26 +13,26 @@
 
 namespace plumbline::model {
 
-// Memory that is taken before the model gets any (model/memory/memory_reserve.h). 0: nothing is known of it.
+// Memory that is taken before the model gets any (model/memory/memory_reserve.h). 0: unknown.
 struct MemoryReserve {
-  Bytes context;             // of the driver, with the kernels it loaded
-  Bytes matmul_workspace;    // of each stream that runs matrix products
+  Bytes context;             // the driver's context, with the kernels it loaded
+  Bytes matmul_workspace;    // workspace of each stream that runs GEMMs
   Bytes communicator;        // buffers of the collective library for one group of ranks
-  Bytes all_to_all;          // buffers of the library that exchanges tokens between expert ranks
-  double fragmentation = 0;  // what the allocator holds unused, over the tensors that come and go
+  Bytes all_to_all;          // buffers of the expert all-to-all library
+  double fragmentation = 0;  // unused memory of the allocator over the dynamic tensors
   bool operator==(const MemoryReserve&) const = default;
 };
 
 struct Device {
   std::string name;  // "h800-sxm"
   std::int64_t sms = 0;
-  SmResources sm;            // of each of them
+  SmResources sm;            // resources of each SM
   FlopsPerSecond bf16_peak;  // dense, datasheet
   FlopsPerSecond fp8_peak;   // dense, datasheet; 0 where the device has no FP8
   FlopsPerSecond tf32_peak;  // dense, datasheet; 0 where the device has no TF32
   BytesPerSecond memory_bandwidth;
   Bytes memory;                   // usable capacity
-  BytesPerSecond host_bandwidth;  // to its host's memory and back, each direction, line rate; 0: unknown
+  BytesPerSecond host_bandwidth;  // to and from host memory, per direction, line rate; 0: unknown
   double tdp = 0;                 // W, thermal design power; 0: unknown
   MemoryReserve reserve;
   bool operator==(const Device&) const = default;
@@ -49,10 +49,10 @@ struct ClusterShape {
   BytesPerSecond nic_bandwidth;       // line rate per NIC and direction
   std::vector<Parameter> parameters;  // every constant above, with its source
   Prices prices;                      // as the topology states them, with their sources
-  FabricParts fabric;                 // of a fabric of this many GPUs
+  FabricParts fabric;                 // parts of a fabric for this many GPUs
 
   std::int64_t nodes() const { return ceil_div(gpus, gpus_per_node); }
-  // A GPU's share of its node's NIC line rate.
+  // Returns a GPU's share of its node's NIC line rate.
   BytesPerSecond inter_node_bandwidth() const {
     return nic_bandwidth * (static_cast<double>(nics_per_node) / static_cast<double>(gpus_per_node));
   }

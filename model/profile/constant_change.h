@@ -11,16 +11,16 @@
 namespace plumbline::model {
 
 struct ConstantChange {
-  std::string name;  // dotted, without the name of the file; a * stands for any characters
-  double value = 0;  // in the constant's own unit; of a name with *, a factor on every constant that fits
+  std::string name;  // dotted, without the name of the file; a * matches any characters
+  double value = 0;  // in the constant's own unit; with * in the name, a factor on every constant that matches
   bool is_factor() const { return name.find('*') != std::string::npos; }
 };
 
-// Whether the name fits a pattern in which each * stands for any characters, dots included.
+// Returns whether the name matches a pattern in which each * matches any characters, dots included.
 bool name_fits(std::string_view name, std::string_view pattern);
 
-// Makes the change; the constants' kind becomes assumed, and their source says what they were. A name that nothing fits
-// is an input error with the nearest name; its key is the change's name.
+// Makes the change. The kind of the constants becomes assumed, and their source gives their former values. A name that
+// matches nothing is an input error whose key is that name and whose hint is the nearest name.
 Result<void> apply_change(const ConstantChange& change, const std::vector<Parameter*>& constants);
 
 }  // namespace plumbline::model

@@ -26,7 +26,7 @@ Error extends_error(const ParameterFile& file, std::string message, std::string 
   return Error{ErrorKind::input, std::move(message), file.path, file.text("extends")->line, "extends", std::move(hint)};
 }
 
-// The file of a base: beside the one that extends it, else in `shipped`; "" where there is none.
+// Returns the file of a base: next to the one that extends it, else in `shipped`; "" where there is none.
 std::string base_file(const std::string& base, const std::filesystem::path& folder, const std::string& shipped) {
   const std::string name = base + ".toml";
   if (std::filesystem::exists(folder / name)) return (folder / name).string();
@@ -44,7 +44,7 @@ Error no_base(const ParameterFile& file, const std::string& base, const std::fil
       did_you_mean(base, names, "give the name without .toml"));
 }
 
-// The files from the named one to the last that it extends.
+// Reads the files from the named one to the last that it extends.
 Result<std::vector<ParameterFile>> read_chain(const std::string& path, const std::string& shipped) {
   std::vector<ParameterFile> chain;
   for (std::string next = path; !next.empty();) {
@@ -89,7 +89,7 @@ Result<Profile> Profile::with_changes(const std::vector<ConstantChange>& changes
 Result<Profile> load_profile(const std::string& path, const std::string& shipped) {
   auto chain = TRY(read_chain(path, shipped));
   std::map<std::string, Parameter> merged;
-  // The extending files come first and a name that is there already stays.
+  // Extending files come first, and the first entry of a name stays.
   for (ParameterFile& file : chain) {
     for (ParameterFile::Number& number : file.numbers) {
       const std::string name = number.parameter.name;

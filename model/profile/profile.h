@@ -1,4 +1,4 @@
-// A cost profile: hardware and software stack together, every constant with unit, kind and source.
+// A cost profile: the constants of hardware and software stack together, each with unit, kind and source.
 #pragma once
 
 #include <optional>
@@ -21,10 +21,10 @@ class Profile {
   const std::string& description() const { return description_; }
   const std::vector<Parameter>& parameters() const { return parameters_; }  // sorted by name
 
-  // Index into parameters(), or nullopt. Cost functions resolve their names once, at construction.
+  // Returns the index into parameters(), or nullopt. Cost functions look their names up once, at construction.
   std::optional<std::size_t> find(std::string_view name) const;
 
-  // This profile with constants changed, one change after the other; its name then says so: "h800 (changed)".
+  // Returns this profile after applying the changes in order; its name is marked: "h800 (changed)".
   Result<Profile> with_changes(const std::vector<ConstantChange>& changes) const;
 
   bool operator==(const Profile&) const = default;
@@ -35,9 +35,9 @@ class Profile {
   std::vector<Parameter> parameters_;
 };
 
-// Reads calibrate/profiles/<name>.toml. A file may say `extends = "other"`; its own entries then win. The other one is
-// searched in the same folder, then in `shipped`, where that is given.
-// Every entry must have value, unit, kind and source: `k_time = { value = 3.3, unit = "ns", ... }`
+// Reads calibrate/profiles/<name>.toml. With `extends = "other"` a file's entries are added to those of the other
+// profile and replace entries of the same name. The other one is searched in the same folder, then in `shipped` where
+// that is given. Every entry must have value, unit, kind and source: `k_time = { value = 3.3, unit = "ns", ... }`
 // inside nested tables, which give the dotted name.
 Result<Profile> load_profile(const std::string& path, const std::string& shipped = "");
 

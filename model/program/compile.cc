@@ -80,7 +80,7 @@ StepProgram assemble(const Plan& plan, const Architecture& architecture, const L
 
 Result<StepProgram> compile(const Plan& plan, const Architecture& architecture, const Layout& layout) {
   const MixtureOfExperts& experts = architecture.experts;
-  const std::int64_t any_node = 1;  // the ranks of a token do not depend on the nodes
+  const std::int64_t any_node = 1;  // the ranks that a token reaches do not depend on the nodes
   return compile(plan, architecture, layout,
                  routing_spread(experts, groups_per_token(plan, experts), plan.parallelism.expert, any_node));
 }

@@ -1,4 +1,4 @@
-// From a plan to its step program.
+// Compiles a plan to its step program.
 #pragma once
 
 #include "model/architecture/architecture.h"
@@ -12,20 +12,20 @@
 
 namespace plumbline::model {
 
-// plan and layout must belong together (make_layout succeeded). The spread of the tokens over the expert-parallel
-// ranks decides how many tokens a rank receives; whoever has it already gives it, since its estimate takes longer
-// than all the rest. Errors: an unknown schedule; a schedule that does not exist for the layout (infeasible).
+// plan and layout must belong together (make_layout succeeded). The routing spread over the expert-parallel ranks
+// determines how many tokens a rank receives. Its estimate takes longer than all the rest, so callers that have it pass
+// it. Errors: an unknown schedule; a schedule that does not exist for the layout (infeasible).
 Result<StepProgram> compile(const Plan& plan, const Architecture& architecture, const Layout& layout);
 Result<StepProgram> compile(const Plan& plan, const Architecture& architecture, const Layout& layout,
                             const RoutingSpread& spread);
 
-// The same program of the parts of a library, which must be one for the plan's graphs; it gets what it lacks.
-// `schedule` is built for the layout. The program has all blocks and stage kinds of the library, also those that no
-// stage of this plan has; its templates are those that it uses, in the order of their first use, rank by rank.
+// Builds the same program from a library for the plan's graphs, which gets the parts it lacks. `schedule` is built for
+// the layout. The program has all blocks and stage kinds of the library, used by this plan or not. Its templates are
+// those that it uses, in the order of their first use, rank by rank.
 StepProgram assemble(const Plan& plan, const Architecture& architecture, const Layout& layout, Schedule schedule,
                      StageLibrary& library);
 
-// The blocks of a stage, as the library wants them.
+// Returns the blocks of a stage as StageLibrary::kind() takes them.
 BlockList block_list(const Plan& plan, const Architecture& architecture, const Layout& layout, std::int64_t stage);
 
 }  // namespace plumbline::model

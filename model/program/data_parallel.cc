@@ -41,7 +41,7 @@ class Planner {
     return program_.stage_units[static_cast<std::size_t>(stage)];
   }
 
-  // The same for all slots of one template.
+  // Returns a unit's span in a slot; slots with the same template share it.
   SegmentSpan span_of(std::int32_t slot, bool forward, std::int32_t stage, std::int32_t unit, bool writing) {
     const std::uint16_t index = slots_[static_cast<std::size_t>(slot)];
     const auto [entry, fresh] = spans_.try_emplace(std::tuple(index, forward, stage, writing));
@@ -78,7 +78,7 @@ class Planner {
   }
 
   void reduce_once() {
-    std::map<std::int32_t, std::int32_t> last;  // of a stage
+    std::map<std::int32_t, std::int32_t> last;  // the last slot that writes gradients of a stage
     for (std::int32_t slot = 0; slot < static_cast<std::int32_t>(ops_.size()); ++slot)
       if (writes_gradients(ops_[static_cast<std::size_t>(slot)]))
         last[ops_[static_cast<std::size_t>(slot)].b_stage] = slot;
@@ -91,10 +91,10 @@ class Planner {
         reduce(slot, ops_[static_cast<std::size_t>(slot)].b_stage);
   }
 
-  struct Use {  // of a unit's parameters
+  struct Use {  // a use of a unit's parameters
     std::int32_t stage = 0, unit = 0;
     Moment first, last;
-    bool gathered = true;  // not there before
+    bool gathered = true;  // else still in memory
   };
 
   void add_uses(std::int32_t slot, bool forward, std::int32_t stage, std::vector<Use>& uses) {
@@ -104,7 +104,7 @@ class Planner {
     }
   }
 
-  // In the order in which the rank comes to them. What is used twice in a row stays.
+  // Returns the uses in the order in which the rank reaches them. Consecutive uses of a unit are merged.
   std::vector<Use> uses() {
     std::vector<Use> all;
     for (std::int32_t slot = 0; slot < static_cast<std::int32_t>(ops_.size()); ++slot) {
@@ -124,7 +124,7 @@ class Planner {
     return all;
   }
 
-  // Without resharding a unit stays from a forward until no micro-batch waits for its backward.
+  // Without resharding a unit stays in memory from a forward until no micro-batch waits for its backward.
   void keep_between(std::vector<Use>& all) const {
     std::map<std::int32_t, std::int32_t> in_flight;               // micro-batches of a stage
     std::map<std::pair<std::int32_t, std::int32_t>, bool> there;  // (stage, unit)
@@ -135,7 +135,7 @@ class Planner {
     }
   }
 
-  // The slot before `slot` has ended.
+  // Updates the counts to the start of `slot`, when the slot before it has ended.
   void follow(std::int32_t slot, std::map<std::int32_t, std::int32_t>& in_flight,
               std::map<std::pair<std::int32_t, std::int32_t>, bool>& there) const {
     if (slot > 0) {
@@ -156,8 +156,8 @@ class Planner {
         result_.push_back({Kind::gather, all[i].stage, all[i].unit, freed(all, i, buffers), all[i].first});
   }
 
-  // The end of the use whose buffer use `i` takes. Uses of an overlapped pair may lie in each other; then the buffer
-  // is that of an earlier one.
+  // Returns the end of the use whose buffer use `i` takes. Uses of an overlapped pair may be nested; then the buffer of
+  // an earlier use is taken.
   static Moment freed(const std::vector<Use>& all, std::size_t i, std::size_t buffers) {
     const auto place = [](const Moment& moment) { return std::pair(moment.slot, moment.segment); };
     for (std::size_t j = i; j-- > 0;)

@@ -52,7 +52,7 @@ LayerContext plan_degrees(const Plan& plan, const MixtureOfExperts& experts, con
 std::vector<StageBlock> stage_blocks(const Plan& plan, const Architecture& architecture, const Layout& layout,
                                      std::int64_t stage) {
   std::vector<StageBlock> blocks;
-  // Full recomputation runs layers again, not the ends of the model.
+  // Full recomputation applies to layers, not to embedding and head.
   const bool ends = plan.recompute.policy != "full";
   if (stage == 0) blocks.push_back({BlockKind::embedding, ends, -1});
   std::int64_t left = plan.recompute.layers.value_or(architecture.layers);

@@ -1,4 +1,4 @@
-// What a plan says about the blocks of its stages: which there are and what each is written with.
+// The blocks of a plan's stages, and the context in which each is built.
 #pragma once
 
 #include <cstdint>
@@ -18,27 +18,27 @@ namespace plumbline::model {
 
 RecomputePolicy recompute_policy(const Plan& plan);
 
-// plan and layout must belong together.
+// Returns the context of the plan's layers. plan and layout must belong together.
 LayerContext plan_context(const Plan& plan, const Architecture& architecture, const Layout& layout,
                           const RoutingSpread& spread);
 
-// The same but for the architecture, which is left as it is by default: quick to make and to compare.
+// Returns the same context with a default architecture, which is cheap to make and to compare.
 LayerContext plan_degrees(const Plan& plan, const MixtureOfExperts& experts, const Layout& layout,
                           const RoutingSpread& spread);
 
 struct StageBlock {
   BlockKind kind = BlockKind::dense_layer;
-  bool recomputed = false;  // under the plan's policy; else nothing is
+  bool recomputed = false;  // under the plan's policy; else not at all
   std::int64_t layer = -1;  // -1 for embedding and head
 };
 
-// In the order of the forward pass.
+// Returns the blocks of a stage in the order of the forward pass.
 std::vector<StageBlock> stage_blocks(const Plan& plan, const Architecture& architecture, const Layout& layout,
                                      std::int64_t stage);
 
 Graph make_stage_block(BlockKind kind, bool recomputed, const LayerContext& context);
 
-// One message between stages, of one micro-batch; as large on the way back.
+// Returns the size of one micro-batch's message between stages; its gradient is as large.
 Bytes stage_message_bytes(const LayerContext& context);
 
 }  // namespace plumbline::model

@@ -1,6 +1,6 @@
-// The step program: for every pipeline rank an ordered list of schedule slots, each made of segments
-// (kernels and transfers that run back to back on one stream). There is no time in it. Each distinct
-// slot is stored once as a template; ranks and micro-batches refer to it.
+// The step program: an ordered list of schedule slots for every pipeline rank. A slot consists of segments (kernels and
+// transfers that run back to back on one stream). The program has no times. Each distinct slot is stored once as a
+// template, which ranks and micro-batches refer to.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ struct Segment {
   Stream stream = Stream::compute;
   std::uint16_t block = 0;               // index into StepProgram::blocks
   std::uint16_t block_of_stage = 0;      // position of the block in its stage
-  bool forward_side = true;              // of an FB pair: belongs to the forward micro-batch
-  double share = 1;                      // of each operator's work (the rest runs on another stream)
+  bool forward_side = true;              // belongs to the forward micro-batch of an FB pair
+  double share = 1;                      // share of each operator's work (the rest runs on another stream)
   std::vector<std::uint16_t> operators;  // indices into the block's graph, in launch order
   std::vector<std::uint16_t> waits;      // segments of the same template that must have ended (cross-stream)
 };
@@ -45,8 +45,8 @@ struct Stage {
   std::vector<std::int32_t> layers;  // model layer of each block, -1 for embedding and head
 };
 
-// Parameters of a stage that are reduced and gathered together: a bucket, under zero_stage 3 what a block has of one
-// kind. Operators are those of the stage's optimizer graph, run one after the other.
+// Parameters of a stage that are reduced and gathered together: a gradient bucket or, under zero_stage 3, the expert or
+// the other parameters of a block. Operators are indices into the stage's optimizer graph and run in order.
 struct ShardUnit {
   struct Place {  // a tensor of one of the stage's blocks
     std::uint16_t block_of_stage = 0;
@@ -54,23 +54,23 @@ struct ShardUnit {
   };
   std::vector<std::uint16_t> reduce;  // casts to the format on the wire, collectives
   std::vector<std::uint16_t> gather;  // empty where nothing is sharded
-  std::vector<std::uint16_t> copy;    // of the reduced gradients to the host
-  std::vector<std::uint16_t> update;  // AdamW, which runs when all of the gradient is there
-  std::vector<Place> parameters;      // those that other blocks of the stage share included
-  std::vector<Place> gradients;       // of them
+  std::vector<std::uint16_t> copy;    // copies of the reduced gradients to the host
+  std::vector<std::uint16_t> update;  // AdamW, once the whole gradient is reduced
+  std::vector<Place> parameters;      // including those that other blocks of the stage share
+  std::vector<Place> gradients;       // gradients of these parameters
 };
 
-// A unit that a pipeline rank reduces or gathers, and when: on the stream of its collectives, as they come.
+// A reduction or gather of a unit on a pipeline rank, and when it runs. A rank's entries run in order on one stream.
 struct DataParallelCollectives {
   enum class Kind : std::uint8_t { gather, reduce };
   struct Moment {
-    std::int32_t slot = -1;     // of the rank; -1: none
-    std::int32_t segment = -1;  // of the slot; -1: the whole slot
+    std::int32_t slot = -1;     // index in the rank's program; -1: none
+    std::int32_t segment = -1;  // index in the slot; -1: the whole slot
   };
   Kind kind = Kind::reduce;
   std::int32_t stage = 0, unit = 0;
-  Moment after;   // whose end lets it start; none: it starts with the step
-  Moment before;  // whose start waits for it; none: only the update does
+  Moment after;   // the collective starts when this ends; none: at the start of the step
+  Moment before;  // this waits for the collective; none: only the update waits
 };
 
 struct StepProgram {
@@ -80,7 +80,7 @@ struct StepProgram {
   std::vector<Graph> stage_optimizers;              // per stage: gradient reduction, AdamW, parameter gather
   std::vector<std::vector<ShardUnit>> stage_units;  // [stage]
   std::vector<std::vector<DataParallelCollectives>> data_parallel;  // [rank], in the order in which they can start
-  bool gather_after_update = false;                                 // each unit, at the end of the step
+  bool gather_after_update = false;                                 // gather each unit at the end of the step
   std::vector<SlotTemplate> templates;
   Schedule schedule;
   std::vector<std::vector<std::uint16_t>> slot_templates;   // [rank][op]
@@ -88,7 +88,7 @@ struct StepProgram {
   Bytes stage_message;                                      // one message between stages; its gradient is as large
 };
 
-// "attn(F)", "mlp(W)", "dispatch(B)": the span names of the published H800 profile. Phase I prints as B.
+// Returns "attn(F)", "mlp(W)", "dispatch(B)": the span names of the published H800 profile. Phase I prints as B.
 std::string span_name(Section section, Phase phase);
 
 }  // namespace plumbline::model

@@ -15,7 +15,7 @@ namespace {
 constexpr int sample_tokens = 2048;
 constexpr std::uint64_t seed = 20250225;
 
-// The first `count` of `indices` become those with the largest scores; ties go to the smaller index.
+// Moves the `count` indices with the largest scores to the front; ties go to the smaller index.
 void select_best(std::vector<std::int64_t>& indices, std::int64_t count, const std::vector<double>& scores) {
   std::partial_sort(indices.begin(), indices.begin() + count, indices.end(), [&](std::int64_t a, std::int64_t b) {
     return scores[a] != scores[b] ? scores[a] > scores[b] : a < b;
@@ -24,8 +24,8 @@ void select_best(std::vector<std::int64_t>& indices, std::int64_t count, const s
 
 double sigmoid(double logit) { return 1 / (1 + std::exp(-logit)); }
 
-// The gate: draws a token's logits and chooses its experts. The sigmoid keeps their order, so that only the
-// members that make a group's score need it. Buffers are kept from token to token.
+// The router: draws a token's logits and selects its experts. The sigmoid keeps the order of logits, so only the
+// experts that enter a group's score need it. Buffers are reused between tokens.
 class Gate {
  public:
   Gate(const MixtureOfExperts& experts, std::int64_t groups_per_token)
@@ -37,7 +37,7 @@ class Gate {
         groups_(experts.groups),
         best_(std::min<std::int64_t>(experts.group_score_experts, size_)) {}
 
-  // The chosen experts, best first, then others.
+  // Returns the selected experts, best first, followed by others.
   const std::vector<std::int64_t>& choose(Random& random) {
     for (double& logit : logits_) logit = random.normal();
     for (std::int64_t g = 0; g < experts_.groups; ++g) group_scores_[g] = group_score(g);
@@ -67,7 +67,7 @@ class Gate {
   std::vector<double> best_;
 };
 
-// Distinct values; reorders them.
+// Returns the number of distinct values; reorders them.
 double distinct(std::vector<std::int64_t>& values) {
   std::ranges::sort(values);
   return static_cast<double>(std::unique(values.begin(), values.end()) - values.begin());

@@ -1,4 +1,4 @@
-// Where tokens go: expectations of group-limited top-k routing with independent random scores.
+// Estimates where tokens go, for group-limited top-k routing with independent random scores.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,15 @@ struct RoutingSpread {
   double nodes_per_token = 0;  // expected distinct nodes
 };
 
-// Experts are spread contiguously over `expert_parallel` ranks, `ranks_per_node` of them on a node. A
-// token may reach `groups_per_token` of the model's expert groups; a group's score is the sum of its
-// group_score_experts best. Estimated with 2,048 random tokens of a fixed seed (standard error of
-// nodes_per_token below 0.01), because selected groups are not independent of the experts in them.
-// ranks_per_token does not depend on ranks_per_node. Takes about 20 ms for 256 experts.
+// Estimates how many ranks and nodes a token reaches. Experts are placed contiguously on `expert_parallel` ranks,
+// `ranks_per_node` to a node. A token may use `groups_per_token` of the model's expert groups; a group's score is the
+// sum of its group_score_experts best scores. The estimate draws 2,048 random tokens from a fixed seed, because the
+// selected groups depend on the experts in them. The standard error of nodes_per_token is below 0.01; ranks_per_token
+// does not depend on ranks_per_node. It takes about 20 ms for 256 experts.
 RoutingSpread routing_spread(const MixtureOfExperts& experts, std::int64_t groups_per_token,
                              std::int64_t expert_parallel, std::int64_t ranks_per_node);
 
-// Expert groups that a token may reach: what the plan allows, else what the model does.
+// Returns the number of expert groups that a token may use: the plan's limit, else the model's.
 std::int64_t groups_per_token(const Plan& plan, const MixtureOfExperts& experts);
 
 }  // namespace plumbline::model

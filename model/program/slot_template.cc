@@ -91,7 +91,7 @@ class Composer {
     return (static_cast<std::size_t>(phase) * sections + static_cast<std::size_t>(section)) * 2 + (replayed ? 1 : 0);
   }
 
-  // A block's operators by what launches them together, in launch order.
+  // Groups a block's operators that are launched together, in launch order.
   static std::vector<Operators> group(const Graph& block) {
     std::vector<Operators> groups(group_of(Phase::W, Section::optimizer, true) + 1);
     for (std::size_t i = 0; i < block.operators.size(); ++i) {
@@ -121,8 +121,8 @@ class Composer {
     return model::is_collective(graph(place).operators[op].kind);
   }
 
-  // Kernels and, on a stream of their own, the collectives between them. Cut in pieces, a gather runs beside the
-  // product that reads it, and a sum beside the product whose result it is.
+  // Appends kernels and, on their own stream, the collectives between them. In pieces, a gather is overlapped with the
+  // GEMM that reads it, and a sum with the GEMM that produces its input.
   void computation(const Place& place, Phase phase, Section section, const Operators& operators) {
     std::vector<Operators> runs;  // of kernels only or of collectives only
     for (const std::uint16_t op : operators) {
@@ -133,8 +133,8 @@ class Composer {
       Operators& run = runs[i];
       if (run.empty()) continue;
       Operators* next = i + 1 < runs.size() && pieces_ > 1 ? &runs[i + 1] : nullptr;
-      const bool all_to_alls = communicates(place, run.front());
-      if (all_to_alls && run.size() == 1 && next != nullptr && gathers(place, run.front())) {
+      const bool is_collective = communicates(place, run.front());
+      if (is_collective && run.size() == 1 && next != nullptr && gathers(place, run.front())) {
         const auto last = std::ranges::find_if(*next, [&](std::uint16_t op) { return is_gemm(place, op); });
         if (last != next->end()) {
           in_pieces(place, phase, section, run, Operators(next->begin(), last + 1));
@@ -142,16 +142,16 @@ class Composer {
           continue;
         }
       }
-      if (!all_to_alls && next != nullptr && next->size() == 1 && !gathers(place, next->front()) &&
+      if (!is_collective && next != nullptr && next->size() == 1 && !gathers(place, next->front()) &&
           is_gemm(place, run.back())) {
         const Operators gemm = {run.back()};
         run.pop_back();
         append(place, phase, section, Stream::compute, 1, run);
         in_pieces(place, phase, section, gemm, std::exchange(*next, {}));
       } else {
-        append(place, phase, section, all_to_alls ? Stream::collective : Stream::compute, 1, run);
+        append(place, phase, section, is_collective ? Stream::collective : Stream::compute, 1, run);
       }
-      if (!all_to_alls) append(place, Phase::W, section, Stream::collective, 1, std::exchange(gathers_ahead_, {}));
+      if (!is_collective) append(place, Phase::W, section, Stream::collective, 1, std::exchange(gathers_ahead_, {}));
     }
   }
 
@@ -169,7 +169,7 @@ class Composer {
     }
   }
 
-  // The experts' weight gradients alternate between two streams, so that one fills the other's tail.
+  // Alternates the experts' weight gradients between two streams, so that one fills the other's tail.
   void weight_gradients(const Place& place, const std::vector<std::uint16_t>& operators) {
     std::vector<std::uint16_t> plain;
     for (const std::uint16_t i : operators) {
@@ -190,17 +190,17 @@ class Composer {
       run(p, phase, s, replayed);
   }
 
-  // What the backward pass needs of the forward pass is computed again.
+  // Appends the operators that compute activations of the forward pass again for the backward pass.
   void replay_block(const Place& p) { forward_block(p, Phase::I, true); }
 
-  // Inputs of weight gradients that are gathered once more; that can be done beside the input gradients.
+  // Returns the gathers of inputs of weight gradients, which can overlap the input gradients.
   Operators gathered_again(const Place& p, Section section) {
     Operators found = operators_of(p, Phase::W, section);
     std::erase_if(found, [&](std::uint16_t op) { return !gathers(p, op); });
     return found;
   }
 
-  // mlp(W) fills the wait for dispatch(B); attn(W) the one for the next block's combine(B).
+  // mlp(W) fills the wait for dispatch(B); attn(W) fills the wait for the next block's combine(B).
   void backward_block(const Place& p, bool input_gradient, bool weight_gradient) {
     const auto both = [&](Section s, bool all_to_all_between) {
       if (input_gradient && weight_gradient) gathers_ahead_ = gathered_again(p, s);
@@ -246,7 +246,7 @@ class Composer {
     forward_done(place);
   }
 
-  // Copies to the host are launched when the next block is: until then their tensors take room.
+  // Copies to the host are launched with the next block; until then their tensors take memory.
   void forward_done(const Place& place) {
     if (leaving_) send(*leaving_);
     leaving_ = place;
@@ -262,7 +262,7 @@ class Composer {
       append(place, phase, copies.section, Stream::from_host, 1, std::move(copies.operators));
   }
 
-  // What a block's backward reads comes from the host while the block before it runs.
+  // What a block's backward reads is fetched from the host while the block before it runs.
   void fetch_ahead(const std::vector<Place>& backward, std::size_t next, bool input_gradient, bool weight_gradient) {
     for (std::size_t i = next == 0 ? 0 : next + 1; i < std::min(next + 2, backward.size()); ++i) {
       if (input_gradient) fetch(backward[i], Phase::I);
@@ -278,7 +278,7 @@ class Composer {
     }
   }
 
-  // The blocks of a stage in the order in which a side runs them.
+  // Returns the blocks of a stage in the order in which a side runs them.
   std::vector<Place> places(std::int32_t kind, bool forward) const {
     std::vector<Place> result;
     for (std::size_t i = 0; i < stage_kinds_[kind].blocks.size(); ++i) result.push_back({kind, i, forward});
@@ -286,8 +286,8 @@ class Composer {
     return result;
   }
 
-  // Layers pair up as long as both sides have one. Embedding and head have nothing to hide: they run
-  // alone, as do layers that are left over.
+  // Pairs layers as long as both sides have one. The remaining layers run unpaired, as do embedding and head, which
+  // have no communication to hide.
   void pair(std::int32_t f_kind, std::int32_t b_kind) {
     const std::vector<Place> forward = places(f_kind, true);
     const std::vector<Place> backward = places(b_kind, false);
@@ -316,8 +316,8 @@ class Composer {
     const auto index = [&](const Segment& s, TensorId id) {
       return s.forward_side ? forward(s.block_of_stage, id) : forward.size() + backward(s.block_of_stage, id);
     };
-    // Of each tensor the latest segment so far that writes it, by stream, from 1: a stream is in order, so its latest
-    // producer covers the others.
+    // Holds for each tensor and stream the latest segment that writes it, counted from 1. A stream runs in order, so
+    // waiting for its latest writer covers the others.
     using Latest = std::array<std::uint16_t, streams>;
     std::vector<Latest> written(forward.size() + backward.size(), Latest{});
     for (std::size_t i = 0; i < result_.segments.size(); ++i) {
@@ -342,7 +342,7 @@ class Composer {
 
   static bool is_concurrent(Stream stream) { return stream == Stream::collective || on_host_link(stream); }
 
-  // The compute stream joins the second stream before it goes on.
+  // Makes the compute stream wait for the weight-gradient stream before it continues.
   void join_weight_gradients(std::size_t i) {
     if (result_.segments[i].stream != Stream::compute) return;
     std::size_t last = i;

@@ -1,5 +1,5 @@
-// Composes the segments of a schedule slot from the blocks of its stages: which kernels run on which
-// stream, in which order, and who waits for whom across streams.
+// Composes the segments of a schedule slot from the blocks of its stages: the kernels of each stream, their order, and
+// the waits between streams.
 #pragma once
 
 #include <vector>
@@ -8,11 +8,11 @@
 
 namespace plumbline::model {
 
-// F, B, I and W run one chunk; exchanges are exposed except where compute of the same chunk can run
-// beside them. FB interleaves the forward chunk's blocks with the backward chunk's, pair by pair, in
-// DualPipe's order: compute attn(F), mlp(B), mlp(W), mlp(F), attn(B), attn(W); communication
-// combine(B), dispatch(F), dispatch(B), combine(F). Blocks without a partner run as in a lone chunk.
-// Collectives of tensor groups run in `pieces` beside the products that read or make what they carry; 1: not so.
+// F, B, I and W run one chunk; dispatch and combine are exposed unless compute of the same chunk can overlap them.
+// FB interleaves the blocks of the forward and the backward chunk pair by pair, in DualPipe's order: compute attn(F),
+// mlp(B), mlp(W), mlp(F), attn(B), attn(W); communication combine(B), dispatch(F), dispatch(B), combine(F). Blocks
+// without a partner run as in a single chunk. Collectives of tensor groups run in `pieces`, overlapped with the GEMMs
+// that produce or consume their data; with 1 they are not overlapped.
 SlotTemplate make_slot_template(OpType type, std::int32_t f_kind, std::int32_t b_kind,
                                 const std::vector<StageKind>& stage_kinds, const std::vector<Graph>& blocks,
                                 std::int64_t pieces = 1);

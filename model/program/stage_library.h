@@ -1,5 +1,5 @@
-// The blocks of stages and the slots that are made of them, each written once when it is first asked for. All plans
-// whose blocks have the same graphs can share a library: their stages, schedules, costs and sharding may differ.
+// The blocks of stages and the slots made of them, each built when it is first needed. Plans whose blocks have the same
+// graphs can share a library; their stages, schedules, costs and sharding may differ.
 #pragma once
 
 #include <cstdint>
@@ -21,26 +21,26 @@
 
 namespace plumbline::model {
 
-using BlockList = std::vector<std::pair<BlockKind, bool>>;  // of a stage; recomputed or not
+using BlockList = std::vector<std::pair<BlockKind, bool>>;  // blocks of a stage, each recomputed or not
 
-// What is reduced and gathered together in stages of one kind, under one grouping.
+// The units of the stages of one kind, under one grouping.
 struct UnitPlaces {
   std::vector<StageUnit> units;
   std::vector<ShardUnit> places;  // the same without operators
 };
 
-// Stage kinds and slots are named by their indices in the library. Not for several threads at a time.
+// Builds and stores stage kinds and slots, which are identified by their indices. Not thread-safe.
 class StageLibrary {
  public:
-  // The context is the plan's; of the plan itself overlap.tensor and offload.activations count.
+  // `context` is the plan's; of the plan itself only overlap.tensor and offload.activations are used.
   StageLibrary(LayerContext context, const Plan& plan);
 
   std::int32_t kind(const BlockList& blocks);
   // A kind is -1 for a side that the op does not have.
   std::int32_t slot(OpType type, std::int32_t f_kind, std::int32_t b_kind);
-  // Units depend on the plan's zero_stage and overlap.gradient_bucket_bytes.
+  // Returns the units under the plan's zero_stage and overlap.gradient_bucket_bytes.
   const UnitPlaces& units(std::int32_t kind, const Plan& plan);
-  // The segments of a slot that use those units, as model::segment_spans.
+  // Returns the segments of a slot that use those units, as model::segment_spans.
   const std::vector<SegmentSpan>& spans(std::int32_t slot, bool forward, const UnitPlaces& units, bool writing);
 
   const std::vector<Graph>& blocks() const { return program_.blocks; }
@@ -49,7 +49,7 @@ class StageLibrary {
   Bytes p2p() const { return p2p_; }                       // one message between stages
   const StepProgram& program() const { return program_; }  // blocks and stage kinds only
 
-  // The most that a slot adds to what its rank kept when it began.
+  // Returns the most that a slot adds to what its rank kept when the slot began.
   Bytes fullest(std::int32_t slot) const;
   // What one micro-batch keeps on a stage from its forward on, and from its input gradient to its weight gradient.
   Bytes kept_after_forward(std::int32_t kind) const;
@@ -58,19 +58,19 @@ class StageLibrary {
  private:
   struct Slot {
     SlotTemplate slot;
-    std::optional<Bytes> fullest;  // once it is asked for
+    std::optional<Bytes> fullest;  // computed on first use
   };
   std::uint16_t block(const std::pair<BlockKind, bool>& block);
   const std::vector<StageTensors>& tensors() const;
 
   LayerContext context_;
-  std::int64_t pieces_;  // of an overlapped tensor collective
+  std::int64_t pieces_;  // pieces of an overlapped tensor collective
   double offloaded_;     // share of the activations that waits in host memory
   Bytes p2p_;
   StepProgram program_;
   std::map<std::pair<BlockKind, bool>, std::uint16_t> known_blocks_;
   std::map<BlockList, std::int32_t> known_kinds_;
-  mutable std::vector<StageTensors> tensors_;          // [kind], of the first kinds
+  mutable std::vector<StageTensors> tensors_;          // [kind], of the kinds that were needed so far
   mutable std::vector<std::pair<Bytes, Bytes>> kept_;  // [kind], after the forward and for the weights, of the same
   std::map<std::tuple<OpType, std::int32_t, std::int32_t>, std::int32_t> known_slots_;
   std::vector<std::unique_ptr<Slot>> slots_;

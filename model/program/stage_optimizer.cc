@@ -31,7 +31,7 @@ class OptimizerWriter {
   }
 
  private:
-  struct Shard {  // of a piece whose gradient has been reduced
+  struct Shard {  // this rank's part of a piece after the reduction of its gradient
     std::string name;
     std::int64_t whole = 0, elements = 0;
     DataType stored = DataType::bf16;
@@ -72,7 +72,7 @@ class OptimizerWriter {
     shards_.push_back(shard);
   }
 
-  // Ranks that share out the tokens each have a part of the gradient of what they all hold.
+  // Where ranks divide the tokens, each has a part of the gradients of parameters that all of them hold.
   void sum_over_tensor_ranks(const std::string& name, const UnitPiece& piece, DataType wire, ShardUnit& written) {
     const auto& degrees = plan_.parallelism;
     if (degrees.tensor == 1 || !degrees.sequence || piece.whole == 0) return;
@@ -89,7 +89,7 @@ class OptimizerWriter {
     return ids;
   }
 
-  // FP16 gradients were scaled up; an element that is not finite on any rank voids the step.
+  // FP16 gradients were scaled; if an element is not finite on any rank, the step is skipped.
   void unscale() {
     std::vector<TensorId> reads = gradients(), writes;
     reads.push_back(add("loss_scale", 1, DataType::fp32, Role::constant));
@@ -110,7 +110,7 @@ class OptimizerWriter {
     squares_ = {agree(squares, "sum_of_all_squares")};
   }
 
-  // Over the ranks that hold different parts of the gradient.
+  // Sums a number over the ranks that hold different parts of the gradient.
   TensorId agree(TensorId number, const std::string& name) {
     const std::int64_t replicas = shard_group(plan_, layout_, false).replicas;
     const std::int64_t ranks = std::max<std::int64_t>(1, plan_.cluster.gpus / replicas);
@@ -160,7 +160,7 @@ class OptimizerWriter {
                                CollectiveAttributes{shard.group.shards, shard.group.stride}));
   }
 
-  // Every replica copies its part of what the others hold too.
+  // Every replica copies its part of the shard to the host.
   void average(const Shard& shard, TensorId weights) {
     const auto part = static_cast<std::int64_t>(
         std::ceil(static_cast<double>(shard.elements) / static_cast<double>(shard.group.replicas)));

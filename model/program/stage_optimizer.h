@@ -1,6 +1,6 @@
-// The optimizer step of one stage on one rank as a graph: gradients are reduced, AdamW updates this rank's shard of
-// the master weights, and the new parameters are gathered (ZeRO, arXiv 1910.02054). The operators of a unit can run
-// apart from those of the others; when they do is model/program/data_parallel.h's business.
+// The optimizer step of one stage on one rank as a graph: gradients are reduced, AdamW updates this rank's shard of the
+// master weights, and the new parameters are gathered (ZeRO, arXiv 1910.02054). The operators of each unit can run
+// separately; model/program/data_parallel.h decides when.
 #pragma once
 
 #include <vector>
@@ -18,13 +18,14 @@ struct StageOptimizer {
   std::vector<ShardUnit> units;  // in the order in which the backward pass completes their gradients
 };
 
-// zero_stage 0: all-reduce, and every rank updates everything. Sharded: reduce-scatter, all-reduce between the
-// replicas of a shard, all-gather. Units of zero_stage 0 to 2 are buckets of at least overlap.gradient_bucket_bytes
-// of whole gradients, those of experts apart; of zero_stage 3 blocks, their experts apart. `units` are those of the
-// stage, in the order of stage_units().
+// Under zero_stage 0 the gradients are all-reduced and every rank updates all parameters. Sharded gradients are
+// reduce-scattered, all-reduced between the replicas of a shard, and the parameters all-gathered. Units of zero_stage 0
+// to 2 are buckets of at least overlap.gradient_bucket_bytes of unsharded gradients; those of zero_stage 3 are blocks.
+// Experts always form units of their own. `units` are those of the stage, in the order of stage_units().
 StageOptimizer make_stage_optimizer(const Plan& plan, const Layout& layout, const std::vector<StageUnit>& units);
 
-// A master copy in the stored format of 16 bits would hold nothing that the parameter does not.
+// Returns whether the plan keeps a master copy of parameters of this format. A master copy in the same 16-bit format
+// would hold nothing that the parameter does not.
 bool has_master_weights(const Plan& plan, DataType stored);
 
 }  // namespace plumbline::model

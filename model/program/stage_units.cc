@@ -13,13 +13,13 @@ namespace plumbline::model {
 
 namespace {
 
-struct Owned {  // by a block, wherever it lies in its stage
+struct Owned {  // a parameter that a block owns, in any stage
   TensorId parameter = 0;
   std::optional<TensorId> gradient;
   std::size_t written = 0;  // rank of the operator that completes the gradient in its block's backward pass
 };
 
-// Sections in the order in which a block's backward pass runs them.
+// Returns the position of a section in a block's backward pass.
 std::size_t backward_order(Section section) {
   constexpr std::array order = {Section::head, Section::combine, Section::mlp, Section::dispatch, Section::attention};
   return static_cast<std::size_t>(std::ranges::find(order, section) - order.begin());
@@ -60,7 +60,7 @@ class Grouper {
  private:
   const Graph& graph(std::uint16_t position) const { return blocks_[stage_.blocks[position]]; }
 
-  // The same for all layers of one kind.
+  // The result is the same for all layers of one kind.
   const std::vector<Owned>& owned_by(std::uint16_t block) {
     const auto [entry, fresh] = owned_.try_emplace(block);
     std::vector<Owned>& owned = entry->second;
@@ -127,8 +127,8 @@ class Grouper {
   const StageKind& stage_;
   std::vector<StageUnit> units_;
   std::map<std::uint16_t, std::vector<Owned>> owned_;  // by block
-  std::map<Key, std::size_t> open_;                    // units that take more
-  std::map<std::size_t, double> bytes_;                // of a unit's gradients
+  std::map<Key, std::size_t> open_;                    // units that are not full yet
+  std::map<std::size_t, double> bytes_;                // of the gradients of each unit
   std::map<std::pair<std::string, bool>, std::size_t> owners_;
 };
 

@@ -1,4 +1,4 @@
-// Which parameters of a stage are reduced and gathered together.
+// Groups the parameters of a stage that are reduced and gathered together.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace plumbline::model {
 
-struct UnitPiece {  // of one stored format
+struct UnitPiece {  // the parameters of one stored format
   DataType stored = DataType::bf16;
   double elements = 0;
-  double whole = 0;  // of those, of parameters that every tensor-parallel rank holds whole
+  double whole = 0;  // of these, elements that every tensor-parallel rank holds whole
 };
 struct StageUnit {
   std::string name;
@@ -23,8 +23,8 @@ struct StageUnit {
   std::vector<ShardUnit::Place> parameters, gradients;
 };
 
-// Of the parameters that the stage owns, in the order in which the backward pass completes their gradients; where
-// another block of the stage shares one, the place there is listed too.
+// Groups the parameters that the stage owns, in the order in which the backward pass completes their gradients. Where
+// another block of the stage shares a parameter, its place there is listed too.
 std::vector<StageUnit> stage_units(const Plan& plan, const std::vector<Graph>& blocks, const StageKind& stage);
 
 }  // namespace plumbline::model

@@ -1,4 +1,4 @@
-// A predicted and a measured time side by side.
+// A predicted and the measured time of the same thing.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace plumbline::model {
 
-// Predicted over measured, less one; nothing where one of them is missing, or nothing was measured.
+// Returns predicted over measured, minus one; nothing where a time is missing or the measured one is not positive.
 inline std::optional<double> relative_error(std::optional<double> predicted, std::optional<double> measured) {
   if (!predicted || !measured || *measured <= 0) return std::nullopt;
   return *predicted / *measured - 1;
@@ -16,9 +16,9 @@ inline std::optional<double> relative_error(std::optional<double> predicted, std
 struct ComparedTime {
   std::string name;                               // "F", "attn(F)", "GEMM", "q_b"
   std::optional<double> predicted_s, measured_s;  // missing on the side that does not have it
-  std::string kind = {};                          // of a matrix product: fprop, dgrad, wgrad, recompute
-  std::int32_t slot = -1;                         // of a phase or period of a pair of layers
-  bool same_work = true;                          // else the two are no prediction of each other
+  std::string kind = {};                          // kind of GEMM: fprop, dgrad, wgrad, recompute
+  std::int32_t slot = -1;                         // pair of layers of a phase or period
+  bool same_work = true;                          // else the times are not comparable
 
   std::optional<double> error() const { return same_work ? relative_error(predicted_s, measured_s) : std::nullopt; }
 };

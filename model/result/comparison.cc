@@ -14,7 +14,7 @@
 namespace plumbline::model {
 namespace {
 
-// What a plan says of the prediction alone: which constants, what a search may try, what the run costs.
+// Returns whether a key changes the executed work; others set constants, search ranges or the cost of the run.
 bool executed(std::string_view key) {
   return key != "cluster.profile" && !key.starts_with("run.") && !key.starts_with("search.");
 }
@@ -37,7 +37,7 @@ std::string text_of(const std::optional<T>& value) {
   return value ? text_of(*value) : "null";
 }
 
-// Keys and values that say what is executed; a model by its name, since its file lies elsewhere for a stored result.
+// Returns keys and values that change the executed work. The model is its name, as a stored result has another file.
 std::map<std::string, std::string> executed_keys(Plan plan) {
   plan.model.config = model_name(plan);
   std::map<std::string, std::string> keys;
@@ -69,7 +69,7 @@ std::optional<OverlappedPairs::Prediction> prediction(const Timeline& predicted,
   return OverlappedPairs::Prediction{std::move(*slots), std::move(rows)};
 }
 
-// Nothing where one of the two has no timeline, or none with pairs.
+// Returns nothing where a timeline is missing or has no pairs.
 std::optional<OverlappedPairs> overlapped_pairs(const ComparisonSubject& predicted, const ComparisonSubject& measured) {
   auto own = prediction(predicted.timeline, measured.timeline, predicted.operator_classes);
   if (!own) return std::nullopt;

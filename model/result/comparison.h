@@ -1,5 +1,4 @@
-// Results side by side, and where the step time of each differs from another's; beside a measured step, how far off the
-// prediction is.
+// Compares results: the parts of a step in which their times differ and, where one is measured, the prediction error.
 #pragma once
 
 #include <cstddef>
@@ -18,37 +17,37 @@
 
 namespace plumbline::model {
 
-// A step that was predicted for a plan, or a result that was stored, predicted or measured.
+// A step predicted for a plan, or a stored result, predicted or measured.
 struct ComparisonSubject {
   std::string name;           // short, differs from the others'
   std::string origin;         // "plan" or "result"
-  Plan plan;                  // of a result what it stored of it
+  Plan plan;                  // for a stored result the part that it stored
   Result<StepResult> result;  // an infeasible plan keeps its error
-  std::string stored;         // of a result: the JSON as it was read
-  Timeline timeline = {};     // of a measured result, and of a plan when asked for; else empty
+  std::string stored;         // JSON of a stored result
+  Timeline timeline = {};     // set for a measured result, and for a plan on request; else empty
   std::vector<std::string> rank_names = {};
-  std::map<std::string, std::string> operator_classes = {};  // of a plan with a timeline: rows of the breakdown by name
-  std::string baseline = {};                                 // another profile, by which the plan was predicted too
+  std::map<std::string, std::string> operator_classes = {};  // breakdown rows by operator name, with a timeline
+  std::string baseline = {};                                 // a second profile by which the plan was predicted
   Timeline baseline_timeline = {};
-  // Of a measured result: its clock, and the steps whose median it is.
+  // A measured result has a clock, and the times of the steps whose median it is.
   std::string clock = {};
   std::vector<double> measured_seconds = {};
 
   bool measured() const { return result && result->fidelity == "measured"; }
-  // A sentence without full stop why it is infeasible or does not fit; "" when it does.
+  // Returns why the plan is infeasible or does not fit, as a sentence without full stop; "" when it fits.
   std::string reason() const;
 };
 
 enum class Against { first, previous };
 
-// The overlapped pairs of a step as predicted and measured, where both have a timeline with some.
+// The overlapped pairs of a step, predicted and measured, where both timelines have some.
 struct OverlappedPairs {
   struct Prediction {
     OverlappedSlots slots;
-    std::vector<ComparedTime> classes;  // of operators, in the pairs whose kernels are known
+    std::vector<ComparedTime> classes;  // operator classes, in the pairs whose kernels are known
   };
   Prediction predicted;
-  std::string baseline;  // the profile of the second prediction, if there is one
+  std::string baseline;  // the profile of the second prediction; may be empty
   std::optional<Prediction> by_baseline;
 };
 
@@ -57,25 +56,25 @@ struct ResultComparison {
     std::size_t from = 0, to = 0;  // positions in `subjects`
     Waterfall waterfall;
   };
-  struct PlanDifference {  // of a key that says what is executed
+  struct PlanDifference {  // two values of a key that changes the executed work
     std::string key, predicted, measured;
   };
-  struct MeasuredPair {                       // of a difference where one subject is measured
+  struct MeasuredPair {                       // a difference of which one subject is measured
     std::size_t predicted = 0, measured = 0;  // positions in `subjects`
     PredictionError error;
-    std::vector<PlanDifference> plans;  // empty: both executed the same
+    std::vector<PlanDifference> plans;  // empty: both executed the same work
     std::optional<OverlappedPairs> overlapped;
   };
   std::vector<ComparisonSubject> subjects;
-  std::vector<Difference> differences;  // between subjects with a result; the others are passed over
+  std::vector<Difference> differences;  // between subjects that have a result
   std::vector<MeasuredPair> measured;
   Against against = Against::first;
-  bool same_tokens = true;  // a step of each trains on as many tokens
+  bool same_tokens = true;  // all steps train on the same number of tokens
 };
 
 ResultComparison compare_results(std::vector<ComparisonSubject> subjects, Against against, WaterfallDetail detail);
 
-// The pair of a difference; null where both are predicted or both measured.
+// Returns the pair of a difference; null where both are predicted or both measured.
 const ResultComparison::MeasuredPair* measured_pair(const ResultComparison& comparison,
                                                     const ResultComparison::Difference& difference);
 

@@ -10,13 +10,13 @@ struct Interval {
   std::int64_t start_ps = 0, end_ps = 0;
 };
 
-// The same times as intervals that neither touch nor overlap, in order.
+// Returns the same times as sorted intervals that neither touch nor overlap.
 std::vector<Interval> merged(std::vector<Interval> intervals);
 
-// Seconds in at least one of the intervals.
+// Returns the seconds in at least one of the intervals.
 double covered(const std::vector<Interval>& intervals);
 
-// Seconds in at least one interval of `these` and in none of `those`.
+// Returns the seconds in at least one interval of `these` and in none of `those`.
 double covered_without(const std::vector<Interval>& these, const std::vector<Interval>& those);
 
 }  // namespace plumbline::model

@@ -1,4 +1,4 @@
-// A predicted step beside the measured one: where they differ, slot by slot and class by class.
+// Computes the error of a predicted step against the measured one, slot by slot and class by class.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,16 @@ namespace plumbline::model {
 struct SlotPrediction {
   OpType kind = OpType::F;
   std::int64_t count = 0;
-  ComparedTime each, together;  // one slot, the mean of `count`; all of them
+  ComparedTime each, together;  // the mean of `count` slots, and their sum
 };
 
-// All of rank 0. `parts` (slots by kind, bubble, optimizer) and `classes` (the rows of a waterfall) add up to the step.
+// Times of rank 0. `parts` (slots by kind, bubble, optimizer) and `classes` (rows of a waterfall) add up to the step.
 struct PredictionError {
   ComparedTime step;
-  std::vector<SlotPrediction> slots;  // empty where the steps have other slots, or one does not say them
+  std::vector<SlotPrediction> slots;  // empty where the slots differ, or one step lacks them
   std::vector<ComparedTime> parts;    // empty where `slots` is
   std::vector<ComparedTime> classes;
-  // What a row adds to the step's error: shares of the measured step that add up to step.error().
+  // Returns a row's share of step.error(): the row's difference over the measured step.
   double contribution(const ComparedTime& row) const;
 };
 

@@ -1,5 +1,5 @@
-// The result of a step: the same type for every fidelity and for measured steps. Times in seconds.
-// A value that nobody computed is nullopt and prints as null, never as zero.
+// The result of a step: one type for every fidelity and for measured steps. Times are in seconds. A value that was not
+// computed is nullopt and prints as null, never as zero.
 #pragma once
 
 #include <array>
@@ -23,21 +23,21 @@ struct StepTimes {
   double tokens_per_s_per_gpu = 0;
   double model_tflops_per_gpu = 0;  // attention counted non-causally
   double model_tflops_per_gpu_causal = 0;
-  double mfu = 0;  // of the dense BF16 peak
+  double mfu = 0;  // model FLOPs utilisation: share of the dense BF16 peak
   double mfu_causal = 0;
   std::optional<double> bubble_s;                 // rank 0: step - slots - optimizer
   std::optional<double> exposed_communication_s;  // rank 0: inside slots, compute waits for communication
   std::optional<double> optimizer_s;
-  // Of the traffic that runs beside the step, what the step waits for.
+  // Time that the step waits for traffic that overlaps with it.
   std::optional<double> exposed_gradient_reduce_s;   // from the last slot of any rank to the last reduction
   std::optional<double> exposed_parameter_gather_s;  // rank 0: in slots, compute waits for gathered parameters
-  std::optional<double> exposed_input_s;             // tokens
-  std::optional<double> exposed_host_s;              // copy of the parameters to the host
+  std::optional<double> exposed_input_s;             // wait for the step's tokens
+  std::optional<double> exposed_host_s;              // wait for the copy of the parameters to the host
   PerOp slots_s;                                     // totals on rank 0
   PerOp slots_mean_s;                                // the same, mean over the pipeline ranks
-  PerOp exposed_mean_s;                              // of those, while compute waits for communication
-  PerOp chunk_s;                                     // one chunk of each kind on an interior stage
-  // Beside the contract, for people: counts behind slots_s, and busy time by operator class on rank 0.
+  PerOp exposed_mean_s;                              // part of those in which compute waits for communication
+  PerOp chunk_s;                                     // one chunk of each kind on a middle stage
+  // The following are printed only, outside the JSON contract: counts behind slots_s, busy time by class on rank 0.
   std::array<std::int64_t, 5> slot_counts{};
   struct ClassTime {
     std::string name;  // "GEMM", "attention", ...
@@ -49,16 +49,16 @@ struct StepTimes {
 struct RankMemory {
   std::int64_t rank = 0;             // pipeline rank
   std::vector<std::int64_t> stages;  // stages it holds
-  // At the rank's fullest moment; they add up to the peak.
+  // The bytes at the rank's highest moment; they add up to the peak.
   double parameters_bytes = 0, gradients_bytes = 0, optimizer_bytes = 0;
   double activations_bytes = 0;    // kept between the phases of micro-batches in flight
   double temporary_bytes = 0;      // tensors that live in the running slot only
-  double communication_bytes = 0;  // messages, dispatch and combine buffers, gradient buckets, libraries' buffers
-  double reserve_bytes = 0;        // driver context, workspaces, what the allocator holds unused
+  double communication_bytes = 0;  // messages, dispatch and combine buffers, gradient buckets, library buffers
+  double reserve_bytes = 0;        // driver context, workspaces, unused memory of the allocator
   double peak_bytes = 0;
   std::string largest;                // the largest single item, in words
-  std::string peak_operator;          // what runs at the fullest moment, in words
-  double activations_peak_bytes = 0;  // the most that is kept, at whichever moment
+  std::string peak_operator;          // what runs at the highest moment, in words
+  double activations_peak_bytes = 0;  // the most that is kept at any moment
   double buffers_bytes() const { return temporary_bytes + communication_bytes; }
 };
 
@@ -76,7 +76,7 @@ struct RunPhaseCost {
   std::string source;
 };
 
-// total_* count the stated phases too, the others the predicted one alone.
+// total_* include the stated phases; the other costs are those of the predicted phase alone.
 struct RunCost {
   double tokens = 0;
   double steps = 0;
@@ -87,20 +87,20 @@ struct RunCost {
   std::vector<RunPhaseCost> phases;
   double total_gpu_hours = 0;
   std::optional<double> total_cost_usd;
-  std::string ownership;              // rent | purchase: what the costs above count
-  Known<HourlyPrice> rent, purchase;  // of a GPU-hour
+  std::string ownership;              // "rent" or "purchase": the price behind the costs above
+  Known<HourlyPrice> rent, purchase;  // per GPU-hour
   const Known<HourlyPrice>& price() const { return ownership == "purchase" ? purchase : rent; }
-  Known<double> power_w;  // of a GPU and all around it, from TDP
-  FabricParts fabric;     // of the plan's GPUs
+  Known<double> power_w;  // power of a GPU with its share of host, fabric and building, from TDP
+  FabricParts fabric;     // parts of a fabric for the plan's GPUs
   std::optional<double> fabric_usd;
 
-  // At an end of the price's range, of that many GPU-hours.
+  // The cost of that many GPU-hours at either end of the price's range.
   std::optional<double> cost_low_usd(double hours) const;
   std::optional<double> cost_high_usd(double hours) const;
   std::optional<double> energy_mwh(double hours) const;
 };
 
-// Part of what a step takes beyond its lower bound.
+// Part of the time that a step takes beyond its lower bound.
 struct LostTime {
   std::string cause;  // in words: "bubble", "launch gaps", ...
   double seconds = 0;
@@ -109,7 +109,7 @@ struct LostTime {
 
 struct ProvenanceEntry {
   Parameter parameter;
-  double share_of_step = 0;  // share of the step's time that rests on this constant
+  double share_of_step = 0;  // share of the step's time that depends on this constant
 };
 
 struct StepResult {
@@ -118,9 +118,9 @@ struct StepResult {
   std::string device;
   StepTimes step;
   std::optional<double> bound_s;                    // proven lower bound
-  std::string bound_by;                             // what has to work so long: "compute", "NIC (...)", ...
-  std::int64_t bound_rank = 0;                      // pipeline rank that has to
-  std::vector<LostTime> lost;                       // of that rank; bound and lost times add up to the step's
+  std::string bound_by;                             // the resource that is busy so long: "compute", "NIC (...)", ...
+  std::int64_t bound_rank = 0;                      // pipeline rank of that resource
+  std::vector<LostTime> lost;                       // on that rank; bound and lost times add up to the step's
   std::optional<double> flops_at_peak_s;            // FLOPs of the busiest rank at the device's peak
   std::optional<std::array<double, 3>> interval_s;  // p10, p50, p90
   std::optional<RunCost> run;

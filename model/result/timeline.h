@@ -1,4 +1,4 @@
-// What ran when: spans on tracks, the same for predicted and measured steps, and for traces of single kernels.
+// A timeline records what ran when: spans on tracks, for predicted and measured steps and for traces of kernels.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace plumbline::model {
 
-// communication: exchanges of expert tokens; collective: what the ranks of a tensor or context group exchange; to_host
+// communication: dispatch and combine of expert tokens; collective: collectives of tensor and context groups; to_host
 // and from_host: the two directions of the link to the host.
 enum class Stream : std::uint8_t {
   compute,
@@ -30,28 +30,28 @@ struct Span {
   std::uint32_t name = 0;  // index into Timeline::names, e.g. "attn(F)"
   std::int32_t rank = 0;   // pipeline rank
   Stream stream = Stream::compute;
-  std::int32_t layer = -1;  // model layer; of a kernel trace: counted within the chunk, in model order; -1: none
+  std::int32_t layer = -1;  // model layer, in a kernel trace counted within the chunk; -1: none
   std::int32_t micro_batch = -1;
   std::int64_t start_ps = 0;  // picoseconds since the step began
   std::int64_t duration_ps = 0;
   std::uint8_t depth = 0;
   std::int32_t kernel = -1;      // index into Timeline::kernels, -1 when none
-  std::int32_t layer_pair = -1;  // s where forward layer s overlaps with backward layer n - 1 - s, -1 elsewhere
+  std::int32_t layer_pair = -1;  // s where forward layer s overlaps with backward layer n - 1 - s, else -1
 
   std::int64_t end_ps() const { return start_ps + duration_ps; }
 };
 
-// What a kernel trace has of a kernel beyond its span, whether a profiler or a prediction wrote it.
+// The data of a kernel beyond its span, from a profiler or a prediction.
 struct Kernel {
   std::string class_name;       // a class of calibrate/kernels.toml, or of operators: "gemm_fp8"
   std::string row;              // the row of comparisons: "GEMM"
-  std::string gemm, gemm_kind;  // a layer's matrix product, "q_b": fprop, dgrad, wgrad or recompute; else empty
+  std::string gemm, gemm_kind;  // a layer's GEMM, "q_b", and fprop, dgrad, wgrad or recompute; else empty
   std::string phase;            // "F", "B" backward, "I" input gradient, "W" weight gradient; empty: unknown
   std::string section;          // the phase span that it belongs to, "attn(F)"; empty: unknown
-  std::string note;             // for people: words apart by blanks, mostly key=value
+  std::string note;             // for people: words separated by blanks, mostly key=value
   std::int32_t queue = 0;       // the stream as the profiler numbers it
   std::int32_t grid = 0;        // CTAs launched; 0: not known, or a copy or memory set
-  std::int64_t gap_ps = 0;      // launch gap behind it that occupies its stream and is not part of its span
+  std::int64_t gap_ps = 0;      // launch gap after it, in which its stream is busy; not part of its span
 };
 
 struct Timeline {
@@ -59,18 +59,18 @@ struct Timeline {
   std::vector<Span> spans;  // ordered by (rank, stream, depth, start)
   std::int32_t ranks = 0;
   std::int64_t end_ps = 0;
-  std::vector<Kernel> kernels;   // of a kernel trace; empty for steps
-  std::int32_t layer_pairs = 0;  // of an overlapped pair of chunks in a kernel trace; 0: none, or not known
+  std::vector<Kernel> kernels;   // filled for a kernel trace, empty for steps
+  std::int32_t layer_pairs = 0;  // in an overlapped pair of chunks of a kernel trace; 0: none, or unknown
 };
 
 // Collects spans under their names.
 class TimelineWriter {
  public:
-  // Adds `place` under a name, at a depth, from start to end.
+  // Adds a copy of `place` with this name and depth, from start to end.
   void add(Span place, const std::string& name, std::uint8_t depth, std::int64_t start_ps, std::int64_t end_ps);
-  // The same for a kernel of a trace.
+  // Adds a kernel of a trace in the same way.
   void add(Span place, const std::string& name, Kernel kernel, std::int64_t start_ps, std::int64_t end_ps);
-  // The spans in order. The timeline ends where the last of them does, and has the ranks up to the highest of them.
+  // Returns the sorted timeline. It ends with its last span and has the ranks up to the highest one of a span.
   Timeline finish();
 
  private:

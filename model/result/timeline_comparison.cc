@@ -22,7 +22,7 @@ struct Pair {
   double seconds() const { return static_cast<double>(end_ps - start_ps) * 1e-12; }
 };
 
-// The pairs of a rank in order of time, with what began in them.
+// Returns the pairs of a rank in order of time, with the spans that began in them.
 std::vector<Pair> pairs_of(const Timeline& timeline, std::int32_t rank) {
   std::vector<Pair> pairs;
   for (const Span& span : timeline.spans)
@@ -47,7 +47,7 @@ std::int32_t lowest_rank(const Timeline& timeline) {
   return lowest;
 }
 
-// Means of what both timelines have; what one alone has (the barriers of ranks, say) is no row.
+// Returns the means of the entries that both timelines have; others (such as barriers between ranks) are left out.
 std::vector<ComparedTime> rows_of(const std::vector<const Pair*>& predicted, const std::vector<const Pair*>& measured,
                                   Intervals Pair::*part) {
   std::map<std::string, ComparedTime> rows;
@@ -89,7 +89,7 @@ std::optional<OverlappedSlots> overlapped_slots(const Timeline& predicted, const
   slots.each = {std::string(to_string(OpType::FB)), predicted_s, measured_s};
   std::ranges::sort(slots.errors);
   slots.phases = rows_of(all_first, all_second, &Pair::phases);
-  // Pairs that are predicted to take the same are alike.
+  // Pairs with the same predicted time are alike.
   constexpr double same = 1e-6;
   for (std::size_t i = 0; i < first.size() && !shown.empty(); ++i)
     if (std::abs(first[i].seconds() / shown.front()->seconds() - 1) < same) like_shown.push_back(&second[i]);
@@ -101,7 +101,7 @@ bool same_key(const ComparedTime& a, const ComparedTime& b) {
   return a.name == b.name && a.kind == b.kind && a.slot == b.slot;
 }
 
-// Every entry of either side once, the measured ones first; `row_of` makes a row of an entry, its time measured.
+// Returns a row for every entry of either side, the measured ones first; `row_of` makes a row with its measured time.
 template <class Entries, class RowOf>
 std::vector<ComparedTime> lined_up(const Entries& predicted, const Entries& measured, const RowOf& row_of) {
   std::vector<ComparedTime> rows;

@@ -19,8 +19,8 @@ using Gemm = TimelineSummary::Gemm;
 
 double seconds_of(std::int64_t ps) { return static_cast<double>(ps) * 1e-12; }
 
-// The few tens of tiny kernels that choose the experts are one operator of the prediction, and elementwise kernels and
-// copies to a profiler; what assembles heads is half copy, half elementwise. One row holds them all.
+// The tens of tiny kernels that select the experts are one operator of the prediction, but elementwise kernels and
+// copies in a profiler's trace. assemble_heads is half copy, half elementwise. So one row holds them all.
 std::string row_of(const Kernel& kernel, Stream stream) {
   constexpr std::string_view joined = "elementwise, copy, router";
   const std::string& own = kernel.row;

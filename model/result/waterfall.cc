@@ -12,10 +12,10 @@
 namespace plumbline::model {
 namespace {
 
-constexpr double rounding = 1e-9;  // s: of sums of slots
+constexpr double rounding = 1e-9;  // seconds, in sums of slots
 constexpr std::string_view point_to_point = "point-to-point";
 
-// The order of the rows; classes that it does not know come after those of compute.
+// The order of the rows; other classes come after those of compute.
 constexpr std::array<std::string_view, 5> compute_order = {"GEMM", "attention", "memory-bound", "casts and transposes",
                                                            "other memory-bound"};
 constexpr std::array<std::string_view, 10> other_order = {
@@ -36,7 +36,7 @@ std::string row_name(const std::string& part, WaterfallDetail detail) {
   return memory_bound && detail == WaterfallDetail::categories ? "memory-bound" : part;
 }
 
-// Seconds by row; what is added under one name sums up.
+// Seconds by row; parts of the same name are added.
 class Parts {
  public:
   void add(std::string_view name, double seconds) {
@@ -47,7 +47,7 @@ class Parts {
       known->seconds += seconds;
     }
   }
-  // Takes seconds out of one row as a row of their own, at most what is there.
+  // Moves seconds out of one row into a row of their own, at most what the row has.
   void split(std::string_view from, std::string_view name, std::optional<double> seconds) {
     const double taken = std::clamp(seconds.value_or(0), 0.0, std::max(0.0, of(from)));
     if (taken == 0) return;
@@ -82,7 +82,7 @@ bool has_part(const StepTimes& step, std::string_view name) {
   return std::ranges::find(step.breakdown, name, &StepTimes::ClassTime::name) != step.breakdown.end();
 }
 
-// What both steps tell apart; what one of them has in one row is one row of both.
+// The parts that both steps separate; what one of them has in one row is one row of both.
 struct Separable {
   bool classes, messages, gathers, reductions;
   Separable(const StepTimes& a, const StepTimes& b)
@@ -139,7 +139,7 @@ std::string main_reasons(const Waterfall& waterfall, std::size_t most) {
                            [](const WaterfallRow& row) { return std::abs(row.change_s()); });
   const double largest = rows.empty() ? 0 : std::abs(rows.front().change_s());
   if (largest <= 1e-6 * std::max(waterfall.from_s, waterfall.to_s)) return "";
-  // Rows below a twentieth of the largest explain nothing.
+  // Rows below a twentieth of the largest are left out.
   const double least = largest / 20;
   const bool slower = waterfall.change_s() >= 0;
   std::vector<std::string> with, against;

@@ -1,4 +1,4 @@
-// Why one step takes longer than another: the difference of two step times by what the time goes into.
+// Explains why one step takes longer than another: splits the difference of two step times by causes.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ struct WaterfallRow {
 
 struct Waterfall {
   double from_s = 0, to_s = 0;     // the two step times
-  std::vector<WaterfallRow> rows;  // in a fixed order; they add up to both times; a row that both lack is left out
+  std::vector<WaterfallRow> rows;  // in a fixed order; they add up to both times; rows that both lack are left out
   double change_s() const { return to_s - from_s; }
 };
 
@@ -26,17 +26,16 @@ enum class WaterfallDetail {
   classes      // each class of the breakdown is a row
 };
 
-// Rows, of rank 0: the classes of compute; "exposed communication" inside the slots, from which waits for gathered
-// parameters are taken out as "exposed parameter gather"; "point-to-point" and "bubble"; "exposed input"; "exposed copy
-// to the host"; "exposed gradient reduction", from the last slot to the last reduction; "optimizer", what then remains
-// of optimizer_s. What one of the steps does not tell apart (a measured one: messages from the bubble, gathers from
-// other exposed communication) is one row of both.
-// Where either step lacks a breakdown (closed form), compute and what is exposed in slots are one row, "slots". What a
-// result does not attribute is "not attributed".
+// Returns the rows of rank 0: the classes of compute; "exposed communication" inside the slots, without waits for
+// gathered parameters, which are "exposed parameter gather"; "point-to-point" and "bubble"; "exposed input"; "exposed
+// copy to the host"; "exposed gradient reduction", from the last slot to the last reduction; "optimizer", the rest of
+// optimizer_s. Parts that one of the steps does not separate (a measured one: messages from the bubble, gathers from
+// other exposed communication) are one row of both. Where either step lacks a breakdown (closed form), compute and
+// exposed times in slots are one row, "slots". Time that a result does not attribute is "not attributed".
 Waterfall waterfall(const StepTimes& from, const StepTimes& to, WaterfallDetail detail = WaterfallDetail::categories);
 
-// The rows that explain the change, the largest first, in one line: "bubble +0.81 s, exposed communication +0.32 s
-// (GEMM -0.10 s)". In brackets what pulls the other way. "" when no row changes by more than a millionth of the step.
+// Returns the rows that explain most of the change, largest first, in one line: "bubble +0.81 s, exposed communication
+// +0.32 s (GEMM -0.10 s)", with opposite changes in brackets. "" when no row changes by over a millionth of the step.
 std::string main_reasons(const Waterfall& waterfall, std::size_t most = 3);
 
 }  // namespace plumbline::model

@@ -1,4 +1,4 @@
-// What the ops of a schedule cost where stages or micro-batches differ.
+// States what the ops of a schedule cost where stages or micro-batches differ.
 #pragma once
 
 #include <vector>
@@ -7,19 +7,19 @@
 
 namespace plumbline::model {
 
-// Any unit of time, the same for ops and hops. Derive for costs of any origin.
+// Costs in any one unit of time, the same for ops and transfers. Derived classes give the costs of ops.
 class ChunkCosts {
  public:
   explicit ChunkCosts(double p2p) : p2p_(p2p) {}
   virtual ~ChunkCosts() = default;
   virtual double of(const ScheduleOp& op) const = 0;
-  double p2p() const { return p2p_; }  // one hop between two ranks
+  double p2p() const { return p2p_; }  // one transfer between two ranks
 
  private:
   double p2p_;
 };
 
-// Every stage and micro-batch alike.
+// All stages and micro-batches cost the same.
 class UniformCosts final : public ChunkCosts {
  public:
   explicit UniformCosts(const ScheduleCosts& costs) : ChunkCosts(costs.p2p), costs_(costs) {}
@@ -33,8 +33,8 @@ struct StageCost {
   double F = 1, B = 2, I = 1, W = 1;
 };
 
-// One entry per stage, and a factor per micro-batch: micro_batches[direction][m], 1 where there is no entry. The
-// forward and the backward of a pair may be of different stages; together they take `pair` times their sum.
+// There is one entry per stage and a factor per micro-batch: micro_batches[direction][m], 1 where there is no entry.
+// The forward and the backward of a pair may be of different stages; the pair takes `pair` times their sum.
 class StageCosts final : public ChunkCosts {
  public:
   StageCosts(std::vector<StageCost> stages, double p2p, double pair = 1,

@@ -11,7 +11,7 @@
 namespace plumbline::model {
 namespace {
 
-// A pipeline of one stage per rank is what the costs describe.
+// Checks that the costs describe a pipeline of one stage per rank.
 Result<void> check_costs(const ScheduleShape& shape, const CostTable& costs) {
   const auto ranks = static_cast<std::size_t>(std::max(shape.ranks, 0));
   if (costs.stages.empty() || costs.stages.size() == ranks) return {};
@@ -21,13 +21,13 @@ Result<void> check_costs(const ScheduleShape& shape, const CostTable& costs) {
       "schedules with more stages cut each into equal chunks");
 }
 
-// Whether the schedule lets one choose groups of micro-batches: one group of all of them is then always possible.
+// Returns whether the schedule has micro-batch groups; one group of all micro-batches is then always possible.
 bool takes_groups(const ScheduleKind& kind, ScheduleShape shape) {
   shape.micro_batch_group = shape.micro_batches;
   return kind.check(shape).has_value();
 }
 
-// The shape that the schedule takes: the wanted chunks and groups where it lets one choose, else its own.
+// Returns the shape for the schedule: the wanted chunks and groups where they can be chosen, else its own.
 Result<ScheduleShape> shape_for(const ScheduleKind& kind, ScheduleShape shape) {
   for (;;) {
     const auto checked = kind.check(shape);
@@ -48,7 +48,7 @@ ScheduleCosts scaled(ScheduleCosts costs, double factor) {
   return costs;
 }
 
-// What p2p adds to the makespan, in hops.
+// Returns what p2p adds to the makespan, as a number of transfers.
 Result<double> exposed_p2p(const ScheduleKind& kind, const CostedSchedule& output) {
   CostTable free_transfers = output.costs;
   free_transfers.uniform.p2p = 0;
@@ -79,8 +79,8 @@ Result<ComparedSchedule> compare(const ScheduleKind& kind, const ScheduleShape& 
   row.parameter_copies = output.schedule.parameter_copies;
   row.lower_bound = output.lower_bound;
   if (costs.uniform.p2p > 0) {
-    const auto transfers = TRY(exposed_p2p(kind, output));
-    row.exposed_p2p = transfers;
+    const auto exposed = TRY(exposed_p2p(kind, output));
+    row.exposed_p2p = exposed;
   }
   return row;
 }

@@ -13,7 +13,7 @@
 namespace plumbline::model {
 namespace {
 
-// In the order of OpType.
+// The names are in the order of OpType.
 const std::vector<std::string> cost_names = {"F", "B", "I", "W", "FB"};
 constexpr std::size_t f_cost = 0, b_cost = 1, i_cost = 2, w_cost = 3, fb_cost = 4;
 constexpr const char* stage_hint = "each stage needs F, I and W";
@@ -30,7 +30,7 @@ tl::unexpected<Error> unknown_key(const std::string& file, int line, const std::
 
 bool is_cost(double value) { return std::isfinite(value) && value >= 0; }
 
-// `prefix` goes before the name of a missing cost.
+// Returns the costs of a stage; `prefix` is put before the name of a missing cost in errors.
 Result<ScheduleCosts> stage_costs(const StageValues& values, const std::string& file, int line,
                                   const std::string& prefix) {
   for (const std::size_t index : {f_cost, i_cost, w_cost}) {
@@ -98,7 +98,7 @@ std::vector<std::string_view> fields_of(std::string_view line) {
   return fields;
 }
 
-// Which cost each column holds.
+// Returns the cost that each column holds.
 Result<std::vector<std::size_t>> columns_from(std::string_view header, const std::string& file, int line) {
   std::vector<std::size_t> columns;
   for (const std::string_view name : fields_of(header)) {

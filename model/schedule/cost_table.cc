@@ -20,7 +20,7 @@ struct CostEntry {
   bool given = false;
 };
 
-// One "KEY=VALUE" of --costs.
+// Reads one "KEY=VALUE" of --costs.
 Result<void> parse_cost(std::string_view item, std::span<CostEntry> entries) {
   const std::size_t equals = item.find('=');
   const std::string_view key = item.substr(0, equals);

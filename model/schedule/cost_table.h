@@ -1,4 +1,4 @@
-// The costs of a schedule's ops as a user writes them: one line for all stages, or a file with a row for each.
+// Reads the costs of a schedule's ops as a user writes them: one line for all stages, or a file with a row for each.
 #pragma once
 
 #include <string>
@@ -11,28 +11,28 @@
 namespace plumbline::model {
 
 struct CostTable {
-  ScheduleCosts uniform;                    // of every stage, unless `stages` lists them; p2p always
-  std::vector<ScheduleCosts> stages;        // from a file: in the order of the pipeline; their p2p is unused
+  ScheduleCosts uniform;                    // costs of every stage, unless `stages` lists them; p2p always applies
+  std::vector<ScheduleCosts> stages;        // from a file: in pipeline order; their p2p is unused
   std::vector<double> micro_batch_factors;  // from a file: a factor on the ops of each micro-batch; may be empty
   std::string file;                         // where `stages` come from
 };
 
-// "F=1,I=1,W=1,FB=3,p2p=0" in any order, each key optional: F, I and W default to 1, p2p to 0, B to I + W and FB
+// Reads "F=1,I=1,W=1,FB=3,p2p=0" in any order, each key optional: F, I and W default to 1, p2p to 0, B to I + W and FB
 // to F + B. An unknown key or a value that is not a number >= 0 is an input error.
 Result<ScheduleCosts> parse_costs(std::string_view text);
 
-// The inline form, or the name of a file that ends in .toml or .csv:
+// Reads the inline form, or a file whose name ends in .toml or .csv:
 //   p2p = 0.1                          # default 0
-//   micro_batch_factors = [1, 1.2]     # default 1 for each; where there are two directions, first those of direction 0
+//   micro_batch_factors = [1, 1.2]     # default 1 each; with two directions those of direction 0 first
 //   [[stage]]                          # one per stage; B defaults to I + W, FB to F + B
 //   F = 1.0
 //   I = 1.0
 //   W = 1.0
-// A CSV file has a header with F, I, W and perhaps B and FB, and one line per stage. Errors are input errors with
-// file, line, key, and the nearest known name.
+// A CSV file has a header with F, I, W and optionally B and FB, and one line per stage. Errors are input errors with
+// file, line, key and the nearest known name.
 Result<CostTable> read_costs(const std::string& text_or_file);
 
-// The contents of such files; `file` is the name that errors bear.
+// Read the contents of such files; errors name `file`.
 Result<CostTable> costs_from_toml(const std::string& text, const std::string& file);
 Result<CostTable> costs_from_csv(const std::string& text, const std::string& file);
 

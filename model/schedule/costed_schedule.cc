@@ -11,8 +11,8 @@
 namespace plumbline::model {
 namespace {
 
-// The stages of a cost file. Forward and backward of a pair may be of different stages: each shrinks as that stage's
-// own pair does, F and B by FB / (F + B).
+// The stages of a cost file. Forward and backward of a pair may be of different stages; F and B are each scaled by
+// FB / (F + B) of their own stage.
 class ListedCosts final : public ChunkCosts {
  public:
   ListedCosts(const CostTable& costs, std::vector<std::vector<double>> factors)
@@ -52,7 +52,7 @@ Result<void> check_costs(const Schedule& schedule, const CostTable& costs) {
   return {};
 }
 
-// The factors by direction: the first half of the list is of direction 0 where there are two.
+// Returns the factors by direction; with two directions the first half of the list belongs to direction 0.
 std::vector<std::vector<double>> factors_by_direction(const Schedule& schedule, const CostTable& costs) {
   if (costs.micro_batch_factors.empty()) return {};
   const auto& list = costs.micro_batch_factors;

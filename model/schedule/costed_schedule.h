@@ -1,4 +1,4 @@
-// A schedule with the costs of its ops, evaluated.
+// Evaluates a schedule with the costs of its ops.
 #pragma once
 
 #include <optional>
@@ -19,8 +19,8 @@ struct CostedSchedule {
   double lower_bound = 0;  // no order of these ops on these ranks is shorter
 };
 
-// Fails (infeasible) where the schedule does not exist for the shape, (input) where a cost file lists another number
-// of stages or micro-batches than the schedule has.
+// Fails as infeasible where the schedule does not exist for the shape, and with an input error where a cost file lists
+// another number of stages or micro-batches than the schedule has.
 Result<CostedSchedule> evaluate_schedule(const ScheduleKind& kind, const ScheduleShape& shape, const CostTable& costs);
 
 }  // namespace plumbline::model

@@ -7,8 +7,8 @@
 namespace plumbline::model {
 namespace {
 
-// A forward counts from its op on, a backward frees at its B, or at its W where split; the forward of a pair
-// comes before its backward frees.
+// A forward counts from its op on. A backward frees at its B, or at its W where split; in a pair the forward counts
+// before the backward frees.
 std::int32_t peak_activations(const std::vector<ScheduleOp>& ops) {
   std::int32_t held = 0, peak = 0;
   for (const ScheduleOp& op : ops) {
@@ -28,7 +28,7 @@ Result<ScheduleEvaluation> evaluate(const Schedule& schedule, const ChunkCosts& 
   const auto table = TRY(order_ops(schedule, mode));
   ScheduleEvaluation result;
   result.start.resize(schedule.ranks.size());
-  std::vector<double> ends(schedule.ranks.size(), 0.0);  // of each rank's last op
+  std::vector<double> ends(schedule.ranks.size(), 0.0);  // end of each rank's last op
   result.busy = ends;
   const auto seconds = [&](std::size_t i) {
     const std::size_t rank = table.ops[i].rank;

@@ -1,4 +1,4 @@
-// Runs a schedule with given costs: dependencies, in-order ranks, point-to-point.
+// Runs a schedule with given costs, by its dependencies, the op order of its ranks, and point-to-point transfers.
 #pragma once
 
 #include <vector>
@@ -17,8 +17,8 @@ struct ScheduleEvaluation {
   std::vector<std::vector<double>> start;      // per rank, per op
 };
 
-// `mode` defaults to eager, as the JSON contract states. Fails (infeasible) when the schedule deadlocks,
-// naming who waits for whom.
+// `mode` defaults to eager, as the JSON contract states. Fails (infeasible) when the schedule deadlocks and names the
+// ops that wait for each other.
 Result<ScheduleEvaluation> evaluate(const Schedule& schedule, const ScheduleCosts& costs,
                                     PointToPoint mode = PointToPoint::eager);
 Result<ScheduleEvaluation> evaluate(const Schedule& schedule, const ChunkCosts& costs,

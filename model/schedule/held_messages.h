@@ -1,4 +1,4 @@
-// The messages that a rank holds over its program, hops between two stages of the rank included.
+// The messages that a rank holds over its program, including those between two stages of the rank.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace plumbline::model {
 
-// The messages that come to an op (`in`), or leave it.
+// Returns the number of messages that an op consumes (`in`) or produces.
 inline std::int32_t messages_of(const ScheduleOp& op, std::int32_t stages, bool in) {
   const auto there = [&](std::int32_t stage) { return stage >= 0 && stage < stages ? 1 : 0; };
   std::int32_t messages = 0;
@@ -19,11 +19,11 @@ inline std::int32_t messages_of(const ScheduleOp& op, std::int32_t stages, bool 
   return messages;
 }
 
-// Calls at(k, travel, messages) while the messages before op k travel (travel = true, where there are any) and while
-// op k runs; the last call is for the end of the step, with k the number of ops. A buffer to receive is there from the
-// batch in which the receive is posted until its op begins, when it becomes a tensor of the slot. One to send is there
-// from the end of its op until its batch is over, under eager transfers (which block nobody) until the op after it is.
-// A hop between stages on one rank keeps its tensor until the next stage takes it. `batches` are the rank's, by
+// Calls at(k, travel, messages) while the messages before op k travel (travel = true, where there are any) and while op
+// k runs; the last call is for the end of the step, with k the number of ops. A receive buffer exists from the batch
+// that posts the receive until its op begins, when it becomes a tensor of the slot. A send buffer exists from the end
+// of its op until its batch is over or, under eager transfers (which block no rank), until the next op is over. A
+// message between stages on one rank keeps its tensor until the next stage takes it. `batches` are the rank's, from
 // point_to_point_batches.
 template <class At>
 void walk_messages(const Schedule& schedule, std::size_t rank, const std::vector<std::vector<Transfer>>& batches,

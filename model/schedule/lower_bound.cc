@@ -9,14 +9,14 @@ namespace {
 
 constexpr double never = std::numeric_limits<double>::infinity();
 
-// Shortest ways of one direction, by stage: until its forward can start, and from the end of its input gradient
-// to the end of stage 0's.
+// Shortest paths of one direction, by stage: until its forward can start (`in`), and from the end of its input gradient
+// to the end of stage 0's (`out`).
 struct Traversal {
   std::vector<double> in, out;
   double round_trip = 0;
 };
 
-// cheapest: the least that an op of each class takes.
+// `cheapest` is the shortest time of an op of each class.
 Traversal traversal_of(const ScheduleOutline& outline, const std::vector<double>& cheapest, double transfer,
                        std::int32_t direction) {
   const std::size_t stages = outline.transfers.size();
@@ -32,17 +32,17 @@ Traversal traversal_of(const ScheduleOutline& outline, const std::vector<double>
       least = std::min(least, cheapest[c]);
     }
   }
-  Traversal traversals{std::vector<double>(stages, 0), std::vector<double>(stages, 0)};
+  Traversal result{std::vector<double>(stages, 0), std::vector<double>(stages, 0)};
   for (std::size_t stage = 1; stage < stages; ++stage) {
     const double message = outline.transfers[stage] ? transfer : 0;
-    traversals.in[stage] = traversals.in[stage - 1] + forward[stage - 1] + message;
-    traversals.out[stage] = traversals.out[stage - 1] + backward[stage - 1] + message;
+    result.in[stage] = result.in[stage - 1] + forward[stage - 1] + message;
+    result.out[stage] = result.out[stage - 1] + backward[stage - 1] + message;
   }
-  traversals.round_trip = traversals.in.back() + forward.back() + backward.back() + traversals.out.back();
-  return traversals;
+  result.round_trip = result.in.back() + forward.back() + backward.back() + result.out.back();
+  return result;
 }
 
-// work: all that each rank's ops take.
+// `work` is the total time of each rank's ops.
 double bound_of(const ScheduleOutline& outline, const std::vector<double>& cheapest, const std::vector<double>& work,
                 double transfer) {
   std::int32_t directions = 0;

@@ -1,7 +1,7 @@
-// A lower bound on a step from the ops that a schedule gives to each rank and what they take at least: no order of
-// these ops on their ranks ends earlier. Each rank waits for the shortest way from stage 0 to one of its stages, does
-// all its work, and after its last op the shortest way of a gradient back to stage 0 remains, unless that op can be a
-// weight gradient; and a micro-batch passes all stages forth and back.
+// Computes a lower bound on the step time from the ops that a schedule gives to each rank and their shortest times: no
+// order of these ops on their ranks ends earlier. Each rank first waits for the shortest path from stage 0 to one of
+// its stages. It then does all its work. After its last op the shortest path of a gradient back to stage 0 remains,
+// unless that op can be a weight gradient. In addition, one micro-batch must pass all stages forward and backward.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace plumbline::model {
 
-// What the bound needs of a schedule: as small as its distinct ops, however many micro-batches there are.
+// The inputs of the bound; their size depends on the distinct ops, not on the number of micro-batches.
 struct ScheduleOutline {
   using Counts = std::vector<std::pair<std::uint16_t, std::int64_t>>;  // slot class, ops
 
@@ -24,10 +24,10 @@ struct ScheduleOutline {
   explicit ScheduleOutline(const ScheduleTable& table);
 };
 
-// costs: of each slot class, all of whose ops take the same; hop: of a message. Any one unit of time.
+// `costs` are the times of the ops of each slot class, `transfer` that of a message between ranks, in any one unit.
 double lower_bound(const ScheduleOutline& outline, const std::vector<double>& costs, double transfer);
 
-// The ops of a class may differ by micro-batch. The schedule must not deadlock.
+// Returns the same for costs that may differ by micro-batch. The schedule must not deadlock.
 double lower_bound(const Schedule& schedule, const ChunkCosts& costs);
 
 }  // namespace plumbline::model

@@ -1,6 +1,6 @@
-// Pipeline schedules: for every rank the ordered list of chunks it computes. No time in it.
-// Notation: P ranks, M micro-batches, F forward, B full backward = I (input gradient) + W (weight
-// gradient), FB a forward and a full backward of two micro-batches run as one overlapped pair.
+// A pipeline schedule lists for every rank the chunks it computes, in order and without times. Notation: P ranks, M
+// micro-batches, F forward, B full backward = I (input gradient) + W (weight gradient), FB a forward and a full
+// backward of two micro-batches run as one overlapped pair.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ namespace plumbline::model {
 enum class OpType : std::uint8_t { F, B, I, W, FB };
 std::string_view to_string(OpType type);
 
-// F fills the f_ fields, B/I/W the b_ fields, FB both; unused fields are -1. Placement says on which rank a
-// stage lives. Micro-batches count from 0 per direction.
+// F sets the f_ fields, B/I/W the b_ fields, FB both; unused fields are -1. Placement gives the rank of each stage.
+// Micro-batches count from 0 per direction.
 struct ScheduleOp {
   OpType type = OpType::F;
   std::int32_t f_dir = -1, f_stage = -1, f_mb = -1;
@@ -28,21 +28,21 @@ struct ScheduleOp {
 
 struct ScheduleShape {
   std::int32_t ranks = 1;
-  std::int32_t micro_batches = 1;      // of both directions together
+  std::int32_t micro_batches = 1;      // sum of both directions
   std::int32_t virtual_stages = 1;     // chunks per rank
   std::int32_t micro_batch_group = 0;  // 0: the schedule's default
 };
 
-// Where stage s of P ranks lives. looped: on rank s % P. mirrored: direction 0 likewise, direction 1 on rank
-// P-1-s. vee: on rank s up to P-1, then back on rank 2P-1-s.
+// The rank of stage s. looped: rank s % P. mirrored: the same for direction 0, rank P-1-s for direction 1. vee: rank s
+// up to P-1, then back on rank 2P-1-s.
 enum class Placement : std::uint8_t { looped, mirrored, vee };
 
-// eager: a message leaves when its producer ends and never blocks. batched: sends are posted just
-// before the next op together with that op's receives, and the rank waits for the whole batch.
+// eager: a message leaves when its producer ends and never blocks. batched: sends are posted just before the next op
+// together with that op's receives, and the rank waits for the whole batch.
 enum class PointToPoint : std::uint8_t { eager, batched };
 
-// A batched schedule may post a message of op `op` with another batch than the rule of transfers.h says
-// (its receives with op, its sends with op + 1): receives earlier, sends later.
+// A message of op `op` that a batched schedule posts outside its default batch (receives with op, sends with op + 1;
+// transfers.h). Receives can only be posted earlier, sends later.
 struct Posting {
   std::int32_t op = 0;
   bool send = false;
@@ -59,7 +59,7 @@ struct Schedule {
   std::int32_t parameter_copies = 1;  // how many ranks hold the parameters of one stage
   PointToPoint point_to_point = PointToPoint::eager;
   std::vector<std::vector<ScheduleOp>> ranks;  // program order
-  std::vector<std::vector<Posting>> postings;  // per rank the exceptions to the rule; empty: none anywhere
+  std::vector<std::vector<Posting>> postings;  // per rank the messages outside their default batch; may be empty
 
   std::int32_t rank_of(std::int32_t direction, std::int32_t stage) const;
 };
@@ -70,19 +70,20 @@ struct ScheduleCosts {
   double of(OpType type) const;
 };
 
-// One schedule. Add one: derive, implement in a .cc of kinds/, add its line to kinds/registry.cc.
+// The interface of a schedule. To add one, derive from it in a .cc of kinds/ and add a line to kinds/registry.cc.
 class ScheduleKind {
  public:
   virtual ~ScheduleKind() = default;
   virtual std::string_view name() const = 0;
-  // infeasible with the reason when the schedule does not exist for this shape.
+  // Fails as infeasible, with the reason, when the schedule does not exist for this shape.
   virtual Result<void> check(const ScheduleShape& shape) const = 0;
-  // The schedule without programs: where stages lie and how messages travel, quick to know. Requires check(shape).
+  // Returns the schedule without programs: placement of stages and mode of messages, at little cost. Requires
+  // check(shape).
   virtual Schedule outline(const ScheduleShape& shape) const = 0;
   virtual Schedule build(const ScheduleShape& shape) const = 0;  // requires check(shape)
-  // Makespan with uniform stages where an exact form is known for these costs, else nullopt.
+  // Returns the makespan with uniform stages where an exact formula is known for these costs, else nullopt.
   virtual std::optional<double> exact_makespan(const ScheduleShape& shape, const ScheduleCosts& costs) const = 0;
-  // Largest number of chunks (F counted until its B, or W where split) that `rank` may hold.
+  // Returns the largest number of chunks (F counted until its B, or W where split) that `rank` may hold.
   virtual std::int32_t activation_bound(const ScheduleShape& shape, std::int32_t rank) const = 0;
 };
 

@@ -22,17 +22,17 @@ bool writes_gradients(const ScheduleOp& op) { return op.b_stage >= 0 && op.type 
 
 constexpr std::int64_t no_op = std::numeric_limits<std::int64_t>::max();
 
-struct Place {  // of an op: rank and position; position -1: the start; no_op: no op makes the message
+struct Place {  // position of an op on its rank; -1: the start; no_op: no op produces the message
   std::size_t rank = 0;
   std::int64_t op = no_op;
 };
 
-struct Wait {  // until the op at `place` has ended
+struct Wait {  // a wait until the op at `place` has ended
   Place place;
   Transfer message;
 };
 
-// A place for each message of a schedule, found by counting: there are millions of lookups.
+// Maps each message of a schedule to a place, by index instead of a search: there are millions of lookups.
 class MessagePlaces {
  public:
   explicit MessagePlaces(const Schedule& schedule) : directions_(schedule.directions), stages_(schedule.stages) {
@@ -153,7 +153,7 @@ class Orderer {
     if (batched_)
       for (const Transfer& transfer : batches_[rank][k])
         waits_.push_back({(transfer.send ? received_ : sent_).at(transfer), transfer});
-    // Under batches a message from another rank came with one that the rank has waited for.
+    // With batches a message from another rank came with a batch that this rank has waited for.
     const auto need = [&](bool forward, std::int32_t direction, std::int32_t stage, std::int32_t mb) {
       const Place& maker = made_.at(forward, direction, stage, mb);
       if (!batched_ || maker.rank == rank)
@@ -173,7 +173,7 @@ class Orderer {
     for (const auto& [place, message] : waits_) {
       if (!ended(place)) return false;
       if (place.op >= 0 && place.rank != rank)
-        needs_.push_back(2 * table_.ranks[place.rank].ops[static_cast<std::size_t>(place.op)] + 1);  // over a hop
+        needs_.push_back(2 * table_.ranks[place.rank].ops[static_cast<std::size_t>(place.op)] + 1);  // + 1: transfer
     }
     std::ranges::sort(needs_);
     table_.needs.insert(table_.needs.end(), needs_.begin(), std::ranges::unique(needs_).begin());
@@ -220,8 +220,8 @@ class Orderer {
 
   const Schedule& schedule_;
   bool batched_;
-  const RankBatches& batches_;            // under batched transfers only
-  MessagePlaces made_, sent_, received_;  // sent, received: the op after which it was posted
+  const RankBatches& batches_;            // filled under batched transfers only
+  MessagePlaces made_, sent_, received_;  // producer of each message; ops after which it was posted
   std::vector<std::vector<std::uint16_t>> class_of_;
   ScheduleTable table_;
   std::vector<std::vector<char>> begun_;         // [rank][stage of the rank]

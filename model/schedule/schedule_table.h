@@ -1,5 +1,5 @@
-// A schedule made ready to be gone through again and again with other costs: its ops in one order in which nothing
-// waits for what comes later, and what its ranks hold at the moments that can be the fullest.
+// A schedule prepared for many evaluations with different costs: its ops in an order in which no op waits for a later
+// one, and what its ranks hold at the moments that can have the highest memory use.
 #pragma once
 
 #include <cstdint>
@@ -17,41 +17,42 @@ struct ScheduleTable {
     bool operator==(const SlotClass&) const = default;
   };
   struct Op {
-    std::uint32_t needs_end = 0;  // its needs end here, those of the op before it end where they begin
+    std::uint32_t needs_end = 0;  // end of its needs, which begin where the previous op's end
     std::uint16_t rank = 0, slot_class = 0;
     OpType type = OpType::F;
-    bool posts = false;          // batched messages before it take a hop of the rank's own time
-    bool first_forward = false;  // of its forward stage on this rank
+    bool posts = false;          // batched messages before it take a transfer of the rank's own time
+    bool first_forward = false;  // first op of its forward stage on this rank
     bool last_gradient = false;  // no later op of the rank writes gradients of its backward stage
     bool last_of_rank = false;
   };
-  // Just before or while an op runs: chunks held by phase and what travels.
+  // Counts what a rank holds just before or while an op runs: chunks by phase, and messages.
   struct Moment {
-    std::int32_t slot_class = -1;        // of the op that runs; -1: none, messages travel
-    std::int32_t messages = 0;           // received or waiting to leave, hops within the rank included
+    std::int32_t slot_class = -1;        // class of the op that runs; -1: none, messages travel
+    std::int32_t messages = 0;           // received or waiting to leave, also between stages of this rank
     std::vector<std::int32_t> forwards;  // per stage of the rank: after F, before I (or B)
     std::vector<std::int32_t> weights;   // per stage of the rank: after I, before W
   };
   struct Rank {
     std::vector<std::int32_t> stages;  // by direction, then by stage
-    std::vector<Moment> moments;       // no other holds as much in every respect
-    std::vector<std::uint32_t> ops;    // of the table, in program order
+    std::vector<Moment> moments;       // moments that no other one dominates
+    std::vector<std::uint32_t> ops;    // indices into ScheduleTable::ops, in program order
   };
 
   Schedule outline;                // no programs
   std::vector<SlotClass> classes;  // in order of first use, rank by rank
   std::vector<Op> ops;
-  std::vector<std::uint32_t> needs;  // index of an op that must have ended, times 2, plus 1 where a hop lies between
+  std::vector<std::uint32_t> needs;  // 2 * index of an op that must have ended, + 1 if a transfer follows it
   std::vector<Rank> ranks;
 };
 
-// Both fail (infeasible) when the schedule deadlocks, and name who waits for whom. Batches and postings are those of
-// `mode`; order_ops leaves the moments out.
+// Both fail (infeasible) when the schedule deadlocks, and name the ops that wait for each other. Batches and postings
+// are those of `mode`; order_ops leaves the moments out.
 Result<ScheduleTable> order_ops(const Schedule& schedule, PointToPoint mode);
 Result<ScheduleTable> make_schedule_table(const ScheduleKind& kind, const ScheduleShape& shape);
 
-// The start of an op, given the end of its rank's op before it and the ends of all ops earlier in the table:
-//   start = max(end of the rank's op before (plus a hop where the op posts), ends of needs (plus their hops))
+// Returns the start of an op, given the end of the previous op of its rank and the ends of all ops earlier in the
+// table:
+//   start = max(end of the previous op (+ transfer where the op posts), ends of needs (+ transfer where marked))
 inline double table_start(const ScheduleTable& table, std::uint32_t first_need, const ScheduleTable::Op& op,
                           double rank_end, double transfer, const std::vector<double>& ends) {
   double start = op.posts ? rank_end + transfer : rank_end;
@@ -63,8 +64,8 @@ inline double table_start(const ScheduleTable& table, std::uint32_t first_need, 
   return start;
 }
 
-// Runs all ops in the order of the table. seconds(i): what op i takes; visit(i, start, end) is called for each op. The
-// unit of time is the same for ops and hops.
+// Runs all ops in the order of the table. seconds(i) returns the duration of op i; visit(i, start, end) is called for
+// each op. Ops and transfers have the same unit of time.
 template <class Seconds, class Visit>
 void run_table(const ScheduleTable& table, double transfer, const Seconds& seconds, const Visit& visit) {
   std::vector<double> ends(table.ops.size()), rank_end(table.ranks.size());

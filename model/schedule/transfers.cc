@@ -11,7 +11,7 @@ using Batches = std::vector<std::vector<Transfer>>;
 bool has_forward(const ScheduleOp& op) { return op.type == OpType::F || op.type == OpType::FB; }
 bool has_gradient(const ScheduleOp& op) { return op.type != OpType::F && op.type != OpType::W; }
 
-// Posting times of one rank: the rule, then the exceptions.
+// The batches in which one rank posts its messages: the default ones and the schedule's exceptions.
 class Postings {
  public:
   Postings(const Schedule& schedule, PointToPoint mode, std::size_t rank, std::size_t ops) {
@@ -34,7 +34,7 @@ class Postings {
   std::vector<std::size_t> batch_[4];
 };
 
-// Lists the sends (or the receives) of one rank in program order.
+// Appends the sends (or the receives) of one rank in program order.
 void append(const Schedule& schedule, std::int32_t rank, bool send, const Postings& postings, Batches& batches) {
   const auto& ops = schedule.ranks[static_cast<std::size_t>(rank)];
   const auto add = [&](std::size_t op, bool forward, std::int32_t direction, std::int32_t stage, std::int32_t mb) {

@@ -1,5 +1,5 @@
-// Which messages a rank exchanges around each op of a schedule. One activation (forward) or one
-// gradient (backward) hops between the ranks of neighbouring stages; hops on one rank are free.
+// The messages that a rank sends and receives around each op of a schedule: one activation (forward) or one gradient
+// (backward) between the ranks of adjacent stages. Stages on the same rank need no message.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,12 @@ struct Transfer {
   bool operator==(const Transfer&) const = default;
 };
 
-// batches[rank][k]: what the rank posts and waits for just before op k; the entry after the last op
-// holds the sends that remain. For an eager schedule the receives are those of op k and the sends are
-// listed with the next op too, but do not block (the executor posts them when the producer ends).
-// Under batched, Schedule::postings moves single messages to other batches, and both ranks of a pair list its
-// messages in the same order if the schedule is made for it; under eager each message has its own tag.
+// Returns batches[rank][k]: the messages that the rank posts and waits for just before op k; the entry after the last
+// op holds the remaining sends. In an eager schedule the receives are those of op k. Its sends are listed with the next
+// op too, but do not block: the executor posts them when their producer ends. Each eager message has its own tag. In a
+// batched schedule Schedule::postings moves single messages to other batches. Both ranks of a pair list their messages
+// in the same order if the schedule is made for batches.
 std::vector<std::vector<std::vector<Transfer>>> point_to_point_batches(const Schedule& schedule, PointToPoint mode);
-std::vector<std::vector<std::vector<Transfer>>> point_to_point_batches(const Schedule& schedule);  // its own mode
+std::vector<std::vector<std::vector<Transfer>>> point_to_point_batches(const Schedule& schedule);  // its mode
 
 }  // namespace plumbline::model

@@ -64,7 +64,7 @@ void require_silu(ConfigReader& config, std::string_view key) {
   require_activation(config, key, "silu", std::array<std::string_view, 2>{"silu", "swish"});
 }
 
-// Its approximations cost the same.
+// Approximations of GELU cost the same.
 void require_gelu(ConfigReader& config, std::string_view key, std::string_view missing) {
   require_activation(
       config, key, missing,

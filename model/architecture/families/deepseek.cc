@@ -23,7 +23,7 @@ void read_latent_attention(ConfigReader& config, Architecture& model) {
   model.biases.query_key_value = model.biases.attention_output = config.flag("attention_bias", false);
 }
 
-// What a missing key means differs between the generations of the same router.
+// The values of missing keys, which differ between the generations of the same router.
 struct ExpertDefaults {
   std::int64_t shared_experts;
   std::int64_t groups;

@@ -1,5 +1,5 @@
-// Readers of Hugging Face's config.json, one file per family of models. Each takes the keys of its model types as a
-// plain list; the errors are the ConfigReader's. Add a model type: write its reader and its line here.
+// Readers of Hugging Face's config.json, one file per family of models. Each reads the keys of its model types as a
+// plain list and leaves errors in the ConfigReader. To add a model type, write its reader and add its line here.
 #pragma once
 
 #include <array>
@@ -44,7 +44,7 @@ inline constexpr std::array model_types = {
     ModelType{"qwen3_moe", read_qwen3_moe},
 };
 
-// Every key that any type of model reads.
+// Returns every key that any model type reads.
 std::vector<std::string> config_keys();
 
 }  // namespace plumbline::model

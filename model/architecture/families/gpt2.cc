@@ -1,4 +1,4 @@
-// GPT-2, and GPT-3 (arXiv 2005.14165) in its names; every GPT-3 layer is taken as dense attention.
+// GPT-2, and GPT-3 (arXiv 2005.14165) with the keys of GPT-2; all GPT-3 layers are taken as dense attention.
 #include <cstdint>
 
 #include "model/architecture/families/common.h"

@@ -7,7 +7,7 @@ namespace plumbline::model {
 void read_mistral(ConfigReader& config, Architecture& model) {
   read_decoder(config, model, {.key_value_heads = 8});
   read_head_dim(config, model);
-  // An explicit null means that every token is seen; a missing key means the window of the first version.
+  // An explicit null means that there is no window; a missing key means the window of the first version.
   model.window.tokens = config.is_null("sliding_window") ? 0 : config.dimension("sliding_window", 4096);
 }
 
@@ -19,7 +19,7 @@ void read_mixtral(ConfigReader& config, Architecture& model) {
   experts.routed_experts = config.dimension("num_local_experts", 8);
   experts.experts_per_token = config.dimension("num_experts_per_tok", 2);
   experts.intermediate_size = model.intermediate_size;
-  // A softmax over the chosen experts' logits is a softmax over all, normalised among the chosen.
+  // A softmax over the selected experts' logits equals a softmax over all, normalised among the selected ones.
   experts.normalize_weights = true;
   check_experts_per_token(config, model, "num_local_experts");
 }

@@ -8,7 +8,7 @@ namespace plumbline::model {
 
 namespace {
 
-// The layers from max_window_layers on use the window, if any does.
+// The layers from max_window_layers on use the window, if the model has one.
 void read_window(ConfigReader& config, Architecture& model) {
   const bool used = config.flag("use_sliding_window", false);
   const std::int64_t tokens = config.is_null("sliding_window") ? 0 : config.dimension("sliding_window", 4096);

@@ -1,5 +1,5 @@
-// What a family of communication kernels reaches with n SMs, as a share of the most it reaches with any
-// number. Families are entries of a profile: exchange.sm_curve.<family>.<kernel>.<SMs>, a rate each.
+// The rate that a family of communication kernels reaches with n SMs, as a share of its highest rate with any number.
+// Families are entries of a profile: exchange.sm_curve.<family>.<kernel>.<SMs>, a rate each.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@ namespace plumbline::model {
 
 class SmCurve {
  public:
-  // kernel: "dispatch" or "combine". Input error that names the profile's families when it lacks this one.
+  // `kernel` is "dispatch" or "combine". An unknown family is an input error that lists those of the profile.
   static Result<SmCurve> read(const Profile& profile, std::string_view family, std::string_view kernel);
 
-  // Straight lines from zero through the points, flat after the best of them; more SMs never help less.
+  // Interpolates linearly from zero through the points; flat after the best of them, as more SMs never slow it down.
   double share(std::int64_t sms) const;
-  // The fewest SMs with the full rate.
+  // Returns the fewest SMs with the full rate.
   std::int64_t saturation() const { return points_.back().first; }
 
  private:

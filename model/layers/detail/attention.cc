@@ -14,8 +14,8 @@ namespace {
 
 using enum OperatorKind;
 
-// Attention over q, k, v and the output projection. In FP8 the attention output is kept in E5M6 (DeepSeek-V3
-// report, section 3.3.3), because its gradient is sensitive to it.
+// Emits attention over q, k, v and the output projection. In FP8 the attention output is kept in E5M6, because its
+// gradient is sensitive to it (DeepSeek-V3 report, section 3.3.3).
 TensorId core_and_output(GraphBuilder& b, const LayerContext& c, TensorId q, TensorId k, TensorId v,
                          AttentionAttributes attributes) {
   attributes.sequence_length = c.sequence_length;
@@ -36,7 +36,7 @@ TensorId core_and_output(GraphBuilder& b, const LayerContext& c, TensorId q, Ten
                              {.precision = c.gemm, .bias = c.architecture.biases.attention_output});
 }
 
-// k [T, heads*(nope+rope)] and v [T, heads*value] from the up-projection and the shared rotary key.
+// Returns k [T, heads*(nope+rope)] and v [T, heads*value] from the up-projection and the shared rotary key.
 std::pair<TensorId, TensorId> key_and_value(GraphBuilder& b, const LayerContext& c, TensorId kv, TensorId rotary_key,
                                             const HeadsAttributes& heads) {
   const Dimension tokens = b.shape(kv)[0];
@@ -99,7 +99,7 @@ TensorId grouped_query_attention(GraphBuilder& b, const LayerContext& c, TensorI
   const std::int64_t heads = a.heads / c.tensor;
   const std::int64_t kv_heads = std::max<std::int64_t>(1, a.key_value_heads / c.tensor);
   const TensorId entered = enter_tensor_region(b, c, "qkv_in", x);
-  // Where ranks outnumber key-value heads, several hold the same ones.
+  // Where ranks outnumber key-value heads, several ranks hold the same head.
   const TensorId qkv = column_parallel_linear(
       b, c, "qkv", entered, (heads + 2 * kv_heads) * d * c.tensor,
       {.precision = c.gemm, .input_group = RecomputeGroup::rmsnorm, .bias = a.biases.query_key_value});

@@ -1,6 +1,6 @@
-// Attention with its projections: multi-head latent attention (DeepSeek-V2 report, arXiv 2405.04434,
-// section 2.1) and grouped-query attention (arXiv 2305.13245). x is the normalised input [T, H]; the
-// result is the output projection's [T, H], without the residual.
+// Emits attention with its projections: multi-head latent attention (DeepSeek-V2 report, arXiv 2405.04434, section 2.1)
+// and grouped-query attention (arXiv 2305.13245). x is the normalised input [T, H]; the result is the output
+// projection's [T, H], without the residual.
 #pragma once
 
 #include "model/graph/builder.h"
@@ -11,7 +11,7 @@ namespace plumbline::model {
 TensorId multi_head_latent_attention(GraphBuilder& builder, const LayerContext& context, TensorId x);
 TensorId grouped_query_attention(GraphBuilder& builder, const LayerContext& context, TensorId x, bool windowed);
 
-// The architecture's own kind; `windowed`: in one of the layers that see the architecture's window only.
+// Emits the architecture's kind of attention; `windowed` in layers that attend to a window only.
 TensorId attention_layer(GraphBuilder& builder, const LayerContext& context, TensorId x, bool windowed);
 
 }  // namespace plumbline::model

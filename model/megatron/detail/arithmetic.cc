@@ -21,7 +21,7 @@ Number combine(std::int64_t left, char sign, std::int64_t right) {
   return sign == '/' ? left / right : left % right;
 }
 
-// Recursive descent: sum of products of atoms.
+// A recursive-descent parser: sums of products of atoms.
 class Parser {
  public:
   Parser(std::string_view text, const std::function<std::optional<std::string>(std::string_view)>& value_of)
@@ -94,7 +94,7 @@ class Parser {
     return at_ == text_.size();
   }
 
-  static constexpr int kDeepest = 100;  // brackets within brackets: more is no launch script
+  static constexpr int kDeepest = 100;  // limit on nested brackets
   std::string_view text_;
   const std::function<std::optional<std::string>(std::string_view)>& value_of_;
   std::size_t at_ = 0;

@@ -1,4 +1,4 @@
-// Integer arithmetic of a shell, as in $((TP * PP)).
+// Evaluates integer arithmetic of a shell, as in $((TP * PP)).
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@
 
 namespace plumbline::model::megatron {
 
-// + - * / % and brackets over numbers and names (with or without $); `value_of` gives the text of a name. Nothing
-// when the text is anything else, a name has no number, or a result leaves 64 bits.
+// Evaluates + - * / % and brackets over numbers and names (with or without $); `value_of` returns the text of a name.
+// Returns nothing when the text has other content, a name has no number, or a result does not fit 64 bits.
 std::optional<std::int64_t> arithmetic(std::string_view text,
                                        const std::function<std::optional<std::string>(std::string_view)>& value_of);
 
-// A whole text that is a decimal integer.
+// Parses a text that is a decimal integer.
 inline std::optional<std::int64_t> integer(std::string_view text) { return parse_number<std::int64_t>(text); }
 
 }  // namespace plumbline::model::megatron

@@ -1,4 +1,4 @@
-// Fields of a plan or of a model by their dotted name, as the table of arguments names them.
+// Converts fields of a plan or a model to text and back, for the table of arguments.
 #pragma once
 
 #include <fmt/format.h>

@@ -26,7 +26,7 @@ bool is_number(std::string_view word) {
 }
 bool is_name(std::string_view word) { return word.starts_with('-') && word.size() > 1 && !is_number(word); }
 
-// The value of an option, "--nodes=4", "--nodes 4", "-N 4" or "-N4"; the last one given holds.
+// Returns the value of an option, "--nodes=4", "--nodes 4", "-N 4" or "-N4"; the last one counts.
 std::optional<std::string> option(const Command& words, std::initializer_list<std::string_view> names) {
   std::optional<std::string> value;
   for (std::size_t i = 0; i < words.size(); ++i) {
@@ -42,7 +42,7 @@ std::optional<std::string> option(const Command& words, std::initializer_list<st
   return value;
 }
 
-// "4", the upper end of torchrun's "2:4", and the count of Slurm's "gpu:h100:8".
+// Parses "4", the upper end of torchrun's "2:4", and the count of Slurm's "gpu:h100:8".
 Number count(const std::optional<std::string>& text) {
   if (!text) return std::nullopt;
   const std::size_t colon = text->rfind(':');
@@ -91,7 +91,7 @@ Number count_gpus(const Command& launcher, const Script& script) {
   return first_of({tasks, product(nodes, per_node), variable(script, "WORLD_SIZE")});
 }
 
-// The position of the program in a command that trains.
+// Returns the position of the program in a command that trains.
 std::optional<std::size_t> find_program(const Command& command) {
   if (command.empty() || command[0].text == "echo" || command[0].text == "printf") return std::nullopt;
   const auto program = std::ranges::find_if(command, [](const Word& word) { return word.text.ends_with(".py"); });

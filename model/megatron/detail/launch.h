@@ -1,4 +1,4 @@
-// The command of a script that starts the training, and how many GPUs it starts on.
+// Finds the command of a script that starts the training, and the number of GPUs it starts on.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +12,18 @@
 namespace plumbline::model::megatron {
 
 struct Launch {
-  Command arguments;  // behind the program
+  Command arguments;  // after the program
   std::optional<std::int64_t> gpus;
 };
 
-// What the header of a batch script (#SBATCH) promises, under the names Slurm gives at run time (SLURM_NNODES ...).
+// Returns the values in the header of a batch script (#SBATCH) under Slurm's run-time names (SLURM_NNODES ...).
 Definitions slurm_definitions(std::string_view script);
 
-// The first command that runs a .py file with one of Megatron's arguments; further ones are noted. Nothing when there
-// is none. GPUs come from the launcher before the program (torchrun, srun, mpirun), else from Slurm's header, else from
-// WORLD_SIZE.
+// Returns the first command that runs a .py file with one of Megatron's arguments, or nothing; further ones are noted.
+// The number of GPUs is that of the launcher before the program (torchrun, srun, mpirun), Slurm's header or WORLD_SIZE.
 std::optional<Launch> find_launch(const Script& script, std::vector<Note>& notes);
 
-// The arguments by name, and a note for each word that belongs to none.
+// Returns the arguments by name, and adds a note for each word that belongs to none.
 Given group_arguments(const Command& words, std::vector<Note>& notes);
 
 }  // namespace plumbline::model::megatron

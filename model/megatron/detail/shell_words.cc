@@ -55,7 +55,7 @@ class WordReader {
     at_ = equals + 1;
   }
 
-  // ( word word ... ), over several lines, with comments between.
+  // Reads ( word word ... ), over several lines, with comments between.
   void read_array(ReadWord& word) {
     const std::size_t open = at_++;
     word.list = true;
@@ -71,7 +71,7 @@ class WordReader {
         const ReadWord inner = read_word(text_, at_, false, variables_);
         if (inner.unclosed) word.unclosed = inner.unclosed;
         word.fields.insert(word.fields.end(), inner.fields.begin(), inner.fields.end());
-        at_ = inner.end > at_ ? inner.end : at_ + 1;  // a stray ; or & in the list is passed over
+        at_ = inner.end > at_ ? inner.end : at_ + 1;  // a stray ; or & in the list is skipped
       }
     }
     if (at_ == text_.size()) {
@@ -115,7 +115,7 @@ class WordReader {
 
   void read_double_quotes() {
     const std::size_t open = at_++;
-    // "${LIST[@]}" of an empty list, and "$@", leave no field at all.
+    // "${LIST[@]}" of an empty list, and "$@", add no field.
     if (!is_whole_list()) begin_field();
     while (at_ < text_.size() && text_[at_].symbol != '"') {
       const char symbol = text_[at_].symbol;
@@ -149,7 +149,7 @@ class WordReader {
     }
   }
 
-  // $NAME, ${...}, $((...)), $(...), `...`: the last two are commands and stay as written.
+  // Expands $NAME, ${...} and $((...)). $(...) and `...` are commands and stay as written.
   void read_dollar(bool quoted) {
     const std::size_t first = at_++;
     if (text_[first].symbol == '`') {
@@ -195,7 +195,7 @@ class WordReader {
     return text_of(found->second.front());
   }
 
-  // NAME, NAME[@], NAME[0], NAME:-default, NAME-default, NAME:=default, NAME:+other.
+  // Expands NAME, NAME[@], NAME[0], NAME:-default, NAME-default, NAME:=default and NAME:+other.
   void expand_braced(const std::string& inside, std::size_t first, bool quoted) {
     std::size_t end = 0;
     while (end < inside.size() && (in_name(inside[end]) || (end == 0 && inside[end] == '@'))) ++end;
@@ -221,7 +221,7 @@ class WordReader {
     put_as_written(first);
   }
 
-  // The default may hold variables of its own.
+  // The default may contain variables.
   void put_default(const std::string& text, std::size_t first, bool quoted) {
     const Letters quoted_text = letters_of("\"" + text + "\"", 0);
     ReadWord word = read_word(quoted_text, 0, false, variables_);

@@ -1,4 +1,4 @@
-// Words of a script with their expansions: quotes, variables, arrays, arithmetic.
+// Reads the words of a script and expands them: quotes, variables, arrays, arithmetic.
 #pragma once
 
 #include <cstddef>
@@ -16,18 +16,18 @@ namespace plumbline::model::megatron {
 using Fields = std::vector<Letters>;
 using Variables = std::map<std::string, Fields, std::less<>>;  // a scalar has one field, an array any number
 
-// What one word of the script becomes: none, one or several fields.
+// The fields that one word of the script expands to: none, one or several.
 struct ReadWord {
   Fields fields;
-  std::size_t end = 0;      // behind the word
-  bool assignment = false;  // NAME=... or NAME+=... in front of a command; then name, append and fields are set
+  std::size_t end = 0;      // just after the word
+  bool assignment = false;  // NAME=... or NAME+=... before a command; then name, append and fields are set
   bool append = false;
   bool list = false;  // NAME=( ... )
   std::string name;
-  std::optional<std::size_t> unclosed;  // position of a quote or bracket that never ends
+  std::optional<std::size_t> unclosed;  // position of a quote or bracket that is not closed
 };
 
-// Reads the word that begins at `first`. `may_assign`: it stands where an assignment may.
+// Reads the word that begins at `first`. `may_assign`: it is at a position where an assignment may be.
 ReadWord read_word(const Letters& text, std::size_t first, bool may_assign, const Variables& variables);
 
 bool is_blank(char symbol);      // space, tab, carriage return

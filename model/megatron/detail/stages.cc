@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kLongest = 1'000'000;
 
-// Takes "*N" at the front of the rest; 1 when there is none, nothing when N is no number.
+// Removes "*N" at the front of the rest and returns N; 1 when there is none, nothing when N is no number.
 std::optional<std::size_t> take_times(std::string_view& rest) {
   if (!rest.starts_with('*')) return 1;
   std::size_t end = 1;
@@ -27,7 +27,7 @@ std::optional<std::size_t> take_times(std::string_view& rest) {
   return static_cast<std::size_t>(*number);
 }
 
-// Repetitions and brackets written out.
+// Returns the text with repetitions and brackets expanded.
 std::optional<std::string> write_out(std::string_view text) {
   std::string flat;
   while (!text.empty()) {

@@ -10,8 +10,8 @@ namespace plumbline::model {
 
 namespace {
 
-// Calls at(moment, slot): the rank while the messages before an op travel (slot = nullptr), then while the op runs, at
-// the level on top of which the moments of its slot come; at last after all ops.
+// Calls at(moment, slot) while the messages before an op travel (slot = nullptr), then while the op runs, with the
+// level to which the moments of its slot are added; the last call is for the end of the step.
 template <class At>
 void walk(const StepProgram& program, const std::vector<SlotMemory>& slots, std::size_t rank, const At& at) {
   const std::vector<std::uint16_t>& templates = program.slot_templates[rank];

@@ -12,7 +12,7 @@ namespace {
 
 using Allowed = std::function<bool(std::int64_t)>;
 
-// The largest allowed degree below `found` and the smallest above it, up to `limit`.
+// Returns the largest allowed degree below `found` and the smallest above it, up to `limit`, as a hint.
 std::string nearest_degrees(std::int64_t found, std::int64_t limit, const Allowed& allowed) {
   std::int64_t below = found, above = found;
   while (below > 0 && !allowed(below)) --below;
@@ -25,7 +25,7 @@ class Divisions {
  public:
   explicit Divisions(const Plan& plan) : plan_(plan) {}
 
-  // Refuses `degree` at `key` unless `allowed` says otherwise; the first refusal stays.
+  // Records an error about `degree` at `key` unless `allowed` accepts it; the first error stays.
   void require(const std::string& key, std::int64_t degree, const Allowed& allowed, std::string rule) {
     if (error_ || allowed(degree)) return;
     constexpr std::int64_t most = 4096;  // larger degrees exist nowhere
@@ -49,8 +49,8 @@ class Divisions {
 void check_attention(Divisions& rules, std::int64_t tensor, const Architecture& model) {
   const std::string key = "parallelism.tensor";
   rules.require_divides(key, tensor, model.heads, "attention heads");
-  if (model.attention == AttentionKind::multi_head_latent) return;  // keys and values are made per head
-  // Fewer key-value heads than ranks are copied, which needs a whole number of copies of each.
+  if (model.attention == AttentionKind::multi_head_latent) return;  // every head has its own keys and values
+  // Fewer key-value heads than ranks are copied, and each needs the same whole number of copies.
   const std::int64_t heads = model.key_value_heads;
   rules.require(
       key, tensor, [&](std::int64_t d) { return model.heads % d == 0 && (heads % d == 0 || d % heads == 0); },
@@ -72,7 +72,7 @@ void check_experts(Divisions& rules, const Plan& plan, const Architecture& model
   if (experts.shared_experts > 0)
     rules.require_divides("parallelism.tensor", degrees.tensor, experts.shared_width(),
                           "columns of the shared experts");
-  // Without it every tensor rank holds all tokens, and would send each of them to its experts once more.
+  // Without sequence parallelism every tensor rank holds all tokens and would send each of them to its experts again.
   rules.require(
       "parallelism.tensor", degrees.tensor, [&](std::int64_t d) { return d == 1 || degrees.sequence; },
       "tensor parallelism of a model with experts needs sequence parallelism (parallelism.sequence = true): else each "

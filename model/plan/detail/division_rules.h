@@ -1,4 +1,4 @@
-// What tensor and context parallelism must divide in a model, each rule with its reason.
+// Checks what tensor and context parallelism must divide in a model; each rule has its reason.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace plumbline::model {
 
-// Infeasible with the key, the rule and the nearest degrees that keep it.
+// Returns an infeasible error with the key, the rule and the nearest degrees that satisfy it, or nothing.
 std::optional<Error> check_divisions(const Plan& plan, const Architecture& architecture);
 
 }  // namespace plumbline::model

@@ -28,7 +28,7 @@ struct Range {
   std::int64_t most;
 };
 
-// The upper ends keep products of three degrees, and of a batch and a sequence, inside 64 bits.
+// The upper limits keep the product of three degrees, and of a batch and a sequence, within 64 bits.
 Range range_of(std::string_view key) {
   if (key == "parallelism.zero_stage" || key == "search.zero_stage") return {0, 3};
   if (key == "parallelism.shard_group" || key == "overlap.prefetch" || key == "overlap.collective_sms")
@@ -46,7 +46,7 @@ std::optional<Error> check_word(std::string_view value, const std::vector<std::s
   return refuse(fmt::format("unknown word '{}'", value), choice_hint(value, words));
 }
 
-// Of the keys that take lists of words.
+// Returns the allowed words of the keys that take lists of words.
 std::vector<std::string> words_of(std::string_view key) {
   if (key == "search.recompute") return {"none", "selective", "mlp", "moe", "half", "full", "given"};
   if (key == "search.split") return {"even", "first-1", "last-1", "last-2", "ends-1", "given"};

@@ -1,5 +1,5 @@
-// What a plan's values may be, key by key: ranges and known words. Used while reading; what divides
-// what is layout's business.
+// Checks the range or allowed words of each plan key while the plan is read. model/plan/layout.h checks which values
+// must divide which.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace plumbline::model {
 
-// Nothing when the value is allowed, else an error with message and hint; the caller adds file, line and key.
+// Returns nothing when the value is allowed, else an error with message and hint; the caller adds file, line and key.
 std::optional<Error> check_plan_value(std::string_view key, std::int64_t value);
 std::optional<Error> check_plan_value(std::string_view key, double value);
 std::optional<Error> check_plan_value(std::string_view key, const std::string& value);
@@ -23,10 +23,10 @@ std::optional<Error> check_plan_value(std::string_view key, const std::vector<st
 inline std::optional<Error> check_plan_value(std::string_view, const std::vector<bool>&) { return std::nullopt; }
 inline std::optional<Error> check_plan_value(std::string_view, bool) { return std::nullopt; }
 inline std::optional<Error> check_plan_value(std::string_view, Precision) { return std::nullopt; }
-// Whoever reads the model checks its keys.
+// Keys of the model are checked when the model is read.
 inline std::optional<Error> check_plan_value(std::string_view, const ConfigValue&) { return std::nullopt; }
 
-// "did you mean 'x'? " in front of "one of a, b, c", the first part only when a name is near.
+// Returns "did you mean 'x'? one of a, b, c"; the question is left out when no choice is near.
 std::string choice_hint(std::string_view found, const std::vector<std::string>& choices);
 
 }  // namespace plumbline::model

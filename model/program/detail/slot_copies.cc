@@ -39,7 +39,7 @@ std::vector<CopyGroup> copies_of(const Graph& graph, Phase phase) {
 }
 
 void hold_to_two_buffers(std::vector<Segment>& segments) {
-  Blocks sent, computed;           // copies of the forward side, kernels and exchanges of the backward side
+  Blocks sent, computed;           // copies of the forward side; other segments of the backward side
   std::int32_t last_forward = -1;  // block of the forward side
   for (std::size_t i = 0; i < segments.size(); ++i) {
     Segment& segment = segments[i];

@@ -1,4 +1,4 @@
-// Copies to and from the host in a slot: which of a block run together, and how two buffers hold them back.
+// Copies to and from the host in a slot: which copies of a block run together, and how two buffers delay them.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,16 @@ namespace plumbline::model {
 
 bool is_host_copy(OperatorKind kind);
 
-// What one segment copies.
+// The copies of one segment.
 struct CopyGroup {
   Section section = Section::attention;
   std::vector<std::uint16_t> operators;
 };
-// The copies of one phase of a block, by section, in the order in which the first of each is there (F) or needed.
+// Returns the copies of one phase of a block by section, in the order in which the first tensor is ready (F) or needed.
 std::vector<CopyGroup> copies_of(const Graph& graph, Phase phase);
 
-// There is room for what two blocks copy in each direction: a block's forward waits until what the block two before it
-// keeps has left, and what a block needs is fetched when the backward of the block two before it has ended.
+// Adds the waits of two buffers in each direction. A block's forward waits until the copies of the block two before it
+// have left; a block's fetch starts when the backward of the block two before it has ended.
 void hold_to_two_buffers(std::vector<Segment>& segments);
 
 }  // namespace plumbline::model

@@ -50,21 +50,21 @@ class RankProgram {
     op.b_stage = rank_.stage[backward_side];
     op.b_mb = backwards_[backward_side]++;
   }
-  // The message of op's forward goes out, or is asked for, with batch `batch`.
+  // Posts the message of an op's forward, as a send or a receive, with batch `batch`.
   void post_send(std::int32_t op, std::int32_t batch) { postings_.push_back({op, true, true, batch}); }
   void post_receive(std::int32_t op, std::int32_t batch) { postings_.push_back({op, false, true, batch}); }
 
   BidirectionalRank rank_;
   std::int32_t half_, distance_;
   std::int32_t forwards_[2] = {0, 0}, backwards_[2] = {0, 0};
-  std::deque<ScheduleOp> open_weights_;  // input gradients whose weight gradient is still to come
+  std::deque<ScheduleOp> open_weights_;  // weight gradients that remain after their input gradients
   std::vector<ScheduleOp> ops_;
   std::vector<Posting> postings_;
 };
 
-// In step 2 a rank asks for its next F0 already with the batch of F1, and an outer rank sends the result of
-// F0 only after F1, together with the result of F1. Sent right after F0 it would block F1, whose input
-// comes from the very neighbour that waits: with blocking batches the pipeline would stand still.
+// In step 2 a rank posts the receive of its next F0 with the batch of F1. An outer rank sends the result of F0 only
+// after F1, together with the result of F1. Sent right after F0 it would block F1, whose input comes from the rank that
+// waits: with blocking batches the pipeline would deadlock.
 void RankProgram::fill() {
   for (std::int32_t i = 0; i < 2 * (half_ - distance_ - 1); ++i) forward(0);
   for (std::int32_t i = 0; i <= distance_; ++i) {
@@ -98,7 +98,7 @@ void RankProgram::steady() {
   }
 }
 
-// Half-way through step 6 backwards are split, so that their weight gradients can fill the holes of step 7.
+// From the middle of step 6 on backwards are split, so that their weight gradients fill the gaps of step 7.
 void RankProgram::drain() {
   for (std::int32_t i = 0; i < half_ - distance_ - 1; ++i) {
     backward(1, OpType::B);

@@ -1,5 +1,5 @@
-// DualPipe (DeepSeek-V3, arXiv 2412.19437): micro-batches enter the pipeline at both ends, and the forward
-// of one direction overlaps the backward of the other.
+// DualPipe (DeepSeek-V3, arXiv 2412.19437): micro-batches enter the pipeline at both ends, and the forward of one
+// direction overlaps the backward of the other.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -56,7 +56,7 @@ class DualPipe final : public ScheduleKind {
       BidirectionalRank program;
       program.inner_ranks = shape.ranks / 2;
       program.distance = std::min(rank, shape.ranks - 1 - rank);
-      for (std::int32_t side = 0; side < 2; ++side) {  // the upper half meets direction 1 first
+      for (std::int32_t side = 0; side < 2; ++side) {  // direction 1 is nearer to the upper half
         program.direction[side] = rank < shape.ranks / 2 ? side : 1 - side;
         program.stage[side] = program.direction[side] == 0 ? rank : shape.ranks - 1 - rank;
       }
@@ -66,13 +66,13 @@ class DualPipe final : public ScheduleKind {
     return schedule;
   }
 
-  // Known for max(F, B) <= FB <= F + B, B = I + W, without hops. The critical path: the first backward of the
-  // middle starts at 2H F + max(H F, (H-1) I); then come one B and M-2H-1 pairs there, H-1 pairs outwards, and
-  // the last gradient over all 2H stages as B + (2H-1) I, and a W. In step 7 of H-1 ranks a W longer than an I
-  // holds that gradient up.
+  // The formula holds for max(F, B) <= FB <= F + B, B = I + W, without transfer times. On the critical path the first
+  // backward of the middle starts at 2H F + max(H F, (H-1) I). One B and M-2H-1 pairs follow there, then H-1 pairs
+  // outwards, and the last gradient over all 2H stages as B + (2H-1) I, and a W. In step 7 of H-1 ranks a W longer than
+  // an I delays that gradient.
   std::optional<double> exact_makespan(const ScheduleShape& shape, const ScheduleCosts& costs) const override {
     const auto [F, B, I, W, FB, p2p] = costs;
-    const double slack = 1e-12 * (F + B);  // costs that were added up elsewhere
+    const double slack = 1e-12 * (F + B);  // tolerance for rounding in the costs
     if (p2p != 0 || std::abs(B - I - W) > slack) return std::nullopt;
     if (FB < std::max(F, B) - slack || FB > F + B + slack) return std::nullopt;
     const double H = shape.ranks / 2.0, M = shape.micro_batches;  // an even number of ranks

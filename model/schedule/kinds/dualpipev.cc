@@ -1,5 +1,5 @@
-// DualPipeV, DualPipe cut in half: one direction through 2P stages laid out as a V, so that the ranks that held
-// the other direction are not needed and no stage is held twice.
+// DualPipeV is DualPipe cut in half: one direction through 2P stages laid out as a V. It needs no ranks for the other
+// direction, and no stage is held twice.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -46,8 +46,8 @@ class DualPipeV final : public ScheduleKind {
     return schedule;
   }
 
-  // That of DualPipe on 2P ranks with 2M micro-batches: its lower half runs the very same program, only that what
-  // crosses the middle there stays on the last rank here.
+  // The makespan is that of DualPipe on 2P ranks with 2M micro-batches. Its lower half runs the same program, but
+  // messages that cross the middle there stay on the last rank here.
   std::optional<double> exact_makespan(const ScheduleShape& shape, const ScheduleCosts& costs) const override {
     ScheduleShape whole;
     whole.ranks = 2 * shape.ranks;

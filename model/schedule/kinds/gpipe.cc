@@ -18,8 +18,8 @@ class GPipe final : public SingleChunkKind {
     return schedule;
   }
 
-  // The last rank starts after P-1 forwards and hops and never waits again; the gradient of the last
-  // micro-batch then walks back over P-1 backwards and hops.
+  // The last rank starts after P-1 forwards and transfers and never waits again. The gradient of the last micro-batch
+  // then takes P-1 backwards and transfers to rank 0.
   std::optional<double> exact_makespan(const ScheduleShape& shape, const ScheduleCosts& costs) const override {
     const double P = shape.ranks, M = shape.micro_batches;
     return (M + P - 1) * (costs.F + costs.B) + 2 * (P - 1) * costs.p2p;

@@ -1,5 +1,5 @@
-// Interleaved 1F1B (Narayanan et al., arXiv 2104.04473): v chunks per rank shrink the bubble to 1/v of 1F1B's, at
-// more activations and v times the hops.
+// Interleaved 1F1B (Narayanan et al., arXiv 2104.04473): v chunks per rank shrink the bubble to 1/v of 1F1B's, with
+// more activations and v times the transfers.
 #include <algorithm>
 
 #include "model/schedule/kinds/interleaving.h"
@@ -20,8 +20,8 @@ class Interleaved final : public ScheduleKind {
     return interleaved_schedule(name(), shape, interleaved_warm_up, false);
   }
 
-  // In whole groups of P the last rank starts after P-1 forwards and never waits; the last gradient then walks back
-  // over P-1 backwards. Nothing is known with hops of any size.
+  // With whole groups of P the last rank starts after P-1 forwards and never waits; the last gradient then takes P-1
+  // backwards to rank 0. No exact formula is known with transfer times.
   std::optional<double> exact_makespan(const ScheduleShape& shape, const ScheduleCosts& costs) const override {
     const double P = shape.ranks, chunks = static_cast<double>(shape.virtual_stages) * shape.micro_batches;
     const double work = chunks * (costs.F + costs.B);

@@ -1,5 +1,5 @@
-// Interleaved 1F1B with overlapped expert all-to-all, Megatron's counterpart of DualPipe: one more forward up front
-// decouples the forward and the backward of a step, so that they run as one pair and hide each other's exchanges.
+// Interleaved 1F1B with overlapped expert all-to-all, Megatron's counterpart of DualPipe. One more warm-up forward
+// makes the forward and the backward of a pair independent, so that each hides the other's all-to-all.
 #include <algorithm>
 
 #include "model/schedule/kinds/interleaving.h"
@@ -29,7 +29,7 @@ class InterleavedOverlap final : public ScheduleKind {
     return costs.F + (shape.micro_batches - 1) * costs.FB + costs.B;  // one rank: a forward, pairs, a backward
   }
 
-  // The forward of a pair counts before its backward frees.
+  // In a pair the forward's activation is counted before the backward frees one.
   std::int32_t activation_bound(const ScheduleShape& shape, std::int32_t rank) const override {
     return std::min(warm_up_of(shape, rank) + 1, shape.virtual_stages * shape.micro_batches);
   }

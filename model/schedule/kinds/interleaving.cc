@@ -39,8 +39,8 @@ std::vector<ScheduleOp> backwards_of(const ScheduleShape& shape, std::int32_t ra
 
 }  // namespace
 
-// The conditions of Megatron. With several chunks every group must last until its first micro-batch is back at rank 0
-// for the next chunk; with a shorter one ranks can come to wait for each other in a circle.
+// These are Megatron's conditions. With several chunks a group must last until its first micro-batch is back at rank 0
+// for the next chunk; with a shorter group the ranks can deadlock.
 Result<void> check_interleaving(std::string_view name, const ScheduleShape& shape) {
   TRY(check_counts(shape));
   if (shape.micro_batch_group < 0) {

@@ -8,7 +8,7 @@
 namespace plumbline::model {
 namespace {
 
-// Forward chunks of a schedule: far beyond any real step, and it keeps every count within 32 bits.
+// The limit on forward chunks of a schedule: far above any real step, and every count fits 32 bits.
 constexpr std::int64_t most_chunks = 20'000'000;
 
 }  // namespace
@@ -76,7 +76,7 @@ std::optional<double> makespan_without_waits(const ScheduleShape& shape, const S
   const double P = shape.ranks, M = shape.micro_batches;
   const double work = chunks * M * (costs.F + costs.I + costs.W);
   if (P == 1) return work;
-  const double slack = 1e-12 * costs.F;  // costs that were added up elsewhere
+  const double slack = 1e-12 * costs.F;  // tolerance for rounding in the costs
   const bool equal = std::abs(costs.F - costs.I) <= slack && std::abs(costs.F - costs.W) <= slack;
   if (costs.p2p != 0 || !equal || M < 2 * P) return std::nullopt;
   return work + (P - 1) * costs.F;

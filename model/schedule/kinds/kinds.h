@@ -1,5 +1,4 @@
-// What the files of single schedules share, and the list of them. A new schedule adds its accessor here and its line
-// to registry.cc beside this file.
+// Declares the schedules and what their files share. A new schedule adds its accessor here and its line to registry.cc.
 #pragma once
 
 #include <optional>
@@ -20,37 +19,38 @@ const ScheduleKind& zb_v();
 const ScheduleKind& dualpipe();
 const ScheduleKind& dualpipev();
 
-// At least one rank, one micro-batch and one chunk per rank.
+// Requires at least one rank, one micro-batch and one chunk per rank.
 Result<void> check_counts(const ScheduleShape& shape);
-// For schedules without micro-batch groups.
+// Checks a schedule without micro-batch groups.
 Result<void> check_ungrouped(std::string_view name, const ScheduleShape& shape);
-// For schedules whose ranks always hold two chunks: virtual_stages is 2, or 1 where it was left out.
+// Checks a schedule whose ranks always hold two chunks: virtual_stages is 2, or 1 where it was left out.
 Result<void> check_vee(std::string_view name, const ScheduleShape& shape);
-// For schedules with one chunk per rank: additionally no virtual stages and no micro-batch groups.
+// Checks a schedule with one chunk per rank: no virtual stages and no micro-batch groups.
 Result<void> check_single_chunk(std::string_view name, const ScheduleShape& shape);
 
-// Schedules with one stage on each rank.
+// Base class of the schedules with one stage on each rank.
 class SingleChunkKind : public ScheduleKind {
  public:
   Result<void> check(const ScheduleShape& shape) const override { return check_single_chunk(name(), shape); }
   Schedule outline(const ScheduleShape& shape) const override;
 };
 
-// The exact makespan of a schedule of `chunks` per rank whose last rank starts after P-1 forwards and never waits, as
-// those with split backwards can at F = I = W without hops, with at least 2P micro-batches; none for other costs.
+// Returns the exact makespan of a schedule with `chunks` per rank whose last rank starts after P-1 forwards and never
+// waits. Schedules with split backwards have it at F = I = W, without transfer time and with at least 2P micro-batches;
+// for other costs there is none.
 std::optional<double> makespan_without_waits(const ScheduleShape& shape, const ScheduleCosts& costs, double chunks);
 
-// Outlines: one stage per rank; two per rank, laid out as a V.
+// Return outlines with one stage per rank, and with two stages per rank laid out as a V.
 Schedule single_chunk_outline(std::string_view name, const ScheduleShape& shape);
 Schedule vee_outline(std::string_view name, const ScheduleShape& shape);
 
 ScheduleOp forward_op(std::int32_t direction, std::int32_t stage, std::int32_t micro_batch);
-// type is B, I or W.
+// `type` is B, I or W.
 ScheduleOp backward_op(OpType type, std::int32_t direction, std::int32_t stage, std::int32_t micro_batch);
 
-// For a schedule that would stand still under blocking batches: posts each receive with the first op that starts
-// after the message is there, in a run with eager sends and whole-numbered costs. A batch then only ever waits
-// for what started before its own op did in that run, so nothing can wait in a circle, whatever ops and hops cost.
+// Prevents the deadlock of a schedule under blocking batches: posts each receive with the first op that starts after
+// the message has come, in a run with eager sends and integer costs. A batch then waits only for ops that started
+// before its own op in that run. So no cycle of waits can arise, whatever ops and transfers cost.
 void post_receives_ahead(Schedule& schedule);
 
 }  // namespace plumbline::model

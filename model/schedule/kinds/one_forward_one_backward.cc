@@ -1,5 +1,5 @@
-// 1F1B with flush (Narayanan et al., arXiv 2104.04473): rank r warms up with P-1-r forwards, alternates
-// one forward and one backward, and drains the backwards that remain.
+// 1F1B with flush (Narayanan et al., arXiv 2104.04473): rank r warms up with P-1-r forwards, alternates one forward and
+// one backward, and drains the backwards that remain.
 #include <algorithm>
 
 #include "model/schedule/kinds/kinds.h"
@@ -25,8 +25,8 @@ class OneForwardOneBackward final : public SingleChunkKind {
     return schedule;
   }
 
-  // Fill and drain cost P-1 forwards and backwards. With hops the longest path makes M/P round trips over all
-  // ranks and one over P-1 of them, which is known to be exact for whole groups of P, at least two.
+  // Fill and drain cost P-1 forwards and backwards. With transfer times the longest path makes M/P round trips over all
+  // ranks and one over P-1 of them, which is exact for whole groups of P, at least two.
   std::optional<double> exact_makespan(const ScheduleShape& shape, const ScheduleCosts& costs) const override {
     const std::int32_t P = shape.ranks, M = shape.micro_batches;
     if (M < P) return std::nullopt;

@@ -8,7 +8,7 @@
 namespace plumbline::model {
 namespace {
 
-// One time per message.
+// The end time of every message.
 class MessageEnds {
  public:
   explicit MessageEnds(const Schedule& schedule)
@@ -33,7 +33,7 @@ void post_receives_ahead(Schedule& schedule) {
   const auto transfers = point_to_point_batches(schedule, PointToPoint::eager);
   const Result<ScheduleEvaluation> run = evaluate(schedule, ScheduleCosts{});
   assert(run);
-  // Under eager the receives of batch k are those of op k, and the sends those of op k-1.
+  // In an eager schedule the receives of batch k are those of op k, and the sends those of op k-1.
   MessageEnds ends(schedule);
   for (std::size_t rank = 0; rank < transfers.size(); ++rank)
     for (std::size_t k = 1; k < transfers[rank].size(); ++k)

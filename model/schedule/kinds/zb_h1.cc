@@ -1,5 +1,5 @@
-// ZB-H1, also known as ZB1P (Qi et al., arXiv 2401.10241): 1F1B with split backwards. Weight gradients fill a
-// part of the bubble at the memory of 1F1B's first rank.
+// ZB-H1, also known as ZB1P (Qi et al., arXiv 2401.10241): 1F1B with split backwards. Weight gradients fill a part of
+// the bubble at the memory of 1F1B's first rank.
 #include <algorithm>
 
 #include "model/schedule/kinds/kinds.h"
@@ -15,9 +15,9 @@ class ZeroBubbleH1 final : public SingleChunkKind {
   Schedule build(const ScheduleShape& shape) const override { return split_backward_schedule(name(), shape, 1); }
 
   // The last rank starts after P-1 forwards and never waits. Its last P weight gradients run while the last input
-  // gradient walks up the P-1 other ranks, where one weight gradient ends the step:
+  // gradient passes the P-1 other ranks, where one weight gradient ends the step:
   //   (P-1) F + M (F+I+W) - P W + (P-1) I + W.
-  // A longer W would stand in the way of that gradient.
+  // A longer W would delay that gradient.
   std::optional<double> exact_makespan(const ScheduleShape& shape, const ScheduleCosts& costs) const override {
     const double P = shape.ranks, M = shape.micro_batches;
     const auto [F, B, I, W, FB, p2p] = costs;

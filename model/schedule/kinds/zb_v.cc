@@ -1,5 +1,5 @@
-// ZB-V (Qi et al., arXiv 2405.15362): two chunks per rank laid out as a V and split backwards. With equal costs no
-// rank waits between its first and its last op, at the memory of 1F1B: 2P chunks of half a rank's layers.
+// ZB-V (Qi et al., arXiv 2405.15362): two chunks per rank laid out as a V and split backwards. With equal costs no rank
+// waits between its first and its last op, at the memory of 1F1B: 2P chunks of half a rank's layers.
 #include <algorithm>
 #include <array>
 #include <deque>
@@ -9,12 +9,12 @@
 namespace plumbline::model {
 namespace {
 
-// The order comes from running the pipeline with every op one slot long. While forwards remain, a rank runs a
-// forward when its memory allows one, else frees memory with a weight gradient, else runs an input gradient; then
-// input gradients first, and weight gradients wherever none is ready. The second chunk's forwards go before the
-// first's, and the first chunk's input gradients before the second's: what is nearer its end leaves earlier. A
-// rank keeps at most 2(P-1-rank)+1 forwards of its first chunk ahead of its second, just what covers the
-// way down the V and back, so that the memory left carries the second chunk.
+// Builds the order by running the pipeline with ops of equal length. While forwards remain, a rank runs a forward when
+// its memory allows one, else frees memory with a weight gradient, else runs an input gradient. After that it runs
+// input gradients, and weight gradients when none is ready. Forwards of the second chunk precede those of the first,
+// and input gradients of the first chunk those of the second, because they are nearer to their end. A rank runs at most
+// 2(P-1-rank)+1 forwards of its first chunk ahead of its second. That covers the way down the V and back and leaves the
+// rest of the memory to the second chunk.
 class Builder {
  public:
   Builder(std::int32_t ranks, std::int32_t micro_batches)
@@ -23,7 +23,7 @@ class Builder {
   std::vector<std::vector<ScheduleOp>> operator()() {
     std::int64_t left = std::int64_t{6} * ranks_ * micro_batches_;
     while (left > 0) {
-      std::vector<std::pair<std::int32_t, Choice>> slot;  // chosen from what was there before the slot
+      std::vector<std::pair<std::int32_t, Choice>> slot;  // chosen from the state before the slot
       for (std::int32_t rank = 0; rank < ranks_; ++rank) {
         const Choice choice = choose(rank);
         if (choice.chunk >= 0) slot.emplace_back(rank, choice);
@@ -41,7 +41,7 @@ class Builder {
     OpType type = OpType::F;
     std::int32_t chunk = -1;  // -1: nothing to do
   };
-  // Counts of ops done by chunk: every chunk takes its micro-batches in order.
+  // Counts of finished ops by chunk; every chunk takes its micro-batches in order.
   struct Rank {
     std::array<std::int32_t, 2> forwards{}, gradients{};
     std::deque<ScheduleOp> open_weights;
