@@ -1,5 +1,5 @@
-// Records of running flows, found by their id in constant time; a slot is used again, its id is not. Records stay
-// where they are.
+// Records of running flows, found by their id in constant time. A slot is used again but its id is not, and a record
+// never moves in memory.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@ class FlowSlots {
     return FlowId{(static_cast<std::uint64_t>(slots_[index].generation) << 32) | index};
   }
 
-  // nullptr when the flow has been removed.
+  // Returns nullptr when the flow has been removed.
   Record* find(FlowId id) {
     Slot& slot = slots_[index_of(id)];
     const bool same = slot.live && slot.generation == static_cast<std::uint64_t>(id) >> 32;

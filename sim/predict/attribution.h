@@ -1,4 +1,4 @@
-// Where time goes: busy time by class of operator and by constant of the profile, per slot template.
+// Where time goes: busy seconds by operator class and by profile constant, per slot template.
 #pragma once
 
 #include <map>
