@@ -51,7 +51,7 @@ class StageOptimizers {
 
 class TimedStages {
  public:
-  // All must outlive it. `imbalance` has no seed yet; `ranks` are those of the expert group.
+  // All references must outlive the object. `imbalance` has no seed yet; `ranks` is the size of the expert group.
   TimedStages(model::StageLibrary& library, const CostModels& costs, const model::Device& device, Imbalance imbalance,
               std::int64_t ranks);
 
@@ -94,7 +94,7 @@ class TimedStages {
 
 class ShardedStages {
  public:
-  // `timed` and `optimizers` must outlive it; plan and layout are examples of the sharding.
+  // `timed` and `optimizers` must outlive the object. Plan and layout are any that have the sharding.
   ShardedStages(TimedStages& timed, StageOptimizers& optimizers, const model::Plan& plan, const model::Layout& layout);
 
   // The training state of a rank that holds stages of these kinds.

@@ -79,7 +79,7 @@ class Timer {
   OptimizerTiming timing_;
 };
 
-// Casts of a unit run on the stream of its collectives; they are nobody's link.
+// Casts of a unit run on the stream of its collectives but load no link.
 UnitLoad unit_load(const model::Graph& graph, const std::vector<std::uint16_t>& operators, const CostModels& costs) {
   UnitLoad load;
   for (const std::uint16_t index : operators) {
@@ -103,7 +103,7 @@ OptimizerTiming optimizer_timing(const model::Graph& optimizer, const std::vecto
 OptimizerLoad optimizer_load(const model::StageOptimizer& optimizer, const CostModels& costs) {
   const model::Graph& graph = optimizer.graph;
   OptimizerLoad load;
-  std::set<std::uint16_t> overlapped;  // runs with the collectives
+  std::set<std::uint16_t> overlapped;  // operators that run with the collectives
   for (const model::ShardUnit& unit : optimizer.units) {
     load.reduce.push_back(unit_load(graph, unit.reduce, costs));
     load.gather.push_back(unit_load(graph, unit.gather, costs));
