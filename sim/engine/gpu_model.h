@@ -115,7 +115,7 @@ class GpuModel final : public Handler {
   SlotWork work_;
   std::array<Active, streams> active_;
   std::array<std::vector<std::uint32_t>, streams> queues_;
-  double drain_ = 0;  // seconds that the present acquisition of SMs takes
+  double drain_ = 0;  // seconds that the present wait for SMs lasts
   struct Leg {        // of a transfer that runs as flows
     FlowId flow{};
     double bytes = 0;  // of the flow; 0: no such leg
