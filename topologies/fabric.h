@@ -101,8 +101,7 @@ class Fabric {
   std::int64_t network(std::int64_t gpu) const { return shape_.layers == 1 ? rail(gpu) : plane(gpu); }
   std::int64_t gpus_in(std::int64_t node) const;
   std::int64_t nic_number(std::int64_t gpu) const;  // number of the GPU's NIC in its plane, counted leaf by leaf
-  LinkId leaf_link(std::int64_t leaf,
-                   std::int64_t spine) const;  // the link up; the link down is the next one, also below
+  LinkId leaf_link(std::int64_t leaf, std::int64_t spine) const;  // the link up; the link down follows it
   LinkId spine_link(std::int64_t pod, std::int64_t spine, std::int64_t core) const;
   void route_in_node(std::int64_t a, std::int64_t b, std::vector<LinkId>& out) const;
   void route_in_network(std::int64_t a, std::int64_t b, std::vector<LinkId>& out) const;

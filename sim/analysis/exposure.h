@@ -1,4 +1,4 @@
-// What compute waits for inside a slot while no compute kernel runs.
+// The causes of compute waits inside a slot, while no compute kernel runs.
 #pragma once
 
 #include <array>

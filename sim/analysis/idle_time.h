@@ -1,4 +1,4 @@
-// Why a pipeline rank idles between its slots, found by running the schedule's recurrence again without each cause.
+// The causes of a pipeline rank's idle time between its slots. Each is removed in turn from the schedule's recurrence.
 #pragma once
 
 #include <cstddef>

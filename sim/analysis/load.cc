@@ -13,7 +13,7 @@ using model::OperatorClass;
 using model::Stream;
 using Links = model::CommunicationCost::LinkSeconds;
 
-// Which segments of a template may overlap: those where neither waits for the other.
+// The order of a template's segments. Two segments may overlap where neither waits for the other.
 class Order {
  public:
   explicit Order(const model::SlotTemplate& slot) : slot_(slot), before_(slot.segments.size()) {
@@ -171,9 +171,9 @@ Load& Load::add(const Load& other, double times) {
   return *this;
 }
 
-// Where GEMMs run on both compute streams, each gets the share of the GPU that its CTAs fill, and all kernels of its
-// segment count as if they had as many CTAs (sim/engine/gpu_model.h). Kernels that are not GEMMs therefore take no less
-// than that share of the GPU.
+// Where GEMMs run on both compute streams, each gets the share of the GPU that its CTAs fill. All kernels of its
+// segment count as if they had as many CTAs (sim/engine/gpu_model.h), so the other kernels need only that share of the
+// GPU.
 double SegmentLoads::least_width(const model::Segment& segment, bool with_second_stream) const {
   const model::Graph& graph = program_.blocks[segment.block];
   const bool with_gemm = std::ranges::any_of(segment.operators, [&](std::uint16_t index) {

@@ -199,8 +199,7 @@ void GpuModel::start_flows() {
 void GpuModel::start_flow(std::size_t leg, const AllToAllLeg& links, double bytes, double seconds) {
   legs_[leg] = {};
   if (bytes <= 0 || links.footprint.empty()) return;
-  legs_[leg].bytes =
-      bytes / links.times * links.contention;  // contention lengthens the flow only where links are the limit
+  legs_[leg].bytes = bytes / links.times * links.contention;  // contention does not change the limit's seconds
   ++flows_;
   legs_[leg].flow =
       loop_.flow({.footprint = &links.footprint, .bytes = legs_[leg].bytes, .rate_limit = legs_[leg].bytes / seconds},

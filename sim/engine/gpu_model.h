@@ -15,7 +15,7 @@ namespace plumbline::sim {
 
 class GpuModel;
 
-// When a segment ran. A communication segment prepares, acquires its SMs, arrives at the barrier of its group, then
+// The times of a segment. A communication segment prepares, acquires its SMs, arrives at its group's barrier,
 // transfers.
 struct SegmentRun {
   Time start = 0, prepared = 0, arrival = 0, transfer = 0, end = 0;

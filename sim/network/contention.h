@@ -1,5 +1,5 @@
-// How much the all-to-alls of all expert groups slow each other down, tabulated from SimGrid. The closed form, and
-// loops that share no links, multiply by these factors.
+// The slowdown of the all-to-alls of all expert groups by each other, tabulated from SimGrid. The closed form, and
+// loops that share no links, multiply by it.
 #pragma once
 
 #include <map>

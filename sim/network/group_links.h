@@ -1,5 +1,5 @@
-// How the wiring affects the collectives of dense groups: how many members share a node, and how much slower the rings
-// between nodes are because the rings of all groups run at once and share links.
+// The effect of the wiring on the collectives of dense groups: the members that share a node, and the slowdown of the
+// rings between nodes, because the rings of all groups run at once and share links.
 #pragma once
 
 #include <cstdint>

@@ -36,7 +36,7 @@ class SimGridNetwork {
   std::unique_ptr<Impl> impl_;
 };
 
-// From `time` on the link has `factor` of its bandwidth: 1 is all of it, 0 is failed.
+// A change of a link: from `time` on it has `factor` of its bandwidth. 1 is all of it, 0 is failed.
 struct LinkChange {
   double time = 0;  // s, from the start of the loop
   LinkId link = 0;

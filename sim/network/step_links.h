@@ -17,8 +17,8 @@
 
 namespace plumbline::sim {
 
-// For each pipeline rank's expert group, the seconds of its network leg when those of all ranks begin together, over
-// the seconds alone; at least 1. In a step they do not always begin together, so this is an upper bound.
+// The slowdown of each pipeline rank's expert group: seconds of its network leg when those of all ranks begin together,
+// over seconds alone; at least 1. In a step they do not always begin together, so this is an upper bound.
 using Contention = std::vector<double>;
 
 // The legs of a two-step all-to-all of tokens (sim/network/traffic_pattern.h).

@@ -61,7 +61,7 @@ class TimedStages {
   std::vector<SegmentTime> times(std::int32_t slot);
   const SlotLoad& load(std::int32_t slot);
   const Attribution& attribution(std::int32_t slot);
-  // What compute waits for in a slot, and its busy seconds with and without overlapped communication.
+  // The exposed waits of a slot, and its busy seconds with and without overlapped communication.
   struct Account {
     Exposure exposed{};
     double busy = 0, undisturbed = 0;  // s

@@ -24,8 +24,7 @@ struct Inputs {
   model::ClusterShape cluster;
   model::Profile profile;
   std::shared_ptr<RoutingMemo> routing = nullptr;
-  std::optional<topologies::FabricShape> fabric =
-      std::nullopt;  // wiring; without it, links have the rates of the cluster
+  std::optional<topologies::FabricShape> fabric = std::nullopt;  // wiring; without it, links have the cluster's rates
   // Slowdown of expert groups on shared links, for loops that share none. The SimGrid loop needs no table.
   std::shared_ptr<const ContentionTable> contention = nullptr;
   std::shared_ptr<LinksMemo> links = nullptr;        // all inputs that share it have the same fabric

@@ -1,4 +1,4 @@
-// How far an input may be wrong before another plan, or other hardware, would have been the better choice.
+// The factor by which an input may be wrong before another plan, or other hardware, is the better choice.
 #pragma once
 
 #include <cstddef>

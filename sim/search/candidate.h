@@ -33,7 +33,7 @@ struct Candidate {
   PlanEstimate estimate;  // with even expert rows
 };
 
-// Why plans of the space are not candidates.
+// A rule that removed plans of the space.
 struct Removed {
   std::string rule;         // "memory: states alone exceed the GPU"
   std::uint64_t plans = 0;  // number of plans that the rule removed

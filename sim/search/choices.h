@@ -32,7 +32,7 @@ struct Recomputation {
   void apply(model::Plan& plan, std::int64_t half_of_a_stage) const;
 };
 
-// How layers are divided over stages, named as in search.split. `even` is model::even_layer_counts(). first-1, last-1,
+// A division of layers over stages, named as in search.split. `even` is model::even_layer_counts(). first-1, last-1,
 // last-2 and ends-1 give the first, the last or both stages that many fewer layers and spread those over the others.
 // `given` is schedule.layers_per_stage, where it has an entry for each stage.
 struct Split {
@@ -40,7 +40,7 @@ struct Split {
   std::vector<std::int64_t> layers;  // empty: even
 };
 
-// How many values are tried for a key that [search] does not name. quick has those that usually win, for an answer in
+// The number of values tried for a key that [search] does not name. quick has those that usually win, for an answer in
 // seconds; complete has all that make sense.
 enum class Breadth { quick, complete };
 

@@ -27,7 +27,7 @@ struct OptimizerTiming {  // per stage, seconds
   double host_update = 0;  // part of `update` on the host
 };
 
-// When the gradients of one pipeline rank are ready, in seconds.
+// The times, in seconds, when the gradients of one pipeline rank are ready.
 struct GradientsReady {
   double end = 0;                   // of the last slot
   double reduced = 0;               // end of the last reduction; 0: none
@@ -60,8 +60,7 @@ using StepPart = std::function<void(std::int32_t rank, const std::string& name, 
 // clipping needs the norm of the whole gradient. `part` may be empty.
 double step_end(const std::vector<RankWork>& works, const std::vector<GradientsReady>& ranks, const StepPart& part);
 
-// How much earlier the step would end without each part, in seconds; the parts are removed one after the other in this
-// order.
+// The seconds by which the step would end earlier without each part; the parts are removed in this order.
 struct StepTail {
   double gather = 0;  // of parameters after the update
   double host = 0;    // copies to and from the host, and its computation

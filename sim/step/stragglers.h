@@ -17,8 +17,7 @@ struct GroupRun {
   std::vector<double> waits;  // per segment: wait at the barrier, mean over ranks and repetitions
 };
 
-// How expert rows differ between the ranks: drawn anew from a normal distribution for every layer, side and slot, or
-// given.
+// The rows of the ranks: given, or drawn anew from a normal distribution for every layer, side and slot.
 struct Imbalance {
   double variation = 0;           // of drawn rows, standard deviation over mean
   std::vector<double> rank_rows;  // relative to the expected ones, for each rank; empty: drawn

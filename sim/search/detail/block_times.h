@@ -44,8 +44,7 @@ struct StreamWork {  // seconds
   double communication = 0;  // preparation, barrier, transfer
   double collective = 0;     // copies to and from the host have streams of their own, which are not bounded
   double transfer = 0;       // of the communication stream
-  std::array<double, rates>
-      overlapped{};  // seconds of compute overlapped with transfers, by the rate r: (i, i + 1] / rates
+  std::array<double, rates> overlapped{};  // s of compute during transfers, by the rate r: (i, i + 1] / rates
 
   StreamWork& add(const StreamWork& other, double times = 1);
   double bound() const;

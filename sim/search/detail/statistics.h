@@ -1,4 +1,4 @@
-// How the plans of a space were decided: the number removed by each rule, and the plan that came closest.
+// Statistics of a search: the number of plans removed by each rule, and the plan that came closest.
 #pragma once
 
 #include <array>
