@@ -33,8 +33,7 @@ class Placement {
   std::vector<std::int64_t> ranks_;  // by GPU
 };
 
-// Makes the placement of the plan's cluster.placement (default: contiguous). A relative path starts at the plan's
-// folder.
+// Makes the placement of the plan's cluster.placement (default: contiguous). Paths are relative to the plan's folder.
 model::Result<Placement> placement_of(const model::Plan& plan, std::int64_t gpus_per_node);
 
 }  // namespace plumbline::topologies

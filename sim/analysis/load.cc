@@ -172,8 +172,7 @@ Load& Load::add(const Load& other, double times) {
 }
 
 // Where GEMMs run on both compute streams, each gets the share of the GPU that its CTAs fill. All kernels of its
-// segment count as if they had as many CTAs (sim/engine/gpu_model.h), so the other kernels need only that share of the
-// GPU.
+// segment count as if they had as many CTAs (sim/engine/gpu_model.h); the other kernels need only that share.
 double SegmentLoads::least_width(const model::Segment& segment, bool with_second_stream) const {
   const model::Graph& graph = program_.blocks[segment.block];
   const bool with_gemm = std::ranges::any_of(segment.operators, [&](std::uint16_t index) {

@@ -16,8 +16,7 @@
 namespace plumbline::sim {
 
 // The resources of a rank; links count separately by purpose. Each is one queue of the simulation: its work runs one
-// after the other. Traffic of different kinds on one link is not added up, because only some of it shares links in the
-// simulation.
+// after the other. Traffic of different kinds on one link is not added up, because only some of it shares links.
 enum class Resource : std::uint8_t {
   compute,
   all_to_all_nic,
@@ -50,8 +49,7 @@ struct Load {                             // seconds
   std::array<double, resources> best{};   // without recomputation
   std::array<double, resources> taken{};  // of links: by the cost functions, without overlap
   KernelLoss loss;
-  // The extra seconds if every kernel ran with communication: because of the SMs that communication holds, and because
-  // it moves data.
+  // The extra seconds if every kernel ran with communication: because of the SMs that it holds, and of its traffic.
   double lost_to_sms = 0, lost_to_slowdown = 0;
 
   double& at_best(Resource resource) { return best[static_cast<std::size_t>(resource)]; }
@@ -64,12 +62,10 @@ struct SlotLoad {
   double flop_seconds = 0;  // FLOPs over the device's peak: no kernel can be faster
 };
 
-// Computes the loads of slots of the same blocks. Layers of one kind have the same segments in every slot, and each is
-// counted once.
+// Loads of slots of the same blocks. Layers of one kind have the same segments in every slot, each counted once.
 class SegmentLoads {
  public:
-  // All references must outlive the object. The program must have the blocks of a whole model at the first call of
-  // of().
+  // All references must outlive the object. At the first call the program must have the blocks of a whole model.
   SegmentLoads(const model::StepProgram& program, const CostModels& costs, const model::Device& device)
       : program_(program), costs_(costs), device_(device) {}
 

@@ -1,5 +1,4 @@
-// A four-ary heap of events in their total order: by time, then priority, then scheduling. It allocates nothing per
-// event.
+// A four-ary heap of events, ordered by time, then priority, then scheduling, without allocation per event.
 #pragma once
 
 #include <cstdint>

@@ -8,8 +8,7 @@
 
 namespace plumbline::sim {
 
-// Returns the rate in B/s of a flow that is alone on its links: the smaller of its limit and the least bandwidth /
-// times over its crossings.
+// Returns the B/s of a flow that is alone on its links: min over crossings of bandwidth / times, and its limit.
 double rate_alone(const Flow& flow, const std::vector<topologies::Link>& links);
 
 // Returns why a flow cannot run on these links, or "" when it can. Causes are amounts that are negative, NaN or over

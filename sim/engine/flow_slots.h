@@ -1,5 +1,4 @@
-// Records of running flows, found by their id in constant time. A slot is used again but its id is not, and a record
-// never moves in memory.
+// Records of running flows, found by their id in constant time. Slots are reused, ids are not, and records never move.
 #pragma once
 
 #include <cstddef>

@@ -15,8 +15,7 @@ namespace plumbline::sim {
 
 class GpuModel;
 
-// The times of a segment. A communication segment prepares, acquires its SMs, arrives at its group's barrier,
-// transfers.
+// The times of a segment. Communication prepares, acquires its SMs, arrives at its group's barrier, then transfers.
 struct SegmentRun {
   Time start = 0, prepared = 0, arrival = 0, transfer = 0, end = 0;
 };
@@ -63,8 +62,7 @@ class GpuModel final : public Handler {
   void handle(std::uint32_t code, std::uint64_t argument) override;
 
   static constexpr std::size_t streams = 6;  // compute to from_host
-  // The code of the events that a GPU schedules: a stage of a stream ends. Only the latest event per stream counts.
-  // Listeners use other codes.
+  // The code of the events that a GPU schedules, of which only the latest per stream counts. Listeners use other codes.
   static constexpr std::uint32_t stage_code = 0;
   static std::size_t stream_of(const Task& task) { return task.argument & 0xff; }
 

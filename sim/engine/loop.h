@@ -1,6 +1,5 @@
 // The event loop that schedulers are written against: timers, and flows over the links of a cluster. Time is an integer
-// count of picoseconds. Events at the same time run in order of priority, then of scheduling, so every run is
-// bit-identical.
+// count of picoseconds. Events at one time run in order of priority, then of scheduling, so runs are bit-identical.
 #pragma once
 
 #include <algorithm>

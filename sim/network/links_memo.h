@@ -19,8 +19,7 @@ struct Inputs;
 class LinksMemo {
  public:
   using Links = model::Result<std::shared_ptr<const StepLinks>>;
-  // Returns StepLinks::make(), computed once for all plans with the same ranks and placement. All inputs must have the
-  // same fabric.
+  // Returns StepLinks::make(), once for all plans with the same ranks and placement. All inputs must share a fabric.
   Links links(const Inputs& inputs, const model::RoutingSpread& spread);
   // Returns group_links() for the placement of the inputs' plan.
   GroupLinks group(const Inputs& inputs, const topologies::Fabric& fabric, const topologies::Placement& placement,

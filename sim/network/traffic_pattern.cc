@@ -73,8 +73,7 @@ class TwoLeg {
     return pattern_.token_bytes * (pattern_.tokens.size() == 1 ? pattern_.tokens[0] : pattern_.tokens[rank]);
   }
 
-  // Returns the GPU of the node on which a rank's tokens land. `place` is the rank's index among the members of its own
-  // node.
+  // Returns the GPU of the node where a rank's tokens land; `place` is the rank's index among its own node's members.
   std::int64_t landing(std::size_t rank, std::size_t place, const std::vector<std::size_t>& members) const {
     for (const std::size_t member : members)
       if (fabric_.index_in_node(gpu(member)) == fabric_.index_in_node(gpu(rank))) return gpu(member);

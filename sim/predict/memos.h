@@ -1,5 +1,4 @@
-// Results that predictions of related plans share. The owner passes the memos to each prediction. Safe to use from
-// several threads.
+// Results that predictions of related plans share, passed to each by their owner. Safe to use from several threads.
 #pragma once
 
 #include <array>

@@ -162,8 +162,7 @@ void find_slots(PlanWork& work) {
     work.slots.push_back(work.timed->stage_library().slot(one.type, kind(one.f_stage), kind(one.b_stage)));
 }
 
-// All of a rank's collectives end before the step does: the last slot needs what was gathered, and the update what was
-// reduced.
+// A rank's collectives end before the step: the last slot needs what was gathered, the update what was reduced.
 double most_collective_seconds(const PlanWork& work) {
   const bool some = work.plan->parallelism.zero_stage >= 2 && work.plan->parallelism.synchronization_interval == 1;
   if (!some) return 0;

@@ -38,8 +38,7 @@ struct PlanWork {
   bool alone = false;
 };
 
-// Turns plan, table, times and sharding into the slots of the recurrence. time_slots() finds the runs and collectives
-// of every slot class.
+// Turns plan, table, times and sharding into the recurrence's slots; time_slots() finds their runs and collectives.
 void time_slots(PlanWork& work);
 void prepare_step(PlanWork& work);
 // Sets the seconds of messages between ranks and of waits for parameters.
@@ -52,8 +51,8 @@ void find_slots(PlanWork& work);
 double most_collective_seconds(const PlanWork& work);
 std::vector<std::int32_t> slots_by_weight(const PlanWork& work, const std::vector<double>& seconds);
 
-// Returns the plan's slots in the library, each once, in the order of their first uses; model::assemble() orders its
-// templates the same.
+// Returns the plan's slots in the library, each once, by first use, which is the order of model::assemble()'s
+// templates.
 std::vector<std::int32_t> distinct_slots(const PlanWork& work);
 
 // Runs one step in closed form. reduces: gradients are reduced in it. tail: fills Execution::tail.

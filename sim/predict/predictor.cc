@@ -165,8 +165,7 @@ class Predictor::Parts {
     input.record = record;
     model::Result<Execution> reducing = loop == nullptr ? execute(input) : execute(input, *loop);
     if (!reducing || reducing_share() == 1) return reducing;
-    // A loop runs only once. Between reductions no collective shares a link with the transfers, so the own loop is
-    // exact.
+    // A loop runs only once. Between reductions no collective shares a link with transfers, so another loop is exact.
     const auto local = TRY(execute(execution_input(program, false)));
     return mean_of(std::move(*reducing), local, reducing_share());
   }

@@ -68,8 +68,7 @@ struct StepWalk {
 // Returns the seconds of an op in the recurrence, by slot class.
 std::vector<double> slot_costs(const StepRecurrence& step);
 
-// Walks a step without gathers_each. alone: there is one rank, whose slots follow each other without the recurrence.
-// Overwrites `walk`.
+// Overwrites `walk`, for a step without gathers_each. alone: the slots of the only rank follow each other directly.
 void walk_step(const StepRecurrence& step, bool alone, StepWalk& walk);
 
 // Returns the mean wait of the rank's slots by op type, in seconds, where they run back to back.

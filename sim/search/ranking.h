@@ -63,8 +63,7 @@ enum class Standing {
   tie,               // the same prediction errors, and less than 1 % apart
   indistinguishable  // other prediction errors, and the intervals overlap or one is not known
 };
-// Compares two candidates, of which `better` has the smaller measure. Equal prediction errors cancel, so then the order
-// counts.
+// Compares two candidates; `better` has the smaller measure. Equal prediction errors cancel, so the order counts.
 Standing standing(const PlanCost& better, const PlanCost& other, Objective objective);
 
 struct Verdict {

@@ -87,8 +87,8 @@ class Search {
     std::ranges::stable_sort(open_, {}, [&](const OpenBranch& open) { return std::pair(!own(open), open.bound); });
   }
 
-  // Finds a first threshold from the first branches with one recomputation and one number of SMs. Later rounds find and
-  // count these plans again.
+  // Finds a first threshold in the first branches with one recomputation and SM count. Later rounds find these plans
+  // again.
   model::Result<void> seed() {
     if (!scope_.bounded()) return {};
     const auto& choices = scope_.space.choices().recompute;

@@ -21,8 +21,7 @@ struct SegmentTime {  // seconds
   std::array<std::int64_t, communication_states> width{};      // SMs that its persistent kernels fill; 0: none
   double drain = 0;  // mean wait until a running persistent kernel ends and frees its SMs
 
-  // The following apply to communication: prepare, notify (the barrier of the ranks, without the wait for stragglers),
-  // transfer.
+  // The following apply to communication: prepare, notify (the group's barrier, without stragglers), transfer.
   double prepare = 0, prepare_overlapped = 0;  // alone, overlapped with compute
   double notify = 0;
   double wait = 0;                               // for the slowest rank of the group, once it is computed
@@ -45,8 +44,7 @@ SegmentTime segment_time(const model::Graph& graph, const model::Segment& segmen
 std::vector<SegmentTime> segment_times(const model::StepProgram& program, const model::SlotTemplate& slot,
                                        const CostModels& costs);
 
-// segment_times() for many slots of the same blocks. Layers of one kind have the same segments in every slot, and each
-// is timed once.
+// segment_times() for many slots of the same blocks. Slots share the segments of equal layers, each timed once.
 class SegmentTimer {
  public:
   // Both arguments must outlive the timer; blocks may be added to the program.

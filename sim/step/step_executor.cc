@@ -24,8 +24,7 @@ using model::Transfer;
 
 constexpr std::uint32_t proceed_code = 1, slot_code = 2, whole_slot_code = 3;
 
-// A slot that no collective overlaps takes as long as on a GPU alone, so it advances as one event. Other slots run
-// segment by segment.
+// A slot that no collective overlaps takes as long as on a GPU alone, and is one event. Others run segment by segment.
 class Executor final : public GpuListener, public Handler {
  public:
   // shared: flows on the loop may slow each other down.
@@ -133,8 +132,7 @@ class Executor final : public GpuListener, public Handler {
     post_batch(rank);
   }
 
-  // Returns the run of the rank's present slot on a GPU alone. With links, each rank has its own routes and so its own
-  // run.
+  // Returns the run of the rank's present slot on a GPU alone. With links each rank has a run of its own.
   const TemplateRun& free_run(std::int32_t rank) {
     const std::uint16_t slot = slot_template(rank);
     const std::int32_t links_of = input_.links == nullptr ? 0 : rank;

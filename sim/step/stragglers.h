@@ -26,8 +26,7 @@ struct Imbalance {
   bool even() const { return variation == 0 && rank_rows.empty(); }
 };
 
-// Returns the seed of the draw for a slot type. It is the same in every plan, so that plans are compared on the same
-// rows.
+// Returns the seed of the draw for a slot type, the same in every plan, so that plans are compared on the same rows.
 std::uint64_t slot_seed(model::OpType type);
 
 // Returns the given rows over their mean.

@@ -72,8 +72,7 @@ class Solver {
     return {};
   }
 
-  // Returns neighbouring feasible samples on different sides of the target, or one that reaches it; of several the
-  // nearest to near_.
+  // Returns the neighbouring feasible samples around the target, or one that reaches it; the nearest to near_.
   std::optional<Pair> nearest_crossing() {
     std::optional<Pair> best;
     const SolveSample* before = nullptr;

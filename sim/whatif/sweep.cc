@@ -46,8 +46,7 @@ class Pool {
         predictors_(options.predictors ? options.predictors : std::make_shared<PredictorPool>()),
         results_(points) {}
 
-  // Runs before any worker, because SimGrid has one engine per process. Errors of a point are reported when it is
-  // evaluated.
+  // Runs before any worker: SimGrid has one engine per process. Errors of a point are reported when it is evaluated.
   void tabulate_contention() {
     for (std::size_t point = 0; point < results_.size(); ++point) {
       model::Result<Inputs> inputs = inputs_(point);

@@ -30,8 +30,7 @@ struct SweepPoint {
 // Returns the result from which metrics of a point are read.
 model::StepResult step_result(const SweepPoint& point, Fidelity fidelity);
 
-// Makes the inputs of a point. Several threads call it at once, and in a large sweep it is called more than once per
-// point.
+// Makes the inputs of a point. Several threads call it at once; large sweeps call it more than once per point.
 using SweepInputs = std::function<model::Result<Inputs>(std::size_t point)>;
 
 // Makes the inputs of the plan with changes KEY=VALUE. Called like SweepInputs.

@@ -95,8 +95,7 @@ void add_whole_key(std::string_view name, std::string_view key, std::int64_t val
 void add_links(const Inputs& inputs, std::vector<TornadoInput>& found) {
   const model::ClusterShape& cluster = inputs.cluster;
   const bool several_nodes = cluster.nodes() > 1 && cluster.nic_bandwidth.value() > 0;
-  // The price of a NIC holds for the topology's rate only, so a small change is made to that constant, which keeps the
-  // price.
+  // A price holds for the NIC rate of the topology. Changing that constant keeps the price; the plan's key drops it.
   if (several_nodes && inputs.plan.cluster.nic_gbps)
     add_key("NIC bandwidth", "cluster.nic_gbps", *inputs.plan.cluster.nic_gbps, found);
   for (const model::Parameter& constant : cluster.parameters) {

@@ -73,7 +73,6 @@ class Reader {
     gpu.bus = pci.attribute("busid").value();
     gpu.pci_device = pci.attribute("device").value();
     // link_speed is "32.0 GT/s PCIe" per direction and unit of link_width; a transfer moves one bit.
-    // bit.
     gpu.pci_bandwidth =
         std::strtod(pci.attribute("link_speed").value(), nullptr) * 1e9 / 8 * pci.attribute("link_width").as_double(0);
     const std::string gcn = node.attribute("gcn").value();

@@ -24,8 +24,7 @@ class Incumbents {
   // Adds all plans of `other`.
   void add(const Incumbents& other);
 
-  // Returns the limit in seconds: a slower plan of the shape is neither among the `top` fastest shapes nor the fastest
-  // of its own.
+  // Returns seconds: a slower plan of the shape is neither among the `top` fastest shapes nor the fastest of its own.
   double limit(const Shape& shape) const;
   // Returns the limit for shapes without a plan.
   double limit() const { return limit_; }

@@ -27,8 +27,7 @@ std::string describe(const model::Plan& plan);
 
 class Statistics {
  public:
-  // Counts removed plans. `measure` is in bytes or seconds; smaller is closer. plan() is called only for the closest so
-  // far.
+  // Counts removed plans. `measure` is bytes or seconds; smaller is closer. Only the closest so far calls plan().
   template <class MakePlan>
   void remove(Rule rule, std::uint64_t plans, double measure, const MakePlan& plan) {
     Closest& closest = removed_[static_cast<std::size_t>(rule)];

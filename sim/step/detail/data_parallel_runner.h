@@ -1,5 +1,4 @@
-// Starts the reductions and gathers of a step program when their dependencies have ended, and reports which segments
-// have to wait for them.
+// Starts the reductions and gathers of a step program after their dependencies, and reports which segments must wait.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,4 @@
-// Turns the reports of GPUs into the spans of a timeline: slots, phases, barriers, and the kernels of one overlapped
-// pair per rank.
+// Turns the events of GPUs into the spans of a timeline: slots, phases, barriers, and kernels of one pair per rank.
 #pragma once
 
 #include <string>
