@@ -70,8 +70,8 @@ model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout&
     if (error.key != "overlap.communication_kernels") return tl::unexpected(error);
     return tl::unexpected(model::plan_error(inputs.plan, error.kind, error.key, error.message, error.hint));
   }
-  const bool set_aside = overlap.communication_sms > 0;
-  const model::SmPolicy policy = set_aside ? model::sm_policy(overlap.sm_policy) : model::SmPolicy::none;
+  const bool reserved = overlap.communication_sms > 0;
+  const model::SmPolicy policy = reserved ? model::sm_policy(overlap.sm_policy) : model::SmPolicy::none;
   const auto host = TRY(model::HostCost::make(inputs.profile, inputs.cluster, inputs.plan));
   const model::SmPartition partition{policy, device.sms, communication->communication_sms(),
                                      collective_sms(inputs, *communication)};

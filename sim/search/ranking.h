@@ -21,6 +21,7 @@ model::Result<double> parse_days(std::string_view text);
 // Returns USD from "6e6", "6000000", "5.5M" or "800k".
 model::Result<double> parse_usd(std::string_view text);
 
+// The days and USD that a run may take at most.
 struct Limits {
   std::optional<double> days;
   std::optional<double> usd;
@@ -40,9 +41,8 @@ struct PlanCost {
 // Returns days (without tokens, seconds of a step), GPU-hours (GPU-seconds of a step), or USD.
 std::optional<double> measure(const PlanCost& cost, Objective objective);
 
-// The interval in which the true value may lie. An error is predicted over true, less one, so the ends are measure / (1
-// + u) and measure / (1 - u). For USD they use the lowest and the highest price. Nothing where the uncertainty is not
-// known.
+// The interval of the true value; nothing where the uncertainty is not known. A relative error is predicted / true - 1,
+// so the ends are measure / (1 + u) and measure / (1 - u). For USD they use the lowest and the highest price.
 struct Interval {
   double low = 0, high = 0;
 };

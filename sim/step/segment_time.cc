@@ -64,14 +64,15 @@ SegmentTime compute_segment(const model::Graph& graph, const model::Segment& seg
 SegmentTime communication_segment(const model::Graph& graph, const model::Segment& segment, const CostModels& costs) {
   SegmentTime time;
   const std::int64_t width = costs.partition.launch_width(CoRunner::none);
-  const Conditions overlapped{.sms = costs.partition.device_sms,
-                              .held = std::min(width, costs.partition.device_sms - costs.partition.communication_sms),
-                              .co_runner = CoRunner::computing};
+  const Conditions during_compute{
+      .sms = costs.partition.device_sms,
+      .held = std::min(width, costs.partition.device_sms - costs.partition.communication_sms),
+      .co_runner = CoRunner::computing};
   for (std::uint16_t index : segment.operators) {
     const model::Operator& op = graph.operators[index];
     if (model::operator_class(graph, op) != OperatorClass::exchange) {
       time.prepare += operator_seconds(graph, op, segment.stream, costs);
-      time.prepare_overlapped += costs.kernels.time(graph, op, overlapped).seconds;
+      time.prepare_overlapped += costs.kernels.time(graph, op, during_compute).seconds;
       continue;
     }
     const model::AllToAllTime all_to_all = costs.communication.all_to_all(graph, op);

@@ -15,7 +15,7 @@
 //    All terms add up over blocks, and over both sides of a pair.
 // 2. Paths (Path). The blocks of a slot, or of a pair the blocks that run together, follow each other on each stream
 //    and wherever one reads what the other wrote. A path enters and leaves a block by a door, and no path through the
-//    blocks, over doors that neighbours share, is longer than the slot. Doors are the streams (a block begins on a
+//    blocks, over doors that adjacent blocks share, is longer than the slot. Doors are the streams (a block begins on a
 //    stream after earlier work there) and the tensors between two blocks of the forward and of the backward side.
 //    Blocks combine like matrices over (max, +). Waits inside a block are those of a slot with this block alone; longer
 //    slots add waits and drop none.

@@ -12,10 +12,10 @@
 namespace plumbline::sim {
 
 enum class Rule : std::uint8_t {
-  states,    // memory: the states that a rank holds through the whole step exceed it
+  states,    // memory: the states that a rank holds through the whole step exceed the GPU
   branch,    // time: the branch's blocks, spread evenly over the ranks, take too long
   schedule,  // time: the blocks in this schedule, with this split, take too long
-  memory,    // memory: the fullest moment of a rank exceeds it
+  memory,    // memory: the fullest moment of a rank exceeds the GPU
   slots,     // time: the schedule with the durations of its slots takes too long
   refused    // the plan cannot be simulated
 };

@@ -88,8 +88,7 @@ class DataParallelRunner {
   };
   struct Rank {
     // Indices of data-parallel collectives: `starts` by the event that lets them start, `gates` by the event that waits
-    // for them. Those of a slot are contiguous, ordered by segment, and begin at [slot + 1]; [0] is for those of no
-    // slot.
+    // for them. Those of a slot are contiguous by segment and begin at [slot + 1]; [0] has those of no slot.
     std::vector<std::uint32_t> starts, starts_of_slot, gates, gates_of_slot;
     std::vector<std::int32_t> earlier;        // per collective: earlier ones of its unit
     std::vector<Progress> gathered, reduced;  // [unit_index]
