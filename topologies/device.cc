@@ -23,7 +23,7 @@ bool same_name(std::string_view a, std::string_view b) {
   return std::ranges::equal(a, b, {}, lower, lower);
 }
 
-// An entry that is left out reserves nothing.
+// A missing entry reserves nothing.
 void take_reserve(const model::ParameterFile& file, ParameterTaker& taker, model::MemoryReserve& reserve) {
   const auto bytes = [&](std::string_view name, model::Bytes& value) {
     if (file.number(name) != nullptr) value = model::Bytes(taker.take(name, UnitDimension::bytes, true));

@@ -1,4 +1,4 @@
-// GPUs as data: topologies/devices/<name>.toml, with the names that they go by elsewhere.
+// GPUs as data: topologies/devices/<name>.toml, with their aliases.
 #pragma once
 
 #include <string>
@@ -13,19 +13,19 @@ namespace plumbline::topologies {
 
 struct KnownDevice {
   model::Device device;
-  std::vector<std::string> aliases;  // as its driver and publications call it: "NVIDIA H200"
+  std::vector<std::string> aliases;  // names in the driver and in publications: "NVIDIA H200"
 };
 
-// Reads <folder>/<name>.toml and appends its constants to `parameters` as "device.*". A miss is an input
-// error with key cluster.device that lists the names there are. `changes` are made to the file's constants.
+// Reads <folder>/<name>.toml, applies `changes` to the file's constants, and appends them to `parameters` as
+// "device.*". An unknown name is an input error with key cluster.device and the known names.
 model::Result<KnownDevice> load_device(const std::string& folder, const std::string& name,
                                        std::vector<model::Parameter>& parameters,
                                        const std::vector<model::ConstantChange>& changes = {});
 
-// Every device of a folder, ordered by name.
+// Returns every device of a folder, ordered by name.
 model::Result<std::vector<KnownDevice>> load_devices(const std::string& folder);
 
-// By name or alias, whatever the case of the letters; nullptr when none is called so.
+// Returns the device with this name or alias, ignoring case, or nullptr.
 const model::Device* find_device(const std::vector<KnownDevice>& devices, std::string_view name);
 
 }  // namespace plumbline::topologies

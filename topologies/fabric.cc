@@ -182,9 +182,9 @@ void Fabric::route(std::int64_t a, std::int64_t b, std::vector<LinkId>& out) con
     route_in_node(a, peer_of_a, out);
     return route_in_network(peer_of_a, b, out);
   }
-  const std::int64_t overlapped_b = node(b) * shape_.gpus_per_node + index_in_node(a);
-  route_in_network(a, overlapped_b, out);
-  route_in_node(overlapped_b, b, out);
+  const std::int64_t peer_of_b = node(b) * shape_.gpus_per_node + index_in_node(a);
+  route_in_network(a, peer_of_b, out);
+  route_in_node(peer_of_b, b, out);
 }
 
 }  // namespace plumbline::topologies

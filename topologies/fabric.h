@@ -1,5 +1,5 @@
-// The links of a cluster and the way between any two of its GPUs, computed from the wiring rules: no tables, so
-// 16,384 GPUs take a fraction of a second.
+// The links of a cluster and the route between any two of its GPUs. Routes are computed from the wiring rules without
+// tables, so 16,384 GPUs take a fraction of a second.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace plumbline::topologies {
 
-// Every link has one direction; a cable is two of them.
+// Links have one direction; a cable is two links.
 enum class LinkKind {
   gpu_up,      // a GPU to the switch of its node
   gpu_down,    // back
@@ -35,14 +35,16 @@ struct Link {
 
 using LinkId = std::uint32_t;
 
-// GPUs are numbered node by node; the last node may be partly filled. Links between nodes exist only where there are
-// two nodes, and spines and cores only where a plane has several leaves and pods. A leaf that is not full is cabled
-// to as few spines as keep its oversubscription. Several NICs of one GPU count as one of their joint bandwidth.
+// The links of a cluster. GPUs are numbered node by node, and the last node may be partly filled. Links between nodes
+// exist only with at least two nodes, spines and cores only where a plane has several leaves and pods. A leaf that is
+// not full is cabled to as few spines as keep its oversubscription. Several NICs of one GPU count as one with their
+// joint bandwidth.
 class Fabric {
  public:
-  // A shape that find_fault() objects to is an input error; more GPUs than its wiring allows is infeasible.
+  // Returns an input error for a shape with a fault (find_fault()), an infeasible one for more GPUs than the wiring
+  // allows.
   static model::Result<Fabric> make(const FabricShape& shape, std::int64_t gpus);
-  // The same without its links and ways, for counting: a few operations at any size.
+  // Makes a fabric without links and routes, for counting: a few operations at any size.
   static model::Result<Fabric> outline(const FabricShape& shape, std::int64_t gpus);
 
   const FabricShape& shape() const { return shape_; }
@@ -56,35 +58,35 @@ class Fabric {
   std::int64_t index_in_node(std::int64_t gpu) const { return gpu % shape_.gpus_per_node; }
   std::int64_t rail(std::int64_t gpu) const { return port(gpu) % shape_.rails; }
   std::int64_t plane(std::int64_t gpu) const { return rail(gpu) / rails_per_plane_; }
-  // The leaf switch of the GPU's NIC, numbered over all planes.
+  // Returns the leaf switch of the GPU's NIC, numbered over all planes.
   std::int64_t leaf(std::int64_t gpu) const;
 
-  // Of the GPU's NIC, which other GPUs may share; only where there are two nodes.
+  // Returns the link of the GPU's NIC, which GPUs may share. Requires at least two nodes.
   LinkId nic_up(std::int64_t gpu) const;
   LinkId nic_down(std::int64_t gpu) const { return nic_up(gpu) + 1; }
-  // The leaves of a pod share spines; pods are numbered over all planes.
+  // Returns the pod of a leaf, numbered over all planes. The leaves of a pod share spines.
   std::int64_t pod_of_leaf(std::int64_t leaf) const {
     return leaf / leaves_per_plane_ * pods_ + leaf % leaves_per_plane_ / leaves_per_pod_;
   }
 
-  // Switches that are there.
+  // The following return the number of switches.
   std::int64_t leaves() const { return shape_.planes * leaves_per_plane_; }
   std::int64_t pods() const { return shape_.planes * pods_; }  // 0 where no leaf has a spine
   std::int64_t spines() const { return shape_.planes * pods_ * spines_; }
   std::int64_t cores() const { return shape_.planes * spines_ * cores_; }
   std::int64_t leaves_per_pod() const { return leaves_per_pod_; }
 
-  // Cables that are there, each a pair of links for every one of the NICs that count as one.
+  // The following return the number of cables, each a pair of links for every one of the NICs that count as one.
   std::int64_t nic_cables() const { return leaves() > 0 && nodes_ > 1 ? nodes_ * shape_.nics : 0; }
   std::int64_t spine_cables() const { return leaves() * spines_ * (shape_.nics / ports_); }
   std::int64_t core_cables() const { return pods() * spines_ * cores_ * (shape_.nics / ports_); }
 
-  // Appends the directed links from GPU a to GPU b in their order; nothing when a is b.
-  // Inside a node: up and down, or the mesh link. Between nodes of one network: the NIC of a, up as far as needed,
-  // down to the NIC of b; the spine and the core are chosen by the number of the destination's NIC (D-mod-k), as
-  // static routing of InfiniBand does. Where the NICs of a and b are on networks that are not connected (planes, or
-  // rails of a single layer of leaves), first over the node to the GPU with b's index, or, where a partly filled node
-  // has none, out by a's own NIC and over the node of b.
+  // Appends the directed links from GPU a to GPU b in order; none when a is b. Inside a node these are up and down, or
+  // the mesh link. Between nodes of one network they are the NIC of a, links up as far as needed, and links down to the
+  // NIC of b. The number of the destination's NIC selects spine and core (D-mod-k), as static routing of InfiniBand
+  // does. NICs of a and b may be on networks that are not connected (planes, or rails of a single layer of leaves).
+  // Then the route first crosses the node to the GPU with b's index. If a partly filled node has no such GPU, the route
+  // leaves by a's own NIC and crosses the node of b.
   void route(std::int64_t a, std::int64_t b, std::vector<LinkId>& out) const;
 
  private:
@@ -98,8 +100,8 @@ class Fabric {
   std::int64_t port(std::int64_t gpu) const { return index_in_node(gpu) * ports_ / shape_.gpus_per_node; }
   std::int64_t network(std::int64_t gpu) const { return shape_.layers == 1 ? rail(gpu) : plane(gpu); }
   std::int64_t gpus_in(std::int64_t node) const;
-  std::int64_t nic_number(std::int64_t gpu) const;                // of the GPU's NIC in its plane, counted leaf by leaf
-  LinkId leaf_link(std::int64_t leaf, std::int64_t spine) const;  // up; down is the next one, as below
+  std::int64_t nic_number(std::int64_t gpu) const;  // number of the GPU's NIC in its plane, counted leaf by leaf
+  LinkId leaf_link(std::int64_t leaf, std::int64_t spine) const;  // the link up; the link down follows it
   LinkId spine_link(std::int64_t pod, std::int64_t spine, std::int64_t core) const;
   void route_in_node(std::int64_t a, std::int64_t b, std::vector<LinkId>& out) const;
   void route_in_network(std::int64_t a, std::int64_t b, std::vector<LinkId>& out) const;
@@ -112,7 +114,7 @@ class Fabric {
   std::int64_t nodes_per_leaf_ = 1;  // nodes on one leaf of each rail, in the fullest group
   std::int64_t nics_per_leaf_ = 1;   // on the fullest leaf
   std::int64_t leaves_per_plane_ = 0, leaves_per_pod_ = 1;
-  std::int64_t pods_ = 0;    // of one plane: leaves that share spines
+  std::int64_t pods_ = 0;    // of one plane; the leaves of a pod share spines
   std::int64_t spines_ = 0;  // of one pod
   std::int64_t cores_ = 0;   // above each of a pod's spines
   std::int64_t first_nic_link_ = 0, first_leaf_link_ = 0, first_spine_link_ = 0;

@@ -1,4 +1,4 @@
-// The wiring rules of a cluster, from which every link and every way follows. docs/network.md explains them.
+// The wiring rules of a cluster, which determine every link and route. docs/network.md explains them.
 #pragma once
 
 #include <cstdint>
@@ -19,19 +19,19 @@ std::string_view to_string(Interconnect interconnect);
 struct FabricShape {
   Interconnect interconnect = Interconnect::switched;
   std::int64_t gpus_per_node = 1;
-  double gpu_bandwidth = 0;  // switched: a GPU to its switch; mesh: a GPU to all its peers together
+  double gpu_bandwidth = 0;  // switched: from a GPU to its switch; mesh: from a GPU to all its peers together
   std::int64_t nics = 0;     // of a node
   double nic_bandwidth = 0;  // of one NIC, and of one port of the switches
   std::int64_t layers = 0;   // of switches above the NICs: 0 none, 1 leaves, 2 with spines, 3 with cores
   std::int64_t planes = 1;   // networks that are not connected with each other
-  std::int64_t rails = 1;    // NICs of one rail share leaves; the NICs of a node are dealt to the rails in turn
+  std::int64_t rails = 1;    // NICs of one rail share leaves; the NICs of a node are assigned to rails in turn
   std::int64_t switch_ports = 0;
   double oversubscription = 1;  // ports of a leaf towards NICs over ports towards spines; 1: non-blocking
   double node_latency = 0;      // GPU to GPU inside a node
   double nic_latency = 0;       // through one NIC, sending or receiving
   double switch_latency = 0;    // through one switch of the fabric
 
-  // Of one GPU to one other GPU of its node.
+  // Returns the bandwidth between two GPUs of a node.
   double peer_bandwidth() const {
     return interconnect == Interconnect::mesh && gpus_per_node > 1
                ? gpu_bandwidth / static_cast<double>(gpus_per_node - 1)
@@ -40,18 +40,18 @@ struct FabricShape {
   bool operator==(const FabricShape&) const = default;
 };
 
-// What is impossible about the wiring, whatever the number of GPUs, as an input error whose key is the entry of the
-// topology file at fault; nothing when it is sound.
+// Returns the fault of the wiring that holds for any number of GPUs, as an input error whose key is the entry of the
+// topology file; nothing when there is none.
 std::optional<model::Error> find_fault(const FabricShape& shape);
-// The same, and more GPUs than the wiring connects, which is infeasible (key cluster.gpus).
+// Returns the same, or an infeasible error for more GPUs than the wiring connects (key cluster.gpus).
 std::optional<model::Error> find_fault(const FabricShape& shape, std::int64_t gpus);
 
-// What a sound shape comes to.
+// The sizes that follow from a shape without fault.
 struct FabricCapacity {
   std::int64_t leaf_down = 0;       // ports of a leaf towards NICs
   std::int64_t leaf_up = 0;         // towards spines
-  std::int64_t nodes_per_leaf = 0;  // that one leaf takes, each with all its NICs of one rail
-  std::int64_t leaves_per_pod = 0;  // that share spines: those of all rails for some groups of nodes
+  std::int64_t nodes_per_leaf = 0;  // nodes on one leaf, each with all its NICs of one rail
+  std::int64_t leaves_per_pod = 0;  // leaves that share spines: those of all rails for some groups of nodes
   std::int64_t leaves = 0;          // of one plane, at most
   std::int64_t nodes = 0;           // at most
   std::int64_t gpus = 0;            // at most

@@ -13,7 +13,7 @@ double total(const std::vector<LinkGroup>& groups, LinkKind kind) {
   return found == groups.end() ? 0 : static_cast<double>(found->count) * found->bandwidth;
 }
 
-// Of `parts` equal parts, the smaller half.
+// Returns the smaller half of `whole`, which has `parts` equal parts.
 double half(double whole, std::int64_t parts) {
   const std::int64_t smaller = parts / 2;
   return whole * static_cast<double>(smaller) / static_cast<double>(parts);
@@ -29,8 +29,7 @@ model::FabricParts count_parts(const Fabric& fabric) {
   parts.links = fabric.spine_cables() + fabric.core_cables();
   parts.switches = fabric.leaves();
   if (fabric.pods() > 0) {
-    // Pods share no spines, planes share no cores. The last pod may be smaller; its spines are counted as those of
-    // others.
+    // Pods share no spines, planes share no cores. The last pod may be smaller, but its spines count like the others'.
     const std::int64_t cables_of_pod =
         model::ceil_div(fabric.spine_cables() * fabric.leaves_per_pod(), fabric.leaves()) +
         model::ceil_div(fabric.core_cables(), fabric.pods());

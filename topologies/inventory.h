@@ -1,4 +1,4 @@
-// What a fabric is made of, in numbers.
+// The parts of a fabric, counted.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +15,17 @@ struct LinkGroup {
   double bandwidth = 0;  // of one link, B/s
 };
 
-// The kinds of links that are there, in the order of LinkKind.
+// Returns the links by kind, in the order of LinkKind.
 std::vector<LinkGroup> inventory(const Fabric& fabric);
 
-// What a buyer of the fabric needs; nothing for a single node. A pair of links between switches is a cable. Where the
-// wiring leaves ports of spines or cores free, as many switches are counted as have the ports that are taken: a buyer
-// joins such spines to fewer ones, with parallel cables to each.
+// Returns the parts to buy for the fabric; none for a single node. A pair of links between switches is a cable. Where
+// the wiring leaves ports of spines or cores free, the count of switches is that needed for the ports in use: such
+// spines can be merged, with parallel cables to each.
 model::FabricParts count_parts(const Fabric& fabric);
 
-// What one half of the cluster can send to the other at a time, B/s in one direction: the smallest of what the NICs of
-// half the nodes, the links of half the groups of leaves towards the spines and those of half the pods towards the
-// cores carry. Inside a single node: what half of its GPUs can send to the others; 0 for one GPU.
+// Returns what one half of the cluster can send to the other, in B/s and one direction. It is the least of what the
+// NICs of half the nodes, the links of half the groups of leaves to the spines, and those of half the pods to the cores
+// carry. Inside a single node it is what half of its GPUs can send to the others; 0 for one GPU.
 double bisection_bandwidth(const Fabric& fabric);
 
 }  // namespace plumbline::topologies

@@ -18,7 +18,7 @@ namespace {
 using model::Error;
 using model::ErrorKind;
 
-// Line rate of one link, GB/s per direction.
+// The line rate of one link, GB/s per direction.
 struct LinkRate {
   std::string_view architecture;
   double rate;
@@ -35,7 +35,7 @@ constexpr std::array link_rates = {
     LinkRate{"gfx950", 76.5, "Infinity Fabric of the MI355X"},
 };
 
-// What is known about a GPU by its PCI device, else by its architecture alone.
+// The device and profile of a GPU, by its PCI device or else by its architecture.
 struct KnownGpu {
   std::string_view mark, device, profile;
 };
@@ -111,7 +111,7 @@ class Importer {
     return std::nullopt;
   }
 
-  // One link count to every other GPU, for all of them.
+  // Returns whether every GPU has the same number of links to every other one.
   bool is_mesh() const {
     const int count = first().peers.begin()->second;
     return std::ranges::all_of(dump_.gpus, [&](const DumpedGpu& gpu) {
@@ -157,7 +157,7 @@ class Importer {
     if (first().pci_bandwidth <= 0)
       return fault(path_, first().line, "neither links between GPUs nor the speed of their PCI bus is given",
                    "dump the topology on the machine itself");
-    result_.notes.emplace_back("no links between GPUs: they speak over PCIe, as if each had its own port to a switch");
+    result_.notes.emplace_back("no links between GPUs: they use PCIe, as if each had its own port to a switch");
     write_interconnect("switch", "gpu_bandwidth", first().pci_bandwidth / 1e9, "datasheet",
                        "PCIe lanes times transfer rate in the NCCL topology dump");
     return std::nullopt;

@@ -1,4 +1,4 @@
-// Which rank sits on which GPU.
+// The placement of ranks on GPUs.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@ namespace plumbline::topologies {
 // A bijection between ranks and GPUs 0 to n - 1.
 class Placement {
  public:
-  // `rule` is one of
+  // Makes a placement by a rule:
   //   contiguous   rank r on GPU r
   //   striped      consecutive ranks on consecutive nodes, round by round
-  //   random:SEED  whole nodes in random order, as a scheduler hands them out; the same seed, the same order
+  //   random:SEED  whole nodes in random order, as a scheduler assigns them; the same seed gives the same order
   //   file:PATH    the GPU of rank r on line r + 1; blank lines and lines that begin with # do not count
   // Errors are input errors: of the rule with key cluster.placement, of a file with its line.
   static model::Result<Placement> make(std::string_view rule, std::int64_t gpus, std::int64_t gpus_per_node);
@@ -33,7 +33,7 @@ class Placement {
   std::vector<std::int64_t> ranks_;  // by GPU
 };
 
-// By the plan's cluster.placement (contiguous when it has none). A file is searched beside the plan.
+// Makes the placement of the plan's cluster.placement (default: contiguous). Paths are relative to the plan's folder.
 model::Result<Placement> placement_of(const model::Plan& plan, std::int64_t gpus_per_node);
 
 }  // namespace plumbline::topologies

@@ -11,8 +11,8 @@
 namespace plumbline::topologies {
 namespace {
 
-// SimGrid takes the way of the fewest links. Links of no effect make ways over a node longer than those over the
-// spines of one network, and ways over a NIC longer than those inside a node: the rules of Fabric::route.
+// SimGrid takes the route with the fewest links. Padding links without effect make routes over a node longer than those
+// over the spines of one network, and routes over a NIC longer than those inside a node, as in Fabric::route.
 constexpr int node_weight = 2;
 constexpr int mesh_weight = 2 * node_weight;
 constexpr int nic_weight = 3;
@@ -88,7 +88,7 @@ class Writer {
 
   void routes_in_nodes() {
     const std::int64_t per_node = fabric_.gpus_per_node();
-    std::vector<LinkId> way;
+    std::vector<LinkId> links;
     for (std::int64_t gpu = 0; gpu < fabric_.gpus(); ++gpu) {
       const std::int64_t first = fabric_.node(gpu) * per_node;
       const std::string name = fmt::format("gpu{}", gpu);
@@ -101,9 +101,9 @@ class Writer {
       }
       for (std::int64_t peer = first; peer < std::min(first + per_node, fabric_.gpus()); ++peer) {
         if (peer == gpu) continue;
-        way.clear();
-        fabric_.route(gpu, peer, way);
-        route(name, fmt::format("gpu{}", peer), fabric_.link(way.front()).name, mesh_weight);
+        links.clear();
+        fabric_.route(gpu, peer, links);
+        route(name, fmt::format("gpu{}", peer), fabric_.link(links.front()).name, mesh_weight);
       }
     }
   }

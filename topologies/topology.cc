@@ -29,7 +29,7 @@ using model::UnitDimension;
 const std::vector<std::string> text_keys = {"name", "description", "device", "default_profile", "node.interconnect"};
 constexpr std::string_view device_prefix = "device.";
 
-// Replaces a constant by what the plan says, its provenance included.
+// Replaces a constant by the plan's value, with its provenance.
 void override_parameter(std::vector<Parameter>& parameters, std::string_view name, std::string_view key, double value,
                         std::string_view unit) {
   for (Parameter& parameter : parameters) {
@@ -84,7 +84,7 @@ FabricShape take_fabric(const ParameterFile& file, ParameterTaker& taker) {
   return shape;
 }
 
-// NICs that a plan takes away leave rails, and the planes made of them, empty.
+// NICs that a plan removes leave rails, and their planes, empty.
 void set_nics(FabricShape& fabric, std::int64_t nics) {
   const std::int64_t rails_per_plane = fabric.rails / fabric.planes;
   fabric.nics = nics;
@@ -110,8 +110,8 @@ void apply(const Variation& variation, FabricShape& fabric, std::vector<Paramete
   }
 }
 
-// Leaves out what is the price of something else than the plan wants: with another device rent, server and the host's
-// power, with another rate rent and the parts of the fabric. The number of NICs changes the rent alone.
+// Removes prices that do not apply to the plan: with another device those of rent, server and host power, with another
+// NIC rate those of rent and of the fabric's parts. The number of NICs affects the rent alone.
 void vary(const Variation& variation, const std::string& device, double nic_gbps, model::Prices& prices) {
   const auto changed = [&prices](const char* key) {
     prices.changed += (prices.changed.empty() ? "" : ", ") + std::string(key);
@@ -130,7 +130,7 @@ void vary(const Variation& variation, const std::string& device, double nic_gbps
   if (variation.nics_per_node) changed("cluster.nics_per_node");
 }
 
-// Those of the topology's own file; the device has its own.
+// Changes the constants of the topology's own file; the device has its own file.
 model::Result<void> change_constants(const Variation& variation, ParameterFile& file) {
   for (const model::ConstantChange& change : variation.constants) {
     if (change.name.starts_with(device_prefix)) continue;
@@ -139,7 +139,7 @@ model::Result<void> change_constants(const Variation& variation, ParameterFile& 
   return {};
 }
 
-// An impossible wiring is the plan's fault where the plan gave the value, else that of a line of the file.
+// Attributes impossible wiring to the plan's key where the plan gave the value, or else to the line of the file.
 Error at_its_place(Error error, const ParameterFile& file, const Variation& variation) {
   const bool about_nics = error.key == "node.nics" || error.key == "fabric.rails";
   if (about_nics && variation.nics_per_node) error.key = "cluster.nics_per_node";
@@ -192,7 +192,7 @@ model::Result<Topology> load_topology(const std::string& topology_path, const st
   topology.fabric = take_fabric(file, taker);
   const std::size_t constants = shape.parameters.size();
   shape.prices = take_prices(file, taker);
-  shape.parameters.resize(constants);  // prices are not what times rest on
+  shape.parameters.resize(constants);  // prices do not affect times
   if (auto error = taker.finish()) return tl::unexpected(*error);
   vary(variation, file.text_or_empty("device"), topology.fabric.nic_bandwidth * 8 / 1e9, shape.prices);
   auto device = TRY(device_of(file, device_folder, variation, shape.parameters));

@@ -1,5 +1,5 @@
-// Clusters as data: a topology file names its device, wires nodes and fabric, and every number in it
-// carries unit, kind and source. Loading fills a model::ClusterShape and the wiring rules.
+// Clusters as data. A topology file names its device and describes nodes and fabric, and every number in it has unit,
+// kind and source. Loading gives a model::ClusterShape and the wiring rules.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@
 
 namespace plumbline::topologies {
 
-// What a plan may say about a cluster beside its topology.
+// The changes that a plan may make to a topology.
 struct Variation {
   std::int64_t gpus = 0;  // 0: one full node
   std::optional<std::string> device;
   std::optional<std::int64_t> nics_per_node;  // fewer than rails leave the other rails, and their planes, without a NIC
   std::optional<double> nic_gbps;             // Gb/s per NIC and direction
   std::optional<double> oversubscription;     // of the leaves
-  // Of the files' constants, those of the device as "device.NAME"; what the plan says of the same comes after.
+  // Changes to constants of the files, those of the device as "device.NAME". The fields above take precedence.
   std::vector<model::ConstantChange> constants = {};
 };
 Variation variation_of(const model::Plan& plan);
@@ -33,10 +33,10 @@ struct Topology {
   std::string description;
 };
 
-// Reads the topology file and the device it names (or the variation's) from `device_folder`, as
-// <device>.toml. Values become SI; cluster.parameters keep the units as written and say where
-// each constant comes from, the plan's own values as assumed. Wrong files and impossible wiring are input errors
-// with file, line and key; more GPUs than the switches can connect is infeasible.
+// Reads the topology file and its device, or the variation's, from <device_folder>/<device>.toml. Values become SI.
+// cluster.parameters keep the units of the files and the source of each constant; the plan's own values count as
+// assumed. Wrong files and impossible wiring are input errors with file, line and key. More GPUs than the switches can
+// connect is infeasible.
 model::Result<Topology> load_topology(const std::string& topology_path, const std::string& device_folder,
                                       const Variation& variation);
 

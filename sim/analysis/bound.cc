@@ -18,7 +18,7 @@ void add_unit(Load& load, const UnitLoad& unit, double times) {
   load.taken[nic + 1] += times * unit.taken.node;
 }
 
-// What a rank's queues have to do (model/program/data_parallel.h says when).
+// Sums up the work of a rank's queues; model/program/data_parallel.h has the rules for when each collective runs.
 class RankLoader {
  public:
   RankLoader(const PlanWork& work, std::size_t rank) : work_(work), rank_(rank) {}
@@ -88,7 +88,7 @@ class RankLoader {
         add_units(optimizer(stage).gather, 1);
   }
 
-  // What follows the last slot.
+  // Adds the work after the last slot.
   void add_end() {
     const bool gathers = work_.plan->parallelism.zero_stage < 3 && !work_.plan->overlap.parameter_gather;
     const auto host = static_cast<std::size_t>(Resource::optimizer_host);
@@ -125,7 +125,7 @@ double optimizer_at_best(const PlanWork& work, std::size_t rank) {
 }
 
 StepBound step_bound(const PlanWork& work, const std::vector<Load>& loads) {
-  constexpr double rounding = 1e-12;  // of sums of the same terms in another order: the first of equal ranks counts
+  constexpr double rounding = 1e-12;  // rounding of sums in another order: the first of equal ranks counts
   StepBound bound;
   for (std::size_t rank = 0; rank < loads.size(); ++rank)
     for (std::size_t i = 0; i < resources; ++i) {

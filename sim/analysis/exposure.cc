@@ -32,7 +32,7 @@ class Gaps {
   }
 
  private:
-  // When the slowest rank of the group has arrived.
+  // Returns when the slowest rank of the group has arrived.
   Time released(std::size_t i) const { return run_.segments[i].arrival + to_time(times_[i].wait); }
 
   std::optional<Waits> waits_between(Time start, Time end) const {

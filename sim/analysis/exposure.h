@@ -1,4 +1,4 @@
-// Inside a slot: while no compute kernel runs, what does compute wait for?
+// The causes of compute waits inside a slot, while no compute kernel runs.
 #pragma once
 
 #include <array>
@@ -17,11 +17,12 @@ inline constexpr std::size_t wait_kinds = 5;
 
 using Exposure = std::array<double, wait_kinds>;  // s
 
-// Of one template on a free lane. Where several streams run, the wait counts as the exchange's, then the collective's,
-// then the copy's; of an exchange's meeting, the time for the slowest rank of the group as `stragglers`.
+// Returns the exposed seconds of one template on a GPU alone. Where several streams run, the wait counts for the
+// all-to-all first, then the collective, then the copy. At the barrier of an all-to-all, the wait for the slowest rank
+// of the group counts as `stragglers`.
 Exposure exposure(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times, const TemplateRun& run);
 
-// The template's times if communication neither held SMs nor slowed kernels down.
+// Returns the template's times if communication neither held SMs nor slowed kernels down.
 std::vector<SegmentTime> undisturbed(std::vector<SegmentTime> times);
 
 }  // namespace plumbline::sim

@@ -7,7 +7,7 @@ namespace plumbline::sim {
 
 namespace {
 
-// Every op takes the mean of its kind over all ranks, so that the work of all ranks together stays the same.
+// Gives every op the mean of its kind over all ranks, so that the total work of all ranks stays the same.
 std::vector<double> means_by_kind(const model::ScheduleTable& table, const std::vector<double>& class_seconds) {
   std::array<double, 5> sums{}, counts{};
   for (const model::ScheduleTable::Op& op : table.ops) {

@@ -13,7 +13,7 @@ using model::OperatorClass;
 using model::Stream;
 using Links = model::CommunicationCost::LinkSeconds;
 
-// Segments that others of the template may run beside: neither waits for the other.
+// The order of a template's segments. Two segments may overlap where neither waits for the other.
 class Order {
  public:
   explicit Order(const model::SlotTemplate& slot) : slot_(slot), before_(slot.segments.size()) {
@@ -27,7 +27,7 @@ class Order {
     }
   }
 
-  // Segment i may run beside one on the second stream of compute.
+  // Returns whether segment i may overlap one on the second compute stream.
   bool with_second_stream(std::size_t i) const {
     for (std::size_t other = 0; other < before_.size(); ++other)
       if (slot_.segments[other].stream == Stream::weight_gradient && !before_[i][other] && !before_[other][i])
@@ -53,7 +53,7 @@ double peak_seconds(const model::Graph& graph, const model::Operator& op, const 
   return work / (fp8 ? device.fp8_peak : device.bf16_peak).value();
 }
 
-// The load of one segment.
+// Computes the load of one segment.
 class Loader {
  public:
   Loader(const model::Graph& graph, const model::Segment& segment, const CostModels& costs, model::CoRunner co_runner)
@@ -171,9 +171,8 @@ Load& Load::add(const Load& other, double times) {
   return *this;
 }
 
-// Where products run on both streams of compute, each takes the share of the GPU that its blocks fill, and all
-// kernels of its segment count as if they were its blocks (sim/engine/gpu_model.h): others then get by with that share
-// of the GPU.
+// Where GEMMs run on both compute streams, each gets the share of the GPU that its CTAs fill. All kernels of its
+// segment count as if they had as many CTAs (sim/engine/gpu_model.h); the other kernels need only that share.
 double SegmentLoads::least_width(const model::Segment& segment, bool with_second_stream) const {
   const model::Graph& graph = program_.blocks[segment.block];
   const bool with_gemm = std::ranges::any_of(segment.operators, [&](std::uint16_t index) {

@@ -1,5 +1,5 @@
-// What a slot puts on the resources of a pipeline rank: kernels on the GPU, bytes on its links; at the best rates of
-// the profile, and what the cost functions add to them.
+// The load of a slot on the resources of a pipeline rank: kernels on the GPU and bytes on its links, at the best rates
+// of the profile, and what the cost functions add to that.
 #pragma once
 
 #include <array>
@@ -15,15 +15,15 @@
 
 namespace plumbline::sim {
 
-// Who has to work, and of links for what. Each is one queue of the simulation: its work runs one after the other.
-// Traffic of different kinds on one link is not added up, because only some of it shares links there.
+// The resources of a rank; links count separately by purpose. Each is one queue of the simulation: its work runs one
+// after the other. Traffic of different kinds on one link is not added up, because only some of it shares links.
 enum class Resource : std::uint8_t {
   compute,
   all_to_all_nic,
   all_to_all_nvlink,
   collective_nic,  // inside slots: tensor and context parallelism
   collective_nvlink,
-  data_parallel_nic,  // reductions and gathers beside the slots
+  data_parallel_nic,  // reductions and gathers that overlap the slots
   data_parallel_nvlink,
   message_nic,
   message_nvlink,
@@ -32,12 +32,12 @@ enum class Resource : std::uint8_t {
   optimizer_host  // reduced gradients out, updated parameters back
 };
 inline constexpr std::size_t resources = 12;
-// "compute", "NIC (dispatch and combine)", ...
+// Returns "compute", "NIC (dispatch and combine)", ...
 std::string_view to_string(Resource resource);
 
-// Of kernels in slots, seconds over the best rates; on a whole GPU that does nothing else.
+// Seconds of kernels in slots above their best rates, on a whole GPU without other work.
 struct KernelLoss {
-  double recomputation = 0;  // all of its time, what it takes at best included
+  double recomputation = 0;  // all of the recomputed kernels' time
   double gemm = 0;           // ramps, waves and tiles that are not full, results that are written
   double memory_bound = 0;   // shortest kernels, scales, row maps
   double gaps = 0;           // between launches
@@ -47,10 +47,9 @@ struct KernelLoss {
 
 struct Load {                             // seconds
   std::array<double, resources> best{};   // without recomputation
-  std::array<double, resources> taken{};  // of links: by the cost functions, alone
+  std::array<double, resources> taken{};  // of links: by the cost functions, without overlap
   KernelLoss loss;
-  // What every kernel would take more if all of them ran beside communication: by the SMs that this holds, and because
-  // it moves data.
+  // The extra seconds if every kernel ran with communication: because of the SMs that it holds, and of its traffic.
   double lost_to_sms = 0, lost_to_slowdown = 0;
 
   double& at_best(Resource resource) { return best[static_cast<std::size_t>(resource)]; }
@@ -63,10 +62,10 @@ struct SlotLoad {
   double flop_seconds = 0;  // FLOPs over the device's peak: no kernel can be faster
 };
 
-// Loads of slots of the same blocks. Layers of one kind have the same segments in every slot, and each is counted once.
+// Loads of slots of the same blocks. Layers of one kind have the same segments in every slot, each counted once.
 class SegmentLoads {
  public:
-  // All must outlive it; the program's blocks must be those of a whole model when the first slot is asked for.
+  // All references must outlive the object. At the first call the program must have the blocks of a whole model.
   SegmentLoads(const model::StepProgram& program, const CostModels& costs, const model::Device& device)
       : program_(program), costs_(costs), device_(device) {}
 
@@ -85,7 +84,7 @@ class SegmentLoads {
   const model::StepProgram& program_;
   const CostModels& costs_;
   const model::Device& device_;
-  std::optional<model::CoRunner> co_runner_;  // beside which kernels of this model run
+  std::optional<model::CoRunner> co_runner_;  // the communication that overlaps this model's kernels
   std::vector<std::deque<Known>> known_;      // [block]
 };
 

@@ -25,7 +25,7 @@ using model::Plan;
 using model::Precision;
 using Settings = std::vector<std::string>;
 
-// From one more operator recomputed to everything.
+// Adds changes from one more recomputed operator to recomputing everything.
 void add_recomputation(const Plan& plan, std::vector<Settings>& changes) {
   if (plan.recompute.policy == "full") return;
   constexpr std::array words = {"rmsnorm", "swiglu", "mla_up_projection", "core_attention", "mlp", "moe"};
@@ -68,14 +68,14 @@ void add_formats(const Plan& plan, std::vector<Settings>& changes) {
   if (plan.precision.gradients == Precision::fp32) changes.push_back({"precision.gradients=bf16"});
 }
 
-// Half of the activations, then all, where a link to the host is known.
+// Offloads half of the activations, then all, where the device has a link to the host.
 void add_offload(const Inputs& inputs, std::vector<Settings>& changes) {
   if (inputs.cluster.device.host_bandwidth.value() == 0) return;
   for (const double share : {0.5, 1.0})
     if (inputs.plan.offload.activations < share) changes.push_back({fmt::format("offload.activations={}", share)});
 }
 
-// Nothing when the changed plan cannot be laid out.
+// Returns nothing when the changed plan has no valid layout.
 std::optional<MemoryChange> evaluate(Inputs inputs, const std::string& plan_text, Settings settings) {
   auto plan = model::read_plan(plan_text, inputs.plan.file, settings);
   if (!plan) return std::nullopt;

@@ -1,4 +1,4 @@
-// What single change would make a plan fit in memory: candidate changes, tried one at a time.
+// Single changes that would make a plan fit in memory, tried one at a time.
 #pragma once
 
 #include "model/memory/memory_change.h"
@@ -7,9 +7,9 @@
 namespace plumbline::sim {
 
 // Tries more recomputation, more ZeRO, smaller micro-batches, doubled pipeline, tensor, context and expert degrees,
-// narrower gradients and moments, sequence parallelism, and a schedule with one copy of the parameters. The number of
-// GPUs and the global batch stay. Changes that the layout refuses are left out; no time is predicted.
-// `inputs` must have a valid layout.
+// narrower gradients and moments, offloading of activations, sequence parallelism, and a schedule with one copy of the
+// parameters. The number of GPUs and the global batch stay. Changes that the layout refuses are left out; no time is
+// predicted. `inputs` must have a valid layout.
 model::MemoryAdvice memory_advice(const Inputs& inputs);
 
 }  // namespace plumbline::sim

@@ -1,4 +1,4 @@
-// Events in their total order: time, priority, then scheduling. A four-ary heap without allocation per event.
+// A four-ary heap of events, ordered by time, then priority, then scheduling, without allocation per event.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct Scheduled {
 
 class EventHeap {
  public:
-  // The place among events of one time of what is scheduled now.
+  // Returns the position of an event scheduled now among the events of the same time.
   std::uint64_t next_order(std::uint16_t priority) {
     return (static_cast<std::uint64_t>(priority) << sequence_bits) | sequence_++;
   }

@@ -1,5 +1,4 @@
-// Records of running flows, found by their id in constant time; a slot is used again, its id is not. Records stay
-// where they are.
+// Records of running flows, found by their id in constant time. Slots are reused, ids are not, and records never move.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +26,7 @@ class FlowSlots {
     return FlowId{(static_cast<std::uint64_t>(slots_[index].generation) << 32) | index};
   }
 
-  // nullptr when the flow has been removed.
+  // Returns nullptr when the flow has been removed.
   Record* find(FlowId id) {
     Slot& slot = slots_[index_of(id)];
     const bool same = slot.live && slot.generation == static_cast<std::uint64_t>(id) >> 32;

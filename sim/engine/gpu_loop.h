@@ -1,5 +1,5 @@
-// The loop of one lane on its own, between meetings with others: a lane has one thing coming on each of its streams,
-// and what it schedules anew voids what it had scheduled before, so that a place per stream takes the heap's place.
+// The event loop of one GPU alone, between barriers with others. Each stream has at most one event ahead, and a newly
+// scheduled event voids the earlier one. One slot per stream therefore replaces the heap.
 #pragma once
 
 #include <array>
@@ -13,18 +13,18 @@ namespace plumbline::sim {
 class GpuLoop final : public Loop {
  public:
   Time now() const override { return now_; }
-  // Of a lane or, with another code and one at a time, of its listener.
+  // Takes tasks of one GPU, and one task at a time of its listener, which uses another code.
   void at(Time time, const Task& task) override;
-  // Lanes start none without links.
+  // Is never called: a GPU starts flows only where it has links.
   FlowId flow(const Flow& flow, const Task& done) override;
   void set_rate_limit(FlowId flow, double rate_limit) override;
 
   std::uint64_t run() override;
 
   static constexpr Time never = INT64_MAX;
-  Time next() const { return places_[first()].time; }  // `never` where nothing comes
+  Time next() const { return places_[first()].time; }  // `never` when no event is left
   void run_next();
-  void move_to(Time time) { now_ = time; }  // no later than next()
+  void move_to(Time time) { now_ = time; }  // requires time <= next()
 
  private:
   struct Place {

@@ -47,7 +47,7 @@ bool GpuModel::ready(std::uint32_t segment) const {
 }
 
 void GpuModel::start_ready() {
-  acquire_if_free();  // it waits longer than any kernel that has not begun
+  acquire_if_free();  // a kernel that waits for SMs has waited longer than any that has not begun
   for (std::size_t stream = 0; stream < used_; ++stream) {
     Active& active = active_[stream];
     if (active.stage != Stage::idle || active.next == queues_[stream].size()) continue;
@@ -61,7 +61,7 @@ void GpuModel::start_ready() {
   refresh_rates();
 }
 
-// Rates are brought up to date by refresh_rates(), which callers owe.
+// Callers must call refresh_rates() afterwards.
 void GpuModel::enter(std::size_t stream, Stage stage) {
   Active& active = active_[stream];
   active.stage = stage;
@@ -100,9 +100,9 @@ std::int64_t GpuModel::held_by(CoRunner state) const {
   return state == CoRunner::collective ? work_.collective_sms : (*work_.times)[active_[communication].segment].held;
 }
 
-// Two matrix products at once: the SMs go to the blocks of the one that began first, what is left to the
-// other (infinite where nothing is). Segments of several kernels take turns, so they share evenly. Others
-// share the memory.
+// Two concurrent GEMMs: the SMs go to the CTAs of the one that began first and the rest to the other, which takes
+// infinitely long if nothing is left. Segments of several kernels alternate, so they share the SMs evenly. Other
+// kernels share the memory bandwidth.
 double GpuModel::sharing_slowdown(std::size_t stream, CoRunner state) const {
   const std::size_t other = stream == compute ? weight_gradient : compute;
   const auto width = [&](std::size_t s) {
@@ -117,7 +117,7 @@ double GpuModel::sharing_slowdown(std::size_t stream, CoRunner state) const {
   return left > 0 ? std::max(1.0, width(stream) / left) : std::numeric_limits<double>::infinity();
 }
 
-// `state` is the communication's.
+// `state` is the state of communication.
 double GpuModel::stage_seconds(std::size_t stream, CoRunner state) const {
   const Active& active = active_[stream];
   const SegmentTime& time = (*work_.times)[active.segment];
@@ -142,8 +142,8 @@ double GpuModel::stage_seconds(std::size_t stream, CoRunner state) const {
   }
 }
 
-// Persistent kernels that run keep their SMs to the end. Before the meeting they were launched without a
-// communication kernel beside them, before the transfer with one.
+// Running persistent kernels keep their SMs to the end. Those running at the barrier were launched without a concurrent
+// communication kernel, those running at the transfer with one.
 bool GpuModel::sms_taken(Stage wanted) const {
   const SegmentTime& time = (*work_.times)[active_[communication].segment];
   const std::int64_t held = time.held;
@@ -155,7 +155,7 @@ bool GpuModel::sms_taken(Stage wanted) const {
   return taken > work_.device_sms - held;
 }
 
-// Of several running kernels the first to end gives its SMs.
+// The first of several running kernels to end frees its SMs.
 double GpuModel::mean_drain() const {
   double rate = 0;
   for (const std::size_t stream : {compute, weight_gradient}) {
@@ -187,7 +187,7 @@ void GpuModel::begin(Stage stage) {
   if (stage == Stage::barrier) listener_.arrived(*this, active.segment);
 }
 
-// Each leg is a flow over its links, limited to the rate of its kernel; the transfer ends with the later one.
+// Each leg is a flow over its links, limited to the rate of its kernel. The transfer ends with the later leg.
 void GpuModel::start_flows() {
   const SegmentTime& time = (*work_.times)[active_[communication].segment];
   if (work_.links == nullptr) return;
@@ -199,7 +199,7 @@ void GpuModel::start_flows() {
 void GpuModel::start_flow(std::size_t leg, const AllToAllLeg& links, double bytes, double seconds) {
   legs_[leg] = {};
   if (bytes <= 0 || links.footprint.empty()) return;
-  legs_[leg].bytes = bytes / links.times * links.contention;  // its own rate limit takes as long as ever
+  legs_[leg].bytes = bytes / links.times * links.contention;  // contention does not change the limit's seconds
   ++flows_;
   legs_[leg].flow =
       loop_.flow({.footprint = &links.footprint, .bytes = legs_[leg].bytes, .rate_limit = legs_[leg].bytes / seconds},
@@ -221,7 +221,7 @@ void GpuModel::reschedule(std::size_t stream, double seconds) {
   active.seconds = seconds;
   active.since = now_;
   ++active.version;
-  if (std::isinf(seconds)) return;  // it stands still until somebody leaves
+  if (std::isinf(seconds)) return;  // no progress until another kernel frees its SMs
   const std::uint64_t argument = (static_cast<std::uint64_t>(active.version) << 8) | stream;
   loop_.at(now_ + to_time(active.remaining * seconds), {this, stage_code, 0, argument});
 }
@@ -232,7 +232,7 @@ void GpuModel::refresh_rates() {
   for (std::size_t stream = 0; stream < used_; ++stream) {
     Active& active = active_[stream];
     if (active.stage == Stage::idle || active.stage == Stage::barrier) continue;
-    if (active.stage == Stage::acquire && work_.kernel_by_kernel) continue;  // ends with a kernel, not with time
+    if (active.stage == Stage::acquire && work_.kernel_by_kernel) continue;  // ends with a kernel, not after a time
     if (stream == communication && flows_ > 0) {
       limit_flows();
       continue;
@@ -259,7 +259,7 @@ void GpuModel::handle(std::uint32_t code, std::uint64_t argument) {
     return;
   }
   const std::size_t stream = argument & 0xff;
-  if (active_[stream].version != static_cast<std::uint32_t>(argument >> 8)) return;  // the rate changed since
+  if (active_[stream].version != static_cast<std::uint32_t>(argument >> 8)) return;  // the rate has changed since
   finish_stage(stream);
 }
 
@@ -290,7 +290,7 @@ void GpuModel::set_collective(bool runs) {
 
 void GpuModel::proceed(std::uint32_t segment) {
   assert(active_[communication].stage == Stage::barrier && active_[communication].segment == segment);
-  static_cast<void>(segment);  // only checked
+  static_cast<void>(segment);  // used by the assertion only
   note_time();
   enter(communication, Stage::notify);
   refresh_rates();

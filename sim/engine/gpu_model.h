@@ -1,5 +1,5 @@
-// One GPU that runs slot templates: in-order streams, waits between them, and rates that follow what
-// runs beside what. Segments advance as one event between two changes of rate.
+// One GPU that runs slot templates: in-order streams, waits between them, and rates that depend on which kernels run
+// concurrently. A segment advances as one event between two changes of rate.
 #pragma once
 
 #include <array>
@@ -15,35 +15,35 @@ namespace plumbline::sim {
 
 class GpuModel;
 
-// When a segment ran. A communication segment prepares, finds its SMs, arrives at its group's meeting, then transfers.
+// The times of a segment. Communication prepares, acquires its SMs, arrives at its group's barrier, then transfers.
 struct SegmentRun {
   Time start = 0, prepared = 0, arrival = 0, transfer = 0, end = 0;
 };
 
-// Told what happens on a lane.
+// Receives the events of a GPU.
 class GpuListener {
  public:
-  // The lane's communication segment is ready to meet its group; answer with lane.proceed(), now or later.
+  // The communication segment has reached the barrier of its group. The listener calls gpu.proceed(), at once or later.
   virtual void arrived(GpuModel& gpu, std::uint32_t segment) = 0;
   virtual void slot_ended(GpuModel& gpu) = 0;
   virtual void segment_ended(const GpuModel& gpu, std::uint32_t segment, const SegmentRun& run) = 0;
-  // Asked when nothing else keeps a segment from starting. After a no the lane wants lane.wake().
-  virtual bool may_start(const GpuModel& /*lane*/, std::uint32_t /*segment*/) { return true; }
+  // Called when nothing else keeps a segment from starting. A listener that returns false calls gpu.wake() later.
+  virtual bool may_start(const GpuModel& /*gpu*/, std::uint32_t /*segment*/) { return true; }
 
  protected:
   ~GpuListener() = default;
 };
 
-// What one run of a template needs: its segments, their times, and this rank's rows over the expected
-// ones per segment (nullptr: all 1). SMs that nobody counts are 0.
+// The inputs of one run of a template: its segments, their times, and for each segment this rank's rows over the
+// expected ones (nullptr: all 1). SM counts of 0 mean that SMs are not counted.
 struct SlotWork {
   const std::vector<model::Segment>* segments = nullptr;
   const std::vector<SegmentTime>* times = nullptr;
   const std::vector<double>* row_scales = nullptr;
   std::int64_t device_sms = 0;
-  std::int64_t collective_sms = 0;   // that a dense collective holds while it runs
-  const RankLinks* links = nullptr;  // that transfers cross; without them they take what their times say
-  bool kernel_by_kernel = false;     // a segment is one kernel: who waits for SMs waits until it ends
+  std::int64_t collective_sms = 0;   // held by a dense collective while it runs
+  const RankLinks* links = nullptr;  // crossed by transfers; nullptr: transfers take their SegmentTime
+  bool kernel_by_kernel = false;     // a segment is one kernel; waiting for SMs means until that kernel ends
 };
 
 class GpuModel final : public Handler {
@@ -52,9 +52,9 @@ class GpuModel final : public Handler {
 
   std::int32_t id() const { return id_; }
   void start(const SlotWork& work);
-  void proceed(std::uint32_t segment);  // the group has met
+  void proceed(std::uint32_t segment);  // the group has reached the barrier
   void wake();                          // a segment that could not start may start now
-  void set_collective(bool runs);       // a dense collective runs beside the lane from now on, or no longer
+  void set_collective(bool runs);       // a dense collective starts or ends next to the GPU's slots
 
   Time slot_start() const { return slot_start_; }
   Time compute_busy() const { return compute_busy_; }  // of all slots so far
@@ -62,17 +62,17 @@ class GpuModel final : public Handler {
   void handle(std::uint32_t code, std::uint64_t argument) override;
 
   static constexpr std::size_t streams = 6;  // compute to from_host
-  // Of what a lane schedules: the stream whose stage ends. On each only the latest counts. Listeners use other codes.
+  // The code of the events that a GPU schedules, of which only the latest per stream counts. Listeners use other codes.
   static constexpr std::uint32_t stage_code = 0;
   static std::size_t stream_of(const Task& task) { return task.argument & 0xff; }
 
  private:
-  // Before meet and transfer a communication kernel takes its SMs; seat: it waits for them.
-  // steady: what nothing on the GPU slows down, collectives and copies to and from the host.
+  // A communication kernel acquires its SMs before the barrier and the transfer, and in `acquire` it waits for them.
+  // `steady` stages are those that nothing on the GPU slows down: collectives, and copies to and from the host.
   enum class Stage : std::uint8_t { idle, compute, steady, prepare, acquire, barrier, notify, transfer };
-  struct Active {  // what runs on a stream
+  struct Active {  // the state of a stream
     Stage stage = Stage::idle;
-    Stage acquired_for = Stage::idle;  // what follows a seat
+    Stage acquired_for = Stage::idle;  // the stage that follows the acquired SMs
     std::uint32_t segment = 0;
     std::size_t next = 0;  // position in the stream's list of segments
     double remaining = 0;  // share of the stage that is left
@@ -105,7 +105,7 @@ class GpuModel final : public Handler {
   void start_flow(std::size_t leg, const AllToAllLeg& links, double bytes, double seconds);
   void limit_flows();
   void account_compute();
-  void note_time() { now_ = loop_.now(); }  // the loop's time stands still until it calls again
+  void note_time() { now_ = loop_.now(); }  // the loop's time stands still until its next call
 
   Loop& loop_;
   GpuListener& listener_;
@@ -113,16 +113,16 @@ class GpuModel final : public Handler {
   SlotWork work_;
   std::array<Active, streams> active_;
   std::array<std::vector<std::uint32_t>, streams> queues_;
-  double drain_ = 0;  // seconds in the present seat
-  struct Leg {        // of the transfer that runs as flows
+  double drain_ = 0;  // seconds that the present wait for SMs lasts
+  struct Leg {        // of a transfer that runs as flows
     FlowId flow{};
     double bytes = 0;  // of the flow; 0: no such leg
   };
   std::array<Leg, 2> legs_;          // over the network, inside the node
-  int flows_ = 0;                    // that have not ended
-  bool limited_overlapped_ = false;  // their rates are those beside compute
+  int flows_ = 0;                    // running flows
+  bool limited_overlapped_ = false;  // the flows have the rates of transfers that overlap compute
   std::vector<char> done_;
-  std::size_t left_ = 0, used_ = 0;  // segments of the slot that have not ended; streams up to the last one it uses
+  std::size_t left_ = 0, used_ = 0;  // segments of the slot that have not ended; streams up to the last one in use
   Time now_ = 0, slot_start_ = 0, compute_busy_ = 0, busy_since_ = 0;
   bool busy_ = false;
   bool collective_ = false;

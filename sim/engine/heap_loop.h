@@ -1,4 +1,4 @@
-// The project's own event loop: nothing is shared, each flow runs as if it were alone on its links.
+// The project's own event loop. Links are not shared: each flow runs as if it were alone on them.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@ namespace plumbline::sim {
 class HeapLoop final : public Loop, private Handler {
  public:
   HeapLoop() = default;
-  // With links for flows to cross; they outlive the loop.
+  // Flows cross these links, which must outlive the loop.
   explicit HeapLoop(const std::vector<topologies::Link>& links) : links_(&links) {}
 
   Time now() const override { return now_; }
   void at(Time time, const Task& task) override;
-  // Takes max(bytes * times / bandwidth) over its crossings, or bytes / rate_limit where that is longer.
+  // The flow takes max(bytes * times / bandwidth) over its crossings, or bytes / rate_limit where that is longer.
   FlowId flow(const Flow& flow, const Task& done) override;
   void set_rate_limit(FlowId flow, double rate_limit) override;
 
@@ -32,7 +32,7 @@ class HeapLoop final : public Loop, private Handler {
     double rate = 0;            // B/s now
     double bytes_left = 0;      // at `since`
     Time since = 0;             // of the last change of rate
-    std::uint32_t changes = 0;  // an end event of before the last change is void
+    std::uint32_t changes = 0;  // end events scheduled before the last change are void
   };
   void handle(std::uint32_t changes, std::uint64_t flow) override;  // the end of a flow
   void schedule_end(FlowId flow, const Running& running);

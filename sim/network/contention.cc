@@ -19,8 +19,8 @@ namespace {
 
 bool may_contend(const Inputs& inputs) {
   if (!inputs.fabric || inputs.plan.parallelism.expert == 1) return false;
-  const bool in_a_row = inputs.plan.cluster.placement.value_or("contiguous") == "contiguous";
-  return !in_a_row || inputs.fabric->oversubscription > 1;
+  const bool contiguous = inputs.plan.cluster.placement.value_or("contiguous") == "contiguous";
+  return !contiguous || inputs.fabric->oversubscription > 1;
 }
 
 std::string key_of(const Inputs& inputs) {
@@ -34,7 +34,7 @@ std::string key_of(const Inputs& inputs) {
                      shape.oversubscription);
 }
 
-// Notes when the last flow of each group has ended.
+// Records when the last flow of each group ends.
 class GroupEnds final : public Handler {
  public:
   GroupEnds(const Loop& loop, std::size_t groups) : loop_(loop), ends_(groups, 0) {}
@@ -54,7 +54,7 @@ std::vector<Transfer> over_the_network(std::vector<Transfer> transfers) {
 model::Result<Contention> simulate_all(const topologies::Fabric& fabric, const std::vector<TrafficPattern>& patterns) {
   auto network = TRY(SimGridNetwork::make(fabric.links()));
   std::vector<std::vector<TrafficFlow>> flows;
-  Contention result;  // first seconds alone
+  Contention result;  // at first the seconds of each group alone
   for (const TrafficPattern& pattern : patterns) {
     auto transfers = TRY(transfers_of(fabric, pattern));
     const std::vector<Transfer> outside = over_the_network(std::move(transfers));

@@ -1,5 +1,5 @@
-// What all expert groups together take from each other, tabulated from SimGrid: loops on which nothing is shared, and
-// the closed form, multiply by it.
+// The slowdown of the all-to-alls of all expert groups by each other, tabulated from SimGrid. The closed form, and
+// loops that share no links, multiply by it.
 #pragma once
 
 #include <map>
@@ -14,12 +14,12 @@ struct Inputs;
 
 class ContentionTable {
  public:
-  // Simulates what the inputs need and the table lacks: nothing where ranks lie in a row on a fabric that is not
-  // oversubscribed, or where there is no wiring. On the thread that may use SimGrid, while no SimGridNetwork is alive.
-  // Errors: of fabric, placement and SimGridNetwork.
+  // Simulates what the inputs need and the table lacks. Nothing is needed without wiring, or where ranks are contiguous
+  // on a fabric that is not oversubscribed. Call it on the thread that may use SimGrid, while no SimGridNetwork is
+  // alive. Returns the errors of fabric, placement and SimGridNetwork.
   model::Result<void> add(const Inputs& inputs);
 
-  // nullptr where nothing was needed. Safe from several threads while nobody adds.
+  // Returns nullptr where nothing was needed. Safe from several threads while add() does not run.
   const Contention* find(const Inputs& inputs) const;
 
  private:

@@ -13,7 +13,7 @@ namespace {
 
 using Members = std::vector<std::int64_t>;  // GPUs of one group
 
-// The members in every holder of the group's stage.
+// Returns the members of each group, over all pipeline ranks that hold the group's stage.
 std::vector<Members> groups_of(const topologies::Placement& placement, std::int64_t pipeline,
                                const GroupPattern& pattern) {
   const std::int64_t block = placement.ranks() / pipeline;
@@ -34,7 +34,7 @@ std::vector<Members> groups_of(const topologies::Placement& placement, std::int6
   return groups;
 }
 
-// By node, nodes in the order of their first members.
+// Returns the members by node, nodes in the order of their first members.
 std::vector<Members> by_node(const topologies::Fabric& fabric, const Members& members) {
   std::vector<std::pair<std::int64_t, Members>> nodes;
   for (const std::int64_t gpu : members) {
@@ -48,7 +48,7 @@ std::vector<Members> by_node(const topologies::Fabric& fabric, const Members& me
   return result;
 }
 
-// Where two nodes hold different numbers of members, the fuller one's rings share the NICs of the other.
+// Where two nodes have different numbers of members, the rings of the larger set share the NICs of the smaller one.
 void add_ring(const std::vector<Members>& nodes, std::vector<Transfer>& transfers) {
   for (std::size_t i = 0; i < nodes.size() && nodes.size() > 1; ++i) {
     const Members& from = nodes[i];

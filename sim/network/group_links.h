@@ -1,5 +1,5 @@
-// What the wiring leaves to the collectives of dense groups: how many members share a node, and how far the rings
-// between nodes fall behind the NICs' line rate because the rings of all groups, which run at once, share links.
+// The effect of the wiring on the collectives of dense groups: the members that share a node, and the slowdown of the
+// rings between nodes, because the rings of all groups run at once and share links.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace plumbline::sim {
 
-// Groups of one kind that together hold every rank. A stage's ranks are `block` in a row; a group takes
-// `ranks` of them that are `stride` apart, and under two directions as many of the stage's other holder: that of
-// pipeline rank p and of pipeline rank P - 1 - p.
+// Groups of one kind that together hold every rank. A stage has `block` consecutive ranks, and a group takes `ranks` of
+// them, `stride` apart. With two directions a group also takes as many ranks of the stage's other copy: pipeline ranks
+// p and P - 1 - p hold the same stage.
 struct GroupPattern {
   std::int64_t ranks = 1, stride = 1;  // of the whole group
   bool two_directions = false;
@@ -19,13 +19,13 @@ struct GroupPattern {
 
 struct GroupLinks {
   std::int64_t ranks_per_node = 1;  // members on a node, on average, rounded
-  // At least 1: seconds of the most loaded link over those of a NIC that carries the same ring alone.
+  // Seconds of the most loaded link over those of a NIC that carries the same ring alone; at least 1.
   double slowdown = 1;
 };
 
-// Each ring goes through the nodes of its group in the order in which the members come, over as many NICs of a node as
-// it has members there; one byte per NIC. `pipeline` blocks of ranks fill the placement; nic_bandwidth (B/s) is one
-// GPU's share of its node's NICs.
+// Returns the links of a group. Each ring visits the nodes of its group in the order of the members, over as many NICs
+// of a node as the group has members there, with one byte per NIC. `pipeline` blocks of ranks fill the placement.
+// nic_bandwidth (B/s) is one GPU's share of its node's NICs.
 GroupLinks group_links(const topologies::Fabric& fabric, const topologies::Placement& placement, std::int64_t pipeline,
                        const GroupPattern& pattern, double nic_bandwidth);
 

@@ -39,8 +39,8 @@ GroupLinks LinksMemo::group(const Inputs& inputs, const topologies::Fabric& fabr
 }
 
 model::Result<std::shared_ptr<const StepLinks>> links_of(const Inputs& inputs, const model::RoutingSpread& spread) {
-  const bool alike = inputs.links && !inputs.contention && !inputs.every_link;
-  return alike ? inputs.links->links(inputs, spread) : make(inputs, spread);
+  const bool shareable = inputs.links && !inputs.contention && !inputs.every_link;
+  return shareable ? inputs.links->links(inputs, spread) : make(inputs, spread);
 }
 
 }  // namespace plumbline::sim

@@ -1,5 +1,5 @@
-// Remembers the links of steps on one fabric, so that plans that differ in other things walk its routes once. A value
-// that its owner hands to each evaluation; safe to use from several threads.
+// Remembers the links of steps on one fabric, so that plans that differ elsewhere compute its routes once. The owner
+// passes it to each evaluation. Safe to use from several threads.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,14 @@ struct Inputs;
 class LinksMemo {
  public:
   using Links = model::Result<std::shared_ptr<const StepLinks>>;
-  // StepLinks::make, once for all plans whose ranks lie alike. All inputs have the same fabric.
+  // Returns StepLinks::make(), once for all plans with the same ranks and placement. All inputs must share a fabric.
   Links links(const Inputs& inputs, const model::RoutingSpread& spread);
-  // group_links() of the ranks where the inputs' plan places them.
+  // Returns group_links() for the placement of the inputs' plan.
   GroupLinks group(const Inputs& inputs, const topologies::Fabric& fabric, const topologies::Placement& placement,
                    const GroupPattern& pattern);
 
  private:
-  // GPUs, pipeline, ranks and stride of an exchange, groups and ranks per token, placement.
+  // GPUs, pipeline, ranks and stride of an expert group, groups and ranks per token, placement.
   using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, double, double, std::string>;
   model::Memo<Key, Links> known_;
   // GPUs, pipeline, ranks and stride of a group, whether it spans both directions, placement.
@@ -34,7 +34,8 @@ class LinksMemo {
   model::Memo<GroupKey, GroupLinks> groups_;
 };
 
-// Of the inputs' plan: remembered where the inputs have a memo, no contention and no wish for every link.
+// Returns the links of the inputs' plan. They come from the memo, if there is one, unless the inputs have contention or
+// ask for every link.
 model::Result<std::shared_ptr<const StepLinks>> links_of(const Inputs& inputs, const model::RoutingSpread& spread);
 
 }  // namespace plumbline::sim

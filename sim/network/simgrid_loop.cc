@@ -1,4 +1,4 @@
-// The only file of the project that includes SimGrid's headers outside of tests.
+// This is the project's only file outside of tests that includes SimGrid's headers.
 #include "sim/network/simgrid_loop.h"
 
 #include <fmt/format.h>
@@ -30,26 +30,26 @@ using model::ErrorKind;
 using simgrid::kernel::timer::Timer;
 using topologies::Link;
 
-// SimGrid counts whole bytes; a picosecond of a fast link is a fraction of one. So we count in units of 2^-20 B.
+// SimGrid counts whole bytes, but a fast link moves a fraction of a byte per picosecond. The unit is therefore 2^-20 B.
 constexpr double units_per_byte = 1 << 20;
-constexpr double most_rate = 1e15;  // B/s: no link and no limit is faster
-// SimGrid ends together what ends within its precision, which must be coarser than the steps of its clock.
+constexpr double most_rate = 1e15;  // B/s: above every link and every limit
+// SimGrid ends activities together that end within its precision, which must be coarser than the steps of its clock.
 constexpr double finest_precision = 0x1p-43;  // s, 0.11 ps: two steps of a clock below 512 s
-constexpr double reserve = 100;               // s that the clock may go on before the precision is looked at again
-// Flows are shorter by what they move in this time at their rate alone. So an end that falls on a whole picosecond
-// reaches our heap before the events of that picosecond run, whatever the last bits of SimGrid's doubles are.
+constexpr double reserve = 100;               // s that the clock may advance before the precision is checked again
+// Flows are shortened by what they move in this time at their rate alone. An end that falls on a whole picosecond then
+// reaches the event heap before the events of that picosecond, whatever the rounding of SimGrid's doubles.
 constexpr double least_margin = 0.125e-12;  // s
 constexpr double least_factor = 1e-6;       // of a link that has not failed
 constexpr double stack_per_link = 64;       // bytes; measured: 131,000 connected links take less than 8 MiB
 
 double clock_seconds() { return s4u::Engine::get_clock(); }
 
-// For a clock that goes as far as `horizon`.
+// Returns the precision in seconds for a clock that runs up to `horizon` seconds.
 double precision(double horizon) {
   return std::max(finest_precision, 2 * (std::nextafter(horizon, unlimited) - horizon));
 }
 
-// Told when SimGrid is through with a communication, in the middle of SimGrid's own work.
+// Receives communications that SimGrid has completed; the call comes from inside SimGrid's own work.
 class EndListener {
  public:
   virtual void completed(const s4u::Activity& activity) = 0;
@@ -58,7 +58,7 @@ class EndListener {
   ~EndListener() = default;
 };
 
-// A zone of two hosts; the way between them is whatever footprint is about to start.
+// A zone of two hosts. The route between them is the footprint of the flow that is about to start.
 class FootprintZone final : public routing::NetZoneImpl {
  public:
   explicit FootprintZone(const std::string& name) : NetZoneImpl(name) {}
@@ -72,7 +72,7 @@ class FootprintZone final : public routing::NetZoneImpl {
   std::vector<simgrid::kernel::resource::StandardLinkImpl*> links_;
 };
 
-// SimGrid takes over signals when it starts; they stay the program's.
+// SimGrid replaces signal handlers when it starts; this class restores the program's own.
 class KeepSignals {
  public:
   KeepSignals() {
@@ -148,11 +148,11 @@ class SimGridNetwork::Impl {
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
-  // Who has SimGrid's engine of this process; nullptr: nobody.
+  // Returns the network that holds this process's SimGrid engine, or nullptr.
   static const Impl* owner() { return engine_owner; }
 
-  // `record` is the data of the communication.
-  // SimGrid bounds a flow for good by the bandwidths at its start: it starts on whole links with an open limiter.
+  // Starts a communication with `record` as its data. SimGrid limits a flow for its whole life by the bandwidths at its
+  // start, so it starts on links of full bandwidth with an open limiter.
   s4u::CommPtr start(void* record, const Footprint* footprint, double bytes, s4u::Link* limiter) {
     zone_->clear();
     if (limiter != nullptr) zone_->append(*limiter, 1);
@@ -208,10 +208,10 @@ class SimGridNetwork::Impl {
   }
 
  private:
-  // SimGrid's completion signal is one per process and cannot be disconnected.
+  // SimGrid has one completion signal per process, which cannot be disconnected.
   static bool register_completion();
 
-  // A link that is off keeps its last bandwidth, SimGrid takes no 0.
+  // A link that is off keeps its last bandwidth, because SimGrid accepts no 0.
   void set_bandwidth(LinkId link, double factor) {
     const double bandwidth = links_[link].bandwidth * units_per_byte * factor;
     if (bandwidth > 0 && shared_[link]->get_bandwidth() != bandwidth) shared_[link]->set_bandwidth(bandwidth);
@@ -224,7 +224,7 @@ class SimGridNetwork::Impl {
   s4u::Host* source_ = nullptr;
   s4u::Host* target_ = nullptr;
   std::vector<s4u::Link*> shared_;         // by LinkId
-  std::vector<s4u::Link*> free_limiters_;  // private links that carry out rate limits
+  std::vector<s4u::Link*> free_limiters_;  // private links that enforce rate limits
   std::vector<double> factors_;            // by LinkId
   std::size_t degraded_ = 0;               // links whose factor is below 1
   EndListener* loop_ = nullptr;
@@ -274,7 +274,7 @@ class SimGridLoop::Impl final : private Handler, private EndListener {
       fail(running, std::move(fault));
       return id;
     }
-    // What is shorter than the margin ends now.
+    // A flow shorter than the margin ends now.
     const double rate = rate_alone(flow, network_.links());
     keep_precision(2 * flow.bytes / rate);
     const double margin = std::max(precision_, least_margin) * rate;
@@ -336,14 +336,15 @@ class SimGridLoop::Impl final : private Handler, private EndListener {
 
   Time end_time() const { return std::llround(std::ceil((clock_seconds() - start_) * 1e12)); }
 
-  // SimGrid would lose events if its clock had coarser steps than its precision within so many seconds.
+  // Coarsens the precision where needed: SimGrid would lose events if the steps of its clock, within so many seconds,
+  // were coarser than its precision.
   void keep_precision(double seconds) {
     const double needed = precision(clock_seconds() + seconds + reserve);
     if (needed > precision_) s4u::Engine::set_config("surf/precision", needed);
     precision_ = std::max(precision_, needed);
   }
 
-  // "" when no link of the footprint has failed.
+  // Returns the reason, or "" when no link of the footprint has failed.
   std::string failed_link(const Footprint* footprint) const {
     if (footprint == nullptr) return "";
     for (const Crossing& crossing : *footprint) {
@@ -360,10 +361,10 @@ class SimGridLoop::Impl final : private Handler, private EndListener {
     if (failed.handler != nullptr) at(now_, failed);
   }
 
-  // Notes the end; everything else waits for the next wake.
+  // Records the end; everything else happens at the next wake().
   void completed(const s4u::Activity& activity) override {
     auto* running = activity.get_data<Running>();
-    if (running->comm.get() != &activity) return;  // a cancelled one reports twice
+    if (running->comm.get() != &activity) return;  // a cancelled communication is reported twice
     parked_.push_back(std::move(running->comm));
     if (running->limiter != nullptr) spent_limiters_.push_back(running->limiter);
     if (abandoned_) return flows_.remove(running->id);
@@ -377,12 +378,12 @@ class SimGridLoop::Impl final : private Handler, private EndListener {
     arm();
   }
 
-  // A link changes.
+  // Applies a link change.
   void handle(std::uint32_t, std::uint64_t index) override {
     network_.set_factor(changes_[index].link, changes_[index].factor);
   }
 
-  // One SimGrid timer, for the first of our events: ties are ours to order.
+  // Sets one SimGrid timer, for the first event of the heap, which orders events of the same time.
   void arm() {
     if (events_.empty() || (timer_ != nullptr && armed_ <= events_.first().time)) return;
     if (timer_ != nullptr) timer_->remove();
@@ -403,7 +404,7 @@ class SimGridLoop::Impl final : private Handler, private EndListener {
     arm();
   }
 
-  // SimGrid must not lose the last reference to a communication while it completes it.
+  // Drops completed communications here, because SimGrid must not lose the last reference to one while it completes it.
   void release() {
     parked_.clear();
     for (s4u::Link* limiter : spent_limiters_) network_.give_back(limiter);

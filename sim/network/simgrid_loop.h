@@ -1,9 +1,9 @@
-// The event loop on which transfers share links: flows are SimGrid communications, timers wake our own total order of
-// events. SimGrid's headers stay in the .cc file.
+// The event loop on which transfers share links. Flows are SimGrid communications, and timers use the total order of
+// events of EventHeap. SimGrid's headers stay in the .cc file.
 //
-// SimGrid keeps its engine, its clock and its settings per process. SimGridNetwork is that engine with the links of
-// one cluster: only one may be alive at a time, and everything here must be used from the thread that made it. It
-// serves any number of evaluations one after another; each is a SimGridLoop whose time starts at 0.
+// SimGrid keeps its engine, its clock and its settings per process. SimGridNetwork is that engine with the links of one
+// cluster. Only one may be alive at a time, and it must be used from the thread that made it. It serves any number of
+// evaluations one after another; each is a SimGridLoop whose time starts at 0.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +20,9 @@ class SimGridLoop;
 
 class SimGridNetwork {
  public:
-  // The links outlive the network. `limited_flows`: how many flows with a rate limit may run at the same time.
-  // Errors (infeasible): another network is alive; the stack is too small for SimGrid's solver, which recurses over
-  // links that share flows. Errors (input): a link without bandwidth.
+  // Makes the engine; `links` must outlive the network. `limited_flows` is how many flows with a rate limit may run at
+  // the same time. Errors (infeasible): another network is alive, or the stack is too small for SimGrid's solver, which
+  // recurses over links that share flows. Errors (input): a link without bandwidth.
   static model::Result<SimGridNetwork> make(const std::vector<topologies::Link>& links,
                                             std::size_t limited_flows = 1024);
   SimGridNetwork(SimGridNetwork&&) noexcept;
@@ -36,7 +36,7 @@ class SimGridNetwork {
   std::unique_ptr<Impl> impl_;
 };
 
-// From `time` on the link has `factor` of its bandwidth: 1 whole, 0 failed.
+// A change of a link: from `time` on it has `factor` of its bandwidth. 1 is all of it, 0 is failed.
 struct LinkChange {
   double time = 0;  // s, from the start of the loop
   LinkId link = 0;
@@ -50,24 +50,24 @@ struct FlowFailure {
   std::string reason;  // "link node3.gpu5.nic.up failed"
 };
 
-// Flows share links max-min fairly, a flow in proportion to the times it crosses the link. Ends are rounded up to
-// whole picoseconds, so that a flow alone ends when HeapLoop says. Below about a thousand flows at the same time the
-// cost per flow is constant; beyond, SimGrid 3.32 scans all of them at each end.
+// Flows share links max-min fairly, each in proportion to the times it crosses the link. Ends are rounded up to whole
+// picoseconds, so that a single flow ends at the same time as in HeapLoop. Below about a thousand concurrent flows the
+// cost per flow is constant; above, SimGrid 3.32 scans all of them at each end.
 class SimGridLoop final : public Loop {
  public:
-  // One loop at a time per network; the network outlives it.
+  // The network must outlive the loop and may have one loop at a time.
   explicit SimGridLoop(SimGridNetwork& network);
   SimGridLoop(const SimGridLoop&) = delete;
   SimGridLoop& operator=(const SimGridLoop&) = delete;
-  ~SimGridLoop() override;  // cancels what runs, makes all links whole
+  ~SimGridLoop() override;  // cancels running flows and restores all links
 
   Time now() const override;
   void at(Time time, const Task& task) override;
-  // What SimGrid could not run (no such link, NaN, more than 1e13 bytes, too many limited flows) fails at once.
+  // A flow that SimGrid cannot run (unknown link, NaN, more than 1e13 bytes, too many limited flows) fails at once.
   FlowId flow(const Flow& flow, const Task& done) override;
   void set_rate_limit(FlowId flow, double rate_limit) override;
 
-  // Errors (input): no such link, a time before now, a factor that is neither 0 nor 1e-6 to 1.
+  // Errors (input): an unknown link, a time before now, a factor that is neither 0 nor 1e-6 to 1.
   model::Result<void> change(const LinkChange& change);
 
   std::uint64_t run() override;

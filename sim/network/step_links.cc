@@ -23,7 +23,7 @@ Footprint route_of(const Fabric& fabric, std::int64_t from, std::int64_t to) {
   return footprint;
 }
 
-// Links on the ways from and to one GPU.
+// Returns the links on the routes from and to one GPU.
 std::vector<LinkId> links_of(const Fabric& fabric, std::span<const Transfer> transfers, std::int64_t gpu) {
   std::vector<LinkId> links;
   for (const Transfer& transfer : transfers)

@@ -10,7 +10,7 @@ namespace {
 
 using topologies::Fabric;
 
-// Transfers of a hop count as equal up to the rounding of the arithmetic that made them.
+// Sizes of one leg's transfers count as equal up to the rounding of the arithmetic that made them.
 constexpr double rounding = 1e-9;
 
 std::map<std::uint8_t, std::vector<Transfer>> by_leg(std::span<const Transfer> transfers) {
@@ -26,7 +26,7 @@ bool one_size(std::span<const Transfer> transfers) {
                      [&](const Transfer& t) { return std::abs(t.bytes - bytes) <= rounding * bytes; });
 }
 
-// Each link once, with the number of times it is listed; `links` is reordered.
+// Returns each link once, with the number of times it is listed; reorders `links`.
 Footprint footprint_of(std::vector<LinkId>& links) {
   std::sort(links.begin(), links.end());
   Footprint footprint;

@@ -1,5 +1,5 @@
-// Bytes between GPUs, read in two ways: the load of each link with its closed form, and one flow per hop over the
-// footprint of all its routes.
+// Bytes between GPUs, evaluated in two ways: as the load of each link, which gives a closed form, and as one flow per
+// leg over the footprint of all its routes.
 #pragma once
 
 #include <cstdint>
@@ -14,24 +14,24 @@ namespace plumbline::sim {
 struct Transfer {
   std::int64_t from = 0, to = 0;  // GPUs
   double bytes = 0;
-  std::uint8_t leg = 0;  // the transfers of one hop are alike: same kind of link, same step of the pattern
+  std::uint8_t leg = 0;  // transfers of one leg are alike: same kind of link, same step of the pattern
 };
 
-// Bytes over each link, by LinkId.
+// Returns the bytes over each link, by LinkId.
 std::vector<double> link_loads(const topologies::Fabric& fabric, std::span<const Transfer> transfers);
 
-// max over links of load / bandwidth: a lower bound whatever the sharing, and the exact time when all transfers of the
-// most loaded link are of one size, start together and meet no other traffic.
+// Returns max over links of load / bandwidth in seconds. This is a lower bound for any sharing. It is exact when all
+// transfers of the most loaded link have one size, start together and share it with no other traffic.
 double bottleneck_seconds(const topologies::Fabric& fabric, std::span<const Transfer> transfers);
 
-// A flow together with its links, which must stay where they are while it runs.
+// A flow with its own footprint, which must not move while the flow runs.
 struct TrafficFlow {
   Footprint footprint;
   double bytes = 0;
 };
 
-// One flow per hop whose transfers are all of one size: it crosses each link as often as their routes do, so it takes
-// from the links what they would take. The transfers of other hops stay flows of their own.
+// Returns one flow per leg whose transfers all have one size. It crosses each link as often as their routes do, and so
+// takes the same share of the links. Transfers of other legs stay separate flows.
 std::vector<TrafficFlow> footprint_flows(const topologies::Fabric& fabric, std::span<const Transfer> transfers);
 
 }  // namespace plumbline::sim

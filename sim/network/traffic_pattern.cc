@@ -41,15 +41,15 @@ std::string find_token_fault(const TrafficPattern& pattern) {
     return fmt::format("popularity of {} ranks for a group of {}", pattern.popularity.size(), ranks);
   }
   if (!amounts(pattern.tokens) || !amounts(pattern.popularity)) return "tokens and popularity are finite amounts";
-  const bool nobody = std::accumulate(pattern.popularity.begin(), pattern.popularity.end(), 0.0) == 0;
-  if (!pattern.popularity.empty() && nobody) return "some rank must be popular";
+  const bool unpopular = std::accumulate(pattern.popularity.begin(), pattern.popularity.end(), 0.0) == 0;
+  if (!pattern.popularity.empty() && unpopular) return "some rank must be popular";
   if (!amount(pattern.nodes_per_token) || !amount(pattern.ranks_per_token)) {
     return fmt::format("{} nodes and {} ranks per token", pattern.nodes_per_token, pattern.ranks_per_token);
   }
   return "";
 }
 
-// The group of a dispatch, node by node.
+// Builds the transfers of a dispatch, node by node.
 class TwoLeg {
  public:
   TwoLeg(const Fabric& fabric, const TrafficPattern& pattern) : fabric_(fabric), pattern_(pattern) {
@@ -62,7 +62,7 @@ class TwoLeg {
     for (const auto& [node, members] : nodes_) {
       for (std::size_t place = 0; place < members.size(); ++place) send(node, members[place], place);
     }
-    for (const auto& [way, bytes] : inside_) transfers_.push_back({way.first, way.second, bytes, 1});
+    for (const auto& [ends, bytes] : inside_) transfers_.push_back({ends.first, ends.second, bytes, 1});
     return std::move(transfers_);
   }
 
@@ -73,7 +73,7 @@ class TwoLeg {
     return pattern_.token_bytes * (pattern_.tokens.size() == 1 ? pattern_.tokens[0] : pattern_.tokens[rank]);
   }
 
-  // The GPU of the node on which the tokens of a rank land; `place` is the rank's among the members of its own node.
+  // Returns the GPU of the node where a rank's tokens land; `place` is the rank's index among its own node's members.
   std::int64_t landing(std::size_t rank, std::size_t place, const std::vector<std::size_t>& members) const {
     for (const std::size_t member : members)
       if (fabric_.index_in_node(gpu(member)) == fabric_.index_in_node(gpu(rank))) return gpu(member);

@@ -1,4 +1,4 @@
-// Where time goes: busy time by class of operator and by constant of the profile, per slot template.
+// The busy seconds of a slot template by operator class and by constant of the profile.
 #pragma once
 
 #include <map>

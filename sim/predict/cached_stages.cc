@@ -111,7 +111,7 @@ TimedOptimizer& ShardedStages::optimizer(std::int32_t kind) {
   return *known;
 }
 
-// Few ask for the load of many timed optimizers: graphs are large, so they are written again.
+// The optimizer's graph is built again here: graphs are large, and few timed optimizers are asked for their load.
 const OptimizerLoad& ShardedStages::optimizer_load(std::int32_t kind) {
   std::optional<OptimizerLoad>& known = optimizer(kind).load;
   if (!known)

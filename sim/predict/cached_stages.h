@@ -1,9 +1,9 @@
-// What plans that differ only in other things have in common, computed when it is first asked for:
+// Parts of a prediction that plans share when they differ elsewhere. Each part is computed on first use:
 //   model::StageLibrary  blocks, slots and their memory, of plans with the same graphs
-//   TimedStages          durations and loads of those slots, of plans with the same costs too
-//   ShardedStages        reductions, gathers, optimizer and training state, of plans with the same sharding too
-//   StageOptimizers      of stages with the same parameters, whatever their graphs are
-// Not for several threads at a time.
+//   TimedStages          durations and loads of those slots, of plans that also have the same costs
+//   ShardedStages        reductions, gathers, optimizer and training state, of plans that also have the same sharding
+//   StageOptimizers      optimizers of stages with the same parameters, whatever their graphs
+// For one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -34,12 +34,12 @@ namespace plumbline::sim {
 // A stage's optimizer step under one cost model.
 struct TimedOptimizer {
   OptimizerTiming timing;
-  std::optional<OptimizerLoad> load;  // once it is asked for
+  std::optional<OptimizerLoad> load;  // set when it is first needed
 };
 
 class StageOptimizers {
  public:
-  // `costs` must stay where they are.
+  // `costs` must not move.
   TimedOptimizer& of(const std::vector<model::StageUnit>& units, const model::Plan& plan, const model::Layout& layout,
                      const CostModels& costs);
   void clear() { known_.clear(); }
@@ -51,17 +51,17 @@ class StageOptimizers {
 
 class TimedStages {
  public:
-  // All must outlive it. `imbalance` has no seed yet; `ranks` are those of the expert group.
+  // All references must outlive the object. `imbalance` has no seed yet; `ranks` is the size of the expert group.
   TimedStages(model::StageLibrary& library, const CostModels& costs, const model::Device& device, Imbalance imbalance,
               std::int64_t ranks);
 
-  // A slot on a free GPU.
+  // Returns the run of a slot on a GPU alone.
   const TemplateRun& run(std::int32_t slot);
-  // Its segments, waits for stragglers included; put together each time, because they are large.
+  // Returns the times of the slot's segments, with waits for stragglers. They are large and so not cached.
   std::vector<SegmentTime> times(std::int32_t slot);
   const SlotLoad& load(std::int32_t slot);
   const Attribution& attribution(std::int32_t slot);
-  // What compute waits for in it, and how long it is busy with and without communication beside it.
+  // The exposed waits of a slot, and its busy seconds with and without overlapped communication.
   struct Account {
     Exposure exposed{};
     double busy = 0, undisturbed = 0;  // s
@@ -74,7 +74,7 @@ class TimedStages {
  private:
   struct Timed {
     TemplateRun run;
-    std::vector<double> waits;  // [segment] where ranks are uneven
+    std::vector<double> waits;  // [segment], where ranks are uneven
     std::optional<SlotLoad> load;
     std::optional<Attribution> attribution;
     std::optional<Account> account;
@@ -94,10 +94,10 @@ class TimedStages {
 
 class ShardedStages {
  public:
-  // `timed` and `optimizers` must outlive it; plan and layout are examples of the sharding.
+  // `timed` and `optimizers` must outlive the object. Plan and layout are any that have the sharding.
   ShardedStages(TimedStages& timed, StageOptimizers& optimizers, const model::Plan& plan, const model::Layout& layout);
 
-  // Of a rank that holds stages of these kinds.
+  // The training state of a rank that holds stages of these kinds.
   struct State {
     double bytes = 0;  // parameters, gradients and optimizer states
     model::Bytes gradients;
@@ -110,7 +110,7 @@ class ShardedStages {
   const Update& update(const std::vector<std::int32_t>& kinds);
   const SlotSync& sync(std::int32_t slot, const TemplateRun& run);
 
-  // Of a stage of the kind.
+  // Returns the optimizer's timing for a stage of the kind.
   const OptimizerTiming& optimizer_timing(std::int32_t kind) { return optimizer(kind).timing; }
   const OptimizerLoad& optimizer_load(std::int32_t kind);
 

@@ -21,7 +21,7 @@ model::CommunicationCost::Group expert_group(const Inputs& inputs) {
   return {spread_of(inputs), group.ranks, group.stride};
 }
 
-// The groups of dense collectives as the placement spreads them over nodes and links.
+// Sets how the placement spreads the groups of dense collectives over nodes and links.
 model::Result<void> place_groups(const Inputs& inputs, const model::Layout& layout, const topologies::Fabric& fabric,
                                  model::CommunicationCost& communication) {
   const auto placement = TRY(topologies::placement_of(inputs.plan, fabric.gpus_per_node()));
@@ -39,7 +39,7 @@ model::Result<void> place_groups(const Inputs& inputs, const model::Layout& layo
   return {};
 }
 
-// Dense collectives run on the SMs that are set aside, where there are some, else on as many as they want.
+// Dense collectives run on the reserved SMs, if there are any, else on as many as their kernels use.
 std::int64_t collective_sms(const Inputs& inputs, const model::CommunicationCost& communication) {
   const auto& overlap = inputs.plan.overlap;
   const std::int64_t most = inputs.cluster.device.sms - 1;
@@ -70,8 +70,8 @@ model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout&
     if (error.key != "overlap.communication_kernels") return tl::unexpected(error);
     return tl::unexpected(model::plan_error(inputs.plan, error.kind, error.key, error.message, error.hint));
   }
-  const bool set_aside = overlap.communication_sms > 0;
-  const model::SmPolicy policy = set_aside ? model::sm_policy(overlap.sm_policy) : model::SmPolicy::none;
+  const bool reserved = overlap.communication_sms > 0;
+  const model::SmPolicy policy = reserved ? model::sm_policy(overlap.sm_policy) : model::SmPolicy::none;
   const auto host = TRY(model::HostCost::make(inputs.profile, inputs.cluster, inputs.plan));
   const model::SmPartition partition{policy, device.sms, communication->communication_sms(),
                                      collective_sms(inputs, *communication)};

@@ -20,13 +20,13 @@ struct CostModels {
   model::CommunicationCost communication;
   model::HostCost host;
   model::SmPartition partition;
-  std::shared_ptr<const StepLinks> links;  // where the inputs know the wiring
+  std::shared_ptr<const StepLinks> links;  // where the inputs have wiring
 };
 
-// Input error when the profile lacks a constant; infeasible when communication leaves no SM to compute.
-// overlap.communication_sms = 0 sets no SMs aside: communication takes what its kernels need for their
-// full rate while they run, as under the policy none; nothing where the profile's communication.needs_sms is 0.
-// `layout` is the plan's.
+// Makes the cost functions of the inputs' plan, whose layout is `layout`. Returns an input error when the profile lacks
+// a constant, and an infeasible one when communication leaves no SM to compute. overlap.communication_sms = 0 reserves
+// no SMs: communication holds what its kernels need for their full rate while they run, as under the policy none. That
+// is nothing where the profile's communication.needs_sms is 0.
 model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout& layout);
 
 }  // namespace plumbline::sim

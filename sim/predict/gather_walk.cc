@@ -14,22 +14,22 @@ using Moment = std::pair<std::int32_t, std::int32_t>;  // slot of the rank, segm
 
 constexpr std::int32_t none = -1;
 
-struct Use {  // of a unit's parameters, by slots in a row
+struct Use {  // of a unit's parameters, by consecutive slots
   std::int32_t stage = 0, unit = 0;
   Moment first, last;
   double seconds = 0;         // of its gather
-  double end = 0;             // of the gather, once it is known
+  double end = 0;             // of the gather, once computed
   std::int32_t next = none;   // another use whose gather starts in the same slot
   std::int32_t after = none;  // segment of that slot
-  bool gathered = true;       // not there before
+  bool gathered = true;       // false: its parameters were still there
 };
 
-// Walks one rank after the other: what they fill is large, so that it is kept from one to the next.
+// Walks one rank after the other and reuses the large buffers of the previous one.
 class RankWalk {
  public:
   explicit RankWalk(const StepRecurrence& step) : step_(step) {}
 
-  // starts: of the table's ops; empty: slots run back to back. Calls late(op, s) for each slot.
+  // starts: of the table's ops; empty: slots run back to back. Calls late(op, seconds) for each slot.
   template <class Late>
   void run(const model::ScheduleTable::Rank& rank, const std::vector<double>& starts, const Late& late) {
     rank_ = &rank;
@@ -46,7 +46,7 @@ class RankWalk {
     }
   }
 
-  // What run() gathers, without its times.
+  // Returns the units that run() gathers, without times.
   std::vector<std::pair<std::int32_t, std::int32_t>> gathers(const model::ScheduleTable::Rank& rank) {
     rank_ = &rank;
     collect();
@@ -65,7 +65,7 @@ class RankWalk {
     return step_.table->classes[op(slot).slot_class];
   }
 
-  // What is used twice in a row stays.
+  // Collects the uses; consecutive uses of a unit count as one, because its parameters stay.
   void collect() {
     uses_.clear();
     for (std::int32_t k = 0; k < static_cast<std::int32_t>(rank_->ops.size()); ++k) {
@@ -95,7 +95,7 @@ class RankWalk {
     }
   }
 
-  // Each gather starts when the buffer it takes is free; those with one to begin with start with the step.
+  // A gather starts when its buffer is free. Gathers that get an initial buffer start with the step.
   void schedule() {
     started_.assign(rank_->ops.size(), none);
     begun_.assign(rank_->ops.size(), none);
@@ -117,7 +117,7 @@ class RankWalk {
     }
   }
 
-  // Returns how much longer the slot took.
+  // Returns how many seconds longer the slot took.
   double slot(std::int32_t k, const Op& op, double begin) {
     const TemplateRun& run = *step_.runs[op.slot_class];
     const SlotSync& sync = *step_.syncs[op.slot_class];
@@ -128,7 +128,7 @@ class RankWalk {
     const auto after = [&](std::int32_t i) { return uses_[static_cast<std::size_t>(i)].after; };
     if (!std::ranges::is_sorted(starting_, {}, after)) std::ranges::stable_sort(starting_, {}, after);
     std::size_t gather = 0, reduce = 0;
-    // What the segments before `segment` let start, gathers before reductions of the same one.
+    // Starts everything that the segments before `segment` allow; after the same segment, gathers before reductions.
     const auto start_until = [&](std::int32_t segment) {
       while (true) {
         const std::int32_t g =
@@ -172,15 +172,15 @@ class RankWalk {
   const StepRecurrence& step_;
   const model::ScheduleTable::Rank* rank_ = nullptr;
   std::vector<Use> uses_;
-  std::vector<std::int32_t> started_;   // [slot]: the first use whose gather the slot lets start
-  std::vector<std::int32_t> begun_;     // [slot]: the last one
-  std::vector<std::int32_t> starting_;  // of the running slot, in the order in which they start
+  std::vector<std::int32_t> started_;   // [slot]: the first use whose gather starts in the slot
+  std::vector<std::int32_t> begun_;     // [slot]: the last such use
+  std::vector<std::int32_t> starting_;  // uses of the running slot, in the order of their starts
   std::size_t next_ = 0;                // use
   double now_ = 0, free_ = 0, reduced_ = 0, gate_ = 0;
   std::vector<std::pair<double, double>> copies_;  // when a gradient is reduced, seconds of its copy
 };
 
-// Of the table's ops in the recurrence.
+// Finds the starts of the table's ops in the recurrence.
 void find_starts(const StepRecurrence& step, std::vector<double>& starts) {
   const model::ScheduleTable& table = *step.table;
   static thread_local std::vector<double> ends;

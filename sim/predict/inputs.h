@@ -1,4 +1,4 @@
-// The inputs of a prediction: what is trained how (the plan), on what, and under which constants.
+// The inputs of a prediction: the plan, the model, the cluster, and the constants of the profile.
 #pragma once
 
 #include <memory>
@@ -17,19 +17,19 @@ class LinksMemo;
 class RoutingMemo;
 class ScheduleTables;
 
-// Plans that are looked at together share the memos; each may be null.
+// Related plans share the memos; each memo may be null.
 struct Inputs {
   model::Plan plan;
   model::Architecture architecture;
   model::ClusterShape cluster;
   model::Profile profile;
   std::shared_ptr<RoutingMemo> routing = nullptr;
-  std::optional<topologies::FabricShape> fabric = std::nullopt;  // wiring; without it links are what the rates say
-  // Of expert groups on shared links, where the loop lets nobody share. The SimGrid loop needs none.
+  std::optional<topologies::FabricShape> fabric = std::nullopt;  // wiring; without it, links have the cluster's rates
+  // Slowdown of expert groups on shared links, for loops that share none. The SimGrid loop needs no table.
   std::shared_ptr<const ContentionTable> contention = nullptr;
-  std::shared_ptr<LinksMemo> links = nullptr;        // all plans that share it are on one fabric
+  std::shared_ptr<LinksMemo> links = nullptr;        // all inputs that share it have the same fabric
   std::shared_ptr<ScheduleTables> tables = nullptr;  // of schedules
-  bool every_link = false;  // all links of an expert group, not only those of the GPU that stands for it
+  bool every_link = false;  // all links of an expert group, not only those of the representative GPU
 };
 
 }  // namespace plumbline::sim

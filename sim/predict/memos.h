@@ -1,5 +1,4 @@
-// What predictions of related plans remember for each other. Values that their owner hands to each prediction; safe to
-// use from several threads.
+// Results that predictions of related plans share, passed to each by their owner. Safe to use from several threads.
 #pragma once
 
 #include <array>
@@ -17,26 +16,26 @@ namespace plumbline::sim {
 
 class RoutingMemo {
  public:
-  // The same as model::routing_spread, bit for bit.
+  // Returns model::routing_spread(), bit for bit.
   model::RoutingSpread spread(const model::MixtureOfExperts& experts, std::int64_t groups_per_token,
                               std::int64_t expert_parallel, std::int64_t ranks_per_node);
 
  private:
-  // The four fields of the experts that routing looks at, then the other arguments.
+  // The four fields of the experts that routing reads, then the other arguments.
   using Key = std::array<std::int64_t, 7>;
   model::Memo<Key, model::RoutingSpread> known_;
 };
 
 struct Inputs;
 
-// Of the plan's experts over its expert-parallel group: remembered where the inputs have a memo, else estimated.
+// Returns the routing spread of the plan's experts over its expert-parallel group, from the memo if there is one.
 model::RoutingSpread spread_of(const Inputs& inputs);
 model::RoutingSpread spread_of(const model::Plan& plan, const model::MixtureOfExperts& experts,
                                std::int64_t gpus_per_node, RoutingMemo* memo);
 
 class ScheduleTables {
  public:
-  // Infeasible when the schedule deadlocks.
+  // A schedule that deadlocks is infeasible.
   using Table = model::Result<std::shared_ptr<const model::ScheduleTable>>;
   Table find(const model::ScheduleKind& kind, const model::ScheduleShape& shape);
 
@@ -44,7 +43,7 @@ class ScheduleTables {
   static Key key_of(const model::ScheduleKind& kind, const model::ScheduleShape& shape);
 
  private:
-  // Tables with more ops than this in all are forgotten, but by those who hold them.
+  // Above this number of ops in all tables the memo is cleared. Tables stay alive while they are in use.
   static constexpr std::size_t most_ops = 50'000'000;
   model::Memo<Key, Table> known_;
   std::atomic<std::size_t> ops_ = 0;

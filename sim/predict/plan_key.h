@@ -1,5 +1,5 @@
-// What of a plan decides a part of its evaluation, as bytes to look the part up by. Whole sections of a plan are bound
-// member by member, or visited by the list from which they are read, so that no key is left out.
+// The parts of a plan that decide one part of its evaluation, as bytes to look that part up by. Whole sections of a
+// plan are bound member by member, or visited by the list that reads them, so that no plan key is left out.
 #pragma once
 
 #include <cstdint>
@@ -51,15 +51,15 @@ class PlanKey {
   std::string bytes_;
 };
 
-// The graphs of its blocks and how slots are composed of them.
+// Adds what decides the graphs of the blocks and how slots are composed of them.
 void add_graphs(const model::Plan& plan, const model::LayerContext& degrees, PlanKey& key);
-// The cost functions; wired: links count, so that it matters where ranks lie.
+// Adds what decides the cost functions. wired: the inputs have links, so the placement of ranks counts too.
 void add_costs(const model::Plan& plan, bool wired, PlanKey& key);
-// How uneven the ranks of an expert group are.
+// Adds what decides how uneven the ranks of an expert group are.
 void add_imbalance(const model::Plan& plan, PlanKey& key);
-// Which ranks hold what of a stage's parameters, and how they are reduced, updated and gathered.
+// Adds what decides which rank holds which of a stage's parameters, and how they are reduced, updated and gathered.
 void add_sharding(const model::Plan& plan, const model::Layout& layout, PlanKey& key);
-// Which blocks each stage has.
+// Adds what decides the blocks of each stage.
 void add_stages(const model::Plan& plan, const model::Layout& layout, PlanKey& key);
 
 }  // namespace plumbline::sim

@@ -13,8 +13,9 @@ namespace {
 using model::OpType;
 using model::StageLibrary;
 
-// Seconds that a slot's collectives hold their stream in any case. zero_stage 3: what two slots in a row use is
-// gathered once, so the first use may find it there, and within a slot uses of one unit in a row count once.
+// Returns the seconds that a slot's collectives hold their stream at least. With zero_stage 3, what two consecutive
+// slots use is gathered once. The first use may therefore need no gather, and consecutive uses of one unit within a
+// slot count once.
 double collective_seconds(const StepRecurrence& step, const SlotSync& sync) {
   const bool every_slot =
       step.reduce == StepRecurrence::Reduce::each || step.reduce == StepRecurrence::Reduce::each_waiting;
@@ -27,7 +28,7 @@ double collective_seconds(const StepRecurrence& step, const SlotSync& sync) {
 
 }  // namespace
 
-// Durations and collectives of every slot class; classes with the same slot are looked up once.
+// Finds durations and collectives of every slot class. Classes with the same slot are looked up once.
 void time_slots(PlanWork& work) {
   struct Seen {
     std::int32_t slot;
@@ -73,8 +74,7 @@ SlotCounts slot_counts(const model::ScheduleTable& table) {
   return counts;
 }
 
-// A pair sends an activation and a gradient over the same link. Waits are those that a chunk of a middle rank has on
-// average.
+// A pair sends an activation and a gradient over the same link. The waits are the mean ones of a middle rank's chunks.
 void fill_costs(PlanWork& work) {
   const bool pairs = std::ranges::any_of(work.table->classes, [](const auto& one) { return one.type == OpType::FB; });
   const bool pipeline = work.layout.stages > 1;
@@ -152,7 +152,7 @@ double peak_bytes(const PlanWork& work, const model::Device& device) {
   return peak;
 }
 
-// As time_slots, without their durations.
+// Finds slots like time_slots(), without their durations.
 void find_slots(PlanWork& work) {
   work.slots.clear();
   const auto kind = [&](std::int32_t stage) {
@@ -162,8 +162,7 @@ void find_slots(PlanWork& work) {
     work.slots.push_back(work.timed->stage_library().slot(one.type, kind(one.f_stage), kind(one.b_stage)));
 }
 
-// Of the rank that has most of them. The step ends after the last: the last slot needs what was gathered, and the
-// update what was reduced.
+// A rank's collectives end before the step: the last slot needs what was gathered, the update what was reduced.
 double most_collective_seconds(const PlanWork& work) {
   const bool some = work.plan->parallelism.zero_stage >= 2 && work.plan->parallelism.synchronization_interval == 1;
   if (!some) return 0;

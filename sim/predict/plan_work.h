@@ -1,4 +1,4 @@
-// One plan between its parts (sim/predict/cached_stages.h) and its estimate.
+// The parts of one plan (sim/predict/cached_stages.h) and the functions that turn them into an estimate.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@
 
 namespace plumbline::sim {
 
-// [rank]: how many ops it has of each slot class, by class.
+// [rank]: number of ops per slot class, by class.
 using SlotCounts = std::vector<std::vector<std::pair<std::uint16_t, std::int64_t>>>;
 SlotCounts slot_counts(const model::ScheduleTable& table);
 
-// Everything of one plan, until its estimate is made.
+// The parts and intermediate results of one plan.
 struct PlanWork {
   const model::Plan* plan = nullptr;
   model::Layout layout;
@@ -29,8 +29,8 @@ struct PlanWork {
   const CostModels* costs = nullptr;
   TimedStages* timed = nullptr;
   ShardedStages* sharded = nullptr;
-  std::vector<std::int32_t> stage_kinds;              // [stage] of the library
-  std::vector<std::int32_t> slots;                    // [slot class] of the library
+  std::vector<std::int32_t> stage_kinds;              // [stage], in the library
+  std::vector<std::int32_t> slots;                    // [slot class], in the library
   std::vector<const ShardedStages::State*> states;    // [rank]
   std::vector<const ShardedStages::Update*> updates;  // [rank]
   StepRecurrence step;
@@ -38,26 +38,27 @@ struct PlanWork {
   bool alone = false;
 };
 
-// From plan, table, times and sharding to the recurrence's slots.
+// Turns plan, table, times and sharding into the recurrence's slots; time_slots() finds their runs and collectives.
 void time_slots(PlanWork& work);
 void prepare_step(PlanWork& work);
-// Messages between ranks, and waits for parameters.
+// Sets the seconds of messages between ranks and of waits for parameters.
 void fill_costs(PlanWork& work);
 
-// What a search asks before it times everything: slots without their durations; the seconds that the rank with most of
-// them spends in collectives that no plan can avoid; distinct slots, the one with most seconds in all ([slot class])
-// first.
+// A search calls the following before it times every slot. find_slots() finds the slots without their durations.
+// most_collective_seconds() returns the seconds of collectives that no plan can avoid, on the rank with most of them.
+// slots_by_weight() returns the distinct slots, the one with most seconds in all first; `seconds` is by slot class.
 void find_slots(PlanWork& work);
 double most_collective_seconds(const PlanWork& work);
 std::vector<std::int32_t> slots_by_weight(const PlanWork& work, const std::vector<double>& seconds);
 
-// The plan's slots of the library, each once, in the order of their first uses: that of model::assemble()'s templates.
+// Returns the plan's slots in the library, each once, by first use, which is the order of model::assemble()'s
+// templates.
 std::vector<std::int32_t> distinct_slots(const PlanWork& work);
 
-// One step in closed form; reduces: gradients are reduced in it. tail: Execution::tail is asked for.
+// Runs one step in closed form. reduces: gradients are reduced in it. tail: fills Execution::tail.
 Execution run_step(PlanWork& work, bool reduces, bool tail);
 
-// Of the fullest rank.
+// Returns the peak bytes of the fullest rank.
 double peak_bytes(const PlanWork& work, const model::Device& device);
 
 }  // namespace plumbline::sim

@@ -121,7 +121,7 @@ class Predictor::Parts {
   }
 
  private:
-  // Finds the parts of the plan and all that its step is made of.
+  // Finds the parts of the plan and everything that its step consists of.
   model::Result<void> prepare(const model::Plan& plan) {
     TRY(cache_.find(plan, work_));
     prepare_step(work_);
@@ -165,7 +165,7 @@ class Predictor::Parts {
     input.record = record;
     model::Result<Execution> reducing = loop == nullptr ? execute(input) : execute(input, *loop);
     if (!reducing || reducing_share() == 1) return reducing;
-    // A loop runs once; between reductions nobody shares a link with them anyway.
+    // A loop runs only once. Between reductions no collective shares a link with transfers, so another loop is exact.
     const auto local = TRY(execute(execution_input(program, false)));
     return mean_of(std::move(*reducing), local, reducing_share());
   }
@@ -191,7 +191,7 @@ class Predictor::Parts {
     return model::memory(*work_.plan, work_.layout, program, cache_.inputs().cluster);
   }
 
-  // Copies of activations to the host and back give slots a memory that the schedule's moments do not count.
+  // Copies of activations to the host and back give slots memory that the schedule's moments do not count.
   double peak() {
     if (work_.plan->offload.activations > 0) return memory(program()).peak_bytes;
     return sim::peak_bytes(work_, cache_.inputs().cluster.device);
@@ -199,7 +199,7 @@ class Predictor::Parts {
 
   PartsCache cache_;
   PlanWork work_;
-  std::unordered_map<std::int64_t, model::ModelMetrics> metrics_;  // by length of a sequence
+  std::unordered_map<std::int64_t, model::ModelMetrics> metrics_;  // by sequence length
 };
 
 Predictor::Predictor(Inputs inputs) : parts_(std::make_unique<Parts>(std::move(inputs))) {}

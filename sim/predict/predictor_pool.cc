@@ -8,8 +8,8 @@ namespace plumbline::sim {
 
 namespace {
 
-// Both give the same predictions for every plan.
-bool alike(const Inputs& a, const Inputs& b) {
+// Returns whether both inputs give the same predictions for every plan.
+bool same_predictions(const Inputs& a, const Inputs& b) {
   return a.every_link == b.every_link && a.contention == b.contention && a.fabric == b.fabric &&
          a.architecture == b.architecture && a.cluster == b.cluster && a.profile == b.profile;
 }
@@ -22,8 +22,8 @@ PredictorPool::PredictorPool()
 std::unique_ptr<PredictorPool::Entry> PredictorPool::take(const Inputs& inputs) {
   {
     const std::scoped_lock lock(mutex_);
-    const auto found =
-        std::ranges::find_if(idle_, [&](const std::unique_ptr<Entry>& one) { return alike(one->inputs, inputs); });
+    const auto found = std::ranges::find_if(
+        idle_, [&](const std::unique_ptr<Entry>& one) { return same_predictions(one->inputs, inputs); });
     if (found != idle_.end()) {
       std::unique_ptr<Entry> entry = std::move(*found);
       idle_.erase(found);

@@ -1,5 +1,5 @@
-// Predictors that several threads share, a thread at a time each, so that points of a sweep, the top plans of a search
-// and repeated what-ifs find what earlier ones have computed.
+// Predictors that several threads share, each used by one thread at a time. Points of a sweep, the top plans of a
+// search and repeated what-ifs thus reuse what earlier ones have computed.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ class PredictorPool {
  public:
   PredictorPool();
 
-  // use(predictor) with a predictor of the inputs; their plan does not matter.
+  // Returns use(predictor), with a predictor made for the inputs; their plan does not matter.
   template <class Use>
   auto with(const Inputs& inputs, const Use& use) {
     std::unique_ptr<Entry> entry = take(inputs);
@@ -28,7 +28,7 @@ class PredictorPool {
   }
 
  private:
-  // With more idle predictors than this the one that has been idle for longest is forgotten.
+  // Above this number of idle predictors, the one idle for longest is dropped.
   static constexpr std::size_t most_idle = 64;
   struct Entry {
     Inputs inputs;
@@ -39,7 +39,7 @@ class PredictorPool {
 
   std::mutex mutex_;
   std::vector<std::unique_ptr<Entry>> idle_;
-  std::shared_ptr<RoutingMemo> routing_;    // of inputs that have none
+  std::shared_ptr<RoutingMemo> routing_;    // for inputs without a memo of their own
   std::shared_ptr<ScheduleTables> tables_;  // the same
 };
 

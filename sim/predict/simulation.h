@@ -1,4 +1,4 @@
-// What a prediction of one step returns.
+// The result of predicting one step.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,15 @@
 
 namespace plumbline::sim {
 
-// closed_form puts the durations of chunks on a free GPU through the schedule's own recurrence, without events; step
-// runs every slot of every pipeline rank. Both use the same chunks and costs.
+// closed_form puts the durations of chunks on a GPU alone through the schedule's recurrence, without events. step runs
+// every slot of every pipeline rank. Both use the same chunks and costs.
 enum class Fidelity { closed_form, step };
 std::string_view to_string(Fidelity fidelity);
 model::Result<Fidelity> parse_fidelity(std::string_view text);
 
 struct Simulation {
   model::StepResult result;
-  model::Timeline timeline;             // empty unless asked for
+  model::Timeline timeline;             // empty unless requested
   std::vector<std::string> rank_names;  // "rank 3 (stages 3, 12)"
   std::uint64_t events = 0;
 };

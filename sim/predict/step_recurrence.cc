@@ -36,7 +36,7 @@ class Rank {
            step_->reduce != Reduce::each_waiting;
   }
 
-  // A slot that waits for nothing.
+  // Runs a slot that waits for no collective.
   void run_plain(const Op& op, double begin) {
     now_ = begin + step_->runs[op.slot_class]->seconds;
     if (step_->reduce != Reduce::each || !step_->reduces) return;
@@ -46,7 +46,7 @@ class Rank {
     reduced_ = free_;
   }
 
-  // Returns how much longer the slot took.
+  // Returns how many seconds longer the slot took.
   double run(const Op& op, double begin) {
     const TemplateRun& run = *step_->runs[op.slot_class];
     const SlotSync& sync = *step_->syncs[op.slot_class];
@@ -87,7 +87,7 @@ class Rank {
       copies_.emplace_back(free_, part.copy);
   }
 
-  // After the last slot.
+  // Runs the reductions and copies after the last slot.
   void finish() {
     std::ranges::sort(last_, {}, &std::pair<std::int32_t, const SlotSync*>::first);
     for (const auto& [stage, sync] : last_)
@@ -99,7 +99,7 @@ class Rank {
 
   const StepRecurrence* step_;
   double now_ = 0, free_ = 0, reduced_ = 0, gathered_ = 0, gate_ = 0;
-  std::vector<std::pair<std::int32_t, const SlotSync*>> last_;  // by stage: of its last slot
+  std::vector<std::pair<std::int32_t, const SlotSync*>> last_;  // (stage, collectives of its last slot)
   std::vector<std::pair<std::int32_t, double>> gates_;          // of the running slot
   std::vector<std::pair<double, double>> copies_;               // when a gradient is reduced, seconds of its copy
 };

@@ -33,24 +33,24 @@ double closed_form(const Inputs& inputs) {
   return estimate && estimate->fits ? estimate->step.time_s : out;
 }
 
-// A plan under changes.
+// The measure of one plan under changes.
 class Contender {
  public:
-  Contender(const BreakEvenCandidate& candidate, bool meets_hardware)
-      : candidate_(candidate), meets_hardware_(meets_hardware) {}
+  Contender(const BreakEvenCandidate& candidate, bool same_hardware)
+      : candidate_(candidate), same_hardware_(same_hardware) {}
 
   void prepare() { unchanged_ = closed_form(*candidate_.inputs); }
 
   double value(BreakEvenQuantity quantity, double factor) const {
     const double now = candidate_.weight * candidate_.step_s;
-    const bool met = meets_hardware_ || quantity == BreakEvenQuantity::imbalance;
-    if (!met || !std::isfinite(unchanged_)) return now;
+    const bool affected = same_hardware_ || quantity == BreakEvenQuantity::imbalance;
+    if (!affected || !std::isfinite(unchanged_)) return now;
     return now * closed_form(changed(*candidate_.inputs, quantity, factor)) / unchanged_;
   }
 
  private:
   BreakEvenCandidate candidate_;
-  bool meets_hardware_;
+  bool same_hardware_;
   double unchanged_ = 0;
 };
 
@@ -88,7 +88,7 @@ class Question {
  private:
   bool stopped() const { return options_.stopped && options_.stopped(); }
 
-  // The best alternative where it is better than the winner.
+  // Returns the best alternative that is better than the winner, if any.
   std::optional<std::size_t> overturned(BreakEvenQuantity quantity, double factor) const {
     double best = stopped() ? -out : winner_.value(quantity, factor);
     std::optional<std::size_t> by;
@@ -101,7 +101,7 @@ class Question {
     return by;
   }
 
-  // `far` overturns, `near` does not.
+  // `far` overturns the choice and `near` does not.
   BreakEven bisected(BreakEvenQuantity quantity, double near, double far, std::size_t by) const {
     constexpr double precision = 0.01;
     while (std::abs(far / near - 1) > precision && !stopped()) {
@@ -118,7 +118,7 @@ class Question {
   std::vector<Contender> alternatives_;
 };
 
-// The winner may cost so much more: arithmetic.
+// Returns how much more the winner may cost, which needs no prediction.
 BreakEven price_break_even(const BreakEvenCandidate& winner, const std::vector<BreakEvenCandidate>& alternatives,
                            const std::vector<bool>& same, const BreakEvenOptions& options) {
   BreakEven break_even{BreakEvenQuantity::price, std::nullopt, 0, std::nullopt};

@@ -1,4 +1,4 @@
-// How far an input may be wrong before another plan, or other hardware, would have been the better choice.
+// The factor by which an input may be wrong before another plan, or other hardware, is the better choice.
 #pragma once
 
 #include <cstddef>
@@ -14,39 +14,40 @@ namespace plumbline::sim {
 enum class BreakEvenQuantity { nic_bandwidth, nvlink_bandwidth, gemm_rate, memory_bandwidth, imbalance, price };
 std::string_view describe(BreakEvenQuantity quantity);  // "NIC bandwidth", "price of a GPU-hour", ...
 
-// One of the plans: how long its step takes by events, and what a second of it counts (GPUs, or GPUs times a price).
+// A plan in a comparison of weight * step seconds.
 struct BreakEvenCandidate {
-  const Inputs* inputs = nullptr;  // with its plan
-  double step_s = 0;
-  double weight = 1;  // what is compared is weight * step
+  const Inputs* inputs = nullptr;  // with the plan
+  double step_s = 0;               // by events
+  double weight = 1;               // GPUs, or GPUs times a price
 };
 
 struct BreakEvenOptions {
-  double lowest = 0.25, highest = 4;  // of the factor
+  double lowest = 0.25, highest = 4;  // range of the factor
   bool weight_is_price = false;       // the weight is proportional to the price
-  unsigned threads = 0;               // 0: as many as cores
+  unsigned threads = 0;               // 0: one per core
   std::function<bool()> stopped;      // may be empty
 };
 
 // The factor on a quantity at which an alternative becomes the better choice.
 struct BreakEven {
   BreakEvenQuantity quantity = BreakEvenQuantity::price;
-  std::optional<double> factor;  // of the quantity, the nearest to 1 by ratio; nothing: none in the range
-  std::size_t by = 0;            // which alternative is then better, if any
-  std::optional<double> from;    // the quantity where it is one number (imbalance); else nothing
+  std::optional<double> factor;  // the nearest to 1 by ratio; nothing: none in the range
+  std::size_t by = 0;            // index of the alternative that is then better, if any
+  std::optional<double> from;    // the present value of a quantity that is one number (imbalance)
 };
 
-// The quantity times a factor: of the hardware its links' line rates (what the profile measured follows them), of the
-// profile the rate of matrix products and the bandwidth of memory, of the plan the imbalance.
+// Returns the inputs with the quantity multiplied by a factor. Hardware quantities are the line rates of links, which
+// the measured rates of the profile follow. Profile quantities are the GEMM rate and the memory bandwidth, and the
+// plan's quantity is the imbalance.
 Inputs changed(const Inputs& inputs, BreakEvenQuantity quantity, double factor);
 
-// One entry per quantity that can matter: price only where it is weighed and an alternative stands on other hardware,
-// imbalance only where it is above 0. A change of hardware or profile meets the winner and alternatives with
-// the same hardware (`same[i]`); imbalance meets all.
-// Under the change each step is step_s * closed(factor) / closed(1), closed: the closed form; so the order at factor 1
-// is that of the events. A plan that no longer fits in memory is out. Looked for on a grid of factors of 2^(1/2)
-// outwards from 1, then bisected to 1 %: a break_even narrower than the grid that reverts is missed.
-// The result does not depend on the number of threads. After `stopped` the rest has no factor.
+// Returns one entry per quantity that can matter: price only where it has a weight and an alternative has other
+// hardware, imbalance only above 0. A change of hardware or profile applies to the winner and to alternatives with the
+// same hardware (`same[i]`); a change of imbalance applies to all. Under a change each step is step_s * closed(factor)
+// / closed(1), with closed() the closed form, so the order at factor 1 is that of the events. A plan that no longer
+// fits in memory drops out. The search runs over a grid of factors of 2^(1/2) outwards from 1 and then bisects to 1 %,
+// so a break-even that reverts within one grid step is missed. The result does not depend on the number of threads.
+// After `stopped` the remaining entries have no factor.
 std::vector<BreakEven> break_evens(const BreakEvenCandidate& winner,
                                    const std::vector<BreakEvenCandidate>& alternatives, const std::vector<bool>& same,
                                    const BreakEvenOptions& options);

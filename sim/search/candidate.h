@@ -1,4 +1,4 @@
-// What a search is asked for, and what it says of single plans.
+// The options of a search, and its results for single plans.
 #pragma once
 
 #include <cstddef>
@@ -13,31 +13,31 @@
 namespace plumbline::sim {
 
 struct SearchProgress {
-  std::uint64_t done = 0, total = 0;  // plans of the space that are decided, one way or another
+  std::uint64_t done = 0, total = 0;  // plans of the space that are decided
   double best_step_s = 0;             // 0: none found yet
 };
 
 struct SearchOptions {
-  std::size_t top = 10;  // so many rows are exact, in order
-  unsigned threads = 0;  // 0: as many as cores
+  std::size_t top = 10;  // this many rows are exact and in order
+  unsigned threads = 0;  // 0: one per core
   Breadth breadth = Breadth::complete;
-  bool exhaustive = false;  // no cut by bounds on time: every plan that fits in memory is evaluated
+  bool exhaustive = false;  // evaluates every plan that fits in memory, without bounds on time
   std::function<void(const SearchProgress&)> on_progress;  // one call at a time; may be empty
-  std::function<bool()> stopped;                           // asked often, from several threads; may be empty
+  std::function<bool()> stopped;                           // called often, from several threads; may be empty
 };
 
-// A plan and its closed form. Of plans that differ only in what tunes them (communication SMs, the split of layers,
-// recomputation, virtual stages, micro-batch), which is called their shape, only the fastest is kept.
+// A plan and its closed form. Plans that differ only in tuning (communication SMs, split of layers, recomputation,
+// virtual stages, micro-batch) have the same shape, and only the fastest of a shape is kept.
 struct Candidate {
   model::Plan plan;
   PlanEstimate estimate;  // with even expert rows
 };
 
-// Why plans of the space are no candidates.
+// A rule that removed plans of the space.
 struct Removed {
-  std::string rule;         // in words: "memory: states alone exceed the GPU"
-  std::uint64_t plans = 0;  // combinations that it removed
-  std::string example;      // the plan that came closest, in words; may be empty
+  std::string rule;         // "memory: states alone exceed the GPU"
+  std::uint64_t plans = 0;  // number of plans that the rule removed
+  std::string example;      // description of the plan that came closest; may be empty
 };
 
 }  // namespace plumbline::sim

@@ -15,7 +15,7 @@ namespace {
 
 using Values = std::vector<std::int64_t>;
 
-// Of the default spaces; a list in [search] goes beyond. What a breadth tries:
+// The default values of a breadth; a list in [search] may have others.
 struct Defaults {
   std::int64_t shortest_piece;  // tokens of a sequence on one context rank
   Values zero_stages, chunks, communication_sms;
@@ -34,7 +34,7 @@ void sort_unique(Values& values) {
   values.erase(std::ranges::unique(values).begin(), values.end());
 }
 
-// The list that is given, else the defaults and the plan's own value.
+// Returns the given list, or else the defaults and the plan's own value.
 Values chosen(const Values& given, Values defaults, std::int64_t own) {
   Values values = given;
   if (given.empty()) {
@@ -109,7 +109,7 @@ std::vector<Recomputation> recomputations(const Inputs& inputs, Breadth breadth)
   return found;
 }
 
-struct Fewer {  // layers of the first and the last stage than the others
+struct Fewer {  // layers that the first and the last stage have less than the others
   const char* word;
   std::int64_t first, last;
 };

@@ -23,7 +23,7 @@ bool same_choice(const ClusterChoice& a, const ClusterChoice& b) {
   return a.cluster == b.cluster && a.profile == b.profile && a.gpus == b.gpus;
 }
 
-// The plan that the recipe states for this cluster. The places of its keys: an option of the command line is "--set".
+// Returns the recipe's plan for this cluster. Keys from options of the command line have the place "--set".
 Result<model::Plan> plan_of(const Recipe& recipe, const ClusterChoice& choice,
                             const std::vector<std::string>& overrides) {
   std::vector<std::string> changes;
@@ -43,13 +43,13 @@ Result<model::Plan> plan_of(const Recipe& recipe, const ClusterChoice& choice,
   return tl::unexpected(error);
 }
 
-// A value that the command line states is kept.
+// Returns whether the command line sets the key.
 bool asked(const model::Plan& plan, const char* key) {
   const auto place = plan.places.find(key);
   return place != plan.places.end() && place->second.file == "--set";
 }
 
-// What the plan says of another cluster does not hold here.
+// Resets keys that the plan sets for another cluster.
 void forget_other_cluster(const Recipe& recipe, model::Plan& plan, std::vector<std::string>& notes) {
   const auto own = model::read_plan(recipe.text, recipe.path, {});
   if (!own || own->cluster.topology == plan.cluster.topology) return;
@@ -149,14 +149,14 @@ Result<void> search_option(ClusterOption& option, const SearchOptions& options) 
     return {};
   }
   option.search = std::move(*found);
-  // Who asked to stop does not wait for all of them.
+  // After a stop only a few plans are simulated, so that the user does not wait for all.
   constexpr std::size_t when_stopped = 3;
   const std::size_t wanted = option.search.complete ? 2 * options.top : when_stopped;
   const std::size_t top_plans = std::min(option.search.best.size(), wanted);
   std::vector<model::Plan> plans;
   for (std::size_t i = 0; i < top_plans; ++i) {
     plans.push_back(option.search.best[i].plan);
-    plans.back().search = {};  // of the search, not of what it found
+    plans.back().search = {};  // a setting of the search, not of the found plan
   }
   auto simulations = simulate_top_plans(option.inputs, plans);
   std::optional<model::Error> refusal;

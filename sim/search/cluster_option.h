@@ -1,4 +1,4 @@
-// One cluster of one size as a place to train: its inputs, the search there, and the plans found.
+// One cluster of one size as a candidate for training: its inputs, the search on it, and the plans found.
 #pragma once
 
 #include <cstdint>
@@ -19,15 +19,15 @@
 
 namespace plumbline::sim {
 
-// What is asked for. Empty cluster and 0 GPUs: as the plan says.
+// A cluster to search. An empty cluster and 0 GPUs mean those of the plan.
 struct ClusterChoice {
-  std::string cluster;  // the name of a topology or a file
+  std::string cluster;  // name of a topology, or a file
   std::string profile;  // cost profile; empty: the cluster's own
   std::int64_t gpus = 0;
 };
 
-// Every cluster with every number of GPUs, clusters first, each choice once. `cluster` may name its cost profile:
-// "h100-dgx:h100-public".
+// Returns every cluster with every number of GPUs, clusters first, each choice once. `cluster` may name its cost
+// profile: "h100-dgx:h100-public".
 model::Result<std::vector<ClusterChoice>> cluster_choices(const std::vector<std::string>& clusters,
                                                           const std::vector<std::int64_t>& gpus);
 
@@ -40,35 +40,35 @@ struct RankedPlan {
 struct ClusterOption {
   std::string cluster;
   std::int64_t gpus = 0;
-  Inputs inputs;                   // its plan says what is not searched
-  std::vector<std::string> notes;  // what was changed for this cluster
+  Inputs inputs;                   // its plan gives what is not searched
+  std::vector<std::string> notes;  // changes made for this cluster
   std::optional<model::Error> error;
   std::optional<model::Parameter> uncertainty;  // of a step predicted with the profile
   SearchResult search;
-  std::vector<RankedPlan> plans;  // that fit in memory, the fastest first
+  std::vector<RankedPlan> plans;  // those that fit in memory, fastest first
 };
 
-// Reads what a plan names: model, topology and profile.
+// Reads the model, topology and profile that a plan names.
 using LoadInputs = std::function<model::Result<Inputs>(const model::Plan&)>;
 
-// The recipe on that cluster, with overrides KEY=VALUE. What the recipe's own [cluster] says beside its topology, and
-// its price, hold for that topology alone; FP8 becomes BF16 where the GPU has none, unless an override asks for it.
-// Errors are input errors; a cluster that cannot be wired as large is infeasible.
+// Returns the recipe on that cluster, with overrides KEY=VALUE. The recipe's own [cluster] keys other than the
+// topology, and its price, apply to that topology alone. FP8 becomes BF16 where the GPU has none, unless an override
+// sets it. Errors are input errors; a cluster that cannot be wired at this size is infeasible.
 model::Result<ClusterOption> load_option(const Recipe& recipe, const ClusterChoice& choice,
                                          const std::vector<std::string>& overrides, const LoadInputs& load);
 
-// Searches and simulates the best 2 * top plans; fills search, plans and, where that fails, error. Plans beyond `top`
-// are dropped. Wrong input is returned.
+// Searches, simulates the best 2 * top plans, and keeps `top` of them. Fills search and plans, or error if that fails.
+// Returns input errors.
 model::Result<void> search_option(ClusterOption& option, const SearchOptions& options);
 
-// Days, GPU-hours and money of a step on the cluster.
+// Returns days, GPU-hours and USD of a run with this step on the cluster.
 PlanCost cost_of(const ClusterOption& option, const model::StepResult& result);
 
-// The price of a GPU-hour, rented or owned as the plan says; or what is missing to know it.
+// Returns the price of a GPU-hour, rented or owned as in the plan, or the reason why it is not known.
 model::Known<model::HourlyPrice> price_of(const ClusterOption& option);
 
-// Forgets what the plan says of its own cluster and its price, but not what --set says of any, when it moves to another
-// one. Returns the keys that it forgot.
+// Resets the plan's keys about its own cluster and price, except those set with --set, for a move to another cluster.
+// Returns the keys that it reset.
 std::vector<std::string> forget_cluster(model::Plan& plan);
 
 }  // namespace plumbline::sim

@@ -16,7 +16,7 @@ Inputs inputs_of(const ClusterOption& option, const RankedPlan& row) {
   return inputs;
 }
 
-// What is compared is proportional to the step.
+// Returns a plan for the comparison; its measure is proportional to the step.
 BreakEvenCandidate candidate(const Inputs& inputs, const RankedPlan& row, Objective objective) {
   return {&inputs, row.cost.step_s, measure(row.cost, objective).value_or(row.cost.step_s) / row.cost.step_s};
 }
@@ -60,7 +60,7 @@ void rank(PlanAnswer& answer) {
     answer.order.push_back(places[i]);
     answer.dominated.push_back(known[i]);
   }
-  // The verdict speaks of places in the ranking.
+  // The verdict uses positions in the ranking.
   answer.verdict = verdict(candidates, order, answer.objective, answer.limits);
   if (answer.verdict.winner) answer.verdict.winner = 0;
   for (auto* list : {&answer.verdict.indistinguishable, &answer.verdict.ties})

@@ -17,7 +17,7 @@ constexpr std::array<std::string_view, 3> objectives = {"time", "cost", "gpu-hou
 
 using Units = std::array<std::pair<std::string_view, double>, 4>;
 
-// A number above 0 and what its unit, which follows it, stands for.
+// Returns a number above 0 times the factor of the unit that follows it.
 std::optional<double> in_units(std::string_view text, const Units& units) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);

@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 using model::Result;
 
-// What the file says of itself: "# Published: ..." and "# Assumed: ...".
+// Returns the file's statements: "# Published: ..." and "# Assumed: ...".
 std::vector<std::string> stated(const std::string& text) {
   std::vector<std::string> sentences;
   for (const std::string_view line : model::lines_of(text)) {
@@ -29,7 +29,7 @@ std::vector<std::string> stated(const std::string& text) {
   return sentences;
 }
 
-// Positions that the model was made for; 0 where its file states none.
+// Returns the model's maximum sequence length, or 0 where its file has none.
 Result<std::int64_t> positions_of(const std::string& config) {
   auto reader = TRY(model::ConfigReader::open(config));
   for (const char* key : {"max_position_embeddings", "n_positions", "max_seq_len"}) {

@@ -1,4 +1,4 @@
-// Plans that lack at most their cluster: from a file, or from a model with the usual sizes of a training.
+// Plans that may lack their cluster, read from a file or made from a model with the usual training sizes.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@
 
 namespace plumbline::sim {
 
-// The sizes of a training that nobody published:
+// The training sizes of a model without published ones:
 //   sequence = min(4096, max_position_embeddings)
 //   tokens   = 20 per parameter that a token uses (arXiv 2203.15556)
 //   batch    = 4 Mi tokens up to 100 B parameters in all, 16 Mi above, as a number of sequences 2^k * (the odd part
 //              of the least common multiple of the GPUs), the nearest by ratio
-// in BF16. `parameters` without multi-token prediction; `positions` 0: the file states none.
+// in BF16. `parameters` excludes multi-token prediction. `positions` is 0 where the file has none.
 struct DefaultRecipe {
   double parameters = 0, active_parameters = 0;
   std::int64_t sequence_length = 0, global_batch_size = 0;
@@ -26,16 +26,16 @@ DefaultRecipe default_recipe(double parameters, double active_parameters, std::i
 
 struct Recipe {
   std::string name;                       // "deepseek-v3"
-  std::string text, path;                 // the plan as TOML, and the file that errors name
-  std::vector<std::string> stated;        // what the file says of itself, sentences without full stop
-  std::optional<DefaultRecipe> defaults;  // where nobody stated them
+  std::string text, path;                 // the plan as TOML, and the file named in errors
+  std::vector<std::string> stated;        // the statements in the file, sentences without full stop
+  std::optional<DefaultRecipe> defaults;  // set where the sizes are the default ones
 };
 
-// A plan's file: "# Published: ..." and "# Assumed: ..." are its statements.
+// Reads a plan's file. Its statements are the lines "# Published: ..." and "# Assumed: ...".
 model::Result<Recipe> recipe_of_plan(const std::string& path);
 
-// A model's config.json with the default recipe. `written`: how the plan names the model. `gpus`: all sizes asked for,
-// which the default batch must be divisible among.
+// Makes the default recipe for a model's config.json. `written` is the name of the model in the plan. `gpus` are all
+// requested sizes; the default batch must be divisible among each.
 model::Result<Recipe> recipe_of_model(const std::string& config, const std::string& written,
                                       const std::vector<std::int64_t>& gpus);
 

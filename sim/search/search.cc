@@ -18,8 +18,8 @@ namespace plumbline::sim {
 
 namespace {
 
-// Units of work that see the same threshold. Their number is fixed, so that neither results nor counts depend on the
-// threads; small rounds at first, when every find still moves the threshold.
+// Units of a round use the same threshold. The number of units in a round is fixed, so neither results nor counts
+// depend on the number of threads. Rounds start small, because at first every found plan lowers the threshold.
 constexpr std::size_t seeds = 8, first_round = 8, largest_round = 32;
 
 struct Unit {  // a branch under one recomputation
@@ -77,7 +77,7 @@ class Search {
     return {};
   }
 
-  // The plan's own branch first, because somebody chose it, then those that can be the fastest.
+  // Sorts the branches: the plan's own first, because a user chose it, then by bound.
   void sort_branches() {
     const model::Plan& plan = scope_.inputs.plan;
     const auto own = [&](const OpenBranch& open) {
@@ -87,8 +87,8 @@ class Search {
     std::ranges::stable_sort(open_, {}, [&](const OpenBranch& open) { return std::pair(!own(open), open.bound); });
   }
 
-  // A first threshold: the first branches with one recomputation and one number of SMs only. Whatever is found is
-  // found, and counted, once more later on.
+  // Finds a first threshold in the first branches with one recomputation and SM count. Later rounds find these plans
+  // again.
   model::Result<void> seed() {
     if (!scope_.bounded()) return {};
     const auto& choices = scope_.space.choices().recompute;

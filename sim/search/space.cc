@@ -9,7 +9,7 @@ namespace plumbline::sim {
 
 namespace {
 
-// The schedule that asks nothing of its shape: what fails with it fails because of the degrees.
+// A schedule that every shape fits: a layout that fails with it fails because of the degrees.
 constexpr const char* any_schedule = "gpipe";
 
 bool valid(const model::Plan& plan, const model::Architecture& architecture) {
@@ -44,7 +44,7 @@ void Space::add_degrees(model::Plan plan, std::size_t next) {
   }
 }
 
-// A branch for every micro-batch size.
+// Adds a branch for every micro-batch size.
 void Space::add_branches(model::Plan plan) {
   const auto& degrees = plan.parallelism;
   if (plan.cluster.gpus % (degrees.tensor * degrees.context) != 0) return;
@@ -60,7 +60,7 @@ void Space::add_branches(model::Plan plan) {
       probe.parallelism.zero_stage = probe.parallelism.shard_group = 0;
       if (!valid(probe, inputs_.architecture)) continue;
       for (const std::string& kind : choices_.schedule(ranks)) {
-        std::vector<std::int64_t> stages;  // schedules whose ranks hold two chunks take 1 for 2
+        std::vector<std::int64_t> stages;  // schedules with two chunks per rank take 1 for 2
         for (const std::int64_t chunks : choices_.virtual_stages(ranks)) {
           plan.schedule.kind = kind;
           plan.schedule.virtual_stages = chunks;
@@ -75,8 +75,8 @@ void Space::add_branches(model::Plan plan) {
   }
 }
 
-// nullptr where there is none. It follows from schedule, ranks and micro-batches; groups that ZeRO shards over ask
-// for all degrees.
+// Returns nullptr where no pipeline is valid. Pipelines are shared by schedule, ranks and micro-batches, and with ZeRO
+// shard groups by all degrees.
 const Pipeline* Space::pipeline(const model::Plan& plan) {
   const auto& degrees = plan.parallelism;
   const auto kind = model::find_schedule(plan.schedule.kind);

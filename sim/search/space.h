@@ -1,6 +1,6 @@
 // The plans that a search chooses from: every combination of the values in sim/search/choices.h that model::make_layout
-// accepts. They come in branches, whose blocks have the same graphs but for recomputation, and are never listed one by
-// one: a branch holds its pipelines, and what tunes them multiplies.
+// accepts. They are grouped in branches, whose blocks have the same graphs except for recomputation. Plans are never
+// listed one by one: a branch holds its pipelines, which combine with every tuning.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 namespace plumbline::sim {
 
-// Pipeline degree and schedule for one number of micro-batches, with the ZeRO stages and splits that it allows.
+// A pipeline degree and a schedule for one number of micro-batches, with the valid ZeRO stages and splits.
 struct Pipeline {
   const model::ScheduleKind* kind = nullptr;
   model::ScheduleShape shape;
@@ -28,6 +28,7 @@ struct Pipeline {
   std::int64_t half_of_a_stage = 0;  // layers; 0: stages are too short to be halved
 };
 
+// Plans that share all degrees but the pipeline, and the micro-batch size.
 struct Branch {
   model::Plan::Parallelism parallelism;  // pipeline and zero_stage are those of the inputs' plan
   std::int64_t micro_batch_size = 1;
@@ -35,7 +36,7 @@ struct Branch {
   std::vector<std::int64_t> communication_sms;
 };
 
-// A plan of a branch.
+// One plan of a branch.
 struct Point {
   const Pipeline* pipeline = nullptr;
   std::int64_t zero_stage = 0;
@@ -50,21 +51,21 @@ class Space {
 
   const std::vector<Branch>& branches() const { return branches_; }
   const Choices& choices() const { return choices_; }
-  // Recomputation that a pipeline allows: `half` needs stages of two layers.
+  // Returns whether a pipeline allows a recomputation: `half` needs stages of two layers.
   static bool allows(const Pipeline& pipeline, const Recomputation& recompute) {
     return !recompute.half || pipeline.half_of_a_stage > 0;
   }
   std::uint64_t size(const Branch& branch) const;
   std::uint64_t size() const;
-  // Plans of a pipeline for one ZeRO stage and one split.
+  // Returns the number of plans of a pipeline for one ZeRO stage and one split.
   std::uint64_t tunings(const Branch& branch, const Pipeline& pipeline) const;
 
-  // The inputs' plan with the degrees of the branch; its [search] is empty.
+  // Returns the inputs' plan with the degrees of the branch and an empty [search].
   model::Plan plan(const Branch& branch) const;
   static void apply(const Point& point, model::Plan& plan);
 
  private:
-  // Every combination of the choices for the degrees from the `next`-th on.
+  // Adds every combination of the choices for the degrees from index `next` on.
   void add_degrees(model::Plan plan, std::size_t next);
   void add_branches(model::Plan plan);
   const Pipeline* pipeline(const model::Plan& plan);

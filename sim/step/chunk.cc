@@ -26,7 +26,7 @@ using model::Section;
 using model::Segment;
 using model::Stream;
 
-// The exchanges of a slot in the order of ChunkRank::Slot::waits.
+// Returns the index of an all-to-all in ChunkRank::Slot::waits.
 std::size_t all_to_all_index(const Segment& segment) {
   const bool dispatch = segment.section == Section::dispatch;
   return segment.forward_side ? (dispatch ? 1 : 3) : (dispatch ? 2 : 0);
@@ -40,7 +40,7 @@ const model::SlotTemplate* middle_pair(const model::StepProgram& program) {
   return found == program.templates.end() ? nullptr : &*found;
 }
 
-// Expert rows that a rank expects in a layer; 0 in layers without experts.
+// Returns the expert rows that a rank expects in a layer, or 0 in a layer without experts.
 double expected_rows(const model::Graph& block) {
   for (const model::Tensor& tensor : block.tensors)
     for (const model::Dimension& dimension : tensor.shape)
@@ -48,7 +48,7 @@ double expected_rows(const model::Graph& block) {
   return 0;
 }
 
-// Mean waits of the pair's segments when the whole expert group runs it.
+// Returns the mean waits of the pair's segments when the whole expert group runs it.
 std::vector<double> group_waits(const Inputs& inputs, const model::StepProgram& program,
                                 const model::SlotTemplate& pair, const CostModels& costs) {
   const model::Plan& plan = inputs.plan;
@@ -87,7 +87,7 @@ constexpr std::string_view row_of(model::OperatorClass kind) {
   }
 }
 
-// The gradient of combine is sent like a dispatch, that of dispatch like a combine.
+// The gradient of combine is sent like a dispatch, and that of dispatch like a combine.
 std::string_view transfer_row(const Segment& segment) {
   return (segment.section == Section::dispatch) == (segment.phase == model::Phase::F) ? "dispatch" : "combine";
 }
@@ -136,14 +136,14 @@ class Run final : public GpuListener, public Handler {
     return result;
   }
 
-  void arrived(GpuModel& /*lane*/, std::uint32_t segment) override {
+  void arrived(GpuModel& /*gpu*/, std::uint32_t segment) override {
     loop_.at(loop_.now() + to_time(kernels_.times[segment].wait), {this, 0, 0, segment});
   }
   void handle(std::uint32_t /*code*/, std::uint64_t argument) override {
     gpu_.proceed(static_cast<std::uint32_t>(argument));
   }
-  void slot_ended(GpuModel& /*lane*/) override { end_ = loop_.now(); }
-  void segment_ended(const GpuModel& /*lane*/, std::uint32_t segment, const SegmentRun& run) override {
+  void slot_ended(GpuModel& /*gpu*/) override { end_ = loop_.now(); }
+  void segment_ended(const GpuModel& /*gpu*/, std::uint32_t segment, const SegmentRun& run) override {
     runs_[segment] = run;
   }
 
@@ -185,12 +185,12 @@ class Run final : public GpuListener, public Handler {
     add(segment, "transfer", kernel, run.transfer, run.end);
   }
 
-  // A phase runs from its first kernel to its last, whatever stands between them.
+  // A phase lasts from its first kernel to its last, with whatever runs between them.
   void add_phases() {
     std::map<std::pair<std::int32_t, std::string>, model::Span> phases;
     for (std::size_t i = 0; i < runs_.size(); ++i) {
       const Segment& segment = kernels_.segments[i];
-      if (model::on_host_link(segment.stream)) continue;  // beside whichever phase
+      if (model::on_host_link(segment.stream)) continue;  // overlaps other phases
       model::Span place = place_of(segment);
       place.start_ps = runs_[i].start;
       const auto [entry, fresh] =

@@ -38,7 +38,7 @@ KernelSlot take_apart(const model::StepProgram& program, const model::SlotTempla
           kernel.operators = {op};
           kernel.share = segment.share / count;
           append(std::move(kernel), i);
-          segment.waits.clear();  // the stream keeps the rest behind the first
+          segment.waits.clear();  // stream order keeps the other kernels behind the first
         }
       }
     }

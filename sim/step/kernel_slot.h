@@ -1,4 +1,4 @@
-// A slot template taken apart: every kernel a segment of its own, so that a lane runs it kernel by kernel.
+// A slot template split into kernels: every kernel is a segment, so that a GPU runs it kernel by kernel.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,13 @@
 namespace plumbline::sim {
 
 struct KernelSlot {
-  std::vector<model::Segment> segments;  // one operator each, or one of its launches; exchanges stay whole
-  std::vector<std::uint16_t> origins;    // the template's segment that each was part of
+  std::vector<model::Segment> segments;  // one operator each, or one of its launches; an all-to-all stays whole
+  std::vector<std::uint16_t> origins;    // the template's segment that each came from
   std::vector<SegmentTime> times;
 };
 
-// Grouped weight gradients are one kernel per expert; other operators stay one, whatever they launch.
+// Splits a slot. Grouped weight gradients become one kernel per expert; any other operator is one kernel, however many
+// it launches.
 KernelSlot take_apart(const model::StepProgram& program, const model::SlotTemplate& slot, const CostModels& costs);
 
 }  // namespace plumbline::sim

@@ -79,7 +79,7 @@ class Timer {
   OptimizerTiming timing_;
 };
 
-// Casts of a unit run on the stream of its collectives; they are nobody's link.
+// Casts of a unit run on the stream of its collectives but load no link.
 UnitLoad unit_load(const model::Graph& graph, const std::vector<std::uint16_t>& operators, const CostModels& costs) {
   UnitLoad load;
   for (const std::uint16_t index : operators) {
@@ -103,17 +103,18 @@ OptimizerTiming optimizer_timing(const model::Graph& optimizer, const std::vecto
 OptimizerLoad optimizer_load(const model::StageOptimizer& optimizer, const CostModels& costs) {
   const model::Graph& graph = optimizer.graph;
   OptimizerLoad load;
-  std::set<std::uint16_t> overlapped;  // runs with the collectives
+  std::set<std::uint16_t> with_collectives;  // operators of the units
   for (const model::ShardUnit& unit : optimizer.units) {
     load.reduce.push_back(unit_load(graph, unit.reduce, costs));
     load.gather.push_back(unit_load(graph, unit.gather, costs));
-    for (const auto* part : {&unit.reduce, &unit.gather, &unit.copy}) overlapped.insert(part->begin(), part->end());
+    for (const auto* part : {&unit.reduce, &unit.gather, &unit.copy})
+      with_collectives.insert(part->begin(), part->end());
   }
   for (std::uint16_t i = 0; i < graph.operators.size(); ++i) {
     const model::Operator& op = graph.operators[i];
     const OperatorClass kind = model::operator_class(graph, op);
     const bool kernel = kind != OperatorClass::collective && kind != OperatorClass::host_link && !on_host(op);
-    if (kernel && !overlapped.contains(i)) load.kernels_at_best += costs.kernels.best(graph, op);
+    if (kernel && !with_collectives.contains(i)) load.kernels_at_best += costs.kernels.best(graph, op);
   }
   return load;
 }

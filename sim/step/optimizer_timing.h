@@ -1,4 +1,4 @@
-// Seconds of the operators of a stage's optimizer, by what they are part of.
+// Seconds of a stage's optimizer by part of the step, and the load that it puts on links.
 #pragma once
 
 #include <vector>
@@ -13,12 +13,12 @@ namespace plumbline::sim {
 OptimizerTiming optimizer_timing(const model::Graph& optimizer, const std::vector<model::ShardUnit>& units,
                                  const CostModels& costs);
 
-struct UnitLoad {  // collectives of a unit on their links, s
+struct UnitLoad {  // seconds of a unit's collectives on their links
   model::CommunicationCost::LinkSeconds best, taken;
 };
 struct OptimizerLoad {
   std::vector<UnitLoad> reduce, gather;  // [unit]
-  double kernels_at_best = 0;            // s, of those that follow the slots
+  double kernels_at_best = 0;            // s, of the kernels after the slots
 };
 OptimizerLoad optimizer_load(const model::StageOptimizer& optimizer, const CostModels& costs);
 

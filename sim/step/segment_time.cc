@@ -10,12 +10,12 @@ using model::Conditions;
 using model::CoRunner;
 using model::OperatorClass;
 
-// Time depends on the rows linearly but for wave steps. The slope is taken over twice the rows: the wider
-// the span, the less one wave more or less matters.
+// Time is linear in the rows but for the steps of GEMM waves. The slope is taken between the expected rows and twice as
+// many: the wider the span, the less one wave matters.
 constexpr double more_rows = 2;
 
-// What is left of a running kernel when somebody starts to wait for its SMs: half of it, kernels weighted by
-// how likely they are met. Kernels of many blocks give SMs back all the time.
+// The mean remaining time of a running kernel when another starts to wait for its SMs: half its duration, with kernels
+// weighted by the chance that they are running. Kernels with many CTAs free SMs continuously and count as 0.
 class MeanRest {
  public:
   void add(double seconds, int launches, bool persistent) {
@@ -28,7 +28,7 @@ class MeanRest {
   double total_ = 0, rest_ = 0;
 };
 
-// One function for kernels of every kind; attention may wait for keys and values on the way.
+// Returns the seconds of a kernel of any kind. Attention may wait for keys and values.
 double kernel_seconds(const model::Graph& graph, const model::Operator& op, const Conditions& conditions,
                       const CostModels& costs) {
   const double seconds = costs.kernels.time(graph, op, conditions).seconds;
@@ -60,18 +60,19 @@ SegmentTime compute_segment(const model::Graph& graph, const model::Segment& seg
   return time;
 }
 
-// Casts on the communication stream find only the SMs that a matrix product beside them leaves.
+// Casts on the communication stream get only the SMs that a concurrent GEMM leaves.
 SegmentTime communication_segment(const model::Graph& graph, const model::Segment& segment, const CostModels& costs) {
   SegmentTime time;
   const std::int64_t width = costs.partition.launch_width(CoRunner::none);
-  const Conditions overlapped{.sms = costs.partition.device_sms,
-                              .held = std::min(width, costs.partition.device_sms - costs.partition.communication_sms),
-                              .co_runner = CoRunner::computing};
+  const Conditions during_compute{
+      .sms = costs.partition.device_sms,
+      .held = std::min(width, costs.partition.device_sms - costs.partition.communication_sms),
+      .co_runner = CoRunner::computing};
   for (std::uint16_t index : segment.operators) {
     const model::Operator& op = graph.operators[index];
     if (model::operator_class(graph, op) != OperatorClass::exchange) {
       time.prepare += operator_seconds(graph, op, segment.stream, costs);
-      time.prepare_overlapped += costs.kernels.time(graph, op, overlapped).seconds;
+      time.prepare_overlapped += costs.kernels.time(graph, op, during_compute).seconds;
       continue;
     }
     const model::AllToAllTime all_to_all = costs.communication.all_to_all(graph, op);
@@ -79,7 +80,7 @@ SegmentTime communication_segment(const model::Graph& graph, const model::Segmen
     time.prepare += all_to_all.prepare;
     time.prepare_overlapped += all_to_all.prepare;
     time.notify += all_to_all.notify;
-    // No leg is faster than the most loaded link of the group.
+    // A leg cannot be faster than the most loaded link of the group.
     const double on_links = costs.links ? std::max(all_to_all.network_bytes * costs.links->network_seconds_per_byte(),
                                                    all_to_all.node_bytes * costs.links->node_seconds_per_byte())
                                         : 0;
@@ -95,7 +96,7 @@ SegmentTime communication_segment(const model::Graph& graph, const model::Segmen
   return time;
 }
 
-// Transfers one after the other.
+// Returns the time of transfers that run one after the other.
 template <class Seconds>
 SegmentTime transfer_segment(const model::Graph& graph, const model::Segment& segment, const Seconds& seconds) {
   SegmentTime time;
@@ -138,7 +139,7 @@ std::vector<SegmentTime> SegmentTimer::times(const model::SlotTemplate& slot) {
   return times;
 }
 
-// A block has few distinct segments, most of which differ in their first operator already.
+// A linear search suffices: a block has few distinct segments, and most differ in their first operator.
 const SegmentTime& SegmentTimer::time(const model::Segment& segment) {
   if (known_.size() <= segment.block) known_.resize(segment.block + std::size_t{1});
   std::deque<Known>& known = known_[segment.block];

@@ -6,7 +6,7 @@ namespace plumbline::sim {
 
 namespace {
 
-// Copies to the host go one after the other, each once its gradient is reduced.
+// Returns when the copies to the host end. They run one after the other, each once its gradient is reduced.
 double copied(const GradientsReady& rank) {
   double end = 0;
   for (std::size_t i = 0; i < rank.on_host.size(); ++i) end = std::max(end, rank.on_host[i]) + rank.host_copies[i];
@@ -54,7 +54,7 @@ std::vector<RankWork> rank_works(const model::Schedule& schedule, const std::vec
 }
 
 double step_end(const std::vector<RankWork>& works, const std::vector<GradientsReady>& ranks, const StepPart& part) {
-  const auto tell = [&part](std::size_t rank, const char* name, double start, double end) {
+  const auto report = [&part](std::size_t rank, const char* name, double start, double end) {
     if (part) part(static_cast<std::int32_t>(rank), name, start, end);
   };
   std::vector<double> checked;
@@ -62,7 +62,7 @@ double step_end(const std::vector<RankWork>& works, const std::vector<GradientsR
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     const double start = std::max(ranks[rank].end, ranks[rank].reduced);
     checked.push_back(start + works[rank].check);
-    tell(rank, "check gradients", start, checked.back());
+    report(rank, "check gradients", start, checked.back());
     all = std::max(all, checked.back());
     agree = std::max(agree, works[rank].agree);
   }
@@ -71,9 +71,9 @@ double step_end(const std::vector<RankWork>& works, const std::vector<GradientsR
     const double start = std::max(agree > 0 ? all + agree : checked[rank], copied(ranks[rank]));
     const double updated = start + works[rank].update;
     const double back = updated + works[rank].to_device;
-    tell(rank, "adamw", start, updated);
-    tell(rank, "parameters from host", updated, back);
-    tell(rank, "gather parameters", back, back + works[rank].gather);
+    report(rank, "adamw", start, updated);
+    report(rank, "parameters from host", updated, back);
+    report(rank, "gather parameters", back, back + works[rank].gather);
     end = std::max(end, back + works[rank].gather);
   }
   return end;

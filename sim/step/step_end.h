@@ -1,5 +1,5 @@
-// What follows a rank's last slot and the last reduction of its gradients: checks, norm, update, gather. The same for
-// every fidelity.
+// The end of a step on each rank, after its last slot and the last reduction of its gradients: checks, norm, update,
+// gather. It is the same for every fidelity.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace plumbline::sim {
 
-struct UnitTiming {  // of a synchronisation unit, seconds
+struct UnitTiming {  // of a shard unit, seconds
   double reduce = 0, gather = 0;
   double copy = 0;  // of its reduced gradient to the host
 };
@@ -20,30 +20,30 @@ struct UnitTiming {  // of a synchronisation unit, seconds
 struct OptimizerTiming {  // per stage, seconds
   std::vector<UnitTiming> units;
   double check = 0;        // passes over the reduced gradient: unscaling, norm
-  double agree = 0;        // all ranks on the norm of the whole gradient and on what is not finite; 0: nobody asks
+  double agree = 0;        // agreement of all ranks on the gradient norm and on non-finite values; 0: none
   double update = 0;       // AdamW on this rank's shard
   double to_device = 0;    // of parameters that the host has updated
-  double average = 0;      // copy of the parameters to the host, for a moving average, beside everything else
-  double host_update = 0;  // of update, on the host
+  double average = 0;      // copy of the parameters to the host for a moving average, overlapped with the step
+  double host_update = 0;  // part of `update` on the host
 };
 
-// Of one pipeline rank, s.
+// The times, in seconds, when the gradients of one pipeline rank are ready.
 struct GradientsReady {
   double end = 0;                   // of the last slot
   double reduced = 0;               // end of the last reduction; 0: none
-  std::vector<double> on_host;      // per copied unit the end of its reduction, in order of time
-  std::vector<double> host_copies;  // what each takes
+  std::vector<double> on_host;      // ends of the reductions of copied units, ascending
+  std::vector<double> host_copies;  // seconds of each unit's copy to the host
 };
 
-// Of a rank whose copies are pairs of the reduction's end and the copy's seconds, in any order.
+// Sorts the copies of a rank, given in any order as pairs of the reduction's end and the copy's seconds.
 GradientsReady gradients_ready(double end, double reduced, std::vector<std::pair<double, double>> copies);
 
-// The stages that each pipeline rank holds.
+// Returns the stages that each pipeline rank holds.
 std::vector<std::vector<std::int32_t>> stages_of(const model::Schedule& schedule);
 
 struct RankWork {  // of all stages of a pipeline rank, s
   double check = 0, agree = 0, update = 0, to_device = 0, gather = 0;
-  double host_update = 0;  // of update
+  double host_update = 0;  // part of `update`
 
   double kernels() const { return check + update - host_update; }
 
@@ -53,17 +53,17 @@ struct RankWork {  // of all stages of a pipeline rank, s
 std::vector<RankWork> rank_works(const model::Schedule& schedule, const std::vector<OptimizerTiming>& stages,
                                  bool gathers);
 
-// Told of every part with its rank, name, start and end in seconds.
+// Receives every part with its rank, name, start and end in seconds.
 using StepPart = std::function<void(std::int32_t rank, const std::string& name, double start, double end)>;
 
-// End of the step. The update waits for all ranks where they have to agree, because clipping needs the norm of the
-// whole gradient. `part` may be empty.
+// Returns the end of the step in seconds. Where all ranks must agree, the update waits for all of them, because
+// clipping needs the norm of the whole gradient. `part` may be empty.
 double step_end(const std::vector<RankWork>& works, const std::vector<GradientsReady>& ranks, const StepPart& part);
 
-// How much earlier the step would end without each, taken away one after the other in this order; s.
+// The seconds by which the step would end earlier without each part; the parts are removed in this order.
 struct StepTail {
   double gather = 0;  // of parameters after the update
-  double host = 0;    // copies to and from the host, and what it computes
+  double host = 0;    // copies to and from the host, and its computation
   double agree = 0;   // of all ranks on the norm, and the wait for the last of them
   double reduce = 0;  // of gradients, after the last slot
   double total() const { return gather + host + agree + reduce; }

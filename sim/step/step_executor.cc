@@ -24,8 +24,7 @@ using model::Transfer;
 
 constexpr std::uint32_t proceed_code = 1, slot_code = 2, whole_slot_code = 3;
 
-// A slot that no collective disturbs takes what it takes on a free lane, so there it advances as one event; the others
-// run segment by segment.
+// A slot that no collective overlaps takes as long as on a GPU alone, and is one event. Others run segment by segment.
 class Executor final : public GpuListener, public Handler {
  public:
   // shared: flows on the loop may slow each other down.
@@ -59,7 +58,7 @@ class Executor final : public GpuListener, public Handler {
     data_parallel_.step_started();
     for (std::size_t r = 0; r < gpus_.size(); ++r) post_batch(static_cast<std::int32_t>(r));
     result_.events = loop_.run();
-    if (std::string stuck = who_waits(); !stuck.empty())
+    if (std::string stuck = waiting_ranks(); !stuck.empty())
       return model::infeasible("schedule.kind", "the schedule deadlocks: " + stuck,
                                "this is a defect of the schedule; choose another");
     for (std::size_t t = 0; t < template_counts_.size(); ++t)
@@ -100,7 +99,7 @@ class Executor final : public GpuListener, public Handler {
   void slot_ended(GpuModel& gpu) override { at_end(gpu.id(), loop_.now(), slot_code); }
 
  private:
-  // Of slots that end at the same time the lower rank goes first, however each came to its end.
+  // Of slots that end at the same time, the one of the lower rank ends first, whether it ran whole or by segments.
   void at_end(std::int32_t rank, Time time, std::uint32_t code) {
     loop_.at(time, {this, code, static_cast<std::uint16_t>(rank + 1), static_cast<std::uint64_t>(rank)});
   }
@@ -133,7 +132,7 @@ class Executor final : public GpuListener, public Handler {
     post_batch(rank);
   }
 
-  // Of the rank's present slot; on links each rank has a way of its own.
+  // Returns the run of the rank's present slot on a GPU alone. With links each rank has a run of its own.
   const TemplateRun& free_run(std::int32_t rank) {
     const std::uint16_t slot = slot_template(rank);
     const std::int32_t links_of = input_.links == nullptr ? 0 : rank;
@@ -160,7 +159,7 @@ class Executor final : public GpuListener, public Handler {
     try_start(rank);
   }
 
-  // A batch blocks until all of it has arrived; an eager send does not block.
+  // A batch blocks until all of it has arrived, except for eager sends.
   bool batch_complete(std::int32_t rank) const {
     return std::ranges::all_of(batch(rank), [this](const Transfer& transfer) {
       return (transfer.send && !batched_) || messages_.arrived(transfer);
@@ -187,7 +186,7 @@ class Executor final : public GpuListener, public Handler {
     try_start(arrival.sender);
   }
 
-  std::string who_waits() const {
+  std::string waiting_ranks() const {
     std::string text;
     for (std::size_t r = 0; r < gpus_.size(); ++r) {
       const auto rank = static_cast<std::int32_t>(r);
@@ -234,9 +233,9 @@ class Executor final : public GpuListener, public Handler {
   std::vector<std::size_t> next_;
   std::vector<bool> running_;
   std::vector<std::int64_t> template_counts_;
-  std::vector<Time> waits_since_;  // per rank: compute waits for its parameters; -1: it does not
-  std::vector<Time> busy_before_;  // per rank: of its lane, at the end of its last slot
-  std::vector<std::vector<std::optional<TemplateRun>>> free_runs_;  // [rank where there are links][template]
+  std::vector<Time> waits_since_;  // per rank: since when compute waits for its parameters; -1: it does not
+  std::vector<Time> busy_before_;  // per rank: its GPU's busy time at the end of its last slot
+  std::vector<std::vector<std::optional<TemplateRun>>> free_runs_;  // [rank; one entry without links][template]
   std::optional<Recorder> recorder_;
   Execution result_;
 };

@@ -1,6 +1,5 @@
-// Runs a step program on the virtual clock with one representative GPU per pipeline rank: slots in
-// program order, messages between stages on the critical path, reductions and gathers beside them, then the
-// optimizer step.
+// Runs a step program on the virtual clock with one representative GPU per pipeline rank: slots in program order,
+// messages between stages on the critical path, reductions and gathers overlapped with them, then the optimizer step.
 #pragma once
 
 #include <cstdint>
@@ -19,40 +18,40 @@ namespace plumbline::sim {
 
 struct ExecutionInput {
   const model::StepProgram* program = nullptr;
-  std::vector<std::vector<SegmentTime>> template_times;  // [template][segment], waits filled in
+  std::vector<std::vector<SegmentTime>> template_times;  // [template][segment], waits included
   std::int64_t device_sms = 0;
   double p2p_latency = 0;                   // seconds
-  double stage_message_bytes = 0;           // one message
-  double p2p_rate = 0;                      // B/s that it reaches alone
-  const StepLinks* links = nullptr;         // that transfers and messages cross; may be null
+  double stage_message_bytes = 0;           // of one message
+  double p2p_rate = 0;                      // B/s of a message alone
+  const StepLinks* links = nullptr;         // crossed by transfers and messages; may be null
   std::vector<OptimizerTiming> optimizers;  // [stage]
   bool synchronize = true;                  // gradients are reduced in this step
-  std::int64_t collective_sms = 0;          // that reductions and gathers hold
+  std::int64_t collective_sms = 0;          // held by reductions and gathers
   bool record = false;                      // fill the timeline
 };
 
 struct RankTimes {
   std::array<double, 5> slot_seconds{};       // totals by OpType
   std::array<std::int64_t, 5> slot_counts{};  // by OpType
-  std::array<double, 5> exposed{};            // in slots by OpType, no compute kernel runs
+  std::array<double, 5> exposed{};            // in slots by OpType, while no compute kernel runs
   double end = 0;                             // of the last slot
-  double gather_wait = 0;                     // in slots, compute has everything but its parameters
+  double gather_wait = 0;                     // in slots, while compute waits for parameters only
   double reduced = 0;                         // end of the last reduction; 0: none
 };
 
 struct Execution {
   double pipeline_end = 0;    // last slot of any rank
-  double exposed_reduce = 0;  // from then to the end of the last reduction
+  double exposed_reduce = 0;  // from pipeline_end to the end of the last reduction
   double step_end = 0;        // optimizer included
-  StepTail tail;              // of it, what follows the slots and is no kernel
+  StepTail tail;              // the part of step_end after the slots that is not kernels
   std::vector<RankTimes> ranks;
   std::vector<double> template_seconds;  // [template] mean duration of its slots
-  std::uint64_t events = 0;  // that were run; a slot that nothing disturbs is one of them, unless it is recorded
-  model::Timeline timeline;  // empty unless recorded
+  std::uint64_t events = 0;              // number run; an undisturbed slot is one event unless recorded
+  model::Timeline timeline;              // empty unless recorded
 };
 
-// Fails (infeasible) when ranks wait for each other for ever, naming who waits for whom.
-// On a loop of its own, where nothing is shared, or on the given one, whose time must stand at 0.
+// Returns an infeasible error when ranks wait for each other forever, with the ranks and what each waits for. Runs on
+// the given loop, whose time must be 0, or on a loop of its own that shares no links.
 model::Result<Execution> execute(const ExecutionInput& input);
 model::Result<Execution> execute(const ExecutionInput& input, Loop& loop);
 

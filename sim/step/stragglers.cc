@@ -14,20 +14,20 @@ namespace plumbline::sim {
 
 namespace {
 
-constexpr int repetitions = 4;  // the first fills the coupling and is not counted
+constexpr int repetitions = 4;  // the first only couples the ranks and is not counted
 
-struct Member {  // of the group
+struct Member {  // a rank of the group
   Member(GpuListener& listener, std::int32_t rank) : gpu(loop, listener, rank) {}
 
   GpuLoop loop;
   GpuModel gpu;
   std::vector<double> row_scales;  // [segment]
-  bool stopped = false;            // at a meeting or at the end of the slot, since `since`
+  bool stopped = false;            // at a barrier or at the end of the slot, since `since`
   Time since = 0;
 };
 
-// Between two meetings a rank goes its own way, so ranks run one after the other from meeting to meeting. They are
-// kept in the order in which they came to the last one, which is the order of the draws of the next slot.
+// Ranks are independent between two barriers, so they run one after the other from barrier to barrier. They are kept in
+// the order in which they reached the last one, which is also the order of the draws of the next slot.
 class Group final : public GpuListener {
  public:
   Group(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times, std::int64_t ranks,
@@ -46,7 +46,7 @@ class Group final : public GpuListener {
     for (int round = 0; round < repetitions; ++round) {
       for (Member* member : order_) begin(*member);
       for (const std::uint32_t segment : barriers_) {
-        const Time waited = meet(segment);
+        const Time waited = pass_barrier(segment);
         if (round > 0) result.waits[segment] += to_seconds(waited) / counted;
       }
       last_end = std::max(last_end, run_to_stop());
@@ -61,7 +61,7 @@ class Group final : public GpuListener {
   void segment_ended(const GpuModel&, std::uint32_t, const SegmentRun&) override {}
 
  private:
-  // Every layer of either side has rows of its own, the same draws whether its tensors go to the host or not.
+  // Gives every layer of either side its own rows. The draws are the same whether or not its tensors go to the host.
   void find_layers() {
     std::map<std::pair<bool, std::uint16_t>, std::int32_t> layers;
     for (std::uint32_t s = 0; s < slot_.segments.size(); ++s) {
@@ -97,7 +97,7 @@ class Group final : public GpuListener {
     member.since = member.loop.now();
   }
 
-  // Returns when the last one stops.
+  // Returns when the last rank stops.
   Time run_to_stop() {
     for (Member* member : order_) {
       while (!member->stopped) member->loop.run_next();
@@ -107,8 +107,8 @@ class Group final : public GpuListener {
     return order_.back()->since;
   }
 
-  // Who has come early goes on with what it computes. Returns the sum of the ranks' waits.
-  Time meet(std::uint32_t segment) {
+  // Ranks that arrive early continue with the compute they have. Returns the sum of the ranks' waits.
+  Time pass_barrier(std::uint32_t segment) {
     const Time begin = run_to_stop();
     Time waited = 0;
     for (Member* member : order_) {
@@ -126,7 +126,7 @@ class Group final : public GpuListener {
   const Imbalance& imbalance_;
   model::Random random_;
   std::vector<std::uint32_t> barriers_;  // segments, in the order of their stream
-  std::vector<std::int32_t> layer_of_;   // [segment] -1: on the way to or from the host
+  std::vector<std::int32_t> layer_of_;   // [segment] -1: a copy to or from the host
   std::vector<double> rows_;             // [layer] of one rank
   std::deque<Member> members_;
   std::vector<Member*> order_;

@@ -21,13 +21,14 @@ class LoneGpu final : public GpuListener, public Handler {
     loop_.run();
     return std::move(result_);
   }
-  void arrived(GpuModel& /*lane*/, std::uint32_t segment) override {
+  void arrived(GpuModel& /*gpu*/, std::uint32_t segment) override {
     loop_.at(loop_.now() + to_time(times_[segment].wait), {this, next_segment_code, 0, segment});
   }
   void handle(std::uint32_t /*code*/, std::uint64_t argument) override {
     gpu_.proceed(static_cast<std::uint32_t>(argument));
   }
-  // Not when the loop runs dry: what a lane scheduled before a change of rate comes due later and is void.
+  // The result is taken here, not when the loop ends: events that a GPU scheduled before a change of rate are void but
+  // still come due.
   void slot_ended(GpuModel& gpu) override {
     result_.duration = loop_.now();
     result_.compute_busy = gpu.compute_busy();

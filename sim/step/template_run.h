@@ -1,4 +1,4 @@
-// One slot template on a free lane, where no collective of data parallelism disturbs it and nothing makes it wait.
+// One slot template on a GPU alone: no data-parallel collective runs next to it, and nothing makes it wait.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,12 @@ namespace plumbline::sim {
 struct TemplateRun {
   double seconds = 0;
   std::vector<SegmentRun> segments;
-  Time duration = 0, compute_busy = 0;  // the same seconds; of them, those in which a compute stream runs
+  Time duration = 0, compute_busy = 0;  // the same time as `seconds`; the part with a compute stream running
 };
 
 TemplateRun run_template(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times,
                          std::int64_t device_sms);
-// On the links of a pipeline rank, each transfer as if it were alone on them.
+// Runs on the links of a pipeline rank, each transfer as if it were alone on them.
 TemplateRun run_template(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times,
                          std::int64_t device_sms, const StepLinks& links, std::int32_t rank);
 

@@ -1,4 +1,4 @@
-// The points of a sweep: every combination of the values of the swept keys, the last key fastest.
+// The points of a sweep: every combination of the values of the swept keys; the last key varies fastest.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace plumbline::sim {
 
 class SweepGrid {
  public:
-  // Fails (input) when a key is swept twice or there are more than most_points points.
+  // Returns an input error when a key is swept twice or there are more than most_points points.
   static model::Result<SweepGrid> make(std::vector<SweepAxis> axes);
 
   const std::vector<SweepAxis>& axes() const { return axes_; }
@@ -21,14 +21,14 @@ class SweepGrid {
   const SweepValue& value(std::size_t point, std::size_t axis) const;
   std::vector<std::string> changes(std::size_t point) const;  // KEY=VALUE of every swept key
 
-  // The last key whose values are all numbers and more than one.
+  // Returns the last key that has more than one value, all of them numbers.
   std::optional<std::size_t> numeric_axis() const;
-  // The points that differ in the numeric axis alone, by rising value; one list per combination of the other keys.
-  // Without such an axis there is a single list with all points.
+  // Returns the points that differ in the numeric axis alone, by rising value, as one list per combination of the other
+  // keys. Without such an axis there is a single list with all points.
   std::vector<std::vector<std::size_t>> lines() const;
-  // "zero_stage 1, kind 1f1b": the keys beside the numeric axis; "" where there is none.
+  // Returns "zero_stage 1, kind 1f1b": the values of all keys but the numeric axis, or "" without such an axis.
   std::string line_name(std::size_t point) const;
-  // The last part of the key, or all of it where another swept key ends the same.
+  // Returns the last part of the key, or all of it where another swept key has the same last part.
   std::string short_name(std::size_t axis) const;
 
  private:

@@ -30,7 +30,7 @@ struct Range {
   bool factor = false;  // the step multiplies
 };
 
-// Whether the values rise. A step that leads away from the end is an error.
+// Returns whether the values rise. A step that leads away from the end is an error.
 Result<bool> direction(const Range& range, std::string_view text) {
   const Decimal zero, one{1};
   const bool rises = range.factor || less(zero, range.step);
@@ -58,7 +58,7 @@ Result<void> expand(const Range& range, std::string_view text, std::vector<Sweep
   return {};
 }
 
-// Reads A..B[:STEP]. Nothing when it is none; then it is a word.
+// Reads A..B[:STEP]. Returns nothing when the text is a word.
 Result<std::optional<Range>> parse_range(std::string_view text) {
   const std::size_t dots = text.find("..");
   if (dots == std::string_view::npos) return std::nullopt;
@@ -81,7 +81,7 @@ Result<std::optional<Range>> parse_range(std::string_view text) {
   const auto number = parse_decimal(step);
   if (!number) return failure(fmt::format("'{}': the step '{}' is not a number", text, step));
   range.step = *number;
-  // All values of a range have one type.
+  // All values of a range have the same type.
   range.first.integer = range.first.integer && range.last.integer && range.step.integer;
   return range;
 }
@@ -102,7 +102,7 @@ SweepValue value_of(const toml::node& node) {
   return value;
 }
 
-// The items of a TOML list; nothing when the text is none.
+// Returns the items of a TOML list, or nothing when the text is not one.
 std::optional<std::vector<SweepValue>> parse_list(const std::string& text) {
   try {
     const toml::table table = toml::parse("list = " + text);
@@ -135,7 +135,7 @@ Result<std::vector<SweepValue>> parse_values(std::string_view text) {
     if (list->empty()) return failure("the list is empty");
     return std::move(*list);
   }
-  // Strings in quotes may hold commas.
+  // Quoted strings may contain commas.
   if (text.find_first_of("\"'") != std::string_view::npos) {
     auto list = parse_list(fmt::format("[{}]", text));
     if (list && !list->empty()) return std::move(*list);
@@ -186,7 +186,7 @@ Result<SweepAxis> parse_axis(std::string_view text) {
     return error;
   };
   if (!values) return tl::unexpected(at_key(values.error()));
-  // The same value twice would make two rows that nothing tells apart.
+  // A repeated value would make two equal rows.
   std::vector<std::string_view> seen;
   for (const SweepValue& value : *values) seen.push_back(value.text);
   std::ranges::sort(seen);

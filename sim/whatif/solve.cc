@@ -10,8 +10,8 @@
 namespace plumbline::sim {
 namespace {
 
-constexpr double target_tolerance = 1e-6;  // of the target
-constexpr double x_tolerance = 1e-9;       // of x: where the quantity jumps
+constexpr double target_tolerance = 1e-6;  // relative to the target
+constexpr double x_tolerance = 1e-9;       // relative to x; reached where the quantity jumps
 
 std::vector<double> spread(const SolveRange& range, double low, double high, std::size_t points) {
   std::vector<double> xs;
@@ -72,8 +72,7 @@ class Solver {
     return {};
   }
 
-  // Neighbours among the values that can be, on different sides of the target, or one that reaches it; of several the
-  // nearest to near_.
+  // Returns the neighbouring feasible samples around the target, or one that reaches it; the nearest to near_.
   std::optional<Pair> nearest_crossing() {
     std::optional<Pair> best;
     const SolveSample* before = nullptr;
@@ -96,7 +95,7 @@ class Solver {
     return best;
   }
 
-  // Whether something new was tried.
+  // Returns whether there are new samples.
   model::Result<bool> refine(const Pair& pair, std::size_t grid) {
     const std::size_t before = solution_.samples.size();
     if (!range_.values.empty()) return false;
@@ -117,7 +116,7 @@ class Solver {
                                 target_tolerance * std::abs(target_));
     if (!root && !gap) return tl::unexpected(root.error());
     if (root) solution_.exact = SolveSample{root->at.x, root->at.y + target_};
-    // Between the two sides of a jump, or beside a value that cannot be, there is nothing more to find.
+    // Between the sides of a jump, or next to an infeasible value, no further search is possible.
     if (solution_.exact && !exact(*solution_.exact)) solution_.exact.reset();
     return false;
   }

@@ -1,4 +1,4 @@
-// For which value of a key a quantity reaches a target.
+// The value of a key for which a quantity reaches a target.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace plumbline::sim {
 
-// The values that the key may take: all numbers from `low` to `high`, the whole ones among them, or those of a list.
+// The values that the key may take: all numbers from `low` to `high`, only the whole ones, or those of a list.
 struct SolveRange {
   double low = 0, high = 0;
   bool whole = false;
@@ -19,24 +19,24 @@ struct SolveRange {
 
 struct SolveSample {
   double x = 0;
-  std::optional<double> value;  // nothing where the plan cannot be
+  std::optional<double> value;  // nothing where the plan is infeasible
 };
 
-// The quantity at each x, all at once, so that they can be computed beside each other.
+// Returns the quantity at each x. All are requested at once so that they can be computed in parallel.
 using SolveFunction = std::function<model::Result<std::vector<std::optional<double>>>(const std::vector<double>& xs)>;
 
 struct Solution {
-  std::vector<SolveSample> samples;  // everything that was tried, by rising x
-  std::optional<SolveSample> exact;  // the target is reached, to a millionth of it
-  // Values on both sides of the target with nothing tried between them: whole numbers and lists that miss it, or a
-  // jump.
+  std::vector<SolveSample> samples;  // all samples, by rising x
+  std::optional<SolveSample> exact;  // reaches the target within a millionth of it
+  // The values on both sides of the target with no sample between them, where whole numbers or a list miss it, or where
+  // the quantity jumps.
   std::optional<SolveSample> below, above;  // by x
-  std::size_t crossings = 0;                // of the target along what was tried first
+  std::size_t crossings = 0;                // number of crossings of the target on the first grid
 };
 
-// Looks for crossings of the target on an even grid of `grid` values (evenly in the logarithm where the range spans
-// more than a factor of 8), takes the one nearest to `near`, and closes in on it: numbers by Brent's method, whole
-// numbers by finer grids. A target that is crossed and crossed back between two values of the grid is not seen.
+// Finds the crossing of the target nearest to `near`. It samples an even grid of `grid` values, even in the logarithm
+// where the range spans more than a factor of 8. Then it closes in on the crossing: numbers by Brent's method, whole
+// numbers by finer grids. Two crossings between neighbouring values of the grid are missed.
 model::Result<Solution> solve(const SolveRange& range, double target, double near, const SolveFunction& function,
                               std::size_t grid = 17);
 

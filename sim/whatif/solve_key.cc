@@ -15,12 +15,12 @@ namespace {
 
 using model::Result;
 
-constexpr double reach = 8;                // times the present value, and that part of it
-constexpr double gigabit_per_byte = 8e-9;  // Gb/s in B/s
+constexpr double reach = 8;                // largest multiple of the present value, and its largest divisor
+constexpr double gigabit_per_byte = 8e-9;  // Gb/s per B/s
 
 std::string range_hint(const std::string& key) { return fmt::format("give a range: --over {}=A..B", key); }
 
-// What the cluster has where the plan leaves it open.
+// Returns the cluster's value of a key that the plan leaves open.
 std::optional<double> of_cluster(const std::string& key, const Inputs& inputs) {
   const model::ClusterShape& cluster = inputs.cluster;
   if (key == "cluster.nic_gbps") return cluster.nic_bandwidth.value() * gigabit_per_byte;
@@ -44,7 +44,7 @@ Result<SolveKey> constant_key(const std::string& key, const Inputs& inputs) {
   return SolveKey{key, false, factor ? 1 : found->value, {}};
 }
 
-// The type of a key of the plan and its present value.
+// Returns the type of a key of the plan and its present value.
 Result<SolveKey> plan_key(const std::string& key, const Inputs& inputs) {
   const auto keys = model::plan_keys();
   if (std::ranges::find(keys, key) == keys.end())
@@ -86,7 +86,7 @@ Result<SolveRange> given_range(const SolveKey& key, const std::string& over) {
   return range;
 }
 
-// Powers of 2 from an eighth to eight times: numbers that must divide something.
+// Returns powers of 2 from an eighth to eight times the value, for numbers that must divide something.
 SolveRange doublings(double value) {
   SolveRange range{0, 0, true};
   for (double factor = 1 / reach; factor <= reach; factor *= 2) {

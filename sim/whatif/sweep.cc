@@ -35,8 +35,8 @@ model::Result<SweepPoint> point_of(const Inputs& inputs, Fidelity fidelity, Pred
   return point;
 }
 
-// Workers take the next point until none is left. After wrong input at a point, later ones are not begun, but all
-// earlier ones are: so the first wrong point is found whatever the number of threads.
+// Workers take the next point until none is left. After wrong input at a point, later points are not started but all
+// earlier ones are, so the first wrong point is found with any number of threads.
 class Pool {
  public:
   Pool(std::size_t points, const SweepInputs& inputs, const SweepOptions& options)
@@ -46,7 +46,7 @@ class Pool {
         predictors_(options.predictors ? options.predictors : std::make_shared<PredictorPool>()),
         results_(points) {}
 
-  // SimGrid is one per process: before any worker begins. What is wrong with a point shows when it is evaluated.
+  // Runs before any worker: SimGrid has one engine per process. Errors of a point are reported when it is evaluated.
   void tabulate_contention() {
     for (std::size_t point = 0; point < results_.size(); ++point) {
       model::Result<Inputs> inputs = inputs_(point);
@@ -96,7 +96,7 @@ class Pool {
     if (options_.on_progress) options_.on_progress(++done_, results_.size());
   }
 
-  static constexpr std::size_t most_kept = 256;  // inputs are some 100 kB each
+  static constexpr std::size_t most_kept = 256;  // inputs take some 100 kB each
 
   const SweepInputs& inputs_;
   const SweepOptions& options_;

@@ -15,8 +15,8 @@ namespace plumbline::sim {
 
 namespace {
 
-// Points whose busiest rank has equally many FLOPs compute the same. They are compared in ten digits, because sums of
-// the same terms in another order differ in the last ones.
+// Points whose busiest rank has equally many FLOPs have the same work. FLOPs are compared in ten digits, because sums
+// in another order differ in the last ones.
 using Work = std::tuple<std::string, std::string, std::string>;
 
 std::optional<Work> work_of(const model::Result<SweepPoint>& point) {
@@ -24,7 +24,7 @@ std::optional<Work> work_of(const model::Result<SweepPoint>& point) {
   return Work{point->device, point->profile, fmt::format("{:.9e}", *point->flops_at_peak_s)};
 }
 
-// Nothing where nobody looked.
+// Returns the sum, or nothing where a value is missing.
 std::optional<double> total(const model::PerOp& values) {
   double sum = 0;
   for (const auto& value : values) {
@@ -36,7 +36,7 @@ std::optional<double> total(const model::PerOp& values) {
 
 using Point = model::Result<SweepPoint>;
 
-// Seconds per token, so that points with other batches can be compared.
+// Returns seconds per token, so that points with different batches are comparable.
 std::optional<double> cost(const Point& point) {
   if (!feasible(point) || point->step.tokens_per_s <= 0) return std::nullopt;
   return 1 / point->step.tokens_per_s;

@@ -1,5 +1,5 @@
-// What a sweep shows: where its best point lies, how wide the plateau around it is, where a quantity stays small,
-// and how much slower matrix products become.
+// The findings of a sweep: its best point, the width of the plateau around it, where a quantity stays small, and the
+// slowdown of GEMMs.
 #pragma once
 
 #include <cstddef>
@@ -14,48 +14,48 @@
 
 namespace plumbline::sim {
 
-// Neighbouring entries of a list, both ends included.
+// Consecutive entries of a list, both ends included.
 struct Stretch {
   std::size_t first = 0, last = 0;
   bool operator==(const Stretch&) const = default;
 };
 
-// The position of the smallest cost; the first of several. Entries without a value do not count.
+// Returns the position of the smallest cost, the first of equal ones. Entries without a value are skipped.
 std::optional<std::size_t> cheapest(const std::vector<std::optional<double>>& costs);
 
-// The stretch around `best` whose costs are at most (1 + tolerance) times that of `best`. An entry without a value
-// ends it.
+// Returns the stretch around `best` whose costs are at most (1 + tolerance) times that of `best`. An entry without a
+// value ends it.
 Stretch plateau(const std::vector<std::optional<double>>& costs, std::size_t best, double tolerance);
 
-// All stretches with values of at most `limit`, in order. An entry without a value ends a stretch.
+// Returns all stretches with values of at most `limit`, in order. An entry without a value ends a stretch.
 std::vector<Stretch> stretches_within(const std::vector<std::optional<double>>& values, double limit);
 
-// Seconds that compute waits for communication inside the slots, mean over the pipeline ranks. Nothing where the
-// fidelity does not look inside a slot.
+// Returns the seconds that compute waits for communication inside slots, mean over the pipeline ranks. Nothing where
+// the fidelity does not resolve slots.
 std::optional<double> exposed_seconds(const model::StepTimes& step);
 
-// The share of overlapped pairs in which compute waits for communication; of all slots where the schedule overlaps no
-// two chunks. What other slots expose no overlap could hide.
+// Returns the share of overlapped pairs in which compute waits for communication, or of all slots where the schedule
+// has no overlapped pairs. Other slots do not count, because no overlap could hide what they expose.
 std::optional<double> exposed_share(const model::StepTimes& step);
 
-// Seconds of matrix products on rank 0; nothing where the fidelity does not look inside a slot.
+// Returns the seconds of GEMMs on rank 0; nothing where the fidelity does not resolve slots.
 std::optional<double> gemm_seconds(const model::StepTimes& step);
 
-// Per point: gemm_seconds over the smallest among the points that do the same work on the same kind of GPU with
-// the same profile. Nothing where either is not known.
+// Returns per point gemm_seconds() over the smallest one of the points with the same work, device and profile. Nothing
+// where either is not known.
 std::vector<std::optional<double>> gemm_slowdowns(const std::vector<model::Result<SweepPoint>>& points);
 
 struct SweepLimits {
-  double plateau = 0.01;  // a point belongs to the plateau when it is at most this much slower than the best
+  double plateau = 0.01;  // the plateau has points that are at most this much slower than the best
   double hidden = 0.02;   // communication is hidden where at most this share of the overlapped pairs waits for it
 };
 
-// Points that differ in the numeric key alone, by rising value. Stretches are positions in `points`.
+// The points that differ in the numeric key alone, by rising value. Stretches are positions in `points`.
 struct SweepLine {
   std::vector<std::size_t> points;
   std::optional<std::size_t> best;  // position; nothing when no point is feasible
   Stretch plateau;                  // around the best
-  std::size_t known = 0;            // points whose exposed communication is known
+  std::size_t known = 0;            // number of points whose exposed communication is known
   std::vector<Stretch> hidden;      // where communication is hidden
   bool hidden_everywhere() const;
 };
@@ -68,11 +68,11 @@ struct SweepResult {
   std::vector<std::optional<double>> gemm_slowdowns;  // per point
   std::vector<SweepLine> lines;
   std::optional<std::size_t> best;  // the feasible point with the most tokens/s; nothing when there is none
-  model::Plan plan;                 // of the best point, else of the first
+  model::Plan plan;                 // of the best point, or of the first without one
   bool same_tokens = true;          // a step of every point trains on as many tokens
 };
 
-// What the points show; everything but `plan`.
+// Returns the findings of the points; everything but `plan`.
 SweepResult sweep_result(SweepGrid grid, Fidelity fidelity, const SweepLimits& limits,
                          std::vector<model::Result<SweepPoint>> points);
 
@@ -81,9 +81,9 @@ model::Result<SweepResult> sweep(SweepGrid grid, const ChangedInputs& inputs, co
                                  const SweepOptions& options);
 
 bool feasible(const model::Result<SweepPoint>& point);
-// Why a point is not feasible: a sentence without full stop; "" when it is.
+// Returns why a point is not feasible, as a sentence without full stop; "" when it is.
 std::string reason(const model::Result<SweepPoint>& point);
-// The exposed share of a point that was simulated.
+// Returns the exposed share of a point that was simulated.
 std::optional<double> exposed_share(const model::Result<SweepPoint>& point);
 
 }  // namespace plumbline::sim

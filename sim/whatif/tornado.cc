@@ -10,9 +10,9 @@ namespace {
 
 using Point = model::Result<SweepPoint>;
 
-constexpr double rounding = 1e-9;  // of the quantity: a change below it is none
+constexpr double rounding = 1e-9;  // relative: a smaller change counts as none
 
-// Step time or cost, as tornado_metrics orders them.
+// Returns step time or cost, in the order of tornado_metrics.
 std::optional<double> value_of(const Point& point, std::size_t metric) {
   if (!point) return std::nullopt;
   if (metric == 0) return point->step.time_s;

@@ -1,4 +1,4 @@
-// Which input moves step time and cost most: each is varied alone between its ends.
+// The inputs that change step time and cost most: each is varied alone between its ends.
 #pragma once
 
 #include <array>
@@ -17,21 +17,21 @@ namespace plumbline::sim {
 
 struct TornadoSetting {
   std::string text;                  // "480", "+20 %"
-  std::vector<std::string> changes;  // KEY=VALUE, of one input perhaps several
+  std::vector<std::string> changes;  // KEY=VALUE; an input may have several
 };
 
 struct TornadoInput {
-  std::string name;  // "NIC bandwidth"; of a key that the user gave, the key
+  std::string name;  // "NIC bandwidth"; for a key given by the user, the key
   std::string key;
   std::vector<TornadoSetting> settings;  // at least one
 };
 
-// The quantities that inputs are sorted by, as the JSON of a result names them.
+// The quantities by which inputs are sorted, as JSON keys of a result.
 inline constexpr std::array<std::string_view, 2> tornado_metrics = {"step.time_s", "run.cost_usd"};
 
-// What an input does to one quantity. Settings that cannot be do not count.
+// The range of one quantity over an input's settings. Infeasible settings do not count.
 struct TornadoSpan {
-  double least = 0, most = 0;                              // with the plan as it is among them
+  double least = 0, most = 0;                              // includes the plan as it is
   std::optional<std::size_t> least_setting, most_setting;  // nothing: the plan as it is
   double width() const { return most - least; }
 };
@@ -46,25 +46,25 @@ struct TornadoResult {
   Fidelity fidelity = Fidelity::step;
   model::Plan plan;
   std::array<std::optional<double>, tornado_metrics.size()> base;
-  std::string infeasible_reason;  // why the plan as it is does not fit, "" when it does
+  std::string infeasible_reason;  // why the plan as it is does not fit; "" when it does
   std::vector<TornadoRow> rows;   // by falling width in step time, then in the order of the inputs
-  // Rows by falling width in a quantity; those of width 0 are left out.
+  // Returns rows by falling width in a quantity, without those of width 0.
   std::vector<const TornadoRow*> by_width(std::size_t metric) const;
 };
 
-// The inputs that a prediction usually hangs on, as far as the plan has them: 20 % down and up, constants of the
-// profile by their stated relative uncertainty where they have one. Constants that belong together move together.
+// Returns the inputs that usually matter, as far as the plan has them. They vary by 20 % down and up, and constants of
+// the profile by their stated relative uncertainty where they have one. Constants that belong together change together.
 std::vector<TornadoInput> usual_inputs(const Inputs& inputs);
 
-// Inputs as KEY=RANGE; every value is a setting. Errors: those of parse_ends(), a key that is given twice.
+// Reads inputs as KEY=RANGE; every value is a setting. Errors: those of parse_ends(), and a key that is given twice.
 model::Result<std::vector<TornadoInput>> parse_inputs(const std::vector<std::string>& over);
 
-// `points` are the plan as it is, then every setting of every input in order.
+// Makes the result. `points` are the plan as it is, then every setting of every input in order.
 TornadoResult tornado_result(Fidelity fidelity, const std::vector<TornadoInput>& inputs,
                              std::vector<model::Result<SweepPoint>> points);
 
-// Simulates every setting of the inputs, or of the usual ones where none is given. Errors: those of sweep(), and where
-// the plan as it is cannot be.
+// Simulates every setting of the inputs, or of usual_inputs() where none is given. Errors: those of sweep(), and an
+// infeasible plan.
 model::Result<TornadoResult> tornado(std::vector<TornadoInput> inputs, const ChangedInputs& changed,
                                      const SweepOptions& options);
 

@@ -13,14 +13,14 @@
 namespace plumbline::sim {
 namespace {
 
-constexpr double usual_change = 0.2;     // where no uncertainty is stated
-constexpr double deepest_fall = 0.99;    // of a constant that is uncertain by more: no rate is 0
-constexpr double usual_imbalance = 0.1;  // looked at where the plan says that experts are even
+constexpr double usual_change = 0.2;     // without a stated uncertainty
+constexpr double deepest_fall = 0.99;    // for larger uncertainties: no rate is 0
+constexpr double usual_imbalance = 0.1;  // used where the plan has even experts
 
-// Constants of the profile that answer one question.
+// Constants of the profile that change together.
 struct Group {
   std::string_view name, pattern;
-  bool of_experts = false;  // matters with expert parallelism only
+  bool of_experts = false;  // used with expert parallelism only
 };
 constexpr Group groups[] = {
     {"GEMM time", "gemm.*.k_time"},
@@ -36,7 +36,7 @@ constexpr Group groups[] = {
 
 std::string setting_text(std::string_view key, double value) { return fmt::format("{}={}", key, value); }
 
-// One end of a group: its constants move together, each by its own share of its value.
+// One end of a group. Its constants change together, each by its own relative amount.
 class End {
  public:
   explicit End(int sign) : sign_(sign) {}
@@ -46,7 +46,7 @@ class End {
     most_ = std::max(most_, change);
     setting_.changes.push_back(setting_text("profile." + constant.name, constant.value * (1 + sign_ * change)));
   }
-  // Nothing when nothing was added.
+  // Returns nothing when no constant was added.
   std::optional<TornadoSetting> take() {
     if (setting_.changes.empty()) return std::nullopt;
     const char sign = sign_ < 0 ? '-' : '+';
@@ -95,7 +95,7 @@ void add_whole_key(std::string_view name, std::string_view key, std::int64_t val
 void add_links(const Inputs& inputs, std::vector<TornadoInput>& found) {
   const model::ClusterShape& cluster = inputs.cluster;
   const bool several_nodes = cluster.nodes() > 1 && cluster.nic_bandwidth.value() > 0;
-  // A NIC that the plan itself changes has no price; the topology's, a little off, keeps its own.
+  // A price holds for the NIC rate of the topology. Changing that constant keeps the price; the plan's key drops it.
   if (several_nodes && inputs.plan.cluster.nic_gbps)
     add_key("NIC bandwidth", "cluster.nic_gbps", *inputs.plan.cluster.nic_gbps, found);
   for (const model::Parameter& constant : cluster.parameters) {
@@ -119,7 +119,7 @@ void add_experts(const model::Plan& plan, std::vector<TornadoInput>& found) {
   }
 }
 
-// What turns GPU-hours into money: a price with its range where the topology states one.
+// Adds what determines the cost of GPU-hours: a price, with its range where the topology has one.
 void add_cost(const Inputs& inputs, std::vector<TornadoInput>& found) {
   const model::Plan& plan = inputs.plan;
   add_key("tokens of the run", "run.tokens", *plan.run.tokens, found);

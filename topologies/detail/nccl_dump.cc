@@ -18,10 +18,10 @@ using model::Error;
 using model::ErrorKind;
 
 constexpr std::string_view nv_switch_class = "0x068000";
-// Containers and elements that say nothing about links between GPUs or NICs.
+// Containers, and elements without data on links between GPUs or NICs.
 constexpr std::array passive = {"system", "cpu", "pci", "nic", "c2c", "pcilink", "gin"};
 
-// Walks the elements; the first error ends the walk.
+// Reads the elements of a dump; the first error ends the reading.
 class Reader {
  public:
   Reader(const std::string& path, const std::string& text) : path_(path), text_(text) {}
@@ -57,7 +57,7 @@ class Reader {
                    line(node),       std::move(key),     "is it a file that NCCL_TOPO_DUMP_FILE wrote?"};
   }
 
-  // An attribute that holds a number above 0.
+  // Returns an attribute, which must be a number above 0.
   double number(const pugi::xml_node& node, const char* attribute) {
     const double value = node.attribute(attribute).as_double(0);
     if (value > 0) return value;
@@ -72,7 +72,7 @@ class Reader {
     gpu.line = line(node);
     gpu.bus = pci.attribute("busid").value();
     gpu.pci_device = pci.attribute("device").value();
-    // "32.0 GT/s PCIe" in each direction and lane, one bit per transfer.
+    // link_speed is "32.0 GT/s PCIe" per direction and unit of link_width; a transfer moves one bit.
     gpu.pci_bandwidth =
         std::strtod(pci.attribute("link_speed").value(), nullptr) * 1e9 / 8 * pci.attribute("link_width").as_double(0);
     const std::string gcn = node.attribute("gcn").value();
@@ -98,7 +98,7 @@ class Reader {
   }
 
   void read_net(const pugi::xml_node& node) {
-    DumpedNic nic{node.attribute("name").value(), number(node, "speed") / 1e3};  // written in Mb/s
+    DumpedNic nic{node.attribute("name").value(), number(node, "speed") / 1e3};  // in Mb/s in the file
     if (std::ranges::find(dump_.nics, nic.name, &DumpedNic::name) == dump_.nics.end())
       dump_.nics.push_back(std::move(nic));
   }

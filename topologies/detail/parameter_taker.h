@@ -1,4 +1,4 @@
-// Takes the numbers of one parameter file, one by one, converts them and collects their provenance.
+// Reads the numbers of one parameter file one by one, converts them and collects their provenance.
 #pragma once
 
 #include <cstdint>
@@ -14,22 +14,22 @@
 
 namespace plumbline::topologies {
 
-// The first error wins.
+// Keeps the first error.
 class ParameterTaker {
  public:
   // Names in `parameters` get the prefix.
   ParameterTaker(const model::ParameterFile& file, std::string prefix, std::vector<model::Parameter>& parameters)
       : file_(file), prefix_(std::move(prefix)), parameters_(parameters) {}
 
-  // In SI, greater than 0, or not negative where the value may be 0. A count is whole.
+  // Returns the value in SI units. It must be above 0, or from 0 on with may_be_zero; a count must be whole.
   double take(std::string_view name, model::UnitDimension dimension, bool may_be_zero = false);
   std::int64_t count(std::string_view name, bool may_be_zero = false);
-  double ratio(std::string_view name, double least = 0, double most = 1e15);  // need not be whole
+  double ratio(std::string_view name, double least = 0, double most = 1e15);  // may be a fraction
 
-  // An entry that is not there but could be: a name to propose for an unknown one.
+  // Names an entry that is missing but allowed, as a suggestion for unknown ones.
   void could_take(std::string_view name) { taken_.emplace_back(name); }
 
-  // The first error, or an error about an entry that nobody took.
+  // Returns the first error, or an error for an entry that was not taken.
   std::optional<model::Error> finish();
 
  private:

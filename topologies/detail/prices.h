@@ -1,4 +1,4 @@
-// The [price] and [power] of a topology file.
+// Reads the [price] and [power] of a topology file.
 #pragma once
 
 #include "model/base/parameter_file.h"
@@ -7,7 +7,7 @@
 
 namespace plumbline::topologies {
 
-// Every entry may be left out. Errors are the taker's.
+// Every entry may be missing. Errors are reported by the taker.
 model::Prices take_prices(const model::ParameterFile& file, ParameterTaker& taker);
 
 }  // namespace plumbline::topologies

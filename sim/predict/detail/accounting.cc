@@ -52,7 +52,7 @@ PlanBound plan_bound(const PlanWork& work, bool by_events) {
 StepAccounting::StepAccounting(const Inputs& inputs, const PlanWork& work, const Execution& execution)
     : inputs_(inputs), work_(work), execution_(execution) {}
 
-// Tokens of the next step are loaded beside this one; without prefetching nothing runs until they are there.
+// Tokens of the next step are loaded during this one. Without prefetching nothing runs until they are loaded.
 double StepAccounting::exposed_input() const {
   const model::Plan& plan = *work_.plan;
   const auto step_tokens = static_cast<double>(plan.batch.global_batch_size * plan.batch.sequence_length);
@@ -69,7 +69,7 @@ double StepAccounting::exposed_average() const {
 }
 
 double StepAccounting::bubble() const {
-  constexpr double rounding = 1e-12;  // s: of sums of slots
+  constexpr double rounding = 1e-12;  // s: rounding of sums of slots
   const double rest = execution_.pipeline_end - total(execution_.ranks[0].slot_seconds);
   return std::abs(rest) < rounding ? 0 : rest;
 }
@@ -109,7 +109,7 @@ void StepAccounting::fill_slots(model::StepTimes& step) const {
   }
 }
 
-// Of each op type the first slot that works for middle stages only.
+// Takes, for each op type, the first slot of middle stages only.
 void StepAccounting::fill_chunks(model::StepTimes& step) const {
   const std::vector<std::int32_t>& kinds = work_.stage_kinds;
   const std::int32_t middle = kinds[kinds.size() / 2];
@@ -166,7 +166,7 @@ Attribution StepAccounting::attribution() const {
   return sum;
 }
 
-// Slots last as long as they ran by events, or as the closed form has them.
+// Slots take their mean time by events or their time in closed form.
 IdleTime StepAccounting::idle_time(std::size_t rank, double idle) const {
   std::vector<double> seconds = slot_costs(work_.step);
   if (!execution_.template_seconds.empty()) {
@@ -200,7 +200,7 @@ StepAccount StepAccounting::account_of(const PlanBound& bound) const {
   account.tail = execution_.tail;
   account.input = exposed_input();
   account.average = exposed_average();
-  // The closed form gives slots the mean of their waits, of which the last may end after its rank.
+  // The closed form gives slots the mean of their waits, so the last slot may appear to end after its rank.
   const double kernels_end = execution_.step_end - account.tail.total();
   account.slots = std::min(account.slots, kernels_end - account.optimizer);
   account.idle = idle_time(rank, kernels_end - account.optimizer - account.slots);

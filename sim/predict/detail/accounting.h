@@ -1,6 +1,5 @@
-// From the execution of a step, by events or in closed form, to what its result says: where the time goes, the bound
-// and what the step loses against it, and on which constants the time rests. Breakdown and provenance are those of rank
-// 0.
+// Turns the execution of a step, by events or in closed form, into its result: where the time goes, the bound, the
+// losses against it, and the constants behind the time. Breakdown and provenance are those of rank 0.
 #pragma once
 
 #include <vector>
@@ -17,35 +16,36 @@
 
 namespace plumbline::sim {
 
-// Mean of steps of which `share` reduce gradients.
+// Returns the mean of steps of which `share` reduce gradients.
 Execution mean_of(Execution reducing, const Execution& local, double share);
 
-// A plan's bound whatever its execution was like; by_events: of a step in which messages follow each other.
+// The bound of a plan, which does not depend on the execution.
 struct PlanBound {
   StepBound step;
-  Load load;                   // of the rank that carries it
+  Load load;                   // of the rank that defines the bound
   double flops_at_peak_s = 0;  // FLOPs of the busiest rank at the device's peak
 };
+// by_events: a GPU sends one message at a time, so messages count for the bound.
 PlanBound plan_bound(const PlanWork& work, bool by_events);
 
 class StepAccounting {
  public:
-  // All must outlive it. The inputs' plan is not read; the work's slots are timed and its states found.
+  // All references must outlive the object. The inputs' plan is not read. The work must have timed slots and states.
   StepAccounting(const Inputs& inputs, const PlanWork& work, const Execution& execution);
 
   model::StepTimes times(const model::ModelMetrics& metrics) const;
-  // The class times of a step by events; they add up to its time.
+  // Returns the class times of a step by events, which add up to its time.
   std::vector<model::StepTimes::ClassTime> breakdown() const;
   std::vector<model::LostTime> lost(const PlanBound& bound) const;
   std::vector<model::ProvenanceEntry> provenance() const;
 
  private:
-  // The closed form does not look inside a slot.
+  // Returns whether the execution resolves segments; the closed form does not.
   bool looked_inside() const { return execution_.events > 0; }
-  double exposed_input() const;    // s that a step waits for its tokens
-  double exposed_average() const;  // s that it waits for the copy of the parameters to the host
-  double bubble() const;           // s of rank 0 between its slots
-  double compute_seconds() const;  // s of rank 0 in slots, while a compute kernel runs
+  double exposed_input() const;    // s that the step waits for its tokens
+  double exposed_average() const;  // s that the step waits for the copy of the parameters to the host
+  double bubble() const;           // s of rank 0 between slots
+  double compute_seconds() const;  // s of rank 0 in slots while a compute kernel runs
   void fill_rates(const model::ModelMetrics& metrics, model::StepTimes& step) const;
   void fill_slots(model::StepTimes& step) const;
   void fill_chunks(model::StepTimes& step) const;

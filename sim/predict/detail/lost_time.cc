@@ -13,8 +13,8 @@ namespace plumbline::sim {
 
 namespace {
 
-constexpr double clock_rounding = 1e-9;  // of what a clock of picoseconds sums up
-constexpr double nothing = 1e-11;        // of the step: sums of slots in another order
+constexpr double clock_rounding = 1e-9;  // relative, of sums of picoseconds
+constexpr double nothing = 1e-11;        // share of the step: sums of slots in another order
 
 class List {
  public:
@@ -32,7 +32,7 @@ class List {
   std::vector<model::LostTime> rows_;
 };
 
-// Takes `seconds` away from the parts in order, none below zero.
+// Subtracts `seconds` from the parts in order, none below zero.
 void take_away(double seconds, std::initializer_list<double*> parts) {
   for (double* part : parts) {
     const double taken = std::min(*part, seconds);
@@ -41,7 +41,7 @@ void take_away(double seconds, std::initializer_list<double*> parts) {
   }
 }
 
-// Where a difference of two runs is below zero, kernels have filled each other's gaps: those gaps were smaller.
+// A negative difference of two runs means that kernels filled each other's gaps, so those gaps were smaller.
 void add_kernels(const StepAccount& account, List& list) {
   KernelLoss loss = account.load.loss;
   double occupancy = account.undisturbed - account.load.at_best(Resource::compute) - loss.total();
@@ -111,7 +111,7 @@ bool works_in_slots(Resource resource) {
   }
 }
 
-// What a link's transfers do not take of `left` seconds is time in which it does not send.
+// The part of `left` seconds that a link's transfers do not take is time in which it does not send.
 void add_link(const StepAccount& account, double left, List& list) {
   const auto part = [&left](double seconds) {
     const double found = std::clamp(seconds, 0.0, left);
@@ -121,7 +121,7 @@ void add_link(const StepAccount& account, double left, List& list) {
   const double taken = account.load.taken[static_cast<std::size_t>(account.resource)];
   list.add("transfers below best rate", part(taken - account.bound), "larger transfers, or more SMs for them");
   list.add("link idle during kernels", part(account.busy), "all kernels during transfers");
-  list.add("link rests, kernels too", left, "fewer meetings and waits between transfers");
+  list.add("link and kernels idle", left, "fewer barriers and waits between transfers");
 }
 
 }  // namespace

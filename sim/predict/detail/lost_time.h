@@ -1,5 +1,5 @@
-// What keeps a step from its bound: seconds of the rank that carries it, each with one cause. docs/costs.md defines
-// them.
+// The losses between a step and its bound: seconds of the rank that defines the bound, each with one cause.
+// docs/costs.md defines them.
 #pragma once
 
 #include <string>
@@ -13,16 +13,16 @@
 
 namespace plumbline::sim {
 
-// Of the rank that carries the bound, s. What the step takes is
+// Seconds of the rank that defines the bound. The step takes
 //   slots + optimizer kernels + tail + idle + input + average,
-// of slots `busy` while a compute kernel runs.
+// of which a compute kernel runs during `busy` seconds of the slots.
 struct StepAccount {
   double bound = 0;
   Resource resource = Resource::compute;
   double slots = 0, busy = 0;
-  double undisturbed = 0;                       // busy, if communication neither held SMs nor slowed kernels down
-  Load load;                                    // of all slots; links also beside them
-  Exposure exposure{};                          // on a free lane
+  double undisturbed = 0;                       // `busy` if communication neither held SMs nor slowed kernels down
+  Load load;                                    // of all slots, and of collectives and messages between them
+  Exposure exposure{};                          // on a GPU alone
   double gather_wait = 0;                       // in slots, for parameters
   double optimizer = 0, optimizer_at_best = 0;  // kernels
   StepTail tail;
@@ -34,7 +34,7 @@ struct StepAccount {
   }
 };
 
-// Adds up with the bound to account.step(); none is negative, and what is nothing is left out.
+// Returns the losses, which add up with the bound to account.step(). None is negative, and causes of 0 s are left out.
 std::vector<model::LostTime> lost_times(const StepAccount& account, const model::Plan& plan);
 
 }  // namespace plumbline::sim

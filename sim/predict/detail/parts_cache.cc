@@ -13,7 +13,7 @@ namespace plumbline::sim {
 
 namespace {
 
-// Largest numbers of parts; their sizes are those of large models on large pipelines.
+// Upper limits of the cache, sized for large models on large pipelines.
 constexpr std::size_t most_libraries = 256, most_table_ops = 50'000'000;
 
 }  // namespace
@@ -38,7 +38,7 @@ model::Result<void> PartsCache::find(const model::Plan& plan, PlanWork& work) {
 
 void PartsCache::forget() {
   const bool libraries = libraries_.size() > most_libraries;
-  if (libraries || sharded_.size() > 16 * most_libraries) {  // these refer to what follows
+  if (libraries || sharded_.size() > 16 * most_libraries) {  // these refer to the parts cleared below
     sharded_.clear();
     optimizers_.clear();
   }

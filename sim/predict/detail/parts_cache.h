@@ -1,4 +1,4 @@
-// Finds the parts of a plan (sim/predict/plan_work.h) among those of the plans before it, and makes what is missing.
+// Finds the parts of a plan (sim/predict/plan_work.h) in the cache of earlier plans and makes those that are missing.
 #pragma once
 
 #include <cstddef>
@@ -18,16 +18,16 @@
 
 namespace plumbline::sim {
 
-// For one thread at a time. What it remembers is forgotten when there are more than some hundred distinct graphs.
+// For one thread at a time. The cache is cleared when it holds more than some hundred distinct graphs.
 class PartsCache {
  public:
-  // Inputs without memos get their own; their plan does not matter.
+  // Inputs without memos get new ones; their plan does not matter.
   explicit PartsCache(Inputs inputs);
 
-  // Layout, schedule, costs and stages. Parts that `work` had from another plan may be gone afterwards. Errors: those
-  // of make_layout(), of a schedule that deadlocks, of cost_models().
+  // Finds layout, schedule, costs and stages. It may destroy parts that `work` had from another plan. Returns the
+  // errors of make_layout(), cost_models() and a schedule that deadlocks.
   model::Result<void> find(const model::Plan& plan, PlanWork& work);
-  // What each rank holds of them, and what it does after its last slot.
+  // find_states() finds the training state of each rank, find_updates() its work after the last slot.
   void find_states(PlanWork& work);
   void find_updates(PlanWork& work);
 
@@ -40,7 +40,7 @@ class PartsCache {
     std::shared_ptr<const model::ScheduleTable> table;
     SlotCounts counts;
   };
-  struct Stages {                             // of a plan
+  struct Stages {                             // distinct stages of a plan
     std::vector<model::BlockList> kinds;      // distinct ones
     std::vector<std::int32_t> kind_of_stage;  // index into kinds
   };
@@ -52,7 +52,7 @@ class PartsCache {
   const std::vector<std::int32_t>& kinds_on(const PlanWork& work, const model::ScheduleTable::Rank& rank);
   std::unique_ptr<Stages> stages_of(const PlanWork& work) const;
 
-  Inputs inputs_;  // its plan is the last one for which something new was computed
+  Inputs inputs_;  // its plan is the last one for which costs were computed
   PlanKey key_;
   std::vector<std::int32_t> kinds_;
   std::size_t table_ops_ = 0;

@@ -90,7 +90,7 @@ double StreamWork::bound() const {
     held += seconds * slowest;
     left -= seconds;
   }
-  if (left > 0) slowest = 0;  // the rest of the transfers has nothing beside it
+  if (left > 0) slowest = 0;  // the rest of the transfers overlaps nothing
   return std::max(
       {compute + second, communication, collective, compute + transfer - std::min(held, compute) + second * slowest});
 }
@@ -103,7 +103,7 @@ Path::Path() {
 Path::Path(const model::SlotTemplate& slot, const model::Graph* forward, const model::Graph* backward,
            const std::vector<double>& seconds)
     : Path() {
-  // The tensor by which a segment's side enters or leaves its block.
+  // Returns whether the segment uses the tensor by which its side enters or leaves the block.
   const auto uses = [&](const model::Segment& segment, std::size_t door, bool leaves) {
     if (door != (segment.forward_side ? forward_door : backward_door)) return false;
     const model::Graph& graph = segment.forward_side ? *forward : *backward;
@@ -111,7 +111,7 @@ Path::Path(const model::SlotTemplate& slot, const model::Graph* forward, const m
     const model::TensorId out = segment.forward_side ? graph.output : graph.input_gradient;
     return touches(graph, segment, leaves ? out : in, leaves);
   };
-  // A side that is not there, or that passes its tensor on, lets others by.
+  // A side that is missing, or passes its tensor on, lets paths through.
   if (forward != nullptr && forward->input != forward->output) paths_[forward_door][forward_door] = never;
   if (backward != nullptr && backward->output_gradient != backward->input_gradient)
     paths_[backward_door][backward_door] = never;
@@ -193,7 +193,7 @@ StreamWork BlockTimes::stream_work(const model::SlotTemplate& slot) {
   for (const model::Segment& segment : slot.segments) {
     const double seconds = least_seconds(segment);
     const bool second = segment.stream == Stream::weight_gradient;
-    const bool shared = second && slowdown_ < 2;  // else its work is as good as on the first stream
+    const bool shared = second && slowdown_ < 2;  // otherwise its work counts like that of the first stream
     if (computes(segment.stream)) (shared ? work.second : work.compute) += (second ? slowdown_ - 1 : 1) * seconds;
     if (segment.stream == Stream::communication) work.communication += seconds;
     if (segment.stream == Stream::collective) work.collective += seconds;

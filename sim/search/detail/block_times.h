@@ -1,24 +1,24 @@
-// Lower bounds on the seconds of slots from their blocks alone, which are quick to have: no slot is put together and
-// nothing is run. They hold for the closed form and for events alike.
+// Lower bounds on the seconds of slots, computed from their blocks alone. They are fast: no slot is composed and
+// nothing is run. They hold for the closed form and for events.
 //
-// A lane runs each of its streams in order, and a segment takes no less than under the conditions that suit it best.
-// Two ways follow to bound a slot that works for given blocks.
-//  1. Streams (StreamWork). No stream ends before all of its work is done, whatever runs beside it:
-//       slot >= sum of the compute stream + (s - 1) * sum of the second compute stream
-//     While both compute streams run, each is s times slower at least (sim/engine/gpu_model.h: max(1, (w + w) / free
-//     SMs) of products, 2 of others), so of t seconds beside each other both together get 2t/s done: the second stream
-//     hides at most (2 - s) of its work. And while the communication stream transfers, which takes X seconds in all,
-//     compute gets r <= 1 seconds of its best work done per second, r by segment:
-//       slot >= C + X - most of C that X seconds can hold, those of the largest r first
-//     The second stream's (s - 1) * sum adds to it, times the smallest r among those: make the time in which both
-//     compute streams run s times shorter, and the first stream's work is done as if alone, with that much less of X.
-//     All terms add up over blocks, and over both sides of a pair.
-//  2. Paths (Path). The blocks of a slot, in a pair the blocks that run together, follow each other: on each stream,
-//     and where one reads what the other wrote. No way through them, from a block to the next by a door that both
-//     have, is longer than the slot. Doors are the streams (a block begins on a stream after what came before it
-//     there) and the tensors between two blocks of the forward and of the backward side. Put together block by block,
-//     as products of matrices over (max, +). Waits inside a block are those of a slot that holds it alone: longer slots
-//     add waits and drop none.
+// A GPU runs each of its streams in order, and a segment takes at least its time under the best conditions. This gives
+// two bounds of a slot with given blocks.
+// 1. Streams (StreamWork). No stream ends before all of its work is done, whatever runs concurrently:
+//      slot >= sum of the compute stream + (s - 1) * sum of the second compute stream
+//    While both compute streams run, each is at least s times slower (sim/engine/gpu_model.h: max(1, (w + w) / free
+//    SMs) for GEMMs, 2 for others). In t seconds of overlap both together thus get 2t/s done, so the second stream
+//    hides at most (2 - s) of its work. While the communication stream transfers, X seconds in all, compute gets
+//    r <= 1 seconds of its best work done per second, with r by segment:
+//      slot >= C + X - most of C that X seconds can hold, those of the largest r first
+//    The second stream's (s - 1) * sum adds to it, times the smallest r among those: make the time in which both
+//    compute streams run s times shorter, and the first stream's work is done as if alone, with that much less of X.
+//    All terms add up over blocks, and over both sides of a pair.
+// 2. Paths (Path). The blocks of a slot, or of a pair the blocks that run together, follow each other on each stream
+//    and wherever one reads what the other wrote. A path enters and leaves a block by a door, and no path through the
+//    blocks, over doors that adjacent blocks share, is longer than the slot. Doors are the streams (a block begins on a
+//    stream after earlier work there) and the tensors between two blocks of the forward and of the backward side.
+//    Blocks combine like matrices over (max, +). Waits inside a block are those of a slot with this block alone; longer
+//    slots add waits and drop none.
 #pragma once
 
 #include <array>
@@ -39,12 +39,12 @@ namespace plumbline::sim {
 struct StreamWork {  // seconds
   static constexpr std::size_t rates = 64;
 
-  double compute = 0;                      // of the first stream; where s >= 2 of both
-  double second = 0;                       // what of the second stream cannot be hidden
-  double communication = 0;                // preparation, meeting, transfer
-  double collective = 0;                   // copies to and from the host are a stream each that nobody bounds by
-  double transfer = 0;                     // of the communication stream
-  std::array<double, rates> overlapped{};  // the compute's seconds beside transfers, by the rate r: (i, i + 1] / rates
+  double compute = 0;        // of the first stream; of both where s >= 2
+  double second = 0;         // the part of the second stream's work that cannot be hidden
+  double communication = 0;  // preparation, barrier, transfer
+  double collective = 0;     // copies to and from the host have streams of their own, which are not bounded
+  double transfer = 0;       // of the communication stream
+  std::array<double, rates> overlapped{};  // s of compute during transfers, by the rate r: (i, i + 1] / rates
 
   StreamWork& add(const StreamWork& other, double times = 1);
   double bound() const;
@@ -54,7 +54,7 @@ class Path {
  public:
   static constexpr std::size_t doors = 5;  // compute, communication, collective stream; forward tensor, gradient
   Path();                                  // of no block
-  // Of a slot that holds one block of each side that it has; seconds of its segments.
+  // Makes the paths of a slot with at most one block per side; `seconds` are those of its segments.
   Path(const model::SlotTemplate& slot, const model::Graph* forward, const model::Graph* backward,
        const std::vector<double>& seconds);
 
@@ -65,7 +65,7 @@ class Path {
   std::array<std::array<double, doors>, doors> paths_{};
 };
 
-// A block's slots, composed when they are first asked for. `pieces` of an overlapped tensor collective
+// The slots of one block, composed on first use. `pieces` are those of an overlapped tensor collective
 // (model/program/slot_template.h).
 class BlockSlots {
  public:
@@ -79,8 +79,8 @@ class BlockSlots {
   std::array<std::optional<model::SlotTemplate>, 4> slots_;
 };
 
-// What they take under one cost model, timed when it is first asked for, operator by operator: slots of different
-// types cut operators into different segments. `slots` and `costs` must outlive it.
+// The seconds of a block's slots under one cost model, timed on first use. Timing is by operator, because slots of
+// different types cut operators into different segments. `slots` and `costs` must outlive the object.
 class BlockTimes {
  public:
   BlockTimes(BlockSlots& slots, const CostModels& costs);
@@ -102,7 +102,7 @@ class BlockTimes {
   std::array<std::optional<Path>, 4> paths_;
 };
 
-// How much slower the compute streams are beside each other, at least: s above.
+// Returns s above: the least slowdown of two concurrent compute streams.
 double least_sharing_slowdown(const model::SmPartition& partition);
 
 }  // namespace plumbline::sim

@@ -112,8 +112,8 @@ const Path& BranchBounds::pair(const StageBlock& forward, const StageBlock& back
   return layer_pairs_.try_emplace({forward, backward}, slot, &first.graph(), &second.graph(), seconds).first->second;
 }
 
-// The blocks of both sides in the order of model::make_slot_template: ends of the model alone, then layers two by two,
-// then what is left of the longer side.
+// Combines the blocks of both sides in the order of model::make_slot_template: ends of the model alone, then layers in
+// pairs, then the rest of the longer side.
 double BranchBounds::pair(Stage& forward, Stage& backward) {
   const auto [entry, fresh] = pairs_.try_emplace({&forward, &backward}, 0.0);
   if (!fresh) return entry->second;

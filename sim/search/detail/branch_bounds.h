@@ -18,23 +18,23 @@
 
 namespace plumbline::sim {
 
-using StageBlock = model::BlockList::value_type;  // kind; recomputed or not
+using StageBlock = model::BlockList::value_type;  // kind, whether it is recomputed
 
-// The stages of a plan by the blocks that they have.
+// The stages of a plan by their blocks.
 struct StageLists {
   std::vector<model::BlockList> kinds;      // distinct ones
   std::vector<std::int32_t> kind_of_stage;  // index into kinds
 };
 StageLists stage_lists(const model::Plan& plan, const model::Architecture& architecture, std::int64_t stages);
 
-// The graphs of a branch's blocks, each written once. For one thread at a time.
+// The graphs of a branch's blocks, each built once. For one thread at a time.
 class BranchBlocks {
  public:
-  // `plan` is one of the branch's; its recomputation counts.
+  // `plan` is any of the branch with the recomputation.
   BranchBlocks(const Inputs& inputs, const model::Plan& plan);
 
   BlockSlots& block(const StageBlock& block);
-  // Of a pair of layers.
+  // Returns the slot of a pair of layers.
   const model::SlotTemplate& pair(const StageBlock& forward, const StageBlock& backward);
   model::Bytes p2p() const { return p2p_; }
   const model::Architecture& architecture() const { return context_.architecture; }
@@ -47,21 +47,21 @@ class BranchBlocks {
   std::map<std::pair<StageBlock, StageBlock>, model::SlotTemplate> pairs_;
 };
 
-// Seconds of those blocks under one cost model. Both must outlive it.
+// Lower bounds on the seconds of those blocks under one cost model. Both arguments must outlive the object.
 class BranchBounds {
  public:
   BranchBounds(BranchBlocks& blocks, const CostModels& costs)
       : blocks_(blocks), costs_(costs), p2p_(costs.communication.p2p(blocks.p2p(), 1)) {}
 
-  // Of every plan of the branch with the recomputation of `plan`. The busiest rank does as much as the mean of all
-  // ranks at least, however layers are split and in whatever order, and streams of all ranks together add up to those
-  // of the whole model for every micro-batch. A rank's mean share is micro-batches / pipeline passes through the model:
-  // the same for all pipeline degrees, since the micro-batches grow with them.
+  // Returns a bound in seconds for every plan of the branch with the recomputation of `plan`. The busiest rank has at
+  // least the mean work of all ranks, however layers are split and ordered, and the streams of all ranks together have
+  // the work of the whole model for every micro-batch. A rank's mean share is micro-batches / pipeline passes through
+  // the model, which is the same for all pipeline degrees, because the micro-batches grow with them.
   double branch(const model::Plan& plan);
 
-  // Of the slots of a plan with this schedule and these stages, by slot class.
+  // Returns bounds in seconds for the slots of a plan with this schedule and these stages, by slot class.
   std::vector<double> slots(const ScheduleOutline& outline, const StageLists& stages);
-  // Of a message between two ranks.
+  // Returns the seconds of a message between two ranks.
   double p2p() const { return p2p_; }
 
  private:

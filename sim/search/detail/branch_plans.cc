@@ -33,7 +33,7 @@ const ScheduleOutline* BranchPlans::outline(std::size_t pipeline_choice) {
   return scope_.outlines.find(*pipeline.kind, pipeline.shape);
 }
 
-// ZeRO moves nothing that the bound knows of.
+// The bound does not depend on the ZeRO stage.
 double BranchPlans::bound(std::size_t pipeline_choice, std::int64_t sms) {
   const auto known = bounds_.find(sms);
   const ScheduleOutline* schedule = known == bounds_.end() ? nullptr : outline(pipeline_choice);
@@ -46,7 +46,7 @@ double BranchPlans::bound(std::size_t pipeline_choice, std::int64_t sms) {
   return entry->second;
 }
 
-// The plans with one number of communication SMs.
+// Bounds the plans with one number of communication SMs.
 model::Result<void> BranchPlans::collect(std::int64_t sms, Found& found) {
   const double limit = scope_.bounded() ? found.incumbents.limit() : std::numeric_limits<double>::infinity();
   pipeline_choice_bounds_.clear();
@@ -140,7 +140,7 @@ model::Result<Found> BranchPlans::decide(const Incumbents& before) {
     }
     plan(item.pipeline_choice, item.sms);
     const bool bounded = scope_.bounded();
-    if (bounded && above(item.bound, found.incumbents.limit())) {  // and so are all that follow
+    if (bounded && above(item.bound, found.incumbents.limit())) {  // and so are all later ones
       found.statistics.remove(
           Rule::schedule, items_.size() - i, item.bound, [&]() -> const auto& { return plan_; });
       return found;

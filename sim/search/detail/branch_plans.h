@@ -1,4 +1,4 @@
-// The plans of a branch under one recomputation, from the one that can be the fastest on.
+// Decides the plans of a branch under one recomputation, those with the lowest bounds first.
 #pragma once
 
 #include <cstddef>
@@ -16,10 +16,10 @@ namespace plumbline::sim {
 
 class BranchPlans {
  public:
-  // All must outlive it.
+  // All arguments must outlive the object.
   BranchPlans(SearchWorker& worker, const OpenBranch& open, const Recomputation& recompute);
 
-  // Removes plans by bounds that are quick to know first; the rest is evaluated in the order of its bounds.
+  // Removes plans by cheap bounds first and evaluates the rest in the order of their bounds.
   model::Result<Found> decide(const Incumbents& before);
 
  private:
@@ -33,7 +33,7 @@ class BranchPlans {
   const ScheduleOutline* outline(std::size_t pipeline_choice);
   model::Result<void> collect(std::int64_t sms, Found& found);
   double bound(std::size_t pipeline_choice, std::int64_t sms);
-  // What decides one plan; each says whether it is still to be decided.
+  // These decide one plan. in_time() and in_memory() return whether it is still undecided.
   bool in_time(const Item& item, double limit, Found& found);
   model::Result<bool> in_memory(const Item& item, Found& found);
   model::Result<void> evaluate(const Item& item, double limit, Found& found);
@@ -42,13 +42,13 @@ class BranchPlans {
   SearchScope& scope_;
   const OpenBranch& open_;
   const Recomputation& recompute_;
-  std::vector<PipelineChoice> pipeline_choices_;  // that allow the recomputation
+  std::vector<PipelineChoice> pipeline_choices_;  // those that allow the recomputation
   model::Plan plan_;
   std::optional<BranchBlocks> blocks_;
-  std::map<std::int64_t, BranchBounds> bounds_;  // [communication SMs]; none where nothing is bounded
+  std::map<std::int64_t, BranchBounds> bounds_;  // [communication SMs]; empty where nothing is bounded
   std::map<std::pair<std::int64_t, std::string>, StageLists> stages_;                  // [stages, split]
   std::map<std::pair<const Pipeline*, const Split*>, double> pipeline_choice_bounds_;  // for the SMs being collected
-  std::map<std::size_t, model::Result<double>> peaks_;  // [arrangement]: SMs change nothing
+  std::map<std::size_t, model::Result<double>> peaks_;  // [pipeline choice]; does not depend on SMs
   std::vector<Item> items_;
 };
 

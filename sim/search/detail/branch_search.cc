@@ -43,7 +43,7 @@ SearchScope::SearchScope(const Inputs& given, const SearchOptions& wanted)
 
 SearchWorker::SearchWorker(SearchScope& scope) : scope_(scope), predictor_(scope.inputs), floor_(scope.inputs) {}
 
-// Plans of a search differ in nothing else of what costs look at where links do not count.
+// Without shared links, costs of a search's plans depend on the key's fields only.
 model::Result<const CostModels*> SearchWorker::costs(const model::Plan& plan) {
   const model::RankGroup group = model::expert_group(plan.parallelism);
   const std::vector<std::int64_t> key = {group.ranks, group.stride, plan.overlap.communication_sms};
@@ -89,7 +89,7 @@ model::Result<OpenBranch> SearchWorker::open(const Branch& branch, Statistics& s
   return open;
 }
 
-// Recomputation only adds operators, so that without it no stream has more to do.
+// Recomputation only adds operators, so the bound without it holds for all.
 model::Result<double> SearchWorker::bound(const OpenBranch& open) {
   if (open.pipeline_choices.empty() || !scope_.bounded()) return 0;
   const PipelineChoice& first = open.pipeline_choices.front();
@@ -101,7 +101,7 @@ model::Result<double> SearchWorker::bound(const OpenBranch& open) {
   for (const std::int64_t sms : open.branch->communication_sms) {
     plan.overlap.communication_sms = sms;
     const auto found = TRY(costs(plan));
-    if (found == nullptr) return 0;  // whoever looks at these plans will say why
+    if (found == nullptr) return 0;  // their evaluation reports the reason
     least = std::min(least, BranchBounds(blocks, *found).branch(plan));
   }
   return least;

@@ -1,4 +1,4 @@
-// What a search does with one branch: first with all of its plans at once, then one by one.
+// The search in one branch: first over all of its plans at once, then plan by plan.
 #pragma once
 
 #include <cstdint>
@@ -16,32 +16,32 @@
 
 namespace plumbline::sim {
 
-// Shared by all threads; nothing in it changes but what it remembers.
+// The state that all threads share. Only its memos change.
 struct SearchScope {
   Inputs inputs;  // with a routing memo
-  Inputs free;    // the same where no link is shared, for bounds: wiring only ever makes transfers slower
+  Inputs free;    // without shared links, for bounds: wiring only slows transfers down
   SearchOptions options;
   Space space;
   ScheduleOutlines outlines;
 
   SearchScope(const Inputs& given, const SearchOptions& options);
   bool stopped() const { return options.stopped && options.stopped(); }
-  // Bounds on time cut plans. Copies of activations to the host and back are no part of their proofs.
+  // Returns whether bounds on time cut plans. Their proofs do not cover copies of activations to the host and back.
   bool bounded() const { return !options.exhaustive && inputs.plan.offload.activations == 0; }
 };
 
-// Plans of a branch with one pipeline, ZeRO stage and split, whose training states fit.
+// Plans of a branch with one pipeline, ZeRO stage and split, whose training states fit in memory.
 struct PipelineChoice {
   const Pipeline* pipeline = nullptr;
   std::int64_t zero_stage = 0;
   const Split* split = nullptr;
 };
 
-// A branch with what of it is left when states have been looked at.
+// A branch without the plans whose states do not fit.
 struct OpenBranch {
   const Branch* branch = nullptr;
   std::vector<PipelineChoice> pipeline_choices;
-  double bound = 0;  // s, of all its plans
+  double bound = 0;  // s, lower bound of all its plans
 };
 
 struct Found {
@@ -50,17 +50,17 @@ struct Found {
   bool complete = true;  // false: stopped
 };
 
-// One per thread. `scope` must outlive it.
+// One worker per thread. `scope` must outlive it.
 class SearchWorker {
  public:
   explicit SearchWorker(SearchScope& scope);
 
-  // Removes plans whose states do not fit, and bounds the others. statistics: theirs.
+  // Removes plans whose states do not fit, adds them to `statistics`, and bounds the others.
   model::Result<OpenBranch> open(const Branch& branch, Statistics& statistics);
 
   SearchScope& scope() { return scope_; }
   Predictor& predictor() { return predictor_; }
-  // Where no link is shared. nullptr: there are none for this plan (infeasible).
+  // Returns the cost models without shared links, or nullptr where the plan is infeasible.
   model::Result<const CostModels*> costs(const model::Plan& plan);
 
  private:
@@ -72,7 +72,7 @@ class SearchWorker {
   std::map<std::vector<std::int64_t>, CostModels> costs_;
 };
 
-// Bounds and what they bound add the same numbers in different orders.
+// Compares with tolerance, because a bound and the bounded value add the same numbers in different orders.
 inline bool above(double bound, double limit) {
   constexpr double rounding = 1e-9;
   return bound * (1 - rounding) > limit;

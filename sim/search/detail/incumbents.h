@@ -1,4 +1,4 @@
-// The fastest plan of every shape that was met, and what a plan must beat to matter.
+// The fastest plan found for each shape, and the limit that a plan must beat.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,7 @@
 
 namespace plumbline::sim {
 
-// What tells plans apart that are rows of their own: the numbers of [parallelism] in the order of the plan, then the
-// schedule.
+// The identity of a row of the result: the numbers of [parallelism] in the order of the plan, then the schedule.
 using Shape = std::vector<std::int64_t>;
 Shape shape_of(const model::Plan& plan);
 
@@ -20,17 +19,17 @@ class Incumbents {
  public:
   explicit Incumbents(std::size_t top) : top_(top) {}
 
-  // A plan is kept if it is faster than the one of its shape; of equals the first one stays.
+  // Keeps a plan if it is faster than the one of its shape; the first of equal ones stays.
   void add(const Shape& shape, const Candidate& candidate);
-  // All of the other's, in their order.
+  // Adds all plans of `other`.
   void add(const Incumbents& other);
 
-  // No plan of the shape that takes longer can be among the `top` fastest shapes or be the fastest of its own.
+  // Returns seconds: a slower plan of the shape is neither among the `top` fastest shapes nor the fastest of its own.
   double limit(const Shape& shape) const;
-  // The same for every shape.
+  // Returns the limit for shapes without a plan.
   double limit() const { return limit_; }
-  double best() const;  // 0: none yet
-  // By step time; of equals the smaller shape first. At most `most`.
+  double best() const;  // s; 0: no plan yet
+  // Returns at most `most` plans by step time; of equal ones the smaller shape is first.
   std::vector<Candidate> ranked(std::size_t most) const;
 
  private:

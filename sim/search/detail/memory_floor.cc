@@ -18,7 +18,7 @@ MemoryFloor::MemoryFloor(const Inputs& inputs) : inputs_(inputs) {
     layer_kinds_.push_back(model::layer_kind(inputs.architecture, layer));
 }
 
-// The degrees over which parameters are divided decide it; tokens, which do not, are those of the first plan.
+// The parameters depend on the degrees that divide them. Tokens do not matter, so they are those of the first plan.
 const model::Graph& MemoryFloor::graph(BlockKind kind, const model::Plan& plan, const model::Layout& layout) {
   std::vector<std::int64_t> key = model::parameter_degrees(plan.parallelism);
   key.insert(key.end(), {static_cast<std::int64_t>(kind), layout.embedding_with_head});
@@ -26,7 +26,7 @@ const model::Graph& MemoryFloor::graph(BlockKind kind, const model::Plan& plan, 
   model::Graph& graph = entry->second;
   if (!fresh) return graph;
   model::RoutingSpread spread;
-  spread.ranks_per_token = 1;  // moves tokens only
+  spread.ranks_per_token = 1;  // affects tokens only
   graph = model::make_stage_block(kind, false, model::plan_context(plan, inputs_.architecture, layout, spread));
   graph.operators.clear();
   std::erase_if(graph.tensors, [](const model::Tensor& tensor) {
@@ -55,14 +55,14 @@ std::vector<double> MemoryFloor::bytes(const model::Plan& plan, const Pipeline& 
              {plan.parallelism.zero_stage, layout.embedding_with_head, model::shard_group(plan, layout, false).shards,
               model::shard_group(plan, layout, true).shards});
   States& states = states_[std::move(key)];
-  std::vector<double> before = {0};  // [layer]: of those before it
+  std::vector<double> before = {0};  // [layer]: bytes of the layers before it
   for (const BlockKind kind : layer_kinds_) before.push_back(before.back() + block_bytes(kind, plan, layout, states));
   const double first = block_bytes(BlockKind::embedding, plan, layout, states);
   double last = block_bytes(BlockKind::head, plan, layout, states);
   if (inputs_.architecture.multi_token_prediction_layers > 0)
     last += static_cast<double>(inputs_.architecture.multi_token_prediction_layers) *
             block_bytes(BlockKind::multi_token_prediction, plan, layout, states);
-  // Gradients are not counted twice, and no activations are: the peak of what is left is no more than the whole peak.
+  // Gradients are not counted twice and activations not at all, so this is at most the peak of the rest.
   const double reserve = model::rank_peak(plan, layout, inputs_.cluster.device, {}, {}, {}).sum().value();
   const model::Schedule outline = pipeline.kind->outline(pipeline.shape);
   std::vector<double> floors;

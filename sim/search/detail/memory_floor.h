@@ -1,6 +1,6 @@
-// What every rank holds through the whole step at least, known before any slot is put together: parameters, gradients
-// and optimizer states of its layers, the driver's context, workspaces and buffers of groups. A plan needs more: what
-// is kept between forward and backward, gathered parameters, buckets, fragmentation.
+// The least memory that every rank holds through the whole step: parameters, gradients and optimizer states of its
+// layers, the driver's context, workspaces and buffers of groups. It needs no slots. A plan needs more: tensors kept
+// between forward and backward, gathered parameters, buckets, fragmentation.
 #pragma once
 
 #include <array>
@@ -15,14 +15,14 @@
 
 namespace plumbline::sim {
 
-// For one thread at a time; `inputs` must outlive it.
+// For one thread at a time; `inputs` must outlive the object.
 class MemoryFloor {
  public:
   explicit MemoryFloor(const Inputs& inputs);
 
-  // Bytes of the fullest rank, at least, for each of the pipeline's splits. `plan` has the pipeline's degrees and
-  // schedule and a ZeRO stage. The bytes of a block are those of model::training_state for a rank that holds this block
-  // alone, without parameters that another block may own; over the blocks of a rank they add up, so no rank has less
+  // Returns the least bytes of the fullest rank, for each of the pipeline's splits. `plan` has the pipeline's degrees
+  // and schedule and a ZeRO stage. The bytes of a block are those of model::training_state for a rank with this block
+  // alone, without parameters that another block may own. Over the blocks of a rank they add up, so no rank has less
   // than their sum.
   std::vector<double> bytes(const model::Plan& plan, const Pipeline& pipeline);
 

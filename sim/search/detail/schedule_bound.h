@@ -1,4 +1,4 @@
-// What the lower bound of a step needs of each schedule, made once per shape.
+// The outlines of schedules that lower bounds need, made once per shape.
 #pragma once
 
 #include <memory>
@@ -11,12 +11,12 @@ namespace plumbline::sim {
 
 using model::ScheduleOutline;
 
-// Made when they are first asked for; safe from several threads.
+// Makes outlines on first use; safe from several threads.
 class ScheduleOutlines {
  public:
   explicit ScheduleOutlines(std::shared_ptr<ScheduleTables> tables) : tables_(std::move(tables)) {}
 
-  // nullptr where the schedule deadlocks.
+  // Returns nullptr where the schedule deadlocks.
   const ScheduleOutline* find(const model::ScheduleKind& kind, const model::ScheduleShape& shape);
 
  private:

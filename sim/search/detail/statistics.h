@@ -1,4 +1,4 @@
-// How the plans of a space were decided: how many by which rule, and which came closest.
+// Statistics of a search: the number of plans removed by each rule, and the plan that came closest.
 #pragma once
 
 #include <array>
@@ -12,23 +12,22 @@
 namespace plumbline::sim {
 
 enum class Rule : std::uint8_t {
-  states,    // memory: what a rank holds through the whole step is too much already
-  branch,    // time: not even the branch's blocks, spread evenly over the ranks, are fast enough
-  schedule,  // time: nor are they in this schedule, with this split
-  memory,    // the fullest moment of a rank is too much
-  slots,     // time: nor is the schedule, with the durations of its slots
+  states,    // memory: the states that a rank holds through the whole step exceed the GPU
+  branch,    // time: the branch's blocks, spread evenly over the ranks, take too long
+  schedule,  // time: the blocks in this schedule, with this split, take too long
+  memory,    // memory: the fullest moment of a rank exceeds the GPU
+  slots,     // time: the schedule with the durations of its slots takes too long
   refused    // the plan cannot be simulated
 };
 inline constexpr std::size_t rules = 6;
 bool on_memory(Rule rule);
 
-// "tensor 8, pipeline 16, zero 1, micro-batch 1, 1f1b, recompute full": what differs from all ones, in words.
+// Returns "tensor 8, pipeline 16, zero 1, micro-batch 1, 1f1b, recompute full"; degrees of 1 are left out.
 std::string describe(const model::Plan& plan);
 
 class Statistics {
  public:
-  // measure: bytes or seconds, the smaller the closer.
-  // plan(): asked for only when it is the closest so far.
+  // Counts removed plans. `measure` is bytes or seconds; smaller is closer. Only the closest so far calls plan().
   template <class MakePlan>
   void remove(Rule rule, std::uint64_t plans, double measure, const MakePlan& plan) {
     Closest& closest = removed_[static_cast<std::size_t>(rule)];
@@ -44,7 +43,7 @@ class Statistics {
 
   std::uint64_t evaluated() const { return evaluated_; }
   std::uint64_t decided() const;
-  // Rules that removed something, in the order in which they apply. capacity: bytes of a GPU.
+  // Returns the rules that removed plans, in the order in which they apply. capacity: bytes of a GPU.
   std::vector<Removed> removed(double capacity) const;
 
  private:

@@ -17,7 +17,7 @@ std::vector<std::vector<std::int32_t>> holders(const model::Schedule& schedule) 
 
 using Moment = model::DataParallelCollectives::Moment;
 
-// Indices of synchronisations by one of their moments; begins[slot + 1] is where those of a slot begin.
+// Sorts the indices of collectives by one of their moments; those of a slot begin at begins[slot + 1].
 void sort_by(Moment model::DataParallelCollectives::*moment, const std::vector<model::DataParallelCollectives>& all,
              std::int32_t slots, std::vector<std::uint32_t>& indices, std::vector<std::uint32_t>& begins) {
   const auto slot_of = [&](std::uint32_t i) { return (all[i].*moment).slot; };
@@ -97,7 +97,7 @@ std::optional<std::size_t> Collectives::first_to_start(const std::vector<std::in
   return first;
 }
 
-// Nothing that waits could start before; so what can start now waits for one of these ranks.
+// No waiting collective could start before, so one that can start now was waiting for one of these ranks.
 void Collectives::start_on(const std::vector<std::int32_t>& free_ranks) {
   while (const std::optional<std::size_t> index = first_to_start(free_ranks)) {
     for (const std::int32_t rank : posted_[*index].run.ranks) waiting_[static_cast<std::size_t>(rank)].erase(*index);
@@ -144,7 +144,7 @@ void DataParallelRunner::index(std::int32_t rank) {
   sort_by(&model::DataParallelCollectives::before, all(rank), slots, r.gates, r.gates_of_slot);
   r.gathered.resize(first_unit_.back());
   r.reduced.resize(first_unit_.back());
-  std::vector<std::int32_t> gathers(first_unit_.back()), reductions(first_unit_.back());  // so far
+  std::vector<std::int32_t> gathers(first_unit_.back()), reductions(first_unit_.back());  // counted so far
   for (const model::DataParallelCollectives& s : all(rank))
     r.earlier.push_back((s.kind == Kind::reduce ? reductions : gathers)[unit_index(s.stage, s.unit)]++);
 }
@@ -165,7 +165,7 @@ void DataParallelRunner::ended(std::int32_t rank, std::int32_t slot, std::int32_
   }
 }
 
-// What one unit gathers (or reduces) again and again ends in the order of its uses.
+// Repeated gathers (or reductions) of one unit end in the order of their uses.
 bool DataParallelRunner::awaited(const Rank& r, std::int32_t rank, std::uint32_t i) const {
   const model::DataParallelCollectives& s = all(rank)[i];
   const auto& progress = s.kind == Kind::reduce ? r.reduced : r.gathered;

@@ -1,5 +1,4 @@
-// Lets the reductions and gathers of a step program start when what they wait for has ended, and says which segments
-// have to wait for them.
+// Starts the reductions and gathers of a step program after their dependencies, and reports which segments must wait.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +16,8 @@
 
 namespace plumbline::sim {
 
-// Reductions and gathers of the pipeline ranks, each on one stream of its own: who posts what when, and when each
-// ends. A unit that several pipeline ranks hold runs when all have posted it and none runs another.
+// Reductions and gathers of the pipeline ranks, each rank with one stream for them. A unit that several pipeline ranks
+// hold runs when all of them have posted it and none of them runs another.
 class Collectives final : public Handler {
  public:
   using Kind = model::DataParallelCollectives::Kind;
@@ -29,14 +28,14 @@ class Collectives final : public Handler {
     Time start = 0, end = 0;
   };
   struct Listener {
-    std::function<void(std::int32_t rank, bool runs)> busy;  // a rank's stream has something to do, or no longer
+    std::function<void(std::int32_t rank, bool runs)> busy;  // a rank's stream starts or stops being busy
     std::function<void(const Run&)> ended;
   };
 
-  // holders[stage]: pipeline ranks that hold it.
+  // holders[stage] are the pipeline ranks that hold the stage.
   Collectives(Loop& loop, std::vector<std::vector<std::int32_t>> holders, std::size_t ranks, Listener listener);
 
-  // Takes `seconds` once it runs; the same for all who take part.
+  // Posts a collective that takes `seconds` once it runs; all ranks that take part must give the same value.
   void post(std::int32_t rank, Kind kind, std::int32_t stage, std::int32_t unit, double seconds);
 
   void handle(std::uint32_t code, std::uint64_t argument) override;
@@ -59,26 +58,26 @@ class Collectives final : public Handler {
   Listener listener_;
   std::vector<bool> busy_;  // per rank
   std::vector<Posted> posted_;
-  std::map<Key, std::size_t> incomplete_;       // units that not all holders have posted yet
-  std::vector<std::set<std::size_t>> waiting_;  // [rank] that all have posted, in order of posting
+  std::map<Key, std::size_t> incomplete_;       // units that some holders have not posted yet
+  std::vector<std::set<std::size_t>> waiting_;  // [rank] posted by all holders, in order of posting
 };
 
 class DataParallelRunner {
  public:
-  // All must outlive it. reduces: gradients are reduced in this step.
+  // All arguments must outlive the runner. reduces: gradients are reduced in this step.
   DataParallelRunner(Loop& loop, const model::StepProgram& program, const std::vector<OptimizerTiming>& timings,
                      bool reduces, Collectives::Listener listener);
 
   void step_started();
-  // A segment (or with -1 the whole slot) of a rank's slot has ended.
+  // A segment of a rank's slot, or with -1 the whole slot, has ended.
   void ended(std::int32_t rank, std::int32_t slot, std::int32_t segment);
-  // Nothing keeps the segment of the slot from starting.
+  // Returns whether no collective keeps the segment of the slot from starting.
   bool open(std::int32_t rank, std::int32_t slot, std::int32_t segment) const;
-  // Asked before the slot: no collective of the rank runs beside it, and none keeps it waiting. A collective needs its
-  // rank's own posting, so what has not been posted by now and is not posted within the slot cannot run in it.
+  // Called before the slot. Returns whether no collective of the rank overlaps the slot or delays it. A collective
+  // needs the rank's own posting, so one that is not posted before or within the slot cannot run in it.
   bool quiet(std::int32_t rank, std::int32_t slot) const;
 
-  // Of a rank whose last slot ended at `end`, once the loop has run dry.
+  // Returns when the gradients of a rank are ready whose last slot ended at `end`. Call it after the loop has finished.
   GradientsReady ready(std::int32_t rank, double end) const;
 
  private:
@@ -88,10 +87,10 @@ class DataParallelRunner {
     double end = 0;         // of the last of them, s
   };
   struct Rank {
-    // Indices of synchronisations by the moment whose end lets them start, and by the moment that waits for them: those
-    // of a slot lie together, by segment, and begin at [slot + 1] ([0]: those of no slot).
+    // Indices of data-parallel collectives: `starts` by the event that lets them start, `gates` by the event that waits
+    // for them. Those of a slot are contiguous by segment and begin at [slot + 1]; [0] has those of no slot.
     std::vector<std::uint32_t> starts, starts_of_slot, gates, gates_of_slot;
-    std::vector<std::int32_t> earlier;        // per synchronisation: others of its unit before it
+    std::vector<std::int32_t> earlier;        // per collective: earlier ones of its unit
     std::vector<Progress> gathered, reduced;  // [unit_index]
     std::int32_t unfinished = 0;              // posted, not ended
   };
@@ -111,7 +110,7 @@ class DataParallelRunner {
   const std::vector<OptimizerTiming>& timings_;
   bool reduces_;
   Collectives::Listener listener_;
-  std::vector<std::size_t> first_unit_;  // [stage] in a list of all stages' units
+  std::vector<std::size_t> first_unit_;  // [stage] index into the list of all stages' units
   std::vector<Rank> ranks_;
   Collectives collectives_;
 };

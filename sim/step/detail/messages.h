@@ -1,5 +1,5 @@
-// Messages between pipeline stages: who posts what when, and when each arrives. A GPU sends one message at a time and
-// receives one at a time; who waits for a GPU goes in the order in which they could.
+// Messages between pipeline stages: when each is posted and when it arrives. A GPU sends one message at a time and
+// receives one at a time. Messages that wait for a GPU start in the order in which they became ready.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace plumbline::sim {
 
 class Messages final : public Handler {
  public:
-  // A message of `sender` has arrived at `receiver`; it held their links from start to end, latency follows.
+  // A message of `sender` has arrived at `receiver`. It held their links from start to end; latency follows.
   struct Arrival {
     std::int32_t sender, receiver;
     bool forward;
@@ -26,15 +26,15 @@ class Messages final : public Handler {
   };
   using OnArrival = std::function<void(const Arrival&)>;
 
-  struct Wire {  // of every message
+  struct Wire {  // properties of every message
     double bytes = 0;
-    double rate = unlimited;           // B/s that a message reaches alone
-    const StepLinks* links = nullptr;  // that messages cross; without them each takes bytes / rate
+    double rate = unlimited;           // B/s of a message alone
+    const StepLinks* links = nullptr;  // crossed by messages; nullptr: each takes bytes / rate
   };
 
   Messages(Loop& loop, std::size_t ranks, Time latency, const Wire& wire, OnArrival on_arrival);
 
-  // A send moves once it is posted and, under rendezvous, its receive is posted too.
+  // A send starts once it is posted and, under rendezvous, its receive is posted too.
   void post_send(std::int32_t rank, const model::Transfer& transfer, bool rendezvous);
   void post_receive(std::int32_t rank, const model::Transfer& transfer);
   bool arrived(const model::Transfer& transfer) const;

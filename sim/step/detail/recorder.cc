@@ -13,7 +13,7 @@ using model::phase_depth;
 using model::Span;
 using model::Stream;
 
-// The middle overlapped pair of a rank, or its first op where it has none.
+// Returns the middle overlapped pair of a rank, or its first op where it has none.
 std::size_t representative_op(const std::vector<model::ScheduleOp>& ops) {
   std::vector<std::size_t> pairs;
   for (std::size_t i = 0; i < ops.size(); ++i)
@@ -52,7 +52,7 @@ void Recorder::segment(std::int32_t rank, std::size_t op, std::uint32_t index, c
   }
 }
 
-// A segment advances as one event; its kernels are drawn in proportion to their times.
+// Adds the kernels of a segment, which advances as one event, in proportion to their times.
 void Recorder::kernels(const model::Segment& segment, const SegmentTime& time, const SegmentRun& run,
                        const Span& place) {
   const double total = std::accumulate(time.kernels.begin(), time.kernels.end(), 0.0);

@@ -1,5 +1,4 @@
-// Turns what lanes report into the spans of a timeline: slots, phases, meetings, and the kernels of
-// one overlapped pair per rank.
+// Turns the events of GPUs into the spans of a timeline: slots, phases, barriers, and kernels of one pair per rank.
 #pragma once
 
 #include <string>
@@ -15,7 +14,7 @@ namespace plumbline::sim {
 
 class Recorder {
  public:
-  // Both must outlive the recorder.
+  // Both arguments must outlive the recorder.
   Recorder(const model::StepProgram& program, const std::vector<std::vector<SegmentTime>>& template_times);
 
   void slot(std::int32_t rank, std::size_t op, Time start, Time end);

@@ -9,7 +9,7 @@
 namespace plumbline::sim {
 namespace {
 
-// From the best point b, the end c on the other side and the point a before: where the interpolation through them
+// Returns where the interpolation through the best point b, the end c on the other side and the previous point a
 // reaches zero, as a distance from b.
 double interpolated(const Sample& a, const Sample& b, const Sample& c) {
   const double s = b.y / a.y;
@@ -39,7 +39,7 @@ model::Result<Root> find_root(const std::function<model::Result<double>(double)>
     bool halved = true;
     if (std::abs(before) >= least && std::abs(a.y) > std::abs(b.y)) {
       const double guess = interpolated(a, b, c);
-      // Towards the other side, not beyond three quarters of it, and shrinking faster than halving would.
+      // The guess must lie towards the other side, within three quarters of the way, and shrink faster than bisection.
       const bool inside = guess / half > 0 && std::abs(guess) < std::min(1.5 * std::abs(half), std::abs(before) / 2);
       if (inside) next = guess, halved = false;
     }
