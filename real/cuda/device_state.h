@@ -1,4 +1,4 @@
-// Whether there is a device to measure, and if not, why.
+// Reports whether there is a usable device, and if not, why.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ struct DeviceReport {
   std::string name;
 };
 
-// Looks at device `ordinal` without leaving anything behind but the runtime's own state.
+// Inspects device `ordinal`; it changes only the CUDA runtime's own state.
 DeviceReport look_for_device(int ordinal);
 
 }  // namespace plumbline::real::cuda

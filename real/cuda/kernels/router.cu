@@ -9,7 +9,7 @@ namespace {
 
 constexpr int block_threads = 256;
 constexpr int block_warps = block_threads / warp_size;
-constexpr std::int64_t most_blocks = 1024;  // each adds its counts of all experts to the loads once
+constexpr std::int64_t most_blocks = 1024;  // each block adds its counts of all experts to the loads once
 constexpr unsigned all_queues = 0xffffffffu;
 
 class Warp {
@@ -102,7 +102,7 @@ __global__ void route_gradient_kernel(RouterRule rule, const float* d_weights, T
   }
 }
 
-// launch(integral constant) with as many experts per lane as there must be.
+// Calls launch with the required experts per lane as an integral constant.
 template <int kHeld>
 struct Held {
   static constexpr int value = kHeld;

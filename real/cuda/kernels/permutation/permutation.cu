@@ -15,7 +15,7 @@ __device__ int lane_index() { return static_cast<int>(threadIdx.x) % warp_size; 
 __device__ int warp_index() { return static_cast<int>(threadIdx.x) / warp_size; }
 __device__ std::int64_t chunk_index() { return static_cast<std::int64_t>(blockIdx.x) * block_warps + warp_index(); }
 
-// The sum over this and all lanes before it.
+// Returns the sum over this and all lower lanes.
 __device__ int scan_warp(int value) {
 #pragma unroll
   for (int offset = 1; offset < warp_size; offset *= 2) {
@@ -25,7 +25,7 @@ __device__ int scan_warp(int value) {
   return value;
 }
 
-// body(entry, expert) for the entries of a chunk in order, 32 at a time, by all lanes; -1: none.
+// Calls body(entry, expert) for the entries of a chunk in order, 32 at a time, by all lanes; -1: none.
 template <class Body>
 __device__ void for_chunk(const RowOrder& order, std::int64_t chunk, const Body& body) {
   const std::int64_t entries = order.tokens * order.slots, length = chunk_entries(entries);
@@ -49,7 +49,7 @@ __global__ void count_kernel(RowOrder order, std::int64_t chunks) {
     order.counts[expert * chunks + chunk] = own[expert];
 }
 
-// One block per expert: counts become sums over the chunks before.
+// Turns counts into sums over the chunks before, with one block per expert.
 __global__ void scan_kernel(RowOrder order, std::int64_t chunks) {
   __shared__ int of_warps[warp_size];
   std::int32_t* const counts = order.counts + blockIdx.x * chunks;
@@ -65,7 +65,7 @@ __global__ void scan_kernel(RowOrder order, std::int64_t chunks) {
   if (chunk == 0) order.totals[blockIdx.x] = of_warps[warp_size - 1];
 }
 
-// The first row of each expert, and at [experts] the number of rows; by the first warp.
+// Computes the first row of each expert, and at [experts] the number of rows; only the first warp works.
 __device__ void find_starts(const RowOrder& order, int* starts) {
   const int width = (order.experts + warp_size - 1) / warp_size;
   const int from = lane_index() * width, to = min(from + width, order.experts);
@@ -143,7 +143,7 @@ cudaError_t place_rows(const RowOrder& order, const PlacedRows& placed, cudaStre
   if (placed.rows > 0)
     if (const cudaError_t error = fill_up(placed, stream); error != cudaSuccess) return error;
   const auto shared = static_cast<std::size_t>((block_warps + 1) * order.experts + 1) * sizeof(int);
-  const unsigned blocks = chunks > 0 ? chunk_blocks(chunks) : 1;  // offsets of no rows are written, too
+  const unsigned blocks = chunks > 0 ? chunk_blocks(chunks) : 1;  // without rows, offsets are still written
   return launch(place_kernel, {blocks, block_threads, shared}, stream, order, placed, chunks);
 }
 
