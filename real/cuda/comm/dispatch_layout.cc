@@ -10,10 +10,10 @@ namespace plumbline::real::cuda {
 
 namespace {
 
-// Integers of a map in one region, counts first: those are what the host reads.
+// The integers of a layout in one region; the counts come first, because the host reads them.
 struct MapLayout {
   std::int64_t members, nodes, experts, entries;
-  std::int64_t copies = 1;  // of the counts: this rank's own, or those of all members behind it
+  std::int64_t copies = 1;  // of the counts: 1, or one per member after this rank's own
 
   std::int64_t counts() const { return members + nodes + experts + 1; }
   std::int64_t integers() const { return (1 + copies) * counts() + members + 1 + nodes + 1 + 4 * entries; }
@@ -24,7 +24,7 @@ MapLayout layout_of(const DispatchLayout& map, bool shares) {
           map.tokens * map.choices, shares ? map.homes.members : 1};
 }
 
-// Growing waits for the device, so that nothing uses the old memory any more.
+// Growing memory waits for the device, so that no kernel still uses the old memory.
 Status fit(DispatchLayout& map, const MapLayout& layout) {
   constexpr auto integer = static_cast<std::int64_t>(sizeof(std::int32_t));
   if (map.memory.bytes() < layout.integers() * integer) PLUMBLINE_TRY(map.memory.allocate(layout.integers() * integer));
@@ -69,7 +69,7 @@ Status count(const DispatchLayout& map, const RouteTask& task, const MapLayout& 
   return outcome(count_choices(task, counts + layout.members + layout.nodes, stream), "counting choices");
 }
 
-// This rank's counts, or those of all members, to the host.
+// Copies this rank's counts, or those of all members, to the host.
 Status fetch_counts(const DispatchLayout& map, const MapLayout& layout, const DispatchLayoutBuilder::Share& share,
                     cudaStream_t stream) {
   auto* counts = map.memory.as<std::int32_t>();
@@ -118,7 +118,7 @@ std::int32_t members_per_node(std::span<const std::int32_t> nodes) {
       ++sizes.back();
       continue;
     }
-    if (!seen.insert(nodes[i]).second) return 1;  // members of a node that are no neighbours
+    if (!seen.insert(nodes[i]).second) return 1;  // members of a node are not contiguous
     sizes.push_back(1);
   }
   const bool even = std::all_of(sizes.begin(), sizes.end(), [&](std::int32_t size) { return size == sizes.front(); });
@@ -138,7 +138,7 @@ Status list_passing(DispatchLayout& map, const std::int32_t* indices, std::int64
   task.buckets.leg = Leg::inside_node;
   const std::int64_t places = bucket_count(task.buckets), entries = rows * map.choices;
   const std::int64_t bytes = (2 * places + 1 + 2 * entries) * static_cast<std::int64_t>(sizeof(std::int32_t));
-  // Rows differ from layer to layer: room for half as many again spares waits for the device.
+  // Rows differ from layer to layer: half as much again avoids further waits for the device.
   if (map.passing.bytes() < bytes) PLUMBLINE_TRY(map.passing.allocate(bytes + bytes / 2));
   auto* counts = map.passing.as<std::int32_t>();
   list.first = counts + places;
@@ -167,7 +167,7 @@ std::shared_ptr<DispatchLayout> DispatchLayoutBuilder::take() {
     map = std::move(idle_->maps.back());
     idle_->maps.pop_back();
   }
-  // Buffers hold maps, and may outlive the router.
+  // Buffers hold layouts, and may outlive their builder.
   return {map.release(), [idle = idle_](DispatchLayout* done) { idle->maps.emplace_back(done); }};
 }
 
@@ -192,7 +192,7 @@ Status DispatchLayoutBuilder::route(const Request& request, cudaStream_t stream,
   PLUMBLINE_TRY(count(*map, task, layout, stream));
   PLUMBLINE_TRY(fetch_counts(*map, layout, request.share, stream));
   PLUMBLINE_TRY(outcome(cudaEventRecord(counted_, stream), "recording an event"));
-  PLUMBLINE_TRY(list(*map, task, layout, stream));  // while the host waits for the counts
+  PLUMBLINE_TRY(list(*map, task, layout, stream));  // concurrent with the host's wait for the counts
   PLUMBLINE_TRY(wait_for(counted_, request.watch));
   if (counts != nullptr) *counts = {map->counts.as<std::int32_t>(), layout.counts(), map->homes, request.node_members};
   return read_counts(*map, layout);

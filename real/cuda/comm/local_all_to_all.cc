@@ -33,7 +33,7 @@ Status LocalAllToAll::dispatch(const Group& group, const Kernel& kernel, cudaStr
   std::vector<std::int32_t> nodes;
   for (const std::int32_t rank : group.ranks) nodes.push_back(rank / options_.ranks_per_node);
   const std::int32_t node_members = members_per_node(nodes);
-  PLUMBLINE_TRY(router_.route({indices, homes_of(group, kernel), node_members, {}, {}}, stream, map));
+  PLUMBLINE_TRY(layouts_.route({indices, homes_of(group, kernel), node_members, {}, {}}, stream, map));
   map->received_rows = map->members.rows();
   PLUMBLINE_TRY(receive(kernel, map, folded_rows_per_expert(map->homes, map->choices_of)));
 

@@ -33,7 +33,7 @@ class LocalAllToAll {
 
   Options options_;
   Blocks blocks_;
-  DispatchLayoutBuilder router_;
+  DispatchLayoutBuilder layouts_;
   HostSink sink_;
 };
 

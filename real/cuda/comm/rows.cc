@@ -4,8 +4,8 @@ namespace plumbline::real::cuda {
 
 namespace {
 
-// Larger than what is on its way at any moment, and than the caches that the host's processor keeps for devices.
-constexpr std::int64_t ring_bytes = std::int64_t{256} << 20;
+// Larger than the data in flight at any moment, and than the host processor's caches for device writes.
+constexpr std::int64_t sink_bytes = std::int64_t{256} << 20;
 constexpr std::int64_t record_alignment = 16;
 constexpr double picoseconds_per_nanosecond = 1000;  // a GB/s is a byte per nanosecond
 
@@ -33,9 +33,9 @@ Status add_planes(const TensorView& from, const TensorView& to, RowCopy& copy) {
 }
 
 Status HostSink::take(std::int64_t record_bytes, SendBuffer& send_buffer) {
-  if (!open_) PLUMBLINE_TRY(memory_.allocate(ring_bytes));
+  if (!open_) PLUMBLINE_TRY(memory_.allocate(sink_bytes));
   open_ = true;
-  send_buffer.sink_rows = ring_bytes / record_bytes;
+  send_buffer.sink_rows = sink_bytes / record_bytes;
   send_buffer.sink_first = sink_place((at_ + record_bytes - 1) / record_bytes, 0, send_buffer.sink_rows);
   at_ = sink_place(send_buffer.sink_first, send_buffer.rows, send_buffer.sink_rows) * record_bytes;
   std::int64_t offset = 0;

@@ -7,7 +7,7 @@ namespace plumbline::real::cuda {
 
 namespace {
 
-constexpr float activation_scale = 0.03125f;  // within the range in which gradients of a loss stay finite in any format
+constexpr float activation_scale = 0.03125f;  // small enough for gradients to stay finite in any format
 constexpr std::uint64_t received_seed = 20241227;
 
 std::int64_t bytes_of(const CudaBuffer& buffer) { return data_bytes(buffer.format(), buffer.elements()); }

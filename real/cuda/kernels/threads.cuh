@@ -1,4 +1,4 @@
-// The numbers of a kernel's threads.
+// The threads of a kernel: their number, their index, and reductions over a warp.
 #pragma once
 
 #include <cstdint>

@@ -12,9 +12,9 @@ namespace plumbline::real::cuda {
 // whose scales keep their order.
 std::int64_t scale_room(const MatrixPart& part);
 
-// Points `scales` at those of the part's first row: in `room`, or in the tensor if the order is the same; nullptr for a
-// format without scales. The part has all columns of its tensor, and whole blocks of 128 rows.
-Status lay_out_scales(const MatrixPart& part, float* room, cudaStream_t stream, const float*& scales);
+// Points `scales` at those of the part's first row: in `scratch`, or in the tensor if the order is the same; nullptr
+// for a format without scales. The part has all columns of its tensor, and whole blocks of 128 rows.
+Status lay_out_scales(const MatrixPart& part, float* scratch, cudaStream_t stream, const float*& scales);
 
 // The scales of a part's rows in the tensor.
 const float* stored_scales(const MatrixPart& part);

@@ -38,15 +38,15 @@ GemmOperands operands_of(const GemmTask& task);
 PlainGemm plain_of(const GemmTask& task, std::int64_t index);
 
 // Scratch memory of an operator made of GEMMs: first the scales, then the library's workspace.
-struct GemmRoom {
+struct GemmScratch {
   float* scales = nullptr;
   void* workspace = nullptr;
 };
-Status take_gemm_room(const Call& call, std::int64_t scale_floats, GemmRoom& room);
+Status take_gemm_scratch(const Call& call, std::int64_t scale_floats, GemmScratch& scratch);
 
 // Enqueues the GEMM; nothing if C is empty. If the library refuses a large one, the failure has its reason: plumbline's
 // own kernel would take seconds.
-Status multiply(const Call& call, const GemmTask& task, const GemmRoom& room);
+Status multiply(const Call& call, const GemmTask& task, const GemmScratch& scratch);
 
 // Makes a task from the call's attributes and tensors; its parts are left to the caller.
 GemmTask task_of(const Call& call);

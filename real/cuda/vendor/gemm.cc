@@ -6,7 +6,7 @@ namespace plumbline::real::cuda {
 
 namespace {
 
-// From this version on, FP8 products take scales per block.
+// The first version of cuBLASLt whose FP8 GEMMs take scales per block.
 constexpr std::size_t block_scale_version = 120900;
 
 std::int32_t scale_mode(ScaleMode mode) {
@@ -56,7 +56,7 @@ Status GemmPlan::describe_operation(const GemmShape& shape) {
     const cudaDataType_t type = shape.result;
     PLUMBLINE_TRY(set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type, "setting the format of the bias"));
   }
-  // Set only where needed: a library without these modes does not know the attribute either.
+  // Set only if needed: a library without these modes does not have the attribute either.
   if (by_block(shape.w_scale) || by_block(shape.x_scale)) {
     if (lt_.version() < block_scale_version) return {"block scales need cuBLASLt 12.9 or newer"};
     const std::int32_t w = scale_mode(shape.w_scale), x = scale_mode(shape.x_scale);

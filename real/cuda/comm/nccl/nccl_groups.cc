@@ -8,7 +8,7 @@ namespace plumbline::real::cuda {
 
 namespace {
 
-// Well below what people notice, well above what looking costs.
+// Short enough for people, long enough to make the checks cheap.
 constexpr std::chrono::milliseconds watch_interval{50};
 constexpr std::chrono::minutes settle_limit{10};  // a first connection of thousands of ranks takes a minute or two
 
@@ -38,7 +38,7 @@ NcclGroups::~NcclGroups() {
   if (stream_ != nullptr) cudaStreamDestroy(stream_);
 }
 
-// An id over the control channel, so that every rank takes part.
+// Shares an id over the control channel, so that every rank takes part.
 Status NcclGroups::make_world(ncclComm_t& communicator) {
   ncclUniqueId id{};
   std::string bytes(sizeof id, '\0');
@@ -81,7 +81,7 @@ Status NcclGroups::settle(ncclComm_t communicator, ncclResult_t result, const ch
       if (result != ncclInProgress) return nccl_->outcome(result, doing, communicator);
     }
     if (const std::optional<std::string> failure = channel_.failure()) {
-      end(*failure);  // before the next call finds a communicator that is not made
+      end(*failure);  // before the next call finds an incomplete communicator
       return {*failure};
     }
     if (std::chrono::steady_clock::now() > deadline)
@@ -133,7 +133,7 @@ Status NcclGroups::all_gather_on_host(const std::vector<std::int32_t>& ranks, co
   PLUMBLINE_TRY(together(communicator, "telling other ranks", [&](const Nccl& nccl) {
     return nccl.all_gather(mine, theirs, size, ncclUint8, communicator, stream_);
   }));
-  // Copies into pageable memory may wait for the stream: not before it is known that there is nothing to wait for.
+  // A copy into pageable memory may wait for the stream, so it is made only after the stream's work has ended.
   PLUMBLINE_TRY(finish("telling other ranks"));
   PLUMBLINE_TRY(
       outcome(cudaMemcpyAsync(all, theirs, size * count, cudaMemcpyDeviceToHost, stream_), "hearing other ranks"));
@@ -192,7 +192,7 @@ void NcclGroups::watch() {
   }
 }
 
-// Kernels that wait for other ranks return then.
+// Kernels that wait for other ranks return after the flag is set.
 void NcclGroups::end(const std::string& reason) {
   const std::lock_guard lock(mutex_);
   if (!ended_.empty()) return;

@@ -7,7 +7,7 @@ namespace plumbline::real::cuda {
 
 namespace {
 
-// Returns score i of a vector with its bias, or the lowest number if the key is not seen.
+// Returns score i of a vector with its bias, or -infinity if the key is not seen.
 struct Scores {
   KeyRange seen;
   float slope;  // of ALiBi; 0 without it

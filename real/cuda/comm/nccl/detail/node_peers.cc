@@ -14,11 +14,11 @@ namespace plumbline::real::cuda {
 
 namespace {
 
-constexpr std::int64_t trial_bytes = 1 << 21;  // what drivers share as a whole
+constexpr std::int64_t trial_bytes = 1 << 21;  // the granularity at which drivers share memory
 
 using Text = std::array<char, 256>;
 
-// What ranks tell each other, of one size.
+// The fixed-size record that each rank shares with the others.
 struct Card {
   Text machine{}, failure{};
   MemoryKey trial;
@@ -29,7 +29,7 @@ void write(Text& text, const std::string& words) {
   words.copy(text.data(), text.size() - 1);
 }
 
-// Containers of one machine have names of their own, but one kernel.
+// Containers on one machine have different host names, but the same kernel boot id.
 std::string name_of_machine() {
   std::string name;
   if (std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), name) && !name.empty()) return name;
@@ -63,7 +63,7 @@ std::vector<std::int32_t> nodes_of(const std::vector<Card>& cards) {
   return nodes;
 }
 
-// Opens a little of what every other rank of the node has.
+// Maps a trial piece of the memory of every other rank of the node.
 Status try_all(const std::vector<Card>& cards, const std::vector<std::int32_t>& node_of, std::int32_t own) {
   for (std::size_t rank = 0; rank < cards.size(); ++rank) {
     if (node_of[rank] != node_of[static_cast<std::size_t>(own)] || rank == static_cast<std::size_t>(own)) continue;
@@ -98,7 +98,8 @@ Status find_node_peers(ControlChannel& channel, const std::string& machine, Node
   PLUMBLINE_TRY(share_cards(channel, own, cards));
   node_peers = {nodes_of(cards), ""};
 
-  // What one rank cannot open, none of them uses; and none frees its memory while another one tries.
+  // If one rank fails to map the memory, none uses it. Sharing the results also ensures that no rank frees its
+  // trial memory while another one maps it.
   write(own.failure, try_all(cards, node_peers.node_of, channel.rank()).failure);
   PLUMBLINE_TRY(share_cards(channel, own, cards));
   for (const Card& card : cards)

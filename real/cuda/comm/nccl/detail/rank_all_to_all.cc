@@ -16,17 +16,17 @@ constexpr std::size_t indices_tensor = 1;
 std::int64_t sent(const TransferLeg& leg) { return leg.traffic.sent_by(leg.traffic.own()).back(); }
 std::int64_t received(const TransferLeg& leg) { return leg.traffic.received_by(leg.traffic.own()).back(); }
 
-// The first hop's list is known; that of what is passed on is made when it has come.
+// The list of the first leg exists already; that of the second is made when the rows have come.
 std::vector<TransferLeg> legs_of(const DispatchLayout& map, const SharedCounts& counts) {
   if (counts.node_members == 1) return {{between_members(counts), map.members.list, false}};
   if (counts.nodes() == 1) return {{between_members(counts), map.members.list, true}};
   return {{between_nodes(counts), map.nodes.list, false}, {inside_node(counts), {}, true}};
 }
 
-// Memory on a stream that is divided as it is asked for.
-class Stage {
+// Divides a region of scratch memory.
+class Region {
  public:
-  explicit Stage(void* begin) : at_(static_cast<char*>(begin)) {}
+  explicit Region(void* begin) : at_(static_cast<char*>(begin)) {}
   std::vector<void*> take(std::span<const std::int64_t> row_bytes, std::int64_t rows) {
     const std::vector<std::int64_t> offsets = payload_offsets(row_bytes, rows);
     std::vector<void*> places;
@@ -48,7 +48,7 @@ RankAllToAll::Transports& RankAllToAll::transports_of(const Group& group, const 
   std::vector<std::int32_t> nodes;
   for (const std::int32_t rank : group.ranks) nodes.push_back(node_peers_.node_of[static_cast<std::size_t>(rank)]);
   transports.node_members = members_per_node(nodes);
-  // Who passes a token on must choose among ranks with parts of the same expert as the sender would.
+  // The rank that forwards a token must choose the same replica of the expert as the sender.
   const std::int32_t sharers = homes.members * homes.per_rank / homes.experts;
   if (transports.node_members % sharers != 0) transports.node_members = 1;
 
@@ -87,7 +87,7 @@ Status RankAllToAll::travel(const Transports& transports, const DispatchLayout& 
   const TransferLeg& first = map.legs.front();
   void* memory = nullptr;
   PLUMBLINE_TRY(scratch_.take(stream, payload_offsets(send_rows.row_bytes, received(first)).back(), memory));
-  const std::vector<void*> halfway = Stage(memory).take(send_rows.row_bytes, received(first));
+  const std::vector<void*> halfway = Region(memory).take(send_rows.row_bytes, received(first));
   PLUMBLINE_TRY(send(transports.of(first), first, send_rows, halfway, stream));
   PLUMBLINE_TRY(passing(halfway));
   send_rows.at.assign(halfway.begin(), halfway.end());
@@ -120,8 +120,8 @@ Status RankAllToAll::dispatch(const Group& group, const Kernel& kernel, cudaStre
   const CudaBuffer &x = in(kernel, 0), &indices = in(kernel, 1), &weights = in(kernel, 2);
   std::shared_ptr<DispatchLayout> map;
   SharedCounts counts;
-  PLUMBLINE_TRY(router_.route({indices, homes, transports.node_members, [&] { return groups_.alive(); }, share}, stream,
-                              map, &counts));
+  PLUMBLINE_TRY(layouts_.route({indices, homes, transports.node_members, [&] { return groups_.alive(); }, share},
+                               stream, map, &counts));
   map->legs = legs_of(*map, counts);
   map->received_rows = received(map->legs.back());
   PLUMBLINE_TRY(receive(kernel, map, arriving_per_expert(counts)));
@@ -167,7 +167,7 @@ Status RankAllToAll::combine_grad(const Group& group, const Kernel& kernel, cuda
   return travel(transports_of(group, map->homes), *map, send_rows, receive_buffers, listed, stream);
 }
 
-// What was received goes back as it came, and arrives in the order in which it was sent.
+// Received rows are sent back in the same order, and arrive in the order of the original sends.
 Status RankAllToAll::sum_back(const Group& group, const Kernel& kernel, const DispatchLayout& map, const float* small,
                               cudaStream_t stream) {
   TensorView rows = in(kernel, 0).view();
@@ -181,12 +181,12 @@ Status RankAllToAll::sum_back(const Group& group, const Kernel& kernel, const Di
   if (map.legs.size() > 1) needed += payload_offsets(sizes, received(map.legs.front())).back();
   void* memory = nullptr;
   PLUMBLINE_TRY(scratch_.take(stream, needed, memory));
-  Stage stage(memory);
+  Region region(memory);
 
   const Transports& transports = transports_of(group, map.homes);
   for (std::size_t number = map.legs.size(); number-- > 0;) {
     const TransferLeg& leg = map.legs[number];
-    const std::vector<void*> arrived = stage.take(sizes, sent(leg));
+    const std::vector<void*> arrived = region.take(sizes, sent(leg));
     std::vector<PayloadTensor> payload = {{rows.data, arrived[0], sizes[0]}};
     if (small != nullptr) payload.push_back({small, arrived[1], sizes[1]});
     PLUMBLINE_TRY(transports.of(leg).swap(leg.traffic.back(), payload, stream));
@@ -197,7 +197,7 @@ Status RankAllToAll::sum_back(const Group& group, const Kernel& kernel, const Di
     if (small != nullptr) sum.small_rows = static_cast<const float*>(arrived[1]);
     if (number > 0) {
       rows.rows = received(map.legs[number - 1]);
-      const std::vector<void*> summed = stage.take(sizes, rows.rows);
+      const std::vector<void*> summed = region.take(sizes, rows.rows);
       rows.data = summed[0];
       sum.out = rows;
       sum.addends_count = 0;

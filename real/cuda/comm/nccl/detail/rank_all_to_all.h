@@ -65,7 +65,7 @@ class RankAllToAll {
   NcclGroups& groups_;
   NodePeers node_peers_;
   Blocks blocks_;
-  DispatchLayoutBuilder router_;
+  DispatchLayoutBuilder layouts_;
   std::map<std::vector<std::int32_t>, Transports> transports_;  // by the group's ranks
 };
 
