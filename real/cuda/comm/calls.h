@@ -20,14 +20,14 @@ std::int64_t token_bytes_of(const Kernel& kernel);
 
 // Finds the layout that dispatch stored with the indices. It fails if `received`, unless nullptr, does not have as many
 // rows as were received.
-Status find_map(const Kernel& kernel, std::size_t indices, const CudaBuffer* received,
-                std::shared_ptr<const DispatchLayout>& map);
+Status find_layout(const Kernel& kernel, std::size_t indices, const CudaBuffer* received,
+                   std::shared_ptr<const DispatchLayout>& layout);
 // For dispatch: resizes the outputs, and stores with the buffers what the host has of their contents.
-Status receive(const Kernel& kernel, const std::shared_ptr<DispatchLayout>& map,
+Status receive(const Kernel& kernel, const std::shared_ptr<DispatchLayout>& layout,
                std::vector<std::int64_t> rows_per_expert);
-RouteTask task_of(const DispatchLayout& map, const CudaBuffer& indices);
+RouteTask task_of(const DispatchLayout& layout, const CudaBuffer& indices);
 // For combine and dispatch_grad: `rows` are the rows to sum, `small` the gradients of weights (or nullptr).
-Status make_sum(const Kernel& kernel, const DispatchLayout& map, const TensorView& rows, const float* small,
+Status make_sum(const Kernel& kernel, const DispatchLayout& layout, const TensorView& rows, const float* small,
                 RowSum& sum);
 
 }  // namespace plumbline::real::cuda

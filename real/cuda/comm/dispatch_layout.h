@@ -59,7 +59,7 @@ std::vector<std::int64_t> folded_rows_per_expert(const ExpertHomes& homes, const
 
 // Lists the rows that came from other nodes by the place within this node to which each is forwarded. `indices` ([rows,
 // choices], int32) came with them.
-Status list_passing(DispatchLayout& map, const std::int32_t* indices, std::int64_t rows, SendList& list,
+Status list_passing(DispatchLayout& layout, const std::int32_t* indices, std::int64_t rows, SendList& list,
                     cudaStream_t stream);
 
 // Called while the host waits for the GPU: a failure ends the wait for an event that may never happen.
@@ -86,12 +86,12 @@ class DispatchLayoutBuilder {
     Watch watch;
     Share share;
   };
-  Status route(const Request& request, cudaStream_t stream, std::shared_ptr<DispatchLayout>& map,
+  Status route(const Request& request, cudaStream_t stream, std::shared_ptr<DispatchLayout>& layout,
                SharedCounts* counts = nullptr);
 
  private:
   struct Idle {
-    std::vector<std::unique_ptr<DispatchLayout>> maps;
+    std::vector<std::unique_ptr<DispatchLayout>> layouts;
   };
   std::shared_ptr<DispatchLayout> take();
 

@@ -29,7 +29,7 @@ class LocalAllToAll {
   Status combine(const Kernel& kernel, cudaStream_t stream);
   Status combine_grad(const Kernel& kernel, cudaStream_t stream);
   Wire wire_of(const Kernel& kernel) const;
-  Status sum_back(const Kernel& kernel, const DispatchLayout& map, RowSum& sum, cudaStream_t stream);
+  Status sum_back(const Kernel& kernel, const DispatchLayout& layout, RowSum& sum, cudaStream_t stream);
 
   Options options_;
   Blocks blocks_;

@@ -39,7 +39,7 @@ struct Wire {
   double gbps = 0;               // GB/s; 0: nothing leaves the node
   std::int64_t token_bytes = 0;  // counted per token; 0: the record's bytes
 };
-Status set_send_buffer(const DispatchLayout& map, const Wire& wire, std::initializer_list<Plane> planes, HostSink& sink,
-                       SendBuffer& send_buffer);
+Status set_send_buffer(const DispatchLayout& layout, const Wire& wire, std::initializer_list<Plane> planes,
+                       HostSink& sink, SendBuffer& send_buffer);
 
 }  // namespace plumbline::real::cuda

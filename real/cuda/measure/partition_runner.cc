@@ -67,7 +67,7 @@ class PartitionRunner final : public OperationRunner {
     PLUMBLINE_TRY(stopped);
     finish_clock(1);
     if (report.ended_early) return {"the copy kernel reached its deadline before the samples ended"};
-    if (!report.own_sms) return {"two blocks of the copy kernel shared an SM: it does not own its SMs on this device"};
+    if (!report.own_sms) return {"two blocks of the copy kernel shared an SM: it cannot reserve SMs on this device"};
     copy_rate_ = report.payload_gbps * 1e9;
     return {};
   }

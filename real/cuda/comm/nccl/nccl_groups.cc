@@ -25,8 +25,7 @@ Status NcclGroups::open(const std::vector<std::string>& folders, ControlChannel&
   PLUMBLINE_TRY(groups->ended_flag_.allocate(sizeof(std::int32_t)));
   *groups->ended_flag_.as<std::int32_t>() = 0;
   PLUMBLINE_TRY(groups->make_world(groups->founder_));
-  for (int channel = 0; channel < channels; ++channel)
-    PLUMBLINE_TRY(groups->make_world(groups->channels_.emplace_back()));
+  for (int i = 0; i < channels; ++i) PLUMBLINE_TRY(groups->make_world(groups->channels_.emplace_back()));
   groups->watcher_ = std::thread([self = groups.get()] { self->watch(); });
   return {};
 }
@@ -85,7 +84,7 @@ Status NcclGroups::settle(ncclComm_t communicator, ncclResult_t result, const ch
       return {*failure};
     }
     if (std::chrono::steady_clock::now() > deadline)
-      return {std::string(doing) + " failed: another rank did not come within ten minutes"};
+      return {std::string(doing) + " failed: another rank did not join within ten minutes"};
     std::this_thread::yield();
   }
 }
@@ -129,15 +128,15 @@ Status NcclGroups::all_gather_on_host(const std::vector<std::int32_t>& ranks, co
   if (gathered_.bytes() < needed) PLUMBLINE_TRY(gathered_.allocate(needed));
   auto* mine = gathered_.as<char>();
   char* theirs = mine + size;
-  PLUMBLINE_TRY(outcome(cudaMemcpyAsync(mine, own, size, cudaMemcpyHostToDevice, stream_), "telling other ranks"));
-  PLUMBLINE_TRY(together(communicator, "telling other ranks", [&](const Nccl& nccl) {
+  PLUMBLINE_TRY(outcome(cudaMemcpyAsync(mine, own, size, cudaMemcpyHostToDevice, stream_), "sending to other ranks"));
+  PLUMBLINE_TRY(together(communicator, "sending to other ranks", [&](const Nccl& nccl) {
     return nccl.all_gather(mine, theirs, size, ncclUint8, communicator, stream_);
   }));
   // A copy into pageable memory may wait for the stream, so it is made only after the stream's work has ended.
-  PLUMBLINE_TRY(finish("telling other ranks"));
-  PLUMBLINE_TRY(
-      outcome(cudaMemcpyAsync(all, theirs, size * count, cudaMemcpyDeviceToHost, stream_), "hearing other ranks"));
-  return finish("hearing other ranks");
+  PLUMBLINE_TRY(finish("sending to other ranks"));
+  PLUMBLINE_TRY(outcome(cudaMemcpyAsync(all, theirs, size * count, cudaMemcpyDeviceToHost, stream_),
+                        "receiving from other ranks"));
+  return finish("receiving from other ranks");
 }
 
 Status NcclGroups::find(const std::vector<std::int32_t>& ranks, cudaStream_t stream, int ctas,

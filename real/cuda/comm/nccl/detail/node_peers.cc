@@ -80,9 +80,9 @@ std::string transports_of(const NodePeers& node_peers) {
   const std::size_t ranks = node_peers.node_of.size(),
                     nodes = std::set(node_peers.node_of.begin(), node_peers.node_of.end()).size();
   if (!node_peers.apart.empty())
-    return "tokens go over NCCL alone: ranks of a machine do not see each other's memory (" + node_peers.apart + ")";
-  if (nodes == ranks) return "tokens go over NCCL alone: every rank is on a machine of its own";
-  const std::string inside = "tokens go through the memory that ranks of a machine see of each other";
+    return "tokens go over NCCL only: ranks of a machine cannot map each other's memory (" + node_peers.apart + ")";
+  if (nodes == ranks) return "tokens go over NCCL only: every rank is on its own machine";
+  const std::string inside = "tokens go through memory that the ranks of a machine map";
   if (nodes == 1) return inside;
   return inside + ", and once to each of " + std::to_string(nodes) + " machines over NCCL";
 }

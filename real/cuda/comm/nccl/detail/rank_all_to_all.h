@@ -56,9 +56,9 @@ class RankAllToAll {
   Status send(RowTransport& transport, const TransferLeg& leg, const SendRows& send_rows, std::span<void* const> to,
               cudaStream_t stream);
   // Runs all legs; `passing` gets the rows that are forwarded.
-  Status travel(const Transports& transports, const DispatchLayout& map, SendRows send_rows,
+  Status travel(const Transports& transports, const DispatchLayout& layout, SendRows send_rows,
                 std::span<void* const> receive_buffers, const Passing& passing, cudaStream_t stream);
-  Status sum_back(const Group& group, const Kernel& kernel, const DispatchLayout& map, const float* small,
+  Status sum_back(const Group& group, const Kernel& kernel, const DispatchLayout& layout, const float* small,
                   cudaStream_t stream);
 
   Scratch& scratch_;
