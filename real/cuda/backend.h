@@ -39,7 +39,7 @@ struct GpuRunResult {
   std::string kernels;            // a Chrome trace of the last step's kernels; empty if none was requested
   std::string kernels_missing;    // the reason if there is none
   std::int64_t memory_bytes = 0;  // device memory in use by all processes: the maximum after a step
-  std::string transports;         // transports of tokens between ranks, for people; empty: there was one rank
+  std::string transports;         // transports of tokens between ranks, for display; empty: there was one rank
 };
 
 // Receives the figures of a step, and the device's mean clocks and power while it ran.

@@ -9,7 +9,7 @@ enum class DeviceState { ok, no_driver, stub_library, driver_too_old, no_device,
 
 struct DeviceReport {
   DeviceState state = DeviceState::unusable;
-  std::string message;  // one line for people; on success the device's name
+  std::string message;  // one line for display; on success the device's name
   std::string name;
 };
 

@@ -59,7 +59,7 @@ class Readings {
   std::vector<ClockReading> readings_;
 };
 
-// Returns the stages of each rank, without the operators between slots, such as group collectives.
+// Returns the distinct stages of the step, without its other workloads, such as group collectives.
 std::vector<Sequence> stages_of(const model::StepProgram& program, const std::string& name, int sms) {
   std::vector<Sequence> stages;
   for (Workload& workload : plan_workloads(program, name, {sms}))

@@ -10,7 +10,7 @@
 namespace plumbline::real::cuda {
 
 struct LibraryName {
-  std::string name;                  // for people: cuBLASLt
+  std::string name;                  // for display, such as cuBLASLt
   std::vector<std::string> sonames;  // newest first
 };
 // cuBLASLt, cuDNN, NCCL, NVML and CUPTI.

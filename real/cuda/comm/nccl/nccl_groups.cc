@@ -8,7 +8,7 @@ namespace plumbline::real::cuda {
 
 namespace {
 
-// Short enough for people, long enough to make the checks cheap.
+// Short enough to end a failed run soon, long enough to make the checks cheap.
 constexpr std::chrono::milliseconds watch_interval{50};
 constexpr std::chrono::minutes settle_limit{10};  // a first connection of thousands of ranks takes a minute or two
 

@@ -28,7 +28,7 @@ class OtherRanks {
  public:
   virtual ~OtherRanks() = default;
 
-  // Describes the transports of tokens, for people.
+  // Describes the transports of tokens, for display.
   virtual std::string transports() const = 0;
 
   // Launches an operator between ranks (model/graph/operators.def). Tensors of collectives have one format without

@@ -1,5 +1,5 @@
 // Copies tensors between the host, which holds floats, and the device, which holds them in their formats. The copies
-// are slow: they serve inputs, parameters and what people read.
+// are slow: they serve inputs, parameters and printed values.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -8,7 +8,7 @@
 namespace plumbline::real::cuda {
 
 // Which member of a group holds which expert. Replicas of the same experts are on adjacent members; a token goes to the
-// replica with its own rank's index, modulo their number.
+// replica whose index is its own rank's position modulo the number of replicas.
 struct ExpertHomes {
   std::int32_t experts = 1, per_rank = 1;
   std::int32_t members = 1, position = 0;  // of the group, and this rank's position in it

@@ -50,7 +50,7 @@ class Attention {
   virtual std::int64_t workspace_bytes(const AttentionPlan& plan) const = 0;
   virtual Status run(const AttentionPlan& plan, const AttentionOperands& operands, void* workspace,
                      cudaStream_t stream) = 0;
-  // The version and file of the library, for people: "cuDNN 9.19.0" and its path.
+  // The version and file of the library, for display: "cuDNN 9.19.0" and its path.
   virtual std::string version() const = 0;
 };
 

@@ -15,7 +15,7 @@ struct NodePeers {
   std::string apart;  // why ranks of a machine cannot map each other's memory; each is then its own node
 };
 
-// Describes the resulting transports of tokens, for people.
+// Describes the resulting transports of tokens, for display.
 std::string transports_of(const NodePeers& node_peers);
 
 // Finds the nodes; every rank of the channel calls it. `machine` is the name of this rank's machine; empty: the
