@@ -27,7 +27,7 @@ struct Turner {
     if (within < kept) return 0;
     return within < kept + half ? half : -half;
   }
-  __device__ float transposed(std::int64_t within, float value, float partner_value) const {
+  __device__ float rotated(std::int64_t within, float value, float partner_value) const {
     if (within < kept) return value;
     const bool first = within < kept + half;
     const Rotation r = rotations[within - kept - (first ? 0 : half)];
@@ -46,13 +46,13 @@ __device__ Vec8 turn(const View& x, const Turner& turner, std::int64_t head_dim,
     if (within < turner.kept) return values;
     const Vec8 partners = load_vec8(x, row, column + turner.partner(within));
 #pragma unroll
-    for (int i = 0; i < tile_vector; ++i) values.v[i] = turner.transposed(within + i, values.v[i], partners.v[i]);
+    for (int i = 0; i < tile_vector; ++i) values.v[i] = turner.rotated(within + i, values.v[i], partners.v[i]);
     return values;
   }
   for (int i = 0; i < tile_vector; ++i) {
     if (column + i >= x.columns) continue;
     const std::int64_t place = (within + i) % head_dim;
-    values.v[i] = turner.transposed(place, values.v[i], load_one(x, row, column + i + turner.partner(place)));
+    values.v[i] = turner.rotated(place, values.v[i], load_one(x, row, column + i + turner.partner(place)));
   }
   return values;
 }

@@ -10,7 +10,7 @@ namespace {
 constexpr int block_threads = 256;
 constexpr int block_warps = block_threads / warp_size;
 constexpr std::int64_t most_blocks = 1024;  // each block adds its counts of all experts to the loads once
-constexpr unsigned all_queues = 0xffffffffu;
+constexpr unsigned all_lanes = 0xffffffffu;
 
 class Warp {
  public:
@@ -21,7 +21,7 @@ class Warp {
   __device__ Value largest(Value value) const {
 #pragma unroll
     for (int offset = warp_size / 2; offset > 0; offset /= 2) {
-      const Value other = __shfl_xor_sync(all_queues, value, offset);
+      const Value other = __shfl_xor_sync(all_lanes, value, offset);
       value = other > value ? other : value;
     }
     return value;
@@ -29,7 +29,7 @@ class Warp {
   __device__ float sum(float value) const { return warp_sum(value); }
   template <class Value>
   __device__ Value from(Value value, int lane) const {
-    return __shfl_sync(all_queues, value, lane);
+    return __shfl_sync(all_lanes, value, lane);
   }
 
  private:

@@ -90,9 +90,9 @@ class HostCopyRunner final : public CaseRunner {
 
  protected:
   Status take(std::size_t /*round*/, Times& times) override {
-    for (const std::size_t implementation : {0, 1})
-      PLUMBLINE_TRY(sample_hot([&](cudaStream_t on) { return send(implementation == 0, on); }, samples_, tools_.stream,
-                               times[implementation]));
+    for (const std::size_t direction : {0, 1})
+      PLUMBLINE_TRY(sample_hot([&](cudaStream_t on) { return send(direction == 0, on); }, samples_, tools_.stream,
+                               times[direction]));
     return {};
   }
 

@@ -68,15 +68,15 @@ struct ColumnMajorGemm {
 };
 
 inline ColumnMajorGemm column_major(const GemmShape& s) {
-  const auto transposed = [](std::int64_t rows, std::int64_t columns, std::int64_t stride, std::int64_t batch_stride) {
+  const auto as_columns = [](std::int64_t rows, std::int64_t columns, std::int64_t stride, std::int64_t batch_stride) {
     return ColumnMajor{columns, rows, stride > 0 ? stride : columns, batch_stride, false};
   };
   ColumnMajorGemm gemm;
-  gemm.a = s.w_k_contiguous ? transposed(s.n, s.k, s.w_stride, s.w_batch_stride)
-                            : transposed(s.k, s.n, s.w_stride, s.w_batch_stride);
-  gemm.b = s.x_k_contiguous ? transposed(s.m, s.k, s.x_stride, s.x_batch_stride)
-                            : transposed(s.k, s.m, s.x_stride, s.x_batch_stride);
-  gemm.d = transposed(s.m, s.n, s.d_stride, s.d_batch_stride);
+  gemm.a = s.w_k_contiguous ? as_columns(s.n, s.k, s.w_stride, s.w_batch_stride)
+                            : as_columns(s.k, s.n, s.w_stride, s.w_batch_stride);
+  gemm.b = s.x_k_contiguous ? as_columns(s.m, s.k, s.x_stride, s.x_batch_stride)
+                            : as_columns(s.k, s.m, s.x_stride, s.x_batch_stride);
+  gemm.d = as_columns(s.m, s.n, s.d_stride, s.d_batch_stride);
   gemm.a.transposed = s.w_k_contiguous;  // W^T is passed as n x k
   gemm.b.transposed = !s.x_k_contiguous;
   return gemm;

@@ -45,10 +45,10 @@ Status NcclGroups::make_world(ncclComm_t& communicator) {
     PLUMBLINE_TRY(nccl_->outcome(nccl_->unique_id(&id), "making an id"));
     std::memcpy(bytes.data(), &id, sizeof id);
   }
-  const auto turns = channel_.broadcast(bytes);
-  if (!turns) return {turns.error().message};
-  if (turns->size() != sizeof id) return {"rank 0 sent no id of NCCL"};
-  std::memcpy(&id, turns->data(), sizeof id);
+  const auto shared = channel_.broadcast(bytes);
+  if (!shared) return {shared.error().message};
+  if (shared->size() != sizeof id) return {"rank 0 sent no id of NCCL"};
+  std::memcpy(&id, shared->data(), sizeof id);
   return make(id, channel_.ranks(), channel_.rank(), 0, communicator);
 }
 

@@ -90,8 +90,8 @@ struct Scores {
         scale(1.0f / sqrtf(static_cast<float>(t.query_key_dim))),
         slope(t.alibi ? alibi_slope(head, t.query_heads) : 0.0f) {}
   __device__ bool visible(std::int64_t t, std::int64_t s) const { return t < task.length && sees(t, s, task.window); }
-  __device__ float operator()(float gemm, std::int64_t t, std::int64_t s) const {
-    return scale * gemm - slope * static_cast<float>(t - s);
+  __device__ float operator()(float dot, std::int64_t t, std::int64_t s) const {
+    return scale * dot - slope * static_cast<float>(t - s);
   }
 };
 

@@ -8,7 +8,7 @@ namespace {
 
 constexpr int block_warps = 4;
 constexpr int block_threads = block_warps * warp_size;
-constexpr unsigned all_queues = 0xffffffffu;
+constexpr unsigned all_lanes = 0xffffffffu;
 static_assert(most_chunks == 1024, "one block scans the chunks of an expert, a thread each");
 
 __device__ int lane_index() { return static_cast<int>(threadIdx.x) % warp_size; }
@@ -19,7 +19,7 @@ __device__ std::int64_t chunk_index() { return static_cast<std::int64_t>(blockId
 __device__ int scan_warp(int value) {
 #pragma unroll
   for (int offset = 1; offset < warp_size; offset *= 2) {
-    const int before = __shfl_up_sync(all_queues, value, offset);
+    const int before = __shfl_up_sync(all_lanes, value, offset);
     if (lane_index() >= offset) value += before;
   }
   return value;
@@ -101,7 +101,7 @@ __global__ void place_kernel(RowOrder order, PlacedRows placed, std::int64_t chu
     next[expert] = starts[expert] + order.counts[expert * chunks + chunk];
   __syncwarp();
   for_chunk(order, chunk, [&](std::int64_t entry, int expert) {
-    const unsigned same = __match_any_sync(all_queues, expert);
+    const unsigned same = __match_any_sync(all_lanes, expert);
     const int rank = rank_among(same, lane_index());
     const int row = expert >= 0 ? next[expert] + rank : -1;
     __syncwarp();

@@ -49,8 +49,8 @@ RankAllToAll::Transports& RankAllToAll::transports_of(const Group& group, const 
   for (const std::int32_t rank : group.ranks) nodes.push_back(node_peers_.node_of[static_cast<std::size_t>(rank)]);
   transports.node_members = members_per_node(nodes);
   // The rank that forwards a token must choose the same replica of the expert as the sender.
-  const std::int32_t sharers = homes.members * homes.per_rank / homes.experts;
-  if (transports.node_members % sharers != 0) transports.node_members = 1;
+  const std::int32_t replicas = homes.members * homes.per_rank / homes.experts;
+  if (transports.node_members % replicas != 0) transports.node_members = 1;
 
   const std::int32_t place = group.position % transports.node_members, first = group.position - place;
   std::vector<std::int32_t> across, in_node;

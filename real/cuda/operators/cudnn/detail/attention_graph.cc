@@ -40,11 +40,11 @@ class AttentionTensors {
 
   // Adds q k^T / sqrt(dk), with the lowest number where a query does not see a key.
   Tensor masked_scores(Tensor queries, Tensor transposed_keys, Tensor factor) const {
-    const Tensor gemms = graph_.inner(scores), scaled = graph_.inner(scores), masked = graph_.inner(scores);
+    const Tensor raw = graph_.inner(scores), scaled = graph_.inner(scores), masked = graph_.inner(scores);
     const Tensor rows = graph_.inner(scores, CUDNN_DATA_INT32), columns = graph_.inner(scores, CUDNN_DATA_INT32);
     const Tensor seen = graph_.inner(scores, CUDNN_DATA_BOOLEAN);
-    graph_.matmul(queries, transposed_keys, gemms);
-    graph_.pointwise(CUDNN_POINTWISE_MUL, gemms, factor, scaled);
+    graph_.matmul(queries, transposed_keys, raw);
+    graph_.pointwise(CUDNN_POINTWISE_MUL, raw, factor, scaled);
     graph_.index(scaled, row_axis, rows);
     graph_.index(scaled, column_axis, columns);
     graph_.at_least(rows, columns, seen);
