@@ -10,8 +10,8 @@
 
 namespace plumbline::real::cuda {
 
-// Writes the log-sum-exp of each token's logits [T] and its loss [T] (0 without a label). If `logarithms` has memory, it
-// gets the logarithms of the probabilities [T,V].
+// Writes the log-sum-exp of each token's logits [T] and its loss [T] (0 without a label). If `logarithms` has memory,
+// it gets the logarithms of the probabilities [T,V].
 cudaError_t token_losses(const TensorView& logits, const Labels& labels, float* log_sum_exp, float* losses,
                          const TensorView& logarithms, cudaStream_t stream);
 
