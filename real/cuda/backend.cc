@@ -24,7 +24,7 @@ namespace {
 
 using model::Result;
 
-// Often enough for a step of half a second; a reading takes some milliseconds of one core.
+// Short enough for a step of half a second; a reading takes some milliseconds of one core.
 constexpr auto reading_pause = std::chrono::milliseconds(100);
 
 Result<std::unique_ptr<Communicator>> communicator_of(const RunInput& input, const GpuOptions& gpu, CudaDevice& device,
@@ -36,7 +36,7 @@ Result<std::unique_ptr<Communicator>> communicator_of(const RunInput& input, con
       {communication_sms(input.plan), static_cast<int>(input.plan.overlap.collective_sms.value_or(0))});
 }
 
-// nullptr where the management library does not tell: people do without.
+// Returns nullptr without NVML: clock readings are optional.
 std::unique_ptr<ClockSampler> sampler_of(const Machine& machine) {
   std::array<char, 32> bus{};  // "00000000:00:00.0"
   if (cudaDeviceGetPCIBusId(bus.data(), static_cast<int>(bus.size()), machine.ordinal) != cudaSuccess) return nullptr;
@@ -125,7 +125,7 @@ int usual_gpu(int local_rank) {
 
 Result<GpuRunResult> run_on_gpu(const RunInput& input, const RunOptions& options, const GpuOptions& gpu,
                                 ControlChannel& channel, const GpuObserver& observer) {
-  // Errors before the communicator is made are one rank's own: the others would wait for it.
+  // Errors before the communicator exists are this rank's only: they are sent to the others, which would wait for it.
   const auto failed = [&](const model::Error& error) -> Result<GpuRunResult> {
     channel.abort(to_string(error));
     return tl::unexpected(error);

@@ -1,4 +1,5 @@
-// The GPU of this process for who knows nothing of CUDA: every build has it, and says what it lacks.
+// The entry points of execution on this process's GPU, free of CUDA headers. Every build has them; a build without CUDA
+// returns an error that names what is missing.
 #pragma once
 
 #include <cstdint>
@@ -19,33 +20,33 @@ struct GpuReport {
   GpuPresence presence = GpuPresence::not_built;
   std::string message;  // one line: the device's name, or why there is none
 };
-// Device `ordinal` of those that CUDA shows this process.
+// Reports on device `ordinal` of those that CUDA shows this process.
 GpuReport describe_gpu(int ordinal);
 
-// The device of a process that is the so manieth of its node: the one of that number, or the only one it is shown.
+// Returns the device of the process with this index on its node: the one of that number, or the only visible one.
 int usual_gpu(int local_rank);
 
 struct GpuOptions {
-  int device = 0;                            // CUDA's number of it
-  std::vector<std::string> library_folders;  // looked into before the usual places
-  std::optional<int> target_sms;             // that libraries reckon with, 0: all; none: as the plan's policy says
-  std::optional<std::int32_t> emulated;      // this pipeline rank alone; peers are stood in for
+  int device = 0;                            // CUDA's ordinal
+  std::vector<std::string> library_folders;  // searched before the default folders
+  std::optional<int> target_sms;             // SM count given to libraries; 0: all; none: from the plan's policy
+  std::optional<std::int32_t> emulated;      // executes this pipeline rank alone; its peers are emulated
   bool kernels = false;                      // record every kernel of the last step
 };
 
 struct GpuRunResult {
   RunResult run;
-  std::string kernels;            // a Chrome trace of the last step's kernels; empty where none was asked for
-  std::string kernels_missing;    // why there is none
-  std::int64_t memory_bytes = 0;  // of the device, by whomever: the most in use after a step
-  std::string transports;         // by which tokens went between ranks; empty: there was one
+  std::string kernels;            // a Chrome trace of the last step's kernels; empty if none was requested
+  std::string kernels_missing;    // the reason if there is none
+  std::int64_t memory_bytes = 0;  // device memory in use by all processes: the maximum after a step
+  std::string transports;         // transports of tokens between ranks, for display; empty: there was one rank
 };
 
-// Figures of a step, and what the device read on the average while it ran.
+// Receives the figures of a step, and the device's mean clocks and power while it ran.
 using GpuObserver = std::function<void(const StepFigures&, const ClockReading&)>;
 
-// This process's rank of the plan; every rank of the channel calls it. Errors as real::run_rank; infeasible, too: no
-// device, a library that is missing, too little memory.
+// Executes this process's rank of the plan; every rank of the channel calls it. Errors are those of real::run_rank. A
+// missing device, a missing library and too little memory are infeasible, too.
 model::Result<GpuRunResult> run_on_gpu(const RunInput& input, const RunOptions& options, const GpuOptions& gpu,
                                        ControlChannel& channel, const GpuObserver& observer);
 

@@ -1,4 +1,4 @@
-// Whether there is a device to measure, and if not, why.
+// Reports whether there is a usable device, and if not, why.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@ enum class DeviceState { ok, no_driver, stub_library, driver_too_old, no_device,
 
 struct DeviceReport {
   DeviceState state = DeviceState::unusable;
-  std::string message;  // one line for people; on success the device's name
+  std::string message;  // one line for display; on success the device's name
   std::string name;
 };
 
-// Looks at device `ordinal` without leaving anything behind but the runtime's own state.
+// Inspects device `ordinal`; it changes only the CUDA runtime's own state.
 DeviceReport look_for_device(int ordinal);
 
 }  // namespace plumbline::real::cuda

@@ -1,4 +1,4 @@
-// A part of a row-major tensor, as products and the arrangement of their scales take it. Plain data.
+// A part of a row-major tensor, as GEMMs and the layout of their scales take it. Plain data.
 #pragma once
 
 #include "real/cuda/tensor_view.h"

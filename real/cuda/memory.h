@@ -17,8 +17,8 @@ class DeviceMemory {
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
 
-  // Aligned to 256 bytes. What was held before is freed first, which waits for the device. Too little memory is a
-  // failure that says how much was asked for and how much there is.
+  // Allocates memory aligned to 256 bytes. The old memory is freed first, which waits for the device. If memory is
+  // short, the failure has the bytes requested and the bytes free.
   Status allocate(std::int64_t bytes) {
     cudaFree(data_);
     data_ = nullptr;
@@ -58,7 +58,7 @@ class PinnedMemory {
   PinnedMemory(const PinnedMemory&) = delete;
   PinnedMemory& operator=(const PinnedMemory&) = delete;
 
-  // What was held before is freed first.
+  // Allocates pinned memory; the old memory is freed first.
   Status allocate(std::int64_t bytes) {
     cudaFreeHost(data_);
     data_ = nullptr;

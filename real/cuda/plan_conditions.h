@@ -1,4 +1,4 @@
-// What a plan says of the conditions under which its kernels run on a GPU; the same for a run and for a measurement.
+// The conditions under which a plan's kernels run on a GPU, the same for a run and for a measurement.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,15 @@
 
 namespace plumbline::real::cuda {
 
-// SMs of an exchange: those that the plan sets aside, else as many as DeepSeek-V3 gave it.
+// SMs of an expert all-to-all: those that the plan reserves, by default as many as DeepSeek-V3 used.
 int communication_sms(const model::Plan& plan);
 
-// SMs that libraries are to reckon with under the plan's overlap.sm_policy; 0: all of the device.
+// The SM count given to libraries under the plan's overlap.sm_policy; 0: all of the device.
 int target_sms(const model::Plan& plan, int device_sms);
-// Infeasible: the device does not answer.
+// The SM count of the device. Infeasible if it does not answer.
 model::Result<int> device_sms(int device);
 
-// Peers of a pipeline rank's first rank, with nodes and NICs as the cluster has them.
+// Returns the peers of a pipeline rank's first rank, with the cluster's nodes and NICs.
 EmulationOptions emulation_options(const model::Plan& plan, const model::ClusterShape& cluster,
                                    std::int32_t pipeline_rank);
 

@@ -1,4 +1,4 @@
-// The outcome of something that may fail on a device: a reason, or nothing.
+// The outcome of a call that may fail on a device: empty, or the reason.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -8,20 +8,20 @@
 namespace plumbline::real::cuda {
 
 struct [[nodiscard]] Status {
-  std::string failure;  // empty: all went well
+  std::string failure;  // empty: success
 
   bool ok() const { return failure.empty(); }
 };
 
-// `doing` completes "... failed". Clears the runtime's last error, so that the next case starts without it; an error
-// that comes back afterwards has broken the context (see context_is_lost).
+// `doing` completes "... failed". It clears the runtime's last error, so that the next case starts without it. If an
+// error returns afterwards, the context is broken (see context_is_lost).
 inline Status outcome(cudaError_t error, const char* doing) {
   if (error == cudaSuccess) return {};
   cudaGetLastError();
   return {std::string(doing) + " failed: " + cudaGetErrorName(error) + ", " + cudaGetErrorString(error)};
 }
 
-// Whether the device no longer answers: after an illegal access every call fails until the process ends.
+// Returns whether the device no longer answers: after an illegal access every call fails until the process ends.
 inline bool context_is_lost() {
   cudaGetLastError();
   return cudaDeviceSynchronize() != cudaSuccess && cudaDeviceSynchronize() != cudaSuccess;
@@ -29,7 +29,7 @@ inline bool context_is_lost() {
 
 }  // namespace plumbline::real::cuda
 
-// Leaves the calling function, which returns Status, when `step` failed.
+// Returns from the calling function, which returns Status, if `step` failed.
 #define PLUMBLINE_TRY(step)                                                              \
   do {                                                                                   \
     if (::plumbline::real::cuda::Status status_ = (step); !status_.ok()) return status_; \

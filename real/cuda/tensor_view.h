@@ -1,5 +1,5 @@
-// A tensor in device memory as kernels see it: row-major, in one of the formats that are executed. Plain data, so that
-// both compilers take it.
+// A tensor in device memory as kernels see it: row-major, in one of the executed formats. Plain data that the host and
+// the device compiler share.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,11 @@
 
 namespace plumbline::real::cuda {
 
-// fp8_tile: E4M3 with an FP32 scale per row and 128 columns; fp8_block: one per 128 x 128 block of each matrix;
-// fp8_tensor: one. e5m6: 12 bits, two in three bytes, with a scale per row and 128 columns.
+// fp8_tile is E4M3 with an FP32 scale per row and 128 columns; fp8_block has one per 128 x 128 block of each matrix,
+// fp8_tensor has one. e5m6 has 12 bits, two values in three bytes, with a scale per row and 128 columns.
 enum class Format : std::uint8_t { fp32, bf16, fp16, fp8_tile, fp8_block, fp8_tensor, e5m6, int32, int64, uint8 };
 
-// Numbers that stand for themselves, each apart from the others.
+// Formats without scales, whose elements are addressable one by one.
 constexpr bool is_float(Format format) {
   return format == Format::fp32 || format == Format::bf16 || format == Format::fp16;
 }
@@ -25,13 +25,13 @@ struct TensorView {
   float* scales = nullptr;  // stored value * scale = value; nullptr where the format has none
   Format format = Format::bf16;
   std::int64_t rows = 0, columns = 0;
-  std::int64_t matrix_rows = 0;  // fp8_block: rows of each of the matrices that stand below each other (experts)
+  std::int64_t matrix_rows = 0;  // fp8_block: rows of each of the stacked matrices (experts)
 
   PLUMBLINE_HOST_DEVICE std::int64_t elements() const { return rows * columns; }
 };
 
-// Scales lie as the values do, row by row: [rows, tiles of columns] for tiles, [matrices * tiles of matrix_rows, tiles
-// of columns] for blocks. What a library wants otherwise is made of these right before its call.
+// Scales lie in the order of the values: [rows, tiles of columns] for tiles, [matrices * tiles of matrix_rows, tiles of
+// columns] for blocks. Another order for a library is made right before its call.
 constexpr std::int64_t scale_count(Format format, std::int64_t rows, std::int64_t columns, std::int64_t matrix_rows) {
   switch (format) {
     case Format::fp8_tile:
@@ -46,7 +46,7 @@ constexpr std::int64_t scale_count(Format format, std::int64_t rows, std::int64_
   }
 }
 
-// Where the scale of an element stands among those of its tensor; only of formats that have scales.
+// Returns the index of an element's scale among those of its tensor, which must have scales.
 PLUMBLINE_HOST_DEVICE inline std::int64_t scale_index(const TensorView& x, std::int64_t row, std::int64_t column) {
   if (x.format == Format::fp8_tensor) return 0;
   const std::int64_t tiles = tiles_of(x.columns), tile = column / scale_tile;
@@ -55,7 +55,7 @@ PLUMBLINE_HOST_DEVICE inline std::int64_t scale_index(const TensorView& x, std::
   return (row / height * tiles_of(height) + row % height / scale_tile) * tiles + tile;
 }
 
-// Bytes of that many elements, scales not counted.
+// The bytes of that many elements, without scales.
 PLUMBLINE_HOST_DEVICE constexpr std::int64_t data_bytes(Format format, std::int64_t elements) {
   switch (format) {
     case Format::fp32:

@@ -1,4 +1,4 @@
-// The kernel of an exchange as its parts are named.
+// Steps that the kernels of an expert all-to-all share.
 #pragma once
 
 #include <cstddef>
@@ -18,15 +18,16 @@ inline CudaBuffer& out(const Kernel& kernel, std::size_t i) { return static_cast
 ExpertHomes homes_of(const Group& group, const Kernel& kernel);
 std::int64_t token_bytes_of(const Kernel& kernel);
 
-// What dispatch left with the indices, for tensors of as many rows as were received (or nullptr: not asked).
-Status find_map(const Kernel& kernel, std::size_t indices, const CudaBuffer* received,
-                std::shared_ptr<const DispatchLayout>& map);
-// dispatch: makes the outputs fit, and leaves what the host knows with the buffers.
-Status receive(const Kernel& kernel, const std::shared_ptr<DispatchLayout>& map,
+// Finds the layout that dispatch stored with the indices. It fails if `received`, unless nullptr, does not have as many
+// rows as were received.
+Status find_layout(const Kernel& kernel, std::size_t indices, const CudaBuffer* received,
+                   std::shared_ptr<const DispatchLayout>& layout);
+// For dispatch: resizes the outputs, and stores with the buffers what the host has of their contents.
+Status receive(const Kernel& kernel, const std::shared_ptr<DispatchLayout>& layout,
                std::vector<std::int64_t> rows_per_expert);
-RouteTask task_of(const DispatchLayout& map, const CudaBuffer& indices);
-// combine and dispatch_grad: rows to be summed lie at `rows`, gradients of weights (or nullptr) at `small`.
-Status make_sum(const Kernel& kernel, const DispatchLayout& map, const TensorView& rows, const float* small,
+RouteTask task_of(const DispatchLayout& layout, const CudaBuffer& indices);
+// For combine and dispatch_grad: `rows` are the rows to sum, `small` the gradients of weights (or nullptr).
+Status make_sum(const Kernel& kernel, const DispatchLayout& layout, const TensorView& rows, const float* small,
                 RowSum& sum);
 
 }  // namespace plumbline::real::cuda

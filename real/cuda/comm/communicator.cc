@@ -12,7 +12,7 @@ namespace plumbline::real::cuda {
 
 namespace {
 
-// Groups of one rank need nobody: copies, and an exchange with itself.
+// Groups of one rank communicate with themselves only: copies and local all-to-alls.
 class CudaCommunicator final : public Communicator {
  public:
   CudaCommunicator(CudaDevice& device, ControlChannel& channel, const CommunicatorOptions& options,
@@ -45,7 +45,7 @@ class CudaCommunicator final : public Communicator {
   void abort(const std::string& reason) override { channel_.abort(reason); }
 
  private:
-  // What fails here, others would wait for.
+  // A failure is sent to the other ranks, which would otherwise wait.
   template <class Launch>
   void run(model::Stream stream, const std::string& name, std::uint32_t label, Launch launch) {
     device_.enqueue(stream, label, [&](cudaStream_t on) -> Status {

@@ -1,4 +1,4 @@
-// The communicators of a GPU: real ranks over NCCL and NVLink, or one rank whose peers are stood in for.
+// The communicators of a GPU: real ranks over NCCL and NVLink, or one rank with emulated peers.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +13,20 @@
 
 namespace plumbline::real::cuda {
 
-// Ranks that the channel connects, one device each. Device and channel must outlive it. Infeasible: NCCL is missing or
-// does not start.
+// Connects the ranks of the channel, one device each. Device and channel must outlive the communicator. Infeasible if
+// NCCL is missing or does not start.
 model::Result<std::unique_ptr<Communicator>> make_communicator(CudaDevice& device, ControlChannel& channel,
                                                                const CommunicatorOptions& options);
 
 struct EmulationOptions {
-  std::int32_t ranks = 1, rank = 0;  // that it says it is
+  std::int32_t ranks = 1, rank = 0;  // of the emulated job, and this rank in it
   std::int32_t ranks_per_node = 8;
-  double nic_gbps = 50;  // GB/s to ranks of other nodes: to host memory, at this rate
+  double nic_gbps = 50;  // GB/s to ranks of other nodes: the rate of copies to host memory
   int communication_sms = 20;
   int collective_ctas = 0;
 };
 
-// A rank alone: what it sends goes where nobody reads it, what it receives is made up.
+// A single rank: what it sends goes to memory that is never read, and what it receives is generated.
 std::unique_ptr<Communicator> make_emulated_communicator(CudaDevice& device, const EmulationOptions& options);
 
 }  // namespace plumbline::real::cuda

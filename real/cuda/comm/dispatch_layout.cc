@@ -10,41 +10,42 @@ namespace plumbline::real::cuda {
 
 namespace {
 
-// Integers of a map in one region, counts first: those are what the host reads.
-struct MapLayout {
+// The integers of a layout in one region; the counts come first, because the host reads them.
+struct Sizes {
   std::int64_t members, nodes, experts, entries;
-  std::int64_t copies = 1;  // of the counts: this rank's own, or those of all members behind it
+  std::int64_t copies = 1;  // of the counts: 1, or one per member after this rank's own
 
   std::int64_t counts() const { return members + nodes + experts + 1; }
   std::int64_t integers() const { return (1 + copies) * counts() + members + 1 + nodes + 1 + 4 * entries; }
 };
 
-MapLayout layout_of(const DispatchLayout& map, bool shares) {
-  return {bucket_count(map.members.buckets), bucket_count(map.nodes.buckets), map.homes.experts,
-          map.tokens * map.choices, shares ? map.homes.members : 1};
+Sizes sizes_of(const DispatchLayout& layout, bool shares) {
+  return {bucket_count(layout.members.buckets), bucket_count(layout.nodes.buckets), layout.homes.experts,
+          layout.tokens * layout.choices, shares ? layout.homes.members : 1};
 }
 
-// Growing waits for the device, so that nothing uses the old memory any more.
-Status fit(DispatchLayout& map, const MapLayout& layout) {
+// Growing memory waits for the device, so that no kernel still uses the old memory.
+Status fit(DispatchLayout& layout, const Sizes& sizes) {
   constexpr auto integer = static_cast<std::int64_t>(sizeof(std::int32_t));
-  if (map.memory.bytes() < layout.integers() * integer) PLUMBLINE_TRY(map.memory.allocate(layout.integers() * integer));
-  const std::int64_t counts_bytes = layout.copies * layout.counts() * integer;
-  if (map.counts_bytes >= counts_bytes) return {};
-  map.counts_bytes = 0;
-  PLUMBLINE_TRY(map.counts.allocate(counts_bytes));
-  map.counts_bytes = counts_bytes;
+  if (layout.memory.bytes() < sizes.integers() * integer)
+    PLUMBLINE_TRY(layout.memory.allocate(sizes.integers() * integer));
+  const std::int64_t counts_bytes = sizes.copies * sizes.counts() * integer;
+  if (layout.counts_bytes >= counts_bytes) return {};
+  layout.counts_bytes = 0;
+  PLUMBLINE_TRY(layout.counts.allocate(counts_bytes));
+  layout.counts_bytes = counts_bytes;
   return {};
 }
 
-void place(DispatchLayout& map, const MapLayout& layout) {
-  auto* at = map.memory.as<std::int32_t>() + (1 + layout.copies) * layout.counts();
+void place(DispatchLayout& layout, const Sizes& sizes) {
+  auto* at = layout.memory.as<std::int32_t>() + (1 + sizes.copies) * sizes.counts();
   const auto take = [&at](std::int64_t count) {
     std::int32_t* taken = at;
     at += count;
     return taken;
   };
-  map.members.list = {take(layout.members + 1), take(layout.entries), take(layout.entries)};
-  map.nodes.list = {take(layout.nodes + 1), take(layout.entries), take(layout.entries)};
+  layout.members.list = {take(sizes.members + 1), take(sizes.entries), take(sizes.entries)};
+  layout.nodes.list = {take(sizes.nodes + 1), take(sizes.entries), take(sizes.entries)};
 }
 
 Status check_fit(const ExpertHomes& homes) {
@@ -60,32 +61,33 @@ RouteTask task_of(const RouteTask& task, const Route& route) {
   return of_route;
 }
 
-Status count(const DispatchLayout& map, const RouteTask& task, const MapLayout& layout, cudaStream_t stream) {
-  auto* counts = map.memory.as<std::int32_t>();
-  const auto bytes = static_cast<std::size_t>(layout.counts()) * sizeof(std::int32_t);
+Status count(const DispatchLayout& layout, const RouteTask& task, const Sizes& sizes, cudaStream_t stream) {
+  auto* counts = layout.memory.as<std::int32_t>();
+  const auto bytes = static_cast<std::size_t>(sizes.counts()) * sizeof(std::int32_t);
   PLUMBLINE_TRY(outcome(cudaMemsetAsync(counts, 0, bytes, stream), "clearing counts"));
-  PLUMBLINE_TRY(outcome(count_sends(task_of(task, map.members), counts, stream), "counting tokens"));
-  PLUMBLINE_TRY(outcome(count_sends(task_of(task, map.nodes), counts + layout.members, stream), "counting tokens"));
-  return outcome(count_choices(task, counts + layout.members + layout.nodes, stream), "counting choices");
+  PLUMBLINE_TRY(outcome(count_sends(task_of(task, layout.members), counts, stream), "counting tokens"));
+  PLUMBLINE_TRY(outcome(count_sends(task_of(task, layout.nodes), counts + sizes.members, stream), "counting tokens"));
+  return outcome(count_choices(task, counts + sizes.members + sizes.nodes, stream), "counting choices");
 }
 
-// This rank's counts, or those of all members, to the host.
-Status fetch_counts(const DispatchLayout& map, const MapLayout& layout, const DispatchLayoutBuilder::Share& share,
+// Copies this rank's counts, or those of all members, to the host.
+Status fetch_counts(const DispatchLayout& layout, const Sizes& sizes, const DispatchLayoutBuilder::Share& share,
                     cudaStream_t stream) {
-  auto* counts = map.memory.as<std::int32_t>();
+  auto* counts = layout.memory.as<std::int32_t>();
   if (share) {
-    PLUMBLINE_TRY(share(counts, counts + layout.counts(), layout.counts()));
-    counts += layout.counts();
+    PLUMBLINE_TRY(share(counts, counts + sizes.counts(), sizes.counts()));
+    counts += sizes.counts();
   }
-  const auto bytes = static_cast<std::size_t>(layout.copies * layout.counts()) * sizeof(std::int32_t);
-  return outcome(cudaMemcpyAsync(map.counts.as<std::int32_t>(), counts, bytes, cudaMemcpyDeviceToHost, stream),
+  const auto bytes = static_cast<std::size_t>(sizes.copies * sizes.counts()) * sizeof(std::int32_t);
+  return outcome(cudaMemcpyAsync(layout.counts.as<std::int32_t>(), counts, bytes, cudaMemcpyDeviceToHost, stream),
                  "copying counts");
 }
 
-Status list(const DispatchLayout& map, const RouteTask& task, const MapLayout& layout, cudaStream_t stream) {
-  const auto* counts = map.memory.as<std::int32_t>();
-  PLUMBLINE_TRY(outcome(list_sends(task_of(task, map.members), counts, map.members.list, stream), "listing tokens"));
-  return outcome(list_sends(task_of(task, map.nodes), counts + layout.members, map.nodes.list, stream),
+Status list(const DispatchLayout& layout, const RouteTask& task, const Sizes& sizes, cudaStream_t stream) {
+  const auto* counts = layout.memory.as<std::int32_t>();
+  PLUMBLINE_TRY(
+      outcome(list_sends(task_of(task, layout.members), counts, layout.members.list, stream), "listing tokens"));
+  return outcome(list_sends(task_of(task, layout.nodes), counts + sizes.members, layout.nodes.list, stream),
                  "listing tokens");
 }
 
@@ -96,14 +98,14 @@ std::vector<std::int64_t> starts(const std::int32_t* counts, std::int64_t bucket
   return first;
 }
 
-Status read_counts(DispatchLayout& map, const MapLayout& layout) {
-  const std::int64_t place_of_own = layout.copies > 1 ? map.homes.position : 0;
-  const std::int32_t* counts = map.counts.as<std::int32_t>() + place_of_own * layout.counts();
-  map.members.first = starts(counts, layout.members);
-  map.nodes.first = starts(counts + layout.members, layout.nodes);
-  const std::int32_t* choices = counts + layout.members + layout.nodes;
-  map.choices_of.assign(choices, choices + layout.experts);
-  if (const std::int32_t strays = choices[layout.experts]; strays > 0)
+Status read_counts(DispatchLayout& layout, const Sizes& sizes) {
+  const std::int64_t place_of_own = sizes.copies > 1 ? layout.homes.position : 0;
+  const std::int32_t* counts = layout.counts.as<std::int32_t>() + place_of_own * sizes.counts();
+  layout.members.first = starts(counts, sizes.members);
+  layout.nodes.first = starts(counts + sizes.members, sizes.nodes);
+  const std::int32_t* choices = counts + sizes.members + sizes.nodes;
+  layout.choices_of.assign(choices, choices + sizes.experts);
+  if (const std::int32_t strays = choices[sizes.experts]; strays > 0)
     return {std::to_string(strays) + " choices of tokens are experts that do not exist"};
   return {};
 }
@@ -118,7 +120,7 @@ std::int32_t members_per_node(std::span<const std::int32_t> nodes) {
       ++sizes.back();
       continue;
     }
-    if (!seen.insert(nodes[i]).second) return 1;  // members of a node that are no neighbours
+    if (!seen.insert(nodes[i]).second) return 1;  // members of a node are not contiguous
     sizes.push_back(1);
   }
   const bool even = std::all_of(sizes.begin(), sizes.end(), [&](std::int32_t size) { return size == sizes.front(); });
@@ -132,15 +134,15 @@ std::vector<std::int64_t> folded_rows_per_expert(const ExpertHomes& homes,
   return rows;
 }
 
-Status list_passing(DispatchLayout& map, const std::int32_t* indices, std::int64_t rows, SendList& list,
+Status list_passing(DispatchLayout& layout, const std::int32_t* indices, std::int64_t rows, SendList& list,
                     cudaStream_t stream) {
-  RouteTask task{indices, rows, map.choices, map.members.buckets};
+  RouteTask task{indices, rows, layout.choices, layout.members.buckets};
   task.buckets.leg = Leg::inside_node;
-  const std::int64_t places = bucket_count(task.buckets), entries = rows * map.choices;
+  const std::int64_t places = bucket_count(task.buckets), entries = rows * layout.choices;
   const std::int64_t bytes = (2 * places + 1 + 2 * entries) * static_cast<std::int64_t>(sizeof(std::int32_t));
-  // Rows differ from layer to layer: room for half as many again spares waits for the device.
-  if (map.passing.bytes() < bytes) PLUMBLINE_TRY(map.passing.allocate(bytes + bytes / 2));
-  auto* counts = map.passing.as<std::int32_t>();
+  // Rows differ from layer to layer: half as much again avoids further waits for the device.
+  if (layout.passing.bytes() < bytes) PLUMBLINE_TRY(layout.passing.allocate(bytes + bytes / 2));
+  auto* counts = layout.passing.as<std::int32_t>();
   list.first = counts + places;
   list.tokens = list.first + places + 1;
   list.slots = list.tokens + entries;
@@ -162,40 +164,41 @@ DispatchLayoutBuilder::~DispatchLayoutBuilder() {
 }
 
 std::shared_ptr<DispatchLayout> DispatchLayoutBuilder::take() {
-  auto map = std::make_unique<DispatchLayout>();
-  if (!idle_->maps.empty()) {
-    map = std::move(idle_->maps.back());
-    idle_->maps.pop_back();
+  auto layout = std::make_unique<DispatchLayout>();
+  if (!idle_->layouts.empty()) {
+    layout = std::move(idle_->layouts.back());
+    idle_->layouts.pop_back();
   }
-  // Buffers hold maps, and may outlive the router.
-  return {map.release(), [idle = idle_](DispatchLayout* done) { idle->maps.emplace_back(done); }};
+  // Buffers hold layouts, and may outlive their builder.
+  return {layout.release(), [idle = idle_](DispatchLayout* done) { idle->layouts.emplace_back(done); }};
 }
 
-Status DispatchLayoutBuilder::route(const Request& request, cudaStream_t stream, std::shared_ptr<DispatchLayout>& map,
-                                    SharedCounts* counts) {
+Status DispatchLayoutBuilder::route(const Request& request, cudaStream_t stream,
+                                    std::shared_ptr<DispatchLayout>& layout, SharedCounts* counts) {
   const CudaBuffer& indices = request.indices;
   PLUMBLINE_TRY(check_fit(request.homes));
-  map = take();
-  map->tokens = indices.rows();
-  map->choices = static_cast<std::int32_t>(indices.columns());
-  map->homes = request.homes;
-  map->legs.clear();
-  map->members.buckets = {request.homes, Leg::to_members, request.node_members};
-  map->nodes.buckets = {request.homes, Leg::to_nodes, request.node_members};
-  const MapLayout layout = layout_of(*map, request.share != nullptr);
-  PLUMBLINE_TRY(fit(*map, layout));
-  place(*map, layout);
+  layout = take();
+  layout->tokens = indices.rows();
+  layout->choices = static_cast<std::int32_t>(indices.columns());
+  layout->homes = request.homes;
+  layout->legs.clear();
+  layout->members.buckets = {request.homes, Leg::to_members, request.node_members};
+  layout->nodes.buckets = {request.homes, Leg::to_nodes, request.node_members};
+  const Sizes sizes = sizes_of(*layout, request.share != nullptr);
+  PLUMBLINE_TRY(fit(*layout, sizes));
+  place(*layout, sizes);
   if (counted_ == nullptr)
     PLUMBLINE_TRY(outcome(cudaEventCreateWithFlags(&counted_, cudaEventDisableTiming), "making an event"));
 
-  const RouteTask task{indices.data<const std::int32_t>(), map->tokens, map->choices, map->members.buckets};
-  PLUMBLINE_TRY(count(*map, task, layout, stream));
-  PLUMBLINE_TRY(fetch_counts(*map, layout, request.share, stream));
+  const RouteTask task{indices.data<const std::int32_t>(), layout->tokens, layout->choices, layout->members.buckets};
+  PLUMBLINE_TRY(count(*layout, task, sizes, stream));
+  PLUMBLINE_TRY(fetch_counts(*layout, sizes, request.share, stream));
   PLUMBLINE_TRY(outcome(cudaEventRecord(counted_, stream), "recording an event"));
-  PLUMBLINE_TRY(list(*map, task, layout, stream));  // while the host waits for the counts
+  PLUMBLINE_TRY(list(*layout, task, sizes, stream));  // concurrent with the host's wait for the counts
   PLUMBLINE_TRY(wait_for(counted_, request.watch));
-  if (counts != nullptr) *counts = {map->counts.as<std::int32_t>(), layout.counts(), map->homes, request.node_members};
-  return read_counts(*map, layout);
+  if (counts != nullptr)
+    *counts = {layout->counts.as<std::int32_t>(), sizes.counts(), layout->homes, request.node_members};
+  return read_counts(*layout, sizes);
 }
 
 }  // namespace plumbline::real::cuda

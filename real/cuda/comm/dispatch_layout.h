@@ -1,5 +1,5 @@
-// Which tokens an exchange sends where: found on the GPU from the router's indices, of which the host waits for the
-// counts alone.
+// The layout of a dispatch: which tokens go to which ranks. It is built on the GPU from the router's indices; the host
+// waits for the counts only.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -18,17 +18,17 @@
 
 namespace plumbline::real::cuda {
 
-// Sends by destination, then by token.
+// A list of sends by destination, then by token.
 struct Route {
   Buckets buckets;
   SendList list;
-  std::vector<std::int64_t> first;  // [buckets + 1] as list.first
+  std::vector<std::int64_t> first;  // [buckets + 1] host copy of list.first
 
   std::int64_t rows() const { return first.back(); }
   std::int64_t rows_of(std::size_t bucket) const { return first[bucket + 1] - first[bucket]; }
 };
 
-// One leg of the way to other ranks: what this rank sends on it, by peer.
+// One leg of an all-to-all: what this rank sends on it, by peer.
 struct TransferLeg {
   Traffic traffic;
   SendList list;
@@ -39,35 +39,35 @@ struct DispatchLayout {
   std::int64_t tokens = 0;
   std::int32_t choices = 0;
   ExpertHomes homes;
-  Route members, nodes;                  // a send per token and member, and per token and node
-  std::vector<std::int64_t> choices_of;  // [expert] how many of this rank's tokens chose it
-  std::vector<TransferLeg> legs;         // none where no other rank is met
+  Route members, nodes;                  // one send per token and member, and per token and node
+  std::vector<std::int64_t> choices_of;  // [expert] tokens of this rank that chose it
+  std::vector<TransferLeg> legs;         // empty if this rank is alone or emulated
   std::int64_t received_rows = 0;
   DeviceMemory memory;
   PinnedMemory counts;
-  std::int64_t counts_bytes = 0;  // that it has room for
-  DeviceMemory passing;           // the list of what is passed on within the node
+  std::int64_t counts_bytes = 0;  // capacity of `counts`
+  DeviceMemory passing;           // the list of rows that are forwarded within the node
 };
 
-// Members of a group on each node, by the node of each member, where all nodes hold equally many, neighbours in the
-// group's order; 1 elsewhere: every member then counts as a node.
+// Returns the members of a group on each node, from the node of each member. All nodes must hold equally many,
+// contiguous in the group's order; otherwise the result is 1, and every member counts as a node.
 std::int32_t members_per_node(std::span<const std::int32_t> nodes);
 
-// Who received as this rank sent, each token with its experts' numbers taken within their rank: rows per expert there.
+// Returns the rows per expert of a rank that receives exactly what it sends, where each expert is replaced by its local
+// number.
 std::vector<std::int64_t> folded_rows_per_expert(const ExpertHomes& homes, const std::vector<std::int64_t>& choices_of);
 
-// Lists tokens that reached this rank from its place on other nodes by the place within the node that each goes to:
-// `indices` ([rows, choices], int32) came with them.
-Status list_passing(DispatchLayout& map, const std::int32_t* indices, std::int64_t rows, SendList& list,
+// Lists the rows that came from other nodes by the place within this node to which each is forwarded. `indices` ([rows,
+// choices], int32) came with them.
+Status list_passing(DispatchLayout& layout, const std::int32_t* indices, std::int64_t rows, SendList& list,
                     cudaStream_t stream);
 
-// Looked at while the host waits for the GPU: what may have happened that the GPU does not notice.
+// Called while the host waits for the GPU: a failure ends the wait for an event that may never happen.
 using Watch = std::function<Status()>;
-// Returns when the event has happened, or with what `watch` said.
+// Waits until the event has happened; a failure of `watch` is returned at once.
 Status wait_for(cudaEvent_t event, const Watch& watch);
 
-// Makes maps. Memory of maps that nobody holds any more is used again, in the order of the stream on which all
-// exchanges run.
+// Builds layouts. The memory of released layouts is reused, which is safe because all all-to-alls run on one stream.
 class DispatchLayoutBuilder {
  public:
   DispatchLayoutBuilder() = default;
@@ -75,9 +75,9 @@ class DispatchLayoutBuilder {
   DispatchLayoutBuilder(const DispatchLayoutBuilder&) = delete;
   DispatchLayoutBuilder& operator=(const DispatchLayoutBuilder&) = delete;
 
-  // The map of `indices` ([tokens, choices], int32). Fails by name where a token chooses an expert that does not exist,
-  // or experts do not fit the group. With `share`, which gives each member the counts of all, `counts` are these, as
-  // long as the map lasts.
+  // Builds the layout of `indices` ([tokens, choices], int32). It fails if a token chooses an expert that does not
+  // exist, or if the experts do not fit the group. `share`, if set, gathers the counts of all members into `counts`,
+  // which are valid as long as the layout.
   using Share = std::function<Status(const std::int32_t* own, std::int32_t* all, std::int64_t count)>;
   struct Request {
     const CudaBuffer& indices;
@@ -86,12 +86,12 @@ class DispatchLayoutBuilder {
     Watch watch;
     Share share;
   };
-  Status route(const Request& request, cudaStream_t stream, std::shared_ptr<DispatchLayout>& map,
+  Status route(const Request& request, cudaStream_t stream, std::shared_ptr<DispatchLayout>& layout,
                SharedCounts* counts = nullptr);
 
  private:
   struct Idle {
-    std::vector<std::unique_ptr<DispatchLayout>> maps;
+    std::vector<std::unique_ptr<DispatchLayout>> layouts;
   };
   std::shared_ptr<DispatchLayout> take();
 

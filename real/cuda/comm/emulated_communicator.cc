@@ -1,4 +1,4 @@
-// One rank of a plan for many, on one GPU: what other ranks would do is stood in for, waits for them are not there.
+// One rank of a plan for many, on one GPU: the work of its peers is emulated, and there are no waits for them.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -12,7 +12,7 @@ namespace plumbline::real::cuda {
 
 namespace {
 
-constexpr int usual_collective_ctas = 16;  // that NCCL takes for a ring between nodes of eight GPUs
+constexpr int usual_collective_ctas = 16;  // NCCL's for a ring between nodes of eight GPUs
 
 class EmulatedCommunicator final : public Communicator {
  public:
@@ -30,7 +30,7 @@ class EmulatedCommunicator final : public Communicator {
                     std::uint32_t label) override {
     device_.enqueue(stream, label, [&](cudaStream_t on) -> Status {
       for (const Message& message : messages)
-        if (!message.send) PLUMBLINE_TRY(arrivals_.receive(static_cast<CudaBuffer&>(*message.buffer), on));
+        if (!message.send) PLUMBLINE_TRY(receive_buffers_.receive(static_cast<CudaBuffer&>(*message.buffer), on));
       return {};
     });
   }
@@ -45,7 +45,7 @@ class EmulatedCommunicator final : public Communicator {
     });
   }
 
-  // The others add nothing and say nothing.
+  // Emulated ranks contribute nothing.
   model::Result<std::vector<double>> sum(std::vector<double> values) override { return values; }
   model::Result<std::vector<std::string>> gather(const std::string& text) override {
     std::vector<std::string> texts(static_cast<std::size_t>(options_.ranks));
@@ -59,7 +59,7 @@ class EmulatedCommunicator final : public Communicator {
   EmulationOptions options_;
   LocalAllToAll all_to_all_;
   Blocks blocks_;
-  ReceiveBuffers arrivals_;
+  ReceiveBuffers receive_buffers_;
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Exchanges of a rank that meets no other one: alone in its group, or with ranks that are taken to do as it does, so
-// that it receives what it sends. Then every expert of number e is taken as local expert e mod experts_per_rank, all
-// tokens are received here, and those for other nodes go to the host's memory as well, at the pace of a network.
+// Dispatch and combine of a rank without peers: alone in its group, or with emulated peers that do the same as it does,
+// so that it receives what it sends. Expert e is then local expert e mod experts_per_rank. All tokens are received
+// here; those for other nodes also go to host memory, at the rate of a NIC.
 #pragma once
 
 #include "real/cuda/comm/dispatch_layout.h"
@@ -20,7 +20,7 @@ class LocalAllToAll {
   LocalAllToAll(const Machine& machine, const Options& options)
       : options_(options), blocks_{options.ctas, static_cast<int>(machine.properties.sharedMemPerBlockOptin)} {}
 
-  // One of the exchanges; model/graph/operators.def says what each reads and writes.
+  // Runs dispatch, combine or one of their gradients, which model/graph/operators.def defines.
   Status run(const Group& group, const Kernel& kernel, cudaStream_t stream);
 
  private:
@@ -29,11 +29,11 @@ class LocalAllToAll {
   Status combine(const Kernel& kernel, cudaStream_t stream);
   Status combine_grad(const Kernel& kernel, cudaStream_t stream);
   Wire wire_of(const Kernel& kernel) const;
-  Status sum_back(const Kernel& kernel, const DispatchLayout& map, RowSum& sum, cudaStream_t stream);
+  Status sum_back(const Kernel& kernel, const DispatchLayout& layout, RowSum& sum, cudaStream_t stream);
 
   Options options_;
   Blocks blocks_;
-  DispatchLayoutBuilder router_;
+  DispatchLayoutBuilder layouts_;
   HostSink sink_;
 };
 

@@ -4,8 +4,8 @@ namespace plumbline::real::cuda {
 
 namespace {
 
-// Larger than what is on its way at any moment, and than the caches that the host's processor keeps for devices.
-constexpr std::int64_t ring_bytes = std::int64_t{256} << 20;
+// Larger than the data in flight at any moment, and than the host processor's caches for device writes.
+constexpr std::int64_t sink_bytes = std::int64_t{256} << 20;
 constexpr std::int64_t record_alignment = 16;
 constexpr double picoseconds_per_nanosecond = 1000;  // a GB/s is a byte per nanosecond
 
@@ -17,14 +17,15 @@ std::int64_t aligned(std::int64_t bytes) {
 
 Status row_bytes(const TensorView& x, RowBytes& bytes) {
   if (x.format == Format::fp8_block || x.format == Format::fp8_tensor)
-    return {"rows of a tensor with scales of blocks, or one for all, are not exchanged"};
+    return {"an all-to-all moves no rows of a tensor with scales per block or per tensor"};
   bytes = {data_bytes(x.format, x.columns), scale_count(x.format, 1, x.columns, 0) * 4};
   if (bytes.values % 4 != 0) return {"a row of " + std::to_string(x.columns) + " columns is no whole number of words"};
   return {};
 }
 
 Status add_planes(const TensorView& from, const TensorView& to, RowCopy& copy) {
-  if (from.format != to.format || from.columns != to.columns) return {"an all-to-all between tensors of two forms"};
+  if (from.format != to.format || from.columns != to.columns)
+    return {"an all-to-all between tensors of two formats or widths"};
   RowBytes bytes;
   PLUMBLINE_TRY(row_bytes(from, bytes));
   copy.planes[copy.planes_count++] = {from.data, to.data, bytes.values, bytes.values};
@@ -33,9 +34,9 @@ Status add_planes(const TensorView& from, const TensorView& to, RowCopy& copy) {
 }
 
 Status HostSink::take(std::int64_t record_bytes, SendBuffer& send_buffer) {
-  if (!open_) PLUMBLINE_TRY(memory_.allocate(ring_bytes));
+  if (!open_) PLUMBLINE_TRY(memory_.allocate(sink_bytes));
   open_ = true;
-  send_buffer.sink_rows = ring_bytes / record_bytes;
+  send_buffer.sink_rows = sink_bytes / record_bytes;
   send_buffer.sink_first = sink_place((at_ + record_bytes - 1) / record_bytes, 0, send_buffer.sink_rows);
   at_ = sink_place(send_buffer.sink_first, send_buffer.rows, send_buffer.sink_rows) * record_bytes;
   std::int64_t offset = 0;
@@ -47,17 +48,17 @@ Status HostSink::take(std::int64_t record_bytes, SendBuffer& send_buffer) {
   return {};
 }
 
-Status set_send_buffer(const DispatchLayout& map, const Wire& wire, std::initializer_list<Plane> planes, HostSink& sink,
-                       SendBuffer& send_buffer) {
-  const auto own = static_cast<std::size_t>(own_node(map.nodes.buckets));
+Status set_send_buffer(const DispatchLayout& layout, const Wire& wire, std::initializer_list<Plane> planes,
+                       HostSink& sink, SendBuffer& send_buffer) {
+  const auto own = static_cast<std::size_t>(own_node(layout.nodes.buckets));
   send_buffer = {};
   if (wire.gbps <= 0) return {};
-  send_buffer.first = map.nodes.list.first;
-  send_buffer.tokens = map.nodes.list.tokens;
-  send_buffer.nodes = bucket_count(map.nodes.buckets);
-  send_buffer.hole = map.nodes.first[own];
-  send_buffer.hole_rows = map.nodes.rows_of(own);
-  send_buffer.rows = map.nodes.rows() - send_buffer.hole_rows;
+  send_buffer.first = layout.nodes.list.first;
+  send_buffer.tokens = layout.nodes.list.tokens;
+  send_buffer.nodes = bucket_count(layout.nodes.buckets);
+  send_buffer.hole = layout.nodes.first[own];
+  send_buffer.hole_rows = layout.nodes.rows_of(own);
+  send_buffer.rows = layout.nodes.rows() - send_buffer.hole_rows;
   if (send_buffer.rows == 0) return {};
   std::int64_t record_bytes = 0;
   for (const Plane& plane : planes) {

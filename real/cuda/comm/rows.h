@@ -1,5 +1,4 @@
-// Rows of tensors as exchanges move them: what lies in memory of a row, and what a record of it is on its way to
-// another node.
+// Rows of tensors in an all-to-all: their bytes in memory, and the record of a row that goes to another node.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +12,19 @@
 
 namespace plumbline::real::cuda {
 
-// Bytes of a row's values and of its scales. Fails for formats whose scales belong to more than one row.
+// The bytes of a row's values and of its scales. It fails for formats whose scales belong to more than one row.
 struct RowBytes {
   std::int64_t values = 0, scales = 0;
 };
 Status row_bytes(const TensorView& x, RowBytes& bytes);
 
-// Appends what a row of `from` holds, to go into the same row of `to`.
+// Adds planes that copy a row of `from` into the same row of `to`.
 Status add_planes(const TensorView& from, const TensorView& to, RowCopy& copy);
 
-// Pinned memory of the host that is written round and round and never read: where the network's bytes go when there is
-// no other node.
+// Pinned host memory that is written cyclically and never read: the sink of network traffic without other nodes.
 class HostSink {
  public:
-  // Fills in where `rows` records of `departures` go. The memory is taken at the first call.
+  // Sets where the records of `send_buffer` go. The first call allocates the memory.
   Status take(std::int64_t record_bytes, SendBuffer& send_buffer);
 
  private:
@@ -35,13 +33,13 @@ class HostSink {
   std::int64_t at_ = 0;  // bytes
 };
 
-// Rows of the map's tokens to other nodes: records of these planes behind each other, each at a multiple of 16 bytes.
-// Their `to` becomes the ring's.
+// The rows of a dispatch layout that go to other nodes: records of these planes, each plane at a multiple of 16 bytes.
+// The planes' `to` becomes an address in the sink.
 struct Wire {
   double gbps = 0;               // GB/s; 0: nothing leaves the node
-  std::int64_t token_bytes = 0;  // that a token counts for; 0: its record's
+  std::int64_t token_bytes = 0;  // counted per token; 0: the record's bytes
 };
-Status set_send_buffer(const DispatchLayout& map, const Wire& wire, std::initializer_list<Plane> planes, HostSink& sink,
-                       SendBuffer& send_buffer);
+Status set_send_buffer(const DispatchLayout& layout, const Wire& wire, std::initializer_list<Plane> planes,
+                       HostSink& sink, SendBuffer& send_buffer);
 
 }  // namespace plumbline::real::cuda

@@ -7,7 +7,7 @@ namespace plumbline::real::cuda {
 
 namespace {
 
-constexpr float activation_scale = 0.03125f;  // within the range in which gradients of a loss stay finite in any format
+constexpr float activation_scale = 0.03125f;  // small enough for gradients to stay finite in any format
 constexpr std::uint64_t received_seed = 20241227;
 
 std::int64_t bytes_of(const CudaBuffer& buffer) { return data_bytes(buffer.format(), buffer.elements()); }
@@ -21,7 +21,7 @@ Status check_forms(const CudaBuffer& in, const CudaBuffer& out) {
 
 Status copy(const void* from, std::int64_t from_bytes, void* to, std::int64_t to_bytes, const Blocks& blocks,
             cudaStream_t stream) {
-  return outcome(copy_repeated(from, from_bytes, to, to_bytes, blocks, stream), "standing in for a collective");
+  return outcome(copy_repeated(from, from_bytes, to, to_bytes, blocks, stream), "emulating a collective");
 }
 
 }  // namespace
@@ -71,12 +71,12 @@ Status ReceiveBuffers::receive(CudaBuffer& buffer, cudaStream_t stream) {
         buffer.format() == Format::bf16
             ? fill_bf16(made->as<Bf16>(), buffer.elements(), received_seed, activation_scale, stream)
             : fill_float(made->as<float>(), buffer.elements(), received_seed, activation_scale, stream);
-    PLUMBLINE_TRY(outcome(filled, "making up a message"));
+    PLUMBLINE_TRY(outcome(filled, "generating a message"));
   }
   buffer.mark_changed();
   return outcome(cudaMemcpyAsync(buffer.view().data, made->as<char>(), static_cast<std::size_t>(bytes),
                                  cudaMemcpyDeviceToDevice, stream),
-                 "receiving a message that was made up");
+                 "receiving a generated message");
 }
 
 }  // namespace plumbline::real::cuda

@@ -1,5 +1,5 @@
-// What other ranks would do to a rank's memory, when there are none: copies of the same sizes, by as many blocks as a
-// collective takes. The values are not those of a training, but of their kind.
+// Emulated peers: copies of the same sizes as a collective's, by as many CTAs. The values are not those of a training,
+// but are similar.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,15 @@
 
 namespace plumbline::real::cuda {
 
-// A collective within a group of one rank: out = in.
+// Runs a collective in a group of one rank: out = in.
 Status copy_whole(const Kernel& kernel, cudaStream_t stream);
 
-// A collective within a larger group, as a ring moves it: all of the tensor twice (all_reduce), the whole once and then
-// a piece (reduce_scatter), a piece into each place (all_gather). Tensors are of one format without scales.
+// Moves as many bytes as a ring collective in a larger group: the whole tensor twice (all_reduce), the whole once and
+// then a piece (reduce_scatter), or a piece into each place (all_gather). Tensors have one format without scales.
 Status stand_in(const Group& group, const Kernel& kernel, const Blocks& blocks, cudaStream_t stream);
 
-// Messages from ranks that do not exist: random numbers of the size that activations have, made once for every shape.
-// Zeros would let products run faster than they do in training.
+// Messages from emulated ranks: random numbers of the magnitude of activations, made once for every shape. With zeros,
+// GEMMs would run faster than in training.
 class ReceiveBuffers {
  public:
   Status receive(CudaBuffer& buffer, cudaStream_t stream);

@@ -1,4 +1,4 @@
-// How many rows an exchange moves between which ranks, as every one of them knows it from the counts that all shared.
+// The rows that an all-to-all moves between ranks, computed on each rank from the shared counts.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace plumbline::real::cuda {
 
-// Rows of one hop between peers, of which this rank is one.
+// The rows of one leg between its peers, one of which is this rank.
 class Traffic {
  public:
   Traffic() = default;
@@ -21,12 +21,12 @@ class Traffic {
   std::int64_t& rows(std::int32_t from, std::int32_t to) { return rows_[place(from, to)]; }
   std::int64_t rows(std::int32_t from, std::int32_t to) const { return rows_[place(from, to)]; }
 
-  // Rows lie by peer, those of lower ones first: [peers + 1], where each one's begin. The last: how many there are.
+  // Returns [peers + 1] offsets of rows that lie by peer in ascending order; the last is their number.
   std::vector<std::int64_t> sent_by(std::int32_t peer) const;
   std::vector<std::int64_t> received_by(std::int32_t peer) const;
-  // The most rows that any peer sends.
+  // Returns the most rows that any peer sends.
   std::int64_t most_sent() const;
-  // What was received goes back to where it came from.
+  // Returns the traffic of the way back.
   Traffic back() const;
 
  private:
@@ -38,8 +38,8 @@ class Traffic {
   std::vector<std::int64_t> rows_;
 };
 
-// Counts of all members of a group, `stride` integers from one member's to the next: its sends to each member, to each
-// node, and its choices of each expert.
+// The counts of all members of a group, `stride` integers per member: its sends to each member, its sends to each node,
+// and its choices of each expert.
 struct SharedCounts {
   const std::int32_t* first = nullptr;
   std::int64_t stride = 0;
@@ -58,13 +58,14 @@ struct SharedCounts {
   }
 };
 
-// In one hop, to every member that a token needs.
+// One leg: a row to every member that a token needs.
 Traffic between_members(const SharedCounts& counts);
-// In two: once to every node that a token needs, to the member at the sender's place there, which passes it on inside.
+// Two legs: a row to every node that a token needs, to the member at the sender's place there, which forwards it within
+// the node.
 Traffic between_nodes(const SharedCounts& counts);
 Traffic inside_node(const SharedCounts& counts);
 
-// Choices of this rank's experts by all members: rows per expert here.
+// Returns the rows per expert here: choices of this rank's experts by all members.
 std::vector<std::int64_t> arriving_per_expert(const SharedCounts& counts);
 
 }  // namespace plumbline::real::cuda

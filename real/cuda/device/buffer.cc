@@ -6,12 +6,12 @@ namespace plumbline::real::cuda {
 
 namespace {
 
-// As cudaMalloc aligns what it gives.
+// The alignment of cudaMalloc.
 constexpr std::int64_t scale_alignment = 256;
 
 std::int64_t aligned(std::int64_t bytes) { return (bytes + scale_alignment - 1) / scale_alignment * scale_alignment; }
 
-// Streams of the device do not wait for the one that zeroes: the host does.
+// The host waits for the memset, because the device's streams do not.
 Status zero(void* data, std::int64_t bytes) {
   PLUMBLINE_TRY(outcome(cudaMemsetAsync(data, 0, static_cast<std::size_t>(bytes), nullptr), "clearing memory"));
   return outcome(cudaStreamSynchronize(nullptr), "clearing memory");
@@ -84,7 +84,7 @@ Status CudaBuffer::resize(std::int64_t rows, std::int64_t columns) {
   rows_ = rows;
   columns_ = columns;
   if (fits) return {};
-  // Half as much again keeps the next step from growing once more.
+  // Half as much again avoids a reallocation in the next step.
   const std::int64_t bytes = bytes_of(rows + rows / 2, columns);
   PLUMBLINE_TRY(memory_.allocate(bytes));
   return zero(memory_.as<void>(), bytes);

@@ -14,27 +14,27 @@
 
 namespace plumbline::real::cuda {
 
-// The format in which a tensor is held; nothing for one that is not executed on a GPU.
+// Returns the format in which a tensor is held; nothing for one that is not executed on a GPU.
 std::optional<Format> format_of(model::DataType type);
 
-// Which tokens went where, and how many came: what a dispatch leaves with the indices that decided it, and combine and
-// the gradients read there. Defined by the exchange (real/cuda/comm/).
+// Which tokens went to which ranks, and how many came. dispatch stores it with the indices; combine and the gradients
+// read it there. It is defined in real/cuda/comm/dispatch_layout.h.
 struct DispatchLayout;
 
-// Of a row map: where the rows of each token lie (real/cuda/operators/detail/row_positions.h).
+// The rows of each token, stored with a row map (real/cuda/operators/detail/row_positions.h).
 struct RowPositions;
 
-// Shapes are known to the host when a kernel is launched: where routing decides them, the launch of the dispatch waits
-// for the counts, as DeepEP's does.
+// The host has all shapes when it launches a kernel. Where routing decides them, the launch of the dispatch waits for
+// the counts, as DeepEP's does.
 class CudaBuffer final : public Buffer {
  public:
   CudaBuffer(Format format, std::int64_t rows, std::int64_t columns, std::int64_t matrix_rows);
-  // A view of memory that somebody else owns, in a format without scales.
+  // Views memory that another object owns, in a format without scales.
   CudaBuffer(void* data, Format format, std::int64_t rows, std::int64_t columns);
   CudaBuffer(const CudaBuffer&) = delete;
   CudaBuffer& operator=(const CudaBuffer&) = delete;
 
-  // Memory for `capacity_rows` rows, all bytes 0 when it returns. Scales lie behind the values.
+  // Allocates `capacity_rows` rows; all bytes are 0 when it returns. Scales lie behind the values.
   Status allocate(std::int64_t capacity_rows);
 
   Format format() const { return format_; }
@@ -46,23 +46,23 @@ class CudaBuffer final : public Buffer {
   Element* data() const {
     return static_cast<Element*>(view().data);
   }
-  // Another number of rows, for what routing decides; contents are lost. Where there is not room enough, waits for the
-  // device and allocates anew.
+  // Changes the number of rows where routing decides it; contents are lost. If the capacity is too small, it waits for
+  // the device and allocates anew.
   Status resize(std::int64_t rows) { return resize(rows, columns_); }
   Status resize(std::int64_t rows, std::int64_t columns);
 
-  // What the host knows of the contents without asking the device: the offsets of experts [e + 1].
+  // Contents that the host has without asking the device: the offsets of experts [experts + 1].
   std::vector<std::int64_t> known;
   std::shared_ptr<const DispatchLayout> dispatch_layout;
   std::shared_ptr<RowPositions> positions;
 
-  // Parameters in FP8 are stored in BF16, where optimizers and gathers write them; what products read is made of it
-  // when it has changed (real/cuda/device/detail/parameters.h).
+  // FP8 parameters are stored in BF16, where optimizers and gathers write them. The FP8 values that GEMMs read are made
+  // from it after each change (real/cuda/device/detail/parameters.h).
   void mark_changed() { ++version_; }
   struct Source {
     std::unique_ptr<CudaBuffer> stored;  // the same elements in BF16
-    const CudaBuffer* flat = nullptr;    // whose memory that is
-    std::uint64_t version = 0;           // of the flat, of which the values were made
+    const CudaBuffer* flat = nullptr;    // owns the memory of `stored`
+    std::uint64_t version = 0;           // version of `flat` from which the values were made
   };
   std::optional<Source> source;
   std::uint64_t version() const { return version_; }

@@ -25,43 +25,43 @@ namespace plumbline::real::cuda {
 
 namespace {
 
-// Of whole numbers that may be the offsets of experts: they begin at 0 and do not fall.
+// Returns the contents if they may be offsets of experts: whole numbers that begin at 0 and do not decrease.
 std::vector<std::int64_t> known_offsets(const CudaBuffer& buffer, std::span<const float> values) {
   if (buffer.format() != Format::int32 || buffer.columns() != 1 || values.empty()) return {};
   if (values.front() != 0 || !std::ranges::is_sorted(values)) return {};
   return {values.begin(), values.end()};
 }
 
-// Where routing decides the rows there is room for a quarter more than expected: a step in which experts are chosen a
-// little more often shall not wait for memory. What needs more gets it, and the device waits for that once.
-std::int64_t routed_room(std::int64_t rows) { return rows + rows / 4; }
+// Returns the capacity of a tensor whose rows routing decides: a quarter more than expected, so that small imbalances
+// do not reallocate. A larger need reallocates, and the device waits for it once.
+std::int64_t routed_capacity(std::int64_t rows) { return rows + rows / 4; }
 
 }  // namespace
 
-// Members are destroyed in reverse: streams before the events on them, and all before the machine's memory.
+// Members are destroyed in reverse: streams before their events, and all before the machine's memory.
 struct CudaDevice::State {
   Machine machine;
   int target_sms = 0;
   EventPool pool;
   EventClock clock;
   std::array<StreamQueue, queue_kinds> queues;
-  Event first_event = 0;            // of those below; earlier ones happened before the last settle()
-  std::vector<cudaEvent_t> events;  // given out by record()
+  Event first_event = 0;            // number of the first of `events`; earlier ones happened before the last settle()
+  std::vector<cudaEvent_t> events;  // returned by record()
   std::vector<KernelRecord> records;
   Status failure;
 
   StreamQueue& queue(model::Stream stream) { return queues[static_cast<std::size_t>(queue_of(stream))]; }
-  // The first failure is the one that is told.
+  // Keeps the first failure.
   void fail_if_not(Status status);
 
   Status open(const DeviceOptions& options);
   Status drain();
-  // Times become records and events are free again, while the clock's last start is near.
+  // Makes records of times and frees events, before times are far from the clock's last restart.
   Status settle();
   Status write(CudaBuffer& buffer, std::span<const float> values);
   Status read(const CudaBuffer& buffer, std::span<float> values);
   Status copy(const CudaBuffer& flat, std::int64_t first, std::int64_t elements, CudaBuffer& to);
-  // Of the kernel's parameters in FP8. The optimizer's work by right, so no part of the kernel's time.
+  // Updates the kernel's FP8 parameters. This is the optimizer's work, and no part of the kernel's time.
   void refresh(model::Stream stream, const Kernel& kernel);
 
  private:
@@ -111,7 +111,7 @@ Status CudaDevice::State::write(CudaBuffer& buffer, std::span<const float> value
   return {};
 }
 
-// The stream's end is waited for: other streams read what is written without an event.
+// The host waits for the copy: other streams read the result without an event.
 Status CudaDevice::State::copy(const CudaBuffer& flat, std::int64_t first, std::int64_t elements, CudaBuffer& to) {
   PLUMBLINE_TRY(drain());
   TensorView from = flat.view();
@@ -154,7 +154,7 @@ BufferPointer CudaDevice::allocate(const model::Tensor& tensor) {
   Status status;
   if (!format) status = {"a GPU does not hold " + std::string(to_string(tensor.type))};
   if (state_->failure.ok() && status.ok())
-    status = buffer->allocate(is_routed(tensor) ? routed_room(shape.rows) : shape.rows);
+    status = buffer->allocate(is_routed(tensor) ? routed_capacity(shape.rows) : shape.rows);
   if (!status.ok()) fail({tensor.name + ": " + status.failure});
   return buffer;
 }
@@ -163,7 +163,7 @@ BufferPointer CudaDevice::view(Buffer& flat, std::int64_t first, const model::Te
   std::unique_ptr<CudaBuffer> view;
   if (state_->failure.ok()) state_->fail_if_not(make_view(static_cast<CudaBuffer&>(flat), first, tensor, view));
   if (view != nullptr) return view;
-  const TensorShape shape = matrix_shape(tensor);  // nothing is launched on it any more
+  const TensorShape shape = matrix_shape(tensor);  // a placeholder after a failure: nothing is launched on it
   return std::make_unique<CudaBuffer>(nullptr, Format::fp32, shape.rows, shape.columns);
 }
 
@@ -233,7 +233,7 @@ void CudaDevice::wait(model::Stream stream, Event event) {
 
 model::Result<void> CudaDevice::synchronize() {
   const bool launched = state_->failure.ok();
-  // Drained in any case, so that no kernel is at work on memory that is freed next.
+  // The streams are drained even after a failure, so that no kernel uses memory that is freed next.
   state_->fail_if_not(launched ? state_->settle() : state_->drain());
   if (state_->failure.ok()) return {};
   return infeasible(state_->failure.failure,

@@ -1,4 +1,4 @@
-// A GPU as a device: the graph's streams are CUDA streams, kernels are timed with events. The launching thread runs
+// A GPU as a device: the graph's streams are CUDA streams, and kernels are timed with events. The launching thread runs
 // ahead of the GPU, except where routing decides shapes (real/cuda/device/buffer.h).
 #pragma once
 
@@ -18,17 +18,17 @@ namespace plumbline::real::cuda {
 
 struct DeviceOptions {
   int ordinal = 0;
-  std::vector<std::string> library_folders;  // of --lib-dir, PLUMBLINE_LIBDIR and the usual places are added
-  int target_sms = 0;                        // that libraries reckon with on the compute stream; 0: all
+  std::vector<std::string> library_folders;  // of --lib-dir; PLUMBLINE_LIBDIR and the default folders are added
+  int target_sms = 0;                        // SM count given to libraries on the compute stream; 0: all
 };
 
 class CudaDevice final : public Device {
  public:
-  // Infeasible: no driver, no device, or cuBLASLt is missing.
+  // Infeasible if there is no driver, no device or no cuBLASLt.
   static model::Result<std::unique_ptr<CudaDevice>> open(const DeviceOptions& options);
   ~CudaDevice() override;
 
-  // One scale for a whole tensor would have to be known before the first element is written.
+  // FP8 with one scale per tensor is not executed: the scale would be needed before the first element is written.
   bool executes(model::DataType type) const override {
     return type != model::DataType::fp8 && format_of(type).has_value();
   }
@@ -47,9 +47,9 @@ class CudaDevice final : public Device {
   std::vector<KernelRecord> take_records() override;
 
   Machine& machine();
-  // What a communicator launches: `launch` enqueues on the stream it is given, between two events that become the
-  // label's record. A failure stops all that follows, and synchronise() tells it. What is written is to be marked as
-  // changed (real/cuda/device/buffer.h).
+  // Enqueues what a communicator launches on the given stream, between two events that become the label's record. A
+  // failure stops all that follows; synchronize() returns it. The caller marks the buffers that it writes as changed
+  // (real/cuda/device/buffer.h).
   void enqueue(model::Stream stream, std::uint32_t label, const std::function<Status(cudaStream_t)>& launch);
   void fail(const Status& status);
 

@@ -6,7 +6,7 @@ namespace plumbline::real::cuda {
 
 namespace {
 
-// A float of that many milliseconds is exact to 4 nanoseconds.
+// A float of this many milliseconds is exact to 4 nanoseconds.
 constexpr float longest_distance = 64.0F;
 
 Status distance(cudaEvent_t from, cudaEvent_t to, float& milliseconds) {

@@ -1,4 +1,4 @@
-// CUDA events that mark places on streams, and the clock that they are read on.
+// CUDA events that mark places on streams, and the clock that reads them.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,7 +10,7 @@
 
 namespace plumbline::real::cuda {
 
-// Making an event costs as much as recording it, so they are used again.
+// Reuses events, because creating one costs as much as recording it.
 class EventPool {
  public:
   EventPool() = default;
@@ -18,9 +18,9 @@ class EventPool {
   EventPool(const EventPool&) = delete;
   EventPool& operator=(const EventPool&) = delete;
 
-  // An event recorded on the stream; valid until take_back().
+  // Records an event on the stream; it is valid until take_back().
   Status record(cudaStream_t stream, cudaEvent_t& event);
-  // All of them; the streams are idle.
+  // Takes back all events; the streams must be idle.
   void take_back() { used_ = 0; }
 
  private:
@@ -28,8 +28,8 @@ class EventPool {
   std::size_t used_ = 0;
 };
 
-// Seconds since open(). The runtime tells the distance of two events in milliseconds, as a float: to keep its
-// resolution of half a microsecond, distances are short and summed in double precision.
+// Seconds since open(). The runtime returns the time between two events as a float of milliseconds. To keep its
+// resolution of half a microsecond, intervals are short and summed in double precision.
 class EventClock {
  public:
   EventClock() = default;
@@ -38,13 +38,13 @@ class EventClock {
   EventClock& operator=(const EventClock&) = delete;
 
   Status open(cudaStream_t stream);
-  // Counts from now on, for events recorded later; all streams are idle.
+  // Restarts the interval now, for events recorded later; all streams must be idle.
   Status restart();
   double restarted_at() const { return epoch_seconds_; }
-  // Waits for what the stream has to do, and says when that was done.
+  // Waits for the stream's work, and returns the time at which it ended.
   Status now(double& seconds);
 
-  // The times of one stream's events, asked for in their order.
+  // Reads the times of one stream's events, in the order of recording.
   class Reader {
    public:
     explicit Reader(const EventClock& clock) : anchor_(clock.epoch_), anchor_seconds_(clock.epoch_seconds_) {}

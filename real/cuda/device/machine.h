@@ -1,4 +1,4 @@
-// One GPU and the libraries that compute on it, as operators use them: handles and workspaces are made once.
+// One GPU and the libraries that compute on it, as operators use them. Handles and workspaces are made once.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -20,10 +20,10 @@ class GemmCache;
 struct Machine {
   cudaDeviceProp properties{};
   int ordinal = 0;
-  std::vector<std::string> folders;    // where libraries are looked for
+  std::vector<std::string> folders;    // searched for libraries
   std::unique_ptr<CublasLt> cublaslt;  // never null on an open machine
   std::unique_ptr<GemmCache> gemms;
-  std::unique_ptr<Attention> attention;  // null where cuDNN is not there: own kernels compute it
+  std::unique_ptr<Attention> attention;  // nullptr without cuDNN: plumbline's own kernels compute it
   std::string attention_error;
   Scratch scratch;
 
@@ -32,7 +32,7 @@ struct Machine {
   Machine(const Machine&) = delete;
   Machine& operator=(const Machine&) = delete;
 
-  // Takes device `ordinal`. Fails by name where cuBLASLt is missing or the device does not answer.
+  // Opens device `ordinal`. The error names cuBLASLt if it is missing, or the device if it does not answer.
   Status open(int ordinal, const std::vector<std::string>& library_folders);
   int sms() const { return properties.multiProcessorCount; }
 };

@@ -4,9 +4,9 @@ namespace plumbline::real::cuda {
 
 namespace {
 
-constexpr std::int64_t smallest = 1 << 20;  // bytes: what most operators ask for
+constexpr std::int64_t smallest = 1 << 20;  // bytes: enough for most operators
 
-// Doubling bounds how often a region is replaced.
+// Doubling limits the number of reallocations of a region.
 std::int64_t rounded_up(std::int64_t bytes) {
   std::int64_t size = smallest;
   while (size < bytes) size *= 2;
@@ -15,7 +15,7 @@ std::int64_t rounded_up(std::int64_t bytes) {
 
 }  // namespace
 
-// Freeing waits for the kernels that may still use the old region.
+// cudaFree waits for the kernels that may still use the old region.
 Status Scratch::take(cudaStream_t stream, std::int64_t bytes, void*& data) {
   const auto found = regions_.find(stream);
   if (found == regions_.end() || found->second.bytes() < bytes) {

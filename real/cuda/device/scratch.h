@@ -1,4 +1,4 @@
-// Device memory that lasts for one operator: each stream has a region of its own that grows to the largest request and
+// Device memory that lasts for one operator. Each stream has its own region, which grows to the largest request and
 // stays, so that launches allocate nothing once all operators have run.
 #pragma once
 
@@ -14,8 +14,8 @@ namespace plumbline::real::cuda {
 
 class Scratch {
  public:
-  // `data`: at least that many bytes, aligned to 256, with unknown contents. It is the stream's until its next take():
-  // kernels of one stream follow each other, so an operator asks once and divides what it got.
+  // Returns at least that many bytes in `data`, aligned to 256, with unknown contents, valid until the stream's next
+  // take(). Kernels of one stream run in order, so an operator calls this once and divides the region.
   Status take(cudaStream_t stream, std::int64_t bytes, void*& data);
 
  private:

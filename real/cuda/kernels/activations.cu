@@ -24,7 +24,7 @@ struct Swiglu {
   }
 };
 
-// Stores the part of a vector that lies before column `end`, behind which other values of the row lie.
+// Stores the part of a vector before column `end`; the row has other values from there on.
 template <class View>
 __device__ void store_before(const View& y, std::int64_t end, std::int64_t row, std::int64_t column,
                              const Vec8& values) {
@@ -83,7 +83,7 @@ struct GeluGrad {
   }
 };
 
-// Whether the second half of a row begins with a vector of its own, so that Aligned may be taken.
+// Returns whether the second half of a row begins at a vector, so that Aligned may be used.
 bool halves_are_aligned(const TensorView& half) { return half.columns % tile_vector == 0; }
 
 }  // namespace

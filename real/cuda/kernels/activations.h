@@ -7,11 +7,12 @@
 
 namespace plumbline::real::cuda {
 
-// gate_up: [gate | up], twice as wide as out. out = weight * silu(gate) * up; `weights` [rows] may have no data.
+// out = weight * silu(gate) * up, where gate_up is [gate | up], twice as wide as out; `weights` [rows] may have no
+// data.
 cudaError_t swiglu(const TensorView& gate_up, const TensorView& weights, const TensorView& out, cudaStream_t stream);
 
-// d_weights [rows] may have no data. A d_gate_up with scales wants its halves in whole tiles of 128 columns, else
-// cudaErrorInvalidValue.
+// d_weights [rows] may have no data. If d_gate_up has scales, its halves must be whole tiles of 128 columns, else the
+// result is cudaErrorInvalidValue.
 cudaError_t swiglu_grad(const TensorView& d_hidden, const TensorView& gate_up, const TensorView& weights,
                         const TensorView& d_gate_up, const TensorView& d_weights, cudaStream_t stream);
 

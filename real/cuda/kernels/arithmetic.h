@@ -1,5 +1,5 @@
-// The arithmetic of the kernels, as inline functions that both compilers take: the device runs them, and
-// tests compare them with double precision on a machine without one. Formats are held as raw bits.
+// The arithmetic of the kernels, as inline functions for the host and the device compiler: the device runs them, and
+// tests compare them with double precision on a machine without a GPU. Formats are held as raw bits.
 #pragma once
 
 #include <cmath>
@@ -12,7 +12,7 @@
 #define PLUMBLINE_HOST_DEVICE
 #endif
 
-// Before loops over what a lane holds: registers have no index.
+// Unrolls loops over a lane's values, because registers cannot be indexed.
 #ifdef __CUDA_ARCH__
 #define PLUMBLINE_UNROLL _Pragma("unroll")
 #else
@@ -49,7 +49,7 @@ PLUMBLINE_HOST_DEVICE inline std::uint16_t float_to_bf16(float value) {
   return static_cast<std::uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
 
-// --- FP16: bias 15, denormals of 2^-24; beyond the largest value lies infinity ---
+// --- FP16: bias 15, denormals of 2^-24; values beyond the largest become infinity ---
 
 PLUMBLINE_HOST_DEVICE inline float fp16_to_float(std::uint16_t value) {
   const std::uint32_t sign = static_cast<std::uint32_t>(value & 0x8000u) << 16;
@@ -63,7 +63,7 @@ PLUMBLINE_HOST_DEVICE inline float fp16_to_float(std::uint16_t value) {
   return float_of(sign | ((exponent + 112u) << 23) | (mantissa << 13));
 }
 
-// To nearest, ties to even.
+// Rounds to nearest, ties to even.
 PLUMBLINE_HOST_DEVICE inline std::uint16_t float_to_fp16(float value) {
   const std::uint32_t bits = bits_of(value);
   const std::uint32_t sign = (bits >> 16) & 0x8000u;
@@ -86,7 +86,7 @@ PLUMBLINE_HOST_DEVICE inline float e5m6_to_float(std::uint16_t value) {
   return fp16_to_float(static_cast<std::uint16_t>(value << 4));
 }
 
-// To nearest, ties to even; what lies beyond the largest value becomes it (saturation), NaN stays NaN.
+// Rounds to nearest, ties to even; saturates at the largest value; NaN stays NaN.
 PLUMBLINE_HOST_DEVICE inline std::uint16_t float_to_e5m6(float value) {
   const std::uint32_t bits = bits_of(value);
   const std::uint32_t sign = (bits >> 20) & 0x800u;
@@ -101,7 +101,7 @@ PLUMBLINE_HOST_DEVICE inline std::uint16_t float_to_e5m6(float value) {
   return static_cast<std::uint16_t>(sign | ((rounded >> 17) - (112u << 6)));
 }
 
-// The first value lies in the lower bits of the first bytes.
+// The first value is in the lower bits of the first bytes.
 PLUMBLINE_HOST_DEVICE inline void pack_e5m6(std::uint16_t first, std::uint16_t second, std::uint8_t* three_bytes) {
   const std::uint32_t both = first | static_cast<std::uint32_t>(second) << 12;
   three_bytes[0] = static_cast<std::uint8_t>(both);
@@ -115,7 +115,7 @@ PLUMBLINE_HOST_DEVICE inline std::uint16_t unpack_e5m6(const std::uint8_t* three
   return static_cast<std::uint16_t>(which == 0 ? two & 0xfffu : two >> 4);
 }
 
-// Vec8 values in three words, as four pairs behind each other.
+// Packs eight values into three words, as four consecutive pairs.
 PLUMBLINE_HOST_DEVICE inline void pack_vec8_e5m6(const std::uint32_t (&values)[8], std::uint32_t (&words)[3]) {
   words[0] = values[0] | values[1] << 12 | values[2] << 24;
   words[1] = values[2] >> 8 | values[3] << 4 | values[4] << 16 | values[5] << 28;
@@ -148,7 +148,7 @@ PLUMBLINE_HOST_DEVICE inline float fp8_to_float(std::uint8_t value) {
   return float_of(sign | ((exponent + 120u) << 23) | (mantissa << 20));
 }
 
-// To nearest, ties to even; what lies beyond the largest value becomes it (saturation).
+// Rounds to nearest, ties to even; saturates at the largest value.
 PLUMBLINE_HOST_DEVICE inline std::uint8_t float_to_fp8(float value) {
   const std::uint32_t bits = bits_of(value);
   const std::uint32_t sign = (bits >> 24) & 0x80u;
@@ -167,7 +167,7 @@ PLUMBLINE_HOST_DEVICE inline std::uint8_t float_to_fp8(float value) {
 
 constexpr std::int64_t scale_tile = 128;
 
-// 2^-100: a block of smaller values becomes zeros, because the reciprocal of its scale could overflow.
+// 2^-100: a block with smaller values becomes zeros, because the reciprocal of its scale could overflow.
 constexpr float smallest_scaled = 7.888609052210118e-31f;
 
 // The scale of a block whose largest magnitude is `largest`; 1 for a block of zeros.
@@ -175,8 +175,8 @@ PLUMBLINE_HOST_DEVICE inline float block_scale(float largest) {
   return largest >= smallest_scaled ? largest / fp8_largest : 1.0f;
 }
 
-// The same for E5M6, rounded up to a power of two (DeepSeek-V3 report, arXiv 2412.19437, section 3.3.3): values then
-// pass to BF16 without another rounding.
+// The scale of an E5M6 block, rounded up to a power of two (DeepSeek-V3 report, arXiv 2412.19437, section 3.3.3):
+// values then convert to BF16 without another rounding.
 PLUMBLINE_HOST_DEVICE inline float e5m6_scale(float largest) {
   if (!(largest >= smallest_scaled)) return 1.0f;
   const std::uint32_t bits = bits_of(largest / e5m6_largest);
@@ -187,8 +187,8 @@ PLUMBLINE_HOST_DEVICE constexpr std::int64_t tiles_of(std::int64_t elements) {
   return (elements + scale_tile - 1) / scale_tile;
 }
 
-// Where cuBLASLt wants the scale of block `block` along k in row `row` of a [rows, k] operand (1 x 128 scales): rows
-// are contiguous.
+// The index at which cuBLASLt reads the scale of block `block` along k in row `row` of a [rows, k] operand (1 x 128
+// scales): rows are contiguous.
 PLUMBLINE_HOST_DEVICE inline std::int64_t row_scale_index(std::int64_t row, std::int64_t block, std::int64_t rows) {
   return block * rows + row;
 }
@@ -196,7 +196,7 @@ PLUMBLINE_HOST_DEVICE inline std::int64_t row_scale_count(std::int64_t rows, std
   return rows * tiles_of(k);
 }
 
-// The same for 128 x 128 scales: blocks along k are contiguous, and their number is padded to a multiple of 4.
+// The index for 128 x 128 scales: blocks along k are contiguous, and their number is padded to a multiple of 4.
 PLUMBLINE_HOST_DEVICE inline std::int64_t padded_block_count(std::int64_t k) { return (tiles_of(k) + 3) / 4 * 4; }
 PLUMBLINE_HOST_DEVICE inline std::int64_t square_scale_index(std::int64_t row, std::int64_t block, std::int64_t k) {
   return row / scale_tile * padded_block_count(k) + block;
@@ -205,7 +205,7 @@ PLUMBLINE_HOST_DEVICE inline std::int64_t square_scale_count(std::int64_t rows, 
   return tiles_of(rows) * padded_block_count(k);
 }
 
-// --- Random data: a number that depends on seed and index only ---
+// --- Random data: a number depends on seed and index only ---
 
 PLUMBLINE_HOST_DEVICE inline std::uint64_t random_bits(std::uint64_t seed, std::uint64_t index) {
   std::uint64_t z = seed * 0x9e3779b97f4a7c15ULL + index * 0xd1342543de82ef95ULL;
@@ -214,7 +214,7 @@ PLUMBLINE_HOST_DEVICE inline std::uint64_t random_bits(std::uint64_t seed, std::
   return z ^ (z >> 31);
 }
 
-// Nearly standard normal: the sum of four uniform numbers, centred and scaled. Within +-3.47.
+// Approximately standard normal: the sum of four uniform numbers, centered and scaled. Within +-3.47.
 PLUMBLINE_HOST_DEVICE inline float random_normal(std::uint64_t seed, std::uint64_t index) {
   const std::uint64_t bits = random_bits(seed, index);
   const std::uint64_t sum = (bits & 0xffffu) + ((bits >> 16) & 0xffffu) + ((bits >> 32) & 0xffffu) + (bits >> 48);

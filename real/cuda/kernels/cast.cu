@@ -14,7 +14,7 @@ struct Cast {
   }
 };
 
-// Magnitudes are ordered as their bits are, so the largest is the same in whichever order blocks come.
+// Magnitudes have the order of their bits, so that the largest does not depend on the order of blocks.
 struct FindLargest {
   TensorView x;
   std::uint32_t* largest;
@@ -33,7 +33,7 @@ bool try_cast(const TensorView& x, const TensorView& y, cudaStream_t stream, cud
   return true;
 }
 
-// Pairs that training casts between have kernels of their own.
+// Format pairs of training have their own kernels.
 cudaError_t cast_rows(const TensorView& x, const TensorView& y, cudaStream_t stream) {
   cudaError_t error = cudaSuccess;
   if (try_cast<Format::bf16, Format::fp8_tile>(x, y, stream, error)) return error;

@@ -21,7 +21,8 @@ __device__ void store_rounded(const TensorView& y, std::int64_t row, std::int64_
   store_singly(y, row, column, values, reciprocal);
 }
 
-// A block of threads holds a block of 128 x 128 of one matrix in registers between its largest value and its rounding.
+// Each thread block holds a 128 x 128 block of one matrix in registers from the search for its largest value to the
+// rounding.
 template <class From, class To>
 __global__ void __launch_bounds__(block_threads) cast_blocks_kernel(TensorView x_, TensorView y_) {
   const From x(x_);

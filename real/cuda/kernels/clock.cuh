@@ -1,4 +1,4 @@
-// What time it is, for kernels that keep a pace or wait.
+// The device's clock, for kernels that keep a rate or wait.
 #pragma once
 
 #include <cstdint>

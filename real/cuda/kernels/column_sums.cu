@@ -10,7 +10,7 @@ constexpr int block_warps = 8;
 constexpr int block_threads = block_warps * warp_size;
 constexpr std::int64_t block_columns = warp_size * tile_vector;
 
-// A lane per column; the warps of a block take parts in turn.
+// Each lane has a column; the warps of a block take parts in turn.
 __global__ void add_partial_sums_kernel(const float* partial, std::int64_t parts, std::int64_t stride, TensorView to) {
   __shared__ float of_warps[block_warps][warp_size];
   const unsigned lane = threadIdx.x % warp_size, warp = threadIdx.x / warp_size;
@@ -27,7 +27,7 @@ __global__ void add_partial_sums_kernel(const float* partial, std::int64_t parts
   store_one(to, 0, column, load_one(to, 0, column) + sum);
 }
 
-// A warp holds block_columns columns and walks over rows; the warps' sums are added in order.
+// Each warp has block_columns columns and walks over rows; the warps' sums are added in order.
 template <class View>
 __global__ void column_sum_kernel(TensorView x_, float* partial) {
   __shared__ float of_warps[block_warps][block_columns];
@@ -51,7 +51,7 @@ __global__ void column_sum_kernel(TensorView x_, float* partial) {
   if (first + threadIdx.x < x.columns) partial[blockIdx.y * x.columns + first + threadIdx.x] = sum;
 }
 
-// Blocks per column range: enough to fill the device eight times over, where there are as many rows.
+// Returns the blocks per column range: enough to fill the device eight times, if there are as many rows.
 unsigned row_blocks(const TensorView& x, int sms) {
   const std::int64_t ranges = (x.columns + block_columns - 1) / block_columns;
   const std::int64_t wanted = (static_cast<std::int64_t>(sms) * 8 + ranges - 1) / ranges;

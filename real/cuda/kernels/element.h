@@ -1,5 +1,5 @@
-// Single elements of tensors in any format, for what is not aligned and for kernels whose speed does not matter. Both
-// compilers take it.
+// Single elements of tensors in any format, for unaligned data and for kernels whose speed does not matter. Both the
+// host and the device compiler take it.
 #pragma once
 
 #include "real/cuda/kernels/arithmetic.h"
@@ -34,7 +34,7 @@ PLUMBLINE_HOST_DEVICE inline float load_one(const TensorView& x, std::int64_t ro
   return 0.0f;
 }
 
-// `reciprocal` of the scale that the element's block already has; e5m6 is stored in pairs only.
+// `reciprocal` is that of the existing scale of the element's block; e5m6 is stored in pairs only.
 PLUMBLINE_HOST_DEVICE inline void store_one(const TensorView& y, std::int64_t row, std::int64_t column, float value,
                                             float reciprocal = 1.0f) {
   const std::int64_t at = row * y.columns + column;

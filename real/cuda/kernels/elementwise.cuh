@@ -1,5 +1,5 @@
-// Kernels that compute each vector of their output from the same row of their inputs: half a warp per tile of 128
-// columns, neighbouring ones for neighbouring tiles.
+// Kernels that compute each vector of their output from the same row of their inputs. Each half warp has a tile of 128
+// columns; adjacent half warps have adjacent tiles.
 #pragma once
 
 #include "real/cuda/kernels/launch.cuh"
@@ -9,8 +9,8 @@ namespace plumbline::real::cuda {
 
 constexpr int tiles_threads = 256;
 
-// body(row, column) for every vector of `tiles` tiles, all lanes of a half warp together. Numbers of tiles have 32
-// bits: what is divided by them is divided often.
+// Calls body(row, column) for every vector of `tiles` tiles, by all lanes of a half warp together. Tile numbers have 32
+// bits, because they are divided often.
 template <class Body>
 __global__ void __launch_bounds__(tiles_threads)
     tiles_kernel(const Body body, std::uint32_t tiles_per_row, std::uint32_t tiles) {
@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(tiles_threads)
   }
 }
 
-// Over the rows and columns of what is written.
+// Launches `body` over the rows and columns of the output.
 template <class Body>
 cudaError_t launch_tiles(const TensorView& y, const Body& body, cudaStream_t stream) {
   const std::int64_t tiles = y.rows * tiles_of(y.columns);
@@ -35,10 +35,10 @@ cudaError_t launch_tiles(const TensorView& y, const Body& body, cudaStream_t str
                 static_cast<std::uint32_t>(tiles_of(y.columns)), static_cast<std::uint32_t>(tiles));
 }
 
-// All elements as one row, where the format has no scales.
+// Returns all elements as one row, if the format has no scales.
 inline TensorView flat(const TensorView& x) { return x.scales == nullptr ? as_row(x) : x; }
 
-// Whether operands of the same shape may be taken as flat.
+// Returns whether operands of the same shape may be taken as flat.
 template <class... Views>
 bool all_flat(const Views&... views) {
   return ((views.scales == nullptr) && ...);

@@ -1,4 +1,4 @@
-// Random data, and the count of what is not a number. Elements of any number.
+// Random data, and a count of values that are not finite, for any number of elements.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,11 +9,11 @@
 
 namespace plumbline::real::cuda {
 
-// Normal numbers times `scale`.
+// Writes normal numbers times `scale`.
 cudaError_t fill_bf16(Bf16* to, std::int64_t elements, std::uint64_t seed, float scale, cudaStream_t stream);
 cudaError_t fill_float(float* to, std::int64_t elements, std::uint64_t seed, float scale, cudaStream_t stream);
 cudaError_t fill_fp8(Fp8* to, std::int64_t elements, std::uint64_t seed, float scale, cudaStream_t stream);
-// Positive numbers, log-uniform between scale / 2 and 2 * scale.
+// Writes positive numbers, log-uniform between scale / 2 and 2 * scale.
 cudaError_t fill_scales(float* to, std::int64_t elements, std::uint64_t seed, float scale, cudaStream_t stream);
 cudaError_t fill_second_moment(Bf16* to, std::int64_t elements, std::uint64_t seed, cudaStream_t stream);
 

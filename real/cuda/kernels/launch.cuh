@@ -1,4 +1,5 @@
-// How kernels are launched, in one place: tests without a GPU launch them on the host (tests/support/host_gpu/).
+// The only place where kernels are launched, so that tests without a GPU can launch them on the host
+// (tests/support/host_gpu/).
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,7 +10,7 @@ namespace plumbline::real::cuda {
 
 struct Grid {
   dim3 blocks, threads;
-  std::size_t shared_bytes = 0;  // that a block claims beside what the kernel declares
+  std::size_t shared_bytes = 0;  // dynamic: besides what the kernel declares
 };
 
 template <typename... Parameters, typename... Arguments>
@@ -19,13 +20,13 @@ cudaError_t launch(void (*kernel)(Parameters...), const Grid& grid, cudaStream_t
   return cudaGetLastError();
 }
 
-// Lets blocks of the kernel claim more than every device has.
+// Lets blocks of the kernel use more dynamic shared memory than the default limit.
 template <typename... Parameters>
 cudaError_t allow_shared(void (*kernel)(Parameters...), int bytes) {
   return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
 }
 
-// What the block claims.
+// The block's dynamic shared memory.
 template <typename Element>
 __device__ Element* dynamic_shared() {
   extern __shared__ __align__(16) unsigned char dynamic[];

@@ -11,7 +11,7 @@ constexpr int row_threads = 512;
 constexpr int row_columns = row_threads * tile_vector;
 constexpr int sum_threads = 1024;
 
-// What is added up in the same order whatever runs beside it; every thread gets the sum. Add(into, other).
+// Combines the values of a block in a fixed order; every thread gets the result. Add is called as add(into, other).
 template <class Value, class Add>
 __device__ Value combine_block(Value value, const Add& add) {
   alignas(16) __shared__ unsigned char memory[sum_threads * sizeof(Value)];  // constructors cannot run there
@@ -26,14 +26,14 @@ __device__ Value combine_block(Value value, const Add& add) {
   return partial[0];
 }
 
-// body(column) for a thread's columns of a row: whole half warps, also beyond the last column.
+// Calls body(column) for a thread's columns of a row, by whole half warps, also beyond the last column.
 template <class Body>
 __device__ void for_columns(std::int64_t columns, const Body& body) {
   const std::int64_t covered = tiles_of(columns) * scale_tile;
   for (std::int64_t column = threadIdx.x * tile_vector; column < covered; column += row_columns) body(column);
 }
 
-// Columns that a row does not have count as the lowest number: their exponential is 0.
+// Columns beyond the row get the lowest number, whose exponential is 0.
 template <class View>
 __device__ Vec8 load_logits(const View& logits, std::int64_t row, std::int64_t column) {
   Vec8 values = load_vec8(logits, row, column);
@@ -132,7 +132,7 @@ __global__ void loss_gradient_kernel(TensorView any_logits, Labels labels, LossG
   });
 }
 
-// launch(view type) with what the compiler may know of both.
+// Calls with(view type), with the format of both views as a compile-time constant if possible.
 template <class View>
 struct Known {
   using type = View;

@@ -8,7 +8,8 @@ namespace plumbline::real::cuda {
 
 namespace {
 
-// More blocks of fewer threads on an SM hide each other's reductions; gradients, whose blocks stay, need the registers.
+// More and smaller blocks per SM hide each other's reductions. Gradients, whose blocks are persistent, need the
+// registers.
 constexpr int forward_threads = 512;
 
 // A row in the registers of a team.
@@ -25,7 +26,7 @@ __device__ Held<kVectors> hold(const View& x, std::int64_t row, const RowTeam& t
   return held;
 }
 
-// Body(v, i) for the elements that lie in the row.
+// Calls body(v, i) for the elements that lie in the row.
 template <int kVectors, class RowTeam, class Body>
 __device__ void for_each(std::int64_t columns, const RowTeam& team, const Body& body) {
 #pragma unroll
@@ -37,7 +38,7 @@ __device__ void for_each(std::int64_t columns, const RowTeam& team, const Body& 
   }
 }
 
-// Over all that is held; what lies beyond the row is 0.
+// Sums over all held elements; those beyond the row are 0.
 template <int kVectors, class Term>
 __device__ float sum_of(const Held<kVectors>& x, const Term& term) {
   float sum = 0.0f;
@@ -49,7 +50,7 @@ __device__ float sum_of(const Held<kVectors>& x, const Term& term) {
   return sum;
 }
 
-// Subtracts the mean where the form says so; returns 1 / deviation.
+// Subtracts the mean if the norm is centered; returns 1 / deviation.
 template <bool kCentered, int kVectors, class RowTeam>
 __device__ float normalize(Held<kVectors>& x, std::int64_t columns, float epsilon, RowTeam& team) {
   if (kCentered) {
@@ -81,7 +82,7 @@ __global__ void __launch_bounds__(most_threads<kWarp>)
   }
 }
 
-// Adds the sums of the block's teams, one after the other, into `to`, a row of the partial sums.
+// Adds the sums of the block's teams in order to `to`, a row of the partial sums.
 template <int kVectors, bool kWarp>
 __device__ void write_sums(const Held<kVectors>& sums, std::int64_t columns, const Team<kWarp>& team, float* to) {
   if constexpr (kWarp) {
@@ -102,7 +103,7 @@ __device__ void write_sums(const Held<kVectors>& sums, std::int64_t columns, con
   }
 }
 
-// Blocks walk over many rows and keep the sums for dgamma and dbeta in registers.
+// Each block walks over many rows and keeps the sums for dgamma and dbeta in registers.
 template <class View, bool kCentered, int kVectors, bool kWarp>
 __global__ void __launch_bounds__(most_threads<kWarp>)
     norm_grad_kernel(TensorView dy_, TensorView x_, TensorView gamma_, TensorView dx_, float epsilon, float* partial) {
@@ -154,7 +155,7 @@ cudaError_t launch_norm(const TensorView& x, const TensorView& gamma, const Tens
   });
 }
 
-// As many as run at once with the registers that norm_grad_kernel is held to.
+// The blocks that run at once with the registers to which norm_grad_kernel is limited.
 std::int64_t grad_blocks(const TensorView& x, int sms) {
   const RowShape shape = row_shape(x.columns, most_threads<false>);
   const std::int64_t resident = static_cast<std::int64_t>(sms) * (most_threads<false> / shape.threads);

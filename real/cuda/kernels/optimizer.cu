@@ -9,8 +9,8 @@ namespace {
 
 constexpr int block_threads = 256;
 
-// Vectors of eight that all operands can access at once come first, the rest (all of them where one is not aligned,
-// else fewer than eight elements) after them.
+// Vectors of eight that all operands can access at once come first. The rest comes after them: fewer than eight
+// elements, or all if one operand is not aligned.
 bool is_aligned_row(const TensorView& x) {
   return x.data == nullptr || reinterpret_cast<std::uintptr_t>(x.data) % vector_alignment(x.format) == 0;
 }
@@ -19,7 +19,7 @@ struct Span {
   std::int64_t from = 0, to = 0;  // in vectors of eight
 };
 
-// launch(span, is_aligned) for both parts.
+// Calls part(span, is_aligned) for both parts.
 template <class Part>
 cudaError_t in_two_parts(std::int64_t elements, bool aligned, const Part& part) {
   const std::int64_t whole = aligned ? elements / tile_vector : 0;
@@ -47,10 +47,10 @@ __device__ double block_total(double value) {
     __syncthreads();
     if (thread < half) partial[thread] += partial[thread + half];
   }
-  return partial[0];  // to the first thread
+  return partial[0];  // only thread 0's value is the sum
 }
 
-// The squares of eight elements are added in FP32, all else in double precision.
+// The squares of eight elements are added in FP32, everything else in double precision.
 __global__ void squares_kernel(TensorView x, double weight, double* partial) {
   double sum = 0.0;
   for_vectors(Span{0, (x.columns + tile_vector - 1) / tile_vector}, [&](std::int64_t at) {
@@ -71,7 +71,7 @@ __global__ void add_partial_kernel(const double* partial, std::int64_t count, fl
   if (threadIdx.x == 0) total[0] = static_cast<float>(sum);
 }
 
-// --- Division by the scale of the loss ---
+// --- Division by the loss scale ---
 
 __global__ void divide_kernel(Span span, TensorView x, const float* divisor, TensorView y, float* found) {
   const float factor = 1.0f / divisor[0];
@@ -118,7 +118,7 @@ Update update_of() {
   return update_kernel<Aligned<kGradient>, Aligned<kMoment>, Aligned<Format::fp32>, Aligned<Format::bf16>>;
 }
 
-// The formats of most training have kernels of their own; all others share one.
+// The formats of most trainings have their own kernels; all others share one.
 Update update_for(const UpdateViews& v, bool aligned) {
   const bool is_usual = aligned && v.master.format == Format::fp32 && v.weight.format == Format::bf16 &&
                         v.first.format == v.second.format;

@@ -1,5 +1,5 @@
-// What happens to shards of gradients, moments and weights: vectors in FP32, BF16 or FP16. Views are taken as one row,
-// whatever their shape. Vectors that are not aligned to 16 bytes are slower.
+// Optimizer kernels on shards of gradients, moments and weights: vectors in FP32, BF16 or FP16. Views are taken as one
+// row, whatever their shape. Vectors that are not 16-byte aligned are slower.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -17,14 +17,14 @@ cudaError_t squares(const TensorView& x, double weight, double* partial, cudaStr
 // total[0] = the sum of `count` numbers.
 cudaError_t add_partial(const double* partial, std::int64_t count, float* total, cudaStream_t stream);
 
-// y = x / divisor[0]; found[0] becomes 1 where an element of x is not finite.
+// y = x / divisor[0]; found[0] becomes 1 if an element of x is not finite.
 cudaError_t divide(const TensorView& x, const float* divisor, const TensorView& y, float* found, cudaStream_t stream);
 
 struct UpdateViews {
   TensorView gradient, master, first, second;
-  TensorView weight;  // no data: there are no other weights than the master's
+  TensorView weight;  // without data: the master weights are the only ones
 };
-// `sum_of_squares` of the whole gradient, on the device; null: the gradient is not clipped.
+// `sum_of_squares` is that of the whole gradient, on the device; null: the gradient is not clipped.
 cudaError_t update(const UpdateRule& rule, const UpdateViews& views, const float* sum_of_squares, double largest_norm,
                    cudaStream_t stream);
 

@@ -6,7 +6,7 @@ namespace plumbline::real::cuda {
 
 namespace {
 
-constexpr int tile = 16;  // of C, and of k: a block of 256 threads
+constexpr int tile = 16;  // of C, and of k: one block of 256 threads
 
 __device__ float load(const MatrixPart& x, bool transposed, std::int64_t row, std::int64_t column) {
   const std::int64_t r = transposed ? column : row, c = transposed ? row : column;

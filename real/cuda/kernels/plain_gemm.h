@@ -1,5 +1,5 @@
-// A product for the shapes and formats that cuBLASLt does not take: odd widths of FP8, operands of different formats.
-// Correct and slow; no model is trained at such shapes.
+// A GEMM for the shapes and formats that cuBLASLt does not support: odd widths of FP8, operands of different formats.
+// It is correct and slow; no model is trained at such shapes.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -13,10 +13,10 @@ struct PlainGemm {
   bool transpose_a = false, transpose_b = false;
   bool accumulate = false;  // C +=
   float factor = 1;
-  TensorView bias;  // a number per column of C is added; without data: none
+  TensorView bias;  // a number per column of C; without data: none
 };
 
-// Summed in FP32, in one order.
+// Sums are in FP32, in a fixed order.
 cudaError_t plain_gemm(const PlainGemm& gemm, cudaStream_t stream);
 
 }  // namespace plumbline::real::cuda

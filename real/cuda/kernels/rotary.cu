@@ -11,13 +11,14 @@ namespace {
 
 constexpr std::int64_t most_pairs = 512;
 
-// What a thread needs to turn a column: the angle's cosine and sine stand in shared memory, one of each pair.
+// Rotates columns. The cosine and sine of each pair's angle are in shared memory.
 struct Turner {
-  std::int64_t kept, half;  // columns of a head that are not turned; pairs
+  std::int64_t kept, half;  // columns of a head that are not rotated; pairs
   float direction;
   const Rotation* rotations;
 
-  // Columns from this one on, within its head, that are treated alike, and where their partners lie.
+  // Returns the number of columns from this one on, within its head, that are treated alike; partner() is the distance
+  // to their partners.
   __device__ std::int64_t alike(std::int64_t within) const {
     if (within < kept) return kept - within;
     return within < kept + half ? kept + half - within : kept + 2 * half - within;
@@ -26,7 +27,7 @@ struct Turner {
     if (within < kept) return 0;
     return within < kept + half ? half : -half;
   }
-  __device__ float transposed(std::int64_t within, float value, float partner_value) const {
+  __device__ float rotated(std::int64_t within, float value, float partner_value) const {
     if (within < kept) return value;
     const bool first = within < kept + half;
     const Rotation r = rotations[within - kept - (first ? 0 : half)];
@@ -45,18 +46,18 @@ __device__ Vec8 turn(const View& x, const Turner& turner, std::int64_t head_dim,
     if (within < turner.kept) return values;
     const Vec8 partners = load_vec8(x, row, column + turner.partner(within));
 #pragma unroll
-    for (int i = 0; i < tile_vector; ++i) values.v[i] = turner.transposed(within + i, values.v[i], partners.v[i]);
+    for (int i = 0; i < tile_vector; ++i) values.v[i] = turner.rotated(within + i, values.v[i], partners.v[i]);
     return values;
   }
   for (int i = 0; i < tile_vector; ++i) {
     if (column + i >= x.columns) continue;
     const std::int64_t place = (within + i) % head_dim;
-    values.v[i] = turner.transposed(place, values.v[i], load_one(x, row, column + i + turner.partner(place)));
+    values.v[i] = turner.rotated(place, values.v[i], load_one(x, row, column + i + turner.partner(place)));
   }
   return values;
 }
 
-// A block turns a row at a time; all heads of a row turn alike.
+// Each block rotates a row at a time; all heads of a row have the same angles.
 template <class View>
 __global__ void rotary_kernel(TensorView x_, TensorView y_, RotaryForm form, double log2_theta) {
   __shared__ Rotation rotations[most_pairs];
@@ -77,7 +78,7 @@ __global__ void rotary_kernel(TensorView x_, TensorView y_, RotaryForm form, dou
   }
 }
 
-// Threads for one vector each of a row, up to so many.
+// Returns the threads for one vector each of a row, up to a limit.
 unsigned threads_for(std::int64_t columns) {
   constexpr std::int64_t most = 256;
   const std::int64_t wanted = (columns + tile_vector - 1) / tile_vector;

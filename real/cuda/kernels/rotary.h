@@ -1,4 +1,4 @@
-// Rotation of query and key heads by position.
+// Rotation of query and key heads by position (RoPE).
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,10 +11,10 @@ struct RotaryForm {
   std::int64_t heads = 1, head_dim = 0, rope_dim = 0;  // the last rope_dim columns of every head
   std::int64_t sequence_length = 0;
   double theta = 10000.0;
-  float direction = 1.0f;  // -1: back, which is the gradient
+  float direction = 1.0f;  // -1: backwards, for the gradient
 };
 
-// Any format. rope_dim is at most 1024, else cudaErrorInvalidValue. y is not x.
+// Formats are any. rope_dim is at most 1024, else the result is cudaErrorInvalidValue. y is not x.
 cudaError_t rotary(const TensorView& x, const TensorView& y, const RotaryForm& form, cudaStream_t stream);
 
 }  // namespace plumbline::real::cuda

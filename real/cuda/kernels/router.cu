@@ -9,8 +9,8 @@ namespace {
 
 constexpr int block_threads = 256;
 constexpr int block_warps = block_threads / warp_size;
-constexpr std::int64_t most_blocks = 1024;  // each adds its counts of all experts to the loads once
-constexpr unsigned all_queues = 0xffffffffu;
+constexpr std::int64_t most_blocks = 1024;  // each block adds its counts of all experts to the loads once
+constexpr unsigned all_lanes = 0xffffffffu;
 
 class Warp {
  public:
@@ -21,7 +21,7 @@ class Warp {
   __device__ Value largest(Value value) const {
 #pragma unroll
     for (int offset = warp_size / 2; offset > 0; offset /= 2) {
-      const Value other = __shfl_xor_sync(all_queues, value, offset);
+      const Value other = __shfl_xor_sync(all_lanes, value, offset);
       value = other > value ? other : value;
     }
     return value;
@@ -29,7 +29,7 @@ class Warp {
   __device__ float sum(float value) const { return warp_sum(value); }
   template <class Value>
   __device__ Value from(Value value, int lane) const {
-    return __shfl_sync(all_queues, value, lane);
+    return __shfl_sync(all_lanes, value, lane);
   }
 
  private:
@@ -102,7 +102,7 @@ __global__ void route_gradient_kernel(RouterRule rule, const float* d_weights, T
   }
 }
 
-// launch(integral constant) with as many experts per lane as there must be.
+// Calls launch with the required experts per lane as an integral constant.
 template <int kHeld>
 struct Held {
   static constexpr int value = kHeld;

@@ -1,4 +1,4 @@
-// Rows through which a team passes once, and whose sum decides one number.
+// Kernels in which a team passes once through a row, and its sum gives one number.
 #pragma once
 
 #include "real/cuda/kernels/launch.cuh"
@@ -6,7 +6,8 @@
 
 namespace plumbline::real::cuda {
 
-// body.vector(row, column) for every vector of the row, which returns its part of the sum, then body.finish(row, sum).
+// Calls body.vector(row, column) for every vector of the row, which returns its part of the sum, then body.finish(row,
+// sum).
 template <class Body, bool kWarp>
 __global__ void row_sum_kernel(const Body body, std::int64_t rows, std::int64_t columns) {
   Team<kWarp> team;

@@ -1,5 +1,5 @@
-// Rows shared among threads: a warp takes a row where rows are short, a block where they are long. Each lane holds
-// kVectors times eight elements of its row in registers, so that the row is read once.
+// Rows shared among the threads of a team: a warp for short rows, a block for long ones. Each lane holds kVectors times
+// eight elements of its row in registers, so that the row is read once.
 #pragma once
 
 #include <type_traits>
@@ -21,18 +21,18 @@ class Team {
       : lane_(static_cast<int>(kWarp ? threadIdx.x % warp_size : threadIdx.x)),
         lanes_(static_cast<int>(kWarp ? warp_size : blockDim.x)) {}
 
-  // Every team takes the rows first(), first() + step() ...
+  // Each team takes the rows first(), first() + step(), ...
   __device__ std::int64_t first() const {
     return kWarp ? (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / warp_size : blockIdx.x;
   }
   __device__ std::int64_t step() const {
     return kWarp ? static_cast<std::int64_t>(gridDim.x) * blockDim.x / warp_size : gridDim.x;
   }
-  // Of the lane's vector number v.
+  // The first column of the lane's vector v.
   __device__ std::int64_t column(int v) const { return (static_cast<std::int64_t>(v) * lanes_ + lane_) * tile_vector; }
   __device__ bool leads() const { return lane_ == 0; }
 
-  // Of all lanes' values, in every lane.
+  // Returns the sum of all lanes' values, in every lane.
   __device__ float sum(float value) {
     return reduced(
         value, [](float a, float b) { return a + b; }, 0.0f);
@@ -55,7 +55,7 @@ class Team {
   __device__ float reduced(float value, Operation operation, float neutral) {
     value = of_warp(value, operation);
     if (kWarp) return value;
-    // Two places in turn: what is read of one is read before anybody comes to write it again.
+    // Two arrays alternate, so that one is read before it is written again.
     __shared__ float of_warps[2][warp_size];
     float* const place = of_warps[turn_];
     turn_ = 1 - turn_;
@@ -70,21 +70,21 @@ class Team {
   int turn_ = 0;
 };
 
-// Of a block, to bound the registers of its kernel.
+// The most threads of a block, to bound the registers of its kernel.
 template <bool kWarp>
 constexpr int most_threads = kWarp ? 256 : 1024;
 
-// How rows of so many columns are shared. `warp`: teams are warps.
+// The division of rows of a given width; with `warp` teams are warps.
 struct RowShape {
   bool warp = false;
-  int vectors = 1;  // of a lane
+  int vectors = 1;  // per lane
   int threads = most_threads<true>;
   std::int64_t teams_per_block() const { return warp ? threads / warp_size : 1; }
   std::int64_t blocks(std::int64_t rows) const { return (rows + teams_per_block() - 1) / teams_per_block(); }
 };
 
-// A lane holds two vectors where one each would take more than `threads_of_one` of a block. Requires columns <=
-// widest_row.
+// Returns the shape for `columns`, at most widest_row. A lane holds two vectors if one each would need more than
+// `threads_of_one` threads per block.
 inline RowShape row_shape(std::int64_t columns, int threads_of_one) {
   RowShape shape;
   const std::int64_t vectors = (columns + tile_vector - 1) / tile_vector;
@@ -99,8 +99,8 @@ inline RowShape row_shape(std::int64_t columns, int threads_of_one) {
   return shape;
 }
 
-// launch(vectors, warp) with both as compile-time constants; fewer of them for views of any format, which are compiled
-// for what is rare.
+// Calls launch(vectors, warp) with both as compile-time constants. Views of any format, which are rare, have fewer
+// variants.
 template <class View, class Launch>
 cudaError_t launch_rows(const RowShape& shape, const Launch& launch) {
   using One = std::integral_constant<int, 1>;
@@ -113,7 +113,7 @@ cudaError_t launch_rows(const RowShape& shape, const Launch& launch) {
   return shape.warp ? launch(Four{}, std::true_type{}) : launch(Two{}, std::false_type{});
 }
 
-// Whether all are aligned BF16; those without data do not count.
+// Returns whether all views are aligned BF16; those without data do not count.
 template <class... Views>
 bool all_bf16(const Views&... views) {
   return ((views.data == nullptr || is_aligned(views, Format::bf16)) && ...);

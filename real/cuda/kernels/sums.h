@@ -1,4 +1,4 @@
-// Sums and gates over [rows, columns] of any format. Shapes that must agree are the caller's care.
+// Sums and gates over [rows, columns] of any format. The caller ensures that shapes agree.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -12,7 +12,7 @@ struct Addends {
   TensorView view[most_addends];
   int count = 0;
 };
-// y may be one of them.
+// y may be one of the addends.
 cudaError_t add(const Addends& addends, const TensorView& y, cudaStream_t stream);
 
 // sum = y + bias[columns].

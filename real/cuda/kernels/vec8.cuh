@@ -1,6 +1,6 @@
-// Vec8 neighbouring elements of a row at a time, in any format. Sixteen lanes hold a tile of 128 columns, the unit
-// that has a scale of its own: kernels give each such half warp a tile, so that formats with scales cost a few shuffles
-// more than others and no kernel needs to know formats. Blocks of threads have one dimension, whole warps.
+// Eight adjacent elements of a row in any format (Vec8). Sixteen lanes hold a tile of 128 columns, the unit with its
+// own scale. Kernels give each half warp a tile, so that formats with scales cost only a few shuffles more and kernels
+// do not depend on the format. Thread blocks are one-dimensional, with whole warps.
 #pragma once
 
 #include "real/cuda/kernels/detail/formats.cuh"
@@ -15,14 +15,14 @@ struct Vec8 {
   float v[tile_vector];
 };
 
-// A view of whole vectors in a format that the compiler knows: kernels are compiled for it, beside the one for any
-// TensorView, where most of training passes.
+// A view of whole vectors in a compile-time format. Kernels are compiled for it, for most of training, and for any
+// TensorView.
 template <Format kFormat>
 struct Aligned : TensorView {
   __device__ explicit Aligned(const TensorView& x) : TensorView(x) { format = kFormat; }
 };
 
-// Bytes to which eight elements must be aligned to be read at once; 0: they are read one by one.
+// The alignment in bytes that lets eight elements be read at once; 0: they are read one by one.
 PLUMBLINE_HOST_DEVICE inline unsigned vector_alignment(Format format) {
   switch (format) {
     case Format::fp32:
@@ -40,25 +40,26 @@ PLUMBLINE_HOST_DEVICE inline unsigned vector_alignment(Format format) {
   }
 }
 
-// Whether every eight columns from a multiple of 8 on can be accessed at once, so that Aligned may be taken.
+// Returns whether every eight columns from a multiple of 8 on can be accessed at once, so that Aligned may be used.
 inline bool is_aligned(const TensorView& x, Format format) {
   return x.format == format && x.columns % tile_vector == 0 &&
          reinterpret_cast<std::uintptr_t>(x.data) % vector_alignment(format) == 0;
 }
 
-// All elements as one row: vectors, which lie as n rows of one column, and operands whose shape does not matter.
+// Views all elements as one row: for vectors, which lie as n rows of one column, and for operands whose shape does not
+// matter.
 inline TensorView as_row(TensorView x) {
   x.columns = x.elements();
   x.rows = 1;
   return x;
 }
 
-// Address of element `at`; of an even one in e5m6.
+// The address of element `at`, which is even in e5m6.
 __device__ inline char* address(const TensorView& x, std::int64_t at) {
   return static_cast<char*>(x.data) + data_bytes(x.format, at);
 }
 
-// Whether the eight elements from `column` on lie in the row and can be accessed at once.
+// Returns whether the eight elements from `column` on lie in the row and can be accessed at once.
 __device__ inline bool is_vector(const TensorView& x, std::int64_t row, std::int64_t column) {
   const unsigned alignment = vector_alignment(x.format);
   if (alignment == 0 || column + tile_vector > x.columns) return false;
@@ -131,7 +132,7 @@ __device__ inline Vec8 load_vector(const TensorView& x, std::int64_t row, std::i
   }
 }
 
-// Elements column .. column + 7 of a row; 0 for those beyond the tensor's columns.
+// Loads elements column .. column + 7 of a row; 0 for those beyond the tensor's columns.
 __device__ inline Vec8 load_vec8(const TensorView& x, std::int64_t row, std::int64_t column) {
   return is_vector(x, row, column) ? load_vector(x, row, column) : load_singly(x, row, column);
 }
@@ -140,7 +141,7 @@ __device__ inline Vec8 load_vec8(const Aligned<kFormat>& x, std::int64_t row, st
   return column < x.columns ? load_vector(x, row, column) : Vec8{};
 }
 
-// Of the eight values of each of the sixteen lanes, which call it together.
+// Returns the largest magnitude of the eight values of each of the sixteen lanes, which call it together.
 __device__ inline float tile_largest(const Vec8& values) {
   float largest = 0.0f;
 #pragma unroll
@@ -153,7 +154,7 @@ __device__ inline float tile_largest(const Vec8& values) {
   return largest;
 }
 
-// What the values are to be multiplied with before they are stored. Formats with a scale per tile get theirs here.
+// Returns the factor for values before they are stored. Formats with a scale per tile get their scale here.
 __device__ inline float new_reciprocal(const TensorView& y, std::int64_t row, std::int64_t column, Vec8 values) {
   if (y.format == Format::fp8_tensor) return 1.0f / y.scales[0];
   if (y.format != Format::fp8_tile && y.format != Format::e5m6) return 1.0f;
@@ -223,9 +224,9 @@ __device__ inline void store_vector(const TensorView& y, std::int64_t row, std::
   }
 }
 
-// All sixteen lanes of a half warp call it together with the columns of one tile; those beyond the tensor's columns
-// call it too, and store nothing. fp8_tensor wants its scale set before; e5m6 an even number of columns; fp8_block
-// cannot be stored by rows (cast.h).
+// Stores a tile. All sixteen lanes of a half warp call it together; those beyond the tensor's columns store nothing.
+// The scale of fp8_tensor must be set before; e5m6 needs an even number of columns. fp8_block cannot be stored by rows
+// (cast.h).
 __device__ inline void store_vec8(const TensorView& y, std::int64_t row, std::int64_t column, const Vec8& values) {
   const float reciprocal = new_reciprocal(y, row, column, values);
   if (is_vector(y, row, column)) return store_vector(y, row, column, values, reciprocal);

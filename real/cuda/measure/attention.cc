@@ -1,4 +1,5 @@
-// Causal attention through cuDNN in BF16, forward or backward; the forward runs once before a backward is timed.
+// Causal attention through cuDNN in BF16, forward or backward. The forward pass runs once before a backward pass is
+// timed.
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -19,7 +20,7 @@ namespace {
 constexpr int sampled_queries = 8, sampled_keys = 4;
 constexpr std::uint64_t seed_queries = 83, seed_keys = 84;
 
-// The columns of one head of the last sequence, of a tensor [sequences * length, heads * dim].
+// The columns of one head in the last sequence of a tensor [sequences * length, heads * dim].
 class HeadView {
  public:
   HeadView(const AttentionShape& shape, std::int64_t heads, std::int64_t dim)
@@ -90,7 +91,7 @@ class Check {
     return {};
   }
 
-  // Sums over the query heads that read one of keys and values.
+  // Sums over the query heads that read one key-value head.
   Status backward_of_keys(std::int64_t key_head) {
     const std::vector<std::int64_t> positions = sampled_indices(shape_.length, sampled_keys, seed_keys);
     Rows dk(positions.size()), dv(positions.size()), got_dk, got_dv;
@@ -121,7 +122,8 @@ class Check {
     return shape_.backward ? outputs_.rows(at_.d_o, head, held.d_o) : Status{};
   }
 
-  // What the forward left behind, which was compared before: computing it again would take the square of the length.
+  // Reads the forward pass's log-sum-exps, which were checked before: recomputing them would take the square of the
+  // length.
   Status fetch_sums(std::int64_t head, AttentionHead& held) const {
     std::vector<float> sums;
     Rows outputs;
@@ -144,8 +146,8 @@ class Check {
   HeadView queries_, keys_, values_, outputs_, sums_;
 };
 
-// Compares rows of the first and the last head of the last sequence: outputs and log-sum-exp, or the gradients of
-// queries, keys and values. The stream that wrote was waited for.
+// Compares rows of the first and the last head of the last sequence: outputs and log-sum-exps, or the gradients of
+// queries, keys and values. The stream that wrote them must be idle.
 Status compare_attention(const AttentionShape& shape, const AttentionOperands& operands, Comparison& comparison) {
   Check check(shape, operands, comparison);
   for (const std::int64_t head : {std::int64_t{0}, shape.query_heads - 1}) {
@@ -159,7 +161,7 @@ Status compare_attention(const AttentionShape& shape, const AttentionOperands& o
 }
 
 constexpr std::uint64_t seed_q = 81, seed_k = 82, seed_v = 85, seed_d_o = 86;
-// Gradients are rounded twice, as products of weights that were rounded.
+// Gradients are rounded twice: they are sums of rounded probabilities times rounded numbers.
 constexpr double gradient_tolerance = 2e-2;
 
 AttentionShape shape_of(const KernelCase& what, bool backward) {
@@ -196,7 +198,7 @@ class AttentionOperation : public Operation {
   Status check(Toolbox& tools, CheckOutcome& result) override {
     Comparison comparison;
     if (shape_.backward) {
-      // The gradients rest on these.
+      // The gradients depend on the forward pass.
       AttentionShape forward = shape_;
       forward.backward = false;
       PLUMBLINE_TRY(compare_attention(forward, operands(), comparison));

@@ -55,7 +55,7 @@ Json libraries(const std::vector<std::string>& folders) {
   return all;
 }
 
-// What a pair of events shows when there is nothing between them: part of every time taken with events.
+// Measures the time of an empty pair of events, which is part of every time taken with events.
 Status event_overhead(Toolbox& tools, double& microseconds) {
   std::vector<double> samples;
   PLUMBLINE_TRY(sample_hot([](cudaStream_t) { return Status{}; }, 50, tools.stream, samples));
@@ -73,7 +73,8 @@ int attribute(cudaDeviceAttr which) {
   return value;
 }
 
-// Device, clocks, power, driver, versions and places of the libraries as a JSON object; what is missing is named.
+// Describes device, clocks, power, driver, and the libraries' versions and paths as a JSON object; missing ones are
+// named.
 Status describe_environment(Toolbox& tools, std::string& object) {
   const cudaDeviceProp& p = tools.properties;
   int driver = 0, runtime = 0;
@@ -109,7 +110,7 @@ Status describe_environment(Toolbox& tools, std::string& object) {
   return {};
 }
 
-// One line per known library: its file and version, or where it was looked for. Needs no device.
+// Lists one line per known library: its file and version, or where it was searched for. It needs no device.
 std::string describe_libraries(const std::vector<std::string>& folders) {
   std::string text;
   for (const LibraryName& name : known_libraries()) {

@@ -1,5 +1,5 @@
-// The GPU of this process as a machine that measures kernel cases. For who knows nothing of CUDA: every build has it,
-// and says what it lacks.
+// This process's GPU as a machine that measures kernel cases, free of CUDA headers. Every build has it; a build without
+// CUDA returns an error that names what is missing.
 #pragma once
 
 #include <memory>
@@ -13,17 +13,17 @@
 namespace plumbline::real::cuda {
 
 struct CaseMachineOptions {
-  int device = 0;                            // CUDA's number of it
-  std::vector<std::string> library_folders;  // looked into before the usual places
+  int device = 0;                            // CUDA's ordinal
+  std::vector<std::string> library_folders;  // searched before the default folders
 };
 
-// `channel` joins the ranks that measure collectives; it outlives the machine. Libraries that are missing fail the
-// cases that need them. Infeasible: no device that answers.
+// `channel` connects the ranks that measure collectives; it must outlive the machine. A missing library fails the cases
+// that need it. Infeasible if no device answers.
 model::Result<std::unique_ptr<CaseMachine>> open_case_machine(const CaseMachineOptions& options,
                                                               ControlChannel& channel);
 
-// One line per known library: its file and version, or where it was looked for. Needs no device. Infeasible: a build
-// without a GPU backend.
+// Lists one line per known library: its file and version, or where it was searched for. It needs no device. Infeasible
+// in a build without a GPU backend.
 model::Result<std::string> list_libraries(const std::vector<std::string>& folders);
 
 }  // namespace plumbline::real::cuda

@@ -11,7 +11,7 @@ namespace plumbline::real::cuda {
 
 namespace {
 
-constexpr std::int64_t cycle_count_ns = 50000;  // the device's clock may tick every microsecond only
+constexpr std::int64_t cycle_count_ns = 50000;  // long enough for a device clock with ticks of a microsecond
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// What the runners of kernel cases share: a device's toolbox, samples in microseconds, findings by subject.
+// The common base of the runners of kernel cases: a device's toolbox, samples in microseconds, findings by subject.
 #pragma once
 
 #include <cstddef>
@@ -16,11 +16,11 @@ namespace plumbline::real::cuda {
 
 class CaseRunner : public Runner {
  public:
-  // `samples` of every subject in each round.
+  // Takes `samples` of every subject in each round.
   CaseRunner(KernelCase what, Toolbox& tools, int samples)
       : what_(std::move(what)), tools_(tools), samples_(samples), findings_(subjects_of(what_).size()) {}
 
-  // Allocates, checks results and warms up. Wrong numbers are a failure: nothing is timed then.
+  // Allocates, checks results and warms up. Wrong numbers are a failure, so that nothing is timed.
   virtual Status prepare() = 0;
 
   model::Result<std::vector<Sample>> round(std::size_t number) final;
@@ -31,20 +31,20 @@ class CaseRunner : public Runner {
   using Times = std::vector<std::vector<double>>;
   virtual Status take(std::size_t round, Times& times) = 0;
 
-  // Reads clocks and power while `stream` works, and lets it count cycles behind what it has to do: the driver's own
-  // reading of the SM clock is up to a tenth of a second old. Throttle reasons add up over the readings.
+  // Reads clocks and power while `stream` works, and enqueues a cycle count on it: the driver's reading of the SM clock
+  // is up to a tenth of a second old. Throttle reasons accumulate over the readings.
   void read_clock(cudaStream_t stream, std::size_t subject);
-  // Once the stream was waited for: the SM clock by the cycles counted.
+  // Computes the SM clock from the counted cycles, after a wait for the stream.
   void finish_clock(std::size_t subject);
 
   KernelCase what_;
   Toolbox& tools_;
   int samples_;
   std::vector<Findings> findings_;  // by subject
-  double copy_rate_ = 0;            // bytes per second of what copied beside the last subject in this round
+  double copy_rate_ = 0;            // bytes per second of the copy concurrent with the last subject in this round
 };
 
-// Runs one operation of a case again and again, once its results were compared.
+// Runs one operation of a case repeatedly, after its results were compared.
 class OperationRunner : public CaseRunner {
  public:
   using CaseRunner::CaseRunner;
@@ -57,7 +57,7 @@ class OperationRunner : public CaseRunner {
   Sampled sampled_;
 };
 
-// The error of a check that failed, naming error and tolerance.
+// Returns a failure with error and tolerance if the check failed.
 Status passed(const CheckOutcome& outcome);
 
 std::unique_ptr<CaseRunner> make_kernel_runner(const KernelCase& what, Toolbox& tools, int samples);

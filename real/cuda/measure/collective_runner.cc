@@ -1,4 +1,4 @@
-// Collectives between ranks through NCCL. Alone, a rank exercises the path and no link.
+// Collectives between ranks through NCCL. A single rank tests the code path, but no link.
 #include "real/cuda/measure/collective_runner.h"
 
 #include <algorithm>
@@ -92,7 +92,7 @@ class Collectives::Collective final : public CaseRunner {
     PLUMBLINE_TRY(to_.allocate(elements_got(place_) * 4));
     const std::uint64_t seed = seed_input + static_cast<std::uint64_t>(channel.rank());
     PLUMBLINE_TRY(outcome(fill_float(from_.as<float>(), elements_given(place_), seed, 1.0f, tools_.stream), "filling"));
-    // As often on every rank: nothing here may depend on what one of them saw.
+    // The number of warm-ups is the same on every rank: it must not depend on what one rank measured.
     for (int i = 0; i < warm_ups; ++i) PLUMBLINE_TRY(run(tools_.stream));
     PLUMBLINE_TRY(outcome(cudaStreamSynchronize(tools_.stream), "running the collective"));
     int version = 0;

@@ -1,4 +1,4 @@
-// Collectives between the ranks of a run; the communicator is made with the first of them.
+// Collectives between the ranks of a run; the first one makes the communicator.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ namespace plumbline::real::cuda {
 
 class Collectives {
  public:
-  // Over the channel ranks give each other NCCL's id; it outlives this.
+  // The ranks share NCCL's id over the channel, which must outlive this.
   explicit Collectives(ControlChannel& channel);
   ~Collectives();
   Collectives(const Collectives&) = delete;

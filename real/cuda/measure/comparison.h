@@ -1,4 +1,4 @@
-// Comparing results with double precision.
+// Compares results with double precision.
 #pragma once
 
 #include <cmath>
@@ -7,7 +7,7 @@
 
 namespace plumbline::real::cuda {
 
-// Gathers pairs of values; the error is ||got - expected|| / ||expected||. A value that is not a number never passes.
+// Collects pairs of values; the error is ||got - expected|| / ||expected||. NaN never passes.
 class Comparison {
  public:
   void add(double got, double expected) {

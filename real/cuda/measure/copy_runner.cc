@@ -1,4 +1,4 @@
-// Rates of the device itself: copies within it and to the host.
+// Rates of the device: copies within it and to the host.
 #include <array>
 
 #include "real/cuda/kernels/fill.h"
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t seed = 41, seed_words = 42;
 
-// Sampled words of a copy equal those of its source.
+// Checks that sampled words of a copy equal those of its source.
 Status check_copy(const float* from, const float* to, std::int64_t bytes, CheckOutcome& result) {
   Comparison comparison;
   for (const std::int64_t word : sampled_indices(bytes / 4, 64, seed_words)) {
@@ -27,7 +27,7 @@ Status check_copy(const float* from, const float* to, std::int64_t bytes, CheckO
   return passed(result);
 }
 
-// From device memory to device memory, by our kernel and by the driver.
+// Copies from device memory to device memory, by plumbline's kernel and by the driver.
 class CopyRunner final : public CaseRunner {
  public:
   using CaseRunner::CaseRunner;
@@ -71,7 +71,7 @@ class CopyRunner final : public CaseRunner {
       }};
 };
 
-// From pinned memory to the device and back.
+// Copies from pinned memory to the device and back.
 class HostCopyRunner final : public CaseRunner {
  public:
   using CaseRunner::CaseRunner;
@@ -90,9 +90,9 @@ class HostCopyRunner final : public CaseRunner {
 
  protected:
   Status take(std::size_t /*round*/, Times& times) override {
-    for (const std::size_t implementation : {0, 1})
-      PLUMBLINE_TRY(sample_hot([&](cudaStream_t on) { return send(implementation == 0, on); }, samples_, tools_.stream,
-                               times[implementation]));
+    for (const std::size_t direction : {0, 1})
+      PLUMBLINE_TRY(sample_hot([&](cudaStream_t on) { return send(direction == 0, on); }, samples_, tools_.stream,
+                               times[direction]));
     return {};
   }
 

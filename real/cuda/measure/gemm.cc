@@ -1,4 +1,4 @@
-// Matrix products of training, in BF16 and in FP8 with scales per tensor or per block: groups one after the other.
+// GEMMs of training, in BF16 and in FP8 with scales per tensor or per block; groups run one after the other.
 #include <algorithm>
 #include <cstddef>
 #include <memory>
@@ -36,11 +36,11 @@ class Gemm : public Operation {
     return data_.check([this](cudaStream_t stream) { return run(stream); }, tools, result);
   }
 
-  // That of the first group, which is the largest.
+  // Returns the algorithm of the first group, which is the largest.
   std::string algorithm() const override { return gemm_of_.front()->algorithm(); }
 
  private:
-  // Groups of one shape share a product.
+  // Groups of the same shape share a plan.
   Status prepare_gemm(std::size_t group, Toolbox& tools) {
     const GemmShape& shape = data_.shape(group);
     for (std::size_t other = 0; other < group; ++other) {
@@ -54,7 +54,7 @@ class Gemm : public Operation {
     return find_working_algorithm(*gemm, group, tools.stream);
   }
 
-  // The library proposes algorithms in order of expected speed; one that refuses to run is passed over.
+  // The library proposes algorithms in order of expected speed; those that refuse to run are skipped.
   Status find_working_algorithm(GemmPlan& gemm, std::size_t group, cudaStream_t stream) {
     const GemmOperands operands = data_.operands(group);
     Status attempt = gemm.run(operands, workspace_, stream);

@@ -17,19 +17,19 @@ namespace plumbline::real::cuda {
 
 namespace {
 
-// A sample of entries of a product, computed again in double precision on the host: those where some sampled rows and
-// columns of D meet, corners included.
+// A sample of a GEMM's entries, recomputed in double precision on the host: sampled rows times sampled columns of D,
+// corners included.
 class GemmSample {
  public:
   GemmSample(const GemmShape& shape, const GemmOperands& operands);
 
-  // Remembers the entries of an accumulating product as they are before it runs.
+  // Stores the entries of an accumulating GEMM before it runs.
   Status before();
-  // Compares the entries with the product of X and W, plus what was there before.
+  // Compares the entries with X W plus what was there before.
   Status after(Comparison& comparison) const;
 
  private:
-  // Row `index` of an operand as true values, its scales applied.
+  // Returns row `index` of an operand as true values, with its scales applied.
   Status operand_row(bool of_x, std::int64_t index, std::vector<double>& values) const;
   Status apply_scales(bool of_x, std::int64_t index, std::vector<double>& values) const;
   Status result_row(std::int64_t row, std::vector<double>& values) const;
@@ -125,13 +125,13 @@ Status GemmSample::after(Comparison& comparison) const {
 }
 
 constexpr std::uint64_t seed_x = 1, seed_w = 2, seed_d = 3, seed_x_scale = 4, seed_w_scale = 5;
-// Random numbers reach 3.47; stored FP8 numbers then reach 448, and the scales bring them back.
+// Random numbers reach 3.47. Stored FP8 numbers are scaled to reach 448, and the scales reverse that.
 constexpr float fp8_stored = fp8_largest / 3.47f;
 
 std::int64_t element_bytes(cudaDataType_t type) { return type == CUDA_R_32F ? 4 : type == CUDA_R_16BF ? 2 : 1; }
 
-// Forward and input gradient: activations with a scale per row and 128 columns, weights one per 128 x 128. Weight
-// gradient: both operands are activations, with scales along the tokens.
+// In forward and input gradient, activations have a scale per row and 128 columns, weights one per 128 x 128. In the
+// weight gradient both operands are activations, with scales along the tokens.
 GemmShape gemm_shape(const KernelCase& what, std::int64_t rows) {
   GemmShape shape;
   const bool weight_gradient = what.phase == "W";
@@ -143,7 +143,7 @@ GemmShape gemm_shape(const KernelCase& what, std::int64_t rows) {
   shape.accumulate = weight_gradient;
   shape.result = weight_gradient ? CUDA_R_32F : CUDA_R_16BF;
   if (what.format == "bf16") {
-    // As the tensors lie in training: w is [out,in], activations are [tokens,...]. FP8 has had them transposed.
+    // Layouts are those of training: w is [out,in], activations are [tokens,...]. FP8 operands are transposed before.
     shape.x_k_contiguous = !weight_gradient;
     shape.w_k_contiguous = what.phase == "F";
     return shape;
@@ -187,7 +187,7 @@ GemmData::GemmData(const KernelCase& what) : tolerance_(what.format == "bf16" ? 
 
 void GemmData::align() {
   const std::int64_t operand = element_bytes(end_.shape.operand), result = element_bytes(end_.shape.result);
-  int kept = 256;  // of an allocation
+  int kept = 256;  // alignment of an allocation
   for (const Group& group : groups_) {
     for (const std::int64_t bytes : {group.x * operand, group.w * operand, group.d * result}) {
       while (bytes % kept != 0) kept /= 2;
@@ -229,13 +229,13 @@ Status GemmData::allocate_and_fill(cudaStream_t stream) {
   return d_.set(0, stream, "clearing D");
 }
 
-// All bits set is NaN. An accumulating product needs numbers: random ones of the size of the product.
+// NaN has all bits set. An accumulating GEMM needs numbers instead: random ones of the magnitude of its result.
 Status GemmData::poison(cudaStream_t stream) const {
   const GemmShape& shape = end_.shape;
   if (!shape.accumulate) {
     return d_.set(0xff, stream, "poisoning the result");
   }
-  // The standard deviation of a sum of k products of two standard normal numbers.
+  // The standard deviation of a sum of k terms, each of two standard normal numbers multiplied.
   const float size = std::sqrt(static_cast<float>(shape.k));
   return outcome(fill_float(d_.as<float>(), end_.d, seed_d, size, stream), "filling the result");
 }

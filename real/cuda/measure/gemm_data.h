@@ -1,4 +1,4 @@
-// The operands of a case's products in device memory: those of one group behind those of the other.
+// The operands of a case's GEMMs in device memory, group after group.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,15 @@ class GemmData {
  public:
   explicit GemmData(const KernelCase& what);
 
-  // Random operands and scales; results of zeros, since an accumulating product reads them.
+  // Fills operands and scales with random numbers, and results with zeros, since an accumulating GEMM reads them.
   Status allocate_and_fill(cudaStream_t stream);
   std::size_t groups() const { return groups_.size(); }
-  // Of one group's product; the alignment is what the start of every group's operands keeps.
+  // The shape and operands of one group's GEMM; its alignment is that of the start of every group's operands.
   const GemmShape& shape(std::size_t group) const { return groups_[group].shape; }
   GemmOperands operands(std::size_t group) const;
 
-  // Runs all products once on poisoned results and compares sampled entries of the first and the last group with
-  // double precision. Wrong numbers are an outcome, not a failure.
+  // Runs all GEMMs once on poisoned results, and compares sampled entries of the first and the last group with double
+  // precision. Wrong numbers are an outcome, not a failure.
   Status check(const std::function<Status(cudaStream_t)>& run, Toolbox& tools, CheckOutcome& result) const;
 
  private:

@@ -1,4 +1,4 @@
-// All groups of a product in one call of cuBLAS: cublasGemmGroupedBatchedEx, in BF16.
+// All groups' GEMMs in one call of cuBLAS: cublasGemmGroupedBatchedEx, in BF16.
 #include <cublas_v2.h>
 
 #include <memory>
@@ -52,8 +52,8 @@ struct Cublas {
   }
 };
 
-// Row-major D[m,n] = X W as columns: n x m = W (transposed where k is contiguous) times X. Every group is of one
-// product and has its own rows.
+// Row-major D[m,n] = X W is computed in columns: n x m = W (transposed if k is contiguous) times X. Each group has one
+// GEMM and its own rows.
 class GroupedGemm : public Operation {
  public:
   explicit GroupedGemm(const KernelCase& what) : data_(what) {}
@@ -69,7 +69,7 @@ class GroupedGemm : public Operation {
   }
 
   Status run(cudaStream_t stream) override {
-    // The stream first: setting it takes the workspace away.
+    // The stream is set first, because that resets the workspace.
     PLUMBLINE_TRY(cublas_.outcome(cublas_.set_stream(cublas_.handle, stream), "cublasSetStream"));
     PLUMBLINE_TRY(
         cublas_.outcome(cublas_.set_workspace(cublas_.handle, workspace_, workspace_bytes_), "cublasSetWorkspace"));
@@ -109,7 +109,7 @@ class GroupedGemm : public Operation {
     size_.push_back(1);
   }
 
-  // The library reads where operands lie in device memory: first those of W, then X, then D.
+  // The library reads the operands' addresses from device memory: first those of W, then X, then D.
   Status copy_pointers(cudaStream_t stream) {
     const std::size_t groups = data_.groups();
     std::vector<const void*> host(3 * groups);

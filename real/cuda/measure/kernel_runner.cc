@@ -1,4 +1,4 @@
-// Kernels by themselves: hot and cold samples in turns, or hot ones at full power.
+// Single kernels: hot and cold samples in turns, or hot ones at full power.
 #include <array>
 #include <chrono>
 #include <utility>
@@ -32,7 +32,7 @@ class KernelRunner final : public OperationRunner {
   }
 
  private:
-  // Runs back to back, waiting now and then so that the queue stays short.
+  // Runs back to back, with occasional waits that keep the queue short.
   Status soak() const {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(what_.soak);
     std::vector<double> discarded;

@@ -1,4 +1,4 @@
-// What it costs to start work: single kernels, and graphs of them.
+// The cost of launches: single kernels, and graphs of them.
 #include <chrono>
 
 #include "real/cuda/kernels/measuring/measuring.h"
@@ -10,7 +10,7 @@ namespace plumbline::real::cuda {
 namespace {
 
 constexpr int launches = 100;
-constexpr std::int64_t head_start_ns = 2000000;  // in which the host enqueues all launches of a sample
+constexpr std::int64_t head_start_ns = 2000000;  // in this time the host enqueues all launches of a sample
 
 double microseconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
@@ -18,7 +18,7 @@ double microseconds_since(std::chrono::steady_clock::time_point start) {
 
 Status launch_empty(cudaStream_t on) { return outcome(empty(on), "launching"); }
 
-// Graphs of empty kernels, and what replaying them takes of host and device.
+// Graphs of empty kernels, and the host and device time of replaying them.
 class GraphRunner : public CaseRunner {
  public:
   GraphRunner(const KernelCase& what, Toolbox& tools, int samples, int nodes)

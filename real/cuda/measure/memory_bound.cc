@@ -1,5 +1,4 @@
-// RMSNorm, SwiGLU, quantisation and permutation as operations: rows of BF16 in, rows out, by the kernels that steps
-// execute.
+// RMSNorm, SwiGLU, quantization and permutation as operations: rows of BF16 in, rows out, by the kernels of a step.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -25,7 +24,7 @@ constexpr int sampled_rows = 16;
 constexpr std::uint64_t seed_x = 21, seed_gamma = 22, seed_rows = 23;
 constexpr float epsilon = 1e-6f;
 
-// What the four have in common: one input and one output of rows, checked row by row.
+// The base of the four: one input and one output of rows, checked row by row.
 class RowKernel : public Operation {
  public:
   explicit RowKernel(const KernelCase& what) : what_(what) {}
@@ -136,7 +135,7 @@ class Quantize : public RowKernel {
     PLUMBLINE_TRY(scales_.allocate(what_.rows * tiles() * 4));
     return scales_.set(0xff, tools.stream, "poisoning the scales");
   }
-  // Stored values times scales must give the input back, and equal what the host's arithmetic stores.
+  // Checks that stored values times scales give the input, and equal the result of the host's arithmetic.
   Status check_row(std::int64_t row, Comparison& comparison) const override {
     std::vector<double> x;
     std::vector<Fp8> stored;
@@ -174,7 +173,8 @@ class Permute : public RowKernel {
       source[row] = static_cast<std::int32_t>(source_of(static_cast<std::int64_t>(row)));
     }
     PLUMBLINE_TRY(source_.allocate(output_rows() * 4));
-    // On the stream that reads it: a copy of pageable memory on another one may still be under way when it returns.
+    // The copy is on the stream that reads it: on another one, a copy of pageable memory may return before it has
+    // ended.
     PLUMBLINE_TRY(outcome(
         cudaMemcpyAsync(source_.as<void>(), source.data(), source.size() * 4, cudaMemcpyHostToDevice, tools.stream),
         "copying the row map"));

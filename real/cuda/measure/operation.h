@@ -1,4 +1,4 @@
-// One thing that can be run over and over on a stream: a matrix product, attention or a memory-bound kernel.
+// An operation that can be run repeatedly on a stream: a GEMM, attention or a memory-bound kernel.
 #pragma once
 
 #include <memory>
@@ -22,16 +22,16 @@ class Operation {
   // Runs once on poisoned outputs and compares sampled entries with double precision. Wrong numbers are an outcome,
   // not a failure. Uses tools.stream and waits for it.
   virtual Status check(Toolbox& tools, CheckOutcome& result) = 0;
-  // Enqueues it once. No allocation and no waiting, so that a graph can capture it.
+  // Enqueues it once, without allocation or waiting, so that a graph can capture it.
   virtual Status run(cudaStream_t stream) = 0;
-  // How a library does it, a JSON object; empty for our own kernels.
+  // The library's algorithm, a JSON object; empty for plumbline's own kernels.
   virtual std::string algorithm() const { return {}; }
 };
 
-// The operation of a case (in a partition: its kernel); nullptr for the cases that time no kernel of this kind.
+// Makes the operation of a case (of a partition, its kernel); nullptr for cases that time no single kernel.
 std::unique_ptr<Operation> make_operation(const KernelCase& what);
 
-// The constructors behind it.
+// The constructors, one per kind of case.
 std::unique_ptr<Operation> make_attention(const KernelCase& what);
 std::unique_ptr<Operation> make_gemm(const KernelCase& what);
 std::unique_ptr<Operation> make_grouped_gemm(const KernelCase& what);

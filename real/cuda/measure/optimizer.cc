@@ -17,7 +17,7 @@ namespace {
 constexpr std::uint64_t seed_gradient = 31, seed_master = 32, seed_first = 33, seed_second = 34, seed_runs = 35;
 constexpr int sampled_runs = 16;
 constexpr std::int64_t run_elements = 256;
-// A step so large that the change of a weight stands clear of the rounding of the weight itself.
+// The step is so large that the change of a weight exceeds the rounding of the weight.
 constexpr UpdateNumbers parameters = {0.1, 0.9, 0.95, 1e-8, 0.1, 1};
 
 struct Slice {

@@ -1,4 +1,4 @@
-// A kernel alone and beside a copy kernel that owns some of the SMs, in turns.
+// A kernel alone and overlapped with a copy kernel that reserves some of the SMs, in turns.
 #include <algorithm>
 #include <optional>
 
@@ -36,7 +36,7 @@ class PartitionRunner final : public OperationRunner {
   }
 
  private:
-  // Streams of one context, where the copy claims its SMs, or of two green contexts.
+  // Opens streams of one context, where the copy reserves its SMs, or of two green contexts.
   Status open_streams() {
     kernel_stream_ = tools_.stream;
     copy_stream_ = tools_.copy_stream;
@@ -55,9 +55,9 @@ class PartitionRunner final : public OperationRunner {
     return sampled_.hot(samples_, kernel_stream_, times, [&] { read_clock(kernel_stream_, subject); });
   }
 
-  // The copy must span all samples: it starts before them, and is stopped after them before its deadline.
+  // The copy must span all samples: it starts before them, and is stopped after them and before its deadline.
   Status time_overlapped(std::vector<double>& times) {
-    // Beside the copy a run may take several times as long; the graph of a short one repeats it for 200 us.
+    // Overlapped with the copy, a run may take several times as long; the graph of a short run repeats it for 200 us.
     const double per_run = std::max(sampled_.estimate_us(), 500.0) * 1e-6;
     PLUMBLINE_TRY(reserved_->start(1 + 20 * samples_ * per_run));
     const Status sampling = sample(1, times);
@@ -67,7 +67,7 @@ class PartitionRunner final : public OperationRunner {
     PLUMBLINE_TRY(stopped);
     finish_clock(1);
     if (report.ended_early) return {"the copy kernel reached its deadline before the samples ended"};
-    if (!report.own_sms) return {"two blocks of the copy kernel shared an SM: it does not own its SMs on this device"};
+    if (!report.own_sms) return {"two blocks of the copy kernel shared an SM: it cannot reserve SMs on this device"};
     copy_rate_ = report.payload_gbps * 1e9;
     return {};
   }

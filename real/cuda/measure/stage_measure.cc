@@ -20,7 +20,7 @@ namespace {
 
 using model::Result;
 
-// Clock and power after each round; without NVML nothing is known.
+// Reads clock and power after each round; without NVML the readings are unknown.
 class Readings {
  public:
   explicit Readings(const Machine& machine) {
@@ -59,7 +59,7 @@ class Readings {
   std::vector<ClockReading> readings_;
 };
 
-// Stages as one rank has them, without what the ranks of a group do outside of slots.
+// Returns the distinct stages of the step, without its other workloads, such as group collectives.
 std::vector<Sequence> stages_of(const model::StepProgram& program, const std::string& name, int sms) {
   std::vector<Sequence> stages;
   for (Workload& workload : plan_workloads(program, name, {sms}))
@@ -67,7 +67,7 @@ std::vector<Sequence> stages_of(const model::StepProgram& program, const std::st
   return stages;
 }
 
-// What two stages have in common is one case.
+// Merges the samples of a case that two stages share.
 void add(std::vector<Series> more, std::vector<Series>& all) {
   for (Series& series : more) {
     const auto known =
@@ -81,7 +81,7 @@ void add(std::vector<Series> more, std::vector<Series>& all) {
 
 }  // namespace
 
-// Stage by stage: each takes the memory of a rank, or nearly.
+// Stages are measured one by one, because each may take nearly all the memory of a rank.
 Result<StageMeasurement> measure_stages(const model::Plan& plan, const model::ClusterShape& cluster,
                                         const model::StepProgram& program, const std::string& name,
                                         const StageMeasureOptions& options, const MeasureObserver& observer) {

@@ -1,5 +1,5 @@
-// The operators and exchanges of a plan's stages, timed on the GPU of this process, which executes one rank and stands
-// in for the others. For who knows nothing of CUDA: every build has it, and says what it lacks.
+// Times the operators and all-to-alls of a plan's stages on this process's GPU, which executes one rank with emulated
+// peers. The header is free of CUDA; a build without CUDA returns an error that names what is missing.
 #pragma once
 
 #include <string>
@@ -15,24 +15,24 @@
 namespace plumbline::real::cuda {
 
 struct StageMeasureOptions {
-  int device = 0;                            // CUDA's number of it
-  std::vector<std::string> library_folders;  // looked into before the usual places
+  int device = 0;                            // CUDA's ordinal
+  std::vector<std::string> library_folders;  // searched before the default folders
   RoundOptions rounds;
 };
 
 struct StageMeasurement {
   std::vector<Series> series;
-  std::string device;         // as its driver calls it
+  std::string device;         // the driver's name of it
   int sms = 0;                // of the device
-  int communication_sms = 0;  // that an exchange holds
-  int target_sms = 0;         // that libraries reckon with; 0: all
-  double nic_gbps = 0;        // at which exchanges move what leaves the node
-  ClockReading clock;         // medians over the rounds, read right after each; not known without NVML
+  int communication_sms = 0;  // of an expert all-to-all
+  int target_sms = 0;         // SM count given to libraries; 0: all
+  double nic_gbps = 0;        // rate of all-to-all traffic that leaves the node
+  ClockReading clock;         // medians over the rounds, read right after each; unknown without NVML
 };
 
-// `name` stands before those of operators. Libraries reckon with the SMs that the plan's overlap.sm_policy launches
-// on, exchanges hold overlap.communication_sms, and NICs have the rate of the cluster's. Errors of a CudaDevice, and
-// what fails on the way: an operator that the GPU cannot compute, too little memory.
+// `name` prefixes the names of operators. Libraries get the SM count of the plan's overlap.sm_policy, all-to-alls
+// reserve overlap.communication_sms, and NICs have the cluster's rate. Errors are those of a CudaDevice and of the
+// measurement: an operator that the GPU cannot compute, or too little memory.
 model::Result<StageMeasurement> measure_stages(const model::Plan& plan, const model::ClusterShape& cluster,
                                                const model::StepProgram& program, const std::string& name,
                                                const StageMeasureOptions& options, const MeasureObserver& observer);

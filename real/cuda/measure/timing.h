@@ -1,4 +1,4 @@
-// Timing with events: pairs around each run, replayed graphs for what is too short for pairs, hot and cold caches.
+// Timing with events: pairs around each run, replayed graphs for runs too short for pairs, hot and cold caches.
 #pragma once
 
 #include <functional>
@@ -25,15 +25,15 @@ class Event {
 
 Status elapsed_us(const Event& from, const Event& to, double& microseconds);
 
-// `count` runs one after the other, an event between each two; one run before them is not counted. `meanwhile` is
-// called once while the device works. Appends microseconds.
+// Times `count` consecutive runs with an event between each two; one earlier run is not counted. `meanwhile` is called
+// once while the device works. Microseconds are appended.
 Status sample_hot(const Enqueue& work, int count, cudaStream_t stream, std::vector<double>& samples,
                   const std::function<void()>& meanwhile = nullptr);
 
-// `count` runs, each after the L2 cache was filled with something else.
+// Times `count` runs, each after the L2 cache was filled with other data.
 Status sample_cold(const Enqueue& work, int count, const Toolbox& tools, std::vector<double>& samples);
 
-// `nodes` times the same work as one graph: launched as a whole, so that the gaps are those of the device alone.
+// The same work `nodes` times as one graph: launched as a whole, so that the gaps are those of the device alone.
 class Graph {
  public:
   Graph() = default;
@@ -50,12 +50,12 @@ class Graph {
   int nodes_ = 0;
 };
 
-// Work that knows how to be sampled: as it is, or as a graph of many when one run takes less than 50 microseconds.
+// Work that is sampled as it is, or as a graph of many runs if one takes less than 50 microseconds.
 class Sampled {
  public:
-  // Warms up and decides. `work` must stay valid as long as this.
+  // Warms up and chooses the method. `work` must stay valid as long as this.
   Status prepare(Enqueue work, cudaStream_t stream);
-  // As sample_hot; times are per run.
+  // Samples like sample_hot; times are per run.
   Status hot(int count, cudaStream_t stream, std::vector<double>& samples,
              const std::function<void()>& meanwhile = nullptr) const;
   const Enqueue& work() const { return work_; }

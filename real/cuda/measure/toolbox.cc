@@ -28,7 +28,7 @@ Status Toolbox::open(int ordinal, const std::vector<std::string>& library_folder
   char id[32] = "";
   PLUMBLINE_TRY(outcome(cudaDeviceGetPCIBusId(id, sizeof id, ordinal), "asking for the bus id"));
   bus_id = id;
-  // Non-blocking: the legacy default stream would wait for the copy kernel.
+  // The streams are non-blocking: the legacy default stream would wait for the copy kernel.
   int least = 0, greatest = 0;
   PLUMBLINE_TRY(outcome(cudaDeviceGetStreamPriorityRange(&least, &greatest), "asking for priorities"));
   PLUMBLINE_TRY(outcome(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, least), "creating a stream"));
@@ -43,7 +43,7 @@ Status Toolbox::open(int ordinal, const std::vector<std::string>& library_folder
   PLUMBLINE_TRY(workspace.allocate(workspace_bytes));
   PLUMBLINE_TRY(outcome(cudaMemset(flush.as<void>(), 0, static_cast<std::size_t>(flush_bytes)), "clearing memory"));
   PLUMBLINE_TRY(outcome(empty(stream), "starting a kernel"));
-  // Once here: loading a kernel's code would wait for the copies that run beside others later.
+  // Loads the kernel's code here: later it would wait for concurrent copies.
   PLUMBLINE_TRY(outcome(count_cycles(0, cycles.as<std::int64_t>(), stream), "counting cycles"));
   PLUMBLINE_TRY(outcome(cudaDeviceSynchronize(), "running a kernel"));
   cublaslt = CublasLt::open(folders, cublaslt_error);

@@ -9,7 +9,7 @@
 
 namespace plumbline::real::cuda {
 
-// Waits for the device's earlier work on blocking streams only: call after synchronising the stream that wrote.
+// Copies `count` elements. It waits only for earlier work on blocking streams: synchronize the stream that wrote first.
 template <typename Element>
 Status fetch(const Element* from, std::int64_t count, std::vector<Element>& to) {
   to.resize(static_cast<std::size_t>(count));
@@ -17,7 +17,7 @@ Status fetch(const Element* from, std::int64_t count, std::vector<Element>& to) 
   return outcome(cudaMemcpy(to.data(), from, bytes, cudaMemcpyDeviceToHost), "copying to the host");
 }
 
-// Every `stride`-th element from `from` on.
+// Copies every `stride`-th element from `from` on.
 template <typename Element>
 Status fetch_strided(const Element* from, std::int64_t count, std::int64_t stride, std::vector<Element>& to) {
   if (stride == 1) return fetch(from, count, to);
@@ -27,8 +27,7 @@ Status fetch_strided(const Element* from, std::int64_t count, std::int64_t strid
                  "copying to the host");
 }
 
-// `count` indices below `extent`, the first and the last among them, the others pseudo-random; fewer when the extent
-// is smaller.
+// Returns `count` indices below `extent`: the first, the last and pseudo-random ones; fewer if the extent is smaller.
 inline std::vector<std::int64_t> sampled_indices(std::int64_t extent, int count, std::uint64_t seed) {
   std::vector<std::int64_t> indices = {0};
   if (extent > 1) indices.push_back(extent - 1);

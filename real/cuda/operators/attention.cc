@@ -1,4 +1,4 @@
-// Fused attention: cuDNN's where it has a plan, else our own kernels.
+// Fused attention: cuDNN's if it has a plan, else plumbline's own kernels.
 #include "real/cuda/kernels/attention/attention.h"
 
 #include "real/cuda/kernels/cast.h"
@@ -18,7 +18,7 @@ Status check(const Attributes& a, std::int64_t tokens) {
   return {};
 }
 
-// Where each of the operator's tensors is among what it reads and writes.
+// Maps the operator's inputs and outputs to the task's tensors.
 AttentionTask task_of(const Call& call, bool backward) {
   const auto& a = call.attributes<Attributes>();
   const std::size_t first = backward ? 1 : 0;
@@ -45,7 +45,7 @@ AttentionTask task_of(const Call& call, bool backward) {
   return task;
 }
 
-// Whether cuDNN's graphs say the same: one 16-bit format for all, every query sees all that came before.
+// Returns whether cuDNN's graphs compute this: one 16-bit format for all, and every query sees all earlier tokens.
 bool library_takes(const AttentionTask& task, bool backward) {
   const Format format = task.q.format;
   if (format != Format::bf16 && format != Format::fp16) return false;
@@ -77,7 +77,7 @@ bool own_kernels_take(const AttentionTask& t, bool backward) {
 
 constexpr std::int64_t alignment = 256;  // of scratch memory
 
-// Outputs may have been kept in a narrow format until the gradient needs them: then they are widened first.
+// Outputs may be stored in a narrow format until the gradient needs them; they are then widened first.
 std::int64_t widened_bytes(const AttentionTask& t) {
   if (is_float(t.o.format)) return 0;
   const std::int64_t bytes = data_bytes(t.q.format, t.o.elements());
@@ -94,7 +94,7 @@ Status widen(AttentionTask& task, void* memory, cudaStream_t stream) {
   return {};
 }
 
-// Scratch memory for `bytes` behind the widened outputs, which the task then has.
+// Takes scratch memory for `bytes` after the widened outputs, and puts these into the task.
 Status prepare(const Call& call, AttentionTask& task, std::int64_t bytes, void*& memory) {
   const std::int64_t wide = widened_bytes(task);
   PLUMBLINE_TRY(call.machine.scratch.take(call.stream, wide + bytes, memory));

@@ -1,4 +1,4 @@
-// One operator as it is launched on a stream.
+// The launch of one operator on a stream.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ struct Call {
   const Kernel& kernel;
   Machine& machine;
   cudaStream_t stream = nullptr;
-  int target_sms = 0;  // SMs that libraries are to reckon with; 0: all
+  int target_sms = 0;  // SM count given to libraries; 0: all
 
   const model::Operator& op() const { return *kernel.op; }
   std::size_t ins() const { return kernel.reads.size(); }
@@ -28,11 +28,11 @@ struct Call {
   }
 };
 
-// What an operator writes, with as many rows as routing made what it reads.
+// Gives an output as many rows as the input has, where routing decides them.
 inline Status fit(CudaBuffer& out, std::int64_t rows) { return out.rows() == rows ? Status{} : out.resize(rows); }
 
-// Enqueues the operator on the call's stream; returns what the launch said. Outputs whose rows routing decides are
-// made to fit before.
+// Enqueues the operator on the call's stream and returns the launch's status. It first resizes outputs whose rows
+// routing decides.
 using Function = Status (*)(const Call&);
 
 }  // namespace plumbline::real::cuda

@@ -7,7 +7,7 @@
 
 namespace plumbline::real::cuda {
 
-// Of a matrix, or of each expert's; the columns of a turned activation are its rows, which routing may decide.
+// Transposes a matrix, or each expert's. The columns of a transposed activation are its rows, which routing may decide.
 Status transpose(const Call& call) {
   const auto& shape = call.kernel.graph->tensor(call.op().reads[0]).shape;
   const std::int64_t matrices = shape.size() == 3 ? shape[0].size : 1;
@@ -17,7 +17,7 @@ Status transpose(const Call& call) {
   return outcome(transpose(call.in(0).view(), nullptr, out.view(), call.stream), "launching a transpose");
 }
 
-// The kernel converts what it writes.
+// The transpose kernel converts to the format of its output.
 Status cast_transpose(const Call& call) { return transpose(call); }
 
 Status split(const Call& call) {

@@ -10,7 +10,7 @@ Status cast(const Call& call) {
   return outcome(cast(call.in(0).view(), call.out(0).view(), call.stream), "launching a cast");
 }
 
-// As many as a kernel takes; those that are left are added to the sum so far.
+// Each launch adds as many addends as a kernel takes; further launches add the rest to the sum so far.
 Status add(const Call& call) {
   PLUMBLINE_TRY(fit(call.out(0), call.in(0).rows()));
   const TensorView sum = call.out(0).view();

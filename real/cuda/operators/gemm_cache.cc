@@ -15,7 +15,7 @@ auto key_of(const GemmShape& s) {
                          s.d_batch_stride, s.routed);
 }
 
-// Shapes that routing decides may not end: with so many the cache begins anew.
+// Routed shapes may be unlimited: the cache is cleared at this size.
 constexpr std::size_t most_gemms = 4096;
 
 }  // namespace
@@ -23,7 +23,7 @@ constexpr std::size_t most_gemms = 4096;
 struct GemmCache::Entries {
   struct Entry {
     std::unique_ptr<GemmPlan> gemm;
-    Status why;  // there is none
+    Status why;  // the reason if there is no plan
   };
   std::map<decltype(key_of({})), Entry> gemms;
 };

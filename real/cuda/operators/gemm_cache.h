@@ -1,6 +1,5 @@
-// Prepared products of cuBLASLt by shape: describing one and asking for its algorithm takes longer than a small product
-// runs, so it is done once, and a launch costs a lookup. Products of rows that routing decides share the algorithm of
-// their usual shape. Not for several threads at a time.
+// cuBLASLt GEMM plans, cached by shape. Making one takes longer than a small GEMM runs, so it is done once, and a
+// launch costs a lookup. GEMMs whose rows routing decides share the algorithm of their usual shape. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +9,8 @@
 
 namespace plumbline::real::cuda {
 
-// Of every product, at the end of its stream's scratch memory: what NVIDIA recommends for Hopper is 32 MiB; twice that
-// lets products that split k find their algorithms too (assumed).
+// The workspace of every GEMM, at the end of its stream's scratch memory. NVIDIA recommends 32 MiB for Hopper; twice
+// that also serves algorithms that split k (assumed).
 constexpr std::int64_t gemm_workspace_bytes = std::int64_t{64} << 20;
 
 class GemmCache {
@@ -21,14 +20,16 @@ class GemmCache {
   GemmCache(const GemmCache&) = delete;
   GemmCache& operator=(const GemmCache&) = delete;
 
-  // Whether the library has a product of that shape; `operands` only tell where scales lie. If not, `why` is its word.
+  // Returns whether the library has a GEMM of that shape; if not, `why` has the reason. Only the scales of `operands`
+  // are used.
   bool has(const GemmShape& shape, const GemmOperands& operands, Status& why);
-  // Enqueues one that it has. An algorithm that refuses to run is replaced by the library's next proposal, for good.
+  // Enqueues a GEMM for which has() is true. An algorithm that refuses to run is replaced for good by the library's
+  // next proposal.
   Status run(const GemmShape& shape, const GemmOperands& operands, void* workspace, cudaStream_t stream);
 
  private:
   struct Entries;
-  // nullptr: the library has none.
+  // Returns nullptr if the library has none.
   GemmPlan* find(const GemmShape& shape, const GemmOperands& operands, Status& why);
   const CublasLt& library_;
   std::unique_ptr<Entries> entries_;

@@ -6,13 +6,13 @@ namespace plumbline::real::cuda {
 
 namespace {
 
-constexpr std::int64_t room_step = 64;  // floats: 256 bytes, what the next region of scratch memory begins at
+constexpr std::int64_t scratch_step = 64;  // floats: 256 bytes, the alignment of the next region of scratch memory
 
 std::int64_t matrix_height(const TensorView& tensor) {
   return tensor.matrix_rows > 0 ? tensor.matrix_rows : tensor.rows;
 }
 
-// Rows of blocks of a part that begins and ends with a block or a matrix.
+// Returns the rows of blocks of a part that begins and ends at a block or a matrix.
 std::int64_t block_rows(const TensorView& tensor, std::int64_t rows) {
   const std::int64_t height = matrix_height(tensor);
   return rows / height * tiles_of(height) + tiles_of(rows % height);
@@ -42,18 +42,18 @@ std::int64_t scale_room(const MatrixPart& part) {
   if (part.tensor.format == Format::fp8_block && !stays(part.tensor)) {
     floats = block_rows(part.tensor, part.rows) * square_row(part.tensor);
   }
-  return (floats + room_step - 1) / room_step * room_step;
+  return (floats + scratch_step - 1) / scratch_step * scratch_step;
 }
 
-Status lay_out_scales(const MatrixPart& part, float* room, cudaStream_t stream, const float*& scales) {
+Status lay_out_scales(const MatrixPart& part, float* scratch, cudaStream_t stream, const float*& scales) {
   const float* const stored = stored_scales(part);
   const std::int64_t blocks = tiles_of(part.tensor.columns);
-  scales = scale_room(part) > 0 ? room : stored;
+  scales = scale_room(part) > 0 ? scratch : stored;
   if (scales == stored) return {};
   if (part.tensor.format == Format::fp8_tile) {
-    return outcome(lay_out_rows(stored, room, part.rows, blocks, stream), "laying out scales");
+    return outcome(lay_out_rows(stored, scratch, part.rows, blocks, stream), "laying out scales");
   }
-  return outcome(lay_out_squares(stored, room, block_rows(part.tensor, part.rows), blocks, stream),
+  return outcome(lay_out_squares(stored, scratch, block_rows(part.tensor, part.rows), blocks, stream),
                  "laying out scales");
 }
 

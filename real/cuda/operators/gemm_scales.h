@@ -1,4 +1,4 @@
-// Scales of FP8 operands, laid out for cuBLASLt right before the product that reads them.
+// Lays out the scales of FP8 operands for cuBLASLt, right before the GEMM that reads them.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -8,18 +8,18 @@
 
 namespace plumbline::real::cuda {
 
-// The floats of memory that lay_out_scales() may want for these rows, in multiples of 256 bytes; 0 for a format whose
-// scales need no other order.
+// Returns the scratch floats that lay_out_scales() may need for these rows, in multiples of 256 bytes; 0 for a format
+// whose scales keep their order.
 std::int64_t scale_room(const MatrixPart& part);
 
-// `scales`: where those of the part's first row lie now: in `room`, or in the tensor where the order is the same;
-// nullptr for a format without scales. The part has all columns of its tensor, and of blocks of 128 rows all rows.
-Status lay_out_scales(const MatrixPart& part, float* room, cudaStream_t stream, const float*& scales);
+// Points `scales` at those of the part's first row: in `scratch`, or in the tensor if the order is the same; nullptr
+// for a format without scales. The part has all columns of its tensor, and whole blocks of 128 rows.
+Status lay_out_scales(const MatrixPart& part, float* scratch, cudaStream_t stream, const float*& scales);
 
-// The scales of a part's rows where they lie in the tensor.
+// The scales of a part's rows in the tensor.
 const float* stored_scales(const MatrixPart& part);
 
-// The scale blocks of one row after cuBLASLt's order of 128 x 128 blocks.
+// The number of scales per row of 128 x 128 blocks in cuBLASLt's order.
 std::int64_t square_row(const TensorView& tensor);
 
 }  // namespace plumbline::real::cuda

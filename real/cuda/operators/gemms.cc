@@ -1,4 +1,4 @@
-// Products of tokens and weights. Where two streams share one, each computes rows of its own: nothing is copied.
+// GEMMs of tokens and weights. If two streams share one, each computes its own rows, so that nothing is copied.
 #include "real/cuda/operators/gemm_scales.h"
 #include "real/cuda/operators/multiply.h"
 #include "real/cuda/operators/operators.h"
@@ -20,14 +20,14 @@ Status matmul(const Call& call) {
   task.c = rows_of(call.out(0).view(), own.begin, own.count);
   if (call.ins() > 2) task.bias = call.in(2).view();
   if (task.accumulate && task.depth() == 0) return {};
-  const std::int64_t a_room = scale_room(task.a);
-  GemmRoom room;
-  PLUMBLINE_TRY(take_gemm_room(call, a_room + scale_room(task.b), room));
+  const std::int64_t a_floats = scale_room(task.a);
+  GemmScratch scratch;
+  PLUMBLINE_TRY(take_gemm_scratch(call, a_floats + scale_room(task.b), scratch));
   if (library_takes(task)) {
-    PLUMBLINE_TRY(lay_out_scales(task.a, room.scales, call.stream, task.a_scales));
-    PLUMBLINE_TRY(lay_out_scales(task.b, room.scales + a_room, call.stream, task.b_scales));
+    PLUMBLINE_TRY(lay_out_scales(task.a, scratch.scales, call.stream, task.a_scales));
+    PLUMBLINE_TRY(lay_out_scales(task.b, scratch.scales + a_floats, call.stream, task.b_scales));
   }
-  return multiply(call, task, room);
+  return multiply(call, task, scratch);
 }
 
 }  // namespace plumbline::real::cuda

@@ -1,4 +1,4 @@
-// The experts' products: one of cuBLASLt after the other on the stream, by the offsets that the host knows. One kernel
+// The experts' GEMMs: one call of cuBLASLt after the other on the stream, by the host's copy of the offsets. One kernel
 // for all of them is not faster at the sizes of training on Hopper (github.com/pytorch/pytorch/issues/163425), and
 // cuBLASLt has none before CUDA 13.3.
 #include "real/cuda/kernels/permutation/scale_layout.h"
@@ -59,49 +59,49 @@ Status forward(const Call& call, const Experts& experts) {
   const std::int64_t height = b.rows / experts.count(), blocks = tiles_of(a.columns);
   const MatrixPart tokens = rows_of(a, experts.first_row(), experts.rows());
   const MatrixPart weights = rows_of(b, experts.own.begin * height, experts.own.count * height);
-  const std::int64_t a_room = scale_room(tokens);
-  GemmRoom room;
-  PLUMBLINE_TRY(take_gemm_room(call, a_room + scale_room(weights), room));
+  const std::int64_t a_floats = scale_room(tokens);
+  GemmScratch scratch;
+  PLUMBLINE_TRY(take_gemm_scratch(call, a_floats + scale_room(weights), scratch));
   const bool tiles = a.format == Format::fp8_tile;
   if (tiles) {
     const RowGroups groups{call.in(2).data<const std::int32_t>(), static_cast<std::int32_t>(experts.own.begin),
                            static_cast<std::int32_t>(experts.own.begin + experts.own.count)};
     PLUMBLINE_TRY(
-        outcome(lay_out_grouped_rows(stored_scales(tokens), room.scales, groups, tokens.rows, blocks, call.stream),
+        outcome(lay_out_grouped_rows(stored_scales(tokens), scratch.scales, groups, tokens.rows, blocks, call.stream),
                 "laying out scales"));
   }
   const float* weight_scales = nullptr;
-  PLUMBLINE_TRY(lay_out_scales(weights, room.scales + a_room, call.stream, weight_scales));
+  PLUMBLINE_TRY(lay_out_scales(weights, scratch.scales + a_floats, call.stream, weight_scales));
   const std::int64_t weight_step = b.format == Format::fp8_block ? tiles_of(height) * square_row(b) : 0;
   for (std::int64_t e = experts.own.begin; e < experts.own.begin + experts.own.count; ++e) {
     GemmTask task = forward_task(call, experts, e);
-    task.a_scales = tiles ? room.scales + (experts.row(e) - experts.first_row()) * blocks : a.scales;
+    task.a_scales = tiles ? scratch.scales + (experts.row(e) - experts.first_row()) * blocks : a.scales;
     if (weight_scales != nullptr) task.b_scales = weight_scales + (e - experts.own.begin) * weight_step;
-    PLUMBLINE_TRY(multiply(call, task, room));
+    PLUMBLINE_TRY(multiply(call, task, scratch));
   }
   return {};
 }
 
-// Scales along the tokens: once laid out, those of an expert's tiles follow each other.
+// Scales along the tokens; once laid out, those of an expert's tiles are contiguous.
 const float* tile_scales(const TensorView& tensor, const float* laid_out, std::int64_t first) {
   return tensor.format == Format::fp8_tile ? laid_out + first / scale_tile * tensor.rows : laid_out;
 }
 
 Status weight_gradient(const Call& call, const Experts& experts) {
   const TensorView a = call.in(0).view(), b = call.in(1).view();
-  const std::int64_t a_room = scale_room(whole(a));
-  GemmRoom room;
-  PLUMBLINE_TRY(take_gemm_room(call, a_room + scale_room(whole(b)), room));
+  const std::int64_t a_floats = scale_room(whole(a));
+  GemmScratch scratch;
+  PLUMBLINE_TRY(take_gemm_scratch(call, a_floats + scale_room(whole(b)), scratch));
   const float* a_scales = nullptr;
   const float* b_scales = nullptr;
-  PLUMBLINE_TRY(lay_out_scales(whole(a), room.scales, call.stream, a_scales));
-  PLUMBLINE_TRY(lay_out_scales(whole(b), room.scales + a_room, call.stream, b_scales));
+  PLUMBLINE_TRY(lay_out_scales(whole(a), scratch.scales, call.stream, a_scales));
+  PLUMBLINE_TRY(lay_out_scales(whole(b), scratch.scales + a_floats, call.stream, b_scales));
   for (std::int64_t e = experts.own.begin; e < experts.own.begin + experts.own.count; ++e) {
     GemmTask task = gradient_task(call, experts, e);
     if (task.depth() == 0) continue;
     task.a_scales = tile_scales(a, a_scales, experts.row(e));
     task.b_scales = tile_scales(b, b_scales, experts.row(e));
-    PLUMBLINE_TRY(multiply(call, task, room));
+    PLUMBLINE_TRY(multiply(call, task, scratch));
   }
   return {};
 }

@@ -7,7 +7,7 @@ namespace plumbline::real::cuda {
 namespace {
 
 using Attributes = model::LossAttributes;
-constexpr std::int64_t figures = 3;  // of a token, where ranks divide the vocabulary (model/graph/operators.def)
+constexpr std::int64_t figures = 3;  // per token, if ranks divide the vocabulary (model/graph/operators.def)
 
 Labels labels_of(const Call& call) {
   const auto& a = call.attributes<Attributes>();
@@ -19,7 +19,7 @@ Labels labels_of(const Call& call) {
   return labels;
 }
 
-// The loss follows from the ranks' sums, later.
+// Writes partial sums; the loss is computed from all ranks' sums later.
 Status write_figures(const Call& call) {
   PLUMBLINE_TRY(outcome(cudaMemsetAsync(call.out(0).view().data, 0, sizeof(float), call.stream), "clearing a loss"));
   return outcome(loss_figures(call.in(0).view(), labels_of(call), call.out(1).data<float>(), call.stream),

@@ -10,7 +10,7 @@ namespace plumbline::real::cuda {
 
 namespace {
 
-constexpr std::int64_t fp8_depth = 16, fp8_width = 8;  // elements: what the library's FP8 products want multiples of
+constexpr std::int64_t fp8_depth = 16, fp8_width = 8;  // elements: required multiples of the library's FP8 GEMMs
 constexpr std::int64_t largest_alignment = 256;        // bytes: of an allocation
 
 cudaDataType_t data_type(Format format) {
@@ -46,14 +46,14 @@ bool fp8_is_taken(const GemmTask& t) {
          t.batch == 1;
 }
 
-// What the addresses of all products of a batch have in common.
+// Returns the common alignment of the addresses of all GEMMs of a batch.
 std::int64_t alignment(const MatrixPart& part, std::int64_t next) {
   const auto address = static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(part.data()));
   return std::gcd(largest_alignment, std::gcd(address, data_bytes(part.tensor.format, next)));
 }
 
-// Multiply-adds of the largest product that our own kernel takes in the library's place: at the 2e12 a second that it
-// reaches on a GPU (assumed), 4 ms.
+// Multiply-adds of the largest GEMM that plumbline's own kernel computes instead of the library: 4 ms at 2e12 a second,
+// its rate on a GPU (assumed).
 constexpr double most_plain_work = 8e9;
 
 bool is_small(const GemmTask& task) {
@@ -125,23 +125,23 @@ PlainGemm plain_of(const GemmTask& t, std::int64_t index) {
   return p;
 }
 
-Status take_gemm_room(const Call& call, std::int64_t scale_floats, GemmRoom& room) {
+Status take_gemm_scratch(const Call& call, std::int64_t scale_floats, GemmScratch& scratch) {
   const std::int64_t scale_bytes = scale_floats * static_cast<std::int64_t>(sizeof(float));
   void* memory = nullptr;
   PLUMBLINE_TRY(call.machine.scratch.take(call.stream, scale_bytes + gemm_workspace_bytes, memory));
-  room.scales = static_cast<float*>(memory);
-  room.workspace = static_cast<char*>(memory) + scale_bytes;
+  scratch.scales = static_cast<float*>(memory);
+  scratch.workspace = static_cast<char*>(memory) + scale_bytes;
   return {};
 }
 
-Status multiply(const Call& call, const GemmTask& task, const GemmRoom& room) {
+Status multiply(const Call& call, const GemmTask& task, const GemmScratch& scratch) {
   if (task.c.rows == 0 || task.c.columns == 0) return {};
   Status why{"no library has GEMMs of these formats or widths"};
   if (library_takes(task)) {
     const GemmShape shape = shape_of(task);
     const GemmOperands operands = operands_of(task);
     GemmCache& gemms = *call.machine.gemms;
-    if (gemms.has(shape, operands, why)) return gemms.run(shape, operands, room.workspace, call.stream);
+    if (gemms.has(shape, operands, why)) return gemms.run(shape, operands, scratch.workspace, call.stream);
   }
   if (!is_small(task) || !own_kernel_takes(task)) return why;
   for (std::int64_t i = 0; i < task.batch; ++i) {

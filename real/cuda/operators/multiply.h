@@ -1,4 +1,4 @@
-// One product on a call's stream: cuBLASLt's where it has one, else our own.
+// One GEMM on a call's stream, by cuBLASLt if it has one, or by plumbline's own kernel.
 #pragma once
 
 #include "real/cuda/kernels/plain_gemm.h"
@@ -8,17 +8,17 @@
 
 namespace plumbline::real::cuda {
 
-// C = factor * op(A) op(B), or C +=.
+// C = factor * op(A) op(B), or C += it.
 struct GemmTask {
   MatrixPart a, b, c;
   bool transpose_a = false, transpose_b = false, accumulate = false;
   bool tf32 = false;
   float factor = 1;
   TensorView bias;  // without data: none
-  // FP8: laid out for cuBLASLt (gemm_scales.h).
+  // FP8 scales in cuBLASLt's layout (gemm_scales.h).
   const float* a_scales = nullptr;
   const float* b_scales = nullptr;
-  // So many products, each so many columns further to the right in its tensors.
+  // The number of GEMMs, and the columns from one to the next in each tensor.
   std::int64_t batch = 1, a_next = 0, b_next = 0, c_next = 0;
   int target_sms = 0;
   Routed routed = Routed::none;
@@ -26,37 +26,37 @@ struct GemmTask {
   std::int64_t depth() const { return transpose_a ? a.rows : a.columns; }
 };
 
-// Whether cuBLASLt has such products at all: operands of one format; FP8 with k contiguous in both, in multiples of 16
-// bytes (of 8 elements across), from the beginning of a scale's tile on.
+// Returns whether cuBLASLt supports such GEMMs at all. Operands must have one format. FP8 needs k contiguous in both,
+// in multiples of 16 bytes (8 elements across), from the start of a scale's tile on.
 bool library_takes(const GemmTask& task);
-// Whether the kernel of our own knows the formats.
+// Returns whether plumbline's own kernel supports the formats.
 bool own_kernel_takes(const GemmTask& task);
 
 GemmShape shape_of(const GemmTask& task);
 GemmOperands operands_of(const GemmTask& task);
-// The same for the kernel that takes the others; `index` within the batch.
+// The task for plumbline's own kernel; `index` is within the batch.
 PlainGemm plain_of(const GemmTask& task, std::int64_t index);
 
-// Scratch memory of an operator made of products: first the scales, then the library's workspace.
-struct GemmRoom {
+// Scratch memory of an operator made of GEMMs: first the scales, then the library's workspace.
+struct GemmScratch {
   float* scales = nullptr;
   void* workspace = nullptr;
 };
-Status take_gemm_room(const Call& call, std::int64_t scale_floats, GemmRoom& room);
+Status take_gemm_scratch(const Call& call, std::int64_t scale_floats, GemmScratch& scratch);
 
-// Nothing where C is empty. A large product that the library refuses is a failure with its reason: our own kernel
-// would compute it for seconds.
-Status multiply(const Call& call, const GemmTask& task, const GemmRoom& room);
+// Enqueues the GEMM; nothing if C is empty. If the library refuses a large one, the failure has its reason: plumbline's
+// own kernel would take seconds.
+Status multiply(const Call& call, const GemmTask& task, const GemmScratch& scratch);
 
-// A task as the call's attributes and tensors say, without its parts.
+// Makes a task from the call's attributes and tensors; its parts are left to the caller.
 GemmTask task_of(const Call& call);
 
-// Those of `count` that are this call's, where streams share an operator (Kernel::part).
+// This call's share of `count`, where streams divide an operator (Kernel::part).
 struct Share {
   std::int64_t begin = 0, count = 0;
 };
 Share share_of(std::int64_t count, const Kernel& kernel);
-// The same in rows: borders are multiples of 128, so that neither tiles of scales nor of the product are cut.
+// This call's share of the rows. Borders are multiples of 128, so that no tile of scales or of the GEMM is cut.
 Share share_of_rows(std::int64_t rows, const Kernel& kernel);
 
 }  // namespace plumbline::real::cuda

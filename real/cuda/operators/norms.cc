@@ -13,7 +13,7 @@ NormForm form_of(const Call& call, bool centered) {
   return {static_cast<float>(call.attributes<model::NormAttributes>().epsilon), centered};
 }
 
-// A row for every part that is normalised by itself.
+// Views x with a row for every part that is normalized separately.
 TensorView by_head(TensorView x, std::int64_t heads) {
   x.rows *= heads;
   x.columns /= heads;

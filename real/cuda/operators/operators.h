@@ -1,17 +1,17 @@
-// The operators of the graph on a GPU, one function each (model/graph/operators.def says what each computes; the host's
-// in real/host/operators/ are the reference). Exchanges and collectives are the communicator's.
+// The operators of the graph on a GPU, one function each. model/graph/operators.def defines what each computes; those
+// of real/host/operators/ are the reference. All-to-alls and collectives are in the communicator.
 #pragma once
 
 #include "real/cuda/operators/call.h"
 
 namespace plumbline::real::cuda {
 
-// One function for each kind that a device computes, by the kind's name.
+// One function for each kind that a device computes, with the kind's name.
 #define OPERATOR(...)
 #define COMPUTED_OPERATOR(kind, ...) Status kind(const Call& call);
 #include "model/graph/operators.def"
 
-// nullptr for a kind that no device computes.
+// Returns nullptr for a kind that no device computes.
 Function function_of(model::OperatorKind kind);
 
 }  // namespace plumbline::real::cuda

@@ -27,8 +27,8 @@ Status start_order(const Call& call, const CudaBuffer& indices, RowOrder& order)
   return outcome(count_rows(order, call.stream), "counting the rows of experts");
 }
 
-// The dispatch knows how many rows each expert has. Indices that no dispatch has written are counted once, which waits
-// for the stream.
+// Sets the rows of each expert on the host, where dispatch stores them. For other indices they are counted once, which
+// waits for the stream.
 Status learn_rows(const Call& call, const RowOrder& order, CudaBuffer& indices) {
   const auto experts = static_cast<std::size_t>(order.experts);
   if (indices.known.size() == experts) return {};
@@ -41,7 +41,7 @@ Status learn_rows(const Call& call, const RowOrder& order, CudaBuffer& indices) 
   return {};
 }
 
-// Those that permute left, or found again from the same choice.
+// Uses the positions that permute stored, or computes them again from the same choice.
 Status positions_for(const Call& call, CudaBuffer& indices, CudaBuffer& map) {
   if (map.positions != nullptr && map.positions->of_choice && map.positions->tokens == indices.rows() &&
       map.positions->slots == indices.columns())
@@ -50,7 +50,7 @@ Status positions_for(const Call& call, CudaBuffer& indices, CudaBuffer& map) {
   PLUMBLINE_TRY(start_order(call, indices, order));
   PLUMBLINE_TRY(learn_rows(call, order, indices));
   PLUMBLINE_TRY(make_positions(map, indices.rows(), indices.columns(), true));
-  // As many rows as were filled up to, if they were.
+  // The row map is padded unless it has exactly as many rows as the experts.
   order.alignment = row_offsets(indices.known, 1).back() == map.rows() ? 1 : row_alignment_fp8;
   PlacedRows placed;
   placed.positions = map.positions->data();

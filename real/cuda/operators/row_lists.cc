@@ -7,7 +7,7 @@
 
 namespace plumbline::real::cuda {
 
-// A token is received for at least one local expert, so the largest number in the map is the last token.
+// Every received token has at least one local expert, so that the largest number in the map is the last token.
 RowLists lists_of(const std::vector<std::int32_t>& map) {
   RowLists lists;
   for (const std::int32_t token : map) lists.tokens = std::max<std::int64_t>(lists.tokens, token + 1);

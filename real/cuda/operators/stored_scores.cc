@@ -1,4 +1,4 @@
-// The three products of attention over stored scores: per sequence one launch for all key-value heads, and one for
+// The three GEMMs of attention over stored scores. Each sequence has one launch for all key-value heads, repeated for
 // each of the query heads that share one.
 #include "real/cuda/operators/multiply.h"
 #include "real/cuda/operators/operators.h"
@@ -9,8 +9,8 @@ namespace {
 
 using Attributes = model::BatchedMatmulAttributes;
 
-// Where the heads of a tensor stand: query head `member` of the first key-value head, and how many columns further the
-// one of the next.
+// The columns of a tensor's heads: query head `member` of the first key-value head, and the distance to that of the
+// next.
 struct Heads {
   std::int64_t column = 0, next = 0, width = 0;
 };
@@ -47,11 +47,11 @@ GemmTask task_of_member(const Call& call, std::int64_t first, std::int64_t membe
 
 Status batched_matmul(const Call& call) {
   const auto& a = call.attributes<Attributes>();
-  GemmRoom room;
-  PLUMBLINE_TRY(take_gemm_room(call, 0, room));
+  GemmScratch scratch;
+  PLUMBLINE_TRY(take_gemm_scratch(call, 0, scratch));
   for (std::int64_t first = 0; first < call.in(0).rows(); first += a.sequence_length) {
     for (std::int64_t member = 0; member < a.query_heads / a.key_value_heads; ++member) {
-      PLUMBLINE_TRY(multiply(call, task_of_member(call, first, member), room));
+      PLUMBLINE_TRY(multiply(call, task_of_member(call, first, member), scratch));
     }
   }
   return {};

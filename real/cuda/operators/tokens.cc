@@ -7,12 +7,12 @@ namespace plumbline::real::cuda {
 
 namespace {
 
-// The first id of this rank's part of the vocabulary.
+// Returns the first id of this rank's part of the vocabulary.
 std::int64_t first_id(const Call& call, const CudaBuffer& table) { return call.kernel.tensor_rank * table.rows(); }
 
 }  // namespace
 
-// Tokens of other ranks' parts get zeros.
+// Tokens in other ranks' parts get zeros.
 Status embedding(const Call& call) {
   const CudaBuffer &ids = call.in(0), &table = call.in(1);
   return outcome(

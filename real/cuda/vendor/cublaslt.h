@@ -1,4 +1,4 @@
-// Matrix products through cuBLASLt, opened at run time. FP8 wants k contiguous in both operands (its "TN" form).
+// GEMMs through cuBLASLt, opened at run time. FP8 needs k contiguous in both operands (the "TN" layout).
 #pragma once
 
 #include <cublasLt.h>
@@ -15,7 +15,7 @@ namespace plumbline::real::cuda {
 
 enum class ScaleMode { none, tensor, row_blocks, square_blocks };  // the last two: 1 x 128 and 128 x 128
 
-// The extent that routing decides, anew for every micro-batch.
+// The extent that routing decides, which differs for every micro-batch.
 enum class Routed { none, rows, depth };
 
 struct GemmShape {
@@ -23,26 +23,25 @@ struct GemmShape {
   cudaDataType_t operand = CUDA_R_16BF, result = CUDA_R_16BF;
   bool x_k_contiguous = true;  // X is [m,k]; else [k,m]
   bool w_k_contiguous = true;  // W is [n,k]; else [k,n]
-  bool accumulate = false;     // D += product
+  bool accumulate = false;     // D += the GEMM
   bool fast_accumulation = false;
   bool tf32 = false;    // FP32 operands are multiplied with 10 bits of mantissa
-  bool bias = false;    // a number per column of D, in D's format, is added
+  bool bias = false;    // adds a number per column of D, in D's format
   int target_sms = 0;   // 0: all of the device
-  int alignment = 256;  // bytes, of every operand that will be given to run
+  int alignment = 256;  // bytes, of every operand passed to run()
   ScaleMode x_scale = ScaleMode::none, w_scale = ScaleMode::none;
-  // Elements from one row of a matrix to the next; 0: rows lie one after the other.
+  // Elements from one row of a matrix to the next; 0: rows are contiguous.
   std::int64_t x_stride = 0, w_stride = 0, d_stride = 0;
-  // So many products of the same shape, and the elements from the matrices of one to those of the next.
+  // The number of GEMMs of the same shape, and the elements from one matrix to the next.
   std::int64_t batch = 1, x_batch_stride = 0, w_batch_stride = 0, d_batch_stride = 0;
   Routed routed = Routed::none;
 };
 
-// Rows of the tiles that libraries cut products into: between two multiples the best algorithm hardly changes.
+// Rows of the tiles into which libraries divide GEMMs; between two multiples the best algorithm hardly changes.
 constexpr std::int64_t routed_step = 128;
 
-// The product whose algorithm serves all that differ by routing alone: the routed extent is rounded up, so that no
-// workspace is too small, and where matrices have as many columns as rows were routed, theirs is rounded up too. Those
-// that are aligned otherwise stand for themselves.
+// Returns the shape whose algorithm serves all that differ by routing alone. The routed extent is rounded up, so that
+// no workspace is too small. With routed depth, packed strides are rounded with it; other strides are kept.
 inline GemmShape usual_shape(GemmShape s) {
   const auto rounded = [](std::int64_t extent) { return (extent + routed_step - 1) / routed_step * routed_step; };
   const auto packed = [](std::int64_t stride) { return stride % routed_step == 0 ? 0 : stride; };
@@ -62,23 +61,23 @@ inline GemmShape exact_shape(GemmShape s) {
 struct ColumnMajor {
   std::int64_t rows = 0, columns = 0, leading = 0;  // elements from one column to the next
   std::int64_t batch_stride = 0;
-  bool transposed = false;  // the product takes it so
+  bool transposed = false;  // the GEMM transposes it
 };
 struct ColumnMajorGemm {
   ColumnMajor a, b, d;  // D = op(A) op(B)
 };
 
 inline ColumnMajorGemm column_major(const GemmShape& s) {
-  const auto transposed = [](std::int64_t rows, std::int64_t columns, std::int64_t stride, std::int64_t batch_stride) {
+  const auto as_columns = [](std::int64_t rows, std::int64_t columns, std::int64_t stride, std::int64_t batch_stride) {
     return ColumnMajor{columns, rows, stride > 0 ? stride : columns, batch_stride, false};
   };
   ColumnMajorGemm gemm;
-  gemm.a = s.w_k_contiguous ? transposed(s.n, s.k, s.w_stride, s.w_batch_stride)
-                            : transposed(s.k, s.n, s.w_stride, s.w_batch_stride);
-  gemm.b = s.x_k_contiguous ? transposed(s.m, s.k, s.x_stride, s.x_batch_stride)
-                            : transposed(s.k, s.m, s.x_stride, s.x_batch_stride);
-  gemm.d = transposed(s.m, s.n, s.d_stride, s.d_batch_stride);
-  gemm.a.transposed = s.w_k_contiguous;  // W^T is wanted as n x k
+  gemm.a = s.w_k_contiguous ? as_columns(s.n, s.k, s.w_stride, s.w_batch_stride)
+                            : as_columns(s.k, s.n, s.w_stride, s.w_batch_stride);
+  gemm.b = s.x_k_contiguous ? as_columns(s.m, s.k, s.x_stride, s.x_batch_stride)
+                            : as_columns(s.k, s.m, s.x_stride, s.x_batch_stride);
+  gemm.d = as_columns(s.m, s.n, s.d_stride, s.d_batch_stride);
+  gemm.a.transposed = s.w_k_contiguous;  // W^T is passed as n x k
   gemm.b.transposed = !s.x_k_contiguous;
   return gemm;
 }
@@ -112,7 +111,7 @@ struct CublasLt {
   CublasLt(const CublasLt&) = delete;
   CublasLt& operator=(const CublasLt&) = delete;
 
-  // Creates a handle on the current device. nullptr: `error` says what is missing.
+  // Creates a handle on the current device. Returns nullptr if something is missing, with the reason in `error`.
   static std::unique_ptr<CublasLt> open(const std::vector<std::string>& folders, std::string& error);
   Status outcome(cublasStatus_t status, const char* doing) const;
 };
@@ -123,8 +122,8 @@ struct GemmOperands {
   void* d = nullptr;
   const float* x_scales = nullptr;
   const float* w_scales = nullptr;
-  const void* bias = nullptr;  // where the shape says so
-  float factor = 1;            // of the product
+  const void* bias = nullptr;  // if the shape has one
+  float factor = 1;            // scales the GEMM
 };
 
 class GemmPlan {
@@ -134,16 +133,16 @@ class GemmPlan {
   GemmPlan(const GemmPlan&) = delete;
   GemmPlan& operator=(const GemmPlan&) = delete;
 
-  // Describes the product and asks for an algorithm; the operands only tell where scales lie.
-  // Fails when the library has none for the shape, the formats or the device.
+  // Describes the GEMM and requests an algorithm; only the scales of the operands are used. Fails if the library has
+  // none for the shape, the formats or the device.
   Status prepare(const GemmShape& shape, const GemmOperands& operands, std::int64_t workspace_bytes);
-  // Another m, n or k, or other strides, for the same algorithm, which may refuse them when run.
+  // Sets another m, n or k, or other strides, for the same algorithm, which may refuse them at run().
   Status resize(const GemmShape& shape);
-  // Enqueues the product. Pointers keep the shape's alignment (at least 16), the workspace 256.
+  // Enqueues the GEMM. Pointers have the shape's alignment (at least 16), the workspace 256.
   Status run(const GemmOperands& operands, void* workspace, cudaStream_t stream);
-  // Takes the next algorithm that the library proposed; false when there is none left.
+  // Selects the next algorithm that the library proposed; false if there is none left.
   bool try_next();
-  // Ids as in cublasLt.h, and the library's own estimate of waves.
+  // The algorithm's ids as in cublasLt.h, and the library's estimate of waves.
   std::string algorithm() const;
 
  private:

@@ -32,7 +32,8 @@ struct Cudnn {
   std::shared_ptr<Library> library;
   PLUMBLINE_CUDNN_FUNCTIONS(PLUMBLINE_FUNCTION_MEMBER)
 
-  // The newest in these folders. nullptr: `error` says what is missing. No device is needed.
+  // Opens the newest cuDNN in these folders; no device is needed. Returns nullptr if there is none, with the reason in
+  // `error`.
   static std::unique_ptr<Cudnn> open(const std::vector<std::string>& folders, std::string& error);
   Status outcome(cudnnStatus_t status, const char* doing) const;
 };

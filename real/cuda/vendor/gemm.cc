@@ -6,7 +6,7 @@ namespace plumbline::real::cuda {
 
 namespace {
 
-// From this version on, FP8 products take scales per block.
+// The first version of cuBLASLt whose FP8 GEMMs take scales per block.
 constexpr std::size_t block_scale_version = 120900;
 
 std::int32_t scale_mode(ScaleMode mode) {
@@ -37,9 +37,9 @@ Status GemmPlan::describe_operation(const GemmShape& shape) {
   };
   const cublasComputeType_t compute = shape.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
   PLUMBLINE_TRY(lt_.outcome(lt_.operation_create(&operation_, compute, CUDA_R_32F), "cublasLtMatmulDescCreate"));
-  const ColumnMajorGemm transposed = column_major(shape);
-  const cublasOperation_t a = transposed.a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-  const cublasOperation_t b = transposed.b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+  const ColumnMajorGemm gemm = column_major(shape);
+  const cublasOperation_t a = gemm.a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+  const cublasOperation_t b = gemm.b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
   PLUMBLINE_TRY(set(CUBLASLT_MATMUL_DESC_TRANSA, a, "setting the form of W"));
   PLUMBLINE_TRY(set(CUBLASLT_MATMUL_DESC_TRANSB, b, "setting the form of X"));
   if (shape.target_sms > 0) {
@@ -56,7 +56,7 @@ Status GemmPlan::describe_operation(const GemmShape& shape) {
     const cudaDataType_t type = shape.result;
     PLUMBLINE_TRY(set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type, "setting the format of the bias"));
   }
-  // Set only where needed: a library without these modes does not know the attribute either.
+  // Set only if needed: a library without these modes does not have the attribute either.
   if (by_block(shape.w_scale) || by_block(shape.x_scale)) {
     if (lt_.version() < block_scale_version) return {"block scales need cuBLASLt 12.9 or newer"};
     const std::int32_t w = scale_mode(shape.w_scale), x = scale_mode(shape.x_scale);
@@ -102,10 +102,10 @@ Status GemmPlan::create_layout(cublasLtMatrixLayout_t& layout, cudaDataType_t ty
 }
 
 Status GemmPlan::create_layouts(const GemmShape& shape) {
-  const ColumnMajorGemm transposed = column_major(shape);
-  PLUMBLINE_TRY(create_layout(a_, shape.operand, transposed.a, shape.batch));
-  PLUMBLINE_TRY(create_layout(b_, shape.operand, transposed.b, shape.batch));
-  return create_layout(d_, shape.result, transposed.d, shape.batch);
+  const ColumnMajorGemm gemm = column_major(shape);
+  PLUMBLINE_TRY(create_layout(a_, shape.operand, gemm.a, shape.batch));
+  PLUMBLINE_TRY(create_layout(b_, shape.operand, gemm.b, shape.batch));
+  return create_layout(d_, shape.result, gemm.d, shape.batch);
 }
 
 Status GemmPlan::choose_algorithm(std::int64_t workspace_bytes, int alignment) {
@@ -150,10 +150,10 @@ Status GemmPlan::resize_layout(cublasLtMatrixLayout_t layout, const ColumnMajor&
 }
 
 Status GemmPlan::resize(const GemmShape& shape) {
-  const ColumnMajorGemm transposed = column_major(shape);
-  PLUMBLINE_TRY(resize_layout(a_, transposed.a));
-  PLUMBLINE_TRY(resize_layout(b_, transposed.b));
-  return resize_layout(d_, transposed.d);
+  const ColumnMajorGemm gemm = column_major(shape);
+  PLUMBLINE_TRY(resize_layout(a_, gemm.a));
+  PLUMBLINE_TRY(resize_layout(b_, gemm.b));
+  return resize_layout(d_, gemm.d);
 }
 
 Status GemmPlan::run(const GemmOperands& operands, void* workspace, cudaStream_t stream) {

@@ -25,7 +25,7 @@ std::string environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// NVIDIA's wheels put each library into site-packages/nvidia/<package>/lib.
+// NVIDIA's Python wheels put each library into nvidia/<package>/lib of the environment's packages.
 void add_python_folders(std::vector<std::string>& folders) {
   std::vector<std::string> prefixes;
   for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
@@ -95,7 +95,7 @@ std::shared_ptr<Library> Library::open(const LibraryName& name, const std::vecto
       }
       const char* reason = dlerror();
       struct stat status {};
-      // A file that is there but does not load says more than the many that are not there.
+      // The error of an existing file that does not load is more useful than those of missing files.
       if (!folder.empty() && stat(path.c_str(), &status) == 0 && reason != nullptr) damaged = reason;
     }
     if (!tried.empty()) tried += ", ";

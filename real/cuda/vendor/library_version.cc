@@ -25,7 +25,7 @@ std::string real_path(const std::string& path) {
   return realpath(path.c_str(), resolved) == nullptr ? "" : resolved;
 }
 
-// Three numbers at the end of libx.so.9.19.0; a name with fewer says too little.
+// Reads the three numbers at the end of libx.so.9.19.0; a name with fewer gives no version.
 Version version_of_name(const std::string& path) {
   Version version{};
   const std::size_t so = path.rfind(".so.");
@@ -49,8 +49,8 @@ Version version_of_header(const std::string& file, const std::string& prefix) {
   return version;
 }
 
-// The file that a folder or the loader's own path has; "" where there is none. The loader knows its path only by
-// loading the file, which loads nothing else as long as no function of it is called.
+// Returns the file in a folder, or in the loader's own path; "" if there is none. The loader gives its path only after
+// it has loaded the file, which loads nothing else as long as no function is called.
 std::string file_in(const std::string& folder, const std::string& soname) {
   if (!folder.empty()) return real_path(folder + '/' + soname);
   void* handle = dlopen(soname.c_str(), RTLD_LAZY | RTLD_LOCAL);
@@ -72,7 +72,7 @@ Version adjacent_version(const std::string& path, const VersionHeader& header) {
 std::shared_ptr<Library> open_newest(const LibraryName& name, const VersionHeader& header,
                                      const std::vector<std::string>& folders, std::string& error) {
   Version newest{};
-  std::vector<std::string> order = folders;  // where no version is known, as they come
+  std::vector<std::string> order = folders;  // without versions, the given order
   for (const std::string& folder : folders) {
     for (const std::string& soname : name.sonames) {
       const std::string path = file_in(folder, soname);

@@ -1,4 +1,4 @@
-// NCCL, opened at run time: its functions by their own names, errors with its own words.
+// NCCL, opened at run time: its functions by their own names, and its errors in its own words.
 #pragma once
 
 #include <nccl.h>
@@ -12,7 +12,7 @@
 
 namespace plumbline::real::cuda {
 
-// Member and function.
+// The member and the function's name.
 #define PLUMBLINE_NCCL_FUNCTIONS(DO)     \
   DO(version, ncclGetVersion)            \
   DO(unique_id, ncclGetUniqueId)         \
@@ -34,13 +34,14 @@ struct Nccl {
   std::shared_ptr<Library> library;
   PLUMBLINE_NCCL_FUNCTIONS(PLUMBLINE_FUNCTION_MEMBER)
 
-  // nullptr: `error` says what is missing.
+  // Returns nullptr if the library is missing, with the reason in `error`.
   static std::unique_ptr<Nccl> open(const std::vector<std::string>& folders, std::string& error);
-  // What a call came to, in the library's words. A call that is still under way has not failed.
+  // Returns the status of a call, in the library's words. A call that is still in progress has not failed.
   Status outcome(ncclResult_t result, const char* doing, ncclComm_t communicator = nullptr) const;
 };
 
-// "doing failed: unhandled system error, ...": what the code means, and the library's last words where it left some.
+// Formats "doing failed: unhandled system error, ...": the code's meaning, and the library's last words if there are
+// any.
 Status nccl_outcome(ncclResult_t result, const char* doing, const char* meaning, const char* last_words);
 
 }  // namespace plumbline::real::cuda

@@ -4,13 +4,13 @@
 
 namespace plumbline::real::cuda {
 
-// Percent of a period of the device's own choice.
+// Percentages over a period that the device chooses.
 struct Utilization {
   unsigned gpu = 0, memory = 0;
 };
 
-// The toolkit may come without nvml.h, so the few prototypes in use are written here. Every function returns 0 for
-// success; devices are opaque pointers.
+// The toolkit may come without nvml.h, so that the few prototypes in use are declared here. Every function returns 0
+// for success; devices are opaque pointers.
 struct Nvml::Functions {
   std::shared_ptr<Library> library;
   int (*init)() = nullptr;
@@ -30,7 +30,7 @@ namespace {
 constexpr int clock_sm = 1, clock_memory = 2, sensor_gpu = 0;
 
 std::string throttle_words(unsigned long long reasons) {
-  // 0x1, idle, says nothing about the samples.
+  // 0x1 means idle and does not concern the samples.
   const std::pair<unsigned long long, const char*> words[] = {
       {0x2, "application_clocks"}, {0x4, "power_cap"},         {0x8, "hardware_slowdown"}, {0x10, "sync_boost"},
       {0x20, "software_thermal"},  {0x40, "hardware_thermal"}, {0x80, "power_brake"},      {0x100, "display_clocks"}};

@@ -1,4 +1,4 @@
-// Clocks, power and throttling from the driver's management library, when it is there.
+// Clocks, power and throttling from the driver's management library, if it is present.
 #pragma once
 
 #include <memory>
@@ -11,15 +11,15 @@ namespace plumbline::real::cuda {
 
 class Nvml {
  public:
-  // `bus_id` as cudaDeviceGetPCIBusId prints it. nullptr when the library or the device is not there: measuring goes
-  // on without clock readings.
+  // Opens the device with this bus id, as cudaDeviceGetPCIBusId prints it. Returns nullptr if the library or the device
+  // is missing; measurements then have no clock readings.
   static std::unique_ptr<Nvml> open(const std::vector<std::string>& folders, const std::string& bus_id,
                                     std::string& error);
   ~Nvml();
   Nvml(const Nvml&) = delete;
   Nvml& operator=(const Nvml&) = delete;
 
-  // What the device tells at this moment; takes some milliseconds.
+  // Reads the device's current state; takes some milliseconds.
   ClockReading read() const;
   std::string driver_version() const;
   std::optional<double> power_limit_w() const;

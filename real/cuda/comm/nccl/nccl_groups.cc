@@ -8,7 +8,7 @@ namespace plumbline::real::cuda {
 
 namespace {
 
-// Well below what people notice, well above what looking costs.
+// Short enough to end a failed run soon, long enough to make the checks cheap.
 constexpr std::chrono::milliseconds watch_interval{50};
 constexpr std::chrono::minutes settle_limit{10};  // a first connection of thousands of ranks takes a minute or two
 
@@ -25,8 +25,7 @@ Status NcclGroups::open(const std::vector<std::string>& folders, ControlChannel&
   PLUMBLINE_TRY(groups->ended_flag_.allocate(sizeof(std::int32_t)));
   *groups->ended_flag_.as<std::int32_t>() = 0;
   PLUMBLINE_TRY(groups->make_world(groups->founder_));
-  for (int i = 0; i < channels; ++i)
-    PLUMBLINE_TRY(groups->make_world(groups->channels_.emplace_back()));
+  for (int i = 0; i < channels; ++i) PLUMBLINE_TRY(groups->make_world(groups->channels_.emplace_back()));
   groups->watcher_ = std::thread([self = groups.get()] { self->watch(); });
   return {};
 }
@@ -38,7 +37,7 @@ NcclGroups::~NcclGroups() {
   if (stream_ != nullptr) cudaStreamDestroy(stream_);
 }
 
-// An id over the control channel, so that every rank takes part.
+// Shares an id over the control channel, so that every rank takes part.
 Status NcclGroups::make_world(ncclComm_t& communicator) {
   ncclUniqueId id{};
   std::string bytes(sizeof id, '\0');
@@ -46,10 +45,10 @@ Status NcclGroups::make_world(ncclComm_t& communicator) {
     PLUMBLINE_TRY(nccl_->outcome(nccl_->unique_id(&id), "making an id"));
     std::memcpy(bytes.data(), &id, sizeof id);
   }
-  const auto turns = channel_.broadcast(bytes);
-  if (!turns) return {turns.error().message};
-  if (turns->size() != sizeof id) return {"rank 0 sent no id of NCCL"};
-  std::memcpy(&id, turns->data(), sizeof id);
+  const auto shared = channel_.broadcast(bytes);
+  if (!shared) return {shared.error().message};
+  if (shared->size() != sizeof id) return {"rank 0 sent no id of NCCL"};
+  std::memcpy(&id, shared->data(), sizeof id);
   return make(id, channel_.ranks(), channel_.rank(), 0, communicator);
 }
 
@@ -81,11 +80,11 @@ Status NcclGroups::settle(ncclComm_t communicator, ncclResult_t result, const ch
       if (result != ncclInProgress) return nccl_->outcome(result, doing, communicator);
     }
     if (const std::optional<std::string> failure = channel_.failure()) {
-      end(*failure);  // before the next call finds a communicator that is not made
+      end(*failure);  // before the next call finds an incomplete communicator
       return {*failure};
     }
     if (std::chrono::steady_clock::now() > deadline)
-      return {std::string(doing) + " failed: another rank did not come within ten minutes"};
+      return {std::string(doing) + " failed: another rank did not join within ten minutes"};
     std::this_thread::yield();
   }
 }
@@ -129,15 +128,15 @@ Status NcclGroups::all_gather_on_host(const std::vector<std::int32_t>& ranks, co
   if (gathered_.bytes() < needed) PLUMBLINE_TRY(gathered_.allocate(needed));
   auto* mine = gathered_.as<char>();
   char* theirs = mine + size;
-  PLUMBLINE_TRY(outcome(cudaMemcpyAsync(mine, own, size, cudaMemcpyHostToDevice, stream_), "telling other ranks"));
-  PLUMBLINE_TRY(together(communicator, "telling other ranks", [&](const Nccl& nccl) {
+  PLUMBLINE_TRY(outcome(cudaMemcpyAsync(mine, own, size, cudaMemcpyHostToDevice, stream_), "sending to other ranks"));
+  PLUMBLINE_TRY(together(communicator, "sending to other ranks", [&](const Nccl& nccl) {
     return nccl.all_gather(mine, theirs, size, ncclUint8, communicator, stream_);
   }));
-  // Copies into pageable memory may wait for the stream: not before it is known that there is nothing to wait for.
-  PLUMBLINE_TRY(finish("telling other ranks"));
-  PLUMBLINE_TRY(
-      outcome(cudaMemcpyAsync(all, theirs, size * count, cudaMemcpyDeviceToHost, stream_), "hearing other ranks"));
-  return finish("hearing other ranks");
+  // A copy into pageable memory may wait for the stream, so it is made only after the stream's work has ended.
+  PLUMBLINE_TRY(finish("sending to other ranks"));
+  PLUMBLINE_TRY(outcome(cudaMemcpyAsync(all, theirs, size * count, cudaMemcpyDeviceToHost, stream_),
+                        "receiving from other ranks"));
+  return finish("receiving from other ranks");
 }
 
 Status NcclGroups::find(const std::vector<std::int32_t>& ranks, cudaStream_t stream, int ctas,
@@ -192,7 +191,7 @@ void NcclGroups::watch() {
   }
 }
 
-// Kernels that wait for other ranks return then.
+// Kernels that wait for other ranks return after the flag is set.
 void NcclGroups::end(const std::string& reason) {
   const std::lock_guard lock(mutex_);
   if (!ended_.empty()) return;

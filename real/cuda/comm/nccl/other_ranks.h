@@ -1,4 +1,4 @@
-// What a rank does together with others on other GPUs, over NCCL: NVLink within a node, the network between nodes.
+// Operators and messages between ranks on different GPUs, over NCCL: NVLink within a node, the network between nodes.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -18,35 +18,35 @@
 namespace plumbline::real::cuda {
 
 struct CommunicatorOptions {
-  int communication_sms = 20;  // of dispatch and combine: each owns an SM
-  int collective_ctas = 0;     // that NCCL may take; 0: as many as it likes
-  std::string machine;         // ranks of one machine see each other's memory; empty: as the system names it
+  int communication_sms = 20;  // of dispatch and combine: one CTA on each
+  int collective_ctas = 0;     // limit of NCCL's CTAs; 0: NCCL chooses
+  std::string machine;         // ranks of one machine map each other's memory; empty: the system's name
 };
 
-// Groups have more than one rank. A rank that ends, or an error of the network, is a failure of what is called next.
+// Groups have more than one rank. If a rank ends or the network fails, the next call returns the failure.
 class OtherRanks {
  public:
   virtual ~OtherRanks() = default;
 
-  // By which ways tokens go, for people.
+  // Describes the transports of tokens, for display.
   virtual std::string transports() const = 0;
 
-  // An operator between ranks (model/graph/operators.def). Collectives are of tensors of one format without scales;
-  // sums in FP32, BF16 or FP16, as NCCL adds them: the same bits everywhere.
+  // Launches an operator between ranks (model/graph/operators.def). Tensors of collectives have one format without
+  // scales. NCCL adds in FP32, BF16 or FP16; the sum has the same bits on all ranks.
   virtual Status launch(const Group& group, const Kernel& kernel, cudaStream_t stream) = 0;
 
   virtual Status send_receive(std::span<const Message> messages, bool rendezvous, cudaStream_t stream) = 0;
 };
 
-// What of a rank's own device others meet.
+// What the transports use of a rank's own device.
 struct OwnDevice {
   Scratch& scratch;
-  int shared_bytes = 0;              // the most that a block may claim (cudaDevAttrMaxSharedMemoryPerBlockOptin)
-  std::vector<std::string> folders;  // where NCCL is looked for
+  int shared_bytes = 0;              // limit of shared memory per block (cudaDevAttrMaxSharedMemoryPerBlockOptin)
+  std::vector<std::string> folders;  // searched for NCCL
 };
 
-// Every rank of the channel calls it; scratch and channel must outlive it. Infeasible: NCCL is missing or does not
-// start, or this build does not know it.
+// Connects the ranks; every rank of the channel calls it. Scratch and channel must outlive the result. Infeasible if
+// NCCL is missing from the system or the build, or does not start.
 model::Result<std::unique_ptr<OtherRanks>> connect_ranks(const OwnDevice& device, ControlChannel& channel,
                                                          const CommunicatorOptions& options);
 

@@ -6,7 +6,7 @@ namespace plumbline::real::cuda {
 
 namespace {
 
-// Containers number their processes anew, so that numbers of the system may be equal.
+// Process numbers of the system may be equal, because containers number their processes from 1.
 std::uint64_t this_process() {
   static const std::uint64_t key = [] {
     std::random_device source;

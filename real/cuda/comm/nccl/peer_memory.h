@@ -1,4 +1,4 @@
-// Memory of a GPU that other ranks of its node open: by its address within a process, by the driver's handles between
+// Memory of a GPU that other ranks of its node map: by its address within a process, by CUDA IPC handles between
 // processes.
 #pragma once
 
@@ -11,11 +11,11 @@
 
 namespace plumbline::real::cuda {
 
-// What a rank must know of another one's memory to open it; bytes that any channel may carry.
+// What another rank needs to map a piece of memory; plain bytes that any channel can carry.
 struct MemoryKey {
-  std::uint64_t process = 0;  // a number that no other process has
-  void* address = nullptr;    // in that process
-  int device = 0;             // its number there
+  std::uint64_t process = 0;  // a number that is unique to the process
+  void* address = nullptr;    // valid in that process
+  int device = 0;             // its ordinal there
   cudaIpcMemHandle_t handle{};
 };
 Status key_of(const DeviceMemory& memory, MemoryKey& key);
@@ -27,9 +27,9 @@ class PeerMemory {
   PeerMemory(const PeerMemory&) = delete;
   PeerMemory& operator=(const PeerMemory&) = delete;
 
-  // Fails where the device cannot reach the other one.
+  // Maps the memory. Fails if the device has no peer access to the other one.
   Status open(const MemoryKey& key);
-  // The owner frees the memory only when all others have closed it.
+  // Unmaps it. The owner may free the memory only after all others have closed it.
   void close();
   char* data() const { return static_cast<char*>(data_); }
 

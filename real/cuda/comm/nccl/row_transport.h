@@ -1,4 +1,4 @@
-// What carries rows from rank to rank in one hop of an exchange.
+// The interface of a transport, which moves rows between ranks on one leg of an all-to-all.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -13,8 +13,8 @@
 
 namespace plumbline::real::cuda {
 
-// One of the tensors whose rows travel together. Rows that go out lie by the peer that they go to, rows that come in by
-// the peer that they come from, those of lower ones first.
+// One of the tensors whose rows travel together. Rows to send are ordered by receiving peer, received rows by sending
+// peer.
 struct PayloadTensor {
   const void* from = nullptr;
   void* to = nullptr;
@@ -25,15 +25,16 @@ class RowTransport {
  public:
   virtual ~RowTransport() = default;
 
-  // Where rows that go out are best put, a place for each strip: the carrier's, until its next outbox(). All peers ask
-  // for it at the same point of their exchanges.
+  // Returns an address for each payload tensor where rows to send are best written, valid until the next outbox(). All
+  // peers call it at the same point of their all-to-alls.
   virtual Status outbox(const Traffic& traffic, std::span<const std::int64_t> row_bytes, cudaStream_t stream,
                         std::vector<void*>& places) = 0;
-  // Moves all rows, on the stream. Strips whose rows are not in the outbox may be brought there first.
+  // Moves all rows, on the stream. Rows that are not in the outbox may first be copied there.
   virtual Status swap(const Traffic& traffic, std::span<const PayloadTensor> payload, cudaStream_t stream) = 0;
 };
 
-// Strips behind each other, each at a multiple of 256 bytes: where they begin, and at last the bytes of all.
+// Returns where each payload tensor begins when they are stored one after the other at multiples of 256 bytes, and the
+// total bytes last.
 std::vector<std::int64_t> payload_offsets(std::span<const std::int64_t> row_bytes, std::int64_t rows);
 
 }  // namespace plumbline::real::cuda

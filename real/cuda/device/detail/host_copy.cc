@@ -15,7 +15,7 @@ namespace plumbline::real::cuda {
 
 namespace {
 
-constexpr std::int64_t worth_a_thread = 1 << 20;  // elements: some hundred us, a thread starts in some 20
+constexpr std::int64_t worth_a_thread = 1 << 20;  // elements: they take some hundred us, a thread's start takes some 20
 
 template <class Element, class Convert>
 void encode_all(std::span<const float> values, const TensorView& tensor, Convert convert) {
@@ -62,7 +62,7 @@ void choose_scales(std::span<const float> values, const TensorView& tensor) {
         tensor.format == Format::e5m6 ? e5m6_scale(tensor.scales[scale]) : block_scale(tensor.scales[scale]);
 }
 
-// What is stored of a value: times the reciprocal of its scale, as kernels reckon it, so that both give the same bits.
+// Returns the stored form of a value: times the reciprocal of its scale, as kernels compute it, for the same bits.
 float scaled(float value, float scale) { return value * (1.0F / scale); }
 
 void encode_e5m6(std::span<const float> values, const TensorView& tensor) {
@@ -75,7 +75,7 @@ void encode_e5m6(std::span<const float> values, const TensorView& tensor) {
   });
 }
 
-// Elements that are converted at a time: so much memory stays warm, and costs no page faults from tensor to tensor.
+// The elements that are converted at a time: the same memory serves all tensors, without new page faults.
 constexpr std::int64_t piece_elements = std::int64_t{1} << 23;
 
 Status copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
@@ -88,7 +88,7 @@ std::size_t bytes_of(const TensorView& tensor) {
   return static_cast<std::size_t>(data_bytes(tensor.format, tensor.elements()));
 }
 
-// A tensor's bytes in the host's memory, laid out as on the device.
+// A tensor's bytes in host memory, laid out as on the device.
 struct HostImage {
   std::vector<std::byte> values;
   std::vector<float> scales;
@@ -104,7 +104,8 @@ struct HostImage {
   std::size_t scale_bytes() const { return scales.size() * sizeof(float); }
 };
 
-// A tensor with scales is one piece, any other as many as it takes: calls body(image, memory on the device, elements).
+// Calls body(image, memory on the device, elements) for each piece. A tensor with scales is one piece, any other as
+// many as are needed.
 template <class Element, class Body>
 Status by_pieces(const TensorView& tensor, std::span<Element> values, Body body) {
   if (scale_count(tensor.format, tensor.rows, tensor.columns, tensor.matrix_rows) > 0) {

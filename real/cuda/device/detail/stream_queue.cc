@@ -29,7 +29,7 @@ Status StreamQueue::open(EventPool& events, bool urgent) {
 
 namespace {
 
-// Asking leaves "not ready" behind as the runtime's last error, which the next launch would take for its own.
+// A query leaves "not ready" as the runtime's last error, which the next launch would report as its own.
 bool has_happened(cudaEvent_t event) {
   const bool happened = cudaEventQuery(event) == cudaSuccess;
   if (!happened) cudaGetLastError();
@@ -39,7 +39,7 @@ bool has_happened(cudaEvent_t event) {
 }  // namespace
 
 Status StreamQueue::run(model::Stream name, std::uint32_t label, const std::function<Status(cudaStream_t)>& launch) {
-  // A stream that has run dry waits for the host, which is not the kernel's time.
+  // If the stream is idle, it waits for the host, which is not the kernel's time.
   if (last_ != nullptr && has_happened(last_)) last_ = nullptr;
   cudaEvent_t start = nullptr, end = nullptr;
   PLUMBLINE_TRY(mark(start));

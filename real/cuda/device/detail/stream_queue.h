@@ -15,7 +15,7 @@
 
 namespace plumbline::real::cuda {
 
-// Streams of their own. What runs on one of them keeps its order, whatever the model calls it.
+// Each kind has its own CUDA stream: the model's streams of one kind run in order.
 enum class QueueKind : std::uint8_t { compute, communication, collective, optimizer };
 constexpr std::size_t queue_kinds = 4;
 QueueKind queue_of(model::Stream stream);
@@ -27,19 +27,20 @@ class StreamQueue {
   StreamQueue(const StreamQueue&) = delete;
   StreamQueue& operator=(const StreamQueue&) = delete;
 
-  // `urgent`: its blocks take the SMs that become free before those of other streams.
+  // `urgent` gives the stream a higher priority: its blocks take free SMs before those of other streams.
   Status open(EventPool& events, bool urgent);
   cudaStream_t stream() const { return stream_; }
 
-  // Between two events, which become the label's record. Back to back launches share the event between them.
+  // Runs `launch` between two events, which become the label's record. Back-to-back launches share the event between
+  // them.
   Status run(model::Stream name, std::uint32_t label, const std::function<Status(cudaStream_t)>& launch);
-  // Without a record.
+  // Runs `launch` without a record.
   Status run(const std::function<Status(cudaStream_t)>& launch);
-  // The event that stands behind all that was launched so far.
+  // Returns an event that happens after all that was launched so far.
   Status mark(cudaEvent_t& event);
   Status wait(cudaEvent_t event);
   Status drain();
-  // Appends the records since the last call; the lane is idle, and its events are forgotten.
+  // Appends the records since the last call. The stream must be idle; its events are forgotten.
   Status take_records(const EventClock& clock, std::vector<KernelRecord>& records);
 
  private:
@@ -50,7 +51,7 @@ class StreamQueue {
   };
   cudaStream_t stream_ = nullptr;
   EventPool* events_ = nullptr;
-  cudaEvent_t last_ = nullptr;  // behind it nothing stands
+  cudaEvent_t last_ = nullptr;  // the event at the end of the stream; nullptr: work follows it
   std::vector<Pending> pending_;
 };
 

@@ -1,4 +1,5 @@
-// Clocks and power read again and again beside what runs: between steps a GPU rests, and one reading would show that.
+// Samples clocks and power while other work runs. A GPU rests between steps, where a single reading would be
+// misleading.
 #pragma once
 
 #include <chrono>
@@ -12,18 +13,19 @@
 
 namespace plumbline::real::cuda {
 
-// The mean of what the readings tell; of throttling the reasons that any of them had. Nothing of none.
+// Returns the mean of the readings, with every throttle reason that any of them had; an empty reading if there are
+// none.
 ClockReading mean_of(const std::vector<ClockReading>& readings);
 
 class ClockSampler {
  public:
-  // Calls `read` on a thread of its own.
+  // Calls `read` on its own thread, with `pause` between calls.
   ClockSampler(std::function<ClockReading()> read, std::chrono::milliseconds pause);
   ~ClockSampler();
   ClockSampler(const ClockSampler&) = delete;
   ClockSampler& operator=(const ClockSampler&) = delete;
 
-  // The mean since the last call; where nothing was read since, what it was then.
+  // Returns the mean since the last call; the previous result if nothing was read since.
   ClockReading take();
 
  private:

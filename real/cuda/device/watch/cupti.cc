@@ -15,7 +15,7 @@ namespace {
 
 constexpr CUpti_ActivityKind recorded[] = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
                                            CUPTI_ACTIVITY_KIND_MEMSET};
-// Of each buffer that the library fills: some 40,000 kernels.
+// The size of each buffer that CUPTI fills: some 40,000 kernels.
 constexpr std::size_t buffer_bytes = std::size_t{8} << 20;
 constexpr std::size_t buffer_alignment = 8;
 
@@ -52,7 +52,7 @@ struct KernelRecorder::State {
   std::mutex mutex;
   std::vector<KernelActivity> activities;
 
-  // The library hands back buffers without saying for whom: there is one recorder.
+  // CUPTI's callbacks have no user data, so that the only recorder is found here.
   static std::atomic<State*>& current() {
     static std::atomic<State*> state{nullptr};
     return state;
@@ -68,7 +68,7 @@ struct KernelRecorder::State {
   static void CUPTIAPI request(std::uint8_t** buffer, std::size_t* size, std::size_t* records) {
     *buffer = static_cast<std::uint8_t*>(std::aligned_alloc(buffer_alignment, buffer_bytes));
     *size = *buffer == nullptr ? 0 : buffer_bytes;
-    *records = 0;  // as many as fit
+    *records = 0;  // no limit
   }
 
   static void CUPTIAPI complete(CUcontext, std::uint32_t, std::uint8_t* buffer, std::size_t, std::size_t valid) {

@@ -1,5 +1,5 @@
-// When each kernel really ran, as the driver's profiling interface tells. Recording slows a step by some percent, so
-// it is for looking, not for measuring.
+// Records when each kernel ran, through CUPTI, the driver's profiling interface. Recording slows a step by a few
+// percent, so it serves inspection, not measurement.
 #pragma once
 
 #include <memory>
@@ -11,17 +11,17 @@
 
 namespace plumbline::real::cuda {
 
-// One at a time in a process: the interface knows no more.
+// A process has at most one recorder at a time: CUPTI allows no more.
 class KernelRecorder {
  public:
-  // nullptr where the library is missing or another tool records already; `error` says which.
+  // Returns nullptr if the library is missing or another tool already records; `error` has the reason.
   static std::unique_ptr<KernelRecorder> open(const std::vector<std::string>& folders, std::string& error);
   ~KernelRecorder();
   KernelRecorder(const KernelRecorder&) = delete;
   KernelRecorder& operator=(const KernelRecorder&) = delete;
 
   Status start();
-  // What has run since start(). Call it with all streams idle.
+  // Returns what has run since start(). All streams must be idle.
   Status stop(std::vector<KernelActivity>& activities);
 
  private:

@@ -22,7 +22,7 @@ std::string readable(const std::string& name) {
   return status == 0 ? text.get() : name;
 }
 
-// Whole nanoseconds as the microseconds of the format.
+// Converts whole nanoseconds to microseconds, the unit of the format.
 double microseconds(std::uint64_t nanoseconds) { return static_cast<double>(nanoseconds) * 1e-3; }
 
 Json event_of(const KernelActivity& activity, std::uint64_t origin) {

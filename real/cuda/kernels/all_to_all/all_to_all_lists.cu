@@ -1,4 +1,4 @@
-// Lists of sends: a block per bucket looks at all tokens in order, so that no atomics decide who comes first.
+// Lists of sends: each bucket has a block that reads all tokens in order, so that no atomics decide the order.
 #include "real/cuda/kernels/all_to_all/all_to_all.h"
 #include "real/cuda/kernels/launch.cuh"
 #include "real/cuda/kernels/threads.cuh"
@@ -33,11 +33,11 @@ __global__ void count_choices_kernel(RouteTask task, std::int32_t* counts) {
   }
 }
 
-// How many threads of the block before this one say yes. `total` becomes how many say so in all.
+// Returns how many lower threads of the block have `yes`; `total` becomes the number of all that have it.
 __device__ std::int32_t place_in_block(bool yes, std::int32_t* of_warps, std::int32_t& total) {
   const unsigned ballot = __ballot_sync(0xffffffffu, yes);
   const int lane = static_cast<int>(threadIdx.x) % warp_size, warp = static_cast<int>(threadIdx.x) / warp_size;
-  __syncthreads();  // of_warps is read in the turn before
+  __syncthreads();  // of_warps was read in the iteration before
   if (lane == 0) of_warps[warp] = __popc(ballot);
   __syncthreads();
   std::int32_t before = 0;
@@ -95,14 +95,14 @@ cudaError_t count_sends(const RouteTask& task, std::int32_t* counts, cudaStream_
 }
 
 cudaError_t count_choices(const RouteTask& task, std::int32_t* counts, cudaStream_t stream) {
-  constexpr std::int64_t most_blocks = 64;  // the additions meet in one cache anyway
+  constexpr std::int64_t most_blocks = 64;  // more blocks gain nothing: the additions go to one cache
   const unsigned blocks = grid_for(task.tokens * task.choices, block_threads, most_blocks);
   return launch(count_choices_kernel, {blocks, block_threads}, stream, task, counts);
 }
 
 cudaError_t list_sends(const RouteTask& task, const std::int32_t* counts, const SendList& list, cudaStream_t stream) {
   const std::int64_t slot_bytes = task.tokens * task.choices * static_cast<std::int64_t>(sizeof(std::int32_t));
-  // All bits set: -1, no send.
+  // Sets all bits: -1, no send.
   const cudaError_t error = cudaMemsetAsync(list.slots, 0xff, static_cast<std::size_t>(slot_bytes), stream);
   if (error != cudaSuccess) return error;
   return launch(list_sends_kernel, {bucket_blocks(task), list_threads}, stream, task, counts, list);

@@ -1,4 +1,4 @@
-// What the GPUs of a node do in each other's memory.
+// Access to the memory of other GPUs of the node.
 #include "real/cuda/kernels/all_to_all/all_to_all_peers.h"
 #include "real/cuda/kernels/all_to_all/reserved_sm.cuh"
 
@@ -13,12 +13,12 @@ __global__ void peer_barrier_kernel(PeerBarrier barrier) {
   const volatile std::int32_t* ended = barrier.ended;
   __threadfence_system();
   *to_peer = barrier.turn;
-  // A peer may be a turn ahead already; turns begin anew behind the largest number.
+  // A peer may already be a turn ahead; turns wrap around after the largest number.
   while (static_cast<std::int32_t>(*from_peer - barrier.turn) < 0 && *ended == 0) rest(100);
   __threadfence_system();
 }
 
-constexpr int most_pieces = 64;       // of a launch: its arguments stay below what every device takes
+constexpr int most_pieces = 64;       // of a launch: its arguments stay below the limit of every device
 constexpr std::int64_t slice = 8192;  // bytes that a warp takes at a time
 
 struct Pieces {

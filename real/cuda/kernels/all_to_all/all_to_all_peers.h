@@ -1,4 +1,4 @@
-// Kernels that reach into memory of other GPUs of the node, over NVLink.
+// Kernels that access the memory of other GPUs of the node over NVLink.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,20 +9,20 @@
 
 namespace plumbline::real::cuda {
 
-constexpr int largest_node = 72;  // GPUs that NVLink joins: as in a GB200 NVL72 (its datasheet)
+constexpr int largest_node = 72;  // GPUs in an NVLink domain: a GB200 NVL72 (its datasheet)
 
-// A barrier of the ranks of a node: each tells every other one, in that one's memory, which turn it has come to, and
-// goes on when all have told it.
+// A barrier of the ranks of a node: each rank writes its turn into the memory of every other one, and waits until all
+// have written theirs.
 struct PeerBarrier {
   std::int32_t peers = 1, own = 0;
-  std::uint32_t turn = 0;                   // one more than at the meeting before
-  std::uint32_t* turns[largest_node] = {};  // [peer] the turns that this peer was told, by teller
-  const std::int32_t* ended = nullptr;      // host memory: nonzero where nobody is to be waited for any more
+  std::uint32_t turn = 0;                   // one more than at the last barrier
+  std::uint32_t* turns[largest_node] = {};  // [peer] the turns written to this peer, by writing rank
+  const std::int32_t* ended = nullptr;      // host memory: nonzero if the barrier must not wait any more
 };
-// What was enqueued before is seen by all peers that enqueue something after.
+// Work enqueued before is visible to all peers' work enqueued after.
 cudaError_t peer_barrier(const PeerBarrier& barrier, cudaStream_t stream);
 
-// Bytes from one place to another, a multiple of 4; either may be another GPU's.
+// A copy of `bytes`, a multiple of 4; either address may be on another GPU.
 struct Piece {
   const void* from = nullptr;
   void* to = nullptr;

@@ -1,4 +1,4 @@
-// Rows of tokens on their way: copied to where they are received, and those for other nodes to the host's memory.
+// Copies of token rows to their receivers, and of those for other nodes to host memory.
 #include "real/cuda/kernels/all_to_all/reserved_sm.cuh"
 
 namespace plumbline::real::cuda {
@@ -33,13 +33,13 @@ struct Repeated {
   std::int64_t bytes;
 };
 
-constexpr std::int64_t slice = 8192;  // that a warp takes at a time
+constexpr std::int64_t slice = 8192;  // bytes that a warp takes at a time
 
 __global__ void __launch_bounds__(reserved_threads) copy_repeated_kernel(Repeated copy) {
   const Warp warp = this_warp();
   for (std::int64_t at = warp.number * slice; at < copy.bytes; at += warp.count * slice) {
     const std::int64_t end = at + slice < copy.bytes ? at + slice : copy.bytes;
-    // A slice may pass the end of what is repeated.
+    // A slice may extend past the end of the repeated bytes.
     for (std::int64_t begin = at; begin < end;) {
       const std::int64_t source = begin % copy.from_bytes;
       const std::int64_t rest = copy.from_bytes - source;

@@ -1,4 +1,4 @@
-// What the ranks made of a token, added up in the order of ranks.
+// Sums of what the ranks computed for a token, in the order of ranks.
 #include <cuda_fp16.h>
 
 #include "real/cuda/kernels/all_to_all/reserved_sm.cuh"
@@ -9,7 +9,7 @@ namespace {
 
 constexpr int vec = 8;  // elements that a lane takes at a time
 
-// As they lie in memory, so that many loads are in flight before the first is converted.
+// Values as they lie in memory, so that many loads are in flight before the first is converted.
 template <Format format>
 struct Raw {
   static constexpr int vectors = format == Format::fp32 ? 2 : 1;
@@ -67,12 +67,12 @@ __device__ void store(void* base, Format format, std::int64_t element, const flo
   *reinterpret_cast<uint4*>(static_cast<std::uint16_t*>(base) + element) = raw;
 }
 
-// Slots of a token that lie in [begin, end).
+// The slots of a token that lie in [begin, end).
 struct Slots {
   const std::int32_t* of_token;
   std::int32_t choices;
   std::int64_t begin, end;
-  // -1: none.
+  // Returns -1 for no slot.
   __device__ std::int64_t at(std::int32_t i) const {
     const std::int64_t slot = i < choices ? of_token[i] : -1;
     return slot >= begin && slot < end ? slot : -1;
@@ -116,7 +116,7 @@ __device__ void sum_token(const RowSum& s, std::int64_t token, int lane) {
   for (int i = lane; i < s.choices; i += warp_size) s.small_out[token * s.choices + i] = small_sum(s, slots, i);
 }
 
-// A node's part of a token's sum, to the host's memory.
+// Writes a node's part of a token's sum to host memory.
 template <Format format>
 __device__ void send_part(const RowSum& s, std::int64_t index, int lane) {
   const SendBuffer& d = s.send_buffer;

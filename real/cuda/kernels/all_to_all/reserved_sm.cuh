@@ -1,5 +1,5 @@
-// What kernels that move tokens share: blocks that own their SM, warps that take rows in turns, and the pace of what
-// leaves the node.
+// Common parts of the kernels that move tokens: persistent CTAs that reserve their SM, warps that take rows in turns,
+// and the rate of what leaves the node.
 #pragma once
 
 #include "real/cuda/kernels/all_to_all/all_to_all.h"
@@ -11,7 +11,7 @@ namespace plumbline::real::cuda {
 
 constexpr int reserved_threads = 512;
 
-// The warps of all blocks, numbered so that neighbours take neighbouring rows.
+// The warps of all blocks, numbered so that adjacent warps take adjacent rows.
 struct Warp {
   std::int64_t number, count;
   int lane;
@@ -27,7 +27,7 @@ __device__ inline std::int64_t turns_of(std::int64_t rows, const Warp& warp) {
   return rows > warp.number ? (rows - warp.number + warp.count - 1) / warp.count : 0;
 }
 
-// Rows that stay and rows that leave, evenly mixed; those that leave wait until they are due.
+// Evenly mixes rows that stay and rows that leave; a row that leaves waits until it is due.
 template <typename Stay, typename Leave>
 __device__ void take_turns(std::int64_t rows, const SendBuffer& send_buffer, Stay stay, Leave leave) {
   const Warp warp = this_warp();
@@ -45,7 +45,7 @@ __device__ void take_turns(std::int64_t rows, const SendBuffer& send_buffer, Sta
   }
 }
 
-// The place in the list of a row that leaves, and the record of the ring that it fills.
+// The place in the list of a row that leaves, and its record in the sink.
 __device__ inline std::int64_t listed(const SendBuffer& d, std::int64_t index) {
   return around_hole(index, d.hole, d.hole_rows);
 }
@@ -53,7 +53,7 @@ __device__ inline std::int64_t record_of(const SendBuffer& d, std::int64_t index
   return sink_place(d.sink_first, index, d.sink_rows);
 }
 
-// A whole warp copies `bytes` (a multiple of 4), many loads in flight.
+// Copies `bytes` (a multiple of 4) by a whole warp, with many loads in flight.
 __device__ inline void copy_row(const char* from, char* to, std::int64_t bytes, int lane) {
   const auto aligned = [](const void* p) { return (reinterpret_cast<std::uintptr_t>(p) & 15u) == 0; };
   if (bytes % 16 != 0 || !aligned(from) || !aligned(to)) {
@@ -76,7 +76,7 @@ __device__ inline void copy_row(const char* from, char* to, std::int64_t bytes, 
   }
 }
 
-// Enqueues a kernel whose blocks claim all shared memory of their SM.
+// Enqueues a kernel whose blocks use all shared memory of their SM.
 template <typename Argument>
 cudaError_t launch_owning(void (*kernel)(Argument), const Argument& argument, const Blocks& blocks,
                           cudaStream_t stream) {

@@ -1,16 +1,16 @@
-// What attention computes on single scores, for kernels and for tests on the CPU.
+// Attention on single scores, for kernels and for tests on the CPU.
 #pragma once
 
 #include "real/cuda/kernels/arithmetic.h"
 
 namespace plumbline::real::cuda {
 
-// Whether query `t` of a sequence sees key `s`: the latest `window` tokens, itself included; 0: all before it.
+// Returns whether query `t` of a sequence sees key `s`: the latest `window` tokens, itself included; 0: all before it.
 PLUMBLINE_HOST_DEVICE inline bool sees(std::int64_t t, std::int64_t s, std::int64_t window) {
   return s <= t && (window == 0 || s > t - window);
 }
 
-// What one token of distance takes from a score of query head `head` (ALiBi).
+// Returns the penalty per token of distance on a score of query head `head` (ALiBi).
 PLUMBLINE_HOST_DEVICE inline float alibi_slope(std::int64_t head, std::int64_t heads) {
   return exp2f(-8.0f * static_cast<float>(head + 1) / static_cast<float>(heads));
 }
@@ -20,8 +20,8 @@ struct RunningSoftmax {
   float largest = -INFINITY, sum = 0.0f;
 };
 
-// Takes up keys whose largest score is `largest` and whose exponentials, relative to merged_largest(), add to `sum`.
-// Returns the factor by which all that was summed before shrinks.
+// Adds keys whose largest score is `largest` and whose exponentials, relative to merged_largest(), sum to `sum`.
+// Returns the factor for all earlier sums.
 PLUMBLINE_HOST_DEVICE inline float merged_largest(const RunningSoftmax& softmax, float largest) {
   return fmaxf(softmax.largest, largest);
 }

@@ -1,4 +1,4 @@
-// Bytes of a 4 x 4 block, turned in registers.
+// Transposes the bytes of a 4 x 4 block in registers.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// AdamW as inline functions that both compilers take.
+// AdamW as inline functions for the host and the device compiler.
 #pragma once
 
 #include <cmath>
@@ -8,19 +8,19 @@
 
 namespace plumbline::real::cuda {
 
-// What one step multiplies with, reckoned in double precision: m / (1 - beta1^t) over sqrt(v / (1 - beta2^t)) +
-// epsilon, both sides times sqrt(1 - beta2^t).
+// The factors of one step, computed in double precision: m / (1 - beta1^t) over sqrt(v / (1 - beta2^t)) + epsilon, with
+// both sides times sqrt(1 - beta2^t).
 struct UpdateRule {
-  float beta1 = 0, first_rest = 1;   // and 1 - beta1
-  float beta2 = 0, second_rest = 1;  // and 1 - beta2
+  float beta1 = 0, first_rest = 1;   // first_rest = 1 - beta1
+  float beta2 = 0, second_rest = 1;  // second_rest = 1 - beta2
   float size = 0;                    // of a step in the direction of m / (sqrt(v) + epsilon)
   float epsilon = 0;
-  float kept = 1;  // of a weight when it has decayed
+  float kept = 1;  // factor of a weight by its decay
 };
 
 struct UpdateNumbers {
   double learning_rate = 0, beta1 = 0, beta2 = 0, epsilon = 0, weight_decay = 0;
-  std::int64_t step = 1;  // from 1
+  std::int64_t step = 1;  // counted from 1
 };
 
 inline UpdateRule update_rule(const UpdateNumbers& n) {
@@ -37,13 +37,13 @@ inline UpdateRule update_rule(const UpdateNumbers& n) {
   return rule;
 }
 
-// By which gradients are multiplied, so that the norm of all of them is at most `largest`.
+// The factor for gradients by which their norm becomes at most `largest`.
 PLUMBLINE_HOST_DEVICE inline float clip_factor(float sum_of_squares, double largest) {
   const double norm = sqrt(static_cast<double>(sum_of_squares));
   return static_cast<float>(norm > largest ? largest / norm : 1.0);
 }
 
-// One element, after clipping; the moments are updated in place. Returns the new weight.
+// Updates one element after clipping; the moments are updated in place. Returns the new weight.
 PLUMBLINE_HOST_DEVICE inline float updated_weight(const UpdateRule& rule, float gradient, float weight, float& first,
                                                   float& second) {
   first = rule.beta1 * first + rule.first_rest * gradient;
@@ -51,7 +51,7 @@ PLUMBLINE_HOST_DEVICE inline float updated_weight(const UpdateRule& rule, float 
   return rule.kept * weight - rule.size * first / (sqrtf(second) + rule.epsilon);
 }
 
-// --- Sums over vectors of any length: blocks of threads each add a part, in the same order every time ---
+// --- Sums over vectors of any length: each block adds a part, in the same order every time ---
 
 constexpr std::int64_t most_sum_blocks = 1024;
 constexpr std::int64_t sum_block_elements = 8192;  // fewer are not worth another block

@@ -1,9 +1,9 @@
-// The choice of experts, as inline functions that both compilers take. A token's scores lie in the registers of a group
-// of lanes, expert e in lane e % lanes: a warp on the device, one lane that holds them all in tests. `Lanes` is that
-// group:
-//   index(), count()     this lane, and how many there are
+// The choice of experts, as inline functions for the host and the device compiler. A token's scores lie in the
+// registers of a group of lanes, expert e in lane e % lanes: a warp on the device, a single lane in tests. `Lanes` is
+// that group:
+//   index(), count()     this lane, and the number of lanes
 //   largest(key)         the largest key of all lanes, in every lane; likewise largest(float) and sum(float)
-//   from(value, lane)    the value that one lane holds, in every lane
+//   from(value, lane)    the value of one lane, in every lane
 #pragma once
 
 #include <cmath>
@@ -13,7 +13,7 @@
 
 namespace plumbline::real::cuda {
 
-// What a router computes (model::RouterAttributes).
+// The rule of a router (model::RouterAttributes).
 struct RouterRule {
   int experts = 0, experts_per_token = 0, groups = 1, groups_per_token = 1;
   int group_score_experts = 1;
@@ -22,7 +22,7 @@ struct RouterRule {
   float scaling_factor = 1;
 };
 
-// --- Keys: of two, the larger one is the larger value or, of equal values, the lower index ---
+// --- Keys: the larger of two has the larger value or, of equal values, the lower index ---
 
 constexpr std::uint64_t no_choice = 0;  // smaller than all keys
 constexpr float lowest_score = -INFINITY;
@@ -41,7 +41,7 @@ PLUMBLINE_HOST_DEVICE inline float key_value(std::uint64_t key) {
   return float_of((ordered & 0x80000000u) != 0 ? ordered & 0x7fffffffu : ~ordered);
 }
 
-// --- Scores: of the logits that a lane holds, in place. kHeld: experts per lane ---
+// --- Scores: computed in place from the logits that a lane holds; kHeld is the number of experts per lane ---
 
 template <int kHeld, class Lanes>
 PLUMBLINE_HOST_DEVICE void router_scores(const RouterRule& rule, const Lanes& lanes, float (&scores)[kHeld]) {
@@ -66,7 +66,7 @@ PLUMBLINE_HOST_DEVICE void router_scores(const RouterRule& rule, const Lanes& la
   for (int i = 0; i < kHeld; ++i) scores[i] /= sum;
 }
 
-// The score of one expert, in every lane.
+// Returns the score of one expert in every lane.
 template <int kHeld, class Lanes>
 PLUMBLINE_HOST_DEVICE float score_of(const Lanes& lanes, const float (&scores)[kHeld], int expert) {
   float found = 0.0f;
@@ -78,7 +78,7 @@ PLUMBLINE_HOST_DEVICE float score_of(const Lanes& lanes, const float (&scores)[k
 
 // --- The choice ---
 
-// Keys of the experts that a lane may still choose; a chosen one is no choice any more.
+// Returns the expert with the largest key and clears its key, so that it is not chosen again.
 template <int kHeld, class Lanes>
 PLUMBLINE_HOST_DEVICE int take_largest(const Lanes& lanes, std::uint64_t (&keys)[kHeld]) {
   std::uint64_t best = no_choice;
@@ -91,7 +91,7 @@ PLUMBLINE_HOST_DEVICE int take_largest(const Lanes& lanes, std::uint64_t (&keys)
   return key_index(best);
 }
 
-// The sum of the best scores of experts from .. from + width - 1, largest first.
+// Returns the sum of the `count` best scores of experts from .. from + width - 1, largest first.
 template <int kHeld, class Lanes>
 PLUMBLINE_HOST_DEVICE float sum_of_best(const Lanes& lanes, const std::uint64_t (&keys)[kHeld], int from, int width,
                                         int count) {
@@ -111,7 +111,7 @@ PLUMBLINE_HOST_DEVICE float sum_of_best(const Lanes& lanes, const std::uint64_t 
   return sum;
 }
 
-// Experts of all but the best groups fall behind all others.
+// Gives experts outside of the best groups the lowest keys.
 template <int kHeld, class Lanes>
 PLUMBLINE_HOST_DEVICE void keep_best_groups(const RouterRule& rule, const Lanes& lanes, std::uint64_t (&keys)[kHeld]) {
   const int width = rule.experts / rule.groups;
@@ -161,7 +161,7 @@ PLUMBLINE_HOST_DEVICE inline float router_factor(const RouterRule& rule, float t
   return rule.normalize ? rule.scaling_factor / total : rule.scaling_factor;
 }
 
-// --- The gradient: of the logits that a lane holds, from those of a token's weights ---
+// --- The gradient of the logits that a lane holds, from the gradients of a token's weights ---
 
 template <int kHeld, class Lanes, class Expert, class Gradient>
 PLUMBLINE_HOST_DEVICE void router_gradient(const RouterRule& rule, const Lanes& lanes, const float (&scores)[kHeld],
@@ -174,7 +174,7 @@ PLUMBLINE_HOST_DEVICE void router_gradient(const RouterRule& rule, const Lanes& 
     inner += gradient_of(slot) * score;
   }
   if (!rule.normalize) total = 1.0f;
-  const float shift = rule.normalize ? inner / total : 0.0f;  // normalised, each lowers the weights of the others
+  const float shift = rule.normalize ? inner / total : 0.0f;  // if normalized, each score lowers the other weights
   PLUMBLINE_UNROLL
   for (int i = 0; i < kHeld; ++i) d_logits[i] = 0.0f;
   float of_softmax = 0.0f;

@@ -1,4 +1,4 @@
-// The order of the rows of experts, by expert and then by token, as inline functions that both compilers take.
+// The order of rows by expert and then by token, as inline functions for the host and the device compiler.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace plumbline::real::cuda {
 
-// Rows of an expert are filled up to a multiple of this: the scales of turned FP8 rows hold for 128 of them, which must
+// Each expert's rows are padded to a multiple of this: the scales of transposed FP8 rows cover 128 of them, which must
 // not belong to two experts.
 constexpr int row_alignment_fp8 = 128;
 
@@ -15,7 +15,7 @@ PLUMBLINE_HOST_DEVICE constexpr std::int64_t aligned_rows(std::int64_t rows, std
   return (rows + alignment - 1) / alignment * alignment;
 }
 
-// Entries (token, slot) are counted by chunks, in order; a chunk is the work of one warp.
+// Entries (token, slot) are counted in chunks, in order; each chunk is counted by one warp.
 constexpr int most_chunks = 1024;
 
 PLUMBLINE_HOST_DEVICE constexpr std::int64_t chunk_entries(std::int64_t entries) {
@@ -33,12 +33,12 @@ PLUMBLINE_HOST_DEVICE inline int bits_set(std::uint32_t mask) {
   return __builtin_popcount(mask);
 #endif
 }
-// How many lanes before this one have the same expert; `same` is the mask of all that do.
+// Returns the number of lower lanes with the same expert; `same` is the mask of all lanes that have it.
 PLUMBLINE_HOST_DEVICE inline int rank_among(std::uint32_t same, int lane) {
   return bits_set(same & ((std::uint32_t{1} << lane) - 1));
 }
 
-// The place of value `at` among those of an array that count, by size; values are distinct.
+// Returns the rank of value `at` among the nonnegative ones of an array, by size; values are distinct.
 template <class Value>
 PLUMBLINE_HOST_DEVICE int place_among(const Value* values, int count, int at) {
   int place = 0;

@@ -1,4 +1,4 @@
-// The arithmetic of operators that work row by row (see arithmetic.h): norms, activations, rotation, softmax.
+// The arithmetic of operators that work row by row (see arithmetic.h): norms, activations, rotation and softmax.
 #pragma once
 
 #include "real/cuda/kernels/arithmetic.h"
@@ -11,8 +11,8 @@ PLUMBLINE_HOST_DEVICE inline float rms_inverse(float sum_of_squares, std::int64_
   return 1.0f / sqrtf(sum_of_squares / static_cast<float>(columns) + epsilon);
 }
 
-// dx of one element. `d`: dy * gamma; mean_d: the row's mean of d (0 where the mean is not subtracted); along: the
-// row's mean of d * (x - mean), times scale^2.
+// dx of one element, where `d` is dy * gamma. mean_d is the row's mean of d (0 if the mean is not subtracted); along is
+// the row's mean of d * (x - mean), times scale^2.
 PLUMBLINE_HOST_DEVICE inline float norm_input_gradient(float d, float centered, float scale, float mean_d,
                                                        float along) {
   return scale * (d - mean_d - along * centered);
@@ -25,7 +25,7 @@ PLUMBLINE_HOST_DEVICE inline float sigmoid(float x) { return 1.0f / (1.0f + expf
 PLUMBLINE_HOST_DEVICE inline float swiglu(float gate, float up) { return gate / (1.0f + expf(-gate)) * up; }
 
 struct SwigluGradient {
-  float gate, up;  // of a row weight of 1
+  float gate, up;  // for a row weight of 1
   float weight;    // this element's part of the row weight's gradient
 };
 
@@ -35,7 +35,7 @@ PLUMBLINE_HOST_DEVICE inline SwigluGradient swiglu_gradient(float d_hidden, floa
   return {d_hidden * up * s * (1.0f + gate * (1.0f - s)), d_up, d_up * up};
 }
 
-// Of the standard normal distribution.
+// The standard normal distribution.
 PLUMBLINE_HOST_DEVICE inline float normal_distribution(float x) { return 0.5f * erfcf(x * -0.70710678118654752f); }
 PLUMBLINE_HOST_DEVICE inline float normal_density(float x) { return 0.39894228040143268f * expf(-0.5f * x * x); }
 
@@ -50,8 +50,8 @@ struct Rotation {
   float cosine, sine;
 };
 
-// Of pair `i` of rope_dim / 2 pairs: position * theta^(-2i / rope_dim). In turns and in double until whole turns are
-// gone, so that far positions are as exact as near ones.
+// The rotation of pair `i` of rope_dim / 2 pairs: position * theta^(-2i / rope_dim). It is computed in turns, in double
+// precision until whole turns are removed, so that far positions are as exact as near ones.
 PLUMBLINE_HOST_DEVICE inline Rotation rotation(std::int64_t position, std::int64_t i, std::int64_t rope_dim,
                                                double log2_theta) {
   const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(rope_dim) * log2_theta;
@@ -66,13 +66,13 @@ struct KeyRange {
   std::int64_t begin, end;
 };
 
-// Query `place` of its sequence sees itself and what lies before it, at most `window` keys (0: all).
+// The keys that query `place` of its sequence sees: itself and those before it, at most `window` keys (0: all).
 PLUMBLINE_HOST_DEVICE inline KeyRange seen_keys(std::int64_t place, std::int64_t window) {
   const std::int64_t first = place - window + 1;
   return {window > 0 && first > 0 ? first : 0, place + 1};
 }
 
-// ALiBi: what is taken from the score for every token between query and key.
+// ALiBi: the penalty on the score per token between query and key.
 PLUMBLINE_HOST_DEVICE inline float alibi_slope(std::int64_t head, std::int64_t query_heads) {
   return exp2f(-8.0f * static_cast<float>(head + 1) / static_cast<float>(query_heads));
 }

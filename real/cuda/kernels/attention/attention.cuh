@@ -1,4 +1,4 @@
-// Tiles of attention in shared memory, as its kernels use them.
+// Tiles of attention in shared memory, for its kernels.
 #pragma once
 
 #include "real/cuda/kernels/arithmetic/attention.h"
@@ -10,7 +10,7 @@ namespace plumbline::real::cuda {
 
 constexpr int attention_threads = 256;
 
-// `side` rows; one float more than is used keeps rows on different banks.
+// A tile of `side` rows; one extra float per row puts rows on different banks.
 template <int side>
 struct SharedTile {
   float* data;
@@ -24,7 +24,8 @@ constexpr std::size_t shared_floats(std::int64_t columns) {
   return static_cast<std::size_t>(side) * static_cast<std::size_t>(columns + 1);
 }
 
-// body(row, column) for all elements of a tile, shared by the block's threads; neighbours take neighbouring columns.
+// Calls body(row, column) for all elements of a tile, divided among the block's threads; adjacent threads take adjacent
+// columns.
 template <int side, typename Body>
 __device__ void for_elements(int columns, const Body& body) {
   for (int at = static_cast<int>(threadIdx.x); at < side * columns; at += attention_threads) {
@@ -32,7 +33,7 @@ __device__ void for_elements(int columns, const Body& body) {
   }
 }
 
-// Rows first .. first + side - 1 of a sequence that begins at row `from`; 0 beyond its end.
+// Loads rows first .. first + side - 1 of a sequence that begins at row `from`; 0 beyond its end.
 template <int side>
 __device__ void load(const SharedTile<side>& to, const TensorView& x, std::int64_t from, std::int64_t first,
                      std::int64_t length, std::int64_t column) {
@@ -61,7 +62,7 @@ __device__ float dot(const SharedTile<side>& x, int i, const SharedTile<side>& y
   return sum;
 }
 
-// to += p x, and to += p^T x.
+// Adds p x or p^T x to `to`.
 template <int side>
 __device__ void add_gemm(const SharedTile<side>& to, const SharedTile<side>& p, const SharedTile<side>& x) {
   for_elements<side>(to.columns, [&](int i, int c) {
@@ -79,7 +80,7 @@ __device__ void add_transposed(const SharedTile<side>& to, const SharedTile<side
   });
 }
 
-// The score of query t and key s, scaled and biased, from the product of both.
+// Computes the score of query t and key s, scaled and biased, from their dot product.
 struct Scores {
   const AttentionTask& task;
   float scale, slope;
@@ -89,12 +90,12 @@ struct Scores {
         scale(1.0f / sqrtf(static_cast<float>(t.query_key_dim))),
         slope(t.alibi ? alibi_slope(head, t.query_heads) : 0.0f) {}
   __device__ bool visible(std::int64_t t, std::int64_t s) const { return t < task.length && sees(t, s, task.window); }
-  __device__ float operator()(float gemm, std::int64_t t, std::int64_t s) const {
-    return scale * gemm - slope * static_cast<float>(t - s);
+  __device__ float operator()(float dot, std::int64_t t, std::int64_t s) const {
+    return scale * dot - slope * static_cast<float>(t - s);
   }
 };
 
-// The first tile of keys that a tile of queries sees, and the last tile of queries that see a tile of keys.
+// The first tile of keys that a tile of queries sees, and the last tile of queries that sees a tile of keys.
 template <int side>
 __device__ std::int64_t first_key_tile(const AttentionTask& task, std::int64_t query_tile) {
   const std::int64_t first = task.window > 0 ? query_tile * side - task.window + 1 : 0;

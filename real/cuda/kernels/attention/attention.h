@@ -1,5 +1,5 @@
-// Causal attention of our own, for what cuDNN is not asked: FP32, windows, ALiBi, and machines without it. Tiles of
-// scores are made in shared memory and never stored; the gradient makes them again. Sums have one order.
+// Plumbline's own causal attention, for cases without cuDNN: FP32, windows, ALiBi, and machines that lack it. Tiles of
+// scores are made in shared memory and never stored; the gradient makes them again. Sums have a fixed order.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -8,19 +8,18 @@
 
 namespace plumbline::real::cuda {
 
-// Tensors are fp32, bf16 or fp16 and lie as [sequences * length, heads * dim].
+// Tensors are fp32, bf16 or fp16, with shape [sequences * length, heads * dim].
 struct AttentionTask {
   TensorView q, k, v, o;
   float* log_sum_exp = nullptr;  // [sequences * length, query heads]
-  TensorView d_o, dq, dk, dv;    // gradients alone
-  float* inner = nullptr;        // scratch of the gradient, as many as log_sum_exp
+  TensorView d_o, dq, dk, dv;    // for the gradient only
+  float* inner = nullptr;        // scratch of the gradient, as large as log_sum_exp
   std::int64_t sequences = 0, length = 0, query_heads = 0, key_value_heads = 0, query_key_dim = 0, value_dim = 0;
   std::int64_t window = 0;  // latest tokens that a query sees, itself included; 0: all
   bool alibi = false;
 };
 
-// Writes o and log_sum_exp. Heads that do not fit in the device's shared memory (beyond about 256 wide) are
-// cudaErrorInvalidValue.
+// Writes o and log_sum_exp. Heads that do not fit in shared memory (wider than about 256) return cudaErrorInvalidValue.
 cudaError_t attention_forward(const AttentionTask& task, cudaStream_t stream);
 
 // Reads d_o, q, k, v, o and log_sum_exp; writes dq, dk, dv.

@@ -6,7 +6,7 @@ namespace plumbline::real::cuda {
 
 namespace {
 
-// do . o of every query and head; a warp each.
+// Computes do . o of every query and head, one per warp.
 __global__ void inner_kernel(const AttentionTask task) {
   const std::int64_t at = (static_cast<std::int64_t>(blockIdx.x) * attention_threads + threadIdx.x) / warp_size;
   if (at >= task.sequences * task.length * task.query_heads) return;
@@ -24,7 +24,7 @@ struct Operands {
   SharedTile<side> q, k, d_o, v;
 };
 
-// Probabilities and the gradients of scores of a tile, from what was loaded for it.
+// Computes the probabilities and the gradients of scores of a tile from its operands.
 template <int side>
 __device__ void score_gradients(const AttentionTask& task, const Operands<side>& x, std::int64_t head,
                                 std::int64_t from, std::int64_t query, std::int64_t key, const SharedTile<side>& p,
@@ -41,7 +41,7 @@ __device__ void score_gradients(const AttentionTask& task, const Operands<side>&
   });
 }
 
-// A block per key tile of a key-value head of a sequence, over all query heads that read it.
+// One block per key tile of a key-value head of a sequence sums over all query heads that read it.
 template <int side>
 __global__ void keys_kernel(const AttentionTask task) {
   auto* const memory = dynamic_shared<float>();
@@ -73,7 +73,7 @@ __global__ void keys_kernel(const AttentionTask task) {
   store(dv, task.dv, from, key, task.length, shared_head * value_wide);
 }
 
-// A block per query tile of a query head of a sequence.
+// One block per query tile of a query head of a sequence.
 template <int side>
 __global__ void queries_kernel(const AttentionTask task) {
   auto* const memory = dynamic_shared<float>();
@@ -100,7 +100,7 @@ __global__ void queries_kernel(const AttentionTask task) {
   store(dq, task.dq, from, query, task.length, head * wide);
 }
 
-// So many tiles as wide as keys and as values.
+// The bytes of this many tiles as wide as keys and as values.
 template <int side>
 std::size_t shared_bytes(const AttentionTask& task, std::size_t keys, std::size_t values) {
   return sizeof(float) * (keys * shared_floats<side>(task.query_key_dim) +

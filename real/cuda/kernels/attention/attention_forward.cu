@@ -5,7 +5,8 @@ namespace plumbline::real::cuda {
 
 namespace {
 
-// A warp per query: scores become exponentials relative to the largest so far; `shrink` is for what was summed before.
+// Turns scores into exponentials relative to the largest so far, with a warp per query; `shrink` is the factor of
+// earlier sums.
 template <int side>
 __device__ void exponentiate(const SharedTile<side>& scores, RunningSoftmax* softmax, float* shrink) {
   const int lane = static_cast<int>(threadIdx.x) % warp_size;
@@ -24,7 +25,7 @@ __device__ void exponentiate(const SharedTile<side>& scores, RunningSoftmax* sof
   }
 }
 
-// A block per query tile of a query head of a sequence.
+// One block per query tile of a query head of a sequence.
 template <int side>
 __global__ void forward_kernel(const AttentionTask task) {
   auto* const memory = dynamic_shared<float>();

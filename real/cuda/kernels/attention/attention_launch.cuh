@@ -1,4 +1,4 @@
-// Launching a kernel of attention with the largest tiles that the device's shared memory has room for.
+// Launches an attention kernel with the largest tiles that fit in the device's shared memory.
 #pragma once
 
 #include "real/cuda/kernels/attention/attention.cuh"
@@ -12,7 +12,7 @@ struct TiledKernel {
   std::size_t shared_bytes = 0;
 };
 
-// Dynamic shared memory that leaves room for the little that kernels of attention declare themselves.
+// Shared memory per block left for what the attention kernels declare statically.
 constexpr std::size_t declared_bytes = 1024;
 
 inline cudaError_t launch_tiled(const TiledKernel& large, const TiledKernel& small, const AttentionTask& task,

@@ -7,10 +7,10 @@ namespace plumbline::real::cuda {
 
 namespace {
 
-// Score i of a vector with its bias, or what leaves no trace in a softmax where the key is not seen.
+// Returns score i of a vector with its bias, or -infinity if the key is not seen.
 struct Scores {
   KeyRange seen;
-  float slope;  // ALiBi's, 0 without it
+  float slope;  // of ALiBi; 0 without it
   __device__ float operator()(const Vec8& stored, std::int64_t column, int i) const {
     const std::int64_t key = column + i;
     if (key < seen.begin || key >= seen.end) return -INFINITY;
@@ -18,7 +18,7 @@ struct Scores {
   }
 };
 
-// Rows are queries of one head.
+// Each row has the scores of a query of one head.
 template <class View, int kVectors, bool kWarp>
 __global__ void __launch_bounds__(most_threads<kWarp>)
     softmax_kernel(TensorView scores_, TensorView probabilities_, SoftmaxForm form) {
@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(most_threads<kWarp>)
   }
 }
 
-// A row for every query and head.
+// A view with a row for every query and head.
 TensorView by_head(TensorView x, const SoftmaxForm& form) {
   x.rows *= form.heads;
   x.columns /= form.heads;

@@ -1,5 +1,5 @@
-// Elements of the formats as a thread reads and writes them, with the conversion instructions of the device where there
-// are any (arithmetic.h says what they must give).
+// Elements of the formats as a thread reads and writes them, with the device's conversion instructions if it has them.
+// arithmetic.h defines their results.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -11,7 +11,7 @@
 
 namespace plumbline::real::cuda {
 
-// --- Two neighbouring values in a register ---
+// --- Two adjacent values in a register ---
 
 __device__ inline float2 from_two_bf16(std::uint32_t raw) {
   return make_float2(float_of(raw << 16), float_of(raw & 0xffff0000u));

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int block_threads = 256;
 
-// Four loads in flight before the first store.
+// Four loads are in flight before the first store.
 __global__ void copy_kernel(const uint4* from, uint4* to, std::int64_t vectors) {
   constexpr int in_flight = 4;
   const std::int64_t stride = thread_count();
@@ -47,7 +47,7 @@ __global__ void flush_kernel(const uint4* buffer, std::int64_t vectors, std::uin
     const uint4 value = buffer[i];
     mixed |= value.x ^ value.y ^ value.z ^ value.w;
   }
-  // The buffer holds zeros, which the compiler does not know.
+  // The compiler cannot remove the reads: the buffer holds zeros, but only at run time.
   if (mixed != 0) *sink = mixed;
 }
 

@@ -8,9 +8,9 @@ namespace plumbline::real::cuda {
 namespace {
 
 constexpr int reserve_threads = 512;
-constexpr std::int64_t slice_bytes = 1 << 17;  // copied between two looks at the clock and the stop flag
+constexpr std::int64_t slice_bytes = 1 << 17;  // copied between two checks of the clock and the stop flag
 
-// Copies [begin, end) of the vectors with the whole block, four loads in flight per thread.
+// Copies [begin, end) of the vectors by the whole block, with four loads in flight per thread.
 __device__ void copy_slice(const uint4* from, uint4* to, std::int64_t begin, std::int64_t end) {
   constexpr int in_flight = 4;
   for (std::int64_t start = begin + threadIdx.x; start < end; start += blockDim.x * in_flight) {
@@ -34,8 +34,8 @@ __device__ int sm_id() {
   return id;
 }
 
-// Thread 0 decides for the block whether to go on; `decision` is in shared memory, so that all threads take the same
-// turn. `due` is when the block may continue by its pace.
+// Returns whether the block continues. Thread 0 decides; `decision` is in shared memory, so that all threads agree.
+// `due` is when the block may continue at its rate.
 __device__ bool go_on(const SmReservation& o, std::int64_t start, std::int64_t due, volatile int* decision) {
   __syncthreads();
   if (threadIdx.x == 0) {
@@ -53,7 +53,8 @@ __device__ bool go_on(const SmReservation& o, std::int64_t start, std::int64_t d
 }
 
 __global__ void reserve_sms_kernel(SmReservation o) {
-  // All dynamic: with any static shared memory, the largest claim would not fit. Only the first word is used.
+  // All shared memory is dynamic: next to static memory, the largest request would not fit. Only the first word is
+  // used.
   auto* const shared = dynamic_shared<int>();
   const std::int64_t start = nanoseconds();
   const std::int64_t share = o.bytes / 16 / gridDim.x;
@@ -65,7 +66,7 @@ __global__ void reserve_sms_kernel(SmReservation o) {
     __threadfence_system();
   }
   std::int64_t copied = 0, at = 0, due = start;
-  // A block that only holds its SM looks at the flag every 10 microseconds.
+  // A block that only holds its SM checks the flag every 10 microseconds.
   while (go_on(o, start, due, shared)) {
     if (!copies) {
       due = nanoseconds() + 10000;

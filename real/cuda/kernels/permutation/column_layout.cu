@@ -5,7 +5,7 @@ namespace plumbline::real::cuda {
 
 namespace {
 
-// Singly where a vector of the output has several sources.
+// Gathers elements one by one if a vector of the output has several sources.
 template <class View, class Map>
 __device__ Vec8 gather(const TensorView* parts, const Map& map, std::int64_t columns, std::int64_t row,
                        std::int64_t column) {
@@ -26,7 +26,7 @@ struct Gather {
   Map map;
   TensorView y;
   __device__ void operator()(std::int64_t row, std::int64_t column) const {
-    const bool within = column < y.columns;  // maps know no columns beyond
+    const bool within = column < y.columns;  // the map has no columns beyond
     const Vec8 values = within ? gather<View>(parts, map, y.columns, row, column) : Vec8{};
     store_vec8(View(y), row, column, values);
   }

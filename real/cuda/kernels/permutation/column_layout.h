@@ -1,4 +1,4 @@
-// Columns in another order: ranges of them split off, put side by side, assembled into heads.
+// Columns in another order: ranges that are split, concatenated, or assembled into heads.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -8,8 +8,8 @@
 
 namespace plumbline::real::cuda {
 
-// y[row, c] = the part and column that the map names, over all columns of y. `second` may have no data where the map
-// never names it. Any format; fast where widths, strides and offsets are multiples of 8.
+// y[row, c] = the part and column that the map names, for all columns of y. `second` may have no data if the map never
+// names it. Formats are any; widths, strides and offsets in multiples of 8 are fast.
 cudaError_t take_columns(const TensorView& first, const TensorView& second, const HeadColumns& map, const TensorView& y,
                          cudaStream_t stream);
 

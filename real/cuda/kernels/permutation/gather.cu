@@ -8,7 +8,7 @@ namespace plumbline::real::cuda {
 
 namespace {
 
-// A row is the work of a block: 8 tiles of 128 columns at a time.
+// A block copies a row: 8 tiles of 128 columns at a time.
 constexpr int row_threads = 128;
 constexpr int row_tiles = row_threads / tile_lanes;
 
@@ -16,7 +16,7 @@ __device__ int half_warp_index() { return static_cast<int>(threadIdx.x) / tile_l
 __device__ int half_warp_column() { return static_cast<int>(threadIdx.x) % tile_lanes * tile_vector; }
 __device__ bool is_row(const TensorView& x, std::int64_t row) { return row >= 0 && row < x.rows; }
 
-// Bits are kept: values and scales of the same format.
+// Copies values and scales of the same format bit by bit.
 __global__ void copy_rows_kernel(TensorView x, const std::int32_t* map, std::int64_t first, TensorView y,
                                  std::int64_t row_bytes, std::int64_t row_scales) {
   const std::int64_t row = blockIdx.x, source = map[row] - first;
@@ -50,7 +50,7 @@ __global__ void gather_rows_kernel(TensorView x, const std::int32_t* map, std::i
   }
 }
 
-// View: TensorView, or what the compiler knows more of.
+// View is TensorView, or a type with a compile-time format.
 template <class View>
 __global__ void sum_rows_kernel(TensorView any_x, const std::int32_t* positions, int slots, TensorView any_y) {
   __shared__ std::int64_t ordered[most_summed_rows];
@@ -87,7 +87,7 @@ bool has_row_scales(Format format) { return format == Format::fp8_tile || format
 
 bool is_at_vector(const TensorView& x) { return reinterpret_cast<std::uintptr_t>(x.data) % sizeof(uint4) == 0; }
 
-// Rows whose bits can be copied in vectors.
+// Returns whether the bits of rows can be copied in vectors.
 bool can_copy(const TensorView& x, const TensorView& y) {
   if (!is_at_vector(x) || !is_at_vector(y)) return false;
   const bool is_whole = x.format != Format::e5m6 || x.columns % 2 == 0;

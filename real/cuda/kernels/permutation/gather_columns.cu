@@ -7,9 +7,9 @@ namespace plumbline::real::cuda {
 
 namespace {
 
-// A warp keeps the map of 128 columns for several rows.
+// Each warp keeps the map of 128 columns for several rows.
 constexpr int column_warps = 4;
-constexpr int column_rows = 16;  // of a warp
+constexpr int column_rows = 16;  // per warp
 constexpr int held_columns = static_cast<int>(scale_tile) / warp_size;
 
 template <bool kFp8>

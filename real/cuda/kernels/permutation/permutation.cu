@@ -8,24 +8,24 @@ namespace {
 
 constexpr int block_warps = 4;
 constexpr int block_threads = block_warps * warp_size;
-constexpr unsigned all_queues = 0xffffffffu;
+constexpr unsigned all_lanes = 0xffffffffu;
 static_assert(most_chunks == 1024, "one block scans the chunks of an expert, a thread each");
 
 __device__ int lane_index() { return static_cast<int>(threadIdx.x) % warp_size; }
 __device__ int warp_index() { return static_cast<int>(threadIdx.x) / warp_size; }
 __device__ std::int64_t chunk_index() { return static_cast<std::int64_t>(blockIdx.x) * block_warps + warp_index(); }
 
-// The sum over this and all lanes before it.
+// Returns the sum over this and all lower lanes.
 __device__ int scan_warp(int value) {
 #pragma unroll
   for (int offset = 1; offset < warp_size; offset *= 2) {
-    const int before = __shfl_up_sync(all_queues, value, offset);
+    const int before = __shfl_up_sync(all_lanes, value, offset);
     if (lane_index() >= offset) value += before;
   }
   return value;
 }
 
-// body(entry, expert) for the entries of a chunk in order, 32 at a time, by all lanes; -1: none.
+// Calls body(entry, expert) for the entries of a chunk in order, 32 at a time, by all lanes; -1: none.
 template <class Body>
 __device__ void for_chunk(const RowOrder& order, std::int64_t chunk, const Body& body) {
   const std::int64_t entries = order.tokens * order.slots, length = chunk_entries(entries);
@@ -49,7 +49,7 @@ __global__ void count_kernel(RowOrder order, std::int64_t chunks) {
     order.counts[expert * chunks + chunk] = own[expert];
 }
 
-// One block per expert: counts become sums over the chunks before.
+// Turns counts into sums over the chunks before, with one block per expert.
 __global__ void scan_kernel(RowOrder order, std::int64_t chunks) {
   __shared__ int of_warps[warp_size];
   std::int32_t* const counts = order.counts + blockIdx.x * chunks;
@@ -65,7 +65,7 @@ __global__ void scan_kernel(RowOrder order, std::int64_t chunks) {
   if (chunk == 0) order.totals[blockIdx.x] = of_warps[warp_size - 1];
 }
 
-// The first row of each expert, and at [experts] the number of rows; by the first warp.
+// Computes the first row of each expert, and at [experts] the number of rows; only the first warp works.
 __device__ void find_starts(const RowOrder& order, int* starts) {
   const int width = (order.experts + warp_size - 1) / warp_size;
   const int from = lane_index() * width, to = min(from + width, order.experts);
@@ -101,7 +101,7 @@ __global__ void place_kernel(RowOrder order, PlacedRows placed, std::int64_t chu
     next[expert] = starts[expert] + order.counts[expert * chunks + chunk];
   __syncwarp();
   for_chunk(order, chunk, [&](std::int64_t entry, int expert) {
-    const unsigned same = __match_any_sync(all_queues, expert);
+    const unsigned same = __match_any_sync(all_lanes, expert);
     const int rank = rank_among(same, lane_index());
     const int row = expert >= 0 ? next[expert] + rank : -1;
     __syncwarp();
@@ -143,7 +143,7 @@ cudaError_t place_rows(const RowOrder& order, const PlacedRows& placed, cudaStre
   if (placed.rows > 0)
     if (const cudaError_t error = fill_up(placed, stream); error != cudaSuccess) return error;
   const auto shared = static_cast<std::size_t>((block_warps + 1) * order.experts + 1) * sizeof(int);
-  const unsigned blocks = chunks > 0 ? chunk_blocks(chunks) : 1;  // offsets of no rows are written, too
+  const unsigned blocks = chunks > 0 ? chunk_blocks(chunks) : 1;  // without rows, offsets are still written
   return launch(place_kernel, {blocks, block_threads, shared}, stream, order, placed, chunks);
 }
 

@@ -7,8 +7,7 @@ namespace {
 
 constexpr int block_threads = 256;
 
-// Neighbouring threads take neighbouring rows: writes coalesce, and what is read, a 32nd of the operand, stays in the
-// cache between them.
+// Adjacent threads take adjacent rows, so that writes coalesce; reads, a 32nd of the operand, stay in the cache.
 __global__ void rows_kernel(const float* from, float* to, std::int64_t rows, std::int64_t blocks) {
   const std::int64_t at = static_cast<std::int64_t>(blockIdx.x) * block_threads + threadIdx.x;
   if (at >= rows * blocks) return;

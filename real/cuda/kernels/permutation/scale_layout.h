@@ -1,4 +1,4 @@
-// Scales of FP8 operands as cuBLASLt wants them, from where they lie row by row in a tensor (tensor_view.h).
+// Scales of FP8 operands in cuBLASLt's order, from their row-by-row order in a tensor (tensor_view.h).
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,14 +9,14 @@
 
 namespace plumbline::real::cuda {
 
-// Rows that are divided among experts: expert e has rows offsets[e] .. offsets[e + 1] - 1, on the device.
+// Rows divided among experts: expert e has rows offsets[e] .. offsets[e + 1] - 1, on the device.
 struct RowGroups {
   const std::int32_t* offsets = nullptr;
   std::int32_t first = 0, end = 0;  // experts
 };
 
-// Where the scale of block `block` along k of row `row` goes, where each expert's scales are one contiguous piece that
-// begins at its first row times the number of blocks. `row` counts as the offsets do; 0 is the first expert's first.
+// Returns the index of the scale of block `block` along k of row `row`. Each expert's scales are one contiguous piece,
+// which begins at its first row times the number of blocks. `row` is relative to the first expert's first row.
 PLUMBLINE_HOST_DEVICE inline std::int64_t grouped_scale_index(const RowGroups& groups, std::int64_t row,
                                                               std::int64_t block, std::int64_t blocks) {
   std::int32_t low = groups.first, high = groups.end;  // the last expert that begins at the row or before, not empty
@@ -28,15 +28,14 @@ PLUMBLINE_HOST_DEVICE inline std::int64_t grouped_scale_index(const RowGroups& g
   return (start - base) * blocks + row_scale_index(row - start, block, groups.offsets[low + 1] - start);
 }
 
-// One scale per row and 128 columns: from [rows, blocks] to [blocks, rows].
+// Scales per row and 128 columns: from [rows, blocks] to [blocks, rows].
 cudaError_t lay_out_rows(const float* from, float* to, std::int64_t rows, std::int64_t blocks, cudaStream_t stream);
 
 // The same, expert by expert; `from` is the first of the experts' rows, of which there are `rows` in all.
 cudaError_t lay_out_grouped_rows(const float* from, float* to, const RowGroups& groups, std::int64_t rows,
                                  std::int64_t blocks, cudaStream_t stream);
 
-// One per 128 x 128: from [block rows, blocks] to [block rows, blocks padded to a multiple of 4]; the padding, which
-// belongs to no element, is 0.
+// Scales per 128 x 128: from [block rows, blocks] to [block rows, blocks padded to a multiple of 4]; padding is 0.
 cudaError_t lay_out_squares(const float* from, float* to, std::int64_t block_rows, std::int64_t blocks,
                             cudaStream_t stream);
 

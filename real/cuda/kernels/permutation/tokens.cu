@@ -12,7 +12,7 @@ constexpr int block_threads = 128;
 constexpr int block_tiles = block_threads / tile_lanes;
 constexpr int block_warps = block_threads / warp_size;
 
-// The columns of a thread, where gridDim.y blocks share a row.
+// Returns a thread's column, where gridDim.y blocks share a row.
 __device__ std::int64_t own_column() {
   const std::int64_t tile = static_cast<std::int64_t>(blockIdx.y) * block_tiles + threadIdx.x / tile_lanes;
   return tile * scale_tile + threadIdx.x % tile_lanes * tile_vector;
@@ -27,7 +27,7 @@ __device__ void add_to(Vec8& sum, const Vec8& values) {
   for (int i = 0; i < tile_vector; ++i) sum.v[i] += values.v[i];
 }
 
-// A warp finds the place of one token.
+// Each warp finds the place of one token.
 __global__ void order_kernel(const std::int32_t* ids, std::int64_t tokens, std::int32_t* order) {
   const std::int64_t token = static_cast<std::int64_t>(blockIdx.x) * block_warps + threadIdx.x / warp_size;
   if (token >= tokens) return;
@@ -39,7 +39,7 @@ __global__ void order_kernel(const std::int32_t* ids, std::int64_t tokens, std::
   if (threadIdx.x % warp_size == 0) order[before] = static_cast<std::int32_t>(token);
 }
 
-// The block of an id's first token adds all of them.
+// The block of an id's first token adds all of its tokens.
 __global__ void add_by_id_kernel(TensorView dx, const std::int32_t* ids, const std::int32_t* order, std::int64_t first,
                                  TensorView table) {
   const std::int64_t place = blockIdx.x, id = ids[order[place]], row = id - first;

@@ -8,10 +8,10 @@ namespace plumbline::real::cuda {
 namespace {
 
 constexpr int block_threads = 256;
-constexpr int tile_rows = 128;  // of x: a tile of y's scales
+constexpr int tile_rows = 128;  // of x: one tile of y's scales
 constexpr int tile_columns = 64;
-// One word is left free after every 32, and rows are 5 banks apart (133 mod 32): the eight values that a lane reads lie
-// in banks of their own, but for two lanes of a warp.
+// One word is unused after every 32, and rows are 5 banks apart (133 mod 32). The eight values that a lane reads are
+// then in different banks, except for two lanes of a warp.
 constexpr int pitch = 133;
 __device__ constexpr int place(int row) { return row + row / 32; }
 
@@ -20,7 +20,7 @@ struct Transpose {
   const std::int32_t* row_map;
   std::int64_t rows, columns;  // of a matrix of x
 
-  // Of row `row` of matrix `matrix`; negative for one that is not there.
+  // Returns the source of row `row` of matrix `matrix`; negative if there is none.
   __device__ std::int64_t source(std::int64_t matrix, std::int64_t row) const {
     if (row >= rows) return -1;
     const std::int64_t at = row_map != nullptr ? row_map[row] : matrix * rows + row;

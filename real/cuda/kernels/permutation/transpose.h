@@ -7,13 +7,12 @@
 
 namespace plumbline::real::cuda {
 
-// x: matrices [n, m] below each other, as many as y has matrices [m, n] (y.columns = n). New scales are along n. With
-// a row map, of one matrix: x[row_map[i]] takes the place of row i < n, zeros where that lies outside of x. Any number
-// of rows; fast where both are multiples of 8. To fp8_block only from fp8_block (turn_blocks), else
-// cudaErrorNotSupported.
+// x has stacked matrices [n, m], y as many matrices [m, n] (y.columns = n). New scales are along n. With a row map, x
+// is one matrix: row i < n is x[row_map[i]], or zeros if that lies outside of x. Sizes are any; multiples of 8 are
+// fast. fp8_block is made only from fp8_block (turn_blocks), else the result is cudaErrorNotSupported.
 cudaError_t transpose(const TensorView& x, const std::int32_t* row_map, const TensorView& y, cudaStream_t stream);
 
-// fp8_block to fp8_block: bytes and scales change places, nothing is rounded.
+// Transposes fp8_block to fp8_block: bytes and scales are moved, nothing is rounded.
 cudaError_t turn_blocks(const TensorView& x, const TensorView& y, cudaStream_t stream);
 
 }  // namespace plumbline::real::cuda

@@ -12,7 +12,7 @@ constexpr int extent = scale_tile;  // of a block in both directions, in bytes
 constexpr int words = extent / 4;   // of a row of a block
 constexpr int chunk = 16;           // bytes that a thread moves at once
 
-// Sixteen bytes of a row, of which `count` belong to it.
+// Sixteen bytes of a row; the first `count` belong to it.
 struct Chunk {
   std::uint32_t word[chunk / 4];
 };
@@ -39,7 +39,7 @@ __device__ void store_chunk(std::uint8_t* to, std::int64_t count, const Chunk& v
   }
 }
 
-// A block of threads turns a block of 128 x 128.
+// Each thread block transposes a block of 128 x 128.
 __global__ void __launch_bounds__(block_threads) turn_blocks_kernel(TensorView x, TensorView y) {
   __shared__ std::uint32_t held[extent][words + 1];
   const std::int64_t rows = x.matrix_rows, columns = x.columns, matrix = blockIdx.z;
@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(block_threads) turn_blocks_kernel(TensorView x
     for (int i = 0; i < chunk / 4; ++i) held[row][part * (chunk / 4) + i] = values.word[i];
   }
   __syncthreads();
-  // Four columns of sixteen rows: eight neighbouring lanes write a whole row of the result.
+  // Four columns of sixteen rows: eight adjacent lanes write a whole row of the result.
   Chunk transposed[4];
 #pragma unroll
   for (int quarter = 0; quarter < chunk / 4; ++quarter) {

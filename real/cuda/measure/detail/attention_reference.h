@@ -8,10 +8,10 @@ namespace plumbline::real::cuda {
 
 using Rows = std::vector<std::vector<double>>;  // [position][dimension]
 
-// One head: position i sees the keys 0 to i; scores are divided by the square root of the queries' dimension.
+// One head: position i sees the keys 0 to i. Scores are divided by the square root of the queries' dimension.
 struct AttentionHead {
   Rows q, k, v;
-  Rows d_o;                                 // gradient of the output; for gradients alone
+  Rows d_o;                                 // gradient of the output; for gradients only
   std::vector<double> log_sum_exp, deltas;  // per position, for key_gradients: deltas are d_o . o
 };
 
@@ -21,10 +21,10 @@ struct AttentionRow {
 };
 AttentionRow attention_row(const AttentionHead& head, std::size_t position);
 
-// Of the queries at `position`.
+// Returns the gradient of the query at `position`.
 std::vector<double> query_gradient(const AttentionHead& head, std::size_t position);
 
-// Adds what this head's queries give to the gradients of the key and the value at `position`.
+// Adds the contribution of this head's queries to the gradients of the key and the value at `position`.
 void add_key_gradients(const AttentionHead& head, std::size_t position, std::vector<double>& dk,
                        std::vector<double>& dv);
 

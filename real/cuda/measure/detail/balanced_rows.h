@@ -1,12 +1,12 @@
-// Routing without randomness, for the permutation that is measured.
+// Deterministic, balanced routing, for measurements of the permutation.
 #pragma once
 
 #include <cstdint>
 
 namespace plumbline::real::cuda {
 
-// Rows ordered by expert, `top_k * spread` experts, every token with exactly top_k of them, tokens ascending within an
-// expert. The token behind output row `row`; spread divides `tokens`.
+// Returns the token of output row `row`. Rows are ordered by expert, of `top_k * spread` experts; every token has
+// exactly top_k of them, and tokens ascend within an expert. `spread` divides `tokens`.
 inline std::int64_t permuted_source(std::int64_t row, std::int64_t tokens, std::int64_t spread) {
   const std::int64_t rows_per_expert = tokens / spread;
   const std::int64_t expert = row / rows_per_expert;

@@ -1,4 +1,4 @@
-// What a collective leaves behind, without a device. Its size is what NCCL's own benchmark calls so: the buffer of an
+// The expected result of a collective, without a device. Its size is that of NCCL's own benchmark: the buffer of an
 // all-reduce, the gathered or scattered whole, all that one rank sends in an all-to-all.
 #pragma once
 
@@ -14,11 +14,11 @@ struct CollectivePlace {
   std::int64_t elements = 0;  // of the whole; a multiple of `ranks`
 };
 
-// Elements that each rank gives and gets.
+// Elements that each rank sends and receives.
 std::int64_t elements_given(const CollectivePlace& place);
 std::int64_t elements_got(const CollectivePlace& place);
 
-// Element `index` of what this rank gets; `input(rank, index)` is what a rank gives.
+// Returns element `index` of what this rank receives, where rank r sends input(r, i).
 double expected_element(const CollectivePlace& place, std::int64_t index,
                         const std::function<double(int, std::int64_t)>& input);
 

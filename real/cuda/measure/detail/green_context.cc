@@ -9,7 +9,8 @@ namespace plumbline::real::cuda {
 
 namespace {
 
-// Of the driver, through the runtime: nothing links libcuda. The number is the version that brought the function.
+// The driver's functions, obtained through the runtime, because nothing links libcuda. Each number is the CUDA version
+// that introduced the function.
 struct Driver {
   decltype(&::cuDeviceGet) device_get = nullptr;
   decltype(&::cuGetErrorString) error_string = nullptr;
@@ -65,7 +66,7 @@ Status create(const Driver& driver, CUdevice device, int priority, Side& side) {
                         "cuGreenCtxStreamCreate");
 }
 
-// The SMs of one group of `sms`, and what is left. First as the hardware schedules them, then SM by SM.
+// Returns one group of `sms` SMs and the rest: as the hardware schedules them together, else SM by SM.
 Status divide(const Driver& driver, const CUdevResource& all, int sms, Side& small, Side& large, bool& coscheduled) {
   for (const unsigned flags : {0u, static_cast<unsigned>(CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING)}) {
     coscheduled = flags == 0;

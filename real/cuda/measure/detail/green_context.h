@@ -1,5 +1,5 @@
 // SMs divided by the driver: two green contexts with disjoint SMs and a stream each. Work in one stream never runs on
-// the SMs of the other, whatever it claims. Needs a driver of CUDA 12.5 or newer.
+// the SMs of the other. A driver of CUDA 12.5 or newer is needed.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -16,9 +16,9 @@ class GreenContexts {
   GreenContexts(const GreenContexts&) = delete;
   GreenContexts& operator=(const GreenContexts&) = delete;
 
-  // Gives `sms` SMs of device `ordinal` to the smaller context, the others to the larger one. Where that is no
-  // multiple of what the hardware schedules together (8 on Hopper), it is done all the same, SM by SM: thread-block
-  // clusters then may find fewer places. Fails when the device is too small or the driver too old.
+  // Gives `sms` SMs of device `ordinal` to the smaller context, the others to the larger one. If that is no multiple of
+  // the SMs that the hardware schedules together (8 on Hopper), SMs are divided one by one; fewer thread-block clusters
+  // may then fit. It fails if the device is too small or the driver too old.
   static Status open(int ordinal, int sms, std::unique_ptr<GreenContexts>& contexts);
 
   // Non-blocking streams; the smaller context's has the highest priority.
@@ -26,7 +26,7 @@ class GreenContexts {
   cudaStream_t large() const;
   int small_sms() const;
   int large_sms() const;
-  bool coscheduled() const;  // the division keeps SMs together that the hardware schedules together
+  bool coscheduled() const;  // SMs that the hardware schedules together stay together
 
  private:
   struct State;

@@ -45,7 +45,7 @@ Status ReservedSms::prepare(const KernelCase& what) {
   PLUMBLINE_TRY(stop_value_.allocate(4));
   PLUMBLINE_TRY(outcome(fill_float(from_.as<float>(), bytes_ / 4, seed, 1.0f, tools_.stream), "filling"));
   PLUMBLINE_TRY(outcome(cudaStreamSynchronize(tools_.stream), "filling"));
-  // Loads the kernel's code, which would wait for kernels that run: once here, with nothing beside it.
+  // Loads the kernel's code here, while nothing runs: later it would wait for running kernels.
   PLUMBLINE_TRY(start(0));
   ReservationReport ignored;
   return stop(ignored);

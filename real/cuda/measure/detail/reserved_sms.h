@@ -1,5 +1,5 @@
-// A running copy kernel that owns some SMs, as communication kernels do. It ends when told to, and by itself after a
-// deadline, so that nothing can hang.
+// A running copy kernel that reserves SMs, as communication kernels do. It ends when it is stopped, and after a
+// deadline at the latest, so that nothing can hang.
 #pragma once
 
 #include <cstdint>
@@ -11,23 +11,23 @@ namespace plumbline::real::cuda {
 
 struct ReservationReport {
   double payload_gbps = 0;   // of all blocks together
-  bool own_sms = false;      // every block was on an SM of its own
+  bool own_sms = false;      // every block had an SM of its own
   bool ended_early = false;  // a block reached its deadline before it was stopped
 };
 
 class ReservedSms {
  public:
-  // The kernel runs on `stream`, which nothing else may use.
+  // The kernel runs on `stream`, which must have no other work.
   ReservedSms(Toolbox& tools, cudaStream_t stream) : tools_(tools), stream_(stream) {}
   // Stops the kernel if it still runs.
   ~ReservedSms();
   ReservedSms(const ReservedSms&) = delete;
   ReservedSms& operator=(const ReservedSms&) = delete;
 
-  // Allocates; no kernel runs yet. From here on only start and stop are called, which allocate nothing: allocating
+  // Allocates; no kernel runs yet. Afterwards only start and stop are called, which allocate nothing: an allocation
   // waits for all kernels.
   Status prepare(const KernelCase& what);
-  // Starts the kernel and returns once every block runs. Fails when they do not all fit on the device.
+  // Starts the kernel and returns once every block runs. It fails if they do not all fit on the device.
   Status start(double deadline_seconds);
   Status stop(ReservationReport& report);
 

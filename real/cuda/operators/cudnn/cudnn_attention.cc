@@ -15,9 +15,9 @@ class AttentionPlan {
 
   const AttentionShape shape;
   CudnnPlan plan;
-  Status why;  // there is none
+  Status why;  // the reason if there is no plan
 
-  // Of the sums from which dq is made, which follow the library's own workspace.
+  // The bytes of the sums from which dq is made; they follow the library's own workspace.
   std::int64_t sum_bytes() const {
     const std::int64_t queries = shape.sequences * shape.length * shape.query_heads;
     return shape.backward ? queries * shape.query_key_dim * static_cast<std::int64_t>(sizeof(float)) : 0;

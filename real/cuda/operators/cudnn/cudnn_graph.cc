@@ -45,7 +45,7 @@ CudnnGraph::Tensor CudnnGraph::finalize(CudnnDescriptor& descriptor) {
 
 void CudnnGraph::operation(CudnnDescriptor& descriptor) { operations_.push_back(finalize(descriptor)); }
 
-// Ids of tensors without memory are negative, so that they meet no others.
+// Ids of tensors without memory are negative, so that they differ from all others.
 CudnnGraph::Tensor CudnnGraph::tensor(const CudnnTensor& t) {
   CudnnDescriptor& d = add(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
   const bool within = t.id == 0;

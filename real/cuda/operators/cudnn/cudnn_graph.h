@@ -1,5 +1,5 @@
-// A graph of cuDNN's backend, operation by operation. A failure is kept: what follows it does nothing, and status()
-// tells it, so that graphs read as what they compute.
+// A graph of cuDNN's backend, built operation by operation. The first failure is kept: later calls do nothing, and
+// finish() returns it, so that callers need no checks between operations.
 #pragma once
 
 #include <array>
@@ -27,7 +27,7 @@ class CudnnDescriptor {
   void set_descriptor(cudnnBackendAttributeName_t attribute, cudnnBackendDescriptor_t descriptor) {
     set(attribute, CUDNN_TYPE_BACKEND_DESCRIPTOR, descriptor);
   }
-  Status finalize();  // the first failure of all that was asked of it
+  Status finalize();  // returns the first failure of all calls
   cudnnBackendDescriptor_t get() const { return descriptor_; }
 
  private:
@@ -41,7 +41,7 @@ using Extents = std::array<std::int64_t, 4>;  // sequences, heads, rows, columns
 struct CudnnTensor {
   Extents shape{}, strides{};  // of elements
   cudnnDataType_t type = CUDNN_DATA_FLOAT;
-  std::int64_t id = 0;  // given to those in memory; 0: it exists within the graph alone
+  std::int64_t id = 0;  // of a tensor in memory; 0: it exists within the graph only
   bool by_value = false;
   bool reordered = false;  // in the order in which cuDNN accumulates gradients of queries (F16x16)
 };
@@ -54,9 +54,9 @@ class CudnnGraph {
   explicit CudnnGraph(const Cudnn& cudnn) : cudnn_(cudnn) {}
 
   Tensor tensor(const CudnnTensor& description);
-  // Within the graph, dense, FP32 unless said otherwise.
+  // Adds a dense tensor within the graph, FP32 by default.
   Tensor inner(const Extents& shape, cudnnDataType_t type = CUDNN_DATA_FLOAT);
-  // A number that whoever runs the graph gives by value.
+  // Adds a number that the caller of the graph passes by value.
   Tensor number(std::int64_t id);
 
   void pointwise(cudnnPointwiseMode_t mode, Tensor x, Tensor b, Tensor y);  // b: nullptr for functions of x
@@ -67,7 +67,7 @@ class CudnnGraph {
   void reduce(cudnnReduceTensorOp_t mode, Tensor x, Tensor y);
   void reshape(Tensor x, Tensor y);
 
-  // The whole; `handle` may be null where no device is asked.
+  // Finalizes the graph; `handle` may be null if no device is used.
   Status finish(cudnnHandle_t handle);
   cudnnBackendDescriptor_t get() const { return graph_ ? graph_->get() : nullptr; }
 

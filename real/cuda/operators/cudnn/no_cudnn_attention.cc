@@ -1,4 +1,4 @@
-// In place of cudnn_attention.cc where cuDNN's headers were not found.
+// Replaces cudnn_attention.cc if cuDNN's headers were not found.
 #include "real/cuda/operators/cudnn/attention_library.h"
 
 namespace plumbline::real::cuda {

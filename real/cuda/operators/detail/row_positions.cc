@@ -10,7 +10,7 @@ Status make_positions(CudaBuffer& map, std::int64_t tokens, std::int64_t slots, 
   const std::int64_t bytes = tokens * slots * static_cast<std::int64_t>(sizeof(std::int32_t));
   if (map.positions == nullptr || map.positions->memory.bytes() < bytes) {
     auto positions = std::make_shared<RowPositions>();
-    // Numbers of tokens vary from step to step: a quarter more keeps memory from being replaced for each new maximum.
+    // Token counts vary from step to step: a quarter more avoids a reallocation at each new maximum.
     PLUMBLINE_TRY(positions->memory.allocate(bytes + bytes / 4));
     map.positions = std::move(positions);
   }

@@ -18,7 +18,7 @@ Status make_event(cudaEvent_t& event) {
   return outcome(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event");
 }
 
-// `later` goes on when all that stands on `earlier` has ended.
+// Makes `later` wait for all work enqueued on `earlier`.
 Status follow(cudaStream_t later, cudaStream_t earlier, cudaEvent_t event) {
   PLUMBLINE_TRY(outcome(cudaEventRecord(event, earlier), "recording an event"));
   return outcome(cudaStreamWaitEvent(later, event, 0), "waiting for an event");
@@ -48,7 +48,7 @@ Status NcclMessages::open(Channel& channel) {
   return make_event(channel.done);
 }
 
-// One that nothing is sent from any more, else a new one: a slow receiver costs memory, not time.
+// Returns a copy buffer whose send has ended, else a new one: a slow receiver costs memory, not time.
 Status NcclMessages::take_copy(Channel& channel, std::int64_t bytes, Copy*& copy) {
   for (const auto& known : channel.copies) {
     const bool free = !known->used || cudaEventQuery(known->sent) == cudaSuccess;

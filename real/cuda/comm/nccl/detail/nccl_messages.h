@@ -1,4 +1,4 @@
-// Messages between ranks that are neighbours in the pipeline.
+// Point-to-point messages between pipeline stages.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -13,13 +13,13 @@
 
 namespace plumbline::real::cuda {
 
-// Every lane and direction, to higher ranks and to lower ones, has a way of its own: a stream and a communicator, on
-// which a send waits for its receiver and all behind it wait with it. In a pipeline that ends where it begins, a send
-// would else stand before the receive that the receiver's own send waits for. What is sent is copied first: the sender
-// goes on and may write its buffer.
+// Each message channel has one stream and communicator to higher ranks, and one to lower ranks. A send waits there for
+// its receiver, and all behind it wait with it. With one queue, in a pipeline that ends where it begins, a send could
+// block the receive for which the receiver's own send waits. Data is copied before it is sent, so that the sender may
+// overwrite its buffer.
 class NcclMessages {
  public:
-  static constexpr int channels = 2 * message_channels;  // of the groups' communicators
+  static constexpr int channels = 2 * message_channels;  // NCCL communicators in use
 
   explicit NcclMessages(NcclGroups& groups) : groups_(groups) {}
   ~NcclMessages();
@@ -29,10 +29,10 @@ class NcclMessages {
   Status send_receive(std::span<const Message> messages, bool rendezvous, cudaStream_t stream);
 
  private:
-  struct Copy {  // of something on its way
+  struct Copy {  // of data in flight
     DeviceMemory memory;
     cudaEvent_t sent = nullptr;
-    bool used = false;  // since the event was last seen to have happened
+    bool used = false;  // in use since `sent` was last seen to have happened
   };
   struct Channel {
     cudaStream_t stream = nullptr;

@@ -4,7 +4,7 @@ namespace plumbline::real::cuda {
 
 namespace {
 
-// Rows of a strip that go to a peer, or come from one.
+// The rows of a payload tensor for one peer, or from one.
 struct Part {
   char* begin;
   std::size_t bytes;
@@ -20,7 +20,7 @@ Part part_of(const void* rows, std::int64_t row_bytes, const std::vector<std::in
 Status NcclTransport::outbox(const Traffic& traffic, std::span<const std::int64_t> row_bytes, cudaStream_t /*stream*/,
                              std::vector<void*>& places) {
   const std::vector<std::int64_t> offsets = payload_offsets(row_bytes, traffic.sent_by(traffic.own()).back());
-  // Rows differ from layer to layer: room for half as many again spares waits for the device.
+  // Rows differ from layer to layer: half as much again avoids further waits for the device.
   if (outbox_.bytes() < offsets.back()) PLUMBLINE_TRY(outbox_.allocate(offsets.back() + offsets.back() / 2));
   places.clear();
   for (std::size_t i = 0; i < row_bytes.size(); ++i) places.push_back(outbox_.as<char>() + offsets[i]);

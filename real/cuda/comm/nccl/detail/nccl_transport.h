@@ -1,4 +1,4 @@
-// Rows over NCCL: the network between nodes, and whatever NCCL finds within one.
+// Moves rows over NCCL: the network between nodes, and NCCL's own transport within one.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace plumbline::real::cuda {
 
 class NcclTransport final : public RowTransport {
  public:
-  // Between these ranks, with at most `ctas` of NCCL's blocks.
+  // Connects these ranks, with at most `ctas` CTAs of NCCL.
   NcclTransport(NcclGroups& groups, std::vector<std::int32_t> ranks, int ctas)
       : groups_(groups), ranks_(std::move(ranks)), ctas_(ctas) {}
 

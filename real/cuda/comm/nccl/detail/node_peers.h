@@ -1,4 +1,4 @@
-// Which ranks of a job stand on one machine and see each other's memory.
+// Finds the ranks of a job that share a machine and can map each other's memory.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,15 @@
 namespace plumbline::real::cuda {
 
 struct NodePeers {
-  std::vector<std::int32_t> node_of;  // [rank] its node's number: the first rank there
-  std::string apart;  // why ranks of a machine do not see each other's memory: each is its own node then
+  std::vector<std::int32_t> node_of;  // [rank] its node, numbered by the first rank there
+  std::string apart;  // why ranks of a machine cannot map each other's memory; each is then its own node
 };
 
-// By which ways tokens go then, for people.
+// Describes the resulting transports of tokens, for display.
 std::string transports_of(const NodePeers& node_peers);
 
-// Every rank of the channel calls it. `machine`: the name of this rank's; empty: as the system tells it. Fails only
-// where the channel does.
+// Finds the nodes; every rank of the channel calls it. `machine` is the name of this rank's machine; empty: the
+// system's name. It fails only if the channel does.
 Status find_node_peers(ControlChannel& channel, const std::string& machine, NodePeers& node_peers);
 
 }  // namespace plumbline::real::cuda

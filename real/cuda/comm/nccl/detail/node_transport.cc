@@ -22,18 +22,18 @@ char* NodeTransport::outbox_of(std::int32_t peer) const {
   return (peer == own_ ? memory_.as<char>() : theirs_[static_cast<std::size_t>(peer)]->data()) + turns_bytes;
 }
 
-// All peers come to the same conclusion: they know the same traffic.
+// All peers decide the same, because they have the same traffic.
 Status NodeTransport::fit(std::int64_t bytes, cudaStream_t stream) {
   if (bytes <= capacity_) return {};
   if (ranks_.size() > largest_node) return {"a node of more than " + std::to_string(largest_node) + " GPUs"};
-  // Nobody reads here any more behind this rank's last meeting.
+  // After this rank's last barrier no peer reads its outbox any more.
   for (cudaError_t state = cudaErrorNotReady; state == cudaErrorNotReady;) {
     state = cudaStreamQuery(stream);
     if (state != cudaErrorNotReady) PLUMBLINE_TRY(outcome(state, "waiting for an all-to-all"));
     PLUMBLINE_TRY(groups_.alive());
     std::this_thread::yield();
   }
-  // Rows differ from layer to layer: room for half as many again spares renewals.
+  // Rows differ from layer to layer: half as much again avoids further renewals.
   return renew(bytes + bytes / 2);
 }
 
@@ -92,7 +92,7 @@ Status NodeTransport::fill(const Traffic& traffic, std::span<const PayloadTensor
                  "filling an outbox");
 }
 
-// Each rank begins with the peer behind it, so that no outbox has all readers at once.
+// Each rank starts with its own rows, then its next peer's, so that the ranks read from different outboxes.
 Status NodeTransport::collect(const Traffic& traffic, std::span<const PayloadTensor> payload,
                               const std::vector<std::int64_t>& row_bytes, cudaStream_t stream) {
   const std::vector<std::int64_t> received = traffic.received_by(own_);
@@ -116,7 +116,7 @@ Status NodeTransport::swap(const Traffic& traffic, std::span<const PayloadTensor
   PLUMBLINE_TRY(fill(traffic, payload, row_bytes, stream));
   PLUMBLINE_TRY(wait_for_peers(stream));
   PLUMBLINE_TRY(collect(traffic, payload, row_bytes, stream));
-  return wait_for_peers(stream);  // from here on outboxes may be filled again
+  return wait_for_peers(stream);  // after it outboxes may be filled again
 }
 
 }  // namespace plumbline::real::cuda

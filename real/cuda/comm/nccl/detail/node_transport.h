@@ -1,5 +1,5 @@
-// Rows within a node: every rank reads what is meant for it from the outboxes of the others, in their memory, over
-// NVLink, by blocks of our own.
+// Moves rows within a node over NVLink: plumbline's own kernels read each rank's rows from the mapped outboxes of the
+// others.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace plumbline::real::cuda {
 
 class NodeTransport final : public RowTransport {
  public:
-  // Between these ranks of one node, of which this one stands at `own`.
+  // Connects these ranks of one node; this rank is at `own`.
   NodeTransport(NcclGroups& groups, std::vector<std::int32_t> ranks, std::int32_t own, const Blocks& blocks)
       : groups_(groups), ranks_(std::move(ranks)), own_(own), blocks_(blocks), theirs_(ranks_.size()) {}
 
@@ -25,7 +25,7 @@ class NodeTransport final : public RowTransport {
   Status swap(const Traffic& traffic, std::span<const PayloadTensor> payload, cudaStream_t stream) override;
 
  private:
-  // Memory that all peers have equally much of: turns that were told at meetings, then the outbox.
+  // Each rank's memory has the same size: the barrier's turns, then the outbox.
   Status fit(std::int64_t bytes, cudaStream_t stream);
   Status renew(std::int64_t bytes);
   char* outbox_of(std::int32_t peer) const;
@@ -40,7 +40,7 @@ class NodeTransport final : public RowTransport {
   std::int32_t own_;
   Blocks blocks_;
   DeviceMemory memory_;
-  std::vector<std::unique_ptr<PeerMemory>> theirs_;  // by place; nullptr: this rank's own
+  std::vector<std::unique_ptr<PeerMemory>> theirs_;  // [peer]; nullptr: this rank's own
   std::int64_t capacity_ = 0;                        // bytes of the outbox
   std::uint32_t turn_ = 0;
 };

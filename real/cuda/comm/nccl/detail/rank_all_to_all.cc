@@ -16,17 +16,17 @@ constexpr std::size_t indices_tensor = 1;
 std::int64_t sent(const TransferLeg& leg) { return leg.traffic.sent_by(leg.traffic.own()).back(); }
 std::int64_t received(const TransferLeg& leg) { return leg.traffic.received_by(leg.traffic.own()).back(); }
 
-// The first hop's list is known; that of what is passed on is made when it has come.
-std::vector<TransferLeg> legs_of(const DispatchLayout& map, const SharedCounts& counts) {
-  if (counts.node_members == 1) return {{between_members(counts), map.members.list, false}};
-  if (counts.nodes() == 1) return {{between_members(counts), map.members.list, true}};
-  return {{between_nodes(counts), map.nodes.list, false}, {inside_node(counts), {}, true}};
+// The list of the first leg exists already; that of the second is made when the rows have come.
+std::vector<TransferLeg> legs_of(const DispatchLayout& layout, const SharedCounts& counts) {
+  if (counts.node_members == 1) return {{between_members(counts), layout.members.list, false}};
+  if (counts.nodes() == 1) return {{between_members(counts), layout.members.list, true}};
+  return {{between_nodes(counts), layout.nodes.list, false}, {inside_node(counts), {}, true}};
 }
 
-// Memory on a stream that is divided as it is asked for.
-class Stage {
+// Divides a region of scratch memory.
+class Region {
  public:
-  explicit Stage(void* begin) : at_(static_cast<char*>(begin)) {}
+  explicit Region(void* begin) : at_(static_cast<char*>(begin)) {}
   std::vector<void*> take(std::span<const std::int64_t> row_bytes, std::int64_t rows) {
     const std::vector<std::int64_t> offsets = payload_offsets(row_bytes, rows);
     std::vector<void*> places;
@@ -48,9 +48,9 @@ RankAllToAll::Transports& RankAllToAll::transports_of(const Group& group, const 
   std::vector<std::int32_t> nodes;
   for (const std::int32_t rank : group.ranks) nodes.push_back(node_peers_.node_of[static_cast<std::size_t>(rank)]);
   transports.node_members = members_per_node(nodes);
-  // Who passes a token on must choose among ranks with parts of the same expert as the sender would.
-  const std::int32_t sharers = homes.members * homes.per_rank / homes.experts;
-  if (transports.node_members % sharers != 0) transports.node_members = 1;
+  // The rank that forwards a token must choose the same replica of the expert as the sender.
+  const std::int32_t replicas = homes.members * homes.per_rank / homes.experts;
+  if (transports.node_members % replicas != 0) transports.node_members = 1;
 
   const std::int32_t place = group.position % transports.node_members, first = group.position - place;
   std::vector<std::int32_t> across, in_node;
@@ -80,14 +80,14 @@ Status RankAllToAll::send(RowTransport& transport, const TransferLeg& leg, const
   return transport.swap(leg.traffic, payload, stream);
 }
 
-Status RankAllToAll::travel(const Transports& transports, const DispatchLayout& map, SendRows send_rows,
+Status RankAllToAll::travel(const Transports& transports, const DispatchLayout& layout, SendRows send_rows,
                             std::span<void* const> receive_buffers, const Passing& passing, cudaStream_t stream) {
-  const TransferLeg& last = map.legs.back();
-  if (map.legs.size() == 1) return send(transports.of(last), last, send_rows, receive_buffers, stream);
-  const TransferLeg& first = map.legs.front();
+  const TransferLeg& last = layout.legs.back();
+  if (layout.legs.size() == 1) return send(transports.of(last), last, send_rows, receive_buffers, stream);
+  const TransferLeg& first = layout.legs.front();
   void* memory = nullptr;
   PLUMBLINE_TRY(scratch_.take(stream, payload_offsets(send_rows.row_bytes, received(first)).back(), memory));
-  const std::vector<void*> halfway = Stage(memory).take(send_rows.row_bytes, received(first));
+  const std::vector<void*> halfway = Region(memory).take(send_rows.row_bytes, received(first));
   PLUMBLINE_TRY(send(transports.of(first), first, send_rows, halfway, stream));
   PLUMBLINE_TRY(passing(halfway));
   send_rows.at.assign(halfway.begin(), halfway.end());
@@ -118,17 +118,17 @@ Status RankAllToAll::dispatch(const Group& group, const Kernel& kernel, cudaStre
     });
   };
   const CudaBuffer &x = in(kernel, 0), &indices = in(kernel, 1), &weights = in(kernel, 2);
-  std::shared_ptr<DispatchLayout> map;
+  std::shared_ptr<DispatchLayout> layout;
   SharedCounts counts;
-  PLUMBLINE_TRY(router_.route({indices, homes, transports.node_members, [&] { return groups_.alive(); }, share}, stream,
-                              map, &counts));
-  map->legs = legs_of(*map, counts);
-  map->received_rows = received(map->legs.back());
-  PLUMBLINE_TRY(receive(kernel, map, arriving_per_expert(counts)));
+  PLUMBLINE_TRY(layouts_.route({indices, homes, transports.node_members, [&] { return groups_.alive(); }, share},
+                               stream, layout, &counts));
+  layout->legs = legs_of(*layout, counts);
+  layout->received_rows = received(layout->legs.back());
+  PLUMBLINE_TRY(receive(kernel, layout, arriving_per_expert(counts)));
 
   RowBytes bytes;
   PLUMBLINE_TRY(row_bytes(x.view(), bytes));
-  const std::int64_t choice_bytes = std::int64_t{4} * map->choices;
+  const std::int64_t choice_bytes = std::int64_t{4} * layout->choices;
   SendRows send_rows{{x.view().data, indices.view().data, weights.view().data},
                      {bytes.values, choice_bytes, choice_bytes}};
   std::vector<void*> receive_buffers = {out(kernel, 0).view().data, out(kernel, 1).view().data,
@@ -139,20 +139,20 @@ Status RankAllToAll::dispatch(const Group& group, const Kernel& kernel, cudaStre
     receive_buffers.push_back(out(kernel, 0).view().scales);
   }
   const auto passing = [&](std::span<void* const> at) {
-    return list_passing(*map, static_cast<const std::int32_t*>(at[indices_tensor]), received(map->legs.front()),
-                        map->legs.back().list, stream);
+    return list_passing(*layout, static_cast<const std::int32_t*>(at[indices_tensor]), received(layout->legs.front()),
+                        layout->legs.back().list, stream);
   };
-  PLUMBLINE_TRY(travel(transports, *map, send_rows, receive_buffers, passing, stream));
+  PLUMBLINE_TRY(travel(transports, *layout, send_rows, receive_buffers, passing, stream));
   return outcome(number_locally(homes, static_cast<std::int32_t*>(receive_buffers[indices_tensor]),
-                                map->received_rows * map->choices, stream),
+                                layout->received_rows * layout->choices, stream),
                  "numbering experts");
 }
 
 Status RankAllToAll::combine_grad(const Group& group, const Kernel& kernel, cudaStream_t stream) {
-  std::shared_ptr<const DispatchLayout> map;
-  PLUMBLINE_TRY(find_map(kernel, 1, nullptr, map));
+  std::shared_ptr<const DispatchLayout> layout;
+  PLUMBLINE_TRY(find_layout(kernel, 1, nullptr, layout));
   const TensorView x = in(kernel, 0).view();
-  PLUMBLINE_TRY(out(kernel, 0).resize(map->received_rows));
+  PLUMBLINE_TRY(out(kernel, 0).resize(layout->received_rows));
   out(kernel, 0).mark_changed();
   RowBytes bytes;
   PLUMBLINE_TRY(row_bytes(x, bytes));
@@ -164,29 +164,29 @@ Status RankAllToAll::combine_grad(const Group& group, const Kernel& kernel, cuda
     receive_buffers.push_back(out(kernel, 0).view().scales);
   }
   const auto listed = [](std::span<void* const> /*at*/) { return Status{}; };
-  return travel(transports_of(group, map->homes), *map, send_rows, receive_buffers, listed, stream);
+  return travel(transports_of(group, layout->homes), *layout, send_rows, receive_buffers, listed, stream);
 }
 
-// What was received goes back as it came, and arrives in the order in which it was sent.
-Status RankAllToAll::sum_back(const Group& group, const Kernel& kernel, const DispatchLayout& map, const float* small,
-                              cudaStream_t stream) {
+// Received rows are sent back in the same order, and arrive in the order of the original sends.
+Status RankAllToAll::sum_back(const Group& group, const Kernel& kernel, const DispatchLayout& layout,
+                              const float* small, cudaStream_t stream) {
   TensorView rows = in(kernel, 0).view();
   RowSum last;
-  PLUMBLINE_TRY(make_sum(kernel, map, rows, small, last));
+  PLUMBLINE_TRY(make_sum(kernel, layout, rows, small, last));
   RowBytes bytes;
   PLUMBLINE_TRY(row_bytes(rows, bytes));
-  const std::vector<std::int64_t> sizes = {bytes.values, small == nullptr ? 0 : std::int64_t{4} * map.choices};
+  const std::vector<std::int64_t> sizes = {bytes.values, small == nullptr ? 0 : std::int64_t{4} * layout.choices};
   std::int64_t needed = 0;
-  for (const TransferLeg& leg : map.legs) needed += payload_offsets(sizes, sent(leg)).back();
-  if (map.legs.size() > 1) needed += payload_offsets(sizes, received(map.legs.front())).back();
+  for (const TransferLeg& leg : layout.legs) needed += payload_offsets(sizes, sent(leg)).back();
+  if (layout.legs.size() > 1) needed += payload_offsets(sizes, received(layout.legs.front())).back();
   void* memory = nullptr;
   PLUMBLINE_TRY(scratch_.take(stream, needed, memory));
-  Stage stage(memory);
+  Region region(memory);
 
-  const Transports& transports = transports_of(group, map.homes);
-  for (std::size_t number = map.legs.size(); number-- > 0;) {
-    const TransferLeg& leg = map.legs[number];
-    const std::vector<void*> arrived = stage.take(sizes, sent(leg));
+  const Transports& transports = transports_of(group, layout.homes);
+  for (std::size_t number = layout.legs.size(); number-- > 0;) {
+    const TransferLeg& leg = layout.legs[number];
+    const std::vector<void*> arrived = region.take(sizes, sent(leg));
     std::vector<PayloadTensor> payload = {{rows.data, arrived[0], sizes[0]}};
     if (small != nullptr) payload.push_back({small, arrived[1], sizes[1]});
     PLUMBLINE_TRY(transports.of(leg).swap(leg.traffic.back(), payload, stream));
@@ -196,8 +196,8 @@ Status RankAllToAll::sum_back(const Group& group, const Kernel& kernel, const Di
     sum.slots = leg.list.slots;
     if (small != nullptr) sum.small_rows = static_cast<const float*>(arrived[1]);
     if (number > 0) {
-      rows.rows = received(map.legs[number - 1]);
-      const std::vector<void*> summed = stage.take(sizes, rows.rows);
+      rows.rows = received(layout.legs[number - 1]);
+      const std::vector<void*> summed = region.take(sizes, rows.rows);
       rows.data = summed[0];
       sum.out = rows;
       sum.addends_count = 0;
@@ -209,15 +209,15 @@ Status RankAllToAll::sum_back(const Group& group, const Kernel& kernel, const Di
 }
 
 Status RankAllToAll::dispatch_grad(const Group& group, const Kernel& kernel, cudaStream_t stream) {
-  std::shared_ptr<const DispatchLayout> map;
-  PLUMBLINE_TRY(find_map(kernel, 2, &in(kernel, 0), map));
-  return sum_back(group, kernel, *map, in(kernel, 1).data<const float>(), stream);
+  std::shared_ptr<const DispatchLayout> layout;
+  PLUMBLINE_TRY(find_layout(kernel, 2, &in(kernel, 0), layout));
+  return sum_back(group, kernel, *layout, in(kernel, 1).data<const float>(), stream);
 }
 
 Status RankAllToAll::combine(const Group& group, const Kernel& kernel, cudaStream_t stream) {
-  std::shared_ptr<const DispatchLayout> map;
-  PLUMBLINE_TRY(find_map(kernel, 1, &in(kernel, 0), map));
-  return sum_back(group, kernel, *map, nullptr, stream);
+  std::shared_ptr<const DispatchLayout> layout;
+  PLUMBLINE_TRY(find_layout(kernel, 1, &in(kernel, 0), layout));
+  return sum_back(group, kernel, *layout, nullptr, stream);
 }
 
 }  // namespace plumbline::real::cuda

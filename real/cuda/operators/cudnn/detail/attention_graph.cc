@@ -18,11 +18,11 @@ class AttentionTensors {
         graph_(graph),
         shape_(shape) {}
 
-  // One of the call's tensors, [tokens, heads * dim].
+  // Adds one of the call's tensors, [tokens, heads * dim].
   Tensor tokens(AttentionTensor which, std::int64_t heads, std::int64_t dim) const {
     return graph_.tensor({{shape_.sequences, heads, shape_.length, dim}, strides(heads, dim), type, id(which)});
   }
-  // The same with rows and columns exchanged.
+  // Adds it with rows and columns transposed.
   Tensor transposed(AttentionTensor which, std::int64_t heads, std::int64_t dim) const {
     const Extents s = strides(heads, dim);
     return graph_.tensor({{shape_.sequences, heads, dim, shape_.length}, {s[0], s[1], s[3], s[2]}, type, id(which)});
@@ -30,7 +30,7 @@ class AttentionTensors {
   Tensor log_sum_exps() const {
     return graph_.tensor({per_query, strides(shape_.query_heads, 1), CUDNN_DATA_FLOAT, id(log_sum_exp)});
   }
-  // Scores as the keys see them.
+  // Adds the transposed scores, with keys as rows.
   Tensor transposed_scores() const {
     const Extents s = dense_strides(scores);
     return graph_.tensor({{scores[0], scores[1], scores[3], scores[2]}, {s[0], s[1], s[3], s[2]}, type});
@@ -38,13 +38,13 @@ class AttentionTensors {
   Tensor number(AttentionTensor which) const { return graph_.number(id(which)); }
   static std::int64_t id(AttentionTensor which) { return static_cast<std::int64_t>(which); }
 
-  // q k^T / sqrt(dk), and the lowest number where a query does not see a key.
+  // Adds q k^T / sqrt(dk), with the lowest number where a query does not see a key.
   Tensor masked_scores(Tensor queries, Tensor transposed_keys, Tensor factor) const {
-    const Tensor gemms = graph_.inner(scores), scaled = graph_.inner(scores), masked = graph_.inner(scores);
+    const Tensor raw = graph_.inner(scores), scaled = graph_.inner(scores), masked = graph_.inner(scores);
     const Tensor rows = graph_.inner(scores, CUDNN_DATA_INT32), columns = graph_.inner(scores, CUDNN_DATA_INT32);
     const Tensor seen = graph_.inner(scores, CUDNN_DATA_BOOLEAN);
-    graph_.matmul(queries, transposed_keys, gemms);
-    graph_.pointwise(CUDNN_POINTWISE_MUL, gemms, factor, scaled);
+    graph_.matmul(queries, transposed_keys, raw);
+    graph_.pointwise(CUDNN_POINTWISE_MUL, raw, factor, scaled);
     graph_.index(scaled, row_axis, rows);
     graph_.index(scaled, column_axis, columns);
     graph_.at_least(rows, columns, seen);
@@ -64,7 +64,7 @@ class AttentionTensors {
   const AttentionShape& shape_;
 };
 
-// to = turned * x; where query heads share key-value heads, summed over those that do.
+// to = transposed * x, summed over the query heads that share a key-value head.
 void gradient_of_shared(CudnnGraph& graph, const AttentionTensors& tensors, const AttentionShape& s, Tensor transposed,
                         Tensor x, std::int64_t dim, Tensor to) {
   if (s.query_heads == s.key_value_heads) return graph.matmul(transposed, x, to);
@@ -107,13 +107,13 @@ void describe_backward(CudnnGraph& graph, const AttentionShape& s) {
   const Tensor d_outputs = tensors.tokens(d_o, s.query_heads, s.value_dim);
   const Tensor factor = tensors.number(scale), unit = tensors.number(one);
 
-  // do . o of every query. The product with one stands where dropout would: the library looks for it.
+  // do . o of every query. The factor of one takes the place of dropout, which the library's pattern requires.
   const Tensor weighted = graph.inner(of_outputs), sums = graph.inner(per_query), inner = graph.inner(per_query);
   graph.pointwise(CUDNN_POINTWISE_MUL, d_outputs, outputs, weighted);
   graph.reduce(CUDNN_REDUCE_TENSOR_ADD, weighted, sums);
   graph.pointwise(CUDNN_POINTWISE_MUL, sums, unit, inner);
 
-  // Probabilities again, and dv = p^T do.
+  // The probabilities, recomputed, and dv = p^T do.
   const Tensor masked = tensors.masked_scores(queries, transposed_keys, factor);
   const Tensor relative = graph.inner(scores), p = graph.inner(scores), transposed_p = tensors.transposed_scores();
   graph.pointwise(CUDNN_POINTWISE_SUB, masked, tensors.log_sum_exps(), relative);

@@ -4,9 +4,9 @@ namespace plumbline::real::cuda {
 
 namespace {
 
-constexpr std::size_t most_engines = 8;  // that are asked for: more than the library has for attention
+constexpr std::size_t most_engines = 8;  // limit of the request: more than the library has for attention
 
-// The device of the heuristics where there is no handle. The descriptor must outlive them.
+// Describes the device to the heuristics if there is no handle. The descriptor must outlive them.
 std::unique_ptr<CudnnDescriptor> described_device(const Cudnn& cudnn, const std::string& json) {
   auto device = std::make_unique<CudnnDescriptor>(cudnn, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
   device->set_array(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, static_cast<std::int64_t>(json.size()),

@@ -1,5 +1,5 @@
-// From a graph of cuDNN to something that runs: engine configurations that the library's heuristics propose, and a
-// plan of the first that can be built.
+// Turns a cuDNN graph into an executable plan: the library's heuristics propose engine configurations, and the first
+// that builds is used.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace plumbline::real::cuda {
 
-// For whom the heuristics answer: the device of a handle, or, without one, a device as JSON describes it.
+// The device for which the heuristics propose engines: that of a handle, or, without one, a device described in JSON.
 struct CudnnTarget {
   cudnnHandle_t handle = nullptr;
   std::string device;
@@ -20,18 +20,19 @@ struct CudnnTarget {
 
 using EngineConfigs = std::vector<std::unique_ptr<CudnnDescriptor>>;
 
-// What the library proposes, best first. A failure where it proposes none.
+// Returns the library's proposals, best first; a failure if there are none.
 Status find_engines(const Cudnn& cudnn, const CudnnGraph& graph, const CudnnTarget& target, EngineConfigs& found);
 
 class CudnnPlan {
  public:
   explicit CudnnPlan(const Cudnn& cudnn) : cudnn_(cudnn), graph_(cudnn) {}
 
-  // To be described before build().
+  // The graph, which is described before build().
   CudnnGraph& graph() { return graph_; }
   Status build(const CudnnTarget& target);
   std::int64_t workspace_bytes() const { return workspace_bytes_; }
-  // Enqueues it on the handle's stream. `tensors`: id and address of each, numbers by value in host memory.
+  // Enqueues the plan on the handle's stream. `tensors` has the id and address of each; numbers by value lie in host
+  // memory.
   Status run(cudnnHandle_t handle, const std::vector<std::pair<std::int64_t, void*>>& tensors, void* workspace) const;
 
  private:
