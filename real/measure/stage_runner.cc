@@ -34,7 +34,7 @@ class StageRunner final : public Runner {
         device_(device),
         communicator_(communicator),
         conditions_(conditions),
-        buffers_(sequence, device, sets, Apart::what_all_to_alls) {
+        buffers_(sequence, device, sets, Apart::all_to_all) {
     for (const Sequence::Step& step : sequence.steps) {
       const OperatorKind kind = sequence.op(step).kind;
       if (is_all_to_all(kind)) all_to_alls_.push_back(step);
