@@ -25,9 +25,9 @@ using Environment = std::function<std::optional<std::string>(const std::string& 
 Environment process_environment();
 
 // Reads the first set of variables that exists: RANK, WORLD_SIZE, LOCAL_RANK; OMPI_COMM_WORLD_*; SLURM_PROCID,
-// SLURM_NTASKS, SLURM_LOCALID. Rank 0 listens at MASTER_ADDR:MASTER_PORT; without them, on this machine if it has all ranks, else on
-// the first node of Slurm's list. torchrun itself uses MASTER_PORT, so the next port is taken there; PLUMBLINE_PORT
-// overrides it. Input error: a variable is not a number, or the rank is not below the number of ranks.
+// SLURM_NTASKS, SLURM_LOCALID. Rank 0 listens at MASTER_ADDR:MASTER_PORT; without them, on this machine if it has all
+// ranks, else on the first node of Slurm's list. torchrun itself uses MASTER_PORT, so the next port is taken there;
+// PLUMBLINE_PORT overrides it. Input error: a variable is not a number, or the rank is not below the number of ranks.
 model::Result<Bootstrap> read_bootstrap(const Environment& environment = process_environment());
 
 struct ChannelTimes {

@@ -20,13 +20,13 @@ bool fits(const Tensor& a, const Tensor& b) {
 }
 
 std::vector<bool> transferred_tensors(const Graph& graph) {
-  std::vector<bool> exchanged(graph.tensors.size());
+  std::vector<bool> transferred(graph.tensors.size());
   for (const model::Operator& op : graph.operators) {
     if (!is_all_to_all(op.kind)) continue;
-    for (const TensorId id : op.reads) exchanged[id] = true;
-    for (const TensorId id : op.writes) exchanged[id] = true;
+    for (const TensorId id : op.reads) transferred[id] = true;
+    for (const TensorId id : op.writes) transferred[id] = true;
   }
-  return exchanged;
+  return transferred;
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ class SequenceBuffers {
   const Sequence& sequence_;
   Device& device_;
   Apart apart_;
-  std::vector<std::vector<bool>> transferred_;  // [block][tensor]: an operator with a stand-in reads or writes it
+  std::vector<std::vector<bool>> transferred_;  // [block][tensor]: a dispatch or combine reads or writes it
   std::vector<Contents> contents_;              // by block
   std::vector<BufferPointer> owned_;
   std::vector<Table> sets_;

@@ -14,7 +14,7 @@ namespace plumbline::real {
 std::optional<double> parse_duration(const std::string& text);
 
 // Estimates the seconds that measuring a case takes: allocation and checking, then the samples of every variant at
-// twice `floor_s`. `floor_s` is a lower bound of one run on the device, in seconds; negative where it cannot run the case.
+// twice `floor_s`. `floor_s` is a lower bound of one run on the device, in seconds; negative where it cannot run it.
 // Budget corrects the estimate by the times that cases really took.
 double estimated_seconds(const KernelCase& value, double floor_s, int samples);
 

@@ -70,8 +70,8 @@ model::Result<KernelCase> parse_kernel_case(const std::string& line);
 std::vector<std::int64_t> group_rows(const KernelCase& value);
 
 // Returns the subject of each record that a successful case writes, in that order: one for each variant. FLOPs and
-// bytes are those of the kernel's operator (model/cost/work.h). Bytes of a copy count reads and writes. Bytes of a collective
-// are the least that one rank's link transfers in each direction.
+// bytes are those of the kernel's operator (model/cost/work.h). Bytes of a copy count reads and writes. Bytes of a
+// collective are the least that one rank's link transfers in each direction.
 std::vector<Subject> subjects_of(const KernelCase& value);
 
 }  // namespace plumbline::real
