@@ -35,7 +35,7 @@ Queue queue_of(model::Stream stream) {
 
 // Where routing decides the rows there is room for twice the expected ones: a step in which an expert is chosen more
 // often shall not wait for memory.
-constexpr Index routed_room = 2;
+constexpr Index routed_capacity = 2;
 
 }  // namespace
 
@@ -66,7 +66,7 @@ HostDevice::~HostDevice() = default;
 
 BufferPointer HostDevice::allocate(const model::Tensor& tensor) {
   const TensorShape shape = matrix_shape(tensor);
-  const Index room = is_routed(tensor) ? routed_room * shape.rows : shape.rows;
+  const Index room = is_routed(tensor) ? routed_capacity * shape.rows : shape.rows;
   auto buffer = std::make_unique<HostBuffer>(state_->pool, tensor.type, room, shape.columns);
   std::fill_n(buffer->data(), buffer->size(), 0.0F);
   buffer->resize(shape.rows);

@@ -61,7 +61,7 @@ std::vector<std::vector<Index>> route(const Homes& homes, std::size_t members, c
   return sent;
 }
 
-std::shared_ptr<const DispatchLayout> known_map(const Kernel& kernel, std::size_t indices) {
+std::shared_ptr<const DispatchLayout> earlier_layout(const Kernel& kernel, std::size_t indices) {
   if (in(kernel, indices).dispatch_layout == nullptr)
     throw RankFailure(kernel.op->name + " runs before the dispatch of its tokens");
   return in(kernel, indices).dispatch_layout;
@@ -120,10 +120,10 @@ std::vector<Index> unpack_rows(const Kernel& kernel, std::size_t tensors, const 
 }
 
 // Received rows by where they came from.
-std::vector<std::vector<Index>> received_rows(const DispatchLayout& map) {
+std::vector<std::vector<Index>> received_rows(const DispatchLayout& layout) {
   std::vector<std::vector<Index>> rows;
   Index first = 0;
-  for (const Index count : map.received) {
+  for (const Index count : layout.received) {
     rows.emplace_back(static_cast<std::size_t>(count));
     std::iota(rows.back().begin(), rows.back().end(), first);
     first += count;
@@ -139,12 +139,12 @@ void round_outputs(const Kernel& kernel) {
 }
 
 // Tokens to the ranks of their experts, by a map that start() finds.
-template <class FindMap, class Finished>
-StreamWork send_out(const Members& members, const Kernel& kernel, std::size_t tensors, FindMap find_map,
+template <class FindLayout, class Finished>
+StreamWork send_out(const Members& members, const Kernel& kernel, std::size_t tensors, FindLayout find_layout,
                     Finished finished) {
   const auto own = std::make_shared<std::vector<std::byte>>();
   StreamWork work;
-  work.start = [=](StreamClock& clock) { *own = send_rows(members, kernel, tensors, find_map(), clock); };
+  work.start = [=](StreamClock& clock) { *own = send_rows(members, kernel, tensors, find_layout(), clock); };
   work.finish = [=](StreamClock& clock) {
     finished(unpack_rows(kernel, tensors, receive_rows(members, kernel, std::move(*own), clock)));
     round_outputs(kernel);
@@ -159,7 +159,7 @@ StreamWork send_back(const Members& members, const Kernel& kernel, std::size_t t
   const auto own = std::make_shared<std::vector<std::byte>>();
   StreamWork work;
   work.start = [=](StreamClock& clock) {
-    *own = send_rows(members, kernel, tensors, received_rows(*known_map(kernel, indices)), clock);
+    *own = send_rows(members, kernel, tensors, received_rows(*earlier_layout(kernel, indices)), clock);
   };
   work.finish = [=](StreamClock& clock) {
     const Packets packets = receive_rows(members, kernel, std::move(*own), clock);
@@ -167,11 +167,11 @@ StreamWork send_back(const Members& members, const Kernel& kernel, std::size_t t
       out(kernel, i).resize(in(kernel, indices).rows());
       out(kernel, i).array().setZero();
     }
-    const std::shared_ptr<const DispatchLayout> map = known_map(kernel, indices);
+    const std::shared_ptr<const DispatchLayout> layout = earlier_layout(kernel, indices);
     for (std::size_t from = 0; from < packets.size(); ++from) {
       Unpacker unpacker(packets[from]);
       for (std::size_t i = 0; i < tensors; ++i)
-        unpacker.add_rows(in(kernel, i).type(), out(kernel, i), map->sent[from]);
+        unpacker.add_rows(in(kernel, i).type(), out(kernel, i), layout->sent[from]);
     }
     for (std::size_t i = addends; i < kernel.reads.size(); ++i) out(kernel, 0).array() += in(kernel, i).array();
     round_outputs(kernel);
@@ -183,16 +183,16 @@ StreamWork send_back(const Members& members, const Kernel& kernel, std::size_t t
 
 StreamWork dispatch(const Members& members, const Kernel& kernel) {
   constexpr std::size_t indices = 1;
-  const auto map = std::make_shared<DispatchLayout>();
+  const auto layout = std::make_shared<DispatchLayout>();
   return send_out(
       members, kernel, 3,
       [=] {
-        map->sent = route(Homes(members, kernel), members.size(), in(kernel, indices));
-        return map->sent;
+        layout->sent = route(Homes(members, kernel), members.size(), in(kernel, indices));
+        return layout->sent;
       },
       [=](std::vector<Index> received) {
-        map->received = std::move(received);
-        in(kernel, indices).dispatch_layout = map;
+        layout->received = std::move(received);
+        in(kernel, indices).dispatch_layout = layout;
         const Homes homes(members, kernel);
         for (float& expert : out(kernel, indices).array()) expert = homes.local_number(expert);
       });
@@ -200,7 +200,7 @@ StreamWork dispatch(const Members& members, const Kernel& kernel) {
 
 StreamWork combine_grad(const Members& members, const Kernel& kernel) {
   return send_out(
-      members, kernel, 1, [=] { return known_map(kernel, 1)->sent; }, [](const std::vector<Index>&) {});
+      members, kernel, 1, [=] { return earlier_layout(kernel, 1)->sent; }, [](const std::vector<Index>&) {});
 }
 
 StreamWork dispatch_grad(const Members& members, const Kernel& kernel) {
