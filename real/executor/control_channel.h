@@ -30,8 +30,7 @@ class ControlChannel {
   // other than this channel. It never blocks; any thread may call it.
   virtual std::optional<std::string> failure() const = 0;
 
-  // Returns sums over all ranks, added in the order of ranks: the same bits everywhere. Every rank passes equally many
-  // values.
+  // Returns sums over all ranks, added in rank order: the same bits everywhere. All ranks pass equally many values.
   model::Result<std::vector<double>> sum(const std::vector<double>& values);
 };
 

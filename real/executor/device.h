@@ -86,8 +86,7 @@ class Device {
   virtual BufferPointer allocate(const model::Tensor& tensor) = 0;
   // Returns a view of the tensor's elements in `flat` ([n], 1 column) from `first` on; `flat` must outlive it.
   virtual BufferPointer view(Buffer& flat, std::int64_t first, const model::Tensor& tensor) = 0;
-  // write(), read() and copy() wait until all streams are idle. write() sets all elements, rounded to the buffer's
-  // format.
+  // write(), read() and copy() wait for all streams. write() sets all elements, rounded to the buffer's format.
   virtual void write(Buffer& buffer, std::span<const float> values) = 0;
   virtual std::vector<float> read(const Buffer& buffer) = 0;
   // Copies `elements` elements of `flat` from `first` on to `to`. Devices with their own memory override it.
@@ -106,8 +105,7 @@ class Device {
   virtual Event record(model::Stream stream) = 0;
   // Makes all later work of the stream start after the event.
   virtual void wait(model::Stream stream, Event event) = 0;
-  // Waits for all streams. Returns the error of the first kernel or message that failed; the device cannot be used
-  // after one.
+  // Waits for all streams. Returns the first error of a kernel or message, after which the device cannot be used.
   virtual model::Result<void> synchronize() = 0;
 
   // Returns the device's clock, in seconds; of virtual clocks, the latest of all streams.

@@ -24,6 +24,7 @@ struct RankMeasurement {
   model::Timeline timeline;
   std::vector<std::pair<std::string, double>> class_seconds;
 };
+// Convert a measurement to text and back; infeasible where the text cannot be read.
 std::string to_text(const RankMeasurement& measurement);
 model::Result<RankMeasurement> rank_measurement(const std::string& text);
 

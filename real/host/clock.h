@@ -1,7 +1,6 @@
 // The clock of a stream.
 //   wall: the machine's clock.
-//   cpu: a virtual clock that advances by the CPU time of the stream's thread and by its waits; other load on the
-//     machine does not change it.
+//   cpu: a virtual clock that advances by the stream's CPU time and waits, whatever the other load of the machine.
 //   profile: a virtual clock that advances by the kernel times of a profile and by the stream's waits.
 //   simulated: the clock of a simulated MPI, which counts messages, and computation unless a profile gives its time.
 #pragma once
@@ -34,8 +33,7 @@ class StreamClock {
 
   // Returns the time in seconds; call it on the stream's own thread.
   double now();
-  // Advances a virtual clock to at least `time`, at which an awaited event happened. Other clocks have already passed
-  // it.
+  // Advances a virtual clock to at least `time`, when an awaited event happened. Other clocks have already passed it.
   void advance_to(double time);
   // Advances by `seconds` of computation from a profile; clocks that measure ignore it.
   void spend(double seconds);

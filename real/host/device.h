@@ -41,8 +41,7 @@ class HostDevice final : public Device {
   std::vector<KernelRecord> take_records() override;
 
   void enqueue(model::Stream stream, StreamWork work);
-  // Sets a function that the first failure of a kernel or work calls, on its stream. Set it before anything is
-  // launched.
+  // Sets the function that the first failure of a kernel or work calls, on its stream. Call it before any launch.
   void on_failure(std::function<void(const std::string& reason)> listener);
 
  private:

@@ -36,11 +36,11 @@ class SequenceBuffers {
 
   const model::Graph& graph(std::size_t block) const { return sequence_.graphs[sequence_.blocks[block].graph]; }
   Buffer* allocate(std::size_t block, model::TensorId id);
-  // Whether the block's output is the input of the next block.
+  // Returns whether the block's output is the input of the next block.
   bool passes_on(std::size_t block) const;
   bool takes_back(std::size_t block) const;
   void add_set(std::size_t set);
-  // Whether each set has its own buffer for the tensor.
+  // Returns whether each set has its own buffer for the tensor.
   bool is_apart(std::size_t block, model::TensorId id) const;
 
   const Sequence& sequence_;

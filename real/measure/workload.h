@@ -72,8 +72,7 @@ struct LaunchWorkload {};
 
 using Workload = std::variant<Sequence, MessageWorkload, CollectiveWorkload, GroupWorkload, LaunchWorkload>;
 
-// Returns whether a sequence replaces the operator by an untimed stand-in, because it moves data between ranks or to a
-// host.
+// Returns whether a sequence replaces the operator, a transfer between ranks or to a host, by an untimed stand-in.
 bool has_stand_in(model::OperatorKind kind);
 
 // Returns a sequence for each distinct stage of a step and each core count: F of all blocks, then I and W in reverse

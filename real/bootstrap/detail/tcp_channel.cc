@@ -163,8 +163,7 @@ class TcpChannel final : public ControlChannel {
     return infeasible(fmt::format("rank {} has not answered for {:g} s", peer.rank, wait_));
   }
 
-  // Ends the job with the first reason. It notifies the other ranks before this one, which may exit as soon as
-  // failure() returns the reason.
+  // Ends the job with the first reason. Other ranks get it before failure() returns it, as this rank may exit then.
   void end_job(const std::string& reason, const Peer* from) {
     {
       const std::scoped_lock lock(mutex_);

@@ -34,8 +34,7 @@ class Socket {
 
   // Sends a whole frame; any thread may call it. Returns false when the connection is closed.
   bool send(const Frame& frame);
-  // Waits for a whole frame; one thread at a time. Returns nullopt when the connection is closed or the frame is
-  // invalid.
+  // Waits for a whole frame; one thread at a time. Returns nullopt on a closed connection or an invalid frame.
   std::optional<Frame> receive();
   // Limits the wait of receive() to `seconds`; 0: no limit.
   void limit(double seconds);
@@ -65,8 +64,7 @@ class Listener {
   int file_;
 };
 
-// Tries until the host accepts the connection or the deadline passes. Returns the file descriptor, or the error of the
-// last try.
+// Retries until the host accepts or the deadline passes. Returns the file descriptor, or the error of the last try.
 model::Result<int> connect_to(const std::string& host, int port, Deadline deadline);
 
 // The sockets of rank 0 to all other ranks, in their order; of another rank the one to rank 0.

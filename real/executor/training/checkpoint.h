@@ -40,8 +40,7 @@ model::Result<void> save_checkpoint(const CheckpointStore& store, const Training
                                     const std::vector<StatePiece>& state, Device& device, Communicator& communicator);
 
 // Loads the newest checkpoint into the state. Nothing is overwritten before all ranks have verified all of it. Input
-// errors: there is no checkpoint, or it is truncated, damaged, of another plan or model, of another number of ranks, or
-// of another version.
+// errors: there is no checkpoint, or it is damaged, or of another plan, model, number of ranks or version.
 model::Result<TrainingProgress> load_checkpoint(const CheckpointStore& store, const std::vector<StatePiece>& state,
                                                 Device& device, Communicator& communicator);
 

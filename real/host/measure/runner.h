@@ -1,5 +1,4 @@
-// Executes workloads on devices of the host and takes their times, with the streams, clocks, pools and operators of a
-// step.
+// Times workloads on devices of the host, with the streams, clocks, pools and operators of a step.
 #pragma once
 
 #include <cstddef>

@@ -15,11 +15,9 @@ class MpiSession {
 
   std::int32_t rank() const;
   std::int32_t ranks() const;
-  // Returns whether several threads of the rank may use MPI, one at a time. A simulated MPI has no threads: streams
-  // then run inline.
+  // Returns whether several threads of the rank may use MPI, one at a time. With a simulated MPI streams run inline.
   bool threads() const { return threads_; }
-  // Returns MPI_Wtime(), in seconds. A simulated MPI returns simulated seconds, which include the real computation
-  // time.
+  // Returns MPI_Wtime(), in seconds; of a simulated MPI, simulated seconds, which include the real computation time.
   static double time();
   // Advances the simulated time of this rank by `seconds` of computation; does nothing under a real MPI.
   static void compute(double seconds);

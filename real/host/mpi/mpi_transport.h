@@ -1,5 +1,4 @@
-// A transport for ranks that are processes under MPI. One lock guards every MPI call, as MPI_THREAD_SERIALIZED
-// requires.
+// A transport for ranks that are processes under MPI. One lock guards all MPI calls (MPI_THREAD_SERIALIZED).
 #pragma once
 
 #include <cstdint>
@@ -16,8 +15,7 @@ enum class MpiWaiting : std::uint8_t {
 
 // Returns a transport between all ranks of a running MpiSession. Packets hold less than 2 GiB. When polling, a thread
 // progresses sends while the rank computes, and the destructor waits until they are complete. When blocking, a send
-// returns at once only if MPI sends it eagerly; cmake/Smpi.cmake has the settings with which a simulated MPI always
-// does.
+// returns at once only if MPI sends it eagerly; cmake/Smpi.cmake has the settings that ensure it for a simulated MPI.
 std::unique_ptr<Transport> mpi_transport(MpiWaiting waiting);
 
 }  // namespace plumbline::real::host

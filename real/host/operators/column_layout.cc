@@ -6,8 +6,7 @@ namespace plumbline::real::host {
 
 namespace {
 
-// The rows and columns of a tile that is transposed at a time: its input and output, 8 KiB, fit the first-level cache
-// (assumed).
+// The rows and columns of a tile of the transposition: input and output, 8 KiB, fit the first-level cache (assumed).
 constexpr Index tile = 32;
 
 void copy_columns(const HostBuffer& from, Index source, HostBuffer& to, Index target, Index width, Index i) {

@@ -29,8 +29,7 @@ struct Gemm {
 // Computes C = scale op(A) op(B) on the calling thread.
 void multiply(const Operand& a, const Operand& b, Part c, const Gemm& gemm = {});
 
-// Rows of an operator's output. own_rows() returns those of this call where streams share an operator (Kernel::part),
-// otherwise all.
+// Rows of an operator's output. own_rows() returns those of this call's Kernel::part.
 struct Range {
   Index begin = 0, end = 0;
 };

@@ -67,7 +67,7 @@ void adamw(const Call& call) {
   HostBuffer& second_moment = call.out(call.outs() - 1);
   const auto beta1 = static_cast<float>(a.beta1), beta2 = static_cast<float>(a.beta2);
   const auto first_rest = static_cast<float>(1 - a.beta1), second_rest = static_cast<float>(1 - a.beta2);
-  // AdamW's m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + epsilon), numerator and denominator times sqrt(1 - beta2^t).
+  // AdamW's m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + epsilon), expanded by sqrt(1 - beta2^t).
   const double root = std::sqrt(1 - std::pow(a.beta2, step));
   const auto size = static_cast<float>(rate * root / (1 - std::pow(a.beta1, step)));
   const auto epsilon = static_cast<float>(a.epsilon * root);

@@ -7,8 +7,8 @@ namespace plumbline::real::host {
 
 namespace {
 
-// Cosines and sines of a sequence's positions, [position, rope_dim / 2] each. A thread keeps the last table, because
-// all layers of a model use the same.
+// The cosines and sines of a sequence's positions, [position, rope_dim / 2] each. A thread keeps the last table,
+// because all layers of a model use the same.
 struct Angles {
   Index positions = 0, half = 0;
   double theta = 0;

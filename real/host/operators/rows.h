@@ -22,8 +22,7 @@ float* scratch(Index floats) {
 // (assumed).
 inline constexpr Index smallest_part = 4096;
 
-// Calls body(begin, end) for parts of 0..n on the cores of the stream; each item costs about as much as `floats`
-// floats.
+// Calls body(begin, end) for parts of 0..n on the cores of the stream; each item processes about `floats` floats.
 template <class Body>
 void split(const Call& call, Index n, Index floats, const Body& body) {
   if (call.cores.count() == 1) return body(Index{0}, n);

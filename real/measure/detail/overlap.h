@@ -7,8 +7,7 @@
 
 namespace plumbline::real {
 
-// Returns the fraction of [start, end) in which one of the records runs; 0 for an empty interval. The records are of
-// one stream, in order.
+// Returns the fraction of [start, end) in which a record of one stream, sorted by start, runs; 0 for an empty interval.
 double covered_share(double start, double end, const std::vector<KernelRecord>& records);
 
 // Returns the records of the stream, sorted by start.

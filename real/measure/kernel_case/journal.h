@@ -26,8 +26,7 @@ class Journal {
   // Returns how many measurements of the device the file had when it was opened.
   std::size_t found() const { return found_; }
 
-  // Appends one line, which ends in a line break, and waits until it is on the disk. Returns false on failure (full
-  // disk).
+  // Appends one line, which ends in a line break, and waits until it is on the disk. Returns false on failure.
   bool append(const std::string& text);
 
  private:

@@ -164,7 +164,7 @@ const SlotLauncher::LastUses& SlotLauncher::last_uses(std::uint16_t index, const
   return entry->second;
 }
 
-// Ends the temporaries whose last use is the operator that was launched last.
+// Ends the temporaries whose last user is the operator that was launched last.
 void SlotLauncher::end_temporaries(std::int32_t slot) {
   const auto template_index =
       rank_.program().slot_templates[static_cast<std::size_t>(rank_.place.pipeline)][static_cast<std::size_t>(slot)];

@@ -37,8 +37,7 @@ class StageState {
 
   // Returns a parameter, gradient or routing bias of a block; nullptr when another stage of the rank owns it.
   Buffer* find(std::uint16_t position, model::TensorId id) const;
-  // Returns the owner's view of a shared parameter, or of its gradient ("d_" and the name); nullptr if not in this
-  // stage.
+  // Returns the owner's view of a shared parameter, or of its gradient ("d_" + name); nullptr if not in this stage.
   Buffer* owner(const std::string& name) const;
   std::vector<Unit>& units() { return units_; }
   const model::ShardUnit& unit(std::size_t index) const;

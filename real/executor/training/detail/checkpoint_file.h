@@ -68,8 +68,7 @@ model::Result<std::uint32_t> write_checkpoint_file(const std::string& path, cons
 
 class CheckpointFile {
  public:
-  // Checks the header, its version and the file's length. Input errors give the reason, the truncated piece and the
-  // remedy.
+  // Checks the header, its version and the file's length. Input errors give the reason, truncated piece and remedy.
   static model::Result<CheckpointFile> open(const std::string& path);
 
   const CheckpointHeader& header() const { return header_; }

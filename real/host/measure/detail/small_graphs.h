@@ -10,10 +10,10 @@
 
 namespace plumbline::real::host {
 
-// y[m,n] = x[m,k] W[n,k]^T, then the gradients of x and of W.
+// Returns y[m,n] = x[m,k] W[n,k]^T, then the gradients of x and of W.
 model::Graph gemm_graph(std::int64_t m, std::int64_t n, std::int64_t k, model::Precision precision);
 
-// Causal attention of one sequence, `head_dim` for queries, keys and values, and its gradient.
+// Returns causal attention of one sequence, with `head_dim` for queries, keys and values, and its gradient.
 model::Graph attention_graph(std::int64_t sequence, std::int64_t heads, std::int64_t head_dim,
                              model::Precision precision);
 
