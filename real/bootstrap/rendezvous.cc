@@ -87,7 +87,7 @@ Result<std::unique_ptr<ControlChannel>> connect_to_first(const Bootstrap& bootst
   Sockets sockets;
   sockets.push_back(std::make_unique<Socket>(file));
   Socket& socket = *sockets[0];
-  socket.limit(times.connect_s + hello_s);  // at its own deadline rank 0 sends the missing ranks
+  socket.limit(times.connect_s + hello_s);  // at its own deadline rank 0 sends which ranks are missing
   const auto answer = socket.send({Frame::Kind::hello, hello(bootstrap)}) ? socket.receive() : std::nullopt;
   socket.limit(0);
   if (answer && answer->kind == Frame::Kind::welcome)

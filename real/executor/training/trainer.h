@@ -42,7 +42,7 @@ struct StepFigures {
   double gradient_norm = 0;  // as in StepOutcome
   double seconds = 0;        // duration on the slowest rank
   double tokens_per_second = 0;
-  double loss_scale = 1;  // the step's
+  double loss_scale = 1;  // in this step
   bool skipped = false;   // gradients overflowed, nothing was updated
   std::vector<LayerLoad> loads;
 };

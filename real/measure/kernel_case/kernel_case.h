@@ -44,7 +44,7 @@ struct KernelCase {
   std::string kernel;                   // partition: the operation that runs concurrently with the copy kernel
   std::int64_t ctas = 0;                // partition: persistent CTAs of the copy kernel, each of which reserves one SM
   std::string by = "claim";             // partition: how SMs are divided: "claim" (persistent CTAs) or green contexts
-  std::int64_t copy_gbps = unlimited;   // partition: rate of the copy kernel; 0 only reserves its SMs
+  std::int64_t copy_gbps = unlimited;   // partition: rate of the copy kernel, GB/s; 0 only reserves its SMs
   std::string copy_to = "device";       // partition: where the copy kernel writes, device or host memory
   std::int64_t target_sms = 0;          // gemm, also in a partition: the SM count its algorithm is chosen for
 
