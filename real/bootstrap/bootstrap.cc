@@ -15,13 +15,14 @@ using model::Error;
 using model::ErrorKind;
 using model::Result;
 
-// PyTorch's default, which clusters leave open.
+// PyTorch's default port, which clusters leave open.
 constexpr int usual_port = 29500;
-// Jobs of one node get different ports.
+// The range of ports over which the jobs of a node are spread.
 constexpr std::int64_t job_ports = 1000;
 
 tl::unexpected<Error> wrong(const std::string& name, std::string message) {
-  return tl::unexpected(Error{ErrorKind::input, std::move(message), "", 0, name, "who starts the ranks sets it"});
+  return tl::unexpected(Error{ErrorKind::input, std::move(message), "", 0, name,
+                              "the starter of the ranks, such as torchrun or srun, sets it"});
 }
 
 class Reader {
@@ -61,7 +62,7 @@ constexpr Names starters[] = {
     {"srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", ""},
 };
 
-// "node[003-010,12]" and "node3,node4" begin with node003 and node3.
+// Returns the first node of Slurm's list: node003 of "node[003-010,12]", node3 of "node3,node4".
 std::string first_node(const std::string& list) {
   const std::size_t bracket = list.find('['), comma = list.find(',');
   if (bracket == std::string::npos || comma < bracket) return list.substr(0, comma);
@@ -80,7 +81,7 @@ std::string host_of(const Reader& reader, const Names& names, bool one_node) {
 std::int64_t port_of(Reader& reader) {
   if (reader.has("PLUMBLINE_PORT")) return reader.number("PLUMBLINE_PORT", usual_port);
   if (!reader.has("MASTER_PORT")) return usual_port + reader.number("SLURM_JOB_ID", 0) % job_ports;
-  // torchrun keeps a store of its own at this port for as long as the ranks run.
+  // torchrun uses this port for its own store as long as the ranks run.
   return reader.number("MASTER_PORT", usual_port) + (reader.has("TORCHELASTIC_RUN_ID") ? 1 : 0);
 }
 

@@ -14,7 +14,7 @@ namespace {
 
 using model::Result;
 
-// Somebody who connects and says nothing shall not keep the others waiting.
+// The longest wait for a hello, so that a connection that sends nothing does not block the other ranks.
 constexpr double hello_s = 5;
 
 Deadline deadline_of(const ChannelTimes& times) {
@@ -24,7 +24,7 @@ Deadline deadline_of(const ChannelTimes& times) {
 
 std::string hello(const Bootstrap& bootstrap) { return fmt::format("{} {}", bootstrap.rank, bootstrap.ranks); }
 
-// The rank that a connection says it is; 0: it is none of this job.
+// Returns the rank in a connection's hello; 0: it is no rank of this job.
 std::int32_t named_rank(const std::optional<Frame>& frame, std::int32_t ranks) {
   if (!frame || frame->kind != Frame::Kind::hello) return 0;
   for (std::int32_t rank = 1; rank < ranks; ++rank)
@@ -39,7 +39,7 @@ std::vector<std::int32_t> missing(const Sockets& sockets) {
   return ranks;
 }
 
-// "rank 3", "ranks 1, 2, 3 and 9 more".
+// Returns "rank 3" or "ranks 1, 2, 3 and 9 more".
 std::string names_of(std::vector<std::int32_t> ranks) {
   constexpr std::size_t shown = 8;
   const std::size_t more = ranks.size() > shown ? ranks.size() - shown : 0;
@@ -59,7 +59,7 @@ Result<std::unique_ptr<ControlChannel>> listen_as_first(const Bootstrap& bootstr
   for (std::size_t come = 0; come < sockets.size();) {
     const auto file = listener.accept(deadline);
     if (!file) {
-      const std::string reason = fmt::format("{} did not come to port {} within {:g} s", names_of(missing(sockets)),
+      const std::string reason = fmt::format("{} did not connect to port {} within {:g} s", names_of(missing(sockets)),
                                              listener.port(), times.connect_s);
       for (const auto& socket : sockets)
         if (socket) socket->send({Frame::Kind::abort, reason});
@@ -72,7 +72,7 @@ Result<std::unique_ptr<ControlChannel>> listen_as_first(const Bootstrap& bootstr
     auto* place = rank == 0 ? nullptr : &sockets[static_cast<std::size_t>(rank) - 1];
     if (place == nullptr || *place) {
       socket->send({Frame::Kind::abort,
-                    fmt::format("rank 0 of {} does not expect this rank, or it came twice", bootstrap.ranks)});
+                    fmt::format("rank 0 of {} does not expect this rank, or it connected twice", bootstrap.ranks)});
       continue;
     }
     *place = std::move(socket);
@@ -87,14 +87,14 @@ Result<std::unique_ptr<ControlChannel>> connect_to_first(const Bootstrap& bootst
   Sockets sockets;
   sockets.push_back(std::make_unique<Socket>(file));
   Socket& socket = *sockets[0];
-  socket.limit(times.connect_s + hello_s);  // rank 0 tells who did not come when its own time is up
+  socket.limit(times.connect_s + hello_s);  // at its own deadline rank 0 sends which ranks are missing
   const auto answer = socket.send({Frame::Kind::hello, hello(bootstrap)}) ? socket.receive() : std::nullopt;
   socket.limit(0);
   if (answer && answer->kind == Frame::Kind::welcome)
     return make_tcp_channel(bootstrap.rank, bootstrap.ranks, times.wait_s, std::move(sockets));
   if (answer && answer->kind == Frame::Kind::abort) return infeasible(answer->bytes);
   return infeasible(
-      fmt::format("what answers at {}:{} is not rank 0 of this job, or has ended", bootstrap.host, bootstrap.port),
+      fmt::format("the process at {}:{} is not rank 0 of this job, or has ended", bootstrap.host, bootstrap.port),
       "set MASTER_ADDR and MASTER_PORT");
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 using model::ErrorKind;
 
-// What a rank puts into the sum.
+// Returns a rank's summand: 0 on success, otherwise the kind of its error.
 double mark(const model::Result<void>& own) {
   if (own) return 0;
   return own.error().kind == ErrorKind::input ? 1 : 2;

@@ -1,4 +1,4 @@
-// What ranks decide together between steps, so that an error of one ends the work of all in the same place.
+// Agreement of all ranks between steps, so that an error of one ends the work of all at the same point.
 #pragma once
 
 #include "model/base/error.h"
@@ -6,11 +6,11 @@
 
 namespace plumbline::real {
 
-// Every rank calls it with what became of its own part. Success when all succeeded. Otherwise an error on every rank:
-// its own where it failed, the first failing rank's text on rank 0, elsewhere only which rank failed.
+// Every rank calls it with the result of its own part. Returns success when all succeeded, otherwise an error on every
+// rank: a failing rank's own, the first failing rank's text on rank 0, elsewhere only which rank failed.
 model::Result<void> agree(Communicator& communicator, const model::Result<void>& own);
 
-// Rank 0's whole number (below 2^53) on every rank; also a barrier.
+// Returns rank 0's whole number (below 2^53) on every rank; also a barrier.
 model::Result<std::int64_t> from_first(Communicator& communicator, std::int64_t value);
 
 }  // namespace plumbline::real

@@ -1,5 +1,5 @@
-// What executes kernels: the interface between the executor of a step program and a machine. Streams run what was
-// launched on them in order; between streams only events order. Launches may return before anything has run.
+// The interface between the executor of a step program and the machine that executes kernels. A stream runs its work in
+// launch order; only events order work of different streams. Launches may return before anything has run.
 #pragma once
 
 #include <algorithm>
@@ -16,15 +16,15 @@
 
 namespace plumbline::real {
 
-// Memory of one tensor on a device. A tensor [a, b, c] lies as a*b rows of c columns, [n] as n rows of one.
+// Memory of one tensor on a device. A tensor [a, b, c] is stored as a*b rows of c columns, [n] as n rows of 1 column.
 class Buffer {
  public:
   virtual ~Buffer() = default;
 };
 using BufferPointer = std::unique_ptr<Buffer>;
 
-// Rows and columns of a tensor's expected shape, and the rows of each of its matrices: [e, n, m] is e * n rows of m
-// columns in matrices of n rows.
+// The rows and columns of a tensor's expected shape, and the rows of each of its matrices: [e, n, m] has e * n rows of
+// m columns, in matrices of n rows.
 struct TensorShape {
   std::int64_t rows = 1, columns = 1, matrix_rows = 1;
 };
@@ -38,31 +38,31 @@ inline TensorShape matrix_shape(const model::Tensor& tensor) {
   shape.matrix_rows = tensor.shape[leading - 1].size;
   return shape;
 }
-// Whether routing decides the shape, so that a step may need more than the expected one.
+// Returns whether routing decides the shape, so that a step may need more rows than expected.
 inline bool is_routed(const model::Tensor& tensor) {
   return std::any_of(tensor.shape.begin(), tensor.shape.end(), [](const model::Dimension& dimension) {
     return dimension.extent != model::Extent::fixed && dimension.extent != model::Extent::tokens;
   });
 }
 
-// What changes from step to step and stands in no graph.
+// Numbers that change from step to step and are not part of a graph.
 struct StepNumbers {
   std::int64_t step = 1;      // from 1, for the optimizer's bias correction
-  double loss_scale = 1;      // by which gradients of the loss are multiplied; the division by the number of
-                              // micro-batches and data-parallel ranks is part of it
+  double loss_scale = 1;      // factor of the loss gradients; includes the division by the number of micro-batches and
+                              // data-parallel ranks
   double learning_rate = -1;  // negative: the graph's
 };
 
-// One operator and the memory it works on, in the order of the operator's reads and writes.
+// One operator and its buffers, in the order of the operator's reads and writes.
 struct Kernel {
   const model::Graph* graph = nullptr;
   const model::Operator* op = nullptr;
   std::vector<Buffer*> reads, writes;
-  std::int32_t part = 0, parts = 1;  // of its work, where streams share an operator: groups of a grouped product
+  std::int32_t part = 0, parts = 1;  // share of the work where streams divide an operator: groups of a grouped GEMM
   std::int32_t tensor_rank = 0;      // which part of a divided vocabulary the rank holds
-  std::vector<double> weights;       // sum_of_squares: of each read (ranks that hold the same count once)
+  std::vector<double> weights;       // sum_of_squares: weight of each read, 1 / number of ranks that hold the same data
   StepNumbers numbers;
-  std::uint32_t label = 0;  // by which its record is found
+  std::uint32_t label = 0;  // label of its record
 };
 
 struct KernelRecord {
@@ -77,40 +77,40 @@ class Device {
  public:
   virtual ~Device() = default;
 
-  // Whether its operators read and write tensors of that format.
+  // Returns whether the device's operators read and write tensors of that format.
   virtual bool executes(model::DataType type) const {
     return type == model::DataType::fp32 || type == model::DataType::bf16 || type == model::DataType::fp16;
   }
 
-  // Memory for a tensor of its expected shape, zero; operators whose shape routing decides make it fit.
+  // Returns zeroed memory for a tensor of its expected shape; operators whose shape routing decides resize it.
   virtual BufferPointer allocate(const model::Tensor& tensor) = 0;
-  // The tensor's elements in `flat` ([n], 1 column) from `first` on; flat must outlive it.
+  // Returns a view of the tensor's elements in `flat` ([n], 1 column) from `first` on; `flat` must outlive it.
   virtual BufferPointer view(Buffer& flat, std::int64_t first, const model::Tensor& tensor) = 0;
-  // Wait until all streams are idle. write() sets all elements, rounded to the buffer's format.
+  // write(), read() and copy() wait for all streams. write() sets all elements, rounded to the buffer's format.
   virtual void write(Buffer& buffer, std::span<const float> values) = 0;
   virtual std::vector<float> read(const Buffer& buffer) = 0;
-  // Writes to `to` its `elements` from `first` on in `flat`. Devices whose memory is their own do it there.
+  // Copies `elements` elements of `flat` from `first` on to `to`. Devices with their own memory override it.
   virtual void copy(const Buffer& flat, std::int64_t first, std::int64_t elements, Buffer& to) {
     const std::vector<float> all = read(flat);
     write(to, std::span(all).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(elements)));
   }
 
-  // Sets all elements to 0, as a kernel of that label.
+  // Sets all elements to 0, as a kernel with that label.
   virtual void clear(model::Stream stream, Buffer& buffer, std::uint32_t label) = 0;
-  // Whether streams run at the same time. Where they do not, a collective that other ranks join later than this one
-  // must not be launched before all else that they wait for.
+  // Returns whether streams run concurrently. Where they do not, a collective blocks the rank until the others join it,
+  // so everything that they wait for must be launched before it.
   virtual bool concurrent() const = 0;
   virtual void launch(model::Stream stream, const Kernel& kernel) = 0;
-  // Ends when all that was launched on the stream so far has ended.
+  // Returns an event that completes when all work launched on the stream so far has ended.
   virtual Event record(model::Stream stream) = 0;
-  // What is launched on the stream from now on starts after the event.
+  // Makes all later work of the stream start after the event.
   virtual void wait(model::Stream stream, Event event) = 0;
-  // Waits for all streams. The error of the first kernel or message that failed: the device is of no use then.
+  // Waits for all streams. Returns the first error of a kernel or message, after which the device cannot be used.
   virtual model::Result<void> synchronize() = 0;
 
-  // The device's clock, in seconds; of a virtual clock the latest of its streams.
+  // Returns the device's clock, in seconds; of virtual clocks, the latest of all streams.
   virtual double now() = 0;
-  // What has run since the last call. Requires synchronise().
+  // Returns what has run since the last call. Requires synchronize().
   virtual std::vector<KernelRecord> take_records() = 0;
 };
 

@@ -1,4 +1,4 @@
-// The error of something well-formed that a machine cannot do.
+// The error of a well-formed request that a machine cannot carry out.
 #pragma once
 
 #include <string>

@@ -26,13 +26,13 @@ constexpr std::size_t kinds = 5;
 
 double seconds_of(std::int64_t picoseconds) { return static_cast<double>(picoseconds) * picosecond; }
 
-// What the slots of one pipeline rank took.
+// The times of the slots of one pipeline rank, in seconds.
 struct RankSlots {
   std::array<double, kinds> seconds{}, exposed{};
   std::array<std::int64_t, kinds> counts{};
   double end = 0;      // of the last slot
   double reduced = 0;  // end of the last reduction
-  double waits = 0;    // between slots, while messages are awaited
+  double waits = 0;    // waits for messages between slots
 };
 
 std::size_t kind_of(const std::string& name) {
@@ -43,7 +43,7 @@ std::size_t kind_of(const std::string& name) {
 
 bool computes(Stream stream) { return stream == Stream::compute || stream == Stream::weight_gradient; }
 
-// Seconds of [from, to) in which a kernel of a computing stream runs; kernels in order of start.
+// Returns the seconds of [from, to) in which a kernel of a computing stream runs; kernels are in order of start.
 double busy(const std::vector<const Span*>& kernels, std::int64_t from, std::int64_t to) {
   std::int64_t sum = 0, until = from;
   for (const Span* kernel : kernels) {
@@ -81,7 +81,7 @@ std::vector<RankSlots> rank_slots(const model::Timeline& timeline) {
 
 double total(const std::array<double, kinds>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
 
-// One chunk of each kind on an interior stage: the median of its slots there.
+// Returns the seconds of one chunk of each kind on a middle stage: the median over its slots.
 model::PerOp middle_chunks(const model::StepProgram& program, const model::Timeline& timeline) {
   const std::int32_t middle = program.stages[program.stages.size() / 2].kind;
   const auto fits = [&](std::int32_t stage) {
@@ -89,7 +89,7 @@ model::PerOp middle_chunks(const model::StepProgram& program, const model::Timel
   };
   std::array<std::vector<double>, kinds> durations;
   std::vector<std::size_t> next(program.schedule.ranks.size(), 0);
-  for (const Span& span : timeline.spans) {  // slots of a rank come in the order of its program
+  for (const Span& span : timeline.spans) {  // slots of a rank are in the order of its program
     if (span.depth != 0 || kind_of(timeline.names[span.name]) == kinds) continue;
     const auto rank = static_cast<std::size_t>(span.rank);
     const model::ScheduleOp& op = program.schedule.ranks[rank][next[rank]++];
@@ -121,7 +121,7 @@ void add_rates(const model::Plan& plan, const model::Architecture& architecture,
   step.mfu_causal = step.model_tflops_per_gpu_causal / peak;
 }
 
-// A rank's step by what it does: kernels by class, in proportion to their busy times, then waits.
+// Adds the breakdown of a rank's step: kernels by class, in proportion to their busy times, then waits.
 void add_breakdown(const RankSlots& rank, const std::vector<std::pair<std::string, double>>& classes,
                    model::StepTimes& step) {
   double all = 0;
@@ -216,7 +216,7 @@ model::Result<RankMeasurement> rank_measurement(const std::string& text) {
     std::getline(in, name);
   }
   in >> timeline.end_ps;
-  if (!in) return infeasible("a rank's measurements cannot be read", "do all ranks run the same version?");
+  if (!in) return infeasible("a rank's measurements cannot be read", "run the same version of plumbline on all ranks");
   return measurement;
 }
 

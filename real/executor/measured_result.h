@@ -1,4 +1,4 @@
-// From what all ranks measured to the result of a step, under the names that a prediction has.
+// Builds the result of a step from the measurements of all ranks, under the names of a prediction.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,13 @@
 
 namespace plumbline::real {
 
-// What one rank tells of one step.
+// What one rank measured in one step.
 struct RankMeasurement {
   std::int32_t world_rank = 0;
   model::Timeline timeline;
   std::vector<std::pair<std::string, double>> class_seconds;
 };
+// Convert a measurement to text and back; infeasible where the text cannot be read.
 std::string to_text(const RankMeasurement& measurement);
 model::Result<RankMeasurement> rank_measurement(const std::string& text);
 
@@ -32,9 +33,9 @@ struct MeasuredStep {
   model::Timeline timeline;  // of the pipeline of data rank 0 and tensor rank 0
 };
 
-// Of all ranks, or of one that ran alone; times by kind of slot and by class are the first one's. `seconds`: of the
-// step, the slowest rank's. Memory is what the model counts for the plan: nobody measures it. Values
-// that a measurement does not give (bound, interval, provenance) stay empty.
+// Takes the measurements of all ranks, or of one that ran alone; times by kind of slot and by class are the first
+// rank's. `seconds` is the step's duration on the slowest rank. Memory is the model's prediction, not a measurement.
+// Values that a measurement does not give (bound, interval, provenance) stay empty.
 MeasuredStep measured_step(const model::Plan& plan, const model::Architecture& architecture,
                            const model::Layout& layout, const model::StepProgram& program,
                            const model::ClusterShape& cluster, const std::vector<RankMeasurement>& ranks,

@@ -22,9 +22,8 @@ namespace {
 
 using model::Result;
 
-// Steps of a rank whose peers are stood in for: the same work in the same order, on made-up messages. Nothing is
-// learnt. As train(), for one rank alone: losses and norms are not numbers, because what came from other ranks is made
-// up; seconds are the rank's own.
+// Runs the steps of a rank whose peers are emulated: the same work in the same order as train(), with synthetic
+// messages. Losses and norms are NaN, because they would be meaningless; seconds are the rank's own.
 Result<TrainingResult> rehearse(TrainingStep& step, const TextSource& text, const TrainingOptions& options,
                                 const StepObserver& observer) {
   constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
@@ -52,7 +51,7 @@ Result<TrainingResult> rehearse(TrainingStep& step, const TextSource& text, cons
   return result;
 }
 
-// Steps as they are, remembered: the one that counts is known when all have run.
+// Runs the steps and keeps their outcomes, because the median step is only known after all have run.
 class RememberedSteps final : public TrainingStep {
  public:
   explicit RememberedSteps(TrainingStep& step) : step_(step) {}
@@ -78,13 +77,13 @@ class RememberedSteps final : public TrainingStep {
   const StepOutcome& outcome(std::size_t step) const { return outcomes_[step - forgotten()]; }
 
  private:
-  static constexpr std::size_t most = 32;  // timelines of later steps are enough for a long run
+  static constexpr std::size_t most = 32;  // outcomes that are kept: the timelines of a long run would fill the memory
   TrainingStep& step_;
   std::vector<StepOutcome> outcomes_;
   std::size_t count_ = 0;
 };
 
-// Of the steps that were remembered, the one in the middle, the first of all left out.
+// Returns the index of the median kept step, without the very first step.
 std::size_t median_step(const std::vector<double>& seconds, std::size_t first) {
   if (seconds.size() > 1) first = std::max<std::size_t>(first, 1);
   std::vector<std::size_t> order;
@@ -134,10 +133,10 @@ class Rank {
     return training;
   }
 
-  // What a checkpoint must have been made by: the plan, which names the model and its changed keys.
+  // Returns the fingerprint of checkpoints: the plan, which names the model and its changed keys.
   std::string fingerprint() const { return model::to_toml(input_.plan); }
 
-  // All ranks' texts on the rank that tells.
+  // Returns all ranks' texts on the rank that returns the result.
   Result<std::vector<std::string>> gathered(const std::string& own) {
     if (options_.emulated) return std::vector{own};
     return communicator_.gather(own);

@@ -1,4 +1,4 @@
-// A plan carried out: every rank trains its part on its device, rank 0 tells what was measured.
+// Runs a plan: every rank trains its part on its device, and rank 0 returns what was measured.
 #pragma once
 
 #include <cstdint>
@@ -23,28 +23,28 @@ struct RunInput {
 };
 
 struct RunOptions {
-  std::int64_t steps = 4;     // the first warms up and is not measured, where there are more
+  std::int64_t steps = 4;     // the first is a warm-up and is not measured, unless it is the only one
   double learning_rate = -1;  // negative: the optimizer's own
-  double balance_speed = 0;   // of routing biases, after each step
-  std::string text;           // a file whose bytes are the tokens; empty: made-up text
+  double balance_speed = 0;   // amount by which routing biases move after each step
+  std::string text;           // a file whose bytes are the tokens; empty: synthetic text
   std::string checkpoint;     // folder; empty: none
   std::int64_t checkpoint_interval = 0;
   bool resume = false;
-  bool prefetch_thread = true;  // reads the next step's text meanwhile
-  // The communicator stands in for all other ranks: what came from them is made up, so that the loss says nothing and
-  // checkpoints, balance and the checks of a training do not apply. The rank measures itself alone.
+  bool prefetch_thread = true;  // a thread reads the next step's text
+  // The communicator emulates all other ranks with synthetic data and the rank measures itself alone. The loss is then
+  // meaningless, and checkpoints, expert balance and the checks of a training do not apply.
   bool emulated = false;
 };
 
 struct RunResult {
   MeasuredStep step;  // the median step
   TrainingResult training;
-  std::vector<double> measured_seconds;  // of the steps that count, the slowest rank's
+  std::vector<double> measured_seconds;  // [measured step], on the slowest rank
 };
 
-// One rank's part. Every rank calls it with the same input and options. The result is rank 0's (an emulated rank's is
-// its own), others return an empty one. An error is one on all ranks: either all of them return it, rank 0 with the
-// whole reason, or the rank that alone knows of it ends the job.
+// Runs one rank's part. Every rank calls it with the same input and options. Rank 0 and an emulated rank return the
+// result, other ranks an empty one. An error of one rank is an error on all: either all return it, rank 0 with the
+// whole reason, or the failing rank ends the job.
 model::Result<RunResult> run_rank(const RunInput& input, const RunOptions& options, Device& device,
                                   Communicator& communicator, const StepObserver& observer);
 

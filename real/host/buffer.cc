@@ -27,7 +27,7 @@ void HostBuffer::resize(Index rows, Index columns) {
   if (floats <= capacity_) return;
   assert(pool_ && "a view cannot grow");
   pool_->give_back({data_, capacity_});
-  const Pool::Piece piece = pool_->take(floats + floats / 2);  // what grew once grows again
+  const Pool::Piece piece = pool_->take(floats + floats / 2);  // a tensor that grew once is likely to grow again
   data_ = piece.data;
   capacity_ = piece.capacity;
 }

@@ -1,6 +1,6 @@
-// Memory of a tensor in the host's memory. Whatever the tensor's format, elements are held as floats; formats of 16
-// bits are rounded when an operator has written them (real/host/rounding.h) and take 16 bits on the wire. Whole numbers
-// (indices, token ids) are exact up to 2^24.
+// The buffer of a tensor in host memory. Elements of every format are stored as floats. Formats of 16 bits are rounded
+// after an operator has written them (real/host/rounding.h) and take 16 bits in packets. Whole numbers (indices, token
+// ids) are exact up to 2^24.
 #pragma once
 
 #include <Eigen/Core>
@@ -23,18 +23,18 @@ using ConstArrayMap = Eigen::Map<const Eigen::ArrayXf>;
 
 class Pool;
 
-// Which tokens of this rank an exchange sent to which rank of the group, and how many it received from each. dispatch
-// leaves it with the indices that decided it; combine and the gradients read it there.
+// Which tokens a dispatch sent to each rank of the group, and how many it received from each. dispatch stores it with
+// the router's indices; combine and the gradients read it there.
 struct DispatchLayout {
   std::vector<std::vector<Index>> sent;  // [rank of the group] own tokens, ascending
-  std::vector<Index> received;           // [rank of the group] tokens, in this order in the received tensors
+  std::vector<Index> received;           // [rank of the group] number of tokens; received tensors are in this order
 };
 
 class HostBuffer final : public Buffer {
  public:
-  // Memory of the pool, not cleared; capacity for rows x columns.
+  // Takes uninitialized memory of the pool, with a capacity of rows x columns.
   HostBuffer(Pool& pool, model::DataType type, Index rows, Index columns);
-  // A view of memory that somebody else owns.
+  // A view of memory that it does not own.
   HostBuffer(float* data, model::DataType type, Index rows, Index columns);
   ~HostBuffer() override;
   HostBuffer(const HostBuffer&) = delete;
@@ -47,7 +47,7 @@ class HostBuffer final : public Buffer {
   float* data() { return data_; }
   const float* data() const { return data_; }
 
-  // Another shape, for what routing decides; contents are lost. Not for views that would grow.
+  // Changes the shape, which routing decides; the contents are lost. A view cannot grow.
   void resize(Index rows) { resize(rows, columns_); }
   void resize(Index rows, Index columns);
 
@@ -58,7 +58,7 @@ class HostBuffer final : public Buffer {
   ArrayMap array() { return {data_, size()}; }
   ConstArrayMap array() const { return {data_, size()}; }
 
-  std::shared_ptr<const DispatchLayout> dispatch_layout;  // of the indices [T, k] of a router, once dispatch has run
+  std::shared_ptr<const DispatchLayout> dispatch_layout;  // only of a router's indices [T, k], after their dispatch
 
  private:
   Pool* pool_ = nullptr;  // nullptr: a view

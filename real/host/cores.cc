@@ -10,7 +10,7 @@
 namespace plumbline::real::host {
 
 struct Cores::Arena {
-  // No more than the machine has: the others' parts are then worked off one after the other.
+  // Uses no more threads than the machine has cores; excess parts run one after the other.
   explicit Arena(int count) : arena(std::min(count, oneapi::tbb::info::default_concurrency())) {}
   oneapi::tbb::task_arena arena;
 };

@@ -1,4 +1,4 @@
-// The cores that one stream may use: a CPU's own partition.
+// The cores that one stream may use: its partition of the CPU.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@ class Cores {
 
   int count() const { return count_; }
   // Calls body(begin, end) for contiguous parts of 0..n, one on each core, and waits for all. Parts begin at multiples
-  // of `grain`. One core: a plain call on the calling thread.
+  // of `grain`. With one core, the calling thread runs all of it.
   void split(Index n, Index grain, const std::function<void(Index begin, Index end)>& body);
 
  private:

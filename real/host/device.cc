@@ -16,7 +16,7 @@ namespace plumbline::real::host {
 
 namespace {
 
-// Streams with cores of their own. What runs on one of them keeps its order, whatever the model calls it.
+// The host's streams, each with its own cores. Several streams of the model share one; their work runs in launch order.
 enum class Queue : std::uint8_t { compute, communication, collective, optimizer };
 constexpr std::size_t queues = 4;
 
@@ -33,9 +33,9 @@ Queue queue_of(model::Stream stream) {
   }
 }
 
-// Where routing decides the rows there is room for twice the expected ones: a step in which an expert is chosen more
-// often shall not wait for memory.
-constexpr Index routed_room = 2;
+// The capacity of routed tensors, as a multiple of their expected rows, so that a step in which an expert has more rows
+// does not wait for an allocation.
+constexpr Index routed_capacity = 2;
 
 }  // namespace
 
@@ -66,8 +66,8 @@ HostDevice::~HostDevice() = default;
 
 BufferPointer HostDevice::allocate(const model::Tensor& tensor) {
   const TensorShape shape = matrix_shape(tensor);
-  const Index room = is_routed(tensor) ? routed_room * shape.rows : shape.rows;
-  auto buffer = std::make_unique<HostBuffer>(state_->pool, tensor.type, room, shape.columns);
+  const Index capacity = is_routed(tensor) ? routed_capacity * shape.rows : shape.rows;
+  auto buffer = std::make_unique<HostBuffer>(state_->pool, tensor.type, capacity, shape.columns);
   std::fill_n(buffer->data(), buffer->size(), 0.0F);
   buffer->resize(shape.rows);
   return buffer;

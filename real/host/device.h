@@ -1,4 +1,4 @@
-// The host as a device: streams are worker threads with their own cores, or, inline, all run on the calling thread.
+// The host as a device: streams are worker threads with their own cores, or run inline on the calling thread.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@ struct DeviceOptions {
   KernelSeconds kernel_seconds;  // of ClockKind::profile; of ClockKind::simulated where computation is not measured
   bool threads = true;           // else inline
   int compute_cores = 1;
-  int communication_cores = 1;  // of each stream that carries data
+  int communication_cores = 1;  // of each communication stream
   model::DataType accumulation = model::DataType::fp32;
 };
 
@@ -41,7 +41,7 @@ class HostDevice final : public Device {
   std::vector<KernelRecord> take_records() override;
 
   void enqueue(model::Stream stream, StreamWork work);
-  // What the first kernel or work that fails is told to, on its stream. To be set before anything is launched.
+  // Sets the function that the first failure of a kernel or work calls, on its stream. Call it before any launch.
   void on_failure(std::function<void(const std::string& reason)> listener);
 
  private:

@@ -11,11 +11,11 @@ namespace {
 constexpr std::size_t line = 64 / sizeof(float);  // floats of a cache line (x86-64: 64 bytes, datasheet)
 constexpr std::size_t lines_of_page = 64;         // of 4 KiB; as many as a first-level cache has sets
 constexpr std::size_t block = (std::size_t{64} << 20) / sizeof(float);  // 64 MiB, assumed: many tensors, few blocks
-// Odd, so that every place in a page gets its turn, and near a third of it, so that the two operands of a product and
-// its result lie far apart.
+// The step of the stagger, in cache lines: odd, so that it visits every line of a page, and about a third of a page, so
+// that the two operands and the result of a GEMM are far apart.
 constexpr std::size_t stagger_step = 21;
 
-// Sizes in steps of an eighth of a power of two: what routing makes a little larger finds the same pieces again.
+// Rounds sizes up to an eighth of a power of two, so that routed tensors of similar size reuse the same pieces.
 std::size_t size_class(std::size_t floats) {
   const std::size_t step = std::max(line, std::bit_floor(std::max(floats, line)) / 8);
   return std::max(line, (floats + step - 1) / step * step);
@@ -45,7 +45,7 @@ Pool::Piece Pool::take(std::size_t floats) {
     }
     data = carve(capacity);
   }
-  std::fill_n(data, capacity, 0.0F);  // the system gives memory when it is first touched: now, not inside a step
+  std::fill_n(data, capacity, 0.0F);  // the system maps memory at the first touch: now, not inside a step
   return {data, capacity};
 }
 
@@ -55,13 +55,13 @@ void Pool::give_back(Piece piece) {
 }
 
 float* Pool::carve(std::size_t floats) {
-  const bool staggered = floats >= line * lines_of_page;  // smaller ones spread by themselves
+  const bool staggered = floats >= line * lines_of_page;  // smaller pieces are spread anyway
   const std::size_t needed = floats + (staggered ? line * lines_of_page : 0);
   if (left_ < needed) {
     const std::size_t size = std::max(block, needed) + line;
     blocks_.push_back(std::unique_ptr<float[]>(new float[size]));
     float* const begin = aligned(blocks_.back().get());
-    if (needed > block) return begin;  // a block of its own; the rest of the current one stays
+    if (needed > block) return begin;  // it has its own block; the rest of the current one is kept
     next_ = begin;
     left_ = block;
   }

@@ -1,5 +1,5 @@
-// Memory for buffers: taken from large blocks that are touched once, and handed out again when it comes back, so that a
-// step that has run before allocates nothing. Beginnings are spread over cache sets: operands that all begin at
+// A memory pool for buffers. Pieces come from large blocks and are reused after they are given back, so that steps
+// after the first allocate nothing. Their addresses are staggered over cache sets, because operands that all begin at
 // multiples of a page would evict each other.
 #pragma once
 
@@ -21,7 +21,7 @@ class Pool {
     float* data = nullptr;
     std::size_t capacity = 0;  // floats
   };
-  // At least so many floats, aligned to 64 bytes. Any thread may call.
+  // Returns at least `floats` floats, aligned to 64 bytes. Any thread may call it.
   Piece take(std::size_t floats);
   void give_back(Piece piece);
 
@@ -31,8 +31,8 @@ class Pool {
   std::mutex mutex_;
   std::vector<std::unique_ptr<float[]>> blocks_;
   float* next_ = nullptr;
-  std::size_t left_ = 0;                             // floats behind next_
-  std::size_t stagger_ = 0;                          // cache lines by which the next piece is moved
+  std::size_t left_ = 0;                             // free floats from next_ on
+  std::size_t stagger_ = 0;                          // offset of the next piece, in cache lines
   std::map<std::size_t, std::vector<float*>> free_;  // by capacity
 };
 

@@ -1,4 +1,4 @@
-// Number formats of 16 bits, emulated in floats: round to nearest, ties to even.
+// Emulates number formats of 16 bits in floats: rounds to nearest, ties to even.
 #pragma once
 
 #include <span>
@@ -7,7 +7,7 @@
 
 namespace plumbline::real::host {
 
-// Each value as the format holds it; formats of 32 bits and whole numbers stay as they are.
+// Rounds each value to the format; formats of 32 bits and integer formats leave it unchanged.
 void round_to(model::DataType type, std::span<float> values);
 bool is_16_bit(model::DataType type);  // bf16 or fp16
 

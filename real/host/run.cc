@@ -29,7 +29,7 @@ Result<RunResult> run_in_process(const RunInput& input, const RunOptions& option
       threads.emplace_back([&, rank] { results[rank] = run_rank(input, options, device, *transports[rank], {}); });
     results[0] = run_rank(input, options, device, *transports[0], observer);
   }
-  // The rank that failed first knows why; the others were only told.
+  // Prefers an error that names a key: it is the failing rank's own. Other ranks only report that a rank failed.
   for (Result<RunResult>& result : results)
     if (!result && !result.error().key.empty()) return std::move(result);
   for (Result<RunResult>& result : results)

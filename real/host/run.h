@@ -1,4 +1,4 @@
-// Runs a plan on this machine's cores.
+// Runs a plan on the cores of this machine.
 #pragma once
 
 #include "model/base/error.h"
@@ -8,11 +8,11 @@
 
 namespace plumbline::real::host {
 
-// One rank's part, as real::run_rank; its text is prefetched where the device has threads.
+// Runs one rank's part like real::run_rank, and prefetches its text where the device has threads.
 model::Result<RunResult> run_rank(const RunInput& input, const RunOptions& options, const DeviceOptions& device,
                                   Transport& transport, const StepObserver& observer);
 
-// All ranks as threads of this process; the observer is rank 0's.
+// Runs all ranks as threads of this process; the observer is called on rank 0.
 model::Result<RunResult> run_in_process(const RunInput& input, const RunOptions& options, const DeviceOptions& device,
                                         const StepObserver& observer);
 

@@ -1,4 +1,4 @@
-// What streams of the host run beside kernels, and what a profile says that kernels take.
+// Work of host streams other than kernels, and kernel times from a profile.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 namespace plumbline::real::host {
 
-// How long a kernel takes on a stream, in seconds.
+// Returns a kernel's duration on a stream, in seconds.
 using KernelSeconds = std::function<double(model::Stream stream, const Kernel& kernel)>;
 
-// What a stream runs that is no kernel: first start(), then finish(), which may wait for other ranks. Inline, finish()
-// is put off until something waits for it, so that what start() sent travels meanwhile.
+// Work of a stream that is no kernel: first start(), then finish(), which may wait for other ranks. An inline stream
+// defers finish() until something waits for it, so that transfers overlap what runs in between.
 struct StreamWork {
   std::function<void(StreamClock&)> start, finish;
   std::uint32_t label = 0;

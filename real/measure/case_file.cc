@@ -25,7 +25,7 @@ model::Failure wrong(const std::string& path, int line, std::string key, std::st
   return model::wrong_input_at(path, line, std::move(key), std::move(message), std::move(hint));
 }
 
-// A whole number, or a word; nullopt for anything else.
+// Returns a whole number or a word as text; nullopt for anything else.
 std::optional<std::string> word(const toml::node& node) {
   if (const auto number = node.value_exact<std::int64_t>()) return fmt::format("{}", *number);
   const auto text = node.value_exact<std::string>();

@@ -1,6 +1,5 @@
-// Files that say what to measure on a GPU: .cases, one case per line (real/measure/kernel_case/kernel_case.h), or
-// .toml, one
-// [[case]] table each with the same keys.
+// Files that list what to measure on a GPU: .cases with one case per line (real/measure/kernel_case/kernel_case.h), or
+// .toml with one [[case]] table per case and the same keys.
 #pragma once
 
 #include <string>
@@ -11,7 +10,7 @@
 
 namespace plumbline::real {
 
-// Input errors name file and line of the case.
+// Input errors name the file and the line of the case.
 model::Result<std::vector<KernelCase>> read_case_file(const std::string& path);
 
 }  // namespace plumbline::real

@@ -20,7 +20,7 @@ using model::Role;
 using model::Tensor;
 using model::TensorId;
 
-// The smallest vocabulary that token ids or labels of the graph index.
+// Returns the smallest vocabulary that token ids or labels of the graph index.
 std::int64_t vocabulary_of(const Graph& graph) {
   std::int64_t size = std::numeric_limits<std::int64_t>::max();
   for (const Operator& op : graph.operators) {
@@ -32,7 +32,7 @@ std::int64_t vocabulary_of(const Graph& graph) {
 
 std::size_t count_of(const Tensor& tensor) { return static_cast<std::size_t>(tensor.elements()); }
 
-// Normal numbers; a table of them serves all tensors, begun at another place for each.
+// Returns a table of normally distributed numbers; each tensor reads it from another offset.
 const std::vector<float>& normal_numbers() {
   static const std::vector<float> table = [] {
     constexpr std::size_t size = 1 << 20;
@@ -85,7 +85,7 @@ std::vector<float> Contents::token_ids(std::size_t count) const {
   return ids;
 }
 
-// Each token goes to at least one of the rank's experts, which take turns.
+// Assigns each token to at least one of the rank's experts, in turn.
 std::vector<float> Contents::received_indices(const Tensor& tensor) const {
   const auto& attributes = std::get<model::DispatchAttributes>(permute_->attributes);
   const std::int64_t tokens = tensor.shape[0].size, width = tensor.shape[1].size;
@@ -103,7 +103,7 @@ std::vector<float> Contents::received_indices(const Tensor& tensor) const {
   return indices;
 }
 
-// Parameters keep what passes through them at its size; sums and weights are above 0.
+// Parameters are scaled to preserve the magnitude of activations; sums and weights are above 0.
 void Contents::numbers(const Tensor& tensor, TensorId id, std::vector<float>& into) const {
   const std::size_t count = count_of(tensor);
   const bool vector = tensor.role == Role::parameter && tensor.shape.size() == 1;

@@ -1,5 +1,5 @@
-// What the tensors of a graph hold before its operators run alone: random numbers of the size that training has, valid
-// indices, and what exchanges would have left.
+// The contents of a graph's tensors before its operators run alone: random numbers of the magnitude that training has,
+// valid indices, and what dispatch and combine would have written.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@ class Contents {
  public:
   Contents(const model::Graph& graph, std::uint64_t seed);
 
-  // Whether nothing that is computed writes the tensor, or what it holds counts before it is written.
+  // Returns whether the tensor must be filled: no computed operator writes it, or its old values are read first.
   bool needed(model::TensorId id) const;
-  // All its elements, at its expected shape. Token ids and labels lie within the vocabulary, received indices name an
-  // expert of the rank as often as the expected rows say.
+  // Returns all elements of the tensor at its expected shape. Token ids and labels lie within the vocabulary; received
+  // indices name each expert of the rank as often as its expected rows require.
   std::vector<float> values(model::TensorId id) const;
-  // The same into memory that is used again: for gigabytes, fresh pages cost more than the numbers.
+  // Does the same in memory that is reused: for gigabytes, fresh pages cost more than the numbers.
   void values(model::TensorId id, std::vector<float>& into) const;
 
  private:

@@ -42,7 +42,7 @@ class Measuring {
   }
 
  private:
-  // False: it is to end here.
+  // Returns false when the measurement is to end here.
   Result<bool> all_once(std::size_t round, const std::vector<std::size_t>& order) {
     const bool counts = round > 0;
     for (std::size_t i = 0; i < order.size(); ++i) {
@@ -68,7 +68,7 @@ class Measuring {
     }
   }
 
-  // Cases of which an end came too early for a sample are left out.
+  // Leaves out cases without samples, which an early end causes.
   std::vector<Series> finished() {
     std::erase_if(series_, [](const Series& series) { return series.seconds.empty(); });
     return std::move(series_);

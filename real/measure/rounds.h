@@ -1,5 +1,5 @@
-// Takes the times of workloads, interleaved: all once, then all again in another order, so that a disturbance of the
-// machine hits all alike and shows in the spread instead of in single cases.
+// Times workloads in interleaved rounds: all once, then all again in another order. A disturbance of the machine thus
+// affects all cases alike and appears in their spread, not as an error of single cases.
 #pragma once
 
 #include <cstddef>
@@ -14,29 +14,29 @@
 namespace plumbline::real {
 
 struct RoundOptions {
-  std::size_t rounds = 15;         // behind a first one that counts for nothing
-  std::optional<double> budget_s;  // ends earlier, but not before one round
-  std::uint64_t seed = 1;          // of the order
+  std::size_t rounds = 15;         // measured rounds, after a warm-up round
+  std::optional<double> budget_s;  // seconds after which it ends, but not before one round
+  std::uint64_t seed = 1;          // of the workloads' order
 };
 
-// The samples of one case, in the order in which they were taken; a sequence may bring several a round.
+// The samples of one case, in the order in which they were taken; a sequence may yield several in a round.
 struct Series {
   Subject subject;
   std::vector<double> seconds;
-  double copy_rate = 0;  // bytes per second of what copied beside it, mean of the rounds
+  double copy_rate = 0;  // bytes per second of the concurrent copy, mean of the rounds
 };
 
 struct MeasureProgress {
-  std::size_t round = 0, rounds = 0;  // complete ones that count
-  std::size_t done = 0, total = 0;    // workloads, of all rounds
+  std::size_t round = 0, rounds = 0;  // measured rounds: complete, planned
+  std::size_t done = 0, total = 0;    // workloads over all rounds
   bool round_ended = false;
 };
 
-// Called after each workload; false ends the measurement with what there is.
+// Called after each workload; returning false ends the measurement with the samples so far.
 using MeasureObserver = std::function<bool(const MeasureProgress&, const std::vector<Series>&)>;
 
-// One series for each case (Subject::place), in the order in which the workloads bring them; a time that the clock
-// cannot tell from 0 is no sample, and a case without samples is left out. The error of a runner ends it.
+// Returns one series for each case (Subject::place), in the order of the workloads. A time below the resolution of the
+// clock is not a sample, and a case without samples is left out. The first error of a runner is returned.
 model::Result<std::vector<Series>> measure_in_rounds(std::vector<RunnableWorkload>& workloads,
                                                      const RoundOptions& options, const MeasureObserver& observer);
 

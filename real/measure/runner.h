@@ -1,4 +1,4 @@
-// What executes a workload once and takes its times.
+// The interface that executes a workload once and takes its times.
 #pragma once
 
 #include <cstddef>
@@ -14,40 +14,40 @@
 namespace plumbline::real {
 
 struct Sample {
-  std::size_t subject = 0;  // of the workload's
+  std::size_t subject = 0;  // index in the workload's subjects
   double seconds = 0;
-  double copy_rate = 0;  // bytes per second of what copied beside it
+  double copy_rate = 0;  // bytes per second of the concurrent copy
 };
 
-// Comparison with double precision: ||got - expected|| / ||expected|| over sampled entries.
+// The comparison with double precision: ||got - expected|| / ||expected|| over sampled entries.
 struct CheckOutcome {
   double relative_error = 0;
   double tolerance = 0;
   bool ok = false;
-  std::string note;  // why it is not ok, beside the error
+  std::string note;  // further reason why it is not ok
 };
 
-// What a runner says of a subject beside its times.
+// What a runner reports on a subject next to its times.
 struct Findings {
   std::optional<CheckOutcome> check;
   ClockReading clock;     // while the samples ran
-  std::string algorithm;  // a JSON object: how a library does it; empty: no library does
+  std::string algorithm;  // a JSON object that describes the library's algorithm; empty: no library is used
   std::string note;
 };
 
 class Runner {
  public:
   virtual ~Runner() = default;
-  // Runs the workload once. Rounds take turns with their buffers, so that a round does not find in a cache what the
-  // one before left there.
+  // Runs the workload once. Rounds alternate between sets of buffers, so that a round does not hit in a cache what the
+  // previous one left there.
   virtual model::Result<std::vector<Sample>> round(std::size_t number) = 0;
-  // Called behind the last round.
+  // Called after the last round.
   virtual Findings findings(std::size_t /*subject*/) const { return {}; }
 };
 
 struct RunnableWorkload {
   std::unique_ptr<Runner> runner;
-  std::vector<Subject> subjects;  // that its samples name
+  std::vector<Subject> subjects;  // indexed by Sample::subject
 };
 
 }  // namespace plumbline::real

@@ -19,14 +19,14 @@ bool fits(const Tensor& a, const Tensor& b) {
          std::ranges::equal(a.shape, b.shape, {}, &model::Dimension::size, &model::Dimension::size);
 }
 
-std::vector<bool> exchanged_tensors(const Graph& graph) {
-  std::vector<bool> exchanged(graph.tensors.size());
+std::vector<bool> transferred_tensors(const Graph& graph) {
+  std::vector<bool> transferred(graph.tensors.size());
   for (const model::Operator& op : graph.operators) {
     if (!is_all_to_all(op.kind)) continue;
-    for (const TensorId id : op.reads) exchanged[id] = true;
-    for (const TensorId id : op.writes) exchanged[id] = true;
+    for (const TensorId id : op.reads) transferred[id] = true;
+    for (const TensorId id : op.writes) transferred[id] = true;
   }
-  return exchanged;
+  return transferred;
 }
 
 }  // namespace
@@ -34,7 +34,7 @@ std::vector<bool> exchanged_tensors(const Graph& graph) {
 SequenceBuffers::SequenceBuffers(const Sequence& sequence, Device& device, std::size_t sets, Apart apart)
     : sequence_(sequence), device_(device), apart_(apart) {
   for (std::size_t block = 0; block < sequence.blocks.size(); ++block)
-    exchanged_.push_back(exchanged_tensors(graph(block)));
+    transferred_.push_back(transferred_tensors(graph(block)));
   for (std::size_t block = 0; block < sequence.blocks.size(); ++block) contents_.emplace_back(graph(block), block);
   for (std::size_t set = 0; set < sets; ++set) add_set(set);
   written_ = {};
@@ -79,7 +79,7 @@ bool SequenceBuffers::takes_back(std::size_t block) const {
 
 bool SequenceBuffers::is_apart(std::size_t block, TensorId id) const {
   if (persists(graph(block).tensor(id))) return false;
-  return apart_ == Apart::activations || exchanged_[block][id];
+  return apart_ == Apart::activations || transferred_[block][id];
 }
 
 void SequenceBuffers::add_set(std::size_t set) {

@@ -1,4 +1,4 @@
-// The buffers of a sequence: parameters, gradients and states once, what passes through several times.
+// The buffers of a sequence: parameters, gradients and states exist once, activations in several sets.
 #pragma once
 
 #include <cstddef>
@@ -12,23 +12,23 @@
 
 namespace plumbline::real {
 
-// What sets of buffers have apart from each other.
+// Which buffers each set has for itself; sets share all others.
 enum class Apart {
-  activations,       // all that passes through
-  what_all_to_alls,  // only what exchanges read and write, so that they can run beside the operators of another set
+  activations,
+  all_to_all,  // only what the all-to-all reads and writes, so that it can overlap the operators of another set
 };
 
 class SequenceBuffers {
  public:
-  // Sequence and device must outlive it. Written before anything is computed: what Contents calls needed.
+  // Fills the tensors that Contents::needed() names. Sequence and device must outlive it.
   SequenceBuffers(const Sequence& sequence, Device& device, std::size_t sets, Apart apart = Apart::activations);
 
   Buffer* at(std::size_t set, std::size_t block, model::TensorId tensor) const { return sets_[set][block][tensor]; }
 
-  // The operator of a step on the buffers of a set.
+  // Returns the operator of a step on the buffers of a set.
   Kernel kernel(std::size_t set, const Sequence::Step& step, std::uint32_t label) const;
 
-  // What a stand-in leaves in a tensor; the same in each set.
+  // Returns the values that a stand-in leaves in a tensor; the same in each set.
   const std::vector<float>& left_in(std::size_t block, model::TensorId tensor);
 
  private:
@@ -36,18 +36,18 @@ class SequenceBuffers {
 
   const model::Graph& graph(std::size_t block) const { return sequence_.graphs[sequence_.blocks[block].graph]; }
   Buffer* allocate(std::size_t block, model::TensorId id);
-  // Whether the block's end is the beginning of the next one.
+  // Returns whether the block's output is the input of the next block.
   bool passes_on(std::size_t block) const;
   bool takes_back(std::size_t block) const;
   void add_set(std::size_t set);
-  // Whether each set has a buffer of its own for the tensor.
+  // Returns whether each set has its own buffer for the tensor.
   bool is_apart(std::size_t block, model::TensorId id) const;
 
   const Sequence& sequence_;
   Device& device_;
   Apart apart_;
-  std::vector<std::vector<bool>> exchanged_;  // [block][tensor]
-  std::vector<Contents> contents_;            // by block
+  std::vector<std::vector<bool>> transferred_;  // [block][tensor]: a dispatch or combine reads or writes it
+  std::vector<Contents> contents_;              // by block
   std::vector<BufferPointer> owned_;
   std::vector<Table> sets_;
   std::vector<float> written_;  // while buffers are filled

@@ -21,9 +21,9 @@ using model::Result;
 using model::Stream;
 
 constexpr std::uint32_t unlabeled = std::numeric_limits<std::uint32_t>::max();
-constexpr double enough = 0.9;          // of a kernel's time, for "beside"
-constexpr double longest_gap_s = 5e-6;  // between two kernels that are both launched; above, one was not yet
-// Buffers of the operators, and of the exchanges that run beside them.
+constexpr double enough = 0.9;          // fraction of a kernel's time that counts as overlapped
+constexpr double longest_gap_s = 5e-6;  // between two launched kernels; after a longer gap the host launched too late
+// The buffer sets of the operators, and of the all-to-all that overlaps them.
 constexpr std::size_t own_set = 0, all_to_all_set = 1, sets = 2;
 constexpr std::size_t passes_overlapped = 2;
 
@@ -34,7 +34,7 @@ class StageRunner final : public Runner {
         device_(device),
         communicator_(communicator),
         conditions_(conditions),
-        buffers_(sequence, device, sets, Apart::what_all_to_alls) {
+        buffers_(sequence, device, sets, Apart::all_to_all) {
     for (const Sequence::Step& step : sequence.steps) {
       const OperatorKind kind = sequence.op(step).kind;
       if (is_all_to_all(kind)) all_to_alls_.push_back(step);
@@ -42,7 +42,7 @@ class StageRunner final : public Runner {
     }
   }
 
-  // Operators alone, operators beside exchanges, exchanges alone, exchanges beside operators.
+  // Returns operators alone, operators overlapped with the all-to-all, the all-to-all alone, and overlapped with them.
   std::vector<Subject> subjects() const {
     std::vector<Subject> found;
     const auto add = [&](const std::vector<Sequence::Step>& steps, bool overlapped, bool holds) {
@@ -74,7 +74,7 @@ class StageRunner final : public Runner {
  private:
   using Part = void (StageRunner::*)();
 
-  // Once, as the step runs: exchanges decide which experts have how many tokens.
+  // Runs everything once in the order of the step, because the dispatch decides how many tokens each expert has.
   void begin() {
     if (begun_) return;
     begun_ = true;
@@ -97,18 +97,18 @@ class StageRunner final : public Runner {
     compute(true);
   }
 
-  // The first of them brings clocks and caches where they are when the others run.
+  // The first, untimed pass warms up clocks and caches.
   void all_to_alls_alone() {
-    for (const bool labeled : {false, true}) all_to_all_all(labeled);
+    for (const bool labeled : {false, true}) launch_all_to_alls(labeled);
   }
 
-  // The operators are launched first: launching a dispatch may wait for the one before it.
+  // Launches the operators first, because the launch of a dispatch may wait for the previous one.
   void both() {
     if (all_to_alls_.empty()) return;
     for (std::size_t pass = 0; pass < passes_overlapped; ++pass) compute(true);
     const double computing = static_cast<double>(passes_overlapped) * pass_s_;
     const int times = all_to_all_s_ > 0 ? static_cast<int>(std::ceil(computing / all_to_all_s_)) : 1;
-    for (int time = 0; time < times; ++time) all_to_all_all(true);
+    for (int time = 0; time < times; ++time) launch_all_to_alls(true);
   }
 
   void compute(bool labeled) {
@@ -116,7 +116,7 @@ class StageRunner final : public Runner {
       device_.launch(Stream::compute, buffers_.kernel(own_set, computed_[i], labeled ? i : unlabeled));
   }
 
-  void all_to_all_all(bool labeled) {
+  void launch_all_to_alls(bool labeled) {
     const auto first = static_cast<std::uint32_t>(computed_.size());
     for (std::uint32_t i = 0; i < all_to_alls_.size(); ++i)
       all_to_all(all_to_all_set, all_to_alls_[i], labeled ? first + i : unlabeled);
@@ -141,8 +141,8 @@ class StageRunner final : public Runner {
     const auto computing = of_stream(records, Stream::compute), moving = of_stream(records, Stream::communication);
     const bool overlapped = part == &StageRunner::both;
     const std::size_t operators = computed_.size();
-    double before = -1;  // end of the operator before; below 0: none, and no gap to hold
-    double pass = 0, all_to_all = 0;
+    double before = -1;  // end of the previous operator; below 0: there is none, and no gap to include
+    double pass = 0, all_to_alls = 0;
     for (const KernelRecord& record : computing) {
       const bool in_turn = before >= 0 && record.start - before <= longest_gap_s;
       const double start = in_turn ? before : record.start;
@@ -155,12 +155,12 @@ class StageRunner final : public Runner {
     for (const KernelRecord& record : moving) {
       if (record.label == unlabeled) continue;
       const double seconds = record.end - record.start;
-      all_to_all += seconds;
+      all_to_alls += seconds;
       if (!overlapped || covered_share(record.start, record.end, computing) >= enough)
         samples_.push_back({operators + record.label + (overlapped ? all_to_alls_.size() : 0), seconds, 0});
     }
     if (part == &StageRunner::operators_alone) pass_s_ = pass;
-    if (part == &StageRunner::all_to_alls_alone) all_to_all_s_ = all_to_all;
+    if (part == &StageRunner::all_to_alls_alone) all_to_all_s_ = all_to_alls;
   }
 
   const Sequence& sequence_;
@@ -171,7 +171,7 @@ class StageRunner final : public Runner {
   std::vector<Sequence::Step> computed_, all_to_alls_;
   std::vector<Sample> samples_;
   bool begun_ = false;
-  double pass_s_ = 0, all_to_all_s_ = 0;  // all operators once, all exchanges once; of the last round
+  double pass_s_ = 0, all_to_all_s_ = 0;  // seconds of all operators and of all dispatches and combines, last round
 };
 
 }  // namespace

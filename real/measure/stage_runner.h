@@ -1,6 +1,6 @@
-// A stage of a step on one rank, timed as the step runs it: its operators back to back on the compute stream, alone and
-// beside exchanges of expert tokens; the exchanges alone and beside the operators. It needs a device whose streams run
-// at the same time, and a communicator that knows the plan's ranks or stands in for them.
+// Times a stage on one rank as the step runs it: its operators back to back on the compute stream, and the dispatches
+// and combines of expert tokens, each alone and overlapped with the other. It needs a device with concurrent streams,
+// and a communicator of the plan's ranks or one that emulates them.
 #pragma once
 
 #include <cstddef>
@@ -13,16 +13,16 @@ namespace plumbline::real {
 
 struct StageConditions {
   int sms = 1;                // of the device
-  int communication_sms = 0;  // that an exchange holds
-  // Computed before what is timed, so that clocks and power are those of training: power limits act within a tenth of
-  // a second.
+  int communication_sms = 0;  // SMs that a dispatch or combine reserves
+  // Seconds of computation before the timed part, so that clocks and power are those of training. Power limits act
+  // within a tenth of a second.
   double soak_s = 0.3;
 };
 
-// Times of operators count from the end of the one before, so that they hold the gaps between kernels and add up to the
-// time of the stream; waits for the host to launch are left out. Operators count as beside an exchange where one ran
-// nine tenths of their time, and exchanges likewise. Exchanges decide at the beginning who received how many tokens;
-// collectives and copies to a host are not run. Sequence, device and communicator must outlive it.
+// An operator's time counts from the end of the previous one: it includes the gap between the kernels, and times add up
+// to that of the stream. Waits for the host to launch are left out. An operator counts as overlapped if a dispatch or
+// combine ran during nine tenths of its time, and likewise for those. How many tokens each rank receives is decided
+// once, before the timed part. Collectives and copies to a host are not run. All arguments must outlive the workload.
 RunnableWorkload stage_workload(const Sequence& sequence, Device& device, Communicator& communicator,
                                 const StageConditions& conditions);
 

@@ -1,4 +1,4 @@
-// What samples of a time say: order statistics, which single disturbed samples do not move.
+// Order statistics of the samples of a time; single disturbed samples hardly change them.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,7 @@ struct Spread {
   double mad = 0;  // median of the absolute deviations from p50
 };
 
-// Quantiles are interpolated linearly between the two nearest samples. Requires at least one sample.
+// Interpolates quantiles linearly between the two nearest samples. Requires at least one sample.
 Spread spread_of(std::vector<double> samples);
 
 }  // namespace plumbline::real

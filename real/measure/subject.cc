@@ -21,7 +21,7 @@ using model::TensorId;
 
 bool is_number(DataType type) { return type != DataType::int32 && type != DataType::int64 && type != DataType::uint8; }
 
-// Of a product the wider operand's; else that of the first written tensor that holds no indices.
+// Returns the format of a GEMM's wider operand; of other operators, that of the first output that holds no indices.
 std::string format_of(const Graph& graph, const Operator& op) {
   if (is_gemm(op.kind)) {
     const DataType a = graph.tensor(op.reads[0]).type, b = graph.tensor(op.reads[1]).type;
@@ -33,7 +33,7 @@ std::string format_of(const Graph& graph, const Operator& op) {
   return "";
 }
 
-// What is worked through row by row: what is written, but of operators that sum up, what they read.
+// Returns the tensor that is processed row by row: the output, but of operators that sum, the input.
 const Tensor& rows_of(const Graph& graph, const Operator& op) {
   const Tensor& written = graph.tensor(op.writes[0]);
   const bool sums = written.role == model::Role::gradient || op.kind == OperatorKind::cross_entropy ||

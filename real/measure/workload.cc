@@ -40,7 +40,7 @@ Sequence stage_sequence(const model::StepProgram& program, std::size_t stage, co
   return sequence;
 }
 
-// Tokens go out, come back, and their gradients likewise.
+// Adds the dispatch and combine of a block and their gradients.
 void add_all_to_alls(const Graph& block, const std::string& name, std::vector<Workload>& workloads) {
   GroupWorkload group{.graph = block, .name = fmt::format("{}/{}/", name, block.name)};
   for (std::size_t op = 0; op < block.operators.size(); ++op) {
@@ -55,7 +55,7 @@ void add_all_to_alls(const Graph& block, const std::string& name, std::vector<Wo
   if (!group.timed.empty()) workloads.emplace_back(std::move(group));
 }
 
-// A group of each size has a workload of its own.
+// Adds one workload for each size of group.
 void add_collectives(const Graph& optimizer, const std::string& name, std::vector<Workload>& workloads) {
   std::map<std::int64_t, GroupWorkload> groups;
   for (std::size_t op = 0; op < optimizer.operators.size(); ++op) {

@@ -1,4 +1,4 @@
-// What is executed again and again while times are taken, and what is timed in it.
+// Workloads that are executed repeatedly while times are taken, and the subjects that are timed in them.
 #pragma once
 
 #include <cstdint>
@@ -13,41 +13,41 @@
 
 namespace plumbline::real {
 
-// One thing that is timed: what a record of it says beside its times.
+// One timed operator, message, collective or launch: what its record holds next to the times.
 struct Subject {
   std::string op;    // the operator's kind, "message", a collective, "launch"
   std::string name;  // for people
   std::string phase, format;
   std::string key;  // model::operator_key of an operator, else the op with its sizes
   std::vector<std::pair<std::string, std::int64_t>> shape;
-  int cores = 1;              // of a GPU its SMs
-  int communication_sms = 0;  // that copy through memory beside it; of a GPU the SMs that communication holds
-  bool overlapped = false;    // what the step's other streams do runs at the same time
+  int cores = 1;              // of a GPU: its SMs
+  int communication_sms = 0;  // SMs reserved for communication; on the host, cores that copy through memory meanwhile
+  bool overlapped = false;    // concurrent with the work of the step's other streams
   double flops = 0;           // 0: none
   double bytes = 0;
-  std::string cache;    // "hot", "cold" or empty: not said
-  std::string variant;  // of a kernel's case (real/measure/kernel_case/kernel_case.h): how it was run
+  std::string cache;    // "hot", "cold" or empty: unspecified
+  std::string variant;  // of a kernel case (real/measure/kernel_case/kernel_case.h): how it was run
 
-  // What tells cases apart: all that is timed in one place is one case.
+  // The identity of a case: subjects with equal places are one case.
   using Place = std::tuple<std::string, int, int, bool, std::string, std::string>;
   Place place() const { return {key, cores, communication_sms, overlapped, cache, variant}; }
 };
 
-// Operators that run one after the other, as a stage of a step runs them, or one alone with its gradients.
+// Operators that run one after the other: those of a stage, or a single one with its gradients.
 struct Sequence {
   struct Block {
     std::size_t graph = 0;  // of `graphs`
-    std::string name;       // before an operator's name; empty: the operator's kind alone
+    std::string name;       // prefix of the operators' names; empty: an operator is named by its kind alone
   };
   struct Step {
     std::size_t block = 0, op = 0;
   };
   std::vector<model::Graph> graphs;
-  std::vector<Block> blocks;  // each has tensors of its own, but what passes from one to the next
+  std::vector<Block> blocks;  // each has its own tensors, except those that pass from one to the next
   std::vector<Step> steps;
-  std::size_t chained = 0;  // so many first blocks pass activations on to the next and gradients back
+  std::size_t chained = 0;  // number of first blocks that pass activations to the next block and gradients back
   int cores = 1;
-  int communication_sms = 0;  // above 0: other threads copy through memory meanwhile
+  int communication_sms = 0;  // number of threads that copy through memory concurrently
 
   const model::Graph& graph(const Step& step) const { return graphs[blocks[step.block].graph]; }
   const model::Operator& op(const Step& step) const { return graph(step).operators[step.op]; }
@@ -59,39 +59,39 @@ struct CollectiveWorkload {
   model::OperatorKind op = model::OperatorKind::all_reduce;
   std::int64_t ranks = 2, bytes = 0;
 };
-// What the ranks of a group do together in a step, one operator after the other, each timed: exchanges of a block
-// behind its router, or the collectives of an optimizer.
+// Operators that the ranks of a group run together in a step, each timed: the dispatches and combines of a block after
+// its router, or the collectives of an optimizer.
 struct GroupWorkload {
   model::Graph graph;
-  std::vector<std::size_t> before;  // operators that decide who sends what to whom; not timed
+  std::vector<std::size_t> before;  // untimed operators that decide how many tokens each rank sends to each other
   std::vector<std::size_t> timed;
   std::int64_t ranks = 1;
-  std::string name;  // before an operator's name
+  std::string name;  // prefix of the operators' names
 };
 struct LaunchWorkload {};
 
 using Workload = std::variant<Sequence, MessageWorkload, CollectiveWorkload, GroupWorkload, LaunchWorkload>;
 
-// Operators that carry data between ranks or to a host: a sequence has a stand-in for them and takes no time of it.
+// Returns whether a sequence replaces the operator, a transfer between ranks or to a host, by an untimed stand-in.
 bool has_stand_in(model::OperatorKind kind);
 
-// Each distinct stage of a step as one micro-batch passes it, F of all blocks, then I and W backwards, then the
-// stage's optimizer, on each of the core counts; and what the ranks of its groups do together.
+// Returns a sequence for each distinct stage of a step and each core count: F of all blocks, then I and W in reverse
+// order, then the stage's optimizer. Workloads of the ranks' groups follow.
 std::vector<Workload> plan_workloads(const model::StepProgram& program, const std::string& name,
                                      const std::vector<std::int64_t>& cores);
 
-// A graph alone: F of all its operators, then I, then W.
+// Returns a graph as a sequence: F of all its operators, then I, then W.
 Sequence sequence_of(model::Graph graph, std::int64_t cores);
 
-// What a workload times; of a sequence in the order of its steps, without those that have a stand-in.
+// Returns what a workload times; for a sequence in the order of its steps, without those that have a stand-in.
 std::vector<Subject> subjects_of(const Workload& workload);
 
-// Each case once, in the order in which the workloads bring them.
+// Returns each case once, in the order of the workloads.
 std::vector<Subject> distinct_subjects(const std::vector<Workload>& workloads);
 
-// What a record says of an operator that was timed. FLOPs and bytes are those that the cost functions of the simulator
-// count (model/cost/work.h), attention causal, so that a rate fitted to records means the same there. `name`: before
-// the operator's; empty: its kind alone.
+// Returns the subject of a timed operator. FLOPs and bytes are those of the simulator's cost functions
+// (model/cost/work.h), with causal attention, so that rates fitted to records apply there. `name` is the prefix of the
+// operator's name; empty: its kind alone.
 Subject subject_of(const model::Graph& graph, const model::Operator& op, const std::string& name, int cores);
 
 }  // namespace plumbline::real

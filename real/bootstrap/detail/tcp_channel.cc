@@ -38,7 +38,7 @@ struct Header {
   std::uint64_t bytes;
 };
 constexpr std::uint32_t frame_magic = 0x706c756d;
-// Timelines of a long step are the largest things that are sent.
+// The largest frame; timelines of a long step are the largest payloads.
 constexpr std::uint64_t most_bytes = std::uint64_t{1} << 32;
 
 bool send_all(int file, const char* data, std::size_t bytes) {
@@ -76,7 +76,7 @@ void prepare(int file) {
 
 using Addresses = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 
-// -1: `reason` says why.
+// Returns the file descriptor of a connection; -1 on failure, with the cause in `reason`.
 int try_addresses(const addrinfo* first, std::string& reason) {
   for (const addrinfo* address = first; address != nullptr; address = address->ai_next) {
     const int file = ::socket(address->ai_family, address->ai_socktype | SOCK_CLOEXEC, address->ai_protocol);
@@ -87,7 +87,7 @@ int try_addresses(const addrinfo* first, std::string& reason) {
   return -1;
 }
 
-// One end of a connection: of rank 0 to each of the others, of these to rank 0.
+// One end of a connection: rank 0 has one to each other rank, the others have one to rank 0.
 struct Peer {
   std::int32_t rank;
   std::unique_ptr<Socket> socket;
@@ -163,7 +163,7 @@ class TcpChannel final : public ControlChannel {
     return infeasible(fmt::format("rank {} has not answered for {:g} s", peer.rank, wait_));
   }
 
-  // What is known first is what all are told: the others before this rank, which may leave as soon as it knows.
+  // Ends the job with the first reason. Other ranks get it before failure() returns it, as this rank may exit then.
   void end_job(const std::string& reason, const Peer* from) {
     {
       const std::scoped_lock lock(mutex_);
@@ -185,11 +185,11 @@ class TcpChannel final : public ControlChannel {
       if (::poll(files.data(), files.size(), -1) < 0) continue;
       if (files[0].revents != 0) return;
       for (std::size_t i = 1; i < files.size(); ++i)
-        if (files[i].revents != 0 && !take(peers_[i - 1])) files[i].fd = -1;  // poll passes it over
+        if (files[i].revents != 0 && !take(peers_[i - 1])) files[i].fd = -1;  // poll ignores it
     }
   }
 
-  // False: nothing more comes from there.
+  // Returns false when the peer will send nothing more.
   bool take(Peer& peer) {
     auto frame = peer.socket->receive();
     if (frame && frame->kind == Frame::Kind::data) {
@@ -265,7 +265,7 @@ Result<Listener> Listener::open(int port) {
   sockaddr_in address4{.sin_family = AF_INET, .sin_port = htons(static_cast<std::uint16_t>(port))};
   const auto* address = six ? reinterpret_cast<const sockaddr*>(&address6) : reinterpret_cast<sockaddr*>(&address4);
   const socklen_t bytes = six ? sizeof address6 : sizeof address4;
-  constexpr int waiting = 4096;  // ranks that come at once
+  constexpr int waiting = 4096;  // ranks that may connect at once
   if (::bind(listener.file_, address, bytes) != 0 || ::listen(listener.file_, waiting) != 0)
     return infeasible(fmt::format("rank 0 cannot listen at port {}: {}", port, std::strerror(errno)),
                       "choose another one with PLUMBLINE_PORT, on all ranks");
@@ -293,7 +293,7 @@ int Listener::port() const {
   sockaddr_in6 address{};
   socklen_t bytes = sizeof address;
   ::getsockname(file_, reinterpret_cast<sockaddr*>(&address), &bytes);
-  return ntohs(address.sin6_port);  // at the same place in both kinds of addresses
+  return ntohs(address.sin6_port);  // at the same offset in both address families
 }
 
 Result<int> connect_to(const std::string& host, int port, Deadline deadline) {
@@ -311,8 +311,8 @@ Result<int> connect_to(const std::string& host, int port, Deadline deadline) {
     std::this_thread::sleep_for(pause);
   } while (std::chrono::steady_clock::now() < deadline);
   return infeasible(fmt::format("rank 0 cannot be reached at {}:{}: {}", host, port, reason),
-                    "is it running, and may nodes connect to that port? MASTER_ADDR and MASTER_PORT name "
-                    "the place");
+                    "check that it runs and that nodes may connect to that port; MASTER_ADDR and MASTER_PORT "
+                    "set the address");
 }
 
 std::unique_ptr<ControlChannel> make_tcp_channel(std::int32_t rank, std::int32_t ranks, double wait_s,

@@ -1,5 +1,5 @@
-// The control channel as a star of TCP connections. A thread of every rank listens, so that the end of one rank reaches
-// all others while they wait for a device.
+// The control channel as a star of TCP connections. Every rank has a thread that receives, so that the end of one rank
+// reaches all others even while they wait for a device.
 #pragma once
 
 #include <chrono>
@@ -32,13 +32,13 @@ class Socket {
   Socket(const Socket&) = delete;
   Socket& operator=(const Socket&) = delete;
 
-  // Whole frames, from any thread. False: the other end is gone.
+  // Sends a whole frame; any thread may call it. Returns false when the connection is closed.
   bool send(const Frame& frame);
-  // Waits for a whole frame; one thread at a time. nullopt: the other end is gone, or what came is no frame.
+  // Waits for a whole frame; one thread at a time. Returns nullopt on a closed connection or an invalid frame.
   std::optional<Frame> receive();
-  // receive() gives up after so many seconds; 0: never.
+  // Limits the wait of receive() to `seconds`; 0: no limit.
   void limit(double seconds);
-  // receive() returns at once from now on.
+  // Makes receive() return at once from now on.
   void shut();
   int file() const { return file_; }
 
@@ -47,7 +47,7 @@ class Socket {
   std::mutex sending_;
 };
 
-// Listens on all addresses of this machine at `port`; 0 takes a free one. The error says why it cannot.
+// Listens on all addresses of this machine at `port`; 0 takes a free one. The error gives the system's reason.
 class Listener {
  public:
   static model::Result<Listener> open(int port);
@@ -55,7 +55,7 @@ class Listener {
   Listener(Listener&& other) noexcept : file_(std::exchange(other.file_, -1)) {}
   Listener& operator=(Listener&&) = delete;
 
-  // The file of the next connection; nullopt when the time is up.
+  // Returns the file descriptor of the next connection; nullopt at the deadline.
   std::optional<int> accept(Deadline deadline);
   int port() const;
 
@@ -64,13 +64,13 @@ class Listener {
   int file_;
 };
 
-// Tries until somebody listens there or the time is up. The error says what the last try met.
+// Retries until the host accepts or the deadline passes. Returns the file descriptor, or the error of the last try.
 model::Result<int> connect_to(const std::string& host, int port, Deadline deadline);
 
-// Of rank 0 to all others, in their order; of another rank to rank 0.
+// The sockets of rank 0 to all other ranks, in their order; of another rank the one to rank 0.
 using Sockets = std::vector<std::unique_ptr<Socket>>;
 
-// `wait_s`: how long an answer is waited for.
+// `wait_s` is the longest wait for a reply, in seconds.
 std::unique_ptr<ControlChannel> make_tcp_channel(std::int32_t rank, std::int32_t ranks, double wait_s, Sockets sockets);
 
 }  // namespace plumbline::real

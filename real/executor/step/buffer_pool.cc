@@ -16,7 +16,7 @@ BufferPool::Look BufferPool::look_of(const model::Tensor& tensor) {
 
 BufferPointer BufferPool::take(const model::Tensor& tensor, model::Stream stream) {
   std::vector<Free>& free = free_[look_of(tensor)];
-  // The latest first: it may still be in a cache.
+  // The buffer that was given back last comes first, as it may still be in a cache.
   const auto found = std::find_if(free.rbegin(), free.rend(),
                                   [&](const Free& one) { return one.slot < slot_ || one.only_user == stream; });
   if (found == free.rend()) return device_.allocate(tensor);

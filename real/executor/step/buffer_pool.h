@@ -1,5 +1,5 @@
-// Memory of tensors that live within a step, used again by others that look the same: as much is taken from the device
-// as one step holds at its fullest, and none after it.
+// A pool of buffers for tensors that live within a step. Tensors of the same format and shape reuse each other's
+// memory, so that the device allocates only during the first step.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@ class BufferPool {
  public:
   explicit BufferPool(Device& device) : device_(device) {}
 
-  // For a tensor that `stream` is the first to use. What came back in an earlier slot is free for every stream, because
-  // slots begin and end together; within a slot a stream may only follow itself.
+  // Returns a buffer for a tensor that `stream` is the first to use. Any stream may reuse a buffer given back in an
+  // earlier slot, because slots begin and end together on all streams; within a slot only the stream that used it may.
   BufferPointer take(const model::Tensor& tensor, model::Stream stream);
-  // Of that tensor. `only_user`: the stream on which all of its kernels were launched. `busy_until`: when a message
-  // with it has left.
+  // Takes back the buffer of that tensor. `only_user` is the stream on which all of its kernels were launched; at
+  // `busy_until` a message has been sent from it.
   void give_back(const model::Tensor& tensor, BufferPointer buffer, std::optional<model::Stream> only_user,
                  std::optional<Event> busy_until = std::nullopt);
-  // All streams have been joined.
+  // Call it when all streams have been joined.
   void end_slot() { ++slot_; }
 
  private:
@@ -32,7 +32,7 @@ class BufferPool {
     std::optional<model::Stream> only_user;
     std::optional<Event> busy_until;
   };
-  using Look = std::vector<std::int64_t>;  // format, sizes and what decides them
+  using Look = std::vector<std::int64_t>;  // format, sizes and the extent of each dimension
   static Look look_of(const model::Tensor& tensor);
 
   Device& device_;

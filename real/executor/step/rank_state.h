@@ -1,4 +1,4 @@
-// Everything that the parts of a rank's executor share.
+// The state that the parts of a rank's executor share.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,8 @@
 
 namespace plumbline::real {
 
-// Who is who: world ranks count the ranks of a pipeline stage first (tensor, then data), then pipeline ranks.
+// A rank's position in each parallel dimension. World ranks count the ranks of a pipeline stage first (tensor, then
+// data), then pipeline ranks.
 struct RankPlace {
   std::int32_t world = 0;
   std::int32_t pipeline = 0;   // pipeline rank
@@ -36,15 +37,15 @@ struct RankPlace {
 
 RankPlace rank_place(const model::Plan& plan, std::int32_t world_rank);
 
-// Pipeline ranks that hold a stage, ascending: one, or two under schedules of two directions.
+// Returns the pipeline ranks that hold a stage, ascending: one, or two under bidirectional schedules.
 std::vector<std::int32_t> holders(const model::Schedule& schedule, std::int32_t stage);
 
-// The group of `ranks` that lie `stride` apart to which `place` belongs. Ranks of a stage that two pipeline ranks hold
-// count those of the lower one first.
+// Returns the group of `ranks` ranks at distance `stride` to which `place` belongs. Where two pipeline ranks hold a
+// stage, the ranks of the lower one come first.
 Group strided_group(const RankPlace& place, const std::vector<std::int32_t>& holders, std::int64_t ranks,
                     std::int64_t stride);
 
-// What a launched kernel or message was.
+// Identifies a launched kernel or message.
 struct Label {
   std::int32_t slot = -1;     // of the rank's program; -1: outside of slots
   std::int32_t segment = -1;  // of the slot's template; -1: a message, or outside of slots
@@ -53,7 +54,7 @@ struct Label {
   std::string_view breakdown = {};  // its class of operators, where it is a kernel of a slot
 };
 
-// By the label that a record carries.
+// The labels of a step, by the number in a KernelRecord.
 class LabelBook {
  public:
   std::uint32_t add(Label label) {
@@ -67,8 +68,7 @@ class LabelBook {
   std::vector<Label> labels_;
 };
 
-// The undertaking that ranks carry out together. plan, layout and program belong together; all must outlive the
-// executor.
+// The inputs of a rank's step. The layout and the program are those of the plan; all must outlive the executor.
 struct StepInput {
   const model::Plan* plan = nullptr;
   const model::Architecture* architecture = nullptr;
@@ -99,14 +99,14 @@ struct RankState {
     return program().schedule.ranks[static_cast<std::size_t>(place.pipeline)];
   }
 
-  // Names a micro-batch among those of its stage.
+  // Returns a number that identifies a micro-batch within its stage.
   std::int64_t key(std::int32_t direction, std::int32_t micro_batch) const {
     return std::int64_t{direction} * program().schedule.shape.micro_batches + micro_batch;
   }
 
-  // A collective of the graph among the ranks of `stage`, launched for what it is.
+  // Launches a collective of the graph on the group of its operator among the ranks of `stage`.
   void launch_collective(model::Stream stream, const Kernel& kernel, std::int32_t stage);
-  // The ranks that share a model's experts and exchange tokens.
+  // Returns the expert-parallel group: the ranks among which tokens are dispatched.
   Group expert_group() const;
   Group world() const;
 };

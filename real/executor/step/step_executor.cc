@@ -29,13 +29,13 @@ using model::Role;
 using model::Stream;
 using model::TensorId;
 
-// "layer 3 moe_layer/": before the names of a block's parameters, the same in every division.
+// Returns the prefix of the names of a block's parameters ("layer 3 moe_layer/"), the same in every division.
 std::string place_name(const StageState& stage, std::uint16_t position) {
   return fmt::format("layer {} {}/", stage.layer(position), stage.block(position).name);
 }
 
-// Makes the rank's part of each tensor of the undivided model (parameter_part.h): training begins with the same model
-// however it is divided. Device idle.
+// Writes this rank's part of the initial parameters, which do not depend on the division (parameter_part.h). Requires
+// an idle device.
 void write_initial_parameters(RankState& rank) {
   const StepInput& input = rank.input;
   const Division division = division_of(input.plan->parallelism, rank.place.index);
@@ -65,7 +65,7 @@ void write_initial_parameters(RankState& rank) {
   }
 }
 
-// Over a divided vocabulary it follows from what the ranks have added up.
+// Returns a micro-batch's loss. With a divided vocabulary it is computed from figures that the ranks have summed.
 double loss_of(const RankState& rank, const LocalStage& stage, std::uint16_t position, const Operator& op,
                std::int64_t key) {
   Activations& activations = *stage.activations;
@@ -86,8 +86,8 @@ double loss_of(const RankState& rank, const LocalStage& stage, std::uint16_t pos
   return labeled > 0 ? sum / labeled : 0;
 }
 
-// Of the main model's head, summed over those of the rank's micro-batches that end on it; 0 where none does. Device
-// idle.
+// Returns the loss of the main model's head, summed over the rank's micro-batches that end on this rank; 0 where none
+// does. Requires an idle device.
 double summed_loss(const RankState& rank, const std::vector<MicroBatchPlace>& places) {
   const std::int32_t last = rank.program().schedule.stages - 1;
   const auto found = rank.stages.find(last);
@@ -146,7 +146,7 @@ class StepExecutor final : public TrainingStep {
     if (Buffer* bias = bias_of(layer)) rank_.device().write(*bias, values);
   }
 
-  // Of parameters, or of their gradients.
+  // Returns all parameters or all gradients.
   std::vector<NamedBuffer> named(Role role) {
     gather_now();
     std::vector<NamedBuffer> result;
@@ -178,7 +178,7 @@ class StepExecutor final : public TrainingStep {
           visit(stage, position, id, local.state->block(position).tensor(id));
   }
 
-  // As trainers count: a prediction module is -1.
+  // Returns the number of the layer for the trainer; -1 for the multi-token prediction module.
   std::int64_t layer_of(std::int32_t stage, std::uint16_t position) const {
     const std::int64_t layer = rank_.stages.at(stage).state->layer(position);
     return layer < rank_.input.architecture->layers ? layer : -1;
@@ -196,7 +196,7 @@ class StepExecutor final : public TrainingStep {
   std::unique_ptr<DataParallelRunner> data_parallel_;
   std::unique_ptr<OptimizerStep> optimizer_;
   BufferPointer barrier_;
-  bool in_shards_ = false;  // the last update's parameters have not been gathered yet
+  bool in_shards_ = false;  // the parameters of the last update have not been gathered yet
 };
 
 Buffer* StepExecutor::bias_of(std::int64_t layer) {
@@ -216,8 +216,8 @@ void StepExecutor::gather_now() {
       data_parallel_->gather(stage, unit, Stream::compute);
 }
 
-// Sequences are dealt out by data rank, then micro-batch, then direction: whoever divides the batch otherwise gives
-// the same sequences to other ranks.
+// Sequences are numbered by data rank, then micro-batch, then direction; another division of the batch assigns the same
+// sequences to other ranks.
 std::vector<MicroBatchPlace> StepExecutor::places() const {
   const model::Plan& plan = *rank_.input.plan;
   const model::Schedule& schedule = rank_.program().schedule;
@@ -250,7 +250,7 @@ void StepExecutor::write_data(const std::vector<MicroBatch>& batches) {
   });
 }
 
-// All ranks' clocks meet here; the step's time counts from its end.
+// A barrier of all ranks; the step's time counts from its end.
 void StepExecutor::barrier() {
   Kernel kernel;
   kernel.op = &barrier_operator();

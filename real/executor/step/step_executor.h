@@ -9,19 +9,19 @@
 
 namespace plumbline::real {
 
-// The step of the communicator's rank, with parameters as every division of the model begins (parameter_part.h).
-// Infeasible where the plan asks for what is simulated only (plan_support.h) or for another number of ranks than the
-// communicator has.
+// Returns the step of the communicator's rank; the initial parameters do not depend on how the model is divided
+// (parameter_part.h). Infeasible where the plan needs what can only be simulated (plan_support.h) or another number of
+// ranks than the communicator has.
 model::Result<std::unique_ptr<TrainingStep>> make_step(const StepInput& input);
 
-// A gradient as the last step left it, for tests of execution: of a block's parameter, after reduction where the plan
-// does not shard. `name` is that of the parameter's place in the model, as initial values know it.
+// A parameter of a block, or its gradient after the last step, for tests of execution. Gradients are reduced where the
+// plan does not shard them.
 struct NamedBuffer {
-  std::string name;           // "layer 3 moe_layer/q_b"
+  std::string name;           // place in the model, which also seeds the initial values: "layer 3 moe_layer/q_b"
   const model::Tensor* held;  // shape on this rank
   Buffer* buffer = nullptr;
 };
-// Of a step that make_step() made.
+// `step` is one that make_step() returned.
 std::vector<NamedBuffer> parameters_of(TrainingStep& step);
 std::vector<NamedBuffer> gradients_of(TrainingStep& step);
 

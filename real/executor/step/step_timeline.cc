@@ -72,7 +72,7 @@ class Writer {
             .micro_batch = s.forward_side ? op.f_mb : op.b_mb};
   }
 
-  // Messages lie on their stream; what follows the slots on the optimizer's.
+  // Puts messages on the pipeline stream, and the work after the slots on the optimizer's.
   Span outside(const KernelRecord& record, const Label& label) const {
     const bool message = record.stream == Stream::pipeline;
     return {.rank = rank_.place.pipeline,

@@ -1,4 +1,4 @@
-// From what a device recorded to the spans of a timeline, under the names that the simulator uses.
+// Converts the records of a device to the spans of a timeline, under the names that the simulator uses.
 #pragma once
 
 #include <vector>
@@ -8,11 +8,11 @@
 
 namespace plumbline::real {
 
-// Of one rank: slots, phases and kernels, messages, reductions and updates. `origin`: when the step began, on the
-// device's clock.
+// Returns the timeline of one rank: slots, phases and kernels, messages, reductions and updates. `origin` is the step's
+// beginning on the device's clock, in seconds.
 model::Timeline rank_timeline(const RankState& rank, const std::vector<KernelRecord>& records, double origin);
 
-// Those of several ranks as one, in the order of rank, stream, depth and start.
+// Joins the timelines of several ranks, in the order of rank, stream, depth and start.
 model::Timeline join(const std::vector<model::Timeline>& timelines);
 
 }  // namespace plumbline::real

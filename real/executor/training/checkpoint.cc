@@ -23,14 +23,14 @@ using model::Error;
 using model::Result;
 using Json = nlohmann::json;
 
-// manifest.json: what all ranks of a checkpoint have in common. It is written last, so a folder that has one is whole.
+// manifest.json: the data that all ranks of a checkpoint share. It is written last, so a folder with one is complete.
 struct CheckpointManifest {
   std::string fingerprint;
   TrainingProgress progress;
   std::vector<std::uint32_t> files;  // CRC-32 of the header of each rank's file
 };
 
-// Keys are sorted and numbers written so that they read back exactly: equal content gives equal text.
+// Returns JSON with sorted keys and exactly restorable numbers, so that equal content gives equal text and checksums.
 Json content_of(const CheckpointManifest& manifest) {
   const TrainingProgress& progress = manifest.progress;
   return {{"fingerprint", manifest.fingerprint},
@@ -61,7 +61,7 @@ std::string to_json(const CheckpointManifest& manifest) {
   return file.dump(2) + "\n";
 }
 
-// Input errors: another version, or not what to_json() wrote (a checksum tells).
+// Input errors: another version, or a checksum that does not match.
 Result<CheckpointManifest> read_manifest(const std::string& path) {
   const auto text = TRY(model::read_text_file(path));
   try {
@@ -116,7 +116,7 @@ tl::unexpected<Error> failure(const fs::path& path, const std::string& what, con
   return tl::unexpected(Error{.message = what + ": " + reason.message(), .file = path.string()});
 }
 
-// Rank 0's part before the others write: an empty folder, and nothing left of saves that were interrupted.
+// Rank 0's part before all ranks write: creates an empty folder and removes what interrupted saves left.
 Result<void> prepare(const CheckpointStore& store, std::int64_t step) {
   std::error_code failed;
   fs::create_directories(store.folder, failed);
@@ -128,7 +128,7 @@ Result<void> prepare(const CheckpointStore& store, std::int64_t step) {
     if (failed) return failure(path, "cannot be removed", failed);
   }
   if (fs::exists(complete_folder(store, step), failed)) {
-    return tl::unexpected(Error{.message = "a checkpoint of this step is there already",
+    return tl::unexpected(Error{.message = "a checkpoint of this step exists already",
                                 .file = complete_folder(store, step).string(),
                                 .hint = "continue from it, or use another folder"});
   }
@@ -137,8 +137,8 @@ Result<void> prepare(const CheckpointStore& store, std::int64_t step) {
   return {};
 }
 
-// Older checkpoints lose their name first: what is half removed must not look complete. One that cannot be removed
-// only takes space.
+// Renames old checkpoints before it removes them, so that a half removed one does not look complete. Failures to remove
+// are ignored: they only cost disk space.
 void remove_old(const CheckpointStore& store) {
   std::vector<std::int64_t> steps = complete_checkpoints(store.folder);
   const auto keep = static_cast<std::size_t>(std::max(store.keep, 1));
@@ -151,7 +151,7 @@ void remove_old(const CheckpointStore& store) {
   }
 }
 
-// Rank 0's part when all files are on the disk: the checkpoint gets its name.
+// Rank 0's part when all files are on the disk: gives the checkpoint its final name.
 Result<void> publish(const CheckpointStore& store, const CheckpointManifest& manifest) {
   const fs::path partial = partial_folder(store, manifest.progress.step);
   const fs::path complete = complete_folder(store, manifest.progress.step);
@@ -165,7 +165,7 @@ Result<void> publish(const CheckpointStore& store, const CheckpointManifest& man
   return {};
 }
 
-// The first line in which two texts differ, as both have it.
+// Returns the first line in which two texts differ, in both versions.
 std::string first_difference(std::string_view theirs, std::string_view ours) {
   const auto line = [](std::string_view& text) {
     const std::string_view front = text.substr(0, text.find('\n'));
@@ -202,7 +202,7 @@ Result<CheckpointManifest> verified_manifest(const CheckpointStore& store, std::
   return manifest;
 }
 
-// That the file is this rank's of the manifest's checkpoint, and holds the state's pieces whole.
+// Checks that the file is this rank's file of the manifest's checkpoint, and that it holds all pieces of the state.
 Result<void> verify(CheckpointFile& file, const std::string& path, std::uint32_t crc,
                     const std::vector<StatePiece>& state, Device& device) {
   const auto refuse = [&](const std::string& what) {
@@ -279,7 +279,7 @@ Result<void> save_checkpoint(const CheckpointStore& store, const TrainingProgres
 
 Result<TrainingProgress> load_checkpoint(const CheckpointStore& store, const std::vector<StatePiece>& state,
                                          Device& device, Communicator& communicator) {
-  // What one rank sees holds for all: a slow file system may show them different folders.
+  // All ranks use rank 0's choice, because a slow file system may show them different folders.
   const auto step = TRY(from_first(communicator, latest_checkpoint(store.folder).value_or(-1)));
   if (step < 0) {
     return tl::unexpected(

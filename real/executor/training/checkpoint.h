@@ -1,7 +1,7 @@
-// Checkpoints of a training: FOLDER/step-00000012/ with a file per rank (rank-00003.bin, checkpoint_file.h) and
-// manifest.json. A checkpoint is written under another name and renamed when all of it is on the disk: whatever is
-// killed at whatever moment, a folder of that name is whole. All ranks see one file system. All functions that take a
-// communicator are called by every rank; an error of one is an error on all.
+// Checkpoints of a training: FOLDER/step-00000012/ holds manifest.json and one file per rank (rank-00003.bin,
+// checkpoint_file.h). A checkpoint is written under a temporary name and renamed once all of it is on the disk, so a
+// folder of that name is complete even after a crash. All ranks share one file system. Functions that take a
+// communicator are collective: every rank calls them, and an error of one rank is an error on all.
 #pragma once
 
 #include <cstdint>
@@ -16,32 +16,31 @@
 
 namespace plumbline::real {
 
-// How far a training has come: what is needed to continue it beside the state of each rank.
+// How far a training has come: with the state of each rank, all that is needed to continue it.
 struct TrainingProgress {
   std::int64_t step = 0;       // steps done
-  std::int64_t updates = 0;    // of the parameters: without the steps whose gradients overflowed
-  std::int64_t sequences = 0;  // of the text that were read
+  std::int64_t updates = 0;    // parameter updates: steps whose gradients overflowed do not count
+  std::int64_t sequences = 0;  // sequences of the text that were read
   LossScaleState loss_scale;
 };
 
 struct CheckpointStore {
-  std::string folder;       // made when missing
-  std::string fingerprint;  // of plan and model, in lines: a checkpoint of another one is refused
-  int keep = 2;             // newest ones that are left, at least 1
+  std::string folder;       // created when missing
+  std::string fingerprint;  // of plan and model, in lines; a checkpoint with another fingerprint is refused
+  int keep = 2;             // number of newest checkpoints that are kept, at least 1
 };
 
-// Steps of the complete checkpoints in a folder, ascending; none when it cannot be read. Partial ones do not count.
+// Returns the steps of the complete checkpoints in a folder, ascending; empty when the folder cannot be read.
 std::vector<std::int64_t> complete_checkpoints(const std::string& folder);
 std::optional<std::int64_t> latest_checkpoint(const std::string& folder);
 
-// Writes what the ranks hold, then removes what is older than the newest `keep`, and what earlier saves left behind
-// unfinished. Input error where the disk does not take it or the step has a checkpoint already; what was there stays.
+// Writes the state of all ranks. Then removes all but the newest `keep` checkpoints, and unfinished ones of earlier
+// saves. Input error when writing fails or the step already has a checkpoint; older checkpoints then stay.
 model::Result<void> save_checkpoint(const CheckpointStore& store, const TrainingProgress& progress,
                                     const std::vector<StatePiece>& state, Device& device, Communicator& communicator);
 
-// Puts the newest checkpoint's contents into the state, after all ranks have verified all of it; before, nothing is
-// overwritten. Input errors: none there, truncated or damaged, of another plan or model, of another number of ranks, of
-// another version.
+// Loads the newest checkpoint into the state. Nothing is overwritten before all ranks have verified all of it. Input
+// errors: there is no checkpoint, or it is damaged, or of another plan, model, number of ranks or version.
 model::Result<TrainingProgress> load_checkpoint(const CheckpointStore& store, const std::vector<StatePiece>& state,
                                                 Device& device, Communicator& communicator);
 

@@ -12,7 +12,7 @@ namespace {
 tl::unexpected<model::Error> failure(const std::string& path, const std::string& what) {
   return tl::unexpected(model::Error{.message = what + ": " + std::strerror(errno),
                                      .file = path,
-                                     .hint = "check the folder, its rights and its space"});
+                                     .hint = "check the folder, its permissions and the free space"});
 }
 
 model::Result<void> sync(int descriptor, const std::string& path) {

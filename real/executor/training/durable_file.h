@@ -1,4 +1,4 @@
-// Files that are on the disk when the call returns, whatever happens to the machine afterwards.
+// Files whose contents are on the disk when the call returns, so that they survive a crash of the machine.
 #pragma once
 
 #include <cstddef>
@@ -14,14 +14,14 @@ namespace plumbline::real {
 
 class DurableFile {
  public:
-  // A new, empty file. This and all others: input error with the path and the system's reason.
+  // Creates an empty file. Every function here returns an input error with the path and the system's reason.
   static model::Result<DurableFile> create(const std::string& path);
   ~DurableFile();
   DurableFile(DurableFile&& other) noexcept : path_(other.path_), descriptor_(std::exchange(other.descriptor_, -1)) {}
   DurableFile& operator=(DurableFile&&) = delete;
 
   model::Result<void> write(std::int64_t offset, std::span<const std::byte> bytes);
-  // Waits for the disk; the file takes no more.
+  // Waits for the disk and closes the file.
   model::Result<void> finish();
 
  private:
@@ -32,7 +32,7 @@ class DurableFile {
 };
 
 model::Result<void> write_durably(const std::string& path, std::string_view text);
-// Which names a folder holds: after a file was made, renamed or removed in it.
+// Makes the folder's entries durable, after a file was created, renamed or removed in it.
 model::Result<void> sync_folder(const std::string& path);
 
 }  // namespace plumbline::real

@@ -33,7 +33,7 @@ LayerLoad statistics_of(std::int64_t layer, std::vector<double> rows) {
 
 model::Result<std::vector<LayerLoad>> sum_loads(const std::vector<ExpertLoad>& own, std::int64_t layers,
                                                 std::int64_t experts, Communicator& communicator) {
-  // One place for every layer on every rank, whatever the rank holds; the prediction module behind the others.
+  // Every rank sends values for all layers, whichever it holds; those of the prediction module come last.
   std::vector<double> values(static_cast<std::size_t>((layers + 1) * experts));
   for (const ExpertLoad& load : own) {
     if (load.layer < -1 || load.layer >= layers || std::ssize(load.rows) != experts) {

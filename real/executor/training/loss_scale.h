@@ -8,28 +8,28 @@ namespace plumbline::real {
 
 struct LossScaleOptions {
   double start = 65536;          // 2^16: default of torch.amp.GradScaler
-  double step = 2;               // by which it grows and shrinks: the same
-  std::int64_t interval = 2000;  // steps in a row without overflow after which it grows: the same
+  double step = 2;               // ratio by which it grows and shrinks; default of torch.amp.GradScaler
+  std::int64_t interval = 2000;  // steps in a row without overflow after which it grows; GradScaler's default
   double lowest = 1;             // default of Megatron-LM's --min-loss-scale
   double highest = 16777216;     // 2^24: default of NVIDIA Apex's max_loss_scale
 };
 
 struct LossScaleState {
   double factor = 1;
-  std::int64_t good_steps = 0;  // since it changed last
+  std::int64_t good_steps = 0;  // steps without overflow since the factor changed last
 };
 
 class LossScale {
  public:
-  // Of formats that do not need it: always 1.
+  // The factor is always 1, for formats that need no scaling.
   LossScale() = default;
   explicit LossScale(const LossScaleOptions& options);
 
   double factor() const { return state_.factor; }
 
-  // After a step whose gradients were all finite.
+  // Call after a step whose gradients were all finite.
   void keep_or_grow();
-  // After one whose gradients overflowed. False when the factor cannot get lower: trying again does not help.
+  // Call after a step whose gradients overflowed. Returns false when the factor is at its lowest: a retry cannot help.
   [[nodiscard]] bool shrink();
 
   const LossScaleState& state() const { return state_; }

@@ -30,7 +30,7 @@ model::Result<std::vector<MicroBatch>> Prefetcher::next() {
     next_sequence_ += shape_.global_batch_size;
     start();
     return batches;
-  } catch (const std::exception& failure) {  // no memory, no thread
+  } catch (const std::exception& failure) {  // out of memory or threads
     return infeasible(std::string("cannot prepare the next batch: ") + failure.what());
   }
 }
@@ -44,7 +44,7 @@ Prefetcher::Batches Prefetcher::make(std::int64_t first_sequence) const {
     batch.token_ids.reserve(tokens);
     batch.labels.reserve(tokens);
     for (std::int64_t i = 0; i < shape_.micro_batch_size; ++i) {
-      if (stop_.stop_requested()) return batches;  // nobody will ask for them
+      if (stop_.stop_requested()) return batches;  // the prefetcher is being destroyed
       const auto ids = TRY(text_.sequence(first_sequence + place.first_sequence + i));
       for (std::size_t t = 0; t + 1 < ids.size(); ++t) {
         batch.token_ids.push_back(static_cast<float>((ids)[t]));

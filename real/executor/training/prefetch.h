@@ -1,4 +1,4 @@
-// The micro-batches of a rank, step by step; those of the next step are made on another thread while a step runs.
+// Makes the micro-batches of a rank, step by step; a thread makes those of the next step while a step runs.
 #pragma once
 
 #include <cstdint>
@@ -14,21 +14,21 @@ namespace plumbline::real {
 
 struct BatchShape {
   std::int64_t micro_batch_size = 1;   // sequences
-  std::int64_t global_batch_size = 1;  // sequences of a step over all ranks
+  std::int64_t global_batch_size = 1;  // sequences per step over all ranks
 };
 
 class Prefetcher {
  public:
-  // first_sequence: of the text, with which the first step begins. thread false: all is made when next() is called,
-  // on its thread. The text must outlive the prefetcher.
+  // The first step begins with sequence `first_sequence` of the text. Without `thread`, next() makes its micro-batches
+  // itself. The text must outlive the prefetcher.
   Prefetcher(const TextSource& text, std::vector<MicroBatchPlace> places, BatchShape shape, std::int64_t first_sequence,
              bool thread);
-  ~Prefetcher();  // stops after the sequence that is being made
+  ~Prefetcher();  // waits for the sequence that is being made
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
-  // The next step's micro-batches, in the order of places. The text's error when it has one; infeasible when memory or
-  // threads are missing. After an error of the text the next call tries the same step again.
+  // Returns the next step's micro-batches, in the order of places. Errors: the text's; infeasible when memory or
+  // threads are missing. After an error of the text the next call retries the same step.
   model::Result<std::vector<MicroBatch>> next();
 
  private:
@@ -39,7 +39,7 @@ class Prefetcher {
   const TextSource& text_;
   std::vector<MicroBatchPlace> places_;
   BatchShape shape_;
-  std::int64_t next_sequence_;  // of the text, with which the step that next() returns begins
+  std::int64_t next_sequence_;  // first sequence of the step that next() returns
   std::launch policy_;
   std::stop_source stop_;
   std::future<Batches> pending_;  // last: its destructor waits for a thread that uses the others

@@ -17,11 +17,11 @@ namespace {
 using model::Random;
 using Tokens = std::vector<std::int32_t>;
 
-constexpr std::int64_t largest_vocabulary = std::int64_t{1} << 24;  // beyond, floats skip whole numbers
+constexpr std::int64_t largest_vocabulary = std::int64_t{1} << 24;  // floats skip whole numbers above it
 constexpr std::int64_t byte_values = 256;
-constexpr std::int64_t largest_step = std::int64_t{1} << 20;  // from window to window: products stay within 64 bits
+constexpr std::int64_t largest_step = std::int64_t{1} << 20;  // between windows; keeps step * index within 64 bits
 
-// Numbers that depend on both: what neighbouring seeds or indices give has nothing in common.
+// Returns a generator seeded by both numbers; adjacent seeds or indices give independent sequences.
 Random random_of(std::uint64_t seed, std::int64_t index) {
   return Random(Random(seed).next() ^ static_cast<std::uint64_t>(index));
 }
@@ -55,7 +55,7 @@ class SyntheticText final : public TextSource {
   }
 
  private:
-  // Log-uniform: id i comes with probability ln((i + 2) / (i + 1)) / ln(vocabulary + 1).
+  // Draws from a log-uniform distribution: id i has probability ln((i + 2) / (i + 1)) / ln(vocabulary + 1).
   std::int32_t any_token(Random& random) const {
     const auto id = static_cast<std::int64_t>(std::exp(random.uniform() * scale_)) - 1;
     return static_cast<std::int32_t>(std::clamp<std::int64_t>(id, 0, options_.vocabulary - 1));
@@ -64,7 +64,7 @@ class SyntheticText final : public TextSource {
   std::int32_t next(std::int32_t token, Random& random) const {
     const std::uint64_t draw = random.next() >> 61;  // 0..7
     if (draw == 7) return any_token(random);
-    // The successors of a token are the same wherever it stands. Negative numbers are no sequence's.
+    // The successors of a token do not depend on its position. Negative indices are not used by sequences.
     Random successors = random_of(options_.seed, -1 - std::int64_t{token});
     const int which = draw < 4 ? 0 : draw < 6 ? 1 : 2;
     std::int32_t successor = any_token(successors);
@@ -94,7 +94,7 @@ class FileText final : public TextSource {
   }
 
  private:
-  // Every window once per pass: index -> (step * index + start) mod windows, with a step that shares no divisor.
+  // Visits every window once per pass: index -> (step * index + start) mod windows, with step and windows coprime.
   std::int64_t window(std::int64_t index) const {
     Random random = random_of(options_.seed, index / windows_);
     const auto draw = [&](std::int64_t end) {

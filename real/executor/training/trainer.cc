@@ -17,7 +17,7 @@ namespace {
 using model::Error;
 using model::Result;
 
-// A number as an error says it.
+// Returns the description of a value that is not finite, for an error.
 std::string words(double value) { return std::isnan(value) ? "not a number" : "infinite"; }
 
 class Trainer {
@@ -49,7 +49,7 @@ class Trainer {
   model::Timeline timeline_;
 };
 
-// The others do not know of this error and would wait for this rank.
+// Aborts the job on an error that only this rank has: the other ranks would otherwise wait for it.
 template <class Value>
 Result<Value> Trainer::or_abort(Result<Value> own) {
   if (!own) communicator_.abort(to_string(own.error()));
@@ -118,13 +118,13 @@ Result<StepFigures> Trainer::next(Prefetcher& batches) {
   return figures;
 }
 
-// What the step was over all ranks, from one sum.
+// Sets the figures over all ranks, with a single sum.
 Result<void> Trainer::add_over_ranks(const StepOutcome& outcome, StepFigures& figures) {
   constexpr std::size_t before_seconds = 3;
   std::vector<double> values(before_seconds + static_cast<std::size_t>(communicator_.ranks()));
   values[0] = outcome.loss_weight > 0 ? outcome.loss * outcome.loss_weight : 0;
   values[1] = outcome.loss_weight;
-  values[2] = outcome.gradient_norm;  // of the whole gradient: the same everywhere, unless it is no number somewhere
+  values[2] = outcome.gradient_norm;  // of the whole gradient: equal on all ranks, unless it is NaN on one
   values[before_seconds + static_cast<std::size_t>(communicator_.rank())] = outcome.seconds;
   const auto sums = TRY(communicator_.sum(std::move(values)));
   figures.loss = (sums)[0] / (sums)[1];
@@ -137,7 +137,7 @@ Result<void> Trainer::add_over_ranks(const StepOutcome& outcome, StepFigures& fi
 
 Result<void> Trainer::check(const StepOutcome& outcome, const StepFigures& figures) {
   const std::string hint = "try a lower learning rate; the last checkpoint is as it was";
-  // It was not scaled: a lower scale would not help.
+  // The loss itself is not scaled, so a lower scale would not help.
   if (!std::isfinite(figures.loss)) {
     return infeasible(fmt::format("loss is {} in step {}", words(figures.loss), figures.step), hint);
   }

@@ -14,8 +14,8 @@ namespace {
 
 using Packets = std::vector<std::vector<std::byte>>;  // [member]
 
-// Which member holds an expert. Where experts are divided by columns too, those that hold parts of the same ones are
-// neighbours, and a token goes to the part that its own rank's number among neighbours says.
+// The placement of experts on members. Where experts are also divided by columns, adjacent members (replicas) hold the
+// parts of the same experts. A token goes to the part with its own rank's index among its replicas.
 class Homes {
  public:
   Homes(const Members& members, const Kernel& kernel) : members_(members) {
@@ -29,12 +29,12 @@ class Homes {
   std::size_t home(std::size_t expert) const {
     return expert / per_rank_ * replicas_ + members_.position() % replicas_;
   }
-  // As this member numbers it; -1 for another member's.
+  // Returns the expert's index on this member; -1 for an expert of another member.
   float local_number(float expert) const {
     const auto number = static_cast<std::size_t>(expert);
     return home(number) == members_.position() ? static_cast<float>(number % per_rank_) : -1.0F;
   }
-  // Those that exchange tokens with this one, itself included, in order.
+  // Returns the members that send tokens to this one, itself included, in order.
   std::vector<std::size_t> peers() const {
     std::vector<std::size_t> result;
     for (std::size_t i = members_.position() % replicas_; i < members_.size(); i += replicas_) result.push_back(i);
@@ -47,7 +47,7 @@ class Homes {
   float experts_ = 0;
 };
 
-// To whom this rank's tokens go.
+// Returns the tokens that go to each member.
 std::vector<std::vector<Index>> route(const Homes& homes, std::size_t members, const HostBuffer& indices) {
   std::vector<std::vector<Index>> sent(members);
   for (Index token = 0; token < indices.rows(); ++token) {
@@ -61,7 +61,7 @@ std::vector<std::vector<Index>> route(const Homes& homes, std::size_t members, c
   return sent;
 }
 
-std::shared_ptr<const DispatchLayout> known_map(const Kernel& kernel, std::size_t indices) {
+std::shared_ptr<const DispatchLayout> earlier_layout(const Kernel& kernel, std::size_t indices) {
   if (in(kernel, indices).dispatch_layout == nullptr)
     throw RankFailure(kernel.op->name + " runs before the dispatch of its tokens");
   return in(kernel, indices).dispatch_layout;
@@ -74,14 +74,14 @@ std::size_t row_bytes(const Kernel& kernel, std::size_t tensors) {
   return bytes;
 }
 
-// The given rows of the first tensors that the kernel reads.
+// Packs the given rows of the kernel's first `tensors` reads.
 std::vector<std::byte> packed(const Kernel& kernel, std::size_t tensors, std::span<const Index> rows) {
   Packer packer(rows.size() * row_bytes(kernel, tensors));
   for (std::size_t i = 0; i < tensors; ++i) packer.add_rows(in(kernel, i), rows);
   return packer.take();
 }
 
-// Sends to each peer its rows; what stays here is returned.
+// Sends each peer its rows; returns the rows that stay on this member.
 std::vector<std::byte> send_rows(const Members& members, const Kernel& kernel, std::size_t tensors,
                                  const std::vector<std::vector<Index>>& rows, StreamClock& clock) {
   const std::vector<std::size_t> peers = Homes(members, kernel).peers();
@@ -119,11 +119,11 @@ std::vector<Index> unpack_rows(const Kernel& kernel, std::size_t tensors, const 
   return counts;
 }
 
-// Received rows by where they came from.
-std::vector<std::vector<Index>> received_rows(const DispatchLayout& map) {
+// Returns the received rows by the member that sent them.
+std::vector<std::vector<Index>> received_rows(const DispatchLayout& layout) {
   std::vector<std::vector<Index>> rows;
   Index first = 0;
-  for (const Index count : map.received) {
+  for (const Index count : layout.received) {
     rows.emplace_back(static_cast<std::size_t>(count));
     std::iota(rows.back().begin(), rows.back().end(), first);
     first += count;
@@ -138,13 +138,13 @@ void round_outputs(const Kernel& kernel) {
   }
 }
 
-// Tokens to the ranks of their experts, by a map that start() finds.
-template <class FindMap, class Finished>
-StreamWork send_out(const Members& members, const Kernel& kernel, std::size_t tensors, FindMap find_map,
+// Returns the work that sends tokens to the ranks of their experts; find_layout(), called in start(), selects them.
+template <class FindLayout, class Finished>
+StreamWork send_out(const Members& members, const Kernel& kernel, std::size_t tensors, FindLayout find_layout,
                     Finished finished) {
   const auto own = std::make_shared<std::vector<std::byte>>();
   StreamWork work;
-  work.start = [=](StreamClock& clock) { *own = send_rows(members, kernel, tensors, find_map(), clock); };
+  work.start = [=](StreamClock& clock) { *own = send_rows(members, kernel, tensors, find_layout(), clock); };
   work.finish = [=](StreamClock& clock) {
     finished(unpack_rows(kernel, tensors, receive_rows(members, kernel, std::move(*own), clock)));
     round_outputs(kernel);
@@ -152,14 +152,14 @@ StreamWork send_out(const Members& members, const Kernel& kernel, std::size_t te
   return work;
 }
 
-// What the ranks made of the tokens back to where they came from, and there summed. What the kernel reads from
-// `addends` on is added last.
+// Returns the work that sends the experts' results back to the ranks of their tokens and sums them there. The kernel's
+// reads from `addends` on are added last.
 StreamWork send_back(const Members& members, const Kernel& kernel, std::size_t tensors, std::size_t indices,
                      std::size_t addends) {
   const auto own = std::make_shared<std::vector<std::byte>>();
   StreamWork work;
   work.start = [=](StreamClock& clock) {
-    *own = send_rows(members, kernel, tensors, received_rows(*known_map(kernel, indices)), clock);
+    *own = send_rows(members, kernel, tensors, received_rows(*earlier_layout(kernel, indices)), clock);
   };
   work.finish = [=](StreamClock& clock) {
     const Packets packets = receive_rows(members, kernel, std::move(*own), clock);
@@ -167,11 +167,11 @@ StreamWork send_back(const Members& members, const Kernel& kernel, std::size_t t
       out(kernel, i).resize(in(kernel, indices).rows());
       out(kernel, i).array().setZero();
     }
-    const std::shared_ptr<const DispatchLayout> map = known_map(kernel, indices);
+    const std::shared_ptr<const DispatchLayout> layout = earlier_layout(kernel, indices);
     for (std::size_t from = 0; from < packets.size(); ++from) {
       Unpacker unpacker(packets[from]);
       for (std::size_t i = 0; i < tensors; ++i)
-        unpacker.add_rows(in(kernel, i).type(), out(kernel, i), map->sent[from]);
+        unpacker.add_rows(in(kernel, i).type(), out(kernel, i), layout->sent[from]);
     }
     for (std::size_t i = addends; i < kernel.reads.size(); ++i) out(kernel, 0).array() += in(kernel, i).array();
     round_outputs(kernel);
@@ -183,16 +183,16 @@ StreamWork send_back(const Members& members, const Kernel& kernel, std::size_t t
 
 StreamWork dispatch(const Members& members, const Kernel& kernel) {
   constexpr std::size_t indices = 1;
-  const auto map = std::make_shared<DispatchLayout>();
+  const auto layout = std::make_shared<DispatchLayout>();
   return send_out(
       members, kernel, 3,
       [=] {
-        map->sent = route(Homes(members, kernel), members.size(), in(kernel, indices));
-        return map->sent;
+        layout->sent = route(Homes(members, kernel), members.size(), in(kernel, indices));
+        return layout->sent;
       },
       [=](std::vector<Index> received) {
-        map->received = std::move(received);
-        in(kernel, indices).dispatch_layout = map;
+        layout->received = std::move(received);
+        in(kernel, indices).dispatch_layout = layout;
         const Homes homes(members, kernel);
         for (float& expert : out(kernel, indices).array()) expert = homes.local_number(expert);
       });
@@ -200,7 +200,7 @@ StreamWork dispatch(const Members& members, const Kernel& kernel) {
 
 StreamWork combine_grad(const Members& members, const Kernel& kernel) {
   return send_out(
-      members, kernel, 1, [=] { return known_map(kernel, 1)->sent; }, [](const std::vector<Index>&) {});
+      members, kernel, 1, [=] { return earlier_layout(kernel, 1)->sent; }, [](const std::vector<Index>&) {});
 }
 
 StreamWork dispatch_grad(const Members& members, const Kernel& kernel) {

@@ -12,14 +12,14 @@ namespace plumbline::real::host {
 
 namespace {
 
-// Part `j` of so many, as equal as can be.
+// Returns part `j` of `parts` parts of nearly equal size.
 template <class Number>
 std::span<Number> part(std::span<Number> all, std::size_t j, std::size_t parts) {
   const std::size_t begin = all.size() * j / parts;
   return all.subspan(begin, all.size() * (j + 1) / parts - begin);
 }
 
-// The bytes are all that the values need, no more.
+// Unpacks values; throws RankFailure where the number of bytes does not match.
 void unpack(std::span<const std::byte> bytes, model::DataType type, std::span<float> into) {
   Unpacker unpacker(bytes);
   unpacker.copy(type, into);
@@ -36,7 +36,7 @@ void move_to(std::span<const float> values, std::span<float> to) {
   if (!values.empty()) std::memmove(to.data(), values.data(), values.size_bytes());
 }
 
-// Contents are kept where the size is right already: what is read may be a part of what is written.
+// Resizes the output. A right size keeps the contents, because the input may be a part of the output.
 void fit(HostBuffer& out, std::size_t size) {
   const auto wanted = static_cast<Index>(size);
   if (out.size() == wanted) return;
@@ -46,7 +46,7 @@ void fit(HostBuffer& out, std::size_t size) {
   out.resize(wanted / out.columns());
 }
 
-// To every other member its part of `in`.
+// Sends every other member its part of `in`.
 void send_parts(const Members& members, const HostBuffer& in, StreamClock& clock) {
   for (std::size_t i = 1; i < members.size(); ++i) {
     const std::size_t to = members.other(i);
@@ -54,7 +54,7 @@ void send_parts(const Members& members, const HostBuffer& in, StreamClock& clock
   }
 }
 
-// This member's part, summed over all.
+// Returns this member's part, summed over all members.
 std::vector<float> sum_parts(const Members& members, const HostBuffer& in, model::DataType to, StreamClock& clock) {
   const std::span<const float> own = part(in.elements(), members.position(), members.size());
   std::vector<float> sum(own.size());

@@ -11,7 +11,7 @@ namespace plumbline::real::host {
 
 namespace {
 
-// Channels of the transport. Streams run at the same time, so each has its own for what groups do together.
+// Channels of the transport. Each stream has its own for operators between ranks, because streams run concurrently.
 constexpr std::int32_t messages_channel = 0, acknowledgements_channel = 1, first_stream_channel = control_channel + 1;
 
 std::int32_t channel_of(model::Stream stream) { return first_stream_channel + static_cast<std::int32_t>(stream); }
@@ -22,7 +22,7 @@ class HostCommunicator final : public Communicator {
  public:
   HostCommunicator(HostDevice& device, Transport& transport)
       : device_(device), transport_(transport), control_(make_control_channel(transport)) {
-    // Other streams of this rank, and other ranks, may wait for what will not come.
+    // Other streams of this rank and other ranks may wait for packets that will not be sent.
     device.on_failure([&transport](const std::string& reason) { transport.abort(reason); });
   }
 
@@ -49,7 +49,7 @@ class HostCommunicator final : public Communicator {
   void abort(const std::string& reason) override { transport_.abort(reason); }
 
  private:
-  // Sends, and tells whom this rank receives from that it does.
+  // Sends the messages. With a rendezvous, it also acknowledges to each sender that the receive is posted.
   void post(const std::vector<Message>& messages, bool rendezvous, StreamClock& clock) {
     for (const Message& message : messages) {
       if (message.send) {

@@ -1,4 +1,4 @@
-// Messages, collectives and expert exchanges of the host, on any transport.
+// Messages, collectives and the expert all-to-all of the host, on any transport.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,8 @@
 
 namespace plumbline::real::host {
 
-// Both must outlive it. Packets carry 16-bit formats in 16 bits. Errors of a transport surface in the device's
-// synchronise().
+// Device and transport must outlive the communicator. Packets hold 16-bit formats in 16 bits. The device's
+// synchronize() returns errors of the transport.
 std::unique_ptr<Communicator> make_communicator(HostDevice& device, Transport& transport);
 
 }  // namespace plumbline::real::host

@@ -1,4 +1,4 @@
-// The control channel of ranks that a transport connects.
+// The control channel of ranks that are connected by a transport.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 namespace plumbline::real::host {
 
-// The channel of the transport's tags that it uses.
+// The channel of its tags in the transport.
 constexpr std::int32_t control_channel = 2;
 
-// The transport must outlive it, and ends the job itself when a rank is lost.
+// The transport must outlive the channel; it ends the job itself when a rank is lost.
 std::unique_ptr<ControlChannel> make_control_channel(Transport& transport);
 
 }  // namespace plumbline::real::host

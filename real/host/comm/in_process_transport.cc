@@ -1,4 +1,4 @@
-// Ranks as threads of one process: a packet moves from the sender's hands into the receiver's mailbox.
+// A transport for ranks that are threads of one process: send() moves a packet into the receiver's mailbox.
 #include <condition_variable>
 #include <deque>
 #include <map>
@@ -12,7 +12,7 @@ namespace plumbline::real::host {
 
 namespace {
 
-// What has arrived for one rank and waits to be received.
+// The packets that have been sent to one rank and not yet received.
 struct Mailbox {
   using Key = std::tuple<std::int32_t, std::int32_t, std::int32_t>;  // from, channel, number
   std::mutex mutex;
@@ -28,7 +28,7 @@ class World {
   std::int32_t ranks() const { return static_cast<std::int32_t>(mailboxes_.size()); }
   Mailbox& mailbox(std::int32_t rank) { return mailboxes_.at(static_cast<std::size_t>(rank)); }
 
-  // The first failure is the one that everybody hears of.
+  // Ends the job on all ranks with the first failure.
   void fail(const std::string& reason) {
     const std::scoped_lock once(failing_);
     for (Mailbox& mailbox : mailboxes_) {
@@ -71,7 +71,7 @@ class InProcessTransport final : public Transport {
     const auto waiting = mailbox.packets.find(key);
     Packet packet = std::move(waiting->second.front());
     waiting->second.pop_front();
-    if (waiting->second.empty()) mailbox.packets.erase(waiting);  // else every tag ever used would stay
+    if (waiting->second.empty()) mailbox.packets.erase(waiting);  // otherwise the map would grow with every tag
     return packet;
   }
 

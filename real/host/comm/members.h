@@ -1,5 +1,5 @@
-// The ranks of a group as one of them talks to the others within a collective or an exchange: by position, on one
-// channel, with clocks that follow what arrives.
+// Sends and receives of one rank within a group, for a collective or all-to-all: members are addressed by position, on
+// one channel, and the receiver's clock advances to the sender's.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@
 
 namespace plumbline::real::host {
 
-// What packets of an operation hold. Each has a tag of its own: a rank may begin the next operation while another one
-// still waits for the results of this one.
+// The rounds of packets of an operation. Each has its own tag, because a rank may begin the next operation while
+// another one still waits for the results of this one.
 enum class Round : std::int32_t { parts, results };
 
 class Members {
@@ -26,8 +26,8 @@ class Members {
 
   std::size_t size() const { return group_.ranks.size(); }
   std::size_t position() const { return static_cast<std::size_t>(group_.position); }
-  // The member that stands `distance` places behind this one; 1 .. size() - 1 are all others, and every member begins
-  // with another one.
+  // Returns the member `distance` positions after this one. Distances 1 .. size() - 1 give all others, in an order that
+  // begins differently on every member, which spreads the load.
   std::size_t other(std::size_t distance) const { return (position() + distance) % size(); }
 
   void send(std::size_t to, Round round, std::vector<std::byte> bytes, StreamClock& clock) const {
@@ -50,13 +50,13 @@ class Members {
 inline HostBuffer& in(const Kernel& kernel, std::size_t i) { return static_cast<HostBuffer&>(*kernel.reads[i]); }
 inline HostBuffer& out(const Kernel& kernel, std::size_t i) { return static_cast<HostBuffer&>(*kernel.writes[i]); }
 
-// What a stream runs for an operator between ranks, by direct messages between all members; the kernel's buffers must
-// outlive it. Sums are added in FP32 in the group's order, by one rank for all, and rounded once to the format of what
-// is written. RankFailure is thrown for sizes that do not fit, and where an exchange has no dispatch before it.
+// Returns the work of a stream for an operator between ranks, by direct messages between all members; the kernel's
+// buffers must outlive it. Sums are added in FP32 in the group's order by one rank, and rounded once to the output's
+// format. Throws RankFailure for sizes that do not match, and for a combine or gradient without an earlier dispatch.
 //
-// Collectives take tensors as their elements one after the other. all_reduce: both have the same size and may be the
-// same buffer; parts need not be equal. all_gather: pieces may have any sizes. An exchange sends a token to a rank
-// once; dispatch leaves with the indices who sent what.
+// Collectives see a tensor as a flat array of elements. all_reduce: input and output have the same size and may be the
+// same buffer; parts need not be equal. all_gather: pieces may have any sizes. dispatch sends a token to a rank once,
+// even if several experts there are chosen, and stores the dispatch layout with the indices.
 #define OPERATOR(...)
 #define ALL_TO_ALL_OPERATOR(kind, ...) StreamWork kind(const Members& members, const Kernel& kernel);
 #define COLLECTIVE_OPERATOR(kind, ...) ALL_TO_ALL_OPERATOR(kind)

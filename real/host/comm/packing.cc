@@ -10,8 +10,8 @@ namespace plumbline::real::host {
 
 namespace {
 
-// Formats of 16 bits by Eigen's casts, which are vector instructions. They lie at even addresses, as a packet holds
-// whole numbers of 16 or 32 bits.
+// Converts formats of 16 bits by Eigen's casts, which are vectorized. Addresses are even, because all elements of a
+// packet have 16 or 32 bits.
 template <class Half>
 using Wire = Eigen::Map<Eigen::Array<Half, Eigen::Dynamic, 1>>;
 template <class Half>
@@ -29,7 +29,7 @@ void encode(model::DataType type, std::span<const float> values, std::byte* to) 
   if (!values.empty()) std::memcpy(to, values.data(), values.size_bytes());
 }
 
-// Calls take(place, values) with all places and all values.
+// Calls take(destination, values) with all elements.
 template <class Half, class Take>
 void decode_as(const std::byte* from, ArrayMap into, Take take) {
   take(into, ConstWire<Half>(reinterpret_cast<const Half*>(from), into.size()).template cast<float>());
@@ -40,7 +40,7 @@ void decode(model::DataType type, const std::byte* from, std::span<float> places
   ArrayMap into(places.data(), static_cast<Index>(places.size()));
   if (type == model::DataType::bf16) return decode_as<Eigen::bfloat16>(from, into, take);
   if (type == model::DataType::fp16) return decode_as<Eigen::half>(from, into, take);
-  // Behind an odd number of halves floats lie askew.
+  // After an odd number of 16-bit elements, floats are not aligned.
   take(into, Eigen::ArrayXf::NullaryExpr(into.size(), [from](Index i) {
          float value = 0;
          std::memcpy(&value, from + i * static_cast<Index>(sizeof value), sizeof value);

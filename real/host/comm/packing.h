@@ -1,5 +1,5 @@
-// Numbers as bytes on the wire, in the format of their tensor: formats of 16 bits take 16 bits, all others the 32 of
-// the floats that hold them. What was rounded to its format before comes out as it went in.
+// Converts numbers to the bytes of packets and back. Formats of 16 bits take 16 bits, all others the 32 bits of a
+// float. Values that are already rounded to their format do not change.
 #pragma once
 
 #include <cstddef>
@@ -22,20 +22,20 @@ class Packer {
   std::vector<std::byte> take() { return std::move(bytes_); }
 
  private:
-  // Makes room for n elements and says where.
+  // Appends space for n elements and returns its address.
   std::byte* grow(model::DataType type, std::size_t n);
 
   std::vector<std::byte> bytes_;
 };
 
-// Reads them back in the same order.
+// Reads the tensors of a packet in the order in which Packer wrote them.
 class Unpacker {
  public:
   explicit Unpacker(std::span<const std::byte> bytes) : bytes_(bytes) {}
-  // The next values; throws RankFailure when so many are not there.
+  // All of these throw RankFailure when too few values are left.
   void copy(model::DataType type, std::span<float> into);
-  void add(model::DataType type, std::span<float> into);  // onto what is there
-  // One row after the other is added onto the given rows.
+  void add(model::DataType type, std::span<float> into);
+  // Adds one row after the other to the given rows of the buffer.
   void add_rows(model::DataType type, HostBuffer& buffer, std::span<const Index> rows);
   // Throws RankFailure when something is left.
   void finish() const;

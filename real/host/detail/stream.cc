@@ -61,7 +61,7 @@ std::string FailureBoard::reason() const {
 
 namespace {
 
-// What threads and inline streams have in common: running one thing, timed, with its failure caught.
+// Runs one kernel or work of a threaded or inline stream: takes its time and catches its failure.
 class Runner {
  public:
   Runner(const StreamOptions& options, FailureBoard& failures)
@@ -191,7 +191,7 @@ class ThreadedStream final : public Stream {
   std::deque<Item> items_;
   bool busy_ = false;
   double last_ = 0;
-  std::thread thread_;  // last: it uses all of the above
+  std::thread thread_;  // last member, because it uses all of the above
 };
 
 class InlineStream final : public Stream {
@@ -221,7 +221,7 @@ class InlineStream final : public Stream {
       events_.complete(event, runner_.clock().now());
   }
 
-  // Whoever has yet to reach the event does so now; what others put off may wait for ranks that are not there yet.
+  // Runs only the deferred work that holds the event; that of other streams might wait for ranks that are not ready.
   void wait(Event event) override {
     for (const auto& other : others_)
       if (other->holds(event)) other->drain();
@@ -251,7 +251,7 @@ class InlineStream final : public Stream {
   EventBoard& events_;
   const std::vector<std::unique_ptr<Stream>>& others_;
   std::optional<Pending> pending_;
-  std::vector<Event> recorded_;  // behind what is pending
+  std::vector<Event> recorded_;  // complete with the pending work
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The streams of a host device. Each runs its work in order; threads run at the same time, inline streams on the
+// The streams of a host device. Each runs its work in order: threaded streams concurrently, inline streams on the
 // calling thread.
 #pragma once
 
@@ -15,13 +15,13 @@
 
 namespace plumbline::real::host {
 
-// Whether events have happened, and when; shared by the streams of a device.
+// The state and time of all events; shared by the streams of a device.
 class EventBoard {
  public:
   Event create();
   void complete(Event event, double time);
-  double await(Event event);  // blocks until it is complete; its time
-  void forget();              // all; their streams are idle
+  double await(Event event);  // blocks until the event is complete and returns its time
+  void forget();              // forgets all events; requires idle streams
 
  private:
   struct State {
@@ -34,10 +34,10 @@ class EventBoard {
   std::vector<State> states_;
 };
 
-// The first failure of any stream; what is launched after it is not run.
+// The first failure of any stream; work that is launched after it does not run.
 class FailureBoard {
  public:
-  // Whom report() tells, before any stream runs.
+  // report() calls the listener on the first failure. Set it before any stream runs.
   void set_listener(std::function<void(const std::string& reason)> listener) { listener_ = std::move(listener); }
   void report(const std::string& reason);
   bool failed() const;
@@ -57,9 +57,9 @@ class Stream {
   virtual void run(model::Stream name, StreamWork work) = 0;
   virtual void record(Event event) = 0;
   virtual void wait(Event event) = 0;
-  virtual void drain() = 0;                   // until nothing is left
-  virtual bool holds(Event event) const = 0;  // inline: the event comes with what is put off
-  virtual double now() = 0;                   // of its clock; requires drain()
+  virtual void drain() = 0;                   // returns when all work has run
+  virtual bool holds(Event event) const = 0;  // inline: the event belongs to deferred work
+  virtual double now() = 0;                   // seconds on its clock; requires drain()
   std::vector<KernelRecord> take_records() { return std::exchange(records_, {}); }
 
  protected:
@@ -75,7 +75,7 @@ struct StreamOptions {
 };
 
 std::unique_ptr<Stream> threaded_stream(const StreamOptions& options, EventBoard& events, FailureBoard& failures);
-// `others`: the device's streams, for an event that one of them has yet to reach.
+// `others` are the device's streams; a wait for an event runs the deferred work of the stream that holds it.
 std::unique_ptr<Stream> inline_stream(const StreamOptions& options, EventBoard& events, FailureBoard& failures,
                                       const std::vector<std::unique_ptr<Stream>>& others);
 

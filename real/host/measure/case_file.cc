@@ -47,7 +47,7 @@ void add_memories(const CaseFile& file, std::vector<Workload>& workloads) {
             workloads.emplace_back(sequence_of(memory_graph(op, rows, columns, cases.format), cores));
 }
 
-// The forward product alone: one sample of a disturbed kernel needs one kernel.
+// Measures the forward GEMM alone, because one sample under interference needs one kernel.
 void add_interferences(const CaseFile& file, std::vector<Workload>& workloads) {
   for (const InterferenceCases& cases : file.interferences)
     for (const std::int64_t m : cases.m)
@@ -73,7 +73,7 @@ std::string suggestion(std::string_view name, const std::vector<std::string>& kn
                          : fmt::format("did you mean '{}'?", nearest);
 }
 
-// Reads the keys of one table; the first thing that is wrong is kept.
+// Reads the keys of one table and keeps the first error.
 class TableReader {
  public:
   TableReader(const toml::table& table, std::string name, const std::string& path)
@@ -110,7 +110,7 @@ class TableReader {
     error_ = {ErrorKind::input, std::move(message), path_, line_of(node), fmt::format("{}.{}", name_, key),
               std::move(hint)};
   }
-  // After all keys were asked for.
+  // Call it after all keys have been read.
   Result<void> finish() {
     for (const auto& [key, node] : table_) {
       if (std::ranges::find(known_, key.str()) == known_.end())
@@ -120,7 +120,7 @@ class TableReader {
   }
 
  private:
-  // A single value stands for a list of it.
+  // Accepts a single value as a list of one.
   template <class Use>
   void each(const char* key, bool needed, Use use) {
     known_.emplace_back(key);

@@ -1,4 +1,4 @@
-// What to measure on the host, as a TOML file says it: tables of cases, each a grid of everything that it lists.
+// A TOML file of the cases to measure on the host. Each table is a grid: all combinations of the values that it lists.
 // docs/measuring.md describes the keys.
 #pragma once
 
@@ -42,7 +42,7 @@ struct CollectiveCases {
   std::vector<model::OperatorKind> operators;
   Numbers ranks, bytes;  // of the whole tensor: what every rank ends with, or reduces
 };
-struct InterferenceCases {  // a product beside threads that copy through memory
+struct InterferenceCases {  // a GEMM overlapped with threads that copy through memory
   Numbers m, n, k, cores = {1}, communication_sms = {1};
 };
 
@@ -54,17 +54,17 @@ struct CaseFile {
   std::vector<MessageCases> messages;
   std::vector<CollectiveCases> collectives;
   std::vector<InterferenceCases> interferences;
-  bool launch = true;  // what the device itself takes between two kernels
+  bool launch = true;  // measures the device's own time between two kernels
 };
 
-// Input errors with file, line, key and the nearest known name; errors name `path`.
+// Input errors name `path`, line, key and the nearest known name.
 model::Result<CaseFile> parse_cases(std::string_view text, const std::string& path);
 
-// Without a file: products large, small and skinny, attention, what moves data over sizes from a cache to the memory,
-// messages of 64 B to 16 MB, collectives and interference. Compute on 1, 2, 4, ... cores up to all.
+// Returns the cases that are measured without a file, on 1, 2, 4, ... up to `cores` cores: GEMMs of several shapes,
+// attention, memory operators from cache to memory sizes, messages of 64 B to 16 MB, collectives and interference.
 CaseFile built_in_cases(int cores);
 
-// The cases of a file as workloads: all but its plans.
+// Returns the cases of a file as workloads, without its plans.
 std::vector<Workload> workloads_of(const CaseFile& file);
 
 }  // namespace plumbline::real::host

@@ -13,7 +13,7 @@
 namespace plumbline::real::host {
 namespace {
 
-// The text behind the first "key : " of a file of such lines, or "".
+// Returns the text after the first "key : " of a file of such lines, or "".
 std::string value_of(const char* path, const std::string& key) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {

@@ -1,4 +1,4 @@
-// What a measurement on this machine depends on beside the code that is measured.
+// The machine and software properties that a measurement depends on.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 namespace plumbline::real::host {
 
 struct Environment {
-  std::string cpu;  // as /proc/cpuinfo calls the model; "unknown CPU" where it does not say
-  int cores = 1;    // that the system offers, hardware threads included
-  std::vector<std::pair<std::string, std::int64_t>> caches;  // "l1d", ... in bytes, as far as known
-  double load = 0;                                           // mean of the last minute
-  std::string compiler, flags;                               // of this library
+  std::string cpu;  // model name in /proc/cpuinfo; "unknown CPU" where it has none
+  int cores = 1;    // logical cores, hardware threads included
+  std::vector<std::pair<std::string, std::int64_t>> caches;  // "l1d", ... in bytes; unknown ones are left out
+  double load = 0;                                           // load average of the last minute
+  std::string compiler, flags;                               // that built this library
   std::string eigen;                                         // version and instruction sets
 };
 Environment host_environment();

@@ -1,4 +1,4 @@
-// What the ranks of a group do together: exchanges of expert tokens, collectives of an optimizer.
+// Times the operators of a group of ranks: dispatch and combine of expert tokens, collectives of an optimizer.
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -30,7 +30,7 @@ class GroupRunner final : public Runner {
     }
   }
 
-  // Ranks come to each operator together, so that none waits for another one's work.
+  // A barrier before each operator keeps the ranks from waiting for each other's earlier work.
   Result<std::vector<Sample>> round(std::size_t) override {
     std::vector<Sample> samples;
     for (const std::size_t op : workload_.before) {
@@ -71,7 +71,7 @@ class GroupRunner final : public Runner {
     return kernel;
   }
 
-  // What the experts made has as many rows as tokens were received.
+  // Resizes the experts' outputs to the number of received tokens.
   void fit_received(std::size_t rank, const Operator& op) {
     const auto& tensors = workload_.graph.tensors;
     for (const TensorId id : op.reads) {
@@ -96,7 +96,7 @@ class GroupRunner final : public Runner {
     communicator.launch(Stream::communication, group, kernel(rank, op, 1));
   }
 
-  // From when the last rank comes to it to when all have what they need.
+  // Returns the seconds of an operator from the last rank's start to the last rank's end.
   Result<double> time(std::size_t op) {
     const Operator& o = workload_.graph.operators[op];
     for (std::size_t rank = 0; rank < ranks_.devices.size(); ++rank) {

@@ -1,4 +1,4 @@
-// What lies between two kernels of a stream: the queue, the clock, the record.
+// Times the gap between two kernels of a stream: the queue, the clock, the record.
 #include <algorithm>
 #include <atomic>
 #include <thread>
@@ -10,7 +10,7 @@ namespace plumbline::real::host {
 namespace {
 
 constexpr std::uint32_t gate_label = 0;
-constexpr std::uint32_t kernels = 64;  // of a round, whose median is one sample
+constexpr std::uint32_t kernels = 64;  // per round; the median of their gaps is one sample
 
 class LaunchRunner final : public Runner {
  public:
@@ -23,7 +23,7 @@ class LaunchRunner final : public Runner {
     for (const model::Tensor& tensor : graph_.tensors) buffers_.push_back(device.allocate(tensor));
   }
 
-  // All are launched before the first may run, so that none waits for its launch.
+  // Launches all kernels before the first may run, so that none waits for its launch.
   model::Result<std::vector<Sample>> round(std::size_t) override {
     std::atomic<bool> open = false;
     const auto wait = [&open](StreamClock&) {

@@ -1,4 +1,4 @@
-// Takes the times of workloads on devices of the host.
+// Measures the times of workloads on devices of the host.
 #pragma once
 
 #include <vector>
@@ -12,16 +12,16 @@
 namespace plumbline::real::host {
 
 struct MeasureOptions {
-  DeviceOptions device = {.clock = ClockKind::cpu};  // but its cores
+  DeviceOptions device = {.clock = ClockKind::cpu};  // workloads set the cores
   RoundOptions rounds;
-  // Of this process's rank, where ranks are processes: all of them measure at the same time, what they do together with
-  // each other. Only rank 0 has those times, and only without a budget do they end together. nullptr: messages and
-  // collectives go between threads.
+  // The transport of this process where ranks are processes; nullptr: ranks are threads of this process. All processes
+  // measure at the same time, and group workloads together; only rank 0 has the times of those. With a budget the
+  // processes may end after different rounds, so leave it unset.
   Transport* transport = nullptr;
 };
 
-// What measure_in_rounds() says. Infeasible: an operator that the host cannot compute, more memory than is free, a
-// kernel or message that failed.
+// Returns the series of measure_in_rounds(). Infeasible: the host cannot compute an operator, too little memory is
+// free, or a kernel or message failed.
 model::Result<std::vector<Series>> measure(const std::vector<Workload>& workloads, const MeasureOptions& options,
                                            const MeasureObserver& observer);
 

@@ -1,4 +1,4 @@
-// Messages and collectives between ranks of this process.
+// Runs messages and collectives between ranks of this process.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -18,7 +18,7 @@ model::Tensor plain_tensor(std::int64_t bytes) {
   return {.name = "data", .shape = {{floats}}, .type = model::DataType::fp32};
 }
 
-// Half of a message there and back. The first round trip brings two virtual clocks together, the second is timed.
+// Times half a round trip of a message. The first round trip synchronizes two virtual clocks, the second is timed.
 class MessageRunner final : public Runner {
  public:
   MessageRunner(const MessageWorkload& message, Machines::Ranks& ranks) : ranks_(ranks) {
@@ -64,14 +64,14 @@ class MessageRunner final : public Runner {
   std::vector<BufferPointer> buffers_;
 };
 
-// From when the last rank comes to when all have what they need. The first one, not timed, brings the ranks together.
+// Times a collective from the last rank's start to the last rank's end. An untimed first one synchronizes the ranks.
 class CollectiveRunner final : public Runner {
  public:
   CollectiveRunner(const CollectiveWorkload& collective, Machines::Ranks& ranks) : ranks_(ranks) {
     const std::int64_t part = collective.bytes / collective.ranks;
     const bool gathers = collective.op == model::OperatorKind::all_gather;
     const bool scatters = collective.op == model::OperatorKind::reduce_scatter;
-    // Whole numbers of floats on each rank, of which the whole is made.
+    // Each rank has a whole number of floats; the tensor consists of these shares.
     const std::int64_t share = std::max<std::int64_t>(sizeof(float), part / 4 * 4), whole = share * collective.ranks;
     graph_.tensors = {plain_tensor(gathers ? share : whole), plain_tensor(scatters ? share : whole)};
     graph_.operators = {{.kind = collective.op,

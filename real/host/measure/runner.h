@@ -1,5 +1,4 @@
-// Executes workloads on devices of the host and takes their times: what is run here runs as it does in a step, by the
-// same streams, clocks, pools and operators.
+// Times workloads on devices of the host, with the streams, clocks, pools and operators of a step.
 #pragma once
 
 #include <cstddef>
@@ -16,23 +15,23 @@
 
 namespace plumbline::real::host {
 
-// Devices are shared by the workloads that need the same.
+// The devices and groups of ranks, which workloads share.
 class Machines {
  public:
-  // transport: of this process's rank, where ranks are processes; nullptr: they are threads of this process.
+  // `transport` is that of this process where ranks are processes; nullptr: ranks are threads of this process.
   Machines(const DeviceOptions& device, Transport* transport) : base_(device), transport_(transport) {}
 
   HostDevice& device(int cores);
 
-  // Ranks of a group that live in this process, one core each.
+  // The ranks of a group that run in this process, one core each.
   struct Ranks {
-    std::int32_t first = 0;  // of these; the others follow
+    std::int32_t first = 0;  // lowest of these consecutive ranks
     std::vector<std::unique_ptr<HostDevice>> devices;
     std::vector<std::unique_ptr<Transport>> transports;
-    std::vector<std::unique_ptr<Communicator>> communicators;  // of the above
+    std::vector<std::unique_ptr<Communicator>> communicators;  // they use the devices and transports above
 
     model::Result<void> synchronize();
-    // Seconds from when the last rank began what has the label to when all had ended it. Forgets all records.
+    // Returns the seconds from the last rank's start of the work with the label to the last end. Discards all records.
     double take_seconds(std::uint32_t label);
   };
   Ranks& ranks(std::int64_t count);
@@ -52,7 +51,7 @@ class Machines {
 
 inline constexpr std::size_t buffer_sets = 3;
 
-// Machines and workload must outlive the runner. Fails (infeasible) where the host cannot compute an operator.
+// Machines and workload must outlive the runner. Infeasible where the host cannot compute an operator.
 model::Result<std::unique_ptr<Runner>> make_runner(const Workload& workload, Machines& machines);
 
 std::unique_ptr<Runner> make_sequence_runner(const Sequence& sequence, HostDevice& device);
@@ -61,7 +60,7 @@ std::unique_ptr<Runner> make_message_runner(const MessageWorkload& message, Mach
 std::unique_ptr<Runner> make_collective_runner(const CollectiveWorkload& collective, Machines::Ranks& ranks);
 std::unique_ptr<Runner> make_group_runner(const GroupWorkload& group, Machines::Ranks& ranks);
 
-// Bytes of the buffers of a workload.
+// Returns the bytes of all buffers of a workload.
 double buffer_bytes(const Workload& workload);
 
 }  // namespace plumbline::real::host

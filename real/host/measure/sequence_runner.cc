@@ -1,4 +1,4 @@
-// Operators of a sequence, each timed by the clock of its stream.
+// Runs the operators of a sequence, each timed by the clock of its stream.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -26,15 +26,14 @@ using model::Role;
 using model::Tensor;
 using model::TensorId;
 
-// Threads that copy through memory beside what is measured, as transfers and other ranks do.
+// Threads that copy through memory concurrently with the measured operators, as transfers and other ranks do.
 class Copier {
  public:
   explicit Copier(int cores);
 
-  // Copies from when it starts until stop(), on the communication stream of the device.
+  // Enqueues a copy on the communication stream, which lasts until the work of enqueue_stop().
   void start(HostDevice& device, std::uint32_t label);
-  // On the compute stream: what is launched behind waits until copying has begun, and what was launched before this
-  // ends it.
+  // Enqueue work on the compute stream that waits until copying has begun, and work that ends it.
   void enqueue_begun(HostDevice& device, std::uint32_t label);
   void enqueue_stop(HostDevice& device, std::uint32_t label);
 
@@ -49,9 +48,9 @@ class Copier {
   double bytes_ = 0, seconds_ = 0;
 };
 
-// More than the caches of common processors hold, so that copies go through memory.
+// The size of the copy: more than the caches of common processors hold, so that it goes through memory.
 constexpr std::size_t copied_floats = std::size_t{1} << 24;
-// Between two looks at whether to stop: short against what is measured.
+// The floats that are copied between two checks for the stop, in a time that is short against the measured operators.
 constexpr std::size_t chunk_floats = std::size_t{1} << 16;
 
 Copier::Copier(int cores) : cores_(cores), from_(copied_floats, 1.0F), to_(copied_floats, 0.0F) {}
@@ -123,8 +122,8 @@ class SequenceRunner final : public Runner {
     device_.launch(model::Stream::compute, buffers_.kernel(set, step, label));
   }
 
-  // What an exchange receives is written by another stream, as when it is real; what comes back from the host's memory
-  // is still there.
+  // The communication stream writes the outputs of a dispatch, combine or collective, as in a step. A copy from the
+  // host needs no stand-in, because its tensor is still there.
   void stand_in(std::size_t set, const Sequence::Step& step) {
     const Operator& op = sequence_.op(step);
     if (op.kind == OperatorKind::copy_to_device) return;

@@ -1,4 +1,4 @@
-// The life of MPI in a program, from its first line to its last. One per process (per rank, where MPI is simulated).
+// Initializes and finalizes MPI in a program. There is one session per process (per rank where MPI is simulated).
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@ namespace plumbline::real::host {
 
 class MpiSession {
  public:
-  // MPI takes its own arguments out. All transports must be gone before the session is.
+  // MPI removes its own arguments. All transports must be destroyed before the session.
   MpiSession(int* argc, char*** argv);
   ~MpiSession();
   MpiSession(const MpiSession&) = delete;
@@ -15,12 +15,11 @@ class MpiSession {
 
   std::int32_t rank() const;
   std::int32_t ranks() const;
-  // Whether several threads of the rank may use it, one at a time. A simulated MPI knows no threads: streams run
-  // inline.
+  // Returns whether several threads of the rank may use MPI, one at a time. With a simulated MPI streams run inline.
   bool threads() const { return threads_; }
-  // MPI_Wtime(): seconds; of a simulated MPI, simulated ones, in which computation counts with the time it took.
+  // Returns MPI_Wtime(), in seconds; of a simulated MPI, simulated seconds, which include the real computation time.
   static double time();
-  // Lets this rank of a simulated MPI compute for so many seconds of simulated time; nothing under a real one.
+  // Advances the simulated time of this rank by `seconds` of computation; does nothing under a real MPI.
   static void compute(double seconds);
 
  private:

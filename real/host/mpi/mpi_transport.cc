@@ -19,14 +19,14 @@ namespace {
 
 constexpr int training_failed = 2;  // the command's exit code
 
-// What goes ahead of every packet's bytes, on the same tag: MPI keeps the two in order.
+// The header is sent before every packet's bytes with the same tag; MPI keeps the two in order.
 struct Header {
   double time = 0;
   std::uint64_t bytes = 0;
 };
 
-// How long polling sleeps: begins where a sleep costs about what it takes to wake up, and ends where being late does
-// not matter against the computation that is being waited for.
+// Limits of polling's sleep. The shortest is about the time of a wake-up; the longest is short against the computation
+// that is awaited (assumed).
 constexpr std::chrono::microseconds shortest_sleep{50}, longest_sleep{1000};
 
 class Pause {
@@ -40,7 +40,7 @@ class Pause {
   std::chrono::microseconds length_ = shortest_sleep;
 };
 
-// A packet on its way. Lies still until both requests are done.
+// A packet that is being sent. Its memory must not move until both requests are complete.
 struct Sending {
   Header header;
   std::vector<std::byte> bytes;
@@ -53,7 +53,7 @@ class MpiTransport final : public Transport {
     int* largest = nullptr;
     int there = 0;
     MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &largest, &there);
-    // The standard promises 32767 where nothing is said.
+    // Without the attribute, the standard guarantees 32767.
     largest_tag_ = there != 0 ? *largest : 32767;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks_);
@@ -108,18 +108,18 @@ class MpiTransport final : public Transport {
     std::fprintf(stderr, "plumbline: rank %d: %s\n", rank_, reason.c_str());
     std::fflush(stdout);
     std::fflush(stderr);
-    // A simulated MPI_Abort ends only its own rank, and the job as if it had succeeded.
+    // A simulated MPI_Abort would end only this rank, and the job with success.
     if (blocking_) std::_Exit(training_failed);
     const std::scoped_lock lock(mutex_);
     MPI_Abort(MPI_COMM_WORLD, training_failed);
   }
 
  private:
-  // Channels lie as far apart as the tags of this MPI allow.
+  // Divides the tags of this MPI evenly over the channels.
   int mpi_tag(Tag tag) const {
     const std::int32_t numbers = std::min(tag_numbers, largest_tag_ / tag_channels);
     if (tag.number < 0 || tag.number >= numbers)
-      throw RankFailure("this MPI has room for tags below " + std::to_string(numbers) + ", not for " +
+      throw RankFailure("this MPI allows tags below " + std::to_string(numbers) + ", not for " +
                         std::to_string(tag.number));
     return tag.channel * numbers + tag.number;
   }
@@ -150,7 +150,7 @@ class MpiTransport final : public Transport {
     return flag != 0;
   }
 
-  // The progress thread: MPI moves large messages only while somebody calls it.
+  // The body of the progress thread: MPI transfers large messages only during calls.
   void move_sends() {
     std::unique_lock lock(mutex_);
     while (true) {

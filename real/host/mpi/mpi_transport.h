@@ -1,4 +1,4 @@
-// Ranks as processes under MPI. Every call of MPI is made under one lock, which MPI_THREAD_SERIALIZED asks for.
+// A transport for ranks that are processes under MPI. One lock guards all MPI calls (MPI_THREAD_SERIALIZED).
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,13 @@
 namespace plumbline::real::host {
 
 enum class MpiWaiting : std::uint8_t {
-  polling,  // asks now and then and sleeps between, as there may be more ranks than cores; several threads
-  blocking  // waits in MPI, for one thread per rank. A simulated MPI needs it: there, asking costs simulated time
+  polling,  // polls and sleeps in between, since there may be more ranks than cores; allows several threads per rank
+  blocking  // waits in MPI; one thread per rank. A simulated MPI needs it, because polling costs simulated time
 };
 
-// Of all ranks of a running MpiSession. Packets hold less than 2 GiB. Polling, a thread of its own moves what is being
-// sent while the rank computes, and the destructor waits until all of it is gone. Blocking, a send returns at once only
-// as far as MPI sends eagerly; cmake/Smpi.cmake names the settings with which a simulated MPI always does.
+// Returns a transport between all ranks of a running MpiSession. Packets hold less than 2 GiB. When polling, a thread
+// progresses sends while the rank computes, and the destructor waits until they are complete. When blocking, a send
+// returns at once only if MPI sends it eagerly; cmake/Smpi.cmake has the settings that ensure it for a simulated MPI.
 std::unique_ptr<Transport> mpi_transport(MpiWaiting waiting);
 
 }  // namespace plumbline::real::host

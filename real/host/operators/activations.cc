@@ -8,7 +8,7 @@ namespace plumbline::real::host {
 
 namespace {
 
-// Of row i, 1 where the operator has no weights.
+// Returns the weight of row i; 1 where the operator has no weights.
 float row_weight(const Call& call, std::size_t operand, Index i) {
   return operand < call.ins() ? call.in(operand).data()[i] : 1;
 }
@@ -29,7 +29,7 @@ void swiglu(const Call& call) {
   });
 }
 
-// The sigmoid waits where the gradient of the gate will stand.
+// Stores the sigmoid temporarily in the memory of the gate's gradient.
 void swiglu_grad(const Call& call) {
   const HostBuffer &d_hidden = call.in(0), &gate_up = call.in(1);
   HostBuffer& d_gate_up = shaped(call.out(0), gate_up.rows());

@@ -8,13 +8,13 @@ namespace plumbline::real::host {
 
 namespace {
 
-// Queries at a time: a multiple of what the product's innermost loops take, and few enough that their scores against
-// 4096 keys, 1 MiB, stay in a second-level cache (assumed).
+// The number of queries that are processed at a time: a multiple of the GEMM's innermost tile, and few enough that
+// their scores against 4096 keys, 1 MiB, stay in a second-level cache (assumed).
 constexpr Index block_queries = 64;
 
 float scale_of(const model::AttentionAttributes& a) { return 1 / std::sqrt(static_cast<float>(a.query_key_dim)); }
 
-// Queries first .. first + count - 1 of a sequence, and the keys from `low` to the last query: all that they see.
+// Queries first .. first + count - 1 of a sequence, and the keys that they attend to, from `low` to the last query.
 struct Block {
   Index first, count, low;
   Index keys() const { return first + count - low; }
@@ -27,7 +27,7 @@ void for_blocks(const model::AttentionAttributes& a, const Body& body) {
     body(Block{first, std::min(block_queries, a.sequence_length - first), seen.first_key(first)});
 }
 
-// Where one query head of one sequence stands.
+// The position of one query head of one sequence.
 struct Head {
   const model::AttentionAttributes& a;
   Index number, from;  // of the query head; first token
@@ -47,7 +47,7 @@ struct Head {
   }
 };
 
-// The scores of a block, [count, keys], row by row: body(query, the scores that it sees); the others become 0.
+// Calls body(query, its visible scores) for each row of a block's scores, [count, keys], and sets the others to 0.
 template <class Body>
 void for_queries(const model::AttentionAttributes& a, Index head, const Block& b, float* scores, const Body& body) {
   const Visibility seen(a);
@@ -83,7 +83,7 @@ void forward(const Call& call, const Head& head) {
   });
 }
 
-// With p the probabilities: dv = p^T do, ds = p (do v^T - do . o), dq = ds k, dk = ds^T q.
+// Computes, with p the probabilities: dv = p^T do, ds = p (do v^T - do . o), dq = ds k, dk = ds^T q.
 void backward(const Call& call, const Head& head) {
   const model::AttentionAttributes& a = head.a;
   const HostBuffer &d_out = call.in(0), &q = call.in(1), &k = call.in(2), &v = call.in(3), &out = call.in(4);
@@ -122,7 +122,7 @@ void attention(const Call& call) {
   });
 }
 
-// The query heads of one key-value head add to the same gradients, so one core takes all of them.
+// One core processes all query heads of a key-value head, because they add to the same gradients.
 void attention_grad(const Call& call) {
   const auto& a = call.attributes<model::AttentionAttributes>();
   const Index group = a.query_heads / a.key_value_heads;

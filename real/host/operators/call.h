@@ -1,4 +1,4 @@
-// One operator as the host runs it.
+// One call of an operator on the host.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace plumbline::real::host {
 struct Call {
   const Kernel& kernel;
   Cores& cores;
-  model::DataType accumulation = model::DataType::fp32;  // of products: fp32, or fp16 to show what that costs
+  model::DataType accumulation = model::DataType::fp32;  // of GEMMs: fp32, or fp16 to study its loss of accuracy
 
   const model::Operator& op() const { return *kernel.op; }
   std::size_t ins() const { return kernel.reads.size(); }

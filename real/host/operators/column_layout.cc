@@ -6,7 +6,7 @@ namespace plumbline::real::host {
 
 namespace {
 
-// Rows and columns that are turned at a time: both sides of the tile, 8 KiB, lie in the first-level cache (assumed).
+// The rows and columns of a tile of the transposition: input and output, 8 KiB, fit the first-level cache (assumed).
 constexpr Index tile = 32;
 
 void copy_columns(const HostBuffer& from, Index source, HostBuffer& to, Index target, Index width, Index i) {
@@ -15,7 +15,7 @@ void copy_columns(const HostBuffer& from, Index source, HostBuffer& to, Index ta
 
 }  // namespace
 
-// Of a matrix, or of each expert's.
+// Transposes a matrix, or each expert's matrix.
 void transpose(const Call& call) {
   const HostBuffer& x = call.in(0);
   const auto& shape = call.kernel.graph->tensor(call.op().reads[0]).shape;
@@ -36,7 +36,7 @@ void transpose(const Call& call) {
   });
 }
 
-void cast_transpose(const Call& call) { transpose(call); }  // run() rounds what is written
+void cast_transpose(const Call& call) { transpose(call); }  // run() rounds the output
 
 void split(const Call& call) {
   const HostBuffer& x = call.in(0);

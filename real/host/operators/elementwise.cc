@@ -11,7 +11,7 @@ float sigmoid(float x) { return 1 / (1 + std::exp(-x)); }
 
 }  // namespace
 
-// The value is the same up to rounding, which run() does.
+// Copies the values; run() rounds them.
 void cast(const Call& call) {
   const HostBuffer& x = call.in(0);
   HostBuffer& y = shaped(call.out(0), x.rows());

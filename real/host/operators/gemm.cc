@@ -6,7 +6,7 @@ namespace plumbline::real::host {
 
 namespace {
 
-// Row by row of C, whose columns are independent.
+// Computes C row by row and rounds after each multiply-add; the columns of a row are independent.
 void multiply_in_fp16(const Operand& a, const Operand& b, Part c, const Gemm& gemm) {
   const Index depth = a.transposed ? a.matrix.rows() : a.matrix.cols();
   thread_local std::vector<float> sums;

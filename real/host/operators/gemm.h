@@ -1,4 +1,4 @@
-// The matrix product that all operators share: of parts of row-major matrices, transposed or not.
+// The GEMM that all operators share. It works on parts of row-major matrices, transposed or not.
 #pragma once
 
 #include "real/host/operators/call.h"
@@ -23,13 +23,13 @@ struct Operand {
 struct Gemm {
   float scale = 1;
   bool accumulate = false;                               // C += instead of C =
-  model::DataType accumulation = model::DataType::fp32;  // fp16: rounded after every multiply-add
+  model::DataType accumulation = model::DataType::fp32;  // fp16: sums are rounded after every multiply-add
 };
 
-// C = scale op(A) op(B), on the calling thread.
+// Computes C = scale op(A) op(B) on the calling thread.
 void multiply(const Operand& a, const Operand& b, Part c, const Gemm& gemm = {});
 
-// The rows of what it writes that are this call's where streams share an operator (Kernel::part); else all.
+// Rows of an operator's output. own_rows() returns those of this call's Kernel::part.
 struct Range {
   Index begin = 0, end = 0;
 };

@@ -8,7 +8,7 @@ namespace plumbline::real::host {
 
 namespace {
 
-// Rows of A or B that belong to expert e.
+// Returns the rows of A or B that belong to expert e.
 Range rows_of(const HostBuffer& offsets, Index e) {
   return {static_cast<Index>(offsets.data()[e]), static_cast<Index>(offsets.data()[e + 1])};
 }
@@ -21,7 +21,7 @@ Range own_experts(const Call& call) { return share(call.in(2).size() - 1, call.k
 
 Gemm gemm_of(const Call& call, bool accumulate) { return {1, accumulate, call.accumulation}; }
 
-// C[e] += op(A) op(B) over the expert's rows. The rows of all C[e] are one list to the cores.
+// Computes C[e] += op(A) op(B) over the expert's rows. Cores divide the concatenated rows of all C[e].
 void weight_gradient(const Call& call, const model::MatmulAttributes& attributes) {
   const HostBuffer &a = call.in(0), &b = call.in(1), &offsets = call.in(2);
   HostBuffer& c = call.out(0);

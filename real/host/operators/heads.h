@@ -1,4 +1,4 @@
-// Heads and masks of attention, for its fused and its unfused operators.
+// Heads and masks of attention, for its fused and unfused operators.
 #pragma once
 
 #include <cmath>
@@ -7,21 +7,21 @@
 
 namespace plumbline::real::host {
 
-// Which keys a query sees, and what is added to its scores.
+// Which keys a query attends to, and the ALiBi bias of its scores (Press et al. 2021, arXiv 2108.12409).
 struct Visibility {
-  Index window = 0;  // latest tokens; 0: all
+  Index window = 0;  // number of latest keys; 0: all
   bool alibi = false;
   Index query_heads = 1;
 
   explicit Visibility(const model::AttentionAttributes& a)
       : window(a.window), alibi(a.alibi), query_heads(a.query_heads) {}
 
-  // The first key that query t of a sequence sees; the last is t itself.
+  // Returns the first key that query t of a sequence attends to; the last is t itself.
   Index first_key(Index t) const { return window > 0 ? std::max<Index>(0, t - window + 1) : 0; }
   float slope(Index head) const {
     return static_cast<float>(std::exp2(-8.0 * static_cast<double>(head + 1) / static_cast<double>(query_heads)));
   }
-  // Adds ALiBi to scores of consecutive keys of which the last lies at the query.
+  // Adds the ALiBi bias to scores of consecutive keys, the last of which is at the query's position.
   void add_bias(Index head, ArrayMap scores) const {
     if (!alibi) return;
     const auto farthest = static_cast<float>(scores.size() - 1);
@@ -29,7 +29,7 @@ struct Visibility {
   }
 };
 
-// Scores become exp(score - m), m the largest; returns their sum and m.
+// Replaces scores by exp(score - m) with m the largest score; returns their sum and m.
 struct Exponentials {
   float sum = 0, largest = 0;
 };

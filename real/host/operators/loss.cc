@@ -8,9 +8,9 @@ namespace plumbline::real::host {
 
 namespace {
 
-constexpr Index figures = 3;  // of a token, where ranks divide the vocabulary: write_figures() says which
+constexpr Index figures = 3;  // per token, where ranks divide the vocabulary: see write_figures()
 
-// Which tokens carry a loss: those with a label, but for the last ones of a sequence.
+// Returns whether a token has a loss: it has a label and is not one of its sequence's last `ignored` tokens.
 bool carries_loss(const model::LossAttributes& a, const HostBuffer& labels, Index t) {
   return labels.data()[t] >= 0 && t % a.sequence_length < a.sequence_length - a.ignored;
 }
@@ -21,14 +21,14 @@ Index labeled_tokens(const model::LossAttributes& a, const HostBuffer& labels) {
   return count;
 }
 
-// The column of a token's label in this rank's part of the logits, -1 where another rank has it.
+// Returns the column of a token's label in this rank's part of the logits; -1 where another rank has it.
 Index label_column(const Call& call, const HostBuffer& logits, const HostBuffer& labels, Index t) {
   const Index at = static_cast<Index>(labels.data()[t]) - call.kernel.tensor_rank * logits.columns();
   return at >= 0 && at < logits.columns() ? at : -1;
 }
 
-// Sums to which each rank adds its part of the vocabulary: exponentials, the label's logit, and 1 for the rank that has
-// the label of a token that carries a loss.
+// Writes this rank's summands of three sums over the vocabulary: the exponentials, the label's logit, and 1 on the rank
+// that has the label, for tokens with a loss.
 void write_figures(const Call& call, const model::LossAttributes& a) {
   const HostBuffer &logits = call.in(0), &labels = call.in(1);
   split(call, logits.rows(), logits.columns(), [&](Index begin, Index end) {

@@ -11,7 +11,7 @@ float inverse_root(float mean_square, double epsilon) {
   return 1 / std::sqrt(mean_square + static_cast<float>(epsilon));
 }
 
-// The width of what is normalised, and how many such rows x has: every row, or each of its heads.
+// The width and the number of the rows that are normalized: the rows of x, or the heads in them.
 struct Shape {
   Index width, rows;
 };
@@ -19,7 +19,7 @@ Shape shape_of(const HostBuffer& x, const model::NormAttributes& a) {
   return {x.columns() / a.heads, x.rows() * a.heads};
 }
 
-// Of one row of a layer norm.
+// The moments of one row of a layer norm.
 struct Moments {
   float mean, scale;  // scale: 1 / deviation
 };

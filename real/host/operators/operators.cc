@@ -26,7 +26,7 @@ Function function_of(model::OperatorKind kind) {
   return functions[static_cast<std::size_t>(kind)];
 }
 
-// Only this call's rows: another stream may be at work on the rest.
+// Rounds only this call's rows, because another stream may work on the rest.
 void run(const Call& call) {
   const Function function = function_of(call.op().kind);
   assert(function && "the host cannot compute this operator");

@@ -7,13 +7,13 @@ namespace plumbline::real::host {
 
 namespace {
 
-// Elements at a time: what is written stays in the first-level cache until it is read again; sums of that many are
-// taken in FP32, sums of those in double precision.
+// The number of elements that are processed at a time, so that outputs stay in the first-level cache until they are
+// read again. A piece is summed in FP32, the sums of pieces in double precision.
 constexpr Index piece = 1024;
 
 Index pieces(const HostBuffer& buffer) { return (buffer.size() + piece - 1) / piece; }
 
-// body(first element, count) for all pieces, on the cores of the stream.
+// Calls body(first element, count) for all pieces, on the cores of the stream.
 template <class Body>
 void for_pieces(const Call& call, const HostBuffer& buffer, const Body& body) {
   split(call, pieces(buffer), piece, [&](Index begin, Index end) {
@@ -67,7 +67,7 @@ void adamw(const Call& call) {
   HostBuffer& second_moment = call.out(call.outs() - 1);
   const auto beta1 = static_cast<float>(a.beta1), beta2 = static_cast<float>(a.beta2);
   const auto first_rest = static_cast<float>(1 - a.beta1), second_rest = static_cast<float>(1 - a.beta2);
-  // m / (1 - beta1^t) over sqrt(v / (1 - beta2^t)) + epsilon, both sides times sqrt(1 - beta2^t).
+  // AdamW's m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + epsilon), expanded by sqrt(1 - beta2^t).
   const double root = std::sqrt(1 - std::pow(a.beta2, step));
   const auto size = static_cast<float>(rate * root / (1 - std::pow(a.beta1, step)));
   const auto epsilon = static_cast<float>(a.epsilon * root);

@@ -8,8 +8,8 @@ namespace {
 
 Index whole(float number) { return static_cast<Index>(number); }
 
-// Calls body(token, slot, n) for every (token, slot) of a local expert, n its row: rows stand by expert, then by token.
-// Slots with expert -1 belong to other ranks. `next`: where each expert's rows begin; it ends where they end.
+// Calls body(token, slot, n) for every (token, slot) of a local expert; n is its row, in the order of expert, then
+// token. Slots with expert -1 belong to other ranks. `next` holds each expert's first row; the calls advance it.
 template <class Body>
 void for_rows(const HostBuffer& indices, float* next, const Body& body) {
   for (Index token = 0; token < indices.rows(); ++token)
@@ -21,7 +21,7 @@ void for_rows(const HostBuffer& indices, float* next, const Body& body) {
     }
 }
 
-// Where each expert's rows begin, [experts + 1].
+// Computes the first row of each expert, [experts + 1].
 void find_offsets(const HostBuffer& indices, Index experts, float* offsets) {
   std::fill_n(offsets, experts + 1, 0.0F);
   for (Index i = 0; i < indices.size(); ++i)
@@ -36,7 +36,7 @@ void gather(const Call& call, const HostBuffer& x, const HostBuffer& map, HostBu
   });
 }
 
-// The sum of each token's rows. Cores divide columns: a token's rows lie anywhere.
+// Sums each token's rows. Cores divide columns, because a token's rows may be anywhere.
 void scatter(const Call& call, const HostBuffer& rows, const HostBuffer& map, HostBuffer& sums) {
   split(call, sums.columns(), sums.rows() + rows.rows(), [&](Index begin, Index end) {
     for (Index token = 0; token < sums.rows(); ++token) row(sums, token).segment(begin, end - begin).setZero();
@@ -85,7 +85,7 @@ void permute_transpose(const Call& call) {
   });
 }
 
-// A token is received for at least one local expert, so the largest number in the map is the last token.
+// Every received token has at least one local expert, so the largest number in the map is the last token.
 void unpermute(const Call& call) {
   const HostBuffer& map = call.in(1);
   const Index tokens = map.rows() == 0 ? 0 : whole(map.array().maxCoeff()) + 1;

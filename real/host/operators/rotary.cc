@@ -7,8 +7,8 @@ namespace plumbline::real::host {
 
 namespace {
 
-// Cosines and sines of a sequence's positions, [position, rope_dim / 2] each. A thread keeps the last ones: the layers
-// of a model turn alike.
+// The cosines and sines of a sequence's positions, [position, rope_dim / 2] each. A thread keeps the last table,
+// because all layers of a model use the same.
 struct Angles {
   Index positions = 0, half = 0;
   double theta = 0;
@@ -30,7 +30,7 @@ struct Angles {
   }
 };
 
-// Turns every pair of columns by its angle, times `direction`.
+// Rotates every pair of columns by its angle times `direction`.
 void rotate(const Call& call, float direction) {
   const auto& a = call.attributes<model::RotaryAttributes>();
   thread_local Angles of_thread;

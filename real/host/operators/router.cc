@@ -19,7 +19,7 @@ void score(const ConstArrayMap& logits, model::ScoreFunction function, ArrayMap 
   }
 }
 
-// Where the largest value is that was not taken: of equals, and where nothing is larger than anything, the first.
+// Returns the index of the largest value that is not taken; the first of equal or incomparable (NaN) values.
 template <class Taken>
 Index take_largest(ArrayMap values, const Taken& is_taken) {
   Index best = 0;
@@ -29,7 +29,7 @@ Index take_largest(ArrayMap values, const Taken& is_taken) {
   return best;
 }
 
-// The experts of one token: the best of those in its best groups. Uses E + 2 groups floats of memory.
+// Chooses the experts of one token: the best ones in its best groups. Uses experts + 2 * groups floats of memory.
 class Chooser {
  public:
   Chooser(const model::RouterAttributes& a, float* memory)
@@ -48,7 +48,7 @@ class Chooser {
   }
 
  private:
-  // The sum of a group's best scores is its own; experts of the other groups fall behind all.
+  // A group's score is the sum of its best experts' scores; experts of the other groups get the lowest score.
   void keep_best_groups() {
     const Index width = a_.experts / a_.groups;
     for (Index group = 0; group < a_.groups; ++group) groups_(group) = sum_of_best(group * width, width);
@@ -61,7 +61,7 @@ class Chooser {
 
   float sum_of_best(Index from, Index width) const {
     if (a_.group_score_experts == 1) return biased_.segment(from, width).maxCoeff();
-    // The n-th best is the largest at or below the one before, each place counted once.
+    // The n-th best is the largest at or below the previous one; each position counts once.
     float sum = 0, last = std::numeric_limits<float>::infinity();
     Index last_place = -1;
     for (int n = 0; n < a_.group_score_experts; ++n) {
@@ -115,7 +115,7 @@ void router_grad(const Call& call) {
       score(row(logits, t), a.score, scores);
       const auto expert = [&](Index slot) { return static_cast<Index>(row(indices, t)(slot)); };
       for (Index slot = 0; slot < chosen.size(); ++slot) chosen(slot) = scores(expert(slot));
-      // From the weights to the chosen scores: normalised, each lowers the weights of the others.
+      // The gradients of the chosen scores follow from those of the weights; normalization couples all weights.
       const auto d = row(d_weights, t);
       const float total = a.normalize ? chosen.sum() : 1;
       const float shift = a.normalize ? (d * chosen).sum() / total : 0;

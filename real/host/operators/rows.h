@@ -1,4 +1,4 @@
-// What operators share: their rows among the cores of the stream, memory that lasts for one call, rows as arrays.
+// Helpers that operators share: division of rows over the cores of the stream, scratch memory, rows as arrays.
 #pragma once
 
 #include <algorithm>
@@ -8,8 +8,8 @@
 
 namespace plumbline::real::host {
 
-// Memory of the calling thread that keeps its size from call to call; each purpose has its own. Not cleared. It begins
-// at a whole vector, as buffers do: where it began would otherwise decide in which order Eigen adds what lies in it.
+// Returns uninitialized memory of the calling thread, which is reused from call to call; each purpose has its own. It
+// is aligned to SIMD vectors like buffers, because alignment decides the order in which Eigen adds elements.
 enum class Scratch { scores, score_gradients, sums, tokens };
 template <Scratch purpose>
 float* scratch(Index floats) {
@@ -18,11 +18,11 @@ float* scratch(Index floats) {
   return memory.data();
 }
 
-// Less than so many floats are not worth another core: 16 KiB pass through one in about the time that it takes to wake
-// another (assumed).
+// The fewest floats that are worth another core: one core processes 16 KiB in about the time that waking another takes
+// (assumed).
 inline constexpr Index smallest_part = 4096;
 
-// body(begin, end) for parts of 0..n on the cores of the stream; each of the n costs about `floats`.
+// Calls body(begin, end) for parts of 0..n on the cores of the stream; each item processes about `floats` floats.
 template <class Body>
 void split(const Call& call, Index n, Index floats, const Body& body) {
   if (call.cores.count() == 1) return body(Index{0}, n);
@@ -30,7 +30,7 @@ void split(const Call& call, Index n, Index floats, const Body& body) {
   call.cores.split(n, grain, std::cref(body));  // by reference: a function object would be copied to the heap
 }
 
-// Sums over n rows of `width` floats: body(begin, end, sums) adds to sums, which begin at 0, add(sums) takes those of
+// Sums over n rows of `width` floats. body(begin, end, sums) adds rows to zeroed sums; add(sums) receives the sums of
 // each core in turn.
 template <class Body, class Add>
 void sum_rows(const Call& call, Index n, Index width, const Body& body, const Add& add) {
@@ -43,13 +43,13 @@ void sum_rows(const Call& call, Index n, Index width, const Body& body, const Ad
   for (Index part = 0; part < parts; ++part) add(sums + part * width);
 }
 
-// Row i of a matrix of `width` columns.
+// Returns row i of a matrix of `width` columns.
 inline ConstArrayMap row(const HostBuffer& buffer, Index i, Index width) { return {buffer.data() + i * width, width}; }
 inline ArrayMap row(HostBuffer& buffer, Index i, Index width) { return {buffer.data() + i * width, width}; }
 inline ConstArrayMap row(const HostBuffer& buffer, Index i) { return row(buffer, i, buffer.columns()); }
 inline ArrayMap row(HostBuffer& buffer, Index i) { return row(buffer, i, buffer.columns()); }
 
-// What an operator writes, with as many rows as routing made what it reads.
+// Returns an operator's output, resized to `rows`, which routing decides.
 inline HostBuffer& shaped(HostBuffer& out, Index rows) {
   if (out.rows() != rows) out.resize(rows);
   return out;

@@ -6,7 +6,7 @@ namespace plumbline::real::host {
 
 namespace {
 
-// One product of one query head of one sequence; scores stand head by head, a sequence's keys each.
+// Computes one GEMM of one query head of one sequence; scores are stored head by head, over a sequence's keys each.
 void gemm_of_head(const Call& call, Index head, Index from) {
   const auto& a = call.attributes<model::BatchedMatmulAttributes>();
   const HostBuffer &left = call.in(0), &right = call.in(1);
@@ -29,7 +29,7 @@ void gemm_of_head(const Call& call, Index head, Index from) {
 
 }  // namespace
 
-// The query heads of one key-value head may add to the same columns, so one core takes all of them.
+// One core processes all query heads of a key-value head, because they may add to the same columns.
 void batched_matmul(const Call& call) {
   const auto& a = call.attributes<model::BatchedMatmulAttributes>();
   const Index group = a.query_heads / a.key_value_heads;

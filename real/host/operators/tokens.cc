@@ -5,7 +5,7 @@ namespace plumbline::real::host {
 
 namespace {
 
-// The row of a token in this rank's part of the vocabulary, -1 where another rank has it.
+// Returns a token's row in this rank's part of the vocabulary; -1 where another rank has it.
 Index own_row(const Call& call, const HostBuffer& ids, Index t, const HostBuffer& table) {
   const Index at = static_cast<Index>(ids.data()[t]) - call.kernel.tensor_rank * table.rows();
   return at >= 0 && at < table.rows() ? at : -1;
@@ -27,7 +27,7 @@ void embedding(const Call& call) {
   });
 }
 
-// Cores divide columns: tokens with the same id add to the same row.
+// Divides columns over cores, because tokens with the same id add to the same row.
 void embedding_grad(const Call& call) {
   const HostBuffer &dx = call.in(0), &ids = call.in(1);
   HostBuffer& d_table = call.out(0);

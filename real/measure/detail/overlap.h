@@ -1,4 +1,4 @@
-// Which of the kernels of one stream ran while another stream was busy.
+// Finds which kernels of one stream ran while another stream was busy.
 #pragma once
 
 #include <vector>
@@ -7,10 +7,10 @@
 
 namespace plumbline::real {
 
-// The share of [start, end) in which one of the records runs; they are of one stream, in order. 0 of an empty interval.
+// Returns the fraction of [start, end) in which a record of one stream, sorted by start, runs; 0 for an empty interval.
 double covered_share(double start, double end, const std::vector<KernelRecord>& records);
 
-// Those of the stream, by start.
+// Returns the records of the stream, sorted by start.
 std::vector<KernelRecord> of_stream(const std::vector<KernelRecord>& records, model::Stream stream);
 
 }  // namespace plumbline::real

@@ -8,11 +8,11 @@ namespace plumbline::real {
 
 namespace {
 
-// The newest case counts a quarter; the correction stays within what one odd case may say.
+// The correction is a moving average in which the newest case counts a quarter, within limits against odd cases.
 constexpr double weight = 0.25, least_correction = 0.2, most_correction = 10;
-// What allocating, filling and checking costs, plus the speed of the host check per multiplication.
+// The seconds of a case for allocating, filling and checking, and those for each byte (assumed).
 constexpr double overhead_seconds = 0.1, setup_seconds_per_byte = 1.0 / 200e9;
-constexpr double attention_seconds = 1.5;  // the library compiles a plan, for gradients two, when a shape is new
+constexpr double attention_seconds = 1.5;  // the library compiles one plan per new shape, two for gradients
 
 }  // namespace
 

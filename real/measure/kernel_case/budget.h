@@ -1,4 +1,4 @@
-// Time that may be spent. Cases come in order of value; one that would run past the end is passed over.
+// The time budget of a sweep. Cases come in order of value; a case that would exceed the budget is skipped.
 #pragma once
 
 #include <cstddef>
@@ -10,29 +10,29 @@
 
 namespace plumbline::real {
 
-// "8m", "90s", "1.5h" or plain seconds; nullopt for anything else, for zero and for negative times.
+// Parses "8m", "90s", "1.5h" or plain seconds to seconds; nullopt for anything else, for zero and for negative times.
 std::optional<double> parse_duration(const std::string& text);
 
-// Seconds that measuring a case takes on a device on which no run of it is shorter than `floor_s`, or that cannot run
-// it (a negative floor): allocation and checking, then the samples of every variant at twice that time. A guess that
-// Budget corrects by what the cases really took.
+// Estimates the seconds that measuring a case takes: allocation and checking, then the samples of every variant at
+// twice `floor_s`. `floor_s` is a lower bound of one run on the device, in seconds; negative where it cannot run it.
+// Budget corrects the estimate by the times that cases really took.
 double estimated_seconds(const KernelCase& value, double floor_s, int samples);
 
-// In how many rounds a case is measured: hot and cold samples take turns, as do those alone and beside a copy. What is
-// soaked first is sampled in one go, since a pause would let the chip cool.
+// Returns in how many rounds a case is measured. Hot and cold samples alternate, as do samples alone and overlapped
+// with a copy. A case with a soak is sampled in one round, since the GPU would cool during a pause.
 std::size_t rounds_of(const KernelCase& value);
 
 class Budget {
  public:
-  // `seconds` from now on; none: no limit. `clock` returns seconds on any steady scale.
+  // The budget lasts for `seconds` from now on; nullopt: no limit. `clock` returns seconds of any steady clock.
   Budget(std::optional<double> seconds, std::function<double()> clock);
 
-  // Whether a case estimated at `estimate` seconds still fits.
+  // Returns whether a case estimated at `estimate` seconds still fits.
   bool fits(double estimate) const;
-  // Tells what a case took, estimated and measured, so that later estimates are corrected.
+  // Records the estimated and the measured seconds of a case, which correct later estimates.
   void spent(double estimate, double seconds);
   double elapsed() const;
-  // Seconds until the end; nullopt without a limit.
+  // Returns the seconds until the end; nullopt without a limit.
   std::optional<double> left() const;
 
  private:

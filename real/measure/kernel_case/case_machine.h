@@ -1,4 +1,4 @@
-// A device that measures the cases of kernels (kernel_case.h). What has no toolkit of the device uses it through this.
+// The interface of a device that measures kernel cases (kernel_case.h). It needs no toolkit of the device to compile.
 #pragma once
 
 #include <memory>
@@ -14,15 +14,15 @@ class CaseMachine {
  public:
   virtual ~CaseMachine() = default;
 
-  virtual std::string device() const = 0;  // as its driver calls it
+  virtual std::string device() const = 0;  // name given by the driver
   virtual int sms() const = 0;
   virtual std::string environment() const = 0;  // a JSON object: clocks, driver, libraries with their files
 
-  // A runner of the case, whose rounds each take `samples` of every subject (subjects_of). Results were compared with
-  // double precision. Infeasible: a library that is missing, too little memory, wrong numbers.
+  // Returns a runner of the case, whose rounds each take `samples` of every subject (subjects_of), after comparing its
+  // results with double precision. Infeasible: a library is missing, there is too little memory, or results are wrong.
   virtual model::Result<std::unique_ptr<Runner>> prepare(const KernelCase& what, int samples) = 0;
 
-  // Whether the device no longer answers: after an illegal access it does not until the process ends.
+  // Returns whether the device no longer responds, as after an illegal memory access until the process ends.
   virtual bool lost() const = 0;
 };
 

@@ -12,7 +12,7 @@ namespace {
 using model::Error;
 using model::Result;
 
-// What comes of one case, beside its records.
+// The outcome of one case.
 enum class CaseEnd { measured, failed, device_lost, cannot_write };
 
 std::string short_line(const Series& series) {
@@ -45,7 +45,7 @@ class Sweep {
   }
 
  private:
-  // The workload lives on: its runner has findings.
+  // The caller keeps the workload, because its runner has the findings.
   Result<std::vector<Series>> measured(const KernelCase& what, std::vector<RunnableWorkload>& workload) {
     const std::size_t rounds = rounds_of(what);
     const int samples = (options_.samples + static_cast<int>(rounds) - 1) / static_cast<int>(rounds);
@@ -62,7 +62,7 @@ class Sweep {
     return lost ? CaseEnd::device_lost : CaseEnd::failed;
   }
 
-  // What the file lacks of the case.
+  // Writes the records of the case that the file does not have.
   bool write(const KernelCase& what, const Series& series, const Runner& runner) {
     if (!options_.writes || journal_.has(series.subject)) return true;
     const std::vector<Subject> subjects = subjects_of(what);

@@ -1,4 +1,4 @@
-// Measures cases one after the other, most valuable first, within a budget and behind what a file already holds.
+// Measures cases one after the other, most valuable first, within a budget; skips those already in the output file.
 #pragma once
 
 #include <functional>
@@ -16,10 +16,10 @@ enum class SweepEnd { done, out_of_time, interrupted, device_lost, cannot_write 
 
 struct SweepSummary {
   SweepEnd end = SweepEnd::done;
-  int measured = 0, failed = 0, skipped = 0, postponed = 0;  // cases; skipped: already in the file
+  int measured = 0, failed = 0, skipped = 0, postponed = 0;  // cases; skipped: in the file; postponed: over budget
 };
 
-// What the journal holds of a case: a line each, with its line break.
+// Functions that return the journal's lines for a case, each with its line break.
 struct CaseRecords {
   std::function<std::string(const KernelCase&, const Series&, const Findings&)> measured;
   std::function<std::string(const KernelCase&, const std::string& reason)> failed;
@@ -28,14 +28,14 @@ struct CaseRecords {
 struct SweepOptions {
   int samples = 30;      // of every subject of a case, at least
   bool retry = false;    // measure again what failed before
-  bool in_step = false;  // ranks measure together: each waits for the others, whatever the file holds and the time says
-  bool writes = true;    // into the journal; of several ranks one does
-  std::function<double(const KernelCase&)> floor_s;  // seconds below which no run can be
-  std::function<bool()> interrupted;                 // ends the sweep behind the case that runs
+  bool in_step = false;  // several ranks measure each case together, whatever the file and the budget hold
+  bool writes = true;    // into the journal; only one of several ranks does
+  std::function<double(const KernelCase&)> floor_s;  // lower bound of one run, seconds
+  std::function<bool()> interrupted;                 // if true, the sweep ends after the current case
 };
 
-// `say` gets one line per case, for people. After device_lost the process must be replaced: the failing case is in the
-// journal as a failure, so the next run passes over it.
+// `log` gets one line per case, for people. After device_lost a new process is needed; the journal records the failing
+// case as a failure, so the next run skips it.
 SweepSummary measure_cases(const std::vector<KernelCase>& cases, CaseMachine& machine, Journal& journal, Budget& budget,
                            const CaseRecords& records, const SweepOptions& options,
                            const std::function<void(const std::string&)>& log);

@@ -43,7 +43,7 @@ model::Result<std::unique_ptr<Journal>> Journal::open(const std::string& path, c
   const std::size_t end = text.rfind('\n');
   const std::size_t whole = end == std::string::npos ? 0 : end + 1;
   if (whole != text.size() && ftruncate(file, static_cast<off_t>(whole)) != 0)
-    return wrong(path, "the unfinished last line cannot be cut off: ");
+    return wrong(path, "the incomplete last line cannot be removed: ");
   std::istringstream lines(text.substr(0, whole));
   for (std::string line; std::getline(lines, line);) journal->remember(line);
   journal->found_ = journal->measured_.size();
@@ -52,7 +52,7 @@ model::Result<std::unique_ptr<Journal>> Journal::open(const std::string& path, c
 
 Journal::~Journal() { close(file_); }
 
-// What is no record of the device is passed over.
+// Ignores lines that are not records of the device.
 void Journal::remember(const std::string& line) {
   const auto record = nlohmann::json::parse(line, nullptr, false);
   if (!record.is_object()) return;
@@ -83,7 +83,7 @@ bool Journal::append(const std::string& text) {
     if (count <= 0) return false;
     written += static_cast<std::size_t>(count);
   }
-  if (fdatasync(file_) != 0 && errno != EINVAL && errno != EROFS) return false;  // EINVAL: no disk behind it
+  if (fdatasync(file_) != 0 && errno != EINVAL && errno != EROFS) return false;  // EINVAL: not on a disk
   remember(text);
   return true;
 }

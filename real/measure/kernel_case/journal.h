@@ -1,5 +1,5 @@
-// The output file: lines are appended whole and flushed to the disk one by one, so that a killed program loses at
-// most the case it was in; the next run goes on behind what is already there.
+// The output file of a sweep. Each line is appended whole and flushed to the disk, so that a killed program loses at
+// most its current case; the next run continues after the existing lines.
 #pragma once
 
 #include <memory>
@@ -12,21 +12,21 @@ namespace plumbline::real {
 
 class Journal {
  public:
-  // Opens `path` for appending and reads what it holds about `device`. A last line without its end, left by a
-  // program that was killed while writing, is cut off. Input error: the file cannot be read or written.
+  // Opens `path` for appending and reads its records of `device`. An incomplete last line, left by a program that was
+  // killed while writing, is removed. Input error: the file cannot be read or written.
   static model::Result<std::unique_ptr<Journal>> open(const std::string& path, const std::string& device);
   ~Journal();
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
 
   bool has(const Subject& subject) const;
-  // Whether every record of the case is there.
+  // Returns whether every record of the case is in the file.
   bool complete(const KernelCase& what) const;
   bool failed(const KernelCase& what) const;
-  // The number of measurements of the device that the file held when it was opened.
+  // Returns how many measurements of the device the file had when it was opened.
   std::size_t found() const { return found_; }
 
-  // Appends one line, which ends in a line break, and waits until it is on the disk. False when that fails (disk full).
+  // Appends one line, which ends in a line break, and waits until it is on the disk. Returns false on failure.
   bool append(const std::string& text);
 
  private:

@@ -16,7 +16,7 @@ namespace plumbline::real {
 
 namespace {
 
-// A key of the line: the member it sets, and for words the ones allowed (none: any).
+// A key of a line: the member that it sets, and for words the allowed ones (none: any).
 struct Key {
   std::string name;
   std::variant<std::string KernelCase::*, std::int64_t KernelCase::*> member;
@@ -28,7 +28,7 @@ struct Key {
 struct Operation {
   std::string name;
   std::vector<Key> keys;
-  bool partitionable = false;  // may run beside the copy kernel
+  bool partitionable = false;  // may overlap the copy kernel
 };
 
 const Key name_key = {"name", &KernelCase::name, false, 0, 0, {}};
@@ -88,7 +88,7 @@ const std::vector<Key>& partition_keys() {
   return keys;
 }
 
-// The keys that `op` (in a partition: `kernel` beside the copy) takes; empty when there is no such operation.
+// Returns the keys of `op` (in a partition: of `kernel`); empty when there is no such operation.
 std::vector<Key> keys_of(const std::string& op, const std::string& kernel) {
   static const std::vector<Operation> all = operations();
   const std::string& wanted = op == "partition" ? kernel : op;
@@ -101,7 +101,7 @@ std::vector<Key> keys_of(const std::string& op, const std::string& kernel) {
     keys.insert(keys.end(), partition_keys().begin(), partition_keys().end());
   }
   for (const Key& key : found->keys) {
-    // The copy beside it would not last as long as a soak.
+    // A partition has no soak, because the concurrent copy would end before it.
     if (op != "partition" || key.name != "soak") keys.push_back(key);
   }
   return keys;
@@ -109,7 +109,7 @@ std::vector<Key> keys_of(const std::string& op, const std::string& kernel) {
 
 constexpr std::int64_t row_block = 128;  // rows that share a scale of an FP8 operand along k
 
-// Of one group, or their mean.
+// Returns the rows of one group, or the mean of all.
 std::int64_t rows_of_group(const KernelCase& value) { return value.phase == "W" ? value.k : value.m; }
 
 std::string set(KernelCase& value, const Key& key, const std::string& text) {
@@ -142,7 +142,7 @@ std::string check_groups(const KernelCase& value) {
   return "";
 }
 
-// What a line's values must satisfy together: the kernels move 16 bytes per thread and access.
+// Checks the values of a line together; sizes are multiples because the kernels move 16 bytes per thread and access.
 std::string check(const KernelCase& value) {
   const std::string& operation = value.operation();
   if (const std::string problem = check_groups(value); !problem.empty()) return problem;
@@ -239,7 +239,7 @@ std::vector<std::int64_t> group_rows(const KernelCase& value) {
   if (value.rows_by != "zipf") return rows;
   double sum = 0;
   for (std::int64_t rank = 1; rank <= value.groups; ++rank) sum += 1.0 / static_cast<double>(rank);
-  // One block each; of the others the share, rounded down. What that leaves goes to the largest groups.
+  // Each group has one block and its share of the others, rounded down. The largest groups get the remaining blocks.
   std::int64_t left = mean / row_block * value.groups - value.groups;
   const auto shared = static_cast<double>(left);
   for (std::size_t group = 0; group < rows.size(); ++group) {

@@ -4,10 +4,10 @@
 //   gemm name=deepseek-v3/q_b phase=F format=fp8_block m=4096 n=24576 k=1536
 //   partition kernel=rmsnorm rows=4096 columns=7168 ctas=20 target_sms=112
 //
-// m, n, k are those of the product itself, D[m,n] = sum over k, in every phase: F y = x w^T, I dx = dy w,
-// W dw += dy^T x with an FP32 result that is accumulated into. With groups > 1, m (F, I) or k (W) counts the
-// rows of one group (with rows_by=zipf: their mean). All counts are elements, rows or bytes; the operations and their
-// keys are in kernel_case.cc.
+// m, n and k are the sizes of the GEMM D[m,n] = A[m,k] B[k,n] itself in every phase: F y = x w^T, I dx = dy w,
+// W dw += dy^T x, which accumulates into an FP32 result. With groups > 1, m (F, I) or k (W) counts the rows of one
+// group, or their mean with rows_by=zipf. Counts are elements, rows or bytes. kernel_case.cc has the operations and
+// their keys.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct KernelCase {
   std::string phase;                    // gemm: F, I or W; attention: F or B
   std::string format;                   // gemm: bf16, fp8_tensor or fp8_block
   std::int64_t m = 0, n = 0, k = 0;     // gemm
-  std::int64_t groups = 1;              // gemm: products of this shape
+  std::int64_t groups = 1;              // gemm: number of GEMMs of this shape
   std::string rows_by = "uniform";      // gemm: how rows are spread over the groups, uniform or zipf
   std::string implementation = "loop";  // gemm: groups one after the other, or grouped in one call of the library
   std::int64_t fast_accumulation = 0;   // gemm, fp8_tensor: 1 leaves out the promotion to FP32 sums
@@ -35,16 +35,16 @@ struct KernelCase {
   std::int64_t sequences = 1;           // attention
   std::int64_t length = 0;              // attention: tokens of a sequence
   std::int64_t heads = 0;               // attention: of queries
-  std::int64_t kv_heads = 0;            // attention: of keys and values; 0: as many
+  std::int64_t kv_heads = 0;            // attention: of keys and values; 0: as many as heads
   std::int64_t qk_dim = 0, v_dim = 0;   // attention: of a head
   std::int64_t elements = 0;            // adamw
   std::int64_t bytes = 0;               // copy, host_to_device, collectives: payload
   std::int64_t ranks = 1;               // collectives: processes, one GPU each
   std::int64_t nodes = 0;               // graph: empty kernels, one after the other
-  std::string kernel;                   // partition: the operation beside the copy kernel
-  std::int64_t ctas = 0;                // partition: CTAs of the copy kernel, each owning one SM
-  std::string by = "claim";             // partition: what keeps the two apart, claimed SMs or green contexts
-  std::int64_t copy_gbps = unlimited;   // partition: rate of the copy kernel; 0 only holds its SMs
+  std::string kernel;                   // partition: the operation that runs concurrently with the copy kernel
+  std::int64_t ctas = 0;                // partition: persistent CTAs of the copy kernel, each of which reserves one SM
+  std::string by = "claim";             // partition: how SMs are divided: "claim" (persistent CTAs) or green contexts
+  std::int64_t copy_gbps = unlimited;   // partition: rate of the copy kernel, GB/s; 0 only reserves its SMs
   std::string copy_to = "device";       // partition: where the copy kernel writes, device or host memory
   std::int64_t target_sms = 0;          // gemm, also in a partition: the SM count its algorithm is chosen for
 
@@ -55,23 +55,23 @@ struct KernelCase {
   const std::string& operation() const { return op == "partition" ? kernel : op; }
 };
 
-// Whether it is an exchange between ranks: all_reduce, all_gather, reduce_scatter, all_to_all.
+// Returns whether the operation is a collective: all_reduce, all_gather, reduce_scatter or all_to_all.
 bool is_collective(const KernelCase& value);
 
-// The canonical line of a case: the keys of its operation in a fixed order, defaults left out. It identifies a case
-// in an output file; parse_kernel_case reads it back.
+// Returns the canonical line of a case: the keys of its operation in a fixed order, without defaults. It identifies a
+// case in an output file; parse_kernel_case reads it back.
 std::string to_line(const KernelCase& value);
 
-// Input errors say what is wrong with the line; they name neither file nor line number.
+// Input errors describe what is wrong in the line, without file and line number.
 model::Result<KernelCase> parse_kernel_case(const std::string& line);
 
-// Rows of each group of a product, the largest first: `m` of them (in phase W: `k`) or, by Zipf's law, shares in
-// proportion to 1, 1/2, 1/3, ... of as many in all, in whole blocks of 128 and at least one.
+// Returns the rows of each group of a grouped GEMM, the largest first. Uniform groups have `m` rows (phase W: `k`).
+// By Zipf's law the same total is divided in proportion to 1, 1/2, 1/3, ..., in blocks of 128 rows, at least one each.
 std::vector<std::int64_t> group_rows(const KernelCase& value);
 
-// The records that a case yields when all goes well, in the order in which they are written: one for each variant.
-// FLOPs and bytes are those of the operator that the kernel computes (model/cost/work.h); bytes of a copy count both
-// sides, those of a collective are what the link of one rank carries each way when no byte crosses twice.
+// Returns the subject of each record that a successful case writes, in that order: one for each variant. FLOPs and
+// bytes are those of the kernel's operator (model/cost/work.h). Bytes of a copy count reads and writes. Bytes of a
+// collective are the least that one rank's link transfers in each direction.
 std::vector<Subject> subjects_of(const KernelCase& value);
 
 }  // namespace plumbline::real

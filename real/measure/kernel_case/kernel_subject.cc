@@ -1,4 +1,4 @@
-// What the records of a case say beside its times.
+// The subjects of a case's records: all that they hold next to its times.
 #include <algorithm>
 #include <utility>
 
@@ -19,8 +19,8 @@ struct Work {
   double flops = 0, bytes = 0;
 };
 
-// One operator and the tensors that it names: a read activation, or in `writes` what it leaves behind. A tensor that
-// is read and written in place is a gradient.
+// A graph of one operator with its read and written tensors, for the cost functions. Tensors are activations; one that
+// is written in place is a gradient.
 class OneOperator {
  public:
   explicit OneOperator(OperatorKind kind, model::Attributes attributes = {}) {
@@ -48,7 +48,7 @@ class OneOperator {
   Graph graph_;
 };
 
-// The weight gradient is read and written in FP32; with scales per block both its operands are activations.
+// A weight gradient is read and written in FP32; with scales per block both operands of its GEMM are activations.
 Work gemm_work(const KernelCase& c) {
   const bool gradient = c.phase == "W";
   const DataType x = c.format == "bf16"         ? DataType::bf16
@@ -107,7 +107,7 @@ Work moved_rows_work(const KernelCase& c, const std::string& op) {
       .work();
 }
 
-// FP32 gradients and master weights, BF16 moments and weights.
+// AdamW with FP32 gradients and master weights, BF16 moments and weights.
 Work optimizer_work(const KernelCase& c) {
   return OneOperator(OperatorKind::adamw)
       .read({c.elements}, DataType::fp32)
@@ -152,7 +152,7 @@ std::vector<std::pair<std::string, std::int64_t>> shape_of(const KernelCase& c) 
   return shape;
 }
 
-// Cache and variant of each record.
+// Returns the cache and the variant of each record.
 std::vector<std::pair<std::string, std::string>> variants_of(const KernelCase& c) {
   if (c.op == "launch") return {{"", "host_call"}, {"", "stream_gap"}, {"", "graph_node"}, {"", "round_trip"}};
   if (c.op == "graph") return {{"", "host_call"}, {"", "replay"}, {"", "round_trip"}};

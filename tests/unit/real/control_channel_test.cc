@@ -96,9 +96,9 @@ TEST(Bootstrap, FindsTheFirstNodeOfSlurm) {
 
 TEST(Bootstrap, NamesWhatIsNoNumber) {
   EXPECT_EQ(to_string(read({{"RANK", "two"}, {"WORLD_SIZE", "4"}}).error()),
-            "RANK: 'two' is no number of ranks or ports (who starts the ranks sets it)");
+            "RANK: 'two' is no number of ranks or ports (the starter of the ranks, such as torchrun or srun, sets it)");
   EXPECT_EQ(to_string(read({{"RANK", "4"}, {"WORLD_SIZE", "4"}}).error()),
-            "RANK: there is no rank 4 among 4 (who starts the ranks sets it)");
+            "RANK: there is no rank 4 among 4 (the starter of the ranks, such as torchrun or srun, sets it)");
   EXPECT_THAT(to_string(read({{"RANK", "0"}, {"WORLD_SIZE", "4"}, {"MASTER_PORT", "70000"}}).error()),
               HasSubstr("MASTER_PORT: 70000 is no port"));
 }
@@ -162,11 +162,11 @@ TEST(ControlChannel, NamesWhoDidNotCome) {
     EXPECT_TRUE(second->send({Frame::Kind::hello, "2 4"}));
   });
   ASSERT_FALSE(first);
-  EXPECT_THAT(to_string(first.error()), HasSubstr("ranks 1, 3 did not come to port "));
+  EXPECT_THAT(to_string(first.error()), HasSubstr("ranks 1, 3 did not connect to port "));
   const std::optional<Frame> told = second->receive();
   ASSERT_TRUE(told);
   EXPECT_EQ(told->kind, Frame::Kind::abort);
-  EXPECT_THAT(told->bytes, HasSubstr("ranks 1, 3 did not come to port "));
+  EXPECT_THAT(told->bytes, HasSubstr("ranks 1, 3 did not connect to port "));
 }
 
 TEST(ControlChannel, ReturnsWhyRankZeroRefuses) {

@@ -148,7 +148,7 @@ TEST_F(CheckpointTest, AStepThatIsThereAlreadyStays) {
   const auto before = fs::last_write_time(file(1));
   const auto again = save(1);
   ASSERT_FALSE(again);
-  EXPECT_EQ(again.error().message, "a checkpoint of this step is there already");
+  EXPECT_EQ(again.error().message, "a checkpoint of this step exists already");
   EXPECT_EQ(fs::last_write_time(file(1)), before);
 }
 

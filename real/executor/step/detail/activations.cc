@@ -75,7 +75,7 @@ void Activations::end_weight_gradient(std::int64_t key) {
   release_kept(Lifetime::input_gradient_to_weight, key);
 }
 
-// What a later phase reads too stays until then; the message has left before.
+// Releases a tensor after its message. A tensor that a later phase reads stays until then.
 void Activations::sent(std::uint32_t index, std::int64_t key, Event event) {
   if (tensors_[index].lifetime == Lifetime::within_slot) release(index, key, event);
 }

@@ -20,8 +20,8 @@ std::pair<std::int32_t, std::int32_t> moment(const DataParallelCollectives::Mome
 
 }  // namespace
 
-// Two pipeline ranks that hold the same stages come to their units in different orders. Both take the lower one's:
-// collectives of a group must meet.
+// Two pipeline ranks that hold the same stages finish their units in different orders. Both use the lower rank's order,
+// because all ranks of a group must launch its collectives in the same order.
 DataParallelRunner::DataParallelRunner(RankState& rank) : rank_(rank) {
   std::int32_t lowest = rank.place.pipeline;
   for (const auto& [stage, local] : rank.stages) lowest = std::min(lowest, local.holders.front());

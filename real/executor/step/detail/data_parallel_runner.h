@@ -1,4 +1,5 @@
-// Gradients that are reduced and parameters that are gathered beside the slots of a step, each unit when it can be.
+// Launches the data-parallel collectives of a step, concurrent with its slots: the reduction of each shard unit's
+// gradients and the gather of its parameters, as early as possible.
 #pragma once
 
 #include <cstdint>
@@ -15,16 +16,16 @@ class DataParallelRunner {
  public:
   explicit DataParallelRunner(RankState& rank);
 
-  // The step begins; with `gather` the parameters that the last update left in shards are gathered.
+  // Begins a step; with `gather`, it gathers the parameters that the last update left in shards.
   void begin(bool gather);
-  // Before something of a slot is launched on a stream: it waits for its parameters.
+  // Call it before a segment (-1: the whole slot) is launched on a stream, which then waits for its parameters.
   void before(std::int32_t slot, std::int32_t segment, model::Stream stream);
-  // A segment (-1: the whole slot) has been launched: what only waited for it follows.
+  // Call it after a segment (-1: the whole slot) is launched; launches the collectives that only waited for it.
   void after(std::int32_t slot, std::int32_t segment);
-  // All slots have been launched: so is all that is left, and the compute stream waits for it.
+  // Call it after all slots; launches all remaining collectives and makes the compute stream wait for them.
   void finish();
 
-  // Gathers a unit at once, on the compute stream.
+  // Gathers a unit's parameters at once, on the given stream.
   void gather(std::int32_t stage, std::size_t unit, model::Stream stream);
 
  private:

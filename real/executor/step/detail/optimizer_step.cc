@@ -59,7 +59,7 @@ void OptimizerStep::launch(std::int32_t stage, const Operator& op, Buffer* squar
   rank_.device().launch(Stream::compute, kernel);
 }
 
-// A part of the gradient that several ranks hold counts once: each of them counts its share of it.
+// Weighs each part of the gradient by 1 / the number of ranks that hold it, so that the sum over ranks counts it once.
 void OptimizerStep::weigh(std::int32_t stage, std::size_t unit_index, TensorId id, Kernel& kernel) {
   Buffer* gradient = bind(stage, id);
   const auto [entry, fresh] = weighed_.try_emplace({stage, gradient});
@@ -91,7 +91,7 @@ void OptimizerStep::launch_sum_of_squares(std::int32_t stage, const Operator& op
   Kernel kernel;
   kernel.graph = &state.optimizer();
   kernel.op = &op;
-  // Reads stand in the order of the units.
+  // Reads are in the order of the units.
   for (std::size_t unit = 0; unit < op.reads.size(); ++unit) weigh(stage, unit, op.reads[unit], kernel);
   kernel.writes = {result};
   kernel.label = rank_.labels.add({-1, -1, op.name, -1});

@@ -1,4 +1,4 @@
-// What follows the slots of a step on a rank: the gradients' norm, agreement on overflow, AdamW.
+// Runs the end of a step on a rank, after its slots: the gradients' norm, agreement on overflow, AdamW.
 #pragma once
 
 #include <vector>
@@ -16,7 +16,7 @@ class OptimizerStep {
     bool finite = true;        // else nothing was updated
     double gradient_norm = 0;  // of the mean gradient; 0 where the plan does not clip
   };
-  // All gradients are reduced when the compute stream comes to it. Waits for the device.
+  // Requires that the compute stream waits for the reduction of all gradients. Waits for the device.
   model::Result<Outcome> run(DataParallelRunner& data_parallel);
 
  private:
@@ -30,7 +30,7 @@ class OptimizerStep {
   RankState& rank_;
   std::vector<BufferPointer> found_, squares_;  // of each stage
   BufferPointer found_anywhere_, all_squares_, scale_;
-  std::vector<BufferPointer> views_;  // parts of shards that ranks hold differently often
+  std::vector<BufferPointer> views_;  // parts of shards that differ in the number of ranks that hold them
   std::map<std::pair<std::int32_t, const Buffer*>, std::vector<std::pair<Buffer*, double>>> weighed_;
 };
 

@@ -16,8 +16,8 @@ namespace {
 
 using model::Tensor;
 
-// Heights of what stands one under the other in one matrix.
-std::vector<std::int64_t> things(const model::Architecture& a, const Tensor& tensor, std::int64_t rows) {
+// Returns the rows of each output that one fused matrix computes, from top to bottom.
+std::vector<std::int64_t> fused_outputs(const model::Architecture& a, const Tensor& tensor, std::int64_t rows) {
   const std::string name = tensor.role == model::Role::gradient ? tensor.name.substr(2) : tensor.name;
   if (name == "qkv" || name == "qkv_bias")
     return {a.heads * a.head_dim, a.key_value_heads * a.head_dim, a.key_value_heads * a.head_dim};
@@ -25,7 +25,7 @@ std::vector<std::int64_t> things(const model::Architecture& a, const Tensor& ten
   return {rows};
 }
 
-struct Rows {  // a range of rows of the whole
+struct Rows {  // a range of rows of the whole parameter
   std::int64_t first = 0, count = 0;
 };
 
@@ -35,27 +35,27 @@ std::vector<Rows> divided_rows(const std::vector<std::int64_t>& heights, Rows al
   std::vector<Rows> result;
   for (std::int64_t matrix = 0; matrix < all.count / height; ++matrix) {
     std::int64_t first = all.first + matrix * height;
-    for (const std::int64_t thing : heights) {
-      result.push_back({first + part * (thing / parts), thing / parts});
-      first += thing;
+    for (const std::int64_t output : heights) {
+      result.push_back({first + part * (output / parts), output / parts});
+      first += output;
     }
   }
   return result;
 }
 
 std::int64_t rows_worth_a_thread(std::int64_t columns) {
-  constexpr std::int64_t numbers = 1 << 16;  // 2 ms of them; a thread starts in some 20 us
+  constexpr std::int64_t numbers = 1 << 16;  // take about 2 ms; a thread starts in some 20 us
   return std::max<std::int64_t>(1, numbers / columns);
 }
 
-// FNV-1a.
+// Returns the FNV-1a hash of the name.
 std::uint64_t seed_of(const std::string& name) {
   std::uint64_t hash = 0xcbf29ce484222325ULL;
   for (const char letter : name) hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3ULL;
   return hash;
 }
 
-// Where a part lies in its whole.
+// The position of a part in the whole parameter.
 struct PartPlace {
   std::vector<std::int64_t> rows;  // of the whole, for each row of the part
   std::int64_t first_column = 0, columns = 0, columns_of_whole = 0;
@@ -78,7 +78,7 @@ PartPlace place_of(const model::Architecture& architecture, const Tensor& whole,
   const std::int64_t part = held.expert ? division.expert_tensor_rank : division.tensor_rank;
   std::vector<Rows> ranges = {dealt};
   if (own.rows < dealt.count)
-    ranges = divided_rows(things(architecture, held, dealt.count / experts), dealt, parts, part);
+    ranges = divided_rows(fused_outputs(architecture, held, dealt.count / experts), dealt, parts, part);
   PartPlace place{{}, own.columns < all.columns ? part * own.columns : 0, own.columns, all.columns};
   for (const Rows& range : ranges)
     for (std::int64_t row = range.first; row < range.first + range.count; ++row) place.rows.push_back(row);
@@ -114,7 +114,7 @@ void initial_part(const model::Architecture& architecture, const Tensor& whole, 
   }
   const std::uint64_t seed = seed_of(name);
   const double deviation = 1 / std::sqrt(static_cast<double>(place.columns_of_whole));
-  constexpr std::uint64_t draws = 2;  // of a normal number
+  constexpr std::uint64_t draws = 2;  // random numbers per normal number
   const auto fill_rows = [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
       model::Random random(seed, draws * static_cast<std::uint64_t>(place.first_element(row)));

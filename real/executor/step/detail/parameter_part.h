@@ -1,5 +1,5 @@
-// Which part of a parameter a rank holds, and what parameters begin with: numbers that depend on their place in the
-// undivided model alone, so that training begins with the same model however it is divided.
+// The part of a parameter that a rank holds, and its initial values. These depend only on the place in the undivided
+// model, so that training begins with the same model however it is divided.
 #pragma once
 
 #include <cstdint>
@@ -20,18 +20,18 @@ struct Division {
   std::int64_t expert_tensor = 1, expert_tensor_rank = 0;
 };
 
-// Of the rank at `index` among those of a pipeline stage.
+// Returns the division of the rank at `index` among those of a pipeline stage.
 Division division_of(const model::Plan::Parallelism& degrees, std::int64_t index);
 
-// `values` of the whole parameter (or gradient), row by row -> those of the part of `held`'s shape. Experts are dealt
-// out in order, then cut like all else: rows in equal parts, of matrices that make several things at once (queries,
-// keys and values; gate and up) each thing in equal parts; or columns. The tensors' names tell what they make.
+// Returns the part of shape `held` of the whole parameter's (or gradient's) `values`, row by row. Experts are divided
+// in order. Then rows or columns are divided in equal parts; a fused matrix (queries, keys and values; gate and up),
+// which its name identifies, has each of its outputs divided separately.
 std::vector<float> part_of(const model::Architecture& architecture, const model::Tensor& whole,
                            const model::Tensor& held, const Division& division, std::span<const float> values);
 
-// What the part of `held`'s shape begins with: scales of norms 1, biases 0, matrices normal with variance 1 / columns
-// of the whole, drawn from a seed of the name. Made on all cores, without the rest of the whole; `values` is resized,
-// and its memory used again from call to call.
+// Sets `values` to the initial values of the part of shape `held`: scales of norms 1, biases 0, matrices normal with
+// variance 1 / columns of the whole and a seed derived from the name. All cores compute this part only. `values` is
+// resized, so that its memory can be reused from call to call.
 void initial_part(const model::Architecture& architecture, const model::Tensor& whole, const model::Tensor& held,
                   const Division& division, const std::string& name, std::vector<float>& values);
 

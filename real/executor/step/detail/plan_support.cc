@@ -55,11 +55,11 @@ std::optional<Error> check_memory(const Plan& plan) {
   return std::nullopt;
 }
 
-// Whether a device computes with tensors of that precision: activations and the weights beside them.
+// Returns whether a device computes with activations and weights of that precision.
 bool computes(const Device& device, model::Precision precision) {
   return device.executes(activation_type(precision)) && device.executes(weight_type(precision));
 }
-// States of the optimizer have no scales.
+// Returns whether the device can hold optimizer states in that precision; FP8 is excluded, because they have no scales.
 bool accumulates(const Device& device, model::Precision precision) {
   return !is_fp8(precision) && computes(device, precision);
 }
@@ -95,7 +95,7 @@ std::optional<Error> check_formats(const Plan& plan, const Device& device) {
   return std::nullopt;
 }
 
-// The probabilities that are not 0, by the keys of the model's file (model/config/).
+// Returns the keys of the model's file (model/config/) whose dropout probabilities are not 0.
 std::set<std::string> dropout_keys(const model::Architecture& architecture) {
   struct Names {
     std::string embedding, attention, residual;
@@ -113,8 +113,8 @@ std::set<std::string> dropout_keys(const model::Architecture& architecture) {
   return keys;
 }
 
-// Of each head, by rotary embedding.
-std::int64_t turning_columns(const model::Architecture& architecture) {
+// Returns how many columns of each head rotary embedding rotates.
+std::int64_t rotary_columns(const model::Architecture& architecture) {
   if (architecture.positions != model::PositionKind::rotary) return 0;
   if (architecture.attention == model::AttentionKind::multi_head_latent) return architecture.latent.qk_rope_head_dim;
   return architecture.rotary_dim > 0 ? architecture.rotary_dim : architecture.head_dim;
@@ -126,13 +126,13 @@ std::optional<Error> check_model(const Plan& plan, const model::Architecture& ar
     for (const std::string& key : keys) hint += " --set model." + key + "=0";
     return refuse(plan, "model.config", "dropout is simulated, not executed", std::move(hint));
   }
-  const std::int64_t turning = turning_columns(architecture);
-  if (turning % 2 == 0) return std::nullopt;
-  return refuse(plan, "model.config", fmt::format("{} columns of a head do not form pairs that turn", turning),
-                "rotary embedding needs an even number of them");
+  const std::int64_t columns = rotary_columns(architecture);
+  if (columns % 2 == 0) return std::nullopt;
+  return refuse(plan, "model.config", fmt::format("rotary embedding cannot pair {} columns of a head", columns),
+                "use an even number of columns");
 }
 
-// A table that two ranks hold copies of would drift apart.
+// Refuses a tied table that two ranks hold: their copies would diverge.
 std::optional<Error> check_ties(const Plan& plan, const model::StepProgram& program) {
   std::set<std::string> owned;
   for (const model::Stage& stage : program.stages)

@@ -1,4 +1,4 @@
-// What a plan may ask of real execution: everything that the operators, streams and groups of a machine can do today.
+// Checks whether the operators, streams and groups of real execution support a plan.
 #pragma once
 
 #include <optional>
@@ -12,8 +12,8 @@
 
 namespace plumbline::real {
 
-// Infeasible, with the key at fault and what to set instead: a plan that can be simulated but not executed on that
-// device.
+// Returns an infeasible error, with the key at fault and what to set instead, for a plan that can be simulated but not
+// executed on the device.
 std::optional<model::Error> check_executable(const model::Plan& plan, const model::Architecture& architecture,
                                              const model::StepProgram& program, const Device& device);
 

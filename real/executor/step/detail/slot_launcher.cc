@@ -19,7 +19,7 @@ using model::Transfer;
 
 namespace {
 
-// Of the messages of one kind between two ranks.
+// Returns the channel of the messages of one kind between two ranks.
 std::int32_t channel_of(const Transfer& transfer, const model::Schedule& schedule) {
   return (transfer.forward ? 0 : 1) * schedule.directions + transfer.direction;
 }
@@ -107,7 +107,7 @@ void SlotLauncher::send_and_receive(std::int32_t slot) {
   }
 }
 
-// Other streams begin where the previous slot has ended and its messages have come.
+// Makes other streams wait for the end of the previous slot and for its messages.
 void SlotLauncher::start_streams(const model::SlotTemplate& slot) {
   used_.clear();
   for (const Segment& segment : slot.segments)
@@ -143,7 +143,7 @@ void SlotLauncher::launch(std::int32_t slot, const ConcurrentWork& concurrent) {
   rank_.pool->end_slot();
 }
 
-// Of a slot that runs the template for the stages of `op`.
+// Returns the last uses in a slot that runs the template for the stages of `op`.
 const SlotLauncher::LastUses& SlotLauncher::last_uses(std::uint16_t index, const model::ScheduleOp& op) {
   const auto [entry, fresh] = last_uses_.try_emplace({index, op.f_stage, op.b_stage});
   if (!fresh) return entry->second;
@@ -164,7 +164,7 @@ const SlotLauncher::LastUses& SlotLauncher::last_uses(std::uint16_t index, const
   return entry->second;
 }
 
-// After the operator that was launched last.
+// Ends the temporaries whose last user is the operator that was launched last.
 void SlotLauncher::end_temporaries(std::int32_t slot) {
   const auto template_index =
       rank_.program().slot_templates[static_cast<std::size_t>(rank_.place.pipeline)][static_cast<std::size_t>(slot)];
@@ -235,7 +235,7 @@ void SlotLauncher::launch_operator(std::int32_t slot, std::int32_t index, const 
   rank_.device().launch(segment.stream, kernel);
 }
 
-// A hop between two stages of this rank is a copy.
+// Copies tensors between two stages of this rank, where no message is needed.
 void SlotLauncher::hand_over(std::int32_t slot) {
   const model::ScheduleOp& op = rank_.ops()[static_cast<std::size_t>(slot)];
   const model::Schedule& schedule = rank_.program().schedule;

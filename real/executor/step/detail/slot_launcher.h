@@ -1,5 +1,5 @@
-// Launches the slots of a rank's program: every segment on its stream, behind what it waits for, every operator on its
-// buffers; and the messages between slots.
+// Launches the slots of a rank's program: every segment on its stream, after what it waits for, every operator on its
+// buffers, and the messages between slots.
 #pragma once
 
 #include <cstdint>
@@ -16,30 +16,31 @@ namespace plumbline::real {
 
 class SlotLauncher {
  public:
-  // Around the segments of a slot (segment -1: the whole slot), for gradients and parameters that travel beside them.
+  // Functions that are called before and after each segment of a slot (segment -1: the whole slot) is launched on
+  // `stream`. They launch the concurrent reductions of gradients and gathers of parameters.
   struct ConcurrentWork {
-    std::function<void(std::int32_t slot, std::int32_t segment, model::Stream stream)> before;  // it is launched on it
+    std::function<void(std::int32_t slot, std::int32_t segment, model::Stream stream)> before;
     std::function<void(std::int32_t slot, std::int32_t segment)> after;
   };
 
   explicit SlotLauncher(RankState& rank);
 
-  // Messages that precede op `slot`, then its kernels. One more call, with the number of slots, for what is left to
-  // send.
+  // Launches the messages that precede op `slot`, then its kernels. After the last slot, one more call with the number
+  // of slots launches the remaining sends.
   void launch(std::int32_t slot, const ConcurrentWork& concurrent);
 
-  // Of every stage's MoE blocks: rows that chose each expert, added up by routers. [(stage, position)]
+  // Returns the rows routed to each expert, summed by the routers of every MoE block. [(stage, position)]
   const std::map<std::pair<std::int32_t, std::uint16_t>, BufferPointer>& loads() const { return loads_; }
-  // Data of a micro-batch: token_ids, labels, mtp_labels by name.
+  // Returns the buffer of a micro-batch's input data: token_ids, labels or mtp_labels.
   Buffer* data(std::int32_t stage, std::uint16_t position, model::TensorId id, std::int64_t key);
 
  private:
-  struct Step {  // of a template: what a segment needs besides itself
+  struct Step {  // how a segment of a slot template is launched
     std::int32_t part = 0, parts = 1;
     bool records = false;  // another stream waits for its end
   };
   const std::vector<Step>& steps(std::uint16_t index);
-  struct LastUse {  // a temporary activation that no later operator of the slot uses
+  struct LastUse {  // the end of a temporary activation: no later operator of the slot uses it
     bool forward = false;
     std::uint32_t index = 0;                   // of the stage's activations
     std::optional<model::Stream> only_stream;  // of all its kernels
@@ -60,12 +61,12 @@ class SlotLauncher {
 
   RankState& rank_;
   std::map<std::uint16_t, std::vector<Step>> steps_;
-  std::map<std::tuple<std::uint16_t, std::int32_t, std::int32_t>, LastUses> last_uses_;  // of a template on two stages
+  std::map<std::tuple<std::uint16_t, std::int32_t, std::int32_t>, LastUses> last_uses_;  // [(template, its two stages)]
   std::map<std::pair<std::int32_t, std::uint16_t>, BufferPointer> loads_;
   std::map<std::tuple<std::int32_t, std::uint16_t, model::TensorId, std::int64_t>, BufferPointer> data_;
   std::vector<std::optional<Event>> ended_;  // of the running slot's segments
   std::size_t launched_ = 0;                 // operators of the running slot
-  std::vector<model::Stream> used_;          // streams of the running slot beside compute
+  std::vector<model::Stream> used_;          // streams of the running slot other than compute
   std::optional<Event> previous_;            // end of the previous slot, on the compute stream
 };
 

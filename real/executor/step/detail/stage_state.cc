@@ -71,7 +71,7 @@ Buffer* StageState::owner(const std::string& name) const {
   return found == owners_.end() ? nullptr : found->second;
 }
 
-// What every tensor-parallel rank holds whole comes first: its gradients are summed over them as one.
+// Puts parameters that every tensor-parallel rank holds whole first, so that one collective sums their gradients.
 void StageState::lay_out(std::size_t index, const model::Plan& plan, const model::Layout& layout) {
   Unit& unit = units_[index];
   std::vector<Place> owned;
@@ -114,7 +114,7 @@ void StageState::add_views(std::size_t index, const std::vector<Place>& places) 
   }
 }
 
-// Blocks that share a parameter of this stage see the owner's memory.
+// Gives blocks that share a parameter of this stage the owner's memory.
 void StageState::borrow(std::size_t index) {
   for (const auto* places : {&unit(index).parameters, &unit(index).gradients})
     for (const auto& [position, id] : *places)
@@ -128,11 +128,11 @@ Buffer* StageState::own(TensorId id, std::int64_t elements) {
   return optimizer_[id] = memory_.back().get();
 }
 
-// Sums are made in place; what is cut into shards is filled up.
+// Binds the tensors of reductions: all-reduces work in place; inputs of reduce-scatters are padded to whole shards.
 void StageState::bind_reduction(std::size_t index) {
   Unit& unit = units_[index];
   const std::int64_t shard = (unit.elements + unit.group.shards - 1) / unit.group.shards;
-  Buffer* whole = unit.gradients.get();  // in the format of the wire, once it is cast
+  Buffer* whole = unit.gradients.get();  // after a cast: the buffer in the format of the collective
   for (const std::uint16_t i : this->unit(index).reduce) {
     const Operator& op = optimizer().operators[i];
     const TensorId read = op.reads[0], written = op.writes[0];
@@ -161,7 +161,7 @@ void StageState::bind_optimizer(std::size_t index, const model::Plan& plan) {
   const std::int64_t shard = (unit.elements + unit.group.shards - 1) / unit.group.shards;
   for (const std::uint16_t i : this->unit(index).update) {
     const Operator& op = optimizer().operators[i];
-    if (!optimizer_.contains(op.reads[0])) own(op.reads[0], shard);  // unscaled
+    if (!optimizer_.contains(op.reads[0])) own(op.reads[0], shard);  // the unscaled gradient
     for (const TensorId written : op.writes) own(written, shard);
     if (!sharded) optimizer_[op.writes[0]] = unit.parameters.get();
   }

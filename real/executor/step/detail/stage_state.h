@@ -1,5 +1,6 @@
-// What a rank holds of one stage from step to step: parameters and gradients, each unit in a row so that it can be
-// reduced and gathered as one, optimizer states, routing biases. Every tensor of a block is a view into its unit.
+// The persistent state of one stage on a rank: parameters, gradients, optimizer states, routing biases. The parameters
+// and the gradients of a shard unit are contiguous, so that one collective reduces or gathers them; a block's tensors
+// are views into its unit.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +19,14 @@ namespace plumbline::real {
 class StageState {
  public:
   struct Unit {
-    BufferPointer parameters, gradients;  // all elements, filled up to whole shards
-    std::int64_t elements = 0;            // without the filling
-    std::int64_t whole = 0;               // first ones, of parameters that every tensor-parallel rank holds whole
+    BufferPointer parameters, gradients;  // all elements, padded to whole shards
+    std::int64_t elements = 0;            // without the padding
+    std::int64_t whole = 0;               // leading elements: parameters that every tensor-parallel rank holds whole
     model::ShardGroup group;
     bool expert = false;
   };
 
-  // Memory only: zeros. `shard` of each unit is this rank's position among those that share it out.
+  // Allocates the memory, filled with zeros.
   StageState(Device& device, const model::Plan& plan, const model::Layout& layout, const model::StepProgram& program,
              std::int32_t stage);
 
@@ -34,18 +35,18 @@ class StageState {
   std::size_t positions() const { return blocks_.size(); }
   std::int64_t layer(std::uint16_t position) const;
 
-  // A parameter, a gradient or a routing bias of a block; nullptr when another stage of the rank owns it.
+  // Returns a parameter, gradient or routing bias of a block; nullptr when another stage of the rank owns it.
   Buffer* find(std::uint16_t position, model::TensorId id) const;
-  // The view that owns a parameter's (or gradient's, "d_") name here, for who shares it; nullptr: none.
+  // Returns the owner's view of a shared parameter, or of its gradient ("d_" + name); nullptr if not in this stage.
   Buffer* owner(const std::string& name) const;
   std::vector<Unit>& units() { return units_; }
   const model::ShardUnit& unit(std::size_t index) const;
 
-  // A tensor of the stage's optimizer graph.
+  // The stage's optimizer graph, and the buffer of one of its tensors.
   const model::Graph& optimizer() const;
   Buffer* optimizer_tensor(model::TensorId id) const { return optimizer_.at(id); }
 
-  // Master weights and sharded parameters take what the parameters hold now. Device idle.
+  // Copies the parameters to master weights and sharded parameters. Requires an idle device.
   void copy_parameters_to_shards(const std::vector<std::int32_t>& shard_of_unit);
   std::vector<StatePiece> pieces() const;
 
@@ -62,7 +63,7 @@ class StageState {
   std::int32_t stage_;
   std::vector<std::uint16_t> blocks_;
   std::vector<Unit> units_;
-  std::vector<BufferPointer> memory_;  // views, optimizer states and what reductions write
+  std::vector<BufferPointer> memory_;  // views, optimizer states and outputs of reductions
   std::map<std::pair<std::uint16_t, model::TensorId>, Buffer*> tensors_;
   std::map<std::string, Buffer*> owners_;
   std::map<model::TensorId, Buffer*> optimizer_;

@@ -15,7 +15,7 @@
 namespace plumbline::real {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "checkpoints are written as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "checkpoints are written in the byte order of memory");
 
 template <class Number>
 void put(std::string& bytes, Number value) {
@@ -29,7 +29,7 @@ void put_text(std::string& bytes, std::string_view text) {
   bytes += text;
 }
 
-// Takes numbers and texts off the front. Behind the end everything is zero, and sound() false.
+// Reads numbers and texts from the front. Past the end it returns zeros, and sound() is false.
 class Cursor {
  public:
   explicit Cursor(std::string_view bytes) : rest_(bytes) {}
@@ -144,7 +144,7 @@ model::Result<std::uint32_t> write_checkpoint_file(const std::string& path, cons
   auto file = TRY(DurableFile::create(path));
   CheckpointHeader header{.identity = identity};
   for (const StatePiece& piece : state) header.pieces.push_back({.name = piece.name});
-  // Numbers have fixed widths: the body is as long before they are known as afterwards.
+  // Numbers have fixed widths, so the body has its final length before offsets and checksums are filled in.
   std::uint64_t end = checkpoint_preamble_bytes + encode_body(header).size();
   for (std::size_t i = 0; i < state.size(); ++i) {
     const std::vector<float> values = device.read(*state[i].buffer);

@@ -1,10 +1,10 @@
-// One rank's file of a checkpoint: written once, verified before anything in it is used. It begins with whose it is and
-// where each piece of the state lies:
+// One rank's file of a checkpoint: written once, verified before any of it is used. A header identifies the run and
+// gives the position of each piece of the state:
 //
 // "PLUMBCKP" (8 bytes), version (u32), CRC-32 of the body (u32), bytes of the body (u64), body: step (i64), rank (i32),
 // ranks (i32), fingerprint (text), number of pieces (u32), and of each piece: name (text), elements (u64), offset in
-// the file (u64, bytes), CRC-32 of its data (u32). A text is its length (u32) and its bytes. All little-endian; the
-// data are floats of 32 bits behind the body, piece after piece.
+// the file (u64, bytes), CRC-32 of its data (u32). A text is its length (u32) and its bytes. The data follow the body,
+// piece after piece, as floats of 32 bits. All numbers are little-endian.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +23,9 @@ inline constexpr std::string_view checkpoint_magic = "PLUMBCKP";
 inline constexpr std::uint32_t checkpoint_version = 1;
 inline constexpr std::uint64_t checkpoint_preamble_bytes = 24;  // before the body
 
-// Which run wrote a checkpoint. Files of another plan or model, or of another rank, do not fit.
+// Identifies the run that wrote a checkpoint. A file of another plan, model or rank is refused.
 struct CheckpointIdentity {
-  std::int64_t step = 0;  // steps that had been trained
+  std::int64_t step = 0;  // trained steps
   std::int32_t rank = 0, ranks = 1;
   std::string fingerprint;  // lines that differ where plan or model differ
 };
@@ -42,41 +42,40 @@ struct CheckpointHeader {
 };
 
 std::string encode_body(const CheckpointHeader& header);
-// nullopt where the bytes are no body.
+// Returns nullopt where the bytes are not a valid body.
 std::optional<CheckpointHeader> decode_body(std::string_view bytes);
 
 struct CheckpointPreamble {
   std::uint32_t version = checkpoint_version;
-  std::uint32_t crc = 0;  // of the body, and with it of all data
+  std::uint32_t crc = 0;  // of the body, which holds the CRC-32 of all data
   std::uint64_t body_bytes = 0;
 };
 std::string encode_preamble(const CheckpointPreamble& preamble);
-// nullopt where the magic is missing.
+// Returns nullopt where the magic is missing.
 std::optional<CheckpointPreamble> decode_preamble(std::string_view bytes);
 
-// CRC-32 of ISO 3309, zlib's.
+// Returns the CRC-32 of ISO 3309, as zlib computes it.
 std::uint32_t crc32_of(std::string_view bytes);
 
-// Errors of a file of a checkpoint, and what to do.
+// Return input errors of a checkpoint file, with a remedy.
 tl::unexpected<model::Error> damaged_checkpoint(const std::string& path, const std::string& what);
 tl::unexpected<model::Error> other_version(const std::string& path, std::int64_t version);
 
-// Writes all pieces, one at a time through the host's memory, and waits for the disk. Returns the CRC-32 of the header,
-// which covers those of the data. Input error where the disk does not take it.
+// Writes all pieces, one at a time through host memory, and waits for the disk. Returns the CRC-32 of the header, which
+// covers those of the data. Input error when writing fails.
 model::Result<std::uint32_t> write_checkpoint_file(const std::string& path, const CheckpointIdentity& identity,
                                                    const std::vector<StatePiece>& state, Device& device);
 
 class CheckpointFile {
  public:
-  // Checks the header, its version and that the file is as long as it says. Input errors say what is wrong, which
-  // piece is cut off, and what to do.
+  // Checks the header, its version and the file's length. Input errors give the reason, truncated piece and remedy.
   static model::Result<CheckpointFile> open(const std::string& path);
 
   const CheckpointHeader& header() const { return header_; }
   std::uint32_t crc() const { return crc_; }
-  // nullptr when there is none of that name.
+  // Returns nullptr when there is no piece of that name.
   const CheckpointPiece* find(std::string_view name) const;
-  // The data of a piece; input error when they are not those that were written.
+  // Returns the data of a piece; input error when their CRC-32 does not match.
   model::Result<std::vector<float>> read(const CheckpointPiece& piece);
 
  private:

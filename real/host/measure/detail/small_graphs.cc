@@ -89,7 +89,7 @@ Graph sigmoid_gate(const Shape& s) {
                   [&](GraphBuilder& b, TensorId x) { return gate_rows(b, "sigmoid_gate", x, input(b, s, 1, "gate")); });
 }
 
-// Between FP32 and the given format; FP32 itself is copied.
+// Casts between FP32 and the given format; FP32 itself is copied.
 Graph cast(const Shape& s) {
   Graph graph{.name = "alone"};
   const std::vector<Dimension> shape = {{s.rows, Extent::tokens}, {s.columns}};
@@ -101,7 +101,7 @@ Graph cast(const Shape& s) {
   return graph;
 }
 
-// Logits of a vocabulary as large as the columns.
+// The loss of logits whose vocabulary is the columns.
 Graph cross_entropy(const Shape& s) {
   GraphBuilder b("alone", DataType::fp32, activation_type(s.precision));
   const TensorId x = input(b, s, s.columns);
@@ -119,7 +119,7 @@ Graph cross_entropy(const Shape& s) {
   return b.finish(x, loss, {}, true);
 }
 
-// rows * columns parameters.
+// Updates rows * columns parameters.
 Graph adamw(const Shape& s) {
   const std::int64_t elements = s.rows * s.columns;
   Graph graph{.name = "alone"};

@@ -10,18 +10,18 @@
 
 namespace plumbline::real::host {
 
-// y[m,n] = x[m,k] W[n,k]^T, then the gradients of x and of W.
+// Returns y[m,n] = x[m,k] W[n,k]^T, then the gradients of x and of W.
 model::Graph gemm_graph(std::int64_t m, std::int64_t n, std::int64_t k, model::Precision precision);
 
-// Causal attention of one sequence, `head_dim` for queries, keys and values, and its gradient.
+// Returns causal attention of one sequence, with `head_dim` for queries, keys and values, and its gradient.
 model::Graph attention_graph(std::int64_t sequence, std::int64_t heads, std::int64_t head_dim,
                              model::Precision precision);
 
-// The operators that memory_graph knows.
+// Returns the operators that memory_graph accepts.
 std::vector<std::string> memory_operators();
 
-// `name` on [rows, columns] (of its output where that is smaller), with its gradients where it has some. Of split the
-// columns are even, of rotary one head.
+// Returns operator `name` on [rows, columns] (of its output where that is smaller), with its gradients if it has any.
+// The columns are divided into two equal parts for split, and form one head for rotary.
 model::Graph memory_graph(std::string_view name, std::int64_t rows, std::int64_t columns, model::Precision precision);
 
 }  // namespace plumbline::real::host
