@@ -40,7 +40,7 @@ const std::map<std::string, std::string> kEntryPoints = {
     {"real/cuda/kernels/", "what nvcc compiles is launched through a header, and arithmetic is tested on the host"},
     {"real/cuda/vendor/cudnn_library.h", "a library that is loaded at run time, as the others"},
     {"real/executor/measured_result.h", "what a run returns"},
-    {"real/executor/step/step_executor.h", "one step on a device, for whoever runs steps"},
+    {"real/executor/step/", "the parts of a rank, which its step executor holds"},
     {"real/executor/training/checkpoint.h", "the format of a checkpoint"},
     {"real/executor/training/expert_balance.h", "what a trainer keeps between steps"},
     {"real/host/measure/case_file.h", "what `plumbline measure` reads"},

@@ -19,8 +19,8 @@
 #include "real/executor/communicator.h"
 #include "real/executor/device.h"
 #include "real/executor/step/buffer_pool.h"
-#include "real/executor/step/detail/activations.h"
-#include "real/executor/step/detail/stage_state.h"
+#include "real/executor/step/activations.h"
+#include "real/executor/step/stage_state.h"
 
 namespace plumbline::real {
 

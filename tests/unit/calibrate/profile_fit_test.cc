@@ -256,7 +256,7 @@ TEST_F(HostFits, WhatIsBesideACopyTakesLonger) {
   const ProfileFit fit = this->fit();
   EXPECT_NEAR(find(fit, "gemm.slowdown_beside_transfer")->value, 1.25, 1e-9);
   ASSERT_EQ(fit.notes.size(), 1U);
-  EXPECT_EQ(fit.notes[0], "1 record beside a transfer without one of the same operator alone");
+  EXPECT_EQ(fit.notes[0], "1 record taken during a transfer without one of the same operator alone");
 }
 
 TEST_F(HostFits, FormatsWithoutARecordAreComputedAsFp32) {

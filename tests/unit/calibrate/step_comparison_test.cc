@@ -98,7 +98,7 @@ TEST_F(StepCases, ReadingsBecomePlanKeysAndLaterOnesWin) {
 TEST_F(StepCases, NameTheRowThatHasNoPlan) {
   const auto hardware = step_plan(row({{"hardware", "abacus"}}), load());
   ASSERT_FALSE(hardware);
-  tests::expect_error(hardware.error(), model::ErrorKind::input, "", 0, "row1", "does not know the hardware 'abacus'");
+  tests::expect_error(hardware.error(), model::ErrorKind::input, "", 0, "row1", "has no hardware 'abacus'");
   const auto type = step_plan(row({{"model_type", "perceptron"}}), load());
   ASSERT_FALSE(type);
   tests::expect_error(type.error(), model::ErrorKind::input, "", 0, "row1", "known: llama, gpt2");

@@ -75,7 +75,7 @@ TEST(Bootstrap, ReadsMpirun) {
   const auto channel = connect(two_nodes);
   ASSERT_FALSE(channel);
   EXPECT_EQ(to_string(channel.error()),
-            "mpirun does not tell where rank 0 is (set MASTER_ADDR to the node of rank 0, on all ranks)");
+            "mpirun does not give the address of rank 0 (set MASTER_ADDR to the node of rank 0, on all ranks)");
 }
 
 TEST(Bootstrap, FindsTheFirstNodeOfSlurm) {

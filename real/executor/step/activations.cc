@@ -1,4 +1,4 @@
-#include "real/executor/step/detail/activations.h"
+#include "real/executor/step/activations.h"
 
 #include <utility>
 

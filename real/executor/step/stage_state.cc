@@ -1,4 +1,4 @@
-#include "real/executor/step/detail/stage_state.h"
+#include "real/executor/step/stage_state.h"
 
 #include <fmt/format.h>
 
