@@ -44,7 +44,7 @@ model::Result<void> check_word(const Entry (&entries)[count], std::string_view w
                             fmt::format("known: {}", fmt::join(known, ", ")));
 }
 
-// An operator that reads and writes what is given, alone in its graph.
+// Returns a graph with one operator that reads and writes the given tensors.
 model::Graph lone(model::Operator op, std::vector<model::Tensor> reads, std::vector<model::Tensor> writes) {
   model::Graph graph;
   for (model::Tensor& tensor : reads) {

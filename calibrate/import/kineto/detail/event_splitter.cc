@@ -50,7 +50,7 @@ Result<void> EventSplitter::finish() {
   return flush();
 }
 
-// One step forward from `at`; returns where to go on.
+// Parses one element from `at` on; returns the position after it.
 Result<std::size_t> EventSplitter::step(std::string_view piece, std::size_t at) {
   switch (place_) {
     case Place::key:
@@ -64,7 +64,7 @@ Result<std::size_t> EventSplitter::step(std::string_view piece, std::size_t at) 
   }
 }
 
-// A character between keys, values and events decides what comes.
+// Handles a character between keys, values and events; it decides what comes next.
 Result<std::size_t> EventSplitter::expect(std::string_view piece, std::size_t at) {
   using enum Place;
   const char c = piece[at];
@@ -149,8 +149,8 @@ Result<std::size_t> EventSplitter::through_event(std::string_view piece, std::si
   return end;
 }
 
-// Where the value that is being read ends: behind its last bracket, or, with stop_at_comma, at the comma or the
-// closing bracket behind it. The end of the piece when it goes on.
+// Returns the end of the current value: after its last bracket, or with stop_at_comma at the comma or closing bracket
+// after it. Returns the end of the piece when the value continues.
 std::size_t EventSplitter::past_nested(std::string_view piece, std::size_t at, bool stop_at_comma) {
   for (; at < piece.size(); ++at) {
     const char c = piece[at];
