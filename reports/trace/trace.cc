@@ -29,7 +29,7 @@ std::size_t track_of(const Span& span) {
 
 void append(fmt::memory_buffer& out, std::string_view text) { out.append(text.data(), text.data() + text.size()); }
 
-// Buffers text and hands it on, compressed or not, in pieces.
+// Buffers text and passes it to the sink in pieces, compressed or not.
 class Output {
  public:
   Output(const Sink& sink, bool gzip) : sink_(sink) {
@@ -78,13 +78,13 @@ std::string process_name(const TraceTrack& track, std::int32_t rank) {
   return track.label.empty() ? name : track.label + " " + name;
 }
 
-// Where the processes of a lane stand among those of all lanes.
+// The position of a timeline's processes among those of all timelines.
 struct Place {
   std::int64_t track = 0, tracks = 1;
   std::int64_t process(std::int32_t rank) const { return rank * tracks + track; }
 };
 
-// Name and order of the process and of those tracks that hold a span.
+// Writes name and order of the process and of those tracks that have a span.
 void append_names(Output& output, const TraceTrack& track, const Place& place, const Tracks& used, std::int32_t rank) {
   const std::int64_t process = place.process(rank);
   append_metadata(output, "process_name", process, 0,

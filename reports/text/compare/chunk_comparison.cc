@@ -93,7 +93,7 @@ std::string spans_text(const TimelineComparison& c) {
   return "\n" + table.to_string();
 }
 
-// Names of the rows that only one side has, with their times.
+// Returns the names of the rows that only one side has, with their times.
 std::string lone_rows(const std::vector<ComparedTime>& rows, std::optional<double> ComparedTime::*present,
                       std::optional<double> ComparedTime::*absent) {
   std::vector<std::string> names;

@@ -26,7 +26,7 @@ constexpr std::int64_t most_drawn = 8;
 
 std::string rate(double bytes_per_second) { return fmt::format("{:.4g} GB/s", bytes_per_second / 1e9); }
 
-// The GPUs of a node that are drawn: all, or the first ones and the last; -1 stands for the others.
+// Returns the GPUs of a node that are drawn: all, or the first ones and the last; -1 stands for the others.
 std::vector<std::int64_t> drawn(std::int64_t gpus) {
   std::vector<std::int64_t> indices;
   for (std::int64_t i = 0; i < std::min(gpus, most_drawn); ++i) indices.push_back(i);
@@ -125,7 +125,7 @@ std::string links_table(const Fabric& fabric) {
   return table.to_string();
 }
 
-// Of a GPU-hour and of the fabric of these GPUs.
+// Returns the prices of a GPU-hour and of the fabric of these GPUs.
 std::string prices_text(const model::ClusterShape& cluster) {
   std::string out;
   const auto line = [&out](const std::string& text) { out += paragraph(text); };

@@ -106,9 +106,9 @@ std::string notes_text(const sim::PlanAnswer& answer, Style style) {
 }
 
 constexpr std::size_t break_even_width = 120;
-constexpr std::size_t most_rules = 6;  // of an option
+constexpr std::size_t most_rules = 6;  // per option
 
-// Each profile once, with why it is off by so much.
+// Returns each profile once, with the reason for its uncertainty.
 std::string profiles_text(const sim::PlanAnswer& answer) {
   std::string text;
   std::vector<std::string> listed;

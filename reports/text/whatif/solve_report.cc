@@ -37,7 +37,7 @@ void add_row(const sim::SolveResult& result, const SolveSample& sample, const st
   table.add(std::move(row));
 }
 
-// The plan as it is and what was found, by rising value of the key.
+// Returns the plan as it is and the solutions, by rising value of the key.
 std::string table_of(const sim::SolveResult& result) {
   using enum Align;
   const sim::Solution& solution = result.solution;
@@ -59,7 +59,7 @@ std::string table_of(const sim::SolveResult& result) {
   return rows.empty() ? "" : table.to_string();
 }
 
-// What the range gives where nothing in it reaches the target.
+// Returns the results at the ends of the range when nothing in it reaches the target.
 std::string out_of_reach(const sim::SolveResult& result) {
   const auto& samples = result.solution.samples;
   std::vector<SolveSample> known;
