@@ -26,7 +26,7 @@ using model::wrong_input;
 using real::Bootstrap;
 using real::host::DeviceOptions;
 
-// Returns what a prediction counts for a kernel beside which nothing runs.
+// Returns the predicted seconds of a kernel without co-runners.
 model::Result<real::host::KernelSeconds> profile_seconds(const sim::Inputs& inputs) {
   const auto layout = TRY(model::make_layout(inputs.plan, inputs.architecture));
   const auto costs = TRY(sim::cost_models(inputs, layout));
@@ -69,7 +69,8 @@ reports::TrainingReport report_of(const RunArguments& arguments, const Bootstrap
   reports::TrainingReport report{.clock = "gpu", .emulated_rank = arguments.emulated};
   if (arguments.emulated)
     report.notes.emplace_back("emulated: other ranks are stood in for; waits for them are not measured");
-  if (job.ranks > 1) report.notes.emplace_back("unmeasured on more than one GPU: this was tested on one alone");
+  if (job.ranks > 1)
+    report.notes.emplace_back("not validated on more than one GPU: this backend was tested on one only");
   return report;
 }
 
@@ -109,7 +110,8 @@ model::Result<int> run_on_host(const RunArguments& arguments, const sim::Inputs&
   RunMonitor monitor = monitor_of(inputs, arguments.options.steps);
   if (world.speaks) {
     const auto opened = monitor.open(arguments.board);
-    if (!opened && world.transport != nullptr) world.transport->abort(to_string(opened.error()));  // the others train
+    if (!opened && world.transport != nullptr)
+      world.transport->abort(to_string(opened.error()));  // the other ranks train already
     TRY(opened);
   }
   const real::RunInput input{inputs.plan, inputs.architecture, inputs.cluster};
@@ -125,7 +127,7 @@ model::Result<int> run_on_host(const RunArguments& arguments, const sim::Inputs&
 }
 
 Result<int> run_on_gpu(const RunArguments& arguments, const sim::Inputs& inputs, const World& world) {
-  // Who does not find the others tells it itself: rank 0 may not be there to do it.
+  // A rank that does not find the others reports it itself: rank 0 may not be running.
   const auto job = job_of(world);
   if (!job) return report(job.error());
   const auto said = [&job](const model::Error& error) { return job->rank == 0 ? report(error) : code_of(error); };

@@ -88,7 +88,7 @@ class Sorter {
 
   FitRecords finish() {
     for (const auto& [op, count] : left_)
-      found_.notes.push_back(fmt::format("nothing is made of {} record{} of {}", count, count == 1 ? "" : "s", op));
+      found_.notes.push_back(fmt::format("no constant uses {} record{} of {}", count, count == 1 ? "" : "s", op));
     return std::move(found_);
   }
 
@@ -164,7 +164,7 @@ model::Result<FitRecords> fit_records(const std::vector<Measurements>& files, co
   if (chosen.empty())
     return model::wrong_input("",
                               clock.empty()
-                                  ? "no record of a host or of a GPU's step: none says how it was timed"
+                                  ? "no record of a host or of a GPU's step"
                                   : fmt::format("no record of a host that was timed by the clock '{}'", clock),
                               "plumbline measure --backend host -o FILE, or --backend cuda --plan PLAN -o FILE");
   if (devices.size() > 1)
@@ -182,7 +182,7 @@ model::Result<FitRecords> fit_records(const std::vector<Measurements>& files, co
   found.date = date;
   if (others > 0)
     found.notes.push_back(
-        fmt::format("nothing is made of {} record{} of another clock, or of none", others, others == 1 ? "" : "s"));
+        fmt::format("no constant uses {} record{} of another clock, or of none", others, others == 1 ? "" : "s"));
   return found;
 }
 

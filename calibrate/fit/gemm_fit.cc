@@ -118,7 +118,7 @@ bool fit_form(const FitRecords& records, const GemmForm& form, ConstantList& con
     return problem.features * x + problem.written;
   };
   const auto fit =
-      fit_family("products", seconds, problem.seconds, starting_point(problem.features, problem.seconds), result);
+      fit_family("GEMMs", seconds, problem.seconds, starting_point(problem.features, problem.seconds), result);
   if (!fit) return false;
   const std::string how = fmt::format("least squares over {} records of GEMMs", records.gemms.size());
   constants.add_fitted("gemm.ramp", *fit, 0, how);

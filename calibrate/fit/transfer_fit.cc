@@ -44,7 +44,7 @@ void fit_messages(const FitRecords& records, ConstantList& constants, ProfileFit
     constants.add_fitted("network.latency", *messages, 0, how);
     constants.add_rate("network.nvlink_rate", *messages, 1, how);
   }
-  const auto all_to_alls = fit_line("exchanges", records.all_to_alls, result);
+  const auto all_to_alls = fit_line("all-to-alls", records.all_to_alls, result);
   if (!all_to_alls && !messages) return;
   const std::string how =
       all_to_alls ? fmt::format("least squares over {} records of all-to-alls", records.all_to_alls.size())

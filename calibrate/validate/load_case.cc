@@ -148,7 +148,7 @@ class CaseBuilder {
   // Takes the value as written, or from the case's chunk.
   Done take_value(const RawFigure& raw, Figure& figure) const {
     if (raw.value && !raw.published.empty())
-      return wrong(raw, "value", "published says where the value is", "leave one of the two out");
+      return wrong(raw, "value", "the key published gives the value already", "leave one of the two out");
     if (raw.value) {
       figure.value = *raw.value;
       return {};

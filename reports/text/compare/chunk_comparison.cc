@@ -63,7 +63,7 @@ std::string chunk_heading(const ChunkComparisonOutput& output) {
   const std::string_view rows =
       output.comparison.rows_given ? "the measured rank's" : "the expected ones (no rows= in the notes)";
   const std::string_view waits = output.comparison.waits_given ? "the measured rank's" : "predicted, mean of the group";
-  return text + wrapped(fmt::format("Inputs of the prediction: expert rows {}; waits in meetings {}.", rows, waits));
+  return text + wrapped(fmt::format("Inputs of the prediction: expert rows {}; waits in barriers {}.", rows, waits));
 }
 
 std::string totals_text(const TimelineComparison& c) {

@@ -97,7 +97,7 @@ std::string draw_fabric(const Fabric& fabric) {
   };
   std::string out =
       top_wall(shape.planes == 1 ? "network" : fmt::format("plane, {} of them, not connected", shape.planes));
-  out += wall_line(fmt::format("  leaves  {:>6}   {} ports to NICs: room for {} of one rail",
+  out += wall_line(fmt::format("  leaves  {:>6}   {} ports to NICs, up to {} of one rail",
                                count(fabric.leaves(), shape.planes), most.leaf_down, nodes_text(most.nodes_per_leaf)));
   if (fabric.spines() > 0) {
     out +=

@@ -194,9 +194,10 @@ std::string search_text(const sim::PlanAnswer& answer, Style style) {
 
 std::string plan_text(const sim::PlanAnswer& answer, bool color) {
   const Style style{color};
-  std::string text = fmt::format("{}: {} {}, for {}{}\n", answer.name, answer.options.size(),
-                                 answer.options.size() == 1 ? "site" : "sites", objective_words(answer.objective),
-                                 answer.complete ? "" : "; INCOMPLETE: stopped before everything was searched");
+  std::string text =
+      fmt::format("{}: {} {}, for {}{}\n", answer.name, answer.options.size(),
+                  answer.options.size() == 1 ? "cluster option" : "cluster options", objective_words(answer.objective),
+                  answer.complete ? "" : "; INCOMPLETE: stopped before everything was searched");
   if (answer.order.empty()) {
     for (const sim::ClusterOption& option : answer.options)
       text += paragraph(fmt::format("{}: no plan: {}.", option_name(option), why_empty(option)));

@@ -128,8 +128,7 @@ std::string schedule_svg(const model::CostedSchedule& output) { return picture_s
 
 std::string comparison_table(const std::vector<model::ComparedSchedule>& schedules, const model::ScheduleShape& shape,
                              const model::CostTable& costs) {
-  Table table("schedule | >makespan | >bubble | >worst | >peak | >copies | >hops | >bound | >over", 2,
-              comparison_width);
+  Table table("schedule | >makespan | >bubble | >worst | >peak | >copies | >p2p | >bound | >over", 2, comparison_width);
   const auto digits = [](double value) { return fmt::format("{:.5g}", value); };
   const auto short_number = [](double value) { return fmt::format("{:.4g}", value); };
   bool any = false;
@@ -147,7 +146,7 @@ std::string comparison_table(const std::vector<model::ComparedSchedule>& schedul
 bubble, worst  idle of the average and of the worst rank, % of the makespan
 peak           activations of the fullest rank, in micro-batches of a full stage
 copies         of the parameters in the pipeline
-hops           what point-to-point adds to the makespan, in hops; needs p2p above 0
+p2p            what point-to-point adds to the makespan, in messages; needs p2p above 0
 bound, over    no order of these ops on these ranks is shorter; the makespan above it, in %
 )";
 }

@@ -21,7 +21,7 @@ std::string metric_text(double value) { return value >= 1e4 ? grouped(value) : f
 
 std::string sample_text(const sim::SolveResult& result, const SolveSample& sample) {
   return fmt::format("{} gives {}", sim::value_text(result.key, sample.x),
-                     sample.value ? metric_text(*sample.value) : "nothing, the plan cannot be");
+                     sample.value ? metric_text(*sample.value) : "nothing, the plan is infeasible");
 }
 
 void add_row(const sim::SolveResult& result, const SolveSample& sample, const std::string& remark, Table& table) {
