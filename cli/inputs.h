@@ -22,7 +22,7 @@
 
 namespace plumbline::cli {
 
-struct ConstantChanges {
+struct ConstantChanges {  // changes of constants, by the file that has them
   std::vector<model::ConstantChange> profile, topology;
 };
 

@@ -128,7 +128,7 @@ Result<calibrate::Measurements> measured(const std::vector<real::Workload>& work
       world.device({.clock = clock}),
       {static_cast<std::size_t>(arguments.rounds), arguments.budget_s(), arguments.seed},
       world.transport};
-  Follower follower(world.speaks ? arguments.out : "", environment, options.device.clock);
+  Follower follower(world.is_root ? arguments.out : "", environment, options.device.clock);
   const auto observer = [&](const MeasureProgress& progress, const std::vector<Series>& series) {
     return follower.step(progress, series);
   };
@@ -172,7 +172,7 @@ Result<int> measure_on_host(const MeasureArguments& arguments, const World& worl
   if (arguments.dry_run) return printed(host_cases_table(workloads));
   const auto devices = TRY(known_devices());
   const auto records = TRY(measured(workloads, arguments, world, clock));
-  if (!world.speaks) return 0;
+  if (!world.is_root) return 0;
   TRY(write_output(arguments.out, measurements_content(arguments.out, records)));
   return printed(reports::measurements_text(records, devices));
 }

@@ -152,7 +152,7 @@ Measurements plan_records(const StageMeasurement& measured, const std::string& d
                       m.sms = measured.sms;
                       m.communication_sms = one.subject.communication_sms;
                       m.target_sms = measured.target_sms;
-                      m.variant = one.subject.adjacent ? "in_step_beside" : "in_step";
+                      m.variant = one.subject.overlapped ? "in_step_beside" : "in_step";
                       m.clock = clock_of(measured.clock);
                       return m;
                     });

@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
   const auto transport =
       host::mpi_transport(session.threads() ? host::MpiWaiting::polling : host::MpiWaiting::blocking);
   cli::World world;
-  world.speaks = session.rank() == 0;
+  world.is_root = session.rank() == 0;
   world.transport = transport.get();
   if (!session.threads()) world.simulated = {&host::MpiSession::time, &host::MpiSession::compute};
   return cli::command(argc, argv, world);

@@ -7,7 +7,7 @@
 
 namespace plumbline::cli {
 
-class ProgressBar {
+class ProgressBar {  // a bar on stderr, drawn only when stderr is a terminal
  public:
   explicit ProgressBar(std::string what);
   ~ProgressBar();  // erases the bar

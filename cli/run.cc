@@ -71,7 +71,7 @@ Result<void> check_values(const RunArguments& a) {
 Result<int> run(const RunArguments& arguments, const World& world) {
   TRY(check_run_arguments(arguments));
   const auto inputs = TRY(load_inputs(arguments.plan.plan, arguments.plan.overrides));
-  if (arguments.plan.print) return world.speaks ? printed(model::to_toml(inputs.plan)) : 0;
+  if (arguments.plan.print) return world.is_root ? printed(model::to_toml(inputs.plan)) : 0;
   return arguments.backend == "cuda" ? run_on_gpu(arguments, inputs, world) : run_on_host(arguments, inputs, world);
 }
 

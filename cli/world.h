@@ -10,8 +10,9 @@
 
 namespace plumbline::cli {
 
+// Where this process stands among those of a run.
 struct World {
-  bool speaks = true;                          // whether this process has rank 0, which writes the results
+  bool is_root = true;                         // whether this process has rank 0, which writes the results
   real::host::Transport* transport = nullptr;  // of this process's rank; nullptr: all ranks are threads of it
   real::host::SimulatedTime simulated;         // of a simulated MPI, which supports no threads
 
@@ -28,6 +29,7 @@ int command(int argc, char** argv, const World& world);
 // Returns the place of this process in the job. If mpirun started the ranks, its own channel connects them.
 model::Result<real::Bootstrap> job_of(const World& world);
 
+// Returns the channel over which the processes of the job agree; an error when it cannot be opened.
 model::Result<std::unique_ptr<real::ControlChannel>> channel_of(const real::Bootstrap& job, const World& world);
 
 // Determines on every rank whether all ranks have a GPU; returns the exit code of the job, 0 when they have. Rank 0

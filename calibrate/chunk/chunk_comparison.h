@@ -8,7 +8,7 @@
 
 namespace plumbline::calibrate {
 
-enum class Waits { measured, predicted };
+enum class Waits { measured, predicted };  // the source of the rank's waits in the prediction
 
 struct ChunkComparison {
   model::TimelineComparison times;

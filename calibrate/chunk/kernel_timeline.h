@@ -15,6 +15,7 @@ inline constexpr double launch_gap_limit = 10e-6;  // s
 // The longest start time, and the longest duration, that a kernel trace may hold: 46 days.
 inline constexpr std::int64_t longest_trace_ps = 4'000'000'000'000'000'000;
 
+// A kernel as a profiler recorded it.
 struct TracedKernel {
   std::int64_t start_ps = 0, duration_ps = 0;  // since the first kernel of the trace; at most longest_trace_ps each
   std::int32_t layer = -1;                     // 0-based within the chunk, in model order; -1: unknown

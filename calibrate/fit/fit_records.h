@@ -15,7 +15,7 @@ namespace plumbline::calibrate {
 double extent_of(const Measurement& measurement,
                  std::string_view name);  // an extent of the shape; 0 when the shape lacks the name
 
-struct FitRecord {
+struct FitRecord {  // one measurement with the values that fits use
   const Measurement* measurement = nullptr;
   model::OperatorKind kind = model::OperatorKind::add;
   model::OperatorClass type = model::OperatorClass::gemm;
@@ -31,7 +31,7 @@ struct FitRecord {
 
 enum class MachineKind : std::uint8_t { host, gpu };
 
-struct FitRecords {
+struct FitRecords {  // all records of one device, by the fit that uses them
   MachineKind machine = MachineKind::host;
   std::string device, clock, date;  // clock: of a host, else empty; date: the latest day, "2026-11-21"
   std::vector<FitRecord> gemms, attention, memory, routers;

@@ -14,18 +14,20 @@ namespace plumbline::calibrate {
 // The class and the comparison row of a kernel that no pattern matches.
 inline constexpr std::string_view other_class = "other";
 
+// A class of work: "gemm_fp8" is shown in row "GEMM".
 struct KernelClass {
   std::string name;     // "gemm_fp8"
   std::string compare;  // the row in which prediction and measurement are compared: "GEMM"
 };
 
+// The meaning of an annotation.
 struct PhaseAnnotation {
   std::string phase;        // "F" forward, "B" backward, "I" input gradient, "W" weight gradient
   std::string section;      // the part of a layer or step that it spans: "attention"; may be empty
   bool descending = false;  // its occurrences go through the layers from the last to the first
 };
 
-class KernelClasses {
+class KernelClasses {  // the patterns of names that determine classes and phases
  public:
   struct State;
   explicit KernelClasses(std::unique_ptr<const State> state);

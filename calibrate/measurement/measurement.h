@@ -50,6 +50,7 @@ struct Clock {  // mean values while the samples ran
   std::string throttle;  // "none", or the reasons
 };
 
+// Times of one case, and the conditions during them.
 struct Measurement : Subject {
   std::optional<std::int64_t> sms;                // of the device
   std::optional<std::int64_t> communication_sms;  // SMs of the concurrent copy kernel, one per CTA
@@ -72,17 +73,17 @@ struct Measurement : Subject {
   std::optional<double> byte_rate() const { return bytes ? std::optional(*bytes / time.p50) : std::nullopt; }
 };
 
-struct Failure : Subject {
+struct Failure : Subject {  // a case that could not be measured
   std::string reason;
 };
 
-struct Environment {
+struct Environment {  // the machine and software of a run
   std::string source, device, date;
   std::optional<std::int64_t> sms;
   std::string properties;  // a JSON object
 };
 
-struct Measurements {
+struct Measurements {  // the content of a file
   std::string path;
   std::vector<Measurement> values;
   std::vector<Failure> failures;

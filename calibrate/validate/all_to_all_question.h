@@ -28,7 +28,7 @@ struct AllToAllQuestion {
   model::Precision dispatched = model::Precision::fp8;
 };
 
-class SingleAllToAlls {
+class SingleAllToAlls {  // answers questions by the cost function of a profile
  public:
   // Input error naming the constant when the profile lacks one.
   static model::Result<SingleAllToAlls> make(const model::Profile& profile, const model::ClusterShape& cluster);

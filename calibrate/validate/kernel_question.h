@@ -26,8 +26,8 @@ struct GemmQuestion {
 // The time of a kernel on rows x columns BF16 numbers concurrent with a kernel that holds `held` SMs, over its time
 // alone.
 struct SlowdownQuestion {
-  std::string kind;        // cast (to FP8), norm, norm_gradient
-  std::string overlapped;  // transfer, wait (a communication kernel that waits), gemm
+  std::string kind;       // cast (to FP8), norm, norm_gradient
+  std::string co_runner;  // transfer, wait (a communication kernel that waits), gemm
   std::int64_t held = 0;
   std::int64_t rows = 4096, columns = 7168;
 };
@@ -37,7 +37,7 @@ using KernelQuestion = std::variant<GemmQuestion, SlowdownQuestion>;
 // Checks a question. Unknown words are input errors with key and nearest name; the caller adds file and line.
 model::Result<void> check_question(const KernelQuestion& question);
 
-class SingleKernels {
+class SingleKernels {  // answers questions by the cost function of a profile
  public:
   // Returns an input error that names the constant when the profile lacks one.
   static model::Result<SingleKernels> make(const model::Profile& profile, const model::Device& device);

@@ -13,7 +13,7 @@
 
 namespace plumbline::calibrate {
 
-struct PublishedStep {
+struct PublishedStep {  // a row of the table
   std::string id, set, variant, model, model_type, hardware, recompute, schedule, gemm, time, status, source;
   bool sequence_parallel = false;
   // Stated values by column: layers, hidden, heads, kv_heads, ffn, vocabulary, gpus, the degrees of parallelism,

@@ -35,7 +35,7 @@ struct StepDemand {
   std::optional<double> aim_mean_absolute_error, aim_bias;
 };
 
-struct StepCase {
+struct StepCase {  // the content of a case file
   std::string name;
   std::string table;  // name of the measurement
   double naive_mfu = 0;

@@ -24,7 +24,7 @@ struct StepPlan {  // the plan that predicts a published training step
 // a model type without a shipped model to start from, a plan key that does not exist.
 model::Result<StepPlan> step_plan(const PublishedStep& step, const StepCase& definition);
 
-struct ComparedStep {
+struct ComparedStep {  // a row with its prediction and baseline
   PublishedStep step;
   std::vector<std::string> lacking;  // columns without which there is no plan
   std::vector<std::string> missing;  // features of the row that a plan cannot express
@@ -45,12 +45,12 @@ struct StepErrors {
 };
 StepErrors errors_of(const std::vector<double>& errors);
 
-struct StepSummary {
+struct StepSummary {  // the errors of a set of rows
   std::string name;
   StepErrors prediction, baseline;
 };
 
-struct ComparedDemand {
+struct ComparedDemand {  // a limit with the errors of its rows
   StepDemand demand;
   StepSummary summary;
   bool holds() const;  // both limits are met, and the error is below the baseline's

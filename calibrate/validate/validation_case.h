@@ -13,7 +13,7 @@
 
 namespace plumbline::calibrate {
 
-struct Figure {
+struct Figure {  // a published or measured value of a quantity
   // A quantity of a step or a chunk (calibrate/validate/metric.h: "step.slots_s.FB", "chunk.span_s.attn(F).1"), or the
   // answer to `question` ("gemm_s", "memory_factor") or to `all_to_all` ("dispatch_rate", "combine_rate").
   std::string metric;

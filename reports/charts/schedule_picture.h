@@ -11,7 +11,7 @@
 
 namespace plumbline::reports {
 
-struct ScheduleBlock {
+struct ScheduleBlock {  // one op of a rank
   model::OpType type = model::OpType::F;
   std::int32_t forward = -1, backward = -1;  // micro-batches, counted per direction; -1 where the op has none
   std::int32_t forward_stage = -1, backward_stage = -1;

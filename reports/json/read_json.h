@@ -12,6 +12,7 @@
 
 namespace plumbline::reports {
 
+// A result as read from its file.
 struct StoredResult {
   model::StepResult result;  // without provenance and the items of each rank's memory
   model::Plan plan;

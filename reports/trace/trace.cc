@@ -79,14 +79,15 @@ std::string process_name(const TraceTrack& track, std::int32_t rank) {
 }
 
 // The position of a timeline's processes among those of all timelines.
-struct Place {
+struct ProcessOrder {
   std::int64_t track = 0, tracks = 1;
   std::int64_t process(std::int32_t rank) const { return rank * tracks + track; }
 };
 
 // Writes name and order of the process and of those tracks that have a span.
-void append_names(Output& output, const TraceTrack& track, const Place& place, const Tracks& used, std::int32_t rank) {
-  const std::int64_t process = place.process(rank);
+void append_names(Output& output, const TraceTrack& track, const ProcessOrder& order, const Tracks& used,
+                  std::int32_t rank) {
+  const std::int64_t process = order.process(rank);
   append_metadata(output, "process_name", process, 0,
                   fmt::format(R"("name":"{}")", escape_json(process_name(track, rank))));
   append_metadata(output, "process_sort_index", process, 0, fmt::format(R"("sort_index":{})", process));
@@ -114,12 +115,12 @@ void append_span(fmt::memory_buffer& out, const Span& span, std::string_view nam
   out.push_back('}');
 }
 
-bool append_spans(Output& output, const Timeline& timeline, const Place& place) {
+bool append_spans(Output& output, const Timeline& timeline, const ProcessOrder& order) {
   std::vector<std::string> names;
   names.reserve(timeline.names.size());
   for (const std::string& name : timeline.names) names.push_back(escape_json(name));
   for (const Span& span : timeline.spans) {
-    append_span(output.next_event(), span, names[span.name], place.process(span.rank));
+    append_span(output.next_event(), span, names[span.name], order.process(span.rank));
     if (!output.drain_if_full()) return false;
   }
   return true;

@@ -29,6 +29,7 @@ bool write_trace(const model::Timeline& timeline, const std::vector<std::string>
 // Returns the same trace in memory.
 std::string to_trace(const model::Timeline& timeline, const std::vector<std::string>& rank_names, bool gzip);
 
+// A timeline among several in one trace.
 struct TraceTrack {
   std::string label;  // before the ranks' names: "predicted" makes "predicted rank 3 (stages 3, 12)"; may be empty
   const model::Timeline* timeline = nullptr;

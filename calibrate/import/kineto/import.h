@@ -26,6 +26,7 @@ struct UnknownKernel {
   std::int64_t count = 0;
 };
 
+// The kernels of one device of a trace.
 struct ImportedChunk {
   model::Timeline timeline;           // its kernels in order of start, then stream
   std::vector<std::string> comments;  // for to_csv: the origin and how many kernels have a class and a phase

@@ -49,12 +49,12 @@ struct GpuWork {
   bool copy = false;
 };
 
-struct LaunchCall {
+struct LaunchCall {  // a call on the CPU that launched GPU work
   std::int64_t correlation = 0, start_ns = 0;
   std::uint32_t thread = 0;
 };
 
-struct Annotation {
+struct Annotation {  // a named range on a CPU thread or a GPU stream
   std::int64_t start_ns = 0, end_ns = 0;
   std::uint32_t name = 0;
   std::uint32_t thread = 0;    // of a CPU annotation

@@ -27,7 +27,7 @@ std::string topology_text(const model::ClusterShape& cluster);
 // Returns every constant by name with value, unit, kind, uncertainty and source, and the number of each kind.
 std::string profile_text(const model::Profile& profile);
 
-struct CollectivesOptions {
+struct CollectivesOptions {  // the collective and the buffer sizes of the table
   model::Collective collective = model::Collective::all_reduce;
   std::int64_t least = 8, most = std::int64_t{8} << 30;  // bytes; doubled from row to row
 };

@@ -9,7 +9,7 @@
 
 namespace plumbline::reports {
 
-struct Comparison {
+struct Comparison {  // one quantity, predicted and published
   std::string name;  // "step time"
   std::string unit;  // of both values; may be empty
   double predicted = 0;

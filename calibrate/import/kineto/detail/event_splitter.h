@@ -40,7 +40,7 @@ class EventSplitter {
 
  private:
   // first_key and first_event also accept the bracket that closes an empty object or array.
-  enum class Place {
+  enum class State {
     start,
     first_key,
     next_key,
@@ -71,7 +71,7 @@ class EventSplitter {
 
   std::string path_;
   Sink sink_;
-  Place place_ = Place::start;
+  State state_ = State::start;
   std::uint64_t offset_ = 0;  // of the piece in the text
   std::uint64_t events_ = 0;
   int depth_ = 0;
