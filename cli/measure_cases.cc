@@ -208,7 +208,8 @@ Result<int> measured(const MeasureArguments& arguments, const std::vector<KnownD
   const auto summary = real::measure_cases(cases, machine, *journal, budget, records, options, log);
   if (writes) log(summary_line(summary));
   if (summary.end == real::SweepEnd::cannot_write)
-    return wrong_input("-o", fmt::format("{} cannot be written", arguments.out), "what was written before is whole");
+    return wrong_input("-o", fmt::format("{} cannot be written", arguments.out),
+                       "free disk space; earlier records are complete");
   if (summary.end == real::SweepEnd::device_lost) return restart(arguments, budget.left());
   if (writes) TRY(write_table(arguments.out, devices));
   return arguments.strict && summary.failed > 0 ? 1 : 0;

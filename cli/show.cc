@@ -167,7 +167,7 @@ void add_collectives_options(CLI::App& verb, CollectivesArguments& arguments) {
 
 void add_show(CLI::App& root, int& exit_code) {
   CLI::App* verb =
-      root.add_subcommand("show", "Print what a model, a cluster, a cost profile or a file of measurements is made of");
+      root.add_subcommand("show", "Print the contents of a model, a cluster, a cost profile or a file of measurements");
   const auto arguments = std::make_shared<Arguments>();
   verb->add_option("KIND", arguments->kind, "model | topology | profile | measurements")->required();
   verb->add_option("NAME", arguments->name, "A shipped name or a file")->required();

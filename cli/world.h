@@ -10,7 +10,7 @@
 
 namespace plumbline::cli {
 
-// Where this process stands among those of a run.
+// The place of this process in a run.
 struct World {
   bool is_root = true;                         // whether this process has rank 0, which writes the results
   real::host::Transport* transport = nullptr;  // of this process's rank; nullptr: all ranks are threads of it

@@ -45,7 +45,7 @@ struct Check {  // against a reference in double precision
   std::string note;
 };
 
-struct Clock {  // mean values while the samples ran
+struct Clock {  // readings while the samples ran
   std::optional<double> sm_mhz, memory_mhz, power_w, temperature_c;
   std::string throttle;  // "none", or the reasons
 };

@@ -23,8 +23,8 @@ struct RobustFit {
 // Returns the median; of an even number the upper of the middle two. Requires values.
 double median(std::vector<double> values);
 
-// Returns parameters, each of which alone gives the median observation its share. Parameter j contributes features(i,
-// j) times itself to observation i. Requires a feature above 0 in every column.
+// Returns start parameters with which all columns have equal shares of the median observation. Column j contributes
+// features(i, j) times parameter j to observation i. Requires a feature above 0 in every column.
 Eigen::VectorXd starting_point(const Eigen::MatrixXd& features, const Eigen::VectorXd& seconds);
 
 // Returns the best of several fits: Levenberg-Marquardt in the logarithms of the parameters, reweighted until the
