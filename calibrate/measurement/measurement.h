@@ -91,7 +91,8 @@ struct Measurements {  // the content of a file
   std::vector<std::string> notes;  // checks that were skipped and records that were left out, as sentences
 };
 
-// Returns the datasheet peak of the format's GEMMs, in FLOP/s; nullopt for FP8 on devices without it.
+// Returns the datasheet peak of the format's GEMMs in FLOP/s; nullopt for FP8 on devices without it and for unknown
+// formats.
 std::optional<double> peak_flop_rate(const model::Device& device, std::string_view format);
 
 }  // namespace plumbline::calibrate
