@@ -1,4 +1,4 @@
-// plumbline calibrate: measurements of a host or a GPU become a profile.
+// plumbline calibrate: makes a profile from measurements of a host or a GPU.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -40,8 +40,8 @@ Result<std::vector<calibrate::Measurements>> load_all(const std::vector<std::str
   return files;
 }
 
-// What tells of a device what no record does: the datasheet profile of its family ("a100-datasheet" of an a100-sxm)
-// where one is shipped.
+// Returns the profile with the constants that no record determines: the datasheet profile of the device's family
+// ("a100-datasheet" for an a100-sxm) where one is shipped.
 Result<model::Profile> base_of(const FitRecords& records, const std::string& wanted) {
   if (!wanted.empty()) return find_profile(wanted);
   if (records.machine == calibrate::MachineKind::host) return find_profile(host_base);
@@ -82,17 +82,17 @@ Result<void> run(const Arguments& arguments) {
 }  // namespace
 
 void add_calibrate(CLI::App& root, int& exit_code) {
-  CLI::App* verb = root.add_subcommand("calibrate", "Make a cost profile of measurements of the host or a GPU");
+  CLI::App* verb = root.add_subcommand("calibrate", "Make a cost profile from measurements of the host or a GPU");
   const auto arguments = std::make_shared<Arguments>();
   verb->add_option("MEASUREMENTS", arguments->measurements,
                    "Files of `plumbline measure --backend host` or `measure --plan`, of one device")
       ->required();
   verb->add_option("-o,--output", arguments->out, "The profile, a .toml; - is stdout")->required();
-  verb->add_option("--clock", arguments->clock, "Of records of both clocks those of one: wall | cpu");
+  verb->add_option("--clock", arguments->clock, "Use only the records of this clock: wall | cpu");
   verb->add_option(
       "--extends", arguments->extends,
-      "The profile whose constants hold where no record measures them (default: of a host host-datasheet, of a\n"
-      "GPU the datasheet profile of its family)");
+      "The profile of the constants that no record determines (default: host-datasheet for a host, for a GPU the\n"
+      "datasheet profile of its family)");
   verb->footer(
       "Examples:\n"
       "  plumbline measure --backend host -o here.jsonl\n"

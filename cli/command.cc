@@ -50,8 +50,8 @@ int command(int argc, char** argv, const World& world) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     constexpr int wrong_input = 1;
-    std::ostringstream unsaid;  // one process of a job tells what all of them see
-    const int code = world.speaks ? app.exit(error) : app.exit(error, unsaid, unsaid);
+    std::ostringstream discarded;  // the process of rank 0 prints the errors, which all have
+    const int code = world.is_root ? app.exit(error) : app.exit(error, discarded, discarded);
     return code == 0 ? 0 : wrong_input;
   }
   return exit_code;

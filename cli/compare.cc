@@ -39,8 +39,8 @@ struct Arguments {
 
 constexpr int infeasible_exit = 2;
 
-// What can be compared: steps (of plans and stored results), and a plan with a measured chunk. A new kind of subject
-// is a word here, how it is recognised, and a comparison below.
+// The kinds of subjects: plans and stored results, whose steps are compared, and a measured chunk, which is compared
+// with one plan. A new kind needs a value here, a test in kind_of, and a comparison below.
 enum class Kind { plan, result, chunk };
 
 Kind kind_of(const std::string& subject) {
@@ -70,7 +70,7 @@ model::Result<void> compare_plan_and_chunk(const Arguments& arguments, const std
                                 : write_output(arguments.json, reports::chunk_comparison_json(output));
 }
 
-// For a trace, and to lay overlapped pairs beside measured ones.
+// Timelines are needed for a trace, and to compare overlapped pairs with measured ones.
 bool wants_timelines(const Arguments& arguments) {
   return !arguments.trace.empty() || std::ranges::any_of(arguments.subjects, reports::is_result);
 }
@@ -134,8 +134,7 @@ model::Result<int> run(const Arguments& arguments) {
 }  // namespace
 
 void add_compare(CLI::App& root, int& exit_code) {
-  CLI::App* verb =
-      root.add_subcommand("compare", "Lay plans, results and measured chunks side by side: why one is slower");
+  CLI::App* verb = root.add_subcommand("compare", "Compare plans, results and measured chunks: why one is slower");
   const auto arguments = std::make_shared<Arguments>();
   verb->add_option("A B", arguments->subjects,
                    "Plans (files or shipped names) and results of `simulate --json` or `run --json`, as many as you\n"
@@ -152,15 +151,16 @@ void add_compare(CLI::App& root, int& exit_code) {
                  "Override a key: --set overlap.communication_sms=24 (repeatable)");
   verb->add_option("--profile", arguments->profile, "Cost profile (default: the plan's)");
   verb->add_option("--baseline", arguments->baseline,
-                   "With a measured step: a second profile, whose prediction of overlapped pairs is shown next to")
+                   "With a measured step: a second profile, whose prediction of overlapped pairs is shown as well")
       ->type_name("PROFILE");
   verb->add_option("--fidelity", arguments->fidelity, "closed-form | step, for plans")->capture_default_str();
-  verb->add_option("--against", arguments->against, "first | previous: what each step time is held against")
+  verb->add_option("--against", arguments->against,
+                   "first | previous: the subject that each step time is compared with")
       ->check(CLI::IsMember({"first", "previous"}))
       ->capture_default_str();
   verb->add_flag("--by-class", arguments->by_class, "Memory-bound classes in rows of their own");
   verb->add_option("--waits", arguments->waits,
-                   "For a chunk. measured: the rank's waits in its meetings, which depend on the other ranks, are an\n"
+                   "For a chunk. measured: the rank's waits in barriers, which depend on the other ranks, are an\n"
                    "input; predicted: the mean of the group")
       ->capture_default_str();
   verb->add_option("--classes", arguments->classes,
@@ -168,15 +168,14 @@ void add_compare(CLI::App& root, int& exit_code) {
   verb->add_option("--json", arguments->json, "Write the comparison as JSON to a file, or - for stdout");
   verb->add_option("--svg", arguments->svg, "Draw where the step times differ, to a file or -");
   verb->add_option("--trace", arguments->trace,
-                   "A trace for Perfetto with the steps of all, rank next to rank (compressed when it ends in .gz)");
+                   "Write a trace for Perfetto of all steps, rank by rank (compressed when it ends in .gz)");
   verb->footer(
-      "Differences are those of rank 0, by what the time goes into; they add up to the difference of the steps. Plans\n"
-      "that cannot be or do not fit are shown as such.\n"
-      "What `plumbline run` measured is compared with the prediction of each kind of slot and class of operator. An "
-      "error\n"
-      "is predicted over measured, less one.\n"
-      "A chunk measurement is what `plumbline import` makes of a profiler's trace. Expert rows are taken from\n"
-      "its notes (rows=N), too.\n\n"
+      "Differences are those of rank 0, by use of the time; they add up to the difference of the steps. Infeasible\n"
+      "plans and those that do not fit are marked.\n"
+      "A step that `plumbline run` measured is compared with its prediction by kind of slot and class of operator. An\n"
+      "error is predicted over measured, less one.\n"
+      "A chunk measurement is a profiler's trace after `plumbline import`. Expert rows, too, are taken from its notes\n"
+      "(rows=N).\n\n"
       "Examples:\n"
       "  plumbline compare old.toml new.toml last-week.json\n"
       "  plumbline compare deepseek-v3-2048xh800 --cluster h800-rail-fat-tree,h100-dgx --svg difference.svg\n"

@@ -26,7 +26,7 @@ using model::Error;
 using model::ErrorKind;
 using model::Result;
 
-// What the subjects share.
+// State that all subjects share.
 struct Shared {
   ConstantChanges changes;
   InputsReader reader;
@@ -47,7 +47,7 @@ struct Prediction {
   model::Timeline baseline;
 };
 
-// The rows of the breakdown to which the operators of a step belong.
+// Returns the row of the breakdown of each operator of a step.
 std::map<std::string, std::string> operator_classes(const sim::Inputs& inputs) {
   std::map<std::string, std::string> classes;
   const auto layout = model::make_layout(inputs.plan, inputs.architecture);
@@ -93,7 +93,7 @@ ComparisonSubject predicted_subject(NamedPlan named, Result<Prediction> done, co
   return subject;
 }
 
-// One plan on each cluster with each number of GPUs; itself first where that alone gives nothing to compare.
+// Returns one plan on each cluster with each number of GPUs, after the plan itself when there is only one variant.
 std::vector<NamedPlan> variants(const std::string& name, const model::Plan& plan, const SubjectRequest& request) {
   std::vector<NamedPlan> found;
   const std::vector<std::string> clusters = request.clusters.empty() ? std::vector<std::string>{""} : request.clusters;
@@ -143,7 +143,7 @@ Result<std::vector<NamedPlan>> read_plans(const std::string& subject, const std:
   return variants(short_name(subject), plan, request);
 }
 
-// Subjects that are called the same get their whole path, or else their number.
+// Gives subjects of equal names their whole path, or else their number.
 void distinguish(std::vector<ComparisonSubject>& subjects, const std::vector<std::string>& paths) {
   const auto shared = [&](const std::string& name) {
     return std::ranges::count(subjects, name, &ComparisonSubject::name) > 1;

@@ -31,7 +31,7 @@ bool is_folder(const fs::path& path) {
   return fs::is_directory(path, ignored);
 }
 
-// A kind of shipped data: where it lies under the data folder and what its files are called.
+// A kind of shipped data: its folder under the data folder and the extension of its files.
 struct Collection {
   std::string_view what;  // "plan", for messages
   std::string_view folder;
@@ -58,7 +58,7 @@ Failure miss(const Collection& collection, const std::string& wanted, const fs::
                      fmt::format("{}{}shipped: {}", nearest, nearest.empty() ? "" : " ", fmt::join(names, ", ")));
 }
 
-// `wanted` in the shipped data: by its path under the data folder or under the collection's folder, or by name.
+// Finds `wanted` in the shipped data: by its path under the data folder or the collection's folder, or by name.
 model::Result<std::string> find_shipped(Shipped kind, const std::string& wanted) {
   const Collection& collection = collection_of(kind);
   const auto root = TRY(data_folder());
@@ -107,7 +107,7 @@ model::Result<std::vector<std::string>> shipped_case_files() {
 }
 
 model::Result<std::string> resolve_model(const std::string& plan_file, const std::string& config) {
-  // An absolute config stays as it is: joining an absolute path drops what is before it.
+  // An absolute config stays as it is: joining an absolute path drops the part before it.
   const fs::path adjacent = fs::path(plan_file).parent_path() / config;
   if (is_file(adjacent)) return adjacent.lexically_normal().string();
   auto found = find_shipped(Shipped::model, config);
@@ -125,7 +125,7 @@ model::Result<std::string> resolve_device_folder(const std::string& topology_pat
   return (fs::path(root) / "topologies/devices").string();
 }
 
-// A bare chroot has no /proc; the kernel also hands over the path with which the program was started.
+// A bare chroot has no /proc; there the kernel's auxiliary vector has the path with which the program was started.
 std::filesystem::path executable() {
   std::error_code failure;
   std::filesystem::path path = std::filesystem::read_symlink("/proc/self/exe", failure);

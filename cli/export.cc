@@ -32,7 +32,7 @@ model::Result<void> export_simgrid_platform(const ExportArguments& arguments) {
   return write_output(arguments.out, topologies::simgrid_platform(topology, fabric));
 }
 
-// Says on stderr what no argument of Megatron-LM can say.
+// Prints to stderr the keys of the plan that no argument of Megatron-LM expresses.
 model::Result<void> export_megatron(const ExportArguments& arguments) {
   const auto plan = TRY(find_plan(arguments.plan, arguments.overrides));
   const auto config_path = TRY(resolve_model(plan.file, plan.model.config));
@@ -61,15 +61,15 @@ std::string footer() {
 }  // namespace
 
 void add_export(CLI::App& root, int& exit_code) {
-  CLI::App* verb = root.add_subcommand("export", "Write a plan, or what belongs to it, for other programs");
+  CLI::App* verb = root.add_subcommand("export", "Write a plan or its cluster in the format of another program");
   struct Options {
     std::string format;
     ExportArguments arguments;
   };
   const auto options = std::make_shared<Options>();
-  verb->add_option("FORMAT", options->format, "What to write: one of the formats below")->required();
+  verb->add_option("FORMAT", options->format, "Format of the result, one of those below")->required();
   verb->add_option("PLAN", options->arguments.plan, "A plan file or the name of a shipped example")->required();
-  verb->add_option("-o,--output", options->arguments.out, "Where the result goes (default: -, stdout)");
+  verb->add_option("-o,--output", options->arguments.out, "File for the result (default: -, stdout)");
   add_repeatable(*verb, "--set", options->arguments.overrides, "Override a key of the plan (repeatable)");
   verb->footer(footer());
   verb->callback([options, &exit_code] {

@@ -1,4 +1,4 @@
-// Formats of other programs, in an explicit list, as `import` and `export` take them by name.
+// The list of formats of other programs that `import` and `export` take by name.
 #pragma once
 
 #include <fmt/format.h>
@@ -16,11 +16,11 @@ namespace plumbline::cli {
 template <class Arguments>
 struct Format {
   std::string_view name;
-  std::string_view what;  // for the help
+  std::string_view what;  // description for the help
   model::Result<void> (*run)(const Arguments&);
 };
 
-// Runs the format of that name; an unknown one is an input error with the nearest.
+// Runs the format of that name; an unknown one is an input error with the nearest name.
 template <class Arguments>
 model::Result<void> run_format(std::span<const Format<Arguments>> formats, const std::string& name,
                                const Arguments& arguments) {
@@ -32,7 +32,7 @@ model::Result<void> run_format(std::span<const Format<Arguments>> formats, const
   return model::wrong_input("FORMAT", fmt::format("unknown format '{}'", name), model::known_names(name, known));
 }
 
-// A line of the help for each.
+// Returns a line of the help for each format.
 template <class Arguments>
 std::string format_list(std::span<const Format<Arguments>> formats) {
   std::size_t width = 0;

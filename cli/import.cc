@@ -35,11 +35,11 @@ struct ImportArguments {
   std::string file, out;
   std::string classes;        // of kernels; empty: the shipped ones
   std::optional<int> device;  // of a trace with several
-  // Of a launch script:
+  // Options of a launch script:
   std::string model;                     // shipped or a path; empty: the script's own
   std::string topology;                  // empty: h100-dgx
-  std::vector<std::string> definitions;  // NAME=VALUE of variables from outside
-  std::string more_arguments;            // as if the script gave them last
+  std::vector<std::string> definitions;  // NAME=VALUE of variables that the script does not set
+  std::string more_arguments;            // appended to the script's arguments
   std::vector<std::string> overrides;    // of the plan
 };
 
@@ -69,7 +69,7 @@ void list_unknown(const std::vector<calibrate::UnknownKernel>& unknown, const st
              classes);
 }
 
-// Says on stderr what was taken and what has no class.
+// Prints to stderr the selected kernels, and those without a class.
 model::Result<void> import_kineto_trace(const ImportArguments& arguments) {
   const auto classes = TRY(kernel_classes_file(arguments.classes).and_then(calibrate::load_kernel_classes));
   const auto imported = [&] {
@@ -84,7 +84,7 @@ model::Result<void> import_kineto_trace(const ImportArguments& arguments) {
   return {};
 }
 
-// Where the model's config.json goes: beside the plan, under its name.
+// Returns the path of the model's config.json: next to the plan, under its name.
 std::string adjacent_config(const std::string& plan) { return fs::path(plan).replace_extension(".json").string(); }
 
 model::Result<void> name_model(const ImportArguments& arguments, megatron::ImportOptions& options) {
@@ -99,7 +99,7 @@ model::Result<void> name_model(const ImportArguments& arguments, megatron::Impor
   const auto text = TRY(model::read_text_file(path));
   const auto shape = TRY(megatron::shape_of(text, path, {}));
   options.model = shape;
-  // A file is named by its whole path, since the plan may lie elsewhere; a shipped model by its name.
+  // A file is named by its whole path, since the plan may be in another folder; a shipped model by its name.
   std::error_code ignored;
   const bool own = fs::is_regular_file(arguments.model, ignored);
   options.config = own ? fs::absolute(arguments.model, ignored).string() : arguments.model;
@@ -122,7 +122,7 @@ model::Result<megatron::ImportOptions> options_of(const ImportArguments& argumen
   return options;
 }
 
-// The model's config.json goes beside the plan; says on stderr what was assumed and what was not understood.
+// Writes the model's config.json next to the plan; prints to stderr the assumptions and the unsupported arguments.
 model::Result<void> import_megatron(const ImportArguments& arguments) {
   const auto text = TRY(model::read_text_file(arguments.file));
   const auto options = TRY(options_of(arguments));
@@ -154,7 +154,7 @@ model::Result<void> import_nccl_tests(const ImportArguments& arguments) {
   return {};
 }
 
-// Says on stderr what is assumed or left out.
+// Prints to stderr what is assumed or left out.
 model::Result<void> import_nccl_topology(const ImportArguments& arguments) {
   const auto imported = TRY(topologies::import_nccl_topology(arguments.file));
   TRY(write_output(arguments.out, imported.toml));
@@ -189,15 +189,16 @@ std::string footer() {
 }  // namespace
 
 void add_import(CLI::App& root, int& exit_code) {
-  CLI::App* verb = root.add_subcommand("import", "Read what other programs measured");
+  CLI::App* verb = root.add_subcommand(
+      "import", "Convert files of other programs: traces, launch scripts, topologies, measurements");
   struct Options {
     std::string format;
     ImportArguments arguments;
   };
   const auto options = std::make_shared<Options>();
-  verb->add_option("FORMAT", options->format, "What FILE is: one of the formats below")->required();
-  verb->add_option("FILE", options->arguments.file, "What to read")->required();
-  verb->add_option("-o,--output", options->arguments.out, "Where the result goes; - is stdout")->required();
+  verb->add_option("FORMAT", options->format, "Format of FILE, one of those below")->required();
+  verb->add_option("FILE", options->arguments.file, "File to read")->required();
+  verb->add_option("-o,--output", options->arguments.out, "File for the result; - is stdout")->required();
   verb->add_option("--device", options->arguments.device,
                    "kineto: the GPU to take from a trace of several (default: the one with most kernels)");
   verb->add_option("--classes", options->arguments.classes,
@@ -206,7 +207,7 @@ void add_import(CLI::App& root, int& exit_code) {
                    "megatron: a shipped model or a config.json (default: the one the script describes)");
   verb->add_option("--topology", options->arguments.topology, "megatron: the cluster (default: h100-dgx)");
   add_repeatable(*verb, "--define", options->arguments.definitions,
-                 "megatron: NAME=VALUE of a variable that the script takes from outside (repeatable)");
+                 "megatron: NAME=VALUE of a variable that the script does not set (repeatable)");
   verb->add_option("--args", options->arguments.more_arguments, "megatron: arguments to add to those of the script");
   add_repeatable(*verb, "--set", options->arguments.overrides, "megatron: override a key of the plan (repeatable)");
   verb->footer(footer());

@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view profile_prefix = "profile.";
 constexpr std::string_view topology_prefix = "topology.";
 
-// Errors about a changed constant stand where it was given.
+// Returns an error about a changed constant with the place where the change was given.
 Error at_override(Error error, std::string_view prefix) {
   error.file = "--set";
   error.key = std::string(prefix) + error.key;
@@ -39,7 +39,7 @@ bool is_file(const std::string& path) {
   return fs::is_regular_file(path, ignored);
 }
 
-// The recipe of a shipped model, or its config.json; nothing where no model has that name.
+// Returns the recipe of a shipped model, or one of its config.json; nullopt when no model has that name.
 std::optional<Result<sim::Recipe>> from_model(const std::string& name, const std::vector<std::int64_t>& gpus) {
   const auto config = resolve_model("", name);
   if (!config) return std::nullopt;

@@ -1,4 +1,4 @@
-// Loading what verbs work on: plans, profiles, clusters, measurements, recipes, validation cases.
+// Loads the inputs of verbs: plans, profiles, clusters, measurements, recipes, validation cases.
 #pragma once
 
 #include <cstdint>
@@ -22,41 +22,41 @@
 
 namespace plumbline::cli {
 
-struct ConstantChanges {
+struct ConstantChanges {  // changes of constants, by the file that has them
   std::vector<model::ConstantChange> profile, topology;
 };
 
-// A profile by path (from the working directory or, where it is not there, beside `plan_file`) or by the name of a
-// shipped one. What it extends lies beside it or is shipped.
+// Loads a profile by path (from the working directory, else from the folder of `plan_file`) or by the name of a shipped
+// one. The profiles that it extends are in its folder or shipped.
 model::Result<model::Profile> find_profile(const std::string& path_or_name, const std::string& plan_file = "");
 
-// A plan by path or by the name of a shipped one, with overrides of its own keys.
+// Loads a plan by path or by the name of a shipped one, with overrides of its own keys.
 model::Result<model::Plan> find_plan(const std::string& path_or_name, const std::vector<std::string>& overrides);
 
-// A topology by path or by the name of a shipped one, with the devices beside it or the shipped ones.
+// Loads a topology by path or by the name of a shipped one, with the devices of its folder or the shipped ones.
 model::Result<topologies::Topology> find_topology(const std::string& path_or_name,
                                                   const topologies::Variation& variation);
 
-// The shipped devices.
+// Loads the shipped devices.
 model::Result<std::vector<topologies::KnownDevice>> known_devices();
 
-// A file of measurements of these devices; prints its notes to stderr.
+// Reads a file of measurements of these devices; prints its notes to stderr.
 model::Result<calibrate::Measurements> read_measurements(const std::string& path,
                                                          const std::vector<topologies::KnownDevice>& devices);
 
-// Takes the changes of constants out of the overrides and leaves those of the plan.
+// Moves the changes of constants out of the overrides; those of plan keys stay.
 model::Result<ConstantChanges> take_constant_changes(std::vector<std::string>& overrides);
 
-// Reads the inputs of several plans, each profile and each variation of a topology once. Safe to use from several
+// Reads the inputs of several plans, each profile and each variation of a topology once. It is safe for several
 // threads.
 class InputsReader {
  public:
   // Resolves and reads plan, model, cluster and profile. `profile` overrides the plan's choice. An override is
-  // KEY=VALUE with a key of the plan, or a constant behind the prediction: profile.NAME=VALUE or topology.NAME=VALUE
+  // KEY=VALUE with a key of the plan, or with a constant: profile.NAME=VALUE or topology.NAME=VALUE
   // (model/profile/constant_change.h; names as `show profile` and `show topology` print them).
   model::Result<sim::Inputs> load(const std::string& plan, const std::vector<std::string>& overrides,
                                   const std::optional<std::string>& profile = std::nullopt);
-  // The same for a plan that was made in code; a relative model.config is searched among the shipped ones.
+  // Loads the inputs of a plan made in code; a relative model.config is searched among the shipped ones.
   model::Result<sim::Inputs> of_plan(const model::Plan& plan, const std::optional<std::string>& profile = std::nullopt,
                                      const ConstantChanges& changes = {});
 
@@ -70,23 +70,23 @@ class InputsReader {
   model::Memo<std::string, model::Result<topologies::Topology>> topologies_;                  // by name and variation
 };
 
-// Of one plan.
+// Loads the inputs of one plan.
 inline model::Result<sim::Inputs> load_inputs(const std::string& plan, const std::vector<std::string>& overrides) {
   return InputsReader().load(plan, overrides);
 }
 
-// A file ending in .json is a model; any other file is a plan. A name is that of a shipped plan, else of a shipped
-// model: its recipe (examples/recipes) with what was published of its training, or the default recipe.
-// `gpus`: all sizes asked for, which the default batch must be divisible among.
+// Returns the recipe of a training. A file ending in .json is a model; any other file is a plan. A name is that of a
+// shipped plan, else of a shipped model: its recipe (examples/recipes) with the published facts of its training, or the
+// default recipe. `gpus` are all requested sizes, among which the default batch must be divisible.
 model::Result<sim::Recipe> find_recipe(const std::string& wanted, const std::vector<std::int64_t>& gpus);
 
-// One case with the measurements that it names: files beside it, or shipped ones.
+// Reads one case with the measurements that it names: files in its folder, or shipped ones.
 model::Result<calibrate::ValidationCase> read_case(const std::string& path);
 
-// Every case about figures of the shipped data, ordered by file name.
+// Reads every shipped case about figures, ordered by file name.
 model::Result<std::vector<calibrate::ValidationCase>> shipped_cases();
 
-// A case over published training steps (calibrate/validate/step_case.h) with all rows of its table predicted.
+// Reads a case over published training steps (calibrate/validate/step_case.h) and predicts all rows of its table.
 model::Result<calibrate::StepComparison> compare_case_steps(const std::string& path);
 
 }  // namespace plumbline::cli

@@ -11,14 +11,14 @@
 
 namespace {
 
-// Processes that an MPI started, this one among them; 1: none did.
+// Returns the number of processes that MPI started, including this one; 1 without MPI.
 int started_ranks() {
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"})
     if (const char* value = std::getenv(name)) return std::atoi(value);
   return 1;
 }
 
-// Ranks on GPUs find each other without MPI.
+// Whether the run is on GPUs, whose ranks find each other without MPI.
 bool on_gpus(int argc, char** argv) {
   for (int i = 1; i < argc; ++i)
     if (const std::string_view word = argv[i]; word == "cuda" || word == "--backend=cuda") return true;
@@ -27,7 +27,7 @@ bool on_gpus(int argc, char** argv) {
 
 }  // namespace
 
-// Under mpirun the ranks of a run are its processes: the program that is linked with MPI takes over.
+// Under mpirun the ranks of a run are its processes: the program that is linked with MPI replaces this one.
 int main(int argc, char** argv) {
   namespace cli = plumbline::cli;
   if (argc > 1 && std::string_view(argv[1]) == "run" && started_ranks() > 1) {

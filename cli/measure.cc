@@ -36,17 +36,18 @@ Result<void> check(const MeasureArguments& arguments) {
   if (arguments.backend != "cuda" && arguments.backend != "host")
     return wrong_input("--backend", fmt::format("unknown backend '{}'", arguments.backend), "known: cuda, host");
   if (!arguments.plan.empty() && !arguments.cases.empty())
-    return wrong_input("--plan", "a plan and a file of cases are measured one by one", "give one of them");
+    return wrong_input("--plan", "a plan and a file of cases cannot be measured together", "give one of them");
   if (!arguments.plan.empty() && arguments.backend == "host")
-    return wrong_input("--plan", "measures a plan on a GPU", "of the host: a file with [[plan]] (docs/measuring.md)");
+    return wrong_input("--plan", "is for a GPU", "on the host: a file of cases with [[plan]] (docs/measuring.md)");
   if (arguments.plan.empty() && !arguments.overrides.empty())
     return wrong_input("--set", "there is no plan to change", "--plan PLAN");
   if (!arguments.budget.empty() && !real::parse_duration(arguments.budget))
     return wrong_input("--budget", fmt::format("'{}' is not a time", arguments.budget), "write 90s, 8m or 1h");
   if (arguments.dry_run) return {};
-  if (arguments.out.empty()) return wrong_input("-o", "where the measurements go is missing", "-o FILE, or --dry-run");
+  if (arguments.out.empty()) return wrong_input("-o", "the output file is missing", "-o FILE, or --dry-run");
   if (!arguments.out.ends_with(".jsonl") && !arguments.out.ends_with(".csv"))
-    return wrong_input("-o", fmt::format("'{}' has no form", arguments.out), "its name ends in .jsonl or .csv");
+    return wrong_input("-o", fmt::format("'{}' is no file of measurements", arguments.out),
+                       "end its name in .jsonl or .csv");
   return {};
 }
 
@@ -61,14 +62,14 @@ Result<int> run(const MeasureArguments& arguments, const World& world) {
 }
 
 constexpr int no_gpu_exit = 77;
-constexpr int device = 0;  // of those that CUDA shows this process
+constexpr int device = 0;  // the first of the GPUs that CUDA shows to this process
 
 Result<model::StepProgram> program_of(const sim::Inputs& inputs) {
   const auto layout = TRY(model::make_layout(inputs.plan, inputs.architecture));
   return model::compile(inputs.plan, inputs.architecture, layout);
 }
 
-// What a device would be asked for; exchanges and collectives are listed once, operators once.
+// Returns the cases that a device would measure; all-to-alls and collectives are listed once, operators once.
 std::string cases_of(const model::StepProgram& program, const std::string& name, std::int64_t sms) {
   std::vector<real::Workload> stages;
   for (real::Workload& workload : real::plan_workloads(program, name, {sms}))
@@ -109,35 +110,36 @@ void add_measure(CLI::App& root, int& exit_code, const World& world) {
   verb->add_option(
       "--plan", arguments->plan,
       "On a GPU: every operator and all-to-all of a plan's step as one rank runs it, alone and overlapped with each\n"
-      "other; other ranks are stood in for");
+      "other; stand-ins replace the other ranks");
   add_repeatable(*verb, "--set", arguments->overrides, "Override a key of the plan (repeatable)");
   verb->add_option("--lib-dir", arguments->library_folders,
                    "On a GPU: where to look for libraries first (repeatable; as PLUMBLINE_LIBDIR=A:B)")
       ->allow_extra_args(false);
-  verb->add_flag("--list-libraries", arguments->list_libraries, "Print which libraries of a GPU are found, and where");
+  verb->add_flag("--list-libraries", arguments->list_libraries, "Print the GPU libraries that are found, and where");
   verb->add_option("--backend", arguments->backend, "cuda | host")->capture_default_str();
   verb->add_option("-o,--output", arguments->out,
-                   "The measurements, .jsonl or .csv; of a GPU, what is there already is not measured again");
+                   "The measurements, .jsonl or .csv; on a GPU, cases that the file has already are skipped");
   verb->add_option("--budget", arguments->budget,
-                   "Stop in time: 90s, 8m, 1h; of a GPU the most valuable cases come first");
+                   "Time limit: 90s, 8m, 1h; on a GPU the most valuable cases come first");
   verb->add_flag("--dry-run", arguments->dry_run,
-                 "List the cases with FLOPs and bytes, of a GPU with floor times; needs no GPU");
-  verb->add_option("--device", arguments->device, "Whose datasheet rates the floor times of --dry-run use")
+                 "List the cases with FLOPs and bytes, for a GPU with floor times; needs no GPU");
+  verb->add_option("--device", arguments->device, "Device whose datasheet rates determine the floor times of --dry-run")
       ->capture_default_str();
   verb->add_option("--only", arguments->only, "On a GPU: only cases of this operation (gemm, copy, all_reduce, ...)");
   constexpr int least_samples = 20, most_samples = 10000;
   verb->add_option("--samples", arguments->samples, "On a GPU: samples of every variant of a case")
       ->check(CLI::Range(least_samples, most_samples))
       ->capture_default_str();
-  verb->add_flag("--retry", arguments->retry, "On a GPU: measure again what failed before");
+  verb->add_flag("--retry", arguments->retry, "On a GPU: repeat cases that failed before");
   verb->add_flag("--strict", arguments->strict, "On a GPU: exit code 1 where a case failed");
   verb->add_option("--clock", arguments->clock,
-                   "Host: cpu, the time that a thread was running, or wall; a loaded machine shows in wall alone")
+                   "On the host: cpu (time that a thread was running) or wall; other load affects wall only")
       ->capture_default_str();
-  verb->add_option("--rounds", arguments->rounds, "Host and --plan: how often every case is measured, in turns")
+  verb->add_option("--rounds", arguments->rounds, "On the host and with --plan: rounds over all cases")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  verb->add_option("--seed", arguments->seed, "Host and --plan: of the order within a round")->capture_default_str();
+  verb->add_option("--seed", arguments->seed, "On the host and with --plan: seed of the order within a round")
+      ->capture_default_str();
   verb->footer(
       "Exit code 77 means that there is no GPU to measure; the reason is on stderr.\n\n"
       "Examples:\n"

@@ -1,4 +1,4 @@
-// What `plumbline measure` was asked for, and the three things that it takes times of.
+// The arguments of `plumbline measure`, and its three kinds of measurement.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@ struct MeasureArguments {
   std::string backend = "cuda";
   std::string cases;            // a file or the name of a shipped one; empty: the built-in sweep
   std::string out;              // .jsonl or .csv
-  std::string budget;           // a time, as real::parse_duration reads it; empty: none
-  std::string device = "h200";  // whose datasheet rates floor times use where there is no GPU
-  std::string clock = "cpu";    // of the host
-  std::string plan, only;       // of a GPU: a plan's operators; only this operation
+  std::string budget;           // a duration in the form of real::parse_duration; empty: none
+  std::string device = "h200";  // its datasheet rates determine floor times where there is no GPU
+  std::string clock = "cpu";    // for the host
+  std::string plan, only;       // for a GPU: a plan's operators; only this operation
   std::vector<std::string> overrides, library_folders;
   std::int64_t rounds = 15;
   std::uint64_t seed = 1;
@@ -30,20 +30,20 @@ struct MeasureArguments {
   std::optional<double> budget_s() const;
 };
 
-// Each prints the table of cases or of what was measured and returns the exit code: 77 where there is no GPU.
-// The host's and a plan's measurement writes `out` whole; that of single cases appends, does not measure again what is
-// there already, and returns 1 with `strict` where a case failed.
+// Each prints the table of cases or of results and returns the exit code: 77 when there is no GPU. The measurements of
+// the host and of a plan write `out` whole. That of single cases appends, skips cases that `out` already has, and
+// returns 1 with `strict` when a case failed.
 model::Result<int> measure_cases(const MeasureArguments& arguments, const World& world);
 model::Result<int> measure_on_host(const MeasureArguments& arguments, const World& world);
 model::Result<int> measure_plan(const MeasureArguments& arguments);
 
-// One line a case, with its FLOPs, bytes and cores.
+// Returns one line per case, with its FLOPs, bytes and cores.
 std::string cases_table(const std::vector<real::Subject>& subjects);
 
-// The content of a file of measurements: CSV where its name ends so, else JSON Lines.
+// Returns the content of a file of measurements: CSV when its name ends in .csv, else JSON Lines.
 std::string measurements_content(const std::string& file, const calibrate::Measurements& measurements);
 
-// The present time, ISO 8601.
+// Returns the present time, ISO 8601.
 std::string now_in_utc();
 
 }  // namespace plumbline::cli

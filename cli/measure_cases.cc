@@ -38,7 +38,7 @@ constexpr int most_restarts = 5;
 
 void log(const std::string& line) { fmt::print(stderr, "plumbline: {}\n", line); }
 
-// By file name, alias, or the chip's name alone, which stands for its usual board: "h200", "NVIDIA H200".
+// Returns a device by file name, alias, or the chip's name alone, which means its usual board: "h200", "NVIDIA H200".
 const model::Device* device_called(const std::vector<KnownDevice>& devices, const std::string& name) {
   const model::Device* found = topologies::find_device(devices, name);
   return found != nullptr ? found : topologies::find_device(devices, name + "-sxm");
@@ -52,7 +52,8 @@ Result<model::Device> datasheet(const std::vector<KnownDevice>& devices, const s
                      fmt::format("known: {}", fmt::join(known, ", ")));
 }
 
-// What is left to the device: SM counts beside a copy, and in the built-in sweep the ranks of collectives.
+// Fills in what depends on the device: SM counts of concurrent copies, and in the built-in sweep the ranks of
+// collectives.
 void fit_to(std::vector<KernelCase>& cases, std::int64_t sms, std::int64_t ranks, bool built_in) {
   constexpr std::int64_t access = 16;  // bytes
   for (KernelCase& value : cases) {
@@ -63,7 +64,7 @@ void fit_to(std::vector<KernelCase>& cases, std::int64_t sms, std::int64_t ranks
   }
 }
 
-// Of several ranks: the collectives between them.
+// Returns the cases to measure; with several ranks, the collectives between them.
 Result<std::vector<KernelCase>> chosen_cases(const MeasureArguments& arguments, std::int64_t sms, std::int64_t ranks) {
   const bool built_in = arguments.cases.empty();
   const auto file =
@@ -84,8 +85,8 @@ double bandwidth_of(const Subject& subject, const model::Device& device) {
   return (subject.op == "host_to_device" ? device.host_bandwidth : device.memory_bandwidth).value();
 }
 
-// Seconds below which no device can run the case, by datasheet rates; negative where the device cannot run it (FP8
-// without such units), 0 where nothing bounds it.
+// Returns the least seconds of the case by datasheet rates. The result is negative when the device cannot run it (FP8
+// without FP8 units), and 0 when nothing bounds it.
 double floor_s(const KernelCase& value, const model::Device& device) {
   const Subject subject = subjects_of(value).front();
   const double moving = is_collective(value) ? 0 : subject.bytes / bandwidth_of(subject, device);
@@ -101,7 +102,7 @@ std::string bound_of(const Subject& subject, double floor, const model::Device& 
   return floor > subject.bytes / device.memory_bandwidth.value() ? "compute" : "memory";
 }
 
-// FLOPs, bytes, floor time and what bounds it for each case; totals at the end.
+// Returns FLOPs, bytes, floor time and the bounding resource of each case; totals at the end.
 std::string dry_run_table(const std::vector<KernelCase>& cases, const model::Device& device,
                           const MeasureArguments& arguments) {
   const auto quantity = [](double value) { return value > 0 ? fmt::format("{:.4g}", value) : std::string("-"); };
@@ -127,7 +128,7 @@ Result<int> dry_run(const MeasureArguments& arguments, const model::Device& devi
   return printed(dry_run_table(cases, device, arguments));
 }
 
-// Records are appended as JSON Lines, so that nothing is lost with the process; a table is made of them at the end.
+// Records are appended as JSON Lines, so that none is lost with the process; a CSV is made of them at the end.
 std::string journal_path(const std::string& out) {
   constexpr std::string_view csv = ".csv";
   return out.ends_with(csv) ? out.substr(0, out.size() - csv.size()) + ".jsonl" : out;
@@ -144,13 +145,13 @@ int restarts_so_far() {
   return text == nullptr ? 0 : std::atoi(text);
 }
 
-// Replaces this process by one that measures on behind the case that lost the device: within a process nothing brings
-// the device's context back. What failed is not tried again. Returns only where that fails.
+// Replaces this process by one that continues after the case that lost the device's context: a process cannot recover
+// the context. Failed cases are not tried again. Returns only when the replacement fails.
 Failure restart(const MeasureArguments& arguments, std::optional<double> seconds_left) {
   if (restarts_so_far() >= most_restarts) return model::infeasible("", "the device context was lost too often");
   if (seconds_left && *seconds_left <= 0)
     return model::infeasible("", "the device context was lost, and no time is left");
-  log("starting over behind the case that lost the device context");
+  log("restarting after the case that lost the device context");
   std::vector<std::string> words = {"plumbline", "measure",        "-o",        arguments.out,
                                     "--device",  arguments.device, "--samples", std::to_string(arguments.samples)};
   if (!arguments.cases.empty()) words.push_back(arguments.cases);
@@ -161,18 +162,18 @@ Failure restart(const MeasureArguments& arguments, std::optional<double> seconds
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
-  // The driver's device files close with the old program.
+  // The driver's device files must not stay open in the new program.
   constexpr int first_own_file = 3, most_files = 4096;
   for (int file = first_own_file; file < most_files; ++file)
     if (const int flags = ::fcntl(file, F_GETFD); flags >= 0) ::fcntl(file, F_SETFD, flags | FD_CLOEXEC);
   ::setenv(restarts_variable, std::to_string(restarts_so_far() + 1).c_str(), 1);
   ::execv("/proc/self/exe", pointers.data());
-  return model::infeasible("", "the device context was lost, and plumbline cannot start over");
+  return model::infeasible("", "the device context was lost, and plumbline cannot restart itself");
 }
 
 std::string summary_line(const real::SweepSummary& summary) {
   return fmt::format(
-      "{} cases measured, {} failed, {} were there already (--retry repeats failed ones), {} did not fit into the "
+      "{} cases measured, {} failed, {} existed already (--retry repeats failed ones), {} did not fit into the "
       "budget",
       summary.measured, summary.failed, summary.skipped, summary.postponed);
 }
@@ -181,14 +182,14 @@ double steady_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// A sweep on this process's GPU.
+// Measures the cases on this process's GPU.
 Result<int> measured(const MeasureArguments& arguments, const std::vector<KnownDevice>& devices,
                      const model::Device& fallback, real::CaseMachine& machine, const real::ControlChannel& channel) {
   const auto cases = TRY(chosen_cases(arguments, machine.sms(), channel.ranks()));
   const bool writes = channel.rank() == 0;
   real::Budget budget(arguments.budget_s(), steady_seconds);
   const auto journal = TRY(real::Journal::open(writes ? journal_path(arguments.out) : "/dev/null", machine.device()));
-  if ((journal)->found() > 0) log(fmt::format("{} records of this device are there already", (journal)->found()));
+  if ((journal)->found() > 0) log(fmt::format("{} records of this device exist already", (journal)->found()));
   if (!(journal)->append(environment_line(machine, now_in_utc())))
     return wrong_input("-o", fmt::format("{} cannot be written", arguments.out), "is the disk full?");
   const model::Device* own = device_called(devices, machine.device());
@@ -207,7 +208,8 @@ Result<int> measured(const MeasureArguments& arguments, const std::vector<KnownD
   const auto summary = real::measure_cases(cases, machine, *journal, budget, records, options, log);
   if (writes) log(summary_line(summary));
   if (summary.end == real::SweepEnd::cannot_write)
-    return wrong_input("-o", fmt::format("{} cannot be written", arguments.out), "what was written before is whole");
+    return wrong_input("-o", fmt::format("{} cannot be written", arguments.out),
+                       "free disk space; earlier records are complete");
   if (summary.end == real::SweepEnd::device_lost) return restart(arguments, budget.left());
   if (writes) TRY(write_table(arguments.out, devices));
   return arguments.strict && summary.failed > 0 ? 1 : 0;
@@ -219,7 +221,7 @@ Result<int> measure_cases(const MeasureArguments& arguments, const World& world)
   const auto devices = TRY(known_devices());
   const auto rates = TRY(datasheet(devices, arguments.device));
   if (arguments.dry_run) return dry_run(arguments, rates);
-  // A file that cannot be read is said before a GPU is looked for.
+  // An unreadable file is reported before a GPU is looked for.
   TRY(chosen_cases(arguments, rates.sms, 1));
   const auto job = TRY(job_of(world));
   const auto channel = TRY(channel_of(job, world));

@@ -69,7 +69,7 @@ Result<std::vector<Workload>> workloads_of_file(const std::string& file) {
   return workloads;
 }
 
-// Work of one round, what is run several times included.
+// Returns the work of one round; kernels that run several times count each time.
 std::string summary(const std::vector<Workload>& workloads, std::size_t cases) {
   double flops = 0, buffers = 0;
   std::size_t kernels = 0;
@@ -84,13 +84,13 @@ std::string summary(const std::vector<Workload>& workloads, std::size_t cases) {
                      cases, kernels, flops / giga, buffers / giga);
 }
 
-// How often the file is written while samples are still being taken.
+// The interval between writes of the file while samples are still being taken.
 constexpr std::chrono::seconds between_writes{10};
 
-// Follows the measurement: progress, the file, an interruption.
+// Updates the progress bar and the file during a measurement, and handles an interruption.
 class Follower {
  public:
-  // out "": another process writes.
+  // With an empty `out` nothing is written: another process writes.
   Follower(std::string out, const real::host::Environment& environment, real::host::ClockKind clock)
       : out_(std::move(out)), environment_(environment), clock_(clock), date_(now_in_utc()) {}
 
@@ -128,7 +128,7 @@ Result<calibrate::Measurements> measured(const std::vector<real::Workload>& work
       world.device({.clock = clock}),
       {static_cast<std::size_t>(arguments.rounds), arguments.budget_s(), arguments.seed},
       world.transport};
-  Follower follower(world.speaks ? arguments.out : "", environment, options.device.clock);
+  Follower follower(world.is_root ? arguments.out : "", environment, options.device.clock);
   const auto observer = [&](const MeasureProgress& progress, const std::vector<Series>& series) {
     return follower.step(progress, series);
   };
@@ -137,14 +137,15 @@ Result<calibrate::Measurements> measured(const std::vector<real::Workload>& work
   return follower.records(series);
 }
 
-// The file of cases with its plans compiled, the shipped one of that name, or the built-in sweep.
+// Returns the workloads of the file of cases with its plans compiled, of the shipped file of that name, or of the
+// built-in sweep.
 Result<std::vector<Workload>> host_workloads(const std::string& cases, int cores) {
   if (cases.empty()) return real::host::workloads_of(real::host::built_in_cases(cores));
   const auto file = TRY(resolve(Shipped::host_cases, cases));
   return workloads_of_file(file);
 }
 
-// Every case, and what one round takes of them.
+// Returns the table of all cases, and the work of one round.
 std::string host_cases_table(const std::vector<Workload>& workloads) {
   const std::vector<Subject> subjects = real::distinct_subjects(workloads);
   return cases_table(subjects) + summary(workloads, subjects.size());
@@ -153,7 +154,7 @@ std::string host_cases_table(const std::vector<Workload>& workloads) {
 }  // namespace
 
 std::string cases_table(const std::vector<Subject>& subjects) {
-  reports::Table table("op | phase | format | shape | >cores | beside | >GFLOP | >MB | name", 2, reports::wide_table);
+  reports::Table table("op | phase | format | shape | >cores | during | >GFLOP | >MB | name", 2, reports::wide_table);
   for (const Subject& subject : subjects) {
     calibrate::Subject shape;
     shape.shape = subject.shape;
@@ -171,7 +172,7 @@ Result<int> measure_on_host(const MeasureArguments& arguments, const World& worl
   if (arguments.dry_run) return printed(host_cases_table(workloads));
   const auto devices = TRY(known_devices());
   const auto records = TRY(measured(workloads, arguments, world, clock));
-  if (!world.speaks) return 0;
+  if (!world.is_root) return 0;
   TRY(write_output(arguments.out, measurements_content(arguments.out, records)));
   return printed(reports::measurements_text(records, devices));
 }

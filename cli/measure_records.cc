@@ -20,7 +20,7 @@ using calibrate::Measurements;
 using real::cuda::StageMeasurement;
 using real::host::Environment;
 
-// Where there are few all samples are kept, so that a later look is not bound to the quantiles.
+// Up to this number of samples all are kept, so that later analyses are not limited to the quantiles.
 constexpr std::size_t most_kept = 64;
 
 constexpr const char *of_cases = "--backend cuda", *of_plan = "--backend cuda --plan", *of_host = "--backend host";
@@ -29,7 +29,7 @@ std::string program(const char* options) { return fmt::format("plumbline {} meas
 
 std::optional<double> positive(double value) { return value > 0 ? std::optional(value) : std::nullopt; }
 
-// What a record says of a case, and who measured it on what.
+// Fills in the description of a case, the program, and the device.
 void describe(calibrate::Subject& record, const real::Subject& subject, const char* options, const std::string& device,
               const std::string& date) {
   record.source = program(options);
@@ -43,7 +43,7 @@ void describe(calibrate::Subject& record, const real::Subject& subject, const ch
   record.shape = subject.shape;
 }
 
-// The samples of a case, of which there is one at least.
+// Returns the record of a case with at least one sample.
 Measurement record_of(const real::Series& series, const char* options, const std::string& device,
                       const std::string& date) {
   Measurement m;
@@ -67,7 +67,7 @@ calibrate::Clock clock_of(const real::ClockReading& reading) {
   return clock;
 }
 
-// One record per series that has samples.
+// Returns one record per series that has samples.
 template <class RecordOf>
 Measurements records_of(calibrate::Environment environment, const std::vector<real::Series>& series,
                         const RecordOf& record) {

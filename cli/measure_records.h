@@ -1,4 +1,4 @@
-// What was measured as records in the common form (calibrate/measurement/measurement.h).
+// Measured samples as records in the common form (calibrate/measurement/measurement.h).
 #pragma once
 
 #include <string>
@@ -13,16 +13,16 @@
 
 namespace plumbline::cli {
 
-// JSON Lines, one each: what opens a run, a subject of a case with its samples (at least one), a case that failed.
-// `date`: ISO 8601.
+// Return one record as JSON Lines: the environment of a run, a subject of a case with its samples (at least one), a
+// case that failed. `date`: ISO 8601.
 std::string environment_line(const real::CaseMachine& machine, const std::string& date);
 std::string measurement_line(const real::CaseMachine& machine, const real::KernelCase& what, const real::Series& series,
                              const real::Findings& findings, const std::string& date);
 std::string failure_line(const real::CaseMachine& machine, const real::KernelCase& what, const std::string& reason,
                          const std::string& date);
 
-// The records of the host's cases and of a plan's operators on a GPU: one per series that has samples, behind one of
-// the environment.
+// Return the records of the host's cases, and of a plan's operators on a GPU: the environment, then one record per
+// series with samples.
 calibrate::Measurements host_records(const std::vector<real::Series>& series,
                                      const real::host::Environment& environment, real::host::ClockKind clock,
                                      const std::string& date);

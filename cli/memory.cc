@@ -32,7 +32,7 @@ struct Arguments {
 
 struct Account {
   model::Memory memory;
-  model::RankLevels levels;                   // of the rank that was asked for, else of the fullest
+  model::RankLevels levels;                   // of the requested rank, else of the one with the highest peak
   std::optional<model::MemoryAdvice> advice;  // when the plan does not fit
 };
 
@@ -97,7 +97,8 @@ void add_memory(CLI::App& root, int& exit_code) {
       "memory", "Predict memory per pipeline rank over a step: does it fit, what is largest, what would make it fit");
   const auto arguments = std::make_shared<Arguments>();
   add_plan_arguments(*verb, arguments->plan);
-  verb->add_option("--rank", arguments->rank, "Pipeline rank to show over the step; default: the fullest");
+  verb->add_option("--rank", arguments->rank,
+                   "Pipeline rank to show over the step; default: the one with the highest peak");
   arguments->outputs.add(*verb, "--json", "Write the result as JSON to a file, or - for stdout");
   arguments->outputs.add(*verb, "--svg", "Draw the rank over the step to a file, or - for stdout");
   verb->footer(

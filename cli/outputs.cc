@@ -19,7 +19,7 @@ model::Failure failure(const std::string& path, int code) {
   return model::wrong_input("", fmt::format("cannot write '{}': {}", path, std::strerror(code)));
 }
 
-// 0 or the errno of what failed.
+// Returns 0 or the errno of the failure.
 int write_all(const fs::path& path, const std::string& content) {
   errno = 0;
   std::FILE* file = std::fopen(path.c_str(), "wb");
@@ -44,7 +44,7 @@ model::Result<void> write_output(const std::string& path_or_dash, const std::str
     return {};
   }
   std::error_code ignored;
-  // A link keeps pointing where it did; a device or a pipe cannot be replaced and is written in place.
+  // A link is kept and its target written; a device or a pipe cannot be replaced and is written in place.
   fs::path target = fs::weakly_canonical(path_or_dash, ignored);
   if (target.empty()) target = path_or_dash;
   if (fs::is_directory(target, ignored)) return failure(path_or_dash, EISDIR);

@@ -1,4 +1,4 @@
-// Where results and errors of a verb go.
+// Destinations of results and errors of a verb.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -11,29 +11,29 @@
 
 namespace plumbline::cli {
 
-// "-" is stdout. A file is written under a temporary name in its folder and then renamed, so that an
-// interrupted run leaves no half file. Fails (input) when the folder is missing or not writable.
+// Writes to a file, or to stdout for "-". A file is written under a temporary name in its folder and then renamed, so
+// that an interrupted run leaves no partial file. Fails (input) when the folder is missing or not writable.
 model::Result<void> write_output(const std::string& path_or_dash, const std::string& content);
 
-// Writes to stdout; the exit code 0.
+// Writes to stdout; returns exit code 0.
 model::Result<int> printed(const std::string& text);
 
-// 1 for wrong input, 2 for infeasible.
+// Returns 1 for wrong input, 2 for infeasible.
 int code_of(const model::Error& error);
 
 // Prints the error to stderr and returns its exit code.
 int report(const model::Error& error);
 
-// The exit code of a verb, or of its error, which is printed.
+// Returns the exit code of a verb, or of its error after printing it.
 int exit_of(const model::Result<int>& done);
 int exit_of(const model::Result<void>& done);
 
-// Options that take a file, or - for stdout. The verb keeps references into an object, so it must not move.
+// Options that take a file, or - for stdout. CLI11 keeps references into the object, so that it must not move.
 class Outputs {
  public:
   struct Form {
     std::string option;
-    std::function<std::string()> content;  // is called only where the option is given
+    std::function<std::string()> content;  // called only when the option is given
   };
 
   Outputs() = default;
@@ -44,8 +44,8 @@ class Outputs {
   bool given(const std::string& option) const { return !paths_.at(option).empty(); }
   bool compressed(const std::string& option) const { return paths_.at(option).ends_with(".gz"); }
   bool any() const;
-  bool to_stdout() const;  // stdout is taken: no text goes there
-  // More than one form for stdout is an input error.
+  bool to_stdout() const;  // whether stdout is used by an output, so that no text may be printed
+  // Returns an input error when several forms go to stdout.
   model::Result<void> check() const;
   model::Result<void> write(std::initializer_list<Form> forms) const;
 

@@ -25,7 +25,7 @@ using model::Result;
 using model::wrong_input;
 
 constexpr int infeasible_exit = 2;
-constexpr int interrupted_exit = 130;  // as shells count SIGINT
+constexpr int interrupted_exit = 130;  // as shells report SIGINT
 
 struct Arguments {
   PlanArguments plan;
@@ -52,7 +52,7 @@ Result<void> read_limits(const Arguments& arguments, sim::PlanAnswer& answer) {
   return {};
 }
 
-// What a limit or an objective rests on must be known of at least one option.
+// Checks that a limit or an objective can be evaluated for at least one option.
 Result<void> check_answerable(const sim::PlanAnswer& answer) {
   if (!answer.has_tokens) {
     const char* option = answer.limits.days ? "--deadline" : answer.limits.usd ? "--budget" : "--objective";
@@ -68,7 +68,7 @@ Result<void> check_answerable(const sim::PlanAnswer& answer) {
   return {};
 }
 
-// A key that an option of this verb gives.
+// Refuses a key that an option of this verb sets.
 Result<void> check_overrides(const Arguments& arguments) {
   const bool profile =
       std::ranges::any_of(arguments.clusters, [](const std::string& name) { return name.find(':') != name.npos; });
@@ -81,7 +81,7 @@ Result<void> check_overrides(const Arguments& arguments) {
   return {};
 }
 
-// Each cluster of each size. One that cannot be wired as large stays an option with its error.
+// Returns each cluster of each size. A cluster that cannot be wired with that size stays an option with its error.
 Result<std::vector<sim::ClusterOption>> load_options(const Arguments& arguments, const sim::Recipe& recipe) {
   const auto choices = TRY(sim::cluster_choices(arguments.clusters, arguments.gpus));
   std::vector<std::string> overrides = arguments.plan.overrides;
@@ -137,7 +137,7 @@ Result<void> search_options(const Arguments& arguments, sim::PlanAnswer& answer,
   return {};
 }
 
-// A plan that `simulate` reads from anywhere: a model that was found beside the recipe is named by its whole path.
+// Returns a plan that `simulate` can read from any folder: a model found next to the recipe is named by its whole path.
 Result<std::string> plan_file(const sim::RankedPlan& row) {
   model::Plan plan = row.plan;
   const auto config = TRY(resolve_model(plan.file, plan.model.config));
@@ -157,7 +157,7 @@ Result<void> write_files(const Arguments& arguments, const sim::PlanAnswer& answ
   return arguments.outputs.write({{"--svg", [&] { return reports::plan_svg(answer); }}, {"-o", [&] { return *best; }}});
 }
 
-// What keeps the question from an answer, on stderr; 0 where there is one.
+// Prints to stderr why the question has no answer; returns 0 when it has one.
 int verdict_exit(const sim::PlanAnswer& answer) {
   if (!answer.complete) {
     fmt::print(stderr, "plumbline: stopped: the answer is incomplete\n");
@@ -184,7 +184,7 @@ Result<int> run(const Arguments& arguments) {
     sim::find_break_evens(answer, arguments.threads, [&] { return interrupt.requested(); });
   TRY(write_files(arguments, answer));
   if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::plan_text(answer, color()));
-  std::fflush(stdout);  // before what stderr adds
+  std::fflush(stdout);  // before the output to stderr
   return verdict_exit(answer);
 }
 
@@ -203,7 +203,7 @@ void add_plan(CLI::App& root, int& exit_code) {
   verb->add_option("--objective", arguments->objective, "time | cost | gpu-hours: what ranks the clusters")
       ->capture_default_str();
   verb->add_option("--deadline", arguments->deadline, "Longest training: 60d, 36h, 8w");
-  verb->add_option("--budget", arguments->budget, "Most USD: 6e6, 5.5M");
+  verb->add_option("--budget", arguments->budget, "Highest cost in USD: 6e6, 5.5M");
   verb->add_option("--top", arguments->top, "Plans to list")->check(CLI::Range(1, 1000))->capture_default_str();
   verb->add_option("--threads", arguments->threads, "Threads of the search; 0: as many as cores")
       ->capture_default_str();

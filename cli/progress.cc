@@ -14,9 +14,9 @@
 namespace plumbline::cli {
 namespace {
 
-constexpr std::size_t drawn = 90;  // columns beside the name, at most
+constexpr std::size_t drawn = 90;  // most columns after the name
 
-// "1,200/s, 12 s left"; the rate so far is taken for what remains.
+// Returns "1,200/s, 12 s left", from the mean rate so far.
 std::string pace(std::uint64_t done, std::uint64_t total, double seconds) {
   if (done == 0 || seconds <= 0) return "";
   const double rate = static_cast<double>(done) / seconds;
@@ -24,7 +24,7 @@ std::string pace(std::uint64_t done, std::uint64_t total, double seconds) {
   return fmt::format(", {}/s, {:.0f} s left", reports::number(rate), left);
 }
 
-// A handler has no other way to be heard.
+// A global, because a signal handler has no argument for its state.
 std::atomic<bool> stop_requested = false;
 static_assert(std::atomic<bool>::is_always_lock_free);
 

@@ -1,4 +1,4 @@
-// What a user sees and can stop while something takes long.
+// Progress bars and interruption of long computations.
 #pragma once
 
 #include <chrono>
@@ -7,24 +7,24 @@
 
 namespace plumbline::cli {
 
-class ProgressBar {
+class ProgressBar {  // a bar on stderr, drawn only when stderr is a terminal
  public:
   explicit ProgressBar(std::string what);
-  ~ProgressBar();  // wipes the bar away
+  ~ProgressBar();  // erases the bar
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
-  // Cheap to call often: draws only when a percent more is done. A total of 0 is unknown and draws nothing.
+  // Redraws only after a further percent, so that frequent calls are cheap. A total of 0 is unknown and draws nothing.
   void update(std::uint64_t done, std::uint64_t total);
 
  private:
   std::string what_;
   bool terminal_;
   std::chrono::steady_clock::time_point begin_;
-  int percent_ = -1;  // as drawn
+  int percent_ = -1;  // last drawn
 };
 
-// While one of these lives the first SIGINT only sets the flag; at most one at a time.
+// While an object lives, the first SIGINT only sets a flag. At most one may exist at a time.
 class Interrupt {
  public:
   Interrupt();

@@ -71,37 +71,36 @@ Result<void> check_values(const RunArguments& a) {
 Result<int> run(const RunArguments& arguments, const World& world) {
   TRY(check_run_arguments(arguments));
   const auto inputs = TRY(load_inputs(arguments.plan.plan, arguments.plan.overrides));
-  if (arguments.plan.print) return world.speaks ? printed(model::to_toml(inputs.plan)) : 0;
+  if (arguments.plan.print) return world.is_root ? printed(model::to_toml(inputs.plan)) : 0;
   return arguments.backend == "cuda" ? run_on_gpu(arguments, inputs, world) : run_on_host(arguments, inputs, world);
 }
 
 void add_host_options(CLI::App& verb, RunArguments& arguments) {
   const std::string group = "Options of the host";
-  verb.add_option(
-          "--clock", arguments.clock,
-          "wall | cpu | profile: of the machine, of the CPU time of each stream, or of the times that the plan's "
-          "profile gives kernels (default: wall)")
+  verb.add_option("--clock", arguments.clock,
+                  "wall | cpu | profile: wall time, CPU time of each stream, or kernel times of the plan's profile "
+                  "(default: wall)")
       ->group(group);
   verb.add_option("--cores", arguments.cores, "Cores of a rank's compute stream (default: 1)")->group(group);
   verb.add_option("--communication-cores", arguments.communication_cores,
                   "Cores of a rank's other streams (default: 1)")
       ->group(group);
   verb.add_option("--accumulation", arguments.accumulation,
-                  "fp32 | fp16: of GEMMs, to see what FP16 costs (default: fp32)")
+                  "fp32 | fp16: accumulation of GEMMs, to see the error of FP16 (default: fp32)")
       ->group(group);
 }
 
 void add_gpu_options(CLI::App& verb, RunArguments& arguments) {
   const std::string group = "Options of a GPU";
   verb.add_option("--emulate", arguments.emulated,
-                  "Measure this pipeline rank alone, on one GPU; all other ranks are stood in for")
+                  "Measure this pipeline rank alone, on one GPU; stand-ins replace all other ranks")
       ->group(group);
   verb.add_option("--device", arguments.device, "CUDA's number of the GPU (default: this process's number on its node)")
       ->group(group);
   verb.add_option("--lib-dir", arguments.library_folders, "Where to look first for cuBLASLt, cuDNN, NCCL, NVML, CUPTI")
       ->group(group);
   verb.add_option("--sm-target", arguments.target_sms,
-                  "SMs that libraries reckon with on the compute stream (default: by overlap.sm_policy)")
+                  "SMs that libraries plan for on the compute stream (default: by overlap.sm_policy)")
       ->group(group);
   verb.add_option("--kernels", arguments.kernels, "Write a trace of every kernel of the last step for Perfetto")
       ->group(group);
@@ -124,7 +123,7 @@ std::vector<reports::BoardScalar> scalars_of(const real::ClockReading& reading) 
   return scalars;
 }
 
-// "  loss 6.2401  gradient norm 1.205"; nothing of a rank that learns nothing.
+// Returns "  loss 6.2401  gradient norm 1.205"; empty for a rank without a loss.
 std::string learning_of(const real::StepFigures& figures) {
   if (!std::isfinite(figures.loss)) return "";
   return fmt::format("  loss {:.4f}  gradient norm {:.3f}", figures.loss, figures.gradient_norm);
@@ -165,18 +164,20 @@ void add_run(CLI::App& root, int& exit_code, const World& world) {
   add_plan_arguments(*verb, arguments->plan);
   real::RunOptions& options = arguments->options;
   verb->add_option("--backend", arguments->backend, "host | cuda")->capture_default_str();
-  verb->add_option("--steps", options.steps, "Steps to have done in the end; the first warms up")
+  verb->add_option("--steps", options.steps, "Steps in total, those before a checkpoint included; the first warms up")
       ->capture_default_str();
   verb->add_option("--json", arguments->json, "Write the result as JSON to a file, or - for stdout");
   verb->add_option("--trace", arguments->trace, "Write a trace of the median step for Perfetto");
   verb->add_option("--tensorboard", arguments->board, "A folder for TensorBoard's event files");
   verb->add_option("--text", options.text, "A file whose bytes are the tokens (default: made-up text)");
-  verb->add_option("--learning-rate", options.learning_rate, "Of AdamW (default: the plan's optimizer's own)");
-  verb->add_option("--balance", options.balance_speed, "Move routing biases so much per step towards even experts")
+  verb->add_option("--learning-rate", options.learning_rate,
+                   "Learning rate of AdamW (default: that of the plan's optimizer)");
+  verb->add_option("--balance", options.balance_speed,
+                   "Change of routing biases per step, towards an even load of the experts")
       ->capture_default_str();
   verb->add_option("--checkpoint", options.checkpoint, "A folder for checkpoints; one is written at the end");
-  verb->add_option("--checkpoint-every", options.checkpoint_interval, "Write one every so many steps");
-  verb->add_flag("--resume", options.resume, "Go on from the newest checkpoint of the folder");
+  verb->add_option("--checkpoint-every", options.checkpoint_interval, "Write a checkpoint every N steps");
+  verb->add_flag("--resume", options.resume, "Continue from the newest checkpoint of the folder");
   add_host_options(*verb, *arguments);
   add_gpu_options(*verb, *arguments);
   verb->footer(
@@ -230,7 +231,7 @@ void RunMonitor::step(const real::StepFigures& figures, const real::ClockReading
     failed_ = written.error();
 }
 
-// Not more than a line each half second, but the last step's.
+// Prints at most one line each half second, and always the last step's.
 void RunMonitor::show(const real::StepFigures& figures, const real::ClockReading& reading) {
   const double now = seconds_since_1970();
   constexpr double pause = 0.5;

@@ -26,7 +26,7 @@ using model::wrong_input;
 using real::Bootstrap;
 using real::host::DeviceOptions;
 
-// Returns what a prediction counts for a kernel beside which nothing runs.
+// Returns the predicted seconds of a kernel without co-runners.
 model::Result<real::host::KernelSeconds> profile_seconds(const sim::Inputs& inputs) {
   const auto layout = TRY(model::make_layout(inputs.plan, inputs.architecture));
   const auto costs = TRY(sim::cost_models(inputs, layout));
@@ -69,16 +69,17 @@ reports::TrainingReport report_of(const RunArguments& arguments, const Bootstrap
   reports::TrainingReport report{.clock = "gpu", .emulated_rank = arguments.emulated};
   if (arguments.emulated)
     report.notes.emplace_back("emulated: other ranks are stood in for; waits for them are not measured");
-  if (job.ranks > 1) report.notes.emplace_back("unmeasured on more than one GPU: this was tested on one alone");
+  if (job.ranks > 1)
+    report.notes.emplace_back("not validated on more than one GPU: this backend was tested on one only");
   return report;
 }
 
 Result<int> train(const RunArguments& arguments, const sim::Inputs& inputs, const Bootstrap& job, int device,
                   real::ControlChannel& channel) {
-  const bool speaks = job.rank == 0;
+  const bool is_root = job.rank == 0;
   reports::TrainingReport report = report_of(arguments, job);
   RunMonitor monitor = monitor_of(inputs, arguments.options.steps);
-  if (speaks) {
+  if (is_root) {
     for (const std::string& note : report.notes) fmt::print(stderr, "{}\n", note);
     const auto opened = monitor.open(arguments.board);
     if (!opened) channel.abort(to_string(opened.error()));
@@ -88,11 +89,11 @@ Result<int> train(const RunArguments& arguments, const sim::Inputs& inputs, cons
     monitor.step(figures, reading);
   };
   const real::cuda::GpuOptions gpu{device, arguments.library_folders, arguments.target_sms, arguments.emulated,
-                                   speaks && !arguments.kernels.empty()};
+                                   is_root && !arguments.kernels.empty()};
   const auto result =
       TRY(real::cuda::run_on_gpu({inputs.plan, inputs.architecture, inputs.cluster}, arguments.options, gpu, channel,
-                                 speaks ? real::cuda::GpuObserver(watch) : real::cuda::GpuObserver()));
-  if (!speaks) return 0;
+                                 is_root ? real::cuda::GpuObserver(watch) : real::cuda::GpuObserver()));
+  if (!is_root) return 0;
   if (monitor.failed()) return tl::unexpected(*monitor.failed());
   report.device_memory_bytes = result.memory_bytes;
   if (!result.transports.empty()) report.notes.push_back(result.transports);
@@ -107,25 +108,26 @@ Result<int> train(const RunArguments& arguments, const sim::Inputs& inputs, cons
 model::Result<int> run_on_host(const RunArguments& arguments, const sim::Inputs& inputs, const World& world) {
   const auto device = TRY(device_of(arguments, inputs, world));
   RunMonitor monitor = monitor_of(inputs, arguments.options.steps);
-  if (world.speaks) {
+  if (world.is_root) {
     const auto opened = monitor.open(arguments.board);
-    if (!opened && world.transport != nullptr) world.transport->abort(to_string(opened.error()));  // the others train
+    if (!opened && world.transport != nullptr)
+      world.transport->abort(to_string(opened.error()));  // the other ranks train already
     TRY(opened);
   }
   const real::RunInput input{inputs.plan, inputs.architecture, inputs.cluster};
   const auto observer = [&](const real::StepFigures& figures) {
-    if (world.speaks) monitor.step(figures);
+    if (world.is_root) monitor.step(figures);
   };
   const auto result = TRY(world.transport == nullptr
                               ? real::host::run_in_process(input, arguments.options, device, observer)
                               : real::host::run_rank(input, arguments.options, device, *world.transport, observer));
-  if (!world.speaks) return 0;
+  if (!world.is_root) return 0;
   if (monitor.failed()) return tl::unexpected(*monitor.failed());
   return write_run(arguments, inputs, result, {.clock = std::string(to_string(device.clock))});
 }
 
 Result<int> run_on_gpu(const RunArguments& arguments, const sim::Inputs& inputs, const World& world) {
-  // Who does not find the others tells it itself: rank 0 may not be there to do it.
+  // A rank that does not find the others reports it itself: rank 0 may not be running.
   const auto job = job_of(world);
   if (!job) return report(job.error());
   const auto said = [&job](const model::Error& error) { return job->rank == 0 ? report(error) : code_of(error); };

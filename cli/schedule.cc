@@ -19,7 +19,7 @@ namespace {
 using model::Result;
 
 constexpr std::string_view all_kinds = "all";
-constexpr std::int32_t compared_chunks = 2;  // of schedules that let one choose, in the comparison
+constexpr std::int32_t compared_chunks = 2;  // in the comparison, of schedules with a free number of chunks
 
 struct Options {
   std::string kind;
@@ -29,7 +29,7 @@ struct Options {
   Outputs outputs;
 };
 
-// Columns of the terminal that stdout is; where it is none, what tables take.
+// Returns the columns of the terminal, or the default width of tables when stdout is none.
 std::size_t terminal_columns() {
   winsize size{};
   const bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;

@@ -28,7 +28,7 @@ std::string line_of(const KernelShape& shape, const std::string& model) {
   return line;
 }
 
-// A model alone: the smallest plan there is around it.
+// Returns the smallest plan of a model.
 Result<Plan> plan_around(const std::string& config, std::int64_t sequence_length,
                          const std::vector<std::string>& overrides) {
   Plan plan;

@@ -22,11 +22,11 @@ namespace plumbline::cli {
 
 namespace {
 
-// Of --collectives; empty: the defaults, and the profile that the topology names.
+// Options of --collectives; empty ones take the defaults and the topology's profile.
 struct CollectivesArguments {
   bool wanted = false;
   std::string collective, least, most, profile;
-  // The option that says nothing about such a `kind`, or without --collectives; nullptr when all do.
+  // Returns an option that does not apply to this `kind`, or without --collectives; nullptr when all apply.
   const char* misplaced(std::string_view kind) const {
     if (wanted) return kind == "topology" ? nullptr : "--collectives";
     if (!collective.empty()) return "--collective";
@@ -56,7 +56,7 @@ model::Result<std::string> show_profile(const Arguments& arguments) {
   return find_profile(arguments.name).map(reports::profile_text);
 }
 
-// A cluster with `gpus` of them (0: 2,048, or as many as the wiring connects).
+// Returns a cluster with `gpus` GPUs (0: 2,048, or as many as the wiring connects).
 model::Result<topologies::Topology> drawn_topology(const std::string& name, std::int64_t gpus) {
   constexpr std::int64_t usual_gpus = 2048;
   topologies::Variation variation;
@@ -67,7 +67,7 @@ model::Result<topologies::Topology> drawn_topology(const std::string& name, std:
   return topology;
 }
 
-// With --svg - only the picture goes to stdout, and the text is empty.
+// Returns the text; with --svg - only the picture goes to stdout and the text is empty.
 model::Result<std::string> show_topology(const Arguments& arguments) {
   auto topology = TRY(drawn_topology(arguments.name, arguments.gpus));
   const auto fabric = TRY(topologies::Fabric::make(topology.fabric, topology.cluster.gpus));
@@ -109,7 +109,7 @@ model::Result<std::string> show_collectives(const Arguments& arguments) {
   return reports::collectives_text(topology.cluster, profile, options);
 }
 
-// The text is empty where a picture goes to stdout.
+// Returns the text, which is empty when a picture goes to stdout.
 model::Result<std::string> show_measurements(const Arguments& arguments) {
   const auto devices = TRY(known_devices());
   const auto measurements = TRY(read_measurements(arguments.name, devices));
@@ -130,7 +130,7 @@ model::Result<std::string> show(const Arguments& arguments) {
                             model::known_names(arguments.kind, {"model", "topology", "profile", "measurements"}));
 }
 
-// An option that another kind has no use for is a mistake, not a wish.
+// Refuses options that belong to another kind.
 model::Result<void> check(const Arguments& arguments) {
   const auto only_for = [](const char* option, const char* kind) {
     return model::wrong_input(option, fmt::format("only '{}' takes it", kind));
@@ -167,7 +167,7 @@ void add_collectives_options(CLI::App& verb, CollectivesArguments& arguments) {
 
 void add_show(CLI::App& root, int& exit_code) {
   CLI::App* verb =
-      root.add_subcommand("show", "Print what a model, a cluster, a cost profile or a file of measurements is made of");
+      root.add_subcommand("show", "Print the contents of a model, a cluster, a cost profile or a file of measurements");
   const auto arguments = std::make_shared<Arguments>();
   verb->add_option("KIND", arguments->kind, "model | topology | profile | measurements")->required();
   verb->add_option("NAME", arguments->name, "A shipped name or a file")->required();
@@ -181,7 +181,7 @@ void add_show(CLI::App& root, int& exit_code) {
   verb->add_option("--svg", arguments->svg,
                    "Of measurements a roofline, of a topology a drawing: write it to a file, or - for stdout");
   verb->add_option("--partition", arguments->partition,
-                   "Of measurements: draw what it costs to leave SMs to a copy, to a file, or - for stdout");
+                   "Of measurements: draw how leaving SMs to a copy slows kernels, to a file, or - for stdout");
   verb->add_option("--gpus", arguments->gpus, "Of a topology: GPUs to draw (default: 2048, or all that it connects)")
       ->check(CLI::PositiveNumber);
   add_collectives_options(*verb, arguments->collectives);

@@ -35,7 +35,7 @@ struct Arguments {
   std::vector<std::string> degrade;
 };
 
-// Published figures stand beside a shipped example as it is; a changed plan has none.
+// Returns published figures of an unchanged shipped example; a changed plan has none.
 std::vector<reports::Comparison> published(const Arguments& arguments, const sim::Inputs& inputs,
                                            const model::StepResult& result) {
   if (!arguments.plan.overrides.empty()) return {};
@@ -54,7 +54,7 @@ model::Result<void> write_files(const Outputs& outputs, const sim::Inputs& input
        {"--html", [&] { return reports::to_html(result, inputs.plan, timeline, names, comparisons); }}});
 }
 
-// "node3.gpu5.up=0.25@2.5": from 2.5 s on the link has a quarter of its bandwidth.
+// Parses "node3.gpu5.up=0.25@2.5": from 2.5 s on the link has a quarter of its bandwidth.
 model::Result<std::vector<sim::NamedLinkChange>> parse_degrade(const std::vector<std::string>& texts) {
   std::vector<sim::NamedLinkChange> changes;
   for (const std::string& text : texts) {
@@ -108,7 +108,7 @@ void add_simulate(CLI::App& root, int& exit_code) {
   arguments->outputs.add(*verb, "--trace", "Write a trace for Perfetto (compressed when it ends in .gz)");
   arguments->outputs.add(*verb, "--html", "Write a self-contained page");
   verb->add_flag("--every-link", arguments->every_link,
-                 "Load all links of each expert group, not only those of the GPU that stands for it");
+                 "Simulate all links of each expert group, not only those of one representative GPU");
   verb->add_option("--degrade", arguments->degrade,
                    "LINK=FACTOR@SECONDS: from then on a link has that share of its bandwidth, 0 fails it (repeatable)");
   verb->footer(

@@ -37,7 +37,7 @@ struct Arguments {
   std::string solve, target;  // KEY, and METRIC=VALUE
 };
 
-// The inputs of the plan with changes after those of --set. Errors about a key of the changes name --over.
+// Returns the inputs of the plan with changes after those of --set. Errors about a key of the changes name --over.
 sim::ChangedInputs changed_inputs(const Arguments& arguments) {
   return [&arguments,
           reader = std::make_shared<InputsReader>()](const std::vector<std::string>& changes) -> Result<sim::Inputs> {
@@ -69,11 +69,12 @@ Result<sim::SweepGrid> read_grid(const Arguments& arguments) {
   return grid;
 }
 
-// What does not go together.
+// Refuses options that exclude each other.
 Result<void> check(const Arguments& arguments) {
   TRY(arguments.outputs.check());
   const bool solving = !arguments.solve.empty();
-  if (arguments.tornado && solving) return wrong_input("--solve", "is a question of its own", "leave --tornado out");
+  if (arguments.tornado && solving)
+    return wrong_input("--solve", "cannot be combined with --tornado", "leave one of the two out");
   if (solving == arguments.target.empty())
     return wrong_input(solving ? "--for" : "--solve", "--solve KEY and --for METRIC=VALUE belong together",
                        "for example --solve cluster.nic_gbps --for step.time_s=15");
@@ -88,7 +89,7 @@ Result<void> check(const Arguments& arguments) {
   return {};
 }
 
-// What `work` returns when it simulates points under a bar.
+// Calls `work`, which simulates points, with a progress bar and returns its result.
 template <class Work>
 auto with_progress(sim::Fidelity fidelity, Work work) {
   ProgressBar bar("points");
@@ -182,11 +183,10 @@ void add_sweep(CLI::App& root, int& exit_code) {
   arguments->outputs.add(*verb, "--svg", "Draw step time against the last numeric key to a file, or -");
   verb->footer(
       "Ranges: 0..64:4 (both ends; without a step 1), 1..64:*2 (times 2), 0..0.2:0.05, lists 1,2,4 or fp8,bf16, and\n"
-      "TOML lists [1, 2]; a key that takes a list: [[3, 5], [4, 4]]. Keys of the model are swept as model.KEY, "
-      "constants\n"
-      "as profile.NAME and topology.NAME (with a * in it: a factor on all that fit). Several\n"
-      "--over give every combination, the last key fastest. GEMM: seconds of GEMMs over those of the\n"
-      "fastest point that does the same work.\n\n"
+      "TOML lists [1, 2]; a key that takes a list: [[3, 5], [4, 4]]. Keys of the model are swept as model.KEY,\n"
+      "constants as profile.NAME and topology.NAME (with a * in it: a factor on all that match). Several --over give\n"
+      "every combination, the last key fastest. GEMM: seconds of GEMMs over those of the fastest point that does the\n"
+      "same work.\n\n"
       "Examples:\n"
       "  plumbline sweep deepseek-v3-2048xh800 --over overlap.communication_sms=0..64:4\n"
       "  plumbline sweep deepseek-v3-2048xh800 --over schedule.kind=dualpipe,1f1b \\\n"

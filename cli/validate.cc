@@ -66,7 +66,8 @@ model::Result<int> run(const Arguments& arguments) {
   int exit_code = 0;
   bool first = true;
   const auto show = [&](const std::string& name, bool holds, const std::string& table) {
-    if (!arguments.outputs.to_stdout()) fmt::print("{}{}", std::exchange(first, false) ? "" : "\n", table);
+    if (!arguments.outputs.to_stdout()) fmt::print("{}{}", first ? "" : "\n", table);
+    first = false;
     if (holds) return;
     exit_code = tolerance_exit;
     fmt::print(stderr, "plumbline: tolerance exceeded: {}\n", name);

@@ -1,6 +1,6 @@
-// The verbs of the command line, one file each. add_<verb> registers the subcommand with its help and
-// examples; when it was chosen, its callback runs it and sets exit_code:
-// 0 ok, 1 wrong input, 2 infeasible plan, 3 tolerance exceeded, 77 no device to measure.
+// The verbs of the command line, one file each. add_<verb> registers the subcommand with its help and examples. When
+// the user chooses it, its callback runs it and sets exit_code: 0 ok, 1 wrong input, 2 infeasible plan, 3 tolerance
+// exceeded, 77 no device to measure.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -25,7 +25,7 @@ void add_show(CLI::App& root, int& exit_code);
 void add_import(CLI::App& root, int& exit_code);
 void add_export(CLI::App& root, int& exit_code);
 
-// What every verb that takes a plan takes: the plan itself and changes to it.
+// The arguments of every verb that takes a plan: the plan itself and changes to it.
 struct PlanArguments {
   std::string plan;
   std::vector<std::string> overrides;
@@ -33,7 +33,7 @@ struct PlanArguments {
 };
 void add_plan_arguments(CLI::App& verb, PlanArguments& arguments);
 
-// An option that takes one value each time that it is given.
+// Adds an option that may be repeated, with one value each time.
 void add_repeatable(CLI::App& verb, const std::string& option, std::vector<std::string>& values,
                     const std::string& help);
 

@@ -29,7 +29,7 @@ real::host::DeviceOptions World::device(real::host::DeviceOptions wanted) const 
   return wanted;
 }
 
-int World::report(const model::Error& error) const { return speaks ? cli::report(error) : code_of(error); }
+int World::report(const model::Error& error) const { return is_root ? cli::report(error) : code_of(error); }
 
 Result<Bootstrap> job_of(const World& world) {
   auto job = real::read_bootstrap();

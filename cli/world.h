@@ -1,4 +1,4 @@
-// Where the ranks of a run live: threads of this process, or processes that MPI or a launcher started.
+// The ranks of a run: threads of this process, or processes that MPI or a launcher started.
 #pragma once
 
 #include <memory>
@@ -10,27 +10,30 @@
 
 namespace plumbline::cli {
 
+// The place of this process in a run.
 struct World {
-  bool speaks = true;                          // this process holds rank 0, which writes what a run gives
+  bool is_root = true;                         // whether this process has rank 0, which writes the results
   real::host::Transport* transport = nullptr;  // of this process's rank; nullptr: all ranks are threads of it
-  real::host::SimulatedTime simulated;         // of a simulated MPI, which knows no threads
+  real::host::SimulatedTime simulated;         // of a simulated MPI, which supports no threads
 
-  // The exit code of the error. Every process of a job sees the same ones; that of rank 0 prints it to stderr.
+  // Returns the exit code of the error. All processes of a job have the same errors; that of rank 0 prints them to
+  // stderr.
   int report(const model::Error& error) const;
-  // What the user asked for, as this world can have it.
+  // Returns the requested options, limited to those that this world supports.
   real::host::DeviceOptions device(real::host::DeviceOptions wanted) const;
 };
 
-// The whole command line; returns the exit code.
+// Runs the whole command line; returns the exit code.
 int command(int argc, char** argv, const World& world);
 
-// Who this process is in the job. mpirun's own channel is used where it started the ranks.
+// Returns the place of this process in the job. If mpirun started the ranks, its own channel connects them.
 model::Result<real::Bootstrap> job_of(const World& world);
 
+// Returns the channel over which the processes of the job agree; an error when it cannot be opened.
 model::Result<std::unique_ptr<real::ControlChannel>> channel_of(const real::Bootstrap& job, const World& world);
 
-// Whether every rank has a GPU, as all of them learn it: the exit code of the job, 0 where they have. Rank 0 prints
-// what the ranks lack.
+// Determines on every rank whether all ranks have a GPU; returns the exit code of the job, 0 when they have. Rank 0
+// prints the reasons of those without.
 model::Result<int> look_for_gpus(real::ControlChannel& channel, int device);
 
 }  // namespace plumbline::cli

@@ -1,12 +1,12 @@
-// The quantities of a result, each once: what JSON and CSV write and what is read back follow from these lists.
-// visit(key, field, unit) is called in the order of the JSON; an empty unit marks what CSV leaves out.
+// The quantities of a result, each listed once: the JSON and CSV writers and the reader use these lists. visit(key,
+// field, unit) is called in the order of the JSON; an empty unit marks a quantity that CSV leaves out.
 #pragma once
 
 #include "model/result/result.h"
 
 namespace plumbline::reports {
 
-// `Times` is model::StepTimes, const or not.
+// Visits the quantities of a step. `Times` is model::StepTimes, const or not.
 template <class Times, class Visitor>
 void visit_step(Times& step, Visitor&& visit) {
   visit("time_s", step.time_s, "s");
@@ -30,7 +30,7 @@ void visit_step(Times& step, Visitor&& visit) {
   visit("exposed_host_s", step.exposed_host_s, "");
 }
 
-// `Run` is model::RunCost, const or not; phases() is called where the phases stand.
+// Visits the quantities of a run. `Run` is model::RunCost, const or not; phases() is called at the phases' position.
 template <class Run, class Visitor, class Phases>
 void visit_run(Run& run, Visitor&& visit, Phases&& phases) {
   visit("tokens", run.tokens, "tokens");

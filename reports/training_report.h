@@ -1,4 +1,4 @@
-// What a training that was executed tells beside the times of its step.
+// Results of an executed training besides the times of its step.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,12 @@ struct TrainingReport {
     std::vector<double> rows;  // [expert]
   };
   std::string clock;                                    // wall | cpu | simulated | gpu
-  std::optional<std::int64_t> emulated_rank;            // the pipeline rank that ran while the others were stood in for
-  std::optional<std::int64_t> device_memory_bytes;      // the most in use after a step, libraries counted
-  std::vector<std::string> notes;                       // what a reader must know to read the figures right
+  std::optional<std::int64_t> emulated_rank;            // the pipeline rank that ran, with stand-ins for the others
+  std::optional<std::int64_t> device_memory_bytes;      // the highest use after a step, including libraries
+  std::vector<std::string> notes;                       // remarks without which the figures could be misread
   std::int64_t first_step = 1;                          // the others follow
   std::vector<double> losses, gradient_norms, seconds;  // [step]
-  std::vector<double> measured_seconds;                 // of the steps that count: without the first
+  std::vector<double> measured_seconds;                 // of the steps that count: all but the first
   std::int64_t skipped = 0;                             // steps whose gradients overflowed
   std::vector<Load> loads;
 };

@@ -30,7 +30,7 @@ constexpr std::array<std::string_view, 5> known_phases = {"", "F", "B", "I", "W"
 
 using Cells = std::vector<std::string_view>;
 
-// Reads line by line; the first error wins.
+// Reads line by line and stops at the first error.
 class ChunkReader {
  public:
   explicit ChunkReader(const std::string& path) : path_(path) {}
@@ -38,7 +38,7 @@ class ChunkReader {
   void line(std::string_view text, int number) {
     if (error_ || text.empty() || text.front() == '#') return;
     line_ = number;
-    // Cells are not quoted: no cell of this form holds a comma.
+    // Cells are not quoted: no cell of this form contains a comma.
     order_ ? row(model::split(text, ',')) : header(model::split(text, ','));
   }
 
@@ -132,13 +132,13 @@ class ChunkReader {
 
   const std::string& path_;
   std::vector<TracedKernel> kernels_;
-  std::optional<std::array<std::size_t, columns>> order_;  // where each column stands; none before the header
+  std::optional<std::array<std::size_t, columns>> order_;  // position of each column; none before the header
   int line_ = 0;
   int last_index_ = -1;
   std::optional<Error> error_;
 };
 
-// Microseconds with as many of three digits as are needed.
+// Returns microseconds with at most three digits.
 std::string microseconds(std::int64_t ps) {
   constexpr std::int64_t ps_per_ns = 1000, ns_per_us = 1000;
   const std::int64_t ns = (ps + ps_per_ns / 2) / ps_per_ns;
@@ -148,7 +148,7 @@ std::string microseconds(std::int64_t ps) {
   return text;
 }
 
-// Text that keeps to its cell and its line.
+// Returns the text without characters that would end its cell or line.
 std::string cell(std::string text) {
   std::ranges::replace_if(
       text, [](char c) { return c == ',' || c == '\n' || c == '\r'; }, ' ');

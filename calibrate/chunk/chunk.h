@@ -1,6 +1,6 @@
-// A kernel trace as a file: what one GPU ran, kernel by kernel, during some chunks of a training step. Its form is a
-// CSV with the header index,stream,class,phase,layer,start_us,dur_us,grid_ctas,note; lines that start with '#' are
-// comments (calibrate/published/h800_dualpipe_chunk.csv, docs/measuring.md).
+// A kernel trace as a file: every kernel that one GPU ran during some chunks of a training step. The file is a CSV with
+// the header index,stream,class,phase,layer,start_us,dur_us,grid_ctas,note. Lines that start with '#' are comments
+// (calibrate/published/h800_dualpipe_chunk.csv, docs/measuring.md).
 #pragma once
 
 #include <string>
@@ -13,18 +13,18 @@
 
 namespace plumbline::calibrate {
 
-// Reads a kernel trace; its kernels are in the order of the file. Input errors with file, line and column: a missing
-// file, a header with unknown or missing columns (they may stand in any order), bad numbers, negative times, indices
-// out of order, no kernel.
+// Reads a kernel trace; the kernels keep the order of the file. Input errors name file, line and column: a missing
+// file, a header with unknown or missing columns (their order is free), bad numbers, negative times, indices out of
+// order, no kernel.
 model::Result<model::Timeline> read_chunk(const std::string& path, const KernelClasses& classes);
 
-// The same from text that was read already; `path` is for messages.
+// Parses a kernel trace from text; `path` only appears in errors.
 model::Result<model::Timeline> parse_chunk(std::string_view text, const std::string& path,
                                            const KernelClasses& classes);
 
-// The CSV, `comments` first, each on a line of its own behind "# ". Times are written in microseconds with up to three
-// digits (whole nanoseconds), so that what read_chunk gives back is written again the same. Cells are not quoted:
-// commas in a note become spaces.
+// Returns the CSV, with `comments` first, each on a line of its own behind "# ". Times are in microseconds with up to
+// three digits (whole nanoseconds), so that what read_chunk returned is written unchanged. Cells are not quoted: commas
+// in a note become spaces.
 std::string to_csv(const model::Timeline& timeline, const std::vector<std::string>& comments);
 
 }  // namespace plumbline::calibrate

@@ -34,7 +34,8 @@ sim::ChunkRank rank_of(const model::Timeline& measured, bool measured_waits) {
   using Spans = std::vector<const model::Span*>;
   sim::ChunkRank rank;
   rank.slots.resize(static_cast<std::size_t>(measured.layer_pairs));
-  // Barriers of each slot in order of start: of combine(B), dispatch(B) and of dispatch(F), combine(F).
+  // Barriers of each slot in order of start: backward those of combine(B), dispatch(B), forward of dispatch(F),
+  // combine(F).
   std::vector<Spans> forward(rank.slots.size()), backward(rank.slots.size());
   for (const model::Span* span : kernel_spans(measured)) {
     if (span->layer_pair < 0) continue;

@@ -1,4 +1,4 @@
-// A measured kernel trace beside the prediction of the overlapped pair of chunks that a plan runs.
+// A measured kernel trace next to the prediction of the overlapped pair of chunks that a plan runs.
 #pragma once
 
 #include "model/base/error.h"
@@ -8,7 +8,7 @@
 
 namespace plumbline::calibrate {
 
-enum class Waits { measured, predicted };
+enum class Waits { measured, predicted };  // the source of the rank's waits in the prediction
 
 struct ChunkComparison {
   model::TimelineComparison times;
@@ -16,13 +16,13 @@ struct ChunkComparison {
   bool waits_given = false;  // and its waits
 };
 
-// Predicts the chunk pair of a plan with what the measurement says about its rank, and compares. Infeasible when the
-// plan has no overlapped pair.
+// Predicts the chunk pair of a plan, with rows (and waits) of its rank from the measurement, and compares the two.
+// Infeasible when the plan has no overlapped pair.
 model::Result<ChunkComparison> compare_chunk(const model::Timeline& measured, const sim::Inputs& inputs, Waits waits);
 
-// What the profiled rank had to do, as input of a prediction: its rows, from notes "rows=N", and with
-// `measured_waits` its waits, from the two notify kernels of each layer and direction. What the measurement does not
-// say is left to the prediction.
+// Returns the load of the profiled rank as input of a prediction: its rows, from notes "rows=N", and with
+// `measured_waits` its waits, from the two notify kernels of each layer and direction. What the measurement lacks is
+// predicted.
 sim::ChunkRank rank_of(const model::Timeline& measured, bool measured_waits);
 
 }  // namespace plumbline::calibrate

@@ -23,7 +23,7 @@ constexpr std::array<NamedPhase, 6> compute_order = {
 constexpr std::array<NamedPhase, 4> communication_order = {
     {{"combine(B)", "B"}, {"dispatch(F)", "F"}, {"dispatch(B)", "B"}, {"combine(F)", "F"}}};
 
-// A number that no stage has layers stands for something else.
+// The most layers that a stage can have; a larger number in a note is not a layer.
 constexpr std::int32_t most_layers = 4096;
 
 void replace(std::string& text, std::string_view from, std::string_view to) {
@@ -51,8 +51,8 @@ class Trace {
   Trace(std::vector<TracedKernel> kernels, const KernelClasses& classes) : kernels_(std::move(kernels)) {
     for (TracedKernel& traced : kernels_) {
       model::Kernel& kernel = traced.kernel;
-      // The kernels that lay out a cast's scales belong to its operator (model/graph/attributes.h, CastAttributes):
-      // they are counted with casts, whatever row the file of classes shows them in.
+      // The kernels that transpose a cast's scales belong to its operator (model/graph/attributes.h, CastAttributes).
+      // They count as casts, whatever row the file of classes gives them.
       kernel.row = kernel.class_name == "scale_transpose" ? "cast" : classes.compare_row(kernel.class_name);
       kernel.section = note_value(kernel.note, "section");
       name_gemm(kernel);
@@ -93,13 +93,13 @@ class Trace {
 
   static std::int64_t end_of(const TracedKernel& traced) { return traced.start_ps + traced.duration_ps; }
 
-  // Forward layer s runs beside backward layer n - 1 - s. -1: not known.
+  // Returns the index of the pair: forward layer s runs concurrently with backward layer n - 1 - s. -1: unknown.
   std::int32_t pair_of(const TracedKernel& traced) const {
     if (traced.kernel.phase.empty() || traced.layer < 0 || pairs_ == 0) return -1;
     return traced.kernel.phase == "F" ? traced.layer : pairs_ - 1 - traced.layer;
   }
 
-  // Finds its launch gaps, and whether it communicates.
+  // Finds the queue's launch gaps, and whether it communicates.
   void measure(Queue& queue) {
     const auto limit_ps = std::llround(launch_gap_limit * 1e12);
     double communication_ps = 0;
@@ -158,8 +158,8 @@ class Trace {
     return phases;
   }
 
-  // Runs of kernels of one phase and layer that follow each other on a queue, named by the order of phases in a pair of
-  // layers; nothing when they do not come in that order.
+  // Returns the runs of consecutive kernels of one phase and layer on a queue, named by the order of phases in a pair
+  // of layers; empty when they have another order.
   std::vector<PhaseSpan> ordered(const std::vector<std::size_t>& kernels, std::span<const NamedPhase> order) const {
     std::vector<PhaseSpan> phases;
     const TracedKernel* previous = nullptr;
@@ -177,7 +177,7 @@ class Trace {
     return phases.size() == order.size() * static_cast<std::size_t>(pairs_) ? phases : std::vector<PhaseSpan>{};
   }
 
-  // The kernels of the busiest queue that does, or does not, communicate.
+  // Returns the kernels of the busiest queue among those that communicate, or those that do not.
   std::vector<std::size_t> busiest(bool communicates) const {
     const Queue* most = nullptr;
     for (const auto& [number, queue] : queues_)

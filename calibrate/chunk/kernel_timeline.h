@@ -1,4 +1,4 @@
-// Kernels as a profiler records them, made a timeline: rows of comparisons, launch gaps, pairs of layers and phases.
+// The timeline of kernels that a profiler recorded: comparison rows, launch gaps, pairs of layers, and phases.
 #pragma once
 
 #include <cstdint>
@@ -12,27 +12,28 @@ namespace plumbline::calibrate {
 
 inline constexpr double launch_gap_limit = 10e-6;  // s
 
-// The longest time, and the longest duration, that a trace of kernels may hold: 46 days.
+// The longest start time, and the longest duration, that a kernel trace may hold: 46 days.
 inline constexpr std::int64_t longest_trace_ps = 4'000'000'000'000'000'000;
 
+// A kernel as a profiler recorded it.
 struct TracedKernel {
   std::int64_t start_ps = 0, duration_ps = 0;  // since the first kernel of the trace; at most longest_trace_ps each
   std::int32_t layer = -1;                     // 0-based within the chunk, in model order; -1: unknown
-  // Class, phase, note, queue and grid as recorded; the rest follows.
+  // Class, phase, note, queue and grid are as recorded; kernel_timeline() fills in the rest.
   model::Kernel kernel;
 };
 
-// The timeline of one GPU; its kernels stay in their order. A queue whose time is mostly communication is a
-// communication stream, every other one a compute stream. A pause of at most launch_gap_limit until the next kernel of
-// a queue is a launch gap; longer ones are waits for another stream or for the host. Phases are named by annotations
-// (section=attn(F)), else by DualPipe's order of phases on the busiest compute queue and the busiest communication
-// queue; there are none when neither applies. A note "ex_gateup:g_dgrad:34688x7168x4096" makes a kernel a product.
+// Returns the timeline of one GPU; its kernels keep their order. A queue whose time is mostly communication is a
+// communication stream, every other one a compute stream. A pause of at most launch_gap_limit before the next kernel of
+// a queue is a launch gap; longer ones are waits for another stream or for the host. Phases come from annotations
+// (section=attn(F)), else from DualPipe's order of phases on the busiest compute and the busiest communication queue;
+// there are none when neither applies. A note "ex_gateup:g_dgrad:34688x7168x4096" makes a kernel a GEMM.
 model::Timeline kernel_timeline(std::vector<TracedKernel> kernels, const KernelClasses& classes);
 
-// The span of each of Timeline::kernels, in their order.
+// Returns the span of each of Timeline::kernels, in their order.
 std::vector<const model::Span*> kernel_spans(const model::Timeline& timeline);
 
-// The value of a word "key=value" of a note; empty when it has none.
+// Returns the value of a word "key=value" of a note; empty when the note lacks the key.
 std::string_view note_value(std::string_view note, std::string_view key);
 
 }  // namespace plumbline::calibrate

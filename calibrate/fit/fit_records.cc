@@ -15,14 +15,14 @@ namespace {
 using model::OperatorClass;
 using model::OperatorKind;
 
-// How a GPU's operator of a step was timed: alone, or while the step's other streams were busy.
+// Variants of a GPU's operator of a step: timed alone, or while the step's other streams were busy.
 constexpr std::string_view in_step = "in_step", in_step_overlapped = "in_step_beside";
 
 bool of_gpu(const Measurement& m) { return m.variant == in_step || m.variant == in_step_overlapped; }
 
 bool has_clock(const Measurement& m) { return m.variant == "wall" || m.variant == "cpu" || m.variant == "simulated"; }
 
-// The word that records of one profile have in common.
+// Returns the clock, which all records of one profile share.
 std::string clock_of(const Measurement& m) { return of_gpu(m) ? "" : m.variant; }
 
 std::optional<OperatorKind> kind_of(std::string_view op) {
@@ -32,7 +32,7 @@ std::optional<OperatorKind> kind_of(std::string_view op) {
   return std::nullopt;
 }
 
-// The class follows from kind and phase alone but for casts to formats that no host record has.
+// Returns the class, which follows from kind and phase alone, except for casts to formats that no host record has.
 OperatorClass class_of(OperatorKind kind, std::string_view phase) {
   model::Graph graph;
   graph.tensors.push_back({.name = "x", .type = model::DataType::fp32});
@@ -40,7 +40,7 @@ OperatorClass class_of(OperatorKind kind, std::string_view phase) {
   return operator_class(graph, {.kind = kind, .phase = of, .reads = {0}, .writes = {0}});
 }
 
-// The third word of a key, "matmul-F-fp32-...".
+// Returns the third word of a key: "fp32" of "matmul-F-fp32-...".
 std::string format_in(std::string_view key) {
   for (int word = 0; word < 2; ++word) key.remove_prefix(std::min(key.size(), key.find('-') + 1));
   return std::string(key.substr(0, key.find('-')));
@@ -88,7 +88,7 @@ class Sorter {
 
   FitRecords finish() {
     for (const auto& [op, count] : left_)
-      found_.notes.push_back(fmt::format("nothing is made of {} record{} of {}", count, count == 1 ? "" : "s", op));
+      found_.notes.push_back(fmt::format("no constant uses {} record{} of {}", count, count == 1 ? "" : "s", op));
     return std::move(found_);
   }
 
@@ -115,7 +115,7 @@ class Sorter {
   }
 
   FitRecords found_;
-  std::map<std::string, int> left_;  // records of each op that nothing is made of
+  std::map<std::string, int> left_;  // records by op that no constant uses
 };
 
 }  // namespace
@@ -135,7 +135,7 @@ double typical_seconds(const Measurement& m) {
 }
 
 double relative_spread(const Measurement& m) {
-  // Of a normal distribution, in standard deviations.
+  // The 10th to 90th percentile of a normal distribution, in standard deviations.
   constexpr double to_deviation = 1.4826, tenth_to_ninetieth = 2.5631;
   if (m.time.mad) return to_deviation * *m.time.mad / m.time.p50;
   if (!m.time.p10 || !m.time.p90) return 0;
@@ -164,7 +164,7 @@ model::Result<FitRecords> fit_records(const std::vector<Measurements>& files, co
   if (chosen.empty())
     return model::wrong_input("",
                               clock.empty()
-                                  ? "no record of a host or of a GPU's step: none says how it was timed"
+                                  ? "no record of a host or of a GPU's step"
                                   : fmt::format("no record of a host that was timed by the clock '{}'", clock),
                               "plumbline measure --backend host -o FILE, or --backend cuda --plan PLAN -o FILE");
   if (devices.size() > 1)
@@ -182,7 +182,7 @@ model::Result<FitRecords> fit_records(const std::vector<Measurements>& files, co
   found.date = date;
   if (others > 0)
     found.notes.push_back(
-        fmt::format("nothing is made of {} record{} of another clock, or of none", others, others == 1 ? "" : "s"));
+        fmt::format("no constant uses {} record{} of another clock, or of none", others, others == 1 ? "" : "s"));
   return found;
 }
 

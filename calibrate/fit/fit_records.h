@@ -1,4 +1,4 @@
-// Records of `plumbline measure` by host and GPU, sorted by what can be learnt of them.
+// Records of `plumbline measure` of one host or GPU, sorted by the constants that are fitted to them.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +12,17 @@
 
 namespace plumbline::calibrate {
 
-double extent_of(const Measurement& measurement, std::string_view name);  // of the shape; 0 where it has none
+double extent_of(const Measurement& measurement,
+                 std::string_view name);  // an extent of the shape; 0 when the shape lacks the name
 
-struct FitRecord {
+struct FitRecord {  // one measurement with the values that fits use
   const Measurement* measurement = nullptr;
   model::OperatorKind kind = model::OperatorKind::add;
   model::OperatorClass type = model::OperatorClass::gemm;
   std::string format;  // of the first operand, by which the cost functions choose their constants
   std::string key;     // operator_key, or empty
-  // Of a host the cores it ran on. Of a GPU the SMs that a product was launched on; of others, and of all beside
-  // something, those that were free; of an exchange those that it held.
+  // On a host: the cores used. On a GPU: the SMs that a GEMM alone was launched on, the SMs that an all-to-all held,
+  // and for all other and all overlapped operators the free SMs.
   std::int64_t cores = 1;
   double seconds = 0;  // typical_seconds()
 
@@ -30,28 +31,28 @@ struct FitRecord {
 
 enum class MachineKind : std::uint8_t { host, gpu };
 
-struct FitRecords {
+struct FitRecords {  // all records of one device, by the fit that uses them
   MachineKind machine = MachineKind::host;
-  std::string device, clock, date;  // of a host its clock, else empty; the latest day, "2026-11-21"
+  std::string device, clock, date;  // clock: of a host, else empty; date: the latest day, "2026-11-21"
   std::vector<FitRecord> gemms, attention, memory, routers;
-  std::vector<FitRecord> together;  // exchanges and collectives of a plan's operators, of all ranks of a group
-  // Of a host products and attention while others copied through memory; of a GPU all operators while an exchange ran.
+  std::vector<FitRecord> together;  // expert all-to-alls and collectives of a plan, timed over all ranks of a group
+  // Host: GEMMs and attention while other cores copied memory. GPU: all operators while an all-to-all ran.
   std::vector<FitRecord> overlapped;
-  std::vector<FitRecord> together_overlapped;                                    // exchanges while operators ran
-  std::vector<const Measurement*> launches, messages, all_to_alls, collectives;  // no operator of a plan
-  std::vector<std::string> notes;                                                // what nothing is made of
+  std::vector<FitRecord> together_overlapped;  // expert all-to-alls while operators ran
+  std::vector<const Measurement*> launches, messages, all_to_alls, collectives;  // not operators of a plan
+  std::vector<std::string> notes;                                                // records that no constant uses
 };
 
-// Of `clock` ("wall" or "cpu"; empty: the only one there is, or those of a GPU). Input errors: no record that a profile
-// can be made of, more than one device, more than one clock. The files must outlive what is returned.
+// Sorts the records of `clock` ("wall" or "cpu"; empty: the only clock there is, or a GPU's). Input errors: no record
+// that a profile can be made of, more than one device, more than one clock. The files must outlive what is returned.
 model::Result<FitRecords> fit_records(const std::vector<Measurements>& files, const std::string& clock = "");
 
-// Of one execution, for sums over many: the mean of the samples but the slowest twentieth, which interruptions made;
-// the median where a record keeps no samples.
+// Returns the seconds of one execution, for sums over many: the mean of the samples without the slowest twentieth,
+// which interruptions caused. Without samples it is the median.
 double typical_seconds(const Measurement& measurement);
 
-// Relative standard deviation of one execution: from the median of the absolute deviations, which a few disturbed
-// samples do not move, else from the 10th and 90th percentile; 0 where the record states neither.
+// Returns the relative standard deviation of one execution, from the median of the absolute deviations, which a few
+// disturbed samples do not move, else from the 10th and 90th percentile. It is 0 when the record has neither.
 double relative_spread(const Measurement& measurement);
 
 }  // namespace plumbline::calibrate

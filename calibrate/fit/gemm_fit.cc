@@ -1,7 +1,7 @@
-// GEMMs: t = launches * ramp + sum of parts * constants + written bytes / gemm.output_bandwidth, the form of
-// model/cost/kernel_cost.cc. One ramp for all; the other constants by format, weight gradients apart. On cores
-// elements, not tiles, take time (gemm.tile = gemm.k_block = 1), and operands are loaded; on a GPU waves of the base
-// profile's tiles do.
+// Fits GEMMs: t = launches * ramp + sum of parts * constants + written bytes / gemm.output_bandwidth, the form of
+// model/cost/kernel_cost.cc. All share one ramp; the other constants are by format, weight gradients apart. On cores
+// the time is that of elements, not tiles (gemm.tile = gemm.k_block = 1), and of loading operands. On a GPU it is that
+// of waves of the base profile's tiles.
 #include <fmt/format.h>
 
 #include <Eigen/Dense>
@@ -20,26 +20,26 @@ using Eigen::Index;
 
 bool is_weight_gradient(const FitRecord& record) { return record.type == model::OperatorClass::weight_gradient_gemm; }
 
-// What one record contributes to the form.
+// The contribution of one record to the form.
 struct Terms {
   double launches;
   std::vector<double> parts;  // factors of the constants of its entry
   double written;             // bytes
 };
 
-// How GEMMs of one kind of device are described.
+// The form of GEMMs on one kind of device.
 struct GemmForm {
-  std::vector<const char*> parts;                       // the constants of an entry, as their names end
-  std::function<std::string(const FitRecord&)> format;  // by which the cost functions look the entry up
+  std::vector<const char*> parts;                       // name suffixes of the constants of an entry
+  std::function<std::string(const FitRecord&)> format;  // the key by which the cost functions find the entry
   std::function<Terms(const FitRecord&)> terms;
 };
 
-// The entry of the profile by which the cost functions take a GEMM of this format and phase.
+// Returns the profile's entry for a GEMM of this format and phase.
 std::string entry_of(const GemmForm& form, const FitRecord& record) {
   return fmt::format("gemm.{}{}", form.format(record), is_weight_gradient(record) ? "_weight_gradient" : "");
 }
 
-// Bytes of one element of the result; the FP32 sum of a weight gradient is read and written.
+// Returns the written bytes of the result; the FP32 sum of a weight gradient is read and written.
 double written_bytes(const FitRecord& record, bool half) {
   constexpr double single_bytes = 4, half_bytes = 2;
   if (is_weight_gradient(record)) return 2 * single_bytes;
@@ -61,7 +61,7 @@ GemmForm form_of_cores() {
           }};
 }
 
-// FP8 operands give a 16-bit result.
+// FP8 operands have a 16-bit result.
 GemmForm form_of_tiles(double tile, double k_block) {
   const auto format = [](const FitRecord& record) {
     return record.format.starts_with("fp8") ? "fp8" : record.format == "fp32" ? "fp32" : "bf16";
@@ -80,9 +80,9 @@ GemmForm form_of_tiles(double tile, double k_block) {
 }
 
 struct GemmProblem {
-  std::vector<std::string> entries;  // the columns of an entry follow each other, after that of the ramp
+  std::vector<std::string> entries;  // entries have consecutive columns, after the ramp's column
   Eigen::MatrixXd features;          // [record, 1 + parts * entries]
-  Eigen::VectorXd seconds, written;  // [record], of the whole time and of writing
+  Eigen::VectorXd seconds, written;  // [record]: of the whole time, and of writing
 };
 
 GemmProblem problem_of(const std::vector<FitRecord>& records, const GemmForm& form, double bandwidth) {
@@ -108,7 +108,7 @@ GemmProblem problem_of(const std::vector<FitRecord>& records, const GemmForm& fo
   return problem;
 }
 
-// Fits the form and adds its constants, except those of tiles; false where the records are too few.
+// Fits the form and adds its constants, except those of tiles; returns false when the records are too few.
 bool fit_form(const FitRecords& records, const GemmForm& form, ConstantList& constants, ProfileFit& result) {
   if (records.gemms.empty()) return false;
   const double bandwidth =
@@ -118,7 +118,7 @@ bool fit_form(const FitRecords& records, const GemmForm& form, ConstantList& con
     return problem.features * x + problem.written;
   };
   const auto fit =
-      fit_family("products", seconds, problem.seconds, starting_point(problem.features, problem.seconds), result);
+      fit_family("GEMMs", seconds, problem.seconds, starting_point(problem.features, problem.seconds), result);
   if (!fit) return false;
   const std::string how = fmt::format("least squares over {} records of GEMMs", records.gemms.size());
   constants.add_fitted("gemm.ramp", *fit, 0, how);
@@ -129,7 +129,8 @@ bool fit_form(const FitRecords& records, const GemmForm& form, ConstantList& con
   return true;
 }
 
-// Formats that no record has: the host computes 16-bit GEMMs in FP32, and gradients like other GEMMs.
+// Copies constants to formats without records: the host computes 16-bit GEMMs in FP32, and weight gradients like other
+// GEMMs.
 void fill_up(const GemmForm& form, ConstantList& constants) {
   const auto copy = [&](const std::string& from, const std::string& to) {
     if (constants.has(to + ".k_time") || !constants.has(from + ".k_time")) return;

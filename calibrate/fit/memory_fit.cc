@@ -1,5 +1,5 @@
-// Memory-bound operators: t = max(shortest, bytes / (bandwidth of the class * min(1, cores / saturation))), and for the
-// permutation of tokens the map before it; attention: t = FLOPs / (rate * cores); routers: one time.
+// Fits memory-bound operators: t = max(shortest, bytes / (bandwidth of the class * min(1, cores / saturation))), plus
+// for the permutation of tokens its map; attention: t = FLOPs / (rate * cores); routers: one time.
 #include <fmt/format.h>
 
 #include <Eigen/Dense>
@@ -24,8 +24,8 @@ VectorXd seconds_of(const std::vector<FitRecord>& records) {
   return seconds;
 }
 
-// Parameters: the shortest time, seconds per byte on one core by class, then, where records tell them, the cores that
-// saturate the memory (their logarithm follows from that of the parameter, at least 1) and the permutation's map.
+// The form of memory-bound operators. Parameters: the shortest time; seconds per byte on one core by class; then, where
+// records determine them, the cores that saturate the memory (at least 1) and the time of the permutation's map.
 class MemoryForm {
  public:
   explicit MemoryForm(const std::vector<FitRecord>& records) : records_(records) {
@@ -46,7 +46,7 @@ class MemoryForm {
   bool maps() const { return maps_; }
   Index saturation_column() const { return 1 + classes(); }
   Index map_column() const { return size() - 1; }
-  // Of all records one number of cores: the memory is taken to be saturated by them.
+  // When all records have the same number of cores, that number is taken to saturate the memory.
   double saturation(const VectorXd& x) const {
     return saturates_ ? std::clamp(x[saturation_column()], 1.0, most_cores_) : most_cores_;
   }
@@ -86,7 +86,7 @@ class MemoryForm {
   bool saturates_ = false, maps_ = false;
 };
 
-// Results of products are written as fast as anything is: what else they cost is the products'.
+// GEMM results are written at the rate of the fastest class; the rest of a GEMM's time belongs to the GEMM.
 void add_output_bandwidth(const MemoryForm& form, double saturation, const RobustFit& fit, ConstantList& constants) {
   Index fastest = 1;
   for (Index column = 2; column <= form.classes(); ++column)
@@ -98,7 +98,7 @@ void add_output_bandwidth(const MemoryForm& form, double saturation, const Robus
                 "memory.default.bandwidth");
 }
 
-// A rate of all classes together, of those without a record.
+// Adds a rate fitted to all classes together, for classes without a record.
 void fit_default(const FitRecords& records, double saturation, ConstantList& constants, ProfileFit& result) {
   std::vector<double> paces;
   for (const FitRecord& record : records.memory) {
@@ -156,7 +156,7 @@ void fit_memory(const FitRecords& records, ConstantList& constants, ProfileFit& 
   constants.add_fitted("kernel.shortest", *fit, 0, how);
   if (records.machine == MachineKind::host) add_saturation(form, *fit, how, constants);
   for (Index column = 1; column <= form.classes(); ++column) {
-    RobustFit of_all = *fit;  // the profile states the rate of all cores together, the fit that of one
+    RobustFit of_all = *fit;  // the profile has the rate of all cores together, the fit that of one
     if (form.saturates()) of_all.values[column] /= saturation;
     constants.add_rate(fmt::format("memory.{}.bandwidth", to_string(form.type(column))), of_all, column, how,
                        "memory.default.bandwidth");
@@ -175,7 +175,7 @@ void fit_attention(const FitRecords& records, ConstantList& constants, ProfileFi
     if (of_kind.empty()) continue;
     const VectorXd seconds = seconds_of(of_kind);
     VectorXd work(seconds.size());
-    // Of a host the rates are of one core, of a GPU of as many SMs as in the base profile.
+    // Rates of a host are of one core, those of a GPU of as many SMs as in the base profile.
     const bool host = records.machine == MachineKind::host;
     const double reference = host ? 1 : constants.value("attention.reference_sms");
     for (std::size_t i = 0; i < of_kind.size(); ++i)

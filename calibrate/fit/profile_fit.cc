@@ -25,7 +25,7 @@ std::string entry(std::string_view key, const model::Parameter& p) {
 
 }  // namespace
 
-// An operator that was measured several times takes the median of its times.
+// Adds operators; one that was measured several times gets the median of its times.
 void add_measured_operators(const FitRecords& records, ConstantList& constants, ProfileFit& result) {
   using model::MeasuredOperators;
   const bool gpu = records.machine == MachineKind::gpu;

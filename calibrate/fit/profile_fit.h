@@ -1,5 +1,5 @@
-// A profile of a host or a GPU fitted to its measurements: what the cost functions (model/cost/) ask for, as far as
-// records tell it. Forms: docs/measuring.md.
+// A profile of a host or a GPU fitted to its measurements: those constants of the cost functions (model/cost/) that the
+// records determine. Forms: docs/measuring.md.
 #pragma once
 
 #include <string>
@@ -11,11 +11,11 @@
 
 namespace plumbline::calibrate {
 
-// `source` says in every constant where its records are from. `base` is the profile that the new one extends; it must
-// have every constant that is fitted.
+// Fits the constants. `source` is written into every constant as the origin of its records. `base` is the profile that
+// the new one extends; it must have every constant that is fitted.
 ProfileFit fit_profile(const FitRecords& records, const model::Profile& base, const std::string& source);
 
-// A profile's file with these constants, by section.
+// Returns the TOML text of a profile with these constants, by section.
 std::string profile_text(const std::string& name, const std::string& description, const std::string& extends,
                          std::vector<model::Parameter> parameters);
 

@@ -1,6 +1,6 @@
-// Messages: t = latency + bytes / rate. Collectives, as a host runs them (model/cost/collective_cost.h, one way):
-// t = launch + hops * hop + bus bytes / (rate * efficiency). Exchanges: as messages, of all
-// that a rank sends to others.
+// Fits messages: t = latency + bytes / rate. Host collectives (model/cost/collective_cost.h, one implementation): t =
+// launch + steps * time per step + bus bytes / (rate * efficiency). Expert all-to-alls: as messages, of all bytes that
+// a rank sends.
 #include <fmt/format.h>
 
 #include <Eigen/Dense>
@@ -21,7 +21,7 @@ namespace {
 using Eigen::Index;
 using Eigen::VectorXd;
 
-// t = fixed + bytes / rate; nothing where there are no records, or too few.
+// Fits t = fixed + bytes / rate; returns nullopt when the records are too few.
 std::optional<RobustFit> fit_line(const std::string& name, const std::vector<const Measurement*>& records,
                                   ProfileFit& result) {
   if (records.empty()) return std::nullopt;
@@ -44,7 +44,7 @@ void fit_messages(const FitRecords& records, ConstantList& constants, ProfileFit
     constants.add_fitted("network.latency", *messages, 0, how);
     constants.add_rate("network.nvlink_rate", *messages, 1, how);
   }
-  const auto all_to_alls = fit_line("exchanges", records.all_to_alls, result);
+  const auto all_to_alls = fit_line("all-to-alls", records.all_to_alls, result);
   if (!all_to_alls && !messages) return;
   const std::string how =
       all_to_alls ? fmt::format("least squares over {} records of all-to-alls", records.all_to_alls.size())
@@ -54,7 +54,7 @@ void fit_messages(const FitRecords& records, ConstantList& constants, ProfileFit
 }
 
 struct CollectiveTerms {
-  double hops = 0, bus_bytes = 0;
+  double steps = 0, bus_bytes = 0;
 };
 
 CollectiveTerms terms_of(const Measurement& m) {
@@ -64,19 +64,19 @@ CollectiveTerms terms_of(const Measurement& m) {
   return {passes * static_cast<double>(ranks - 1), model::bus_factor(kind, ranks) * extent_of(m, "bytes")};
 }
 
-// Launch and hop are told apart by records of different hops; of one number of hops the launch is 0.
+// Records of different numbers of steps separate launch from step time; with one number of steps the launch is 0.
 void fit_collectives(const FitRecords& records, ConstantList& constants, ProfileFit& result) {
   if (records.collectives.empty()) return;
   const auto rows = static_cast<Index>(records.collectives.size());
-  std::set<double> hops;
-  for (const Measurement* m : records.collectives) hops.insert(terms_of(*m).hops);
-  const bool launches = hops.size() > 1;
+  std::set<double> steps;
+  for (const Measurement* m : records.collectives) steps.insert(terms_of(*m).steps);
+  const bool launches = steps.size() > 1;
   Eigen::MatrixXd features = Eigen::MatrixXd::Ones(rows, launches ? 3 : 2);
   VectorXd seconds(rows);
   for (Index i = 0; i < rows; ++i) {
     const Measurement& m = *records.collectives[static_cast<std::size_t>(i)];
     features(i, 0) = terms_of(m).bus_bytes;
-    features(i, 1) = terms_of(m).hops;
+    features(i, 1) = terms_of(m).steps;
     seconds[i] = m.time.p50;
   }
   const Form form = [&](const VectorXd& x) -> VectorXd { return features * x; };
@@ -96,7 +96,7 @@ void fit_collectives(const FitRecords& records, ConstantList& constants, Profile
                     model::Evidence::fitted, how + ", their rate over that of messages");
 }
 
-// Of the same operator with nothing beside it, of a host on as many cores; nullptr where nobody measured it.
+// Returns the record of the same operator run alone, on a host on as many cores; nullptr when there is none.
 const FitRecord* alone(const FitRecord& overlapped, const std::vector<FitRecord>& records, MachineKind machine) {
   const auto same = [&](const FitRecord& other) {
     const bool as_many = machine == MachineKind::gpu || other.cores == overlapped.cores;
@@ -138,7 +138,7 @@ void fit_interference(const FitRecords& records, ConstantList& constants, Profil
       ++unpaired;
       continue;
     }
-    // What fewer SMs cost is no slowdown.
+    // The effect of fewer SMs is not part of the slowdown.
     const double fewer = static_cast<double>(overlapped.cores) / static_cast<double>(free->cores);
     (gemm ? gemms : attention).push_back(overlapped.seconds / free->seconds * fewer);
   }

@@ -18,10 +18,11 @@ using model::Error;
 using model::ErrorKind;
 using Names = std::vector<std::string>;
 
-// Deep recursion of std::regex on a very long name would exhaust the stack; what a kernel is stands first.
+// A limit, as deep recursion of std::regex on a very long name would overflow the stack. The significant part of a
+// kernel name comes first.
 constexpr std::size_t longest_match = 1024;
 
-// A pattern without any special character is looked for as it stands, which is much faster.
+// A pattern without special characters is searched as plain text, which is much faster.
 class Pattern {
  public:
   explicit Pattern(const std::string& text) : text_(text) {
@@ -66,7 +67,7 @@ struct KernelClasses::State {
 
 namespace {
 
-// Fills a State from the file; the first error wins.
+// Fills a State from the file; stops at the first error.
 class ClassesReader {
  public:
   explicit ClassesReader(const std::string& path) : path_(path) {}

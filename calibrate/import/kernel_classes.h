@@ -1,5 +1,5 @@
-// Which class of work a GPU kernel belongs to, by its name, and what an annotation of a trace says about
-// its phase. Both are data: calibrate/kernels.toml, shipped as share/plumbline/kernels.toml.
+// Maps the name of a GPU kernel to its class of work, and an annotation of a trace to its phase. Both maps are data:
+// calibrate/kernels.toml, shipped as share/plumbline/kernels.toml.
 #pragma once
 
 #include <memory>
@@ -11,21 +11,23 @@
 
 namespace plumbline::calibrate {
 
-// The class, and the row of comparisons, of what no pattern matches.
+// The class and the comparison row of a kernel that no pattern matches.
 inline constexpr std::string_view other_class = "other";
 
+// A class of work: "gemm_fp8" is shown in row "GEMM".
 struct KernelClass {
   std::string name;     // "gemm_fp8"
-  std::string compare;  // the row in which prediction and measurement are laid side by side: "GEMM"
+  std::string compare;  // the row in which prediction and measurement are compared: "GEMM"
 };
 
+// The meaning of an annotation.
 struct PhaseAnnotation {
   std::string phase;        // "F" forward, "B" backward, "I" input gradient, "W" weight gradient
-  std::string section;      // what part of a layer or step it spans: "attention"; may be empty
+  std::string section;      // the part of a layer or step that it spans: "attention"; may be empty
   bool descending = false;  // its occurrences go through the layers from the last to the first
 };
 
-class KernelClasses {
+class KernelClasses {  // the patterns of names that determine classes and phases
  public:
   struct State;
   explicit KernelClasses(std::unique_ptr<const State> state);
@@ -33,22 +35,22 @@ class KernelClasses {
   KernelClasses(KernelClasses&& other) noexcept;
   KernelClasses& operator=(KernelClasses&& other) noexcept;
 
-  // The class whose pattern is the first in the file to match the name; nullptr when none does. Slow for many
-  // names (regular expressions): remember the answer per name. Only the first 1,024 characters are looked at.
+  // Returns the class of the first pattern of the file that matches the name; nullptr when none does. Regular
+  // expressions are slow: cache the result per name. Only the first 1,024 characters are matched.
   const KernelClass* find(std::string_view kernel_name) const;
-  // The class of that name; nullptr when the file does not have it.
+  // Returns the class of that name; nullptr when the file does not have it.
   const KernelClass* named(std::string_view class_name) const;
-  // The row of the class of that name; "other" when the file does not have it.
+  // Returns the comparison row of the class of that name; "other" when the file does not have it.
   std::string_view compare_row(std::string_view class_name) const;
-  // What an annotation says; nullptr when no pattern matches its name.
+  // Returns the phase of an annotation; nullptr when no pattern matches its name.
   const PhaseAnnotation* annotation(std::string_view name) const;
 
  private:
   std::unique_ptr<const State> state_;
 };
 
-// Reads the file. Input errors with file, line and key: syntax, unknown keys, a pattern that is no regular
-// expression, a class twice, a row that is not listed in `rows`.
+// Reads the file. Input errors name file, line and key: syntax, unknown keys, a pattern that is no regular expression,
+// a class twice, a row that is not listed in `rows`.
 model::Result<KernelClasses> load_kernel_classes(const std::string& path);
 
 }  // namespace plumbline::calibrate

@@ -35,7 +35,7 @@ Words words_of(std::string_view line) {
   }
 }
 
-// The names of the programs of nccl-tests that have another name here.
+// Returns the collective of a program of nccl-tests; some have another name here.
 std::string collective_of_program(std::string_view program) {
   std::string name(program.substr(0, program.rfind("_perf")));
   if (name == "alltoall") return "all_to_all";
@@ -43,7 +43,7 @@ std::string collective_of_program(std::string_view program) {
   return name;
 }
 
-// Of the types that nccl-tests print; nullopt for another.
+// Returns the bytes of a type as nccl-tests print it; nullopt for another.
 std::optional<std::int64_t> bytes_of(std::string_view type) {
   if (type == "int8" || type == "uint8" || type.starts_with("fp8") || type.starts_with("f8")) return 1;
   if (type == "half" || type == "bfloat16") return 2;
@@ -52,7 +52,7 @@ std::optional<std::int64_t> bytes_of(std::string_view type) {
   return std::nullopt;
 }
 
-// As docs/measuring.md spells number formats.
+// Returns the number format as docs/measuring.md spells it.
 std::string format_of(std::string_view type) {
   if (type == "float") return "fp32";
   if (type == "half") return "fp16";
@@ -81,7 +81,7 @@ class Parser {
   }
 
  private:
-  // "#  Rank  0 Group  0 Pid  7 on  host-1 device  0 [0000:1b:00] NVIDIA H100 80GB HBM3"
+  // Parses "#  Rank  0 Group  0 Pid  7 on  host-1 device  0 [0000:1b:00] NVIDIA H100 80GB HBM3".
   void comment(std::string_view text, const Words& words) {
     if (const auto starting = std::ranges::find(words, "starting:");
         starting != words.end() && starting + 1 != words.end())
@@ -117,7 +117,8 @@ class Parser {
     if (words.size() > leading + group) add(collective, "in_place", bytes, words, leading + group);
   }
 
-  // Sums have no root in all-reduce and reduce-scatter, whose count is that of a rank; a root without sum broadcasts.
+  // All-reduce and reduce-scatter have a reduction but no root; the count of reduce-scatter is that of one rank. A root
+  // without a reduction means broadcast.
   std::string collective_of_columns(const Words& words) const {
     const auto bytes = model::parse_number<std::int64_t>(words[0]), count = model::parse_number<std::int64_t>(words[1]);
     const auto element = bytes_of(words[2]);
@@ -135,7 +136,7 @@ class Parser {
     const auto time = model::parse_number<double>(words[first]), rate = model::parse_number<double>(words[first + 1]);
     if (!time || !rate || !(*time > 0))
       return fail(fmt::format("{}: '{}' is no time above 0", variant, words[first]), "");
-    // Printed with two digits: half a unit of the last one, and of the time's.
+    // Rates are printed with two digits: the tolerance is half a unit of the last digit, and that of the time.
     const double expected = static_cast<double>(bytes) / *time / 1e3;
     constexpr double digits = 0.01, share = 0.02;
     if (std::abs(*rate - expected) > digits + share * expected)

@@ -1,5 +1,6 @@
-// What NVIDIA's nccl-tests print, as measurements (calibrate/measurement/measurement.h): one record per size, out of
-// place and in place, with op = the collective, shape bytes, ranks and nodes. Text output of version 2.12 and later.
+// The output of NVIDIA's nccl-tests as measurements (calibrate/measurement/measurement.h): one record per size, out of
+// place and in place, with op = the collective, and shape bytes, ranks and nodes. Text output of version 2.12 and
+// later.
 #pragma once
 
 #include <string>
@@ -10,10 +11,10 @@
 
 namespace plumbline::calibrate {
 
-// Ranks, hosts and device come from the "Rank" lines of the heading. The collective comes from the line "Collective
-// test starting", which newer versions print; else from the columns, where they tell it. Sizes of 0 bytes are left
-// out. Input errors name file and line: no rank, no row, a row of other columns, a bandwidth that is not size over
-// time, a collective that nothing tells.
+// Parses the output. Ranks, hosts and device come from the "Rank" lines of the heading. The collective comes from the
+// line "Collective test starting", which newer versions print, else from the columns where they determine it. Sizes of
+// 0 bytes are left out. Input errors name file and line: no rank, no row, a row of other columns, a bandwidth that is
+// not size over time, an undetermined collective.
 model::Result<Measurements> parse_nccl_tests(std::string_view text, const std::string& path);
 
 }  // namespace plumbline::calibrate

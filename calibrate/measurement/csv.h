@@ -8,8 +8,8 @@
 
 namespace plumbline::calibrate {
 
-// The cells of one line: quotes protect commas, two quotes inside quotes are one. nullopt when a quoted cell does not
-// end on the line.
+// Returns the cells of one line: quotes protect commas, and two quotes inside quotes are one. Returns nullopt when a
+// quoted cell does not end on the line.
 std::optional<std::vector<std::string>> csv_cells(std::string_view line);
 
 }  // namespace plumbline::calibrate

@@ -19,11 +19,11 @@ class CsvTable {
 
   std::size_t rows() const { return rows_.size(); }
   const std::string& text(std::size_t row, std::string_view column) const;  // the column is one of those needed
-  // A number above 0; otherwise an input error with file, line and column.
+  // Returns a number above 0; otherwise an input error with file, line and column.
   model::Result<double> positive(std::size_t row, std::string_view column) const;
-  // A whole number from 1 to a billion, so that products of two fit 64 bits; otherwise an input error likewise.
+  // Returns a whole number from 1 to a billion, so that products of two fit 64 bits; otherwise an input error likewise.
   model::Result<std::int64_t> whole(std::size_t row, std::string_view column) const;
-  // About a row: for what its reader finds wrong.
+  // Returns an error about a row, with file, line and column.
   model::Error error(std::size_t row, std::string_view column, std::string message) const;
 
  private:

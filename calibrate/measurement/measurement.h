@@ -1,5 +1,5 @@
-// Measurements in one tidy form, whoever made them: a GPU, the host, a publication. One record
-// per case, JSON Lines or CSV; docs/measuring.md describes both for those who bring their own.
+// Measurements in one form, from any origin: a GPU, the host, a publication. There is one record per case, in JSON
+// Lines or CSV; docs/measuring.md describes both.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +17,17 @@ namespace plumbline::calibrate {
 
 using Shape = std::vector<std::pair<std::string, std::int64_t>>;  // {"m", 4096}, {"n", 24576}, ... in order
 
-// What a record is about. Texts that are not known or do not apply are empty, numbers nullopt: never 0.
+// The subject of a record. Texts that are unknown or do not apply are empty, numbers nullopt: never 0.
 struct Subject {
   std::string source;                                    // program and version, or the publication
-  model::Evidence evidence = model::Evidence::measured;  // measured by ourselves, or published
-  std::string device;                                    // as the device calls itself
+  model::Evidence evidence = model::Evidence::measured;  // measured with plumbline, or published
+  std::string device;                                    // the device's own name of its model
   std::string date;                                      // ISO 8601
   std::string op;                                        // gemm, rmsnorm, copy, ...
   std::string name;                                      // for people: "deepseek-v3/q_b"
   std::string phase;                                     // F, I or W
   std::string format;                                    // bf16, fp8_tensor, fp8_block, ...
-  std::string case_line;                                 // the line that asked for it
+  std::string case_line;                                 // the line of the case file that requested it
   Shape shape;
 };
 
@@ -35,27 +35,28 @@ struct Times {  // seconds of one execution
   double p50 = 0;
   std::optional<double> p10, p90, min;
   std::optional<double> mad;    // median of the absolute deviations from p50
-  std::vector<double> samples;  // in the order in which they were taken; empty: not kept
+  std::vector<double> samples;  // in the order of execution; empty: not kept
 };
 
-struct Check {  // against double precision
+struct Check {  // against a reference in double precision
   double relative_error = 0;
   double tolerance = 0;
   bool ok = false;
   std::string note;
 };
 
-struct Clock {  // while the samples ran
+struct Clock {  // readings while the samples ran
   std::optional<double> sm_mhz, memory_mhz, power_w, temperature_c;
   std::string throttle;  // "none", or the reasons
 };
 
+// Times of one case, and the conditions during them.
 struct Measurement : Subject {
   std::optional<std::int64_t> sms;                // of the device
-  std::optional<std::int64_t> communication_sms;  // CTAs of a copy kernel beside it, one SM each
-  std::optional<std::int64_t> target_sms;         // that its algorithm was chosen for; 0: all
-  std::string copy_to;                            // where the copy beside it writes
-  std::optional<double> copy_rate;                // bytes per second that the copy beside it reached
+  std::optional<std::int64_t> communication_sms;  // SMs of the concurrent copy kernel, one per CTA
+  std::optional<std::int64_t> target_sms;         // for which the algorithm was chosen; 0: all
+  std::string copy_to;                            // destination of the concurrent copy
+  std::optional<double> copy_rate;                // bytes per second of the concurrent copy
   std::string cache;                              // hot or cold
   std::string variant;
   std::optional<std::int64_t> samples;
@@ -67,30 +68,31 @@ struct Measurement : Subject {
   std::string algorithm;  // a JSON object
   std::string note;
 
-  // At p50: FLOP/s, and bytes per second.
+  // Rates at p50: FLOP/s, and bytes per second.
   std::optional<double> flop_rate() const { return flops ? std::optional(*flops / time.p50) : std::nullopt; }
   std::optional<double> byte_rate() const { return bytes ? std::optional(*bytes / time.p50) : std::nullopt; }
 };
 
-struct Failure : Subject {
+struct Failure : Subject {  // a case that could not be measured
   std::string reason;
 };
 
-struct Environment {
+struct Environment {  // the machine and software of a run
   std::string source, device, date;
   std::optional<std::int64_t> sms;
   std::string properties;  // a JSON object
 };
 
-struct Measurements {
+struct Measurements {  // the content of a file
   std::string path;
   std::vector<Measurement> values;
   std::vector<Failure> failures;
   std::vector<Environment> environments;
-  std::vector<std::string> notes;  // what was not checked or left out, for people
+  std::vector<std::string> notes;  // checks that were skipped and records that were left out, as sentences
 };
 
-// The datasheet peak that the format's products can reach, in FLOP/s; nullopt for FP8 where there is none.
+// Returns the datasheet peak of the format's GEMMs in FLOP/s; nullopt for FP8 on devices without it and for unknown
+// formats.
 std::optional<double> peak_flop_rate(const model::Device& device, std::string_view format);
 
 }  // namespace plumbline::calibrate

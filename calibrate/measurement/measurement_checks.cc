@@ -1,4 +1,4 @@
-// What a record must satisfy to be believed.
+// Plausibility checks of a record.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace plumbline::calibrate {
 namespace {
 
 constexpr double tera = 1e12, giga = 1e9, micro = 1e-6;
-constexpr double rounding = 0.02;  // of publications that print few digits
+constexpr double rounding = 0.02;  // for publications that print few digits
 
 model::Result<void> check_times(const Times& time) {
   const std::array<std::pair<const char*, std::optional<double>>, 4> rising = {
@@ -31,7 +31,7 @@ model::Result<void> check_times(const Times& time) {
   return {};
 }
 
-// Samples are those that the other figures are made of.
+// Checks that the samples agree with the other figures, which are computed from them.
 model::Result<void> check_samples(const Measurement& m) {
   const std::vector<double>& samples = m.time.samples;
   if (samples.empty()) return {};
@@ -46,7 +46,7 @@ model::Result<void> check_samples(const Measurement& m) {
   return {};
 }
 
-// A stated rate must be the work over the median time, as far as its digits go; else one of the three is not in the
+// Checks that a stated rate is the work over the median time, within rounding. Otherwise one of the three is not in the
 // unit of its key.
 model::Result<void> check_rate(const char* key, std::optional<double> stated, std::optional<double> rate, double unit) {
   if (!stated || !rate || std::abs(*stated / *rate - 1) <= rounding) return {};
@@ -102,7 +102,7 @@ model::Result<void> detail::check_values(const Record& record) {
 std::optional<double> peak_flop_rate(const model::Device& device, std::string_view format) {
   const bool fp8 = format.starts_with("fp8");
   const double peak = (fp8 ? device.fp8_peak : device.bf16_peak).value();
-  // Wider formats run no faster than BF16; what a format of another name can reach is not known.
+  // Wider formats are no faster than BF16; the peak of any other format is unknown.
   const bool known = fp8 || format == "bf16" || format == "fp16" || format == "tf32" || format == "fp32";
   return known && peak > 0 ? std::optional(peak) : std::nullopt;
 }
@@ -116,7 +116,7 @@ model::Result<void> detail::check_peaks(const Measurement& m, const model::Devic
                               "the time or the work is not what its key claims");
   }
   if (m.cache != "cold" || !m.bytes) return {};
-  // What was written last may still be in the cache when the time ends: up to all results, up to its size.
+  // The last written results may still be in the cache when the time ends: at most half the bytes and the cache's size.
   constexpr double cache_bytes = 50e6;
   const double through_memory = *m.bytes - std::min(cache_bytes, *m.bytes / 2);
   const double bandwidth = device.memory_bandwidth.value();

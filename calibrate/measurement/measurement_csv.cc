@@ -24,7 +24,7 @@ std::string cell(std::string text) {
   return out + '"';
 }
 
-// The keys of all records in the order of JSON Lines; extents of shapes as they first appear.
+// Returns the keys of all records in the order of JSON Lines; extents of shapes in order of appearance.
 std::vector<std::string> columns_of(const std::vector<Fields>& records) {
   std::vector<std::string> columns;
   for (const Fields& fields : records) {

@@ -23,7 +23,7 @@ tl::unexpected<Error> at(Error error, const std::string& path, int line) {
   return tl::unexpected(std::move(error));
 }
 
-// What makes two records of the same thing: everything that was chosen, nothing that was observed.
+// Returns the identity of a record: everything that was chosen, nothing that was observed.
 std::string identity(const Measurement& m) {
   std::string shape;
   for (const auto& [name, extent] : m.shape) shape += fmt::format("{}={} ", name, extent);
@@ -33,8 +33,7 @@ std::string identity(const Measurement& m) {
                      count(m.target_sms), m.copy_to, m.cache, m.variant);
 }
 
-// Work that is not given follows from the shape of a product, or from a stated rate: publications often print the
-// rate alone.
+// Completes missing work from the shape of a GEMM, or from a stated rate: publications often print only the rate.
 void complete(Record& record) {
   Measurement& m = record.measurement;
   if (!m.flops) m.flops = detail::gemm_flops(m);

@@ -17,13 +17,13 @@ using detail::Record;
 using detail::Value;
 using Json = nlohmann::ordered_json;
 
-// Empty texts and nulls are as good as left out.
+// Empty texts and nulls count as left out.
 void add(Fields& fields, const std::string& key, const Json& value) {
   if (value.is_null() || (value.is_string() && value.get_ref<const std::string&>().empty())) return;
   fields.emplace_back(key, value.is_string() ? Value{value.get<std::string>(), true} : Value{value.dump(), false});
 }
 
-// [0.1, 0.2] as "0.1;0.2"; nullopt where it is no list of numbers.
+// Returns [0.1, 0.2] as "0.1;0.2"; nullopt when it is no list of numbers.
 std::optional<std::string> joined_numbers(const Json& list) {
   std::string text;
   for (const Json& number : list) {

@@ -18,7 +18,7 @@ model::RoutingSpread spread_of(const AllToAllQuestion& q, std::int64_t gpus_per_
   experts.routed_experts = q.experts;
   experts.groups = std::max<std::int64_t>(q.ranks / gpus_per_node, 1);
   experts.groups_per_token = std::min(experts.groups, q.nodes_per_token);
-  // No more than there are in the groups that a token reaches.
+  // A token cannot select more experts than its groups contain.
   experts.experts_per_token = std::min(q.experts_per_token, q.experts / experts.groups * experts.groups_per_token);
   return model::routing_spread(experts, experts.groups_per_token, q.ranks, std::min(q.ranks, gpus_per_node));
 }
@@ -30,7 +30,7 @@ SingleAllToAlls::SingleAllToAlls(model::Profile profile, model::ClusterShape clu
 
 model::Result<SingleAllToAlls> SingleAllToAlls::make(const model::Profile& profile,
                                                      const model::ClusterShape& cluster) {
-  // What can be missing does not depend on the group.
+  // Which constants can be missing does not depend on the group.
   TRY(model::CommunicationCost::make(profile, cluster, {}, {}));
   return SingleAllToAlls(profile, cluster);
 }

@@ -1,5 +1,5 @@
-// Validation cases evaluated: each figure as every profile predicts it, beside what was published and a
-// naive baseline.
+// Validation cases evaluated: each figure as every profile predicts it, next to the published value and a naive
+// baseline.
 #pragma once
 
 #include <functional>
@@ -20,8 +20,8 @@ namespace plumbline::calibrate {
 struct EvaluatedFigure {
   Figure figure;
   std::vector<std::optional<double>> predicted;  // by profile of the case
-  std::optional<double> naive;                   // where a constant MFU says something
-  std::optional<bool> within;                    // by the plan's own profile; none where nothing is demanded
+  std::optional<double> naive;                   // where a constant MFU determines the figure
+  std::optional<bool> within;                    // by the plan's own profile; nullopt where there is no tolerance
 };
 
 struct EvaluatedAggregate {
@@ -36,26 +36,26 @@ struct EvaluatedCase {
   std::vector<EvaluatedFigure> figures;
   std::vector<EvaluatedAggregate> aggregates;
 
-  bool holds() const;  // everything demanded is met
+  bool holds() const;  // every tolerance is met
 };
 
-// `predictions` by profile of the case. A figure of which something is demanded that the prediction lacks is not
-// within it.
+// Evaluates a case; `predictions` are by profile of the case. A figure with a tolerance but no prediction is not within
+// it.
 EvaluatedCase evaluate(const ValidationCase& definition, const std::vector<Prediction>& predictions,
                        const Naive& naive);
 
-// Relative; nullopt without a value.
+// Returns the relative error; nullopt without a value.
 std::optional<double> error_of(const Figure& figure, std::optional<double> value);
 
-// Evaluates cases by their plans and profiles. What a plan gives with a profile is computed once, because several cases
-// may look at the same step.
+// Evaluates cases by their plans and profiles. Each plan is simulated once per profile, because several cases may use
+// the same step.
 class CaseRuns {
  public:
   // Loads what a simulation of a named plan with a named profile needs.
   using Loader = std::function<model::Result<sim::Inputs>(const std::string& plan, const std::string& profile)>;
 
   explicit CaseRuns(Loader load) : load_(std::move(load)) {}
-  // An error of the loader or of the simulation ends it.
+  // Evaluates one case; the first error of the loader or of the simulation is returned.
   model::Result<EvaluatedCase> evaluate(const ValidationCase& definition);
 
  private:

@@ -1,4 +1,4 @@
-// What a prediction, and a naive baseline, say about the figures of a validation case.
+// The values of a validation case's figures: predicted, and by a naive baseline.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@
 
 namespace plumbline::calibrate {
 
-// With one profile. What no figure asks for may be left out.
+// The results of one profile. A result that no figure uses may be nullptr.
 struct Prediction {
   const model::StepResult* step = nullptr;
   const model::TimelineSummary* chunk = nullptr;
@@ -22,25 +22,25 @@ struct Prediction {
   const SingleAllToAlls* all_to_alls = nullptr;
 };
 
-// What the figures of a case need.
+// The results that the figures of a case use.
 struct Needs {
   bool step = false, chunk = false, kernels = false, all_to_alls = false;
 };
 Needs needs_of(const ValidationCase& definition);
 
-// The predicted value of a figure in its unit; nullopt when the prediction does not have the metric.
+// Returns the predicted value of a figure in its unit; nullopt when the prediction does not have the metric.
 std::optional<double> predicted(const Figure& figure, const Prediction& prediction);
 
-// What a constant share of the dense BF16 peak gives for a plan.
+// What a constant share of the dense BF16 peak predicts for a plan.
 struct Naive {
   model::StepResult step;            // step time, tokens per second, run
   double flop_rate = 0;              // FLOP/s of one GPU
-  std::optional<double> pair_flops;  // of an overlapped pair of interior chunks
+  std::optional<double> pair_flops;  // of an overlapped pair of chunks of a middle stage
 };
 Naive naive_prediction(const model::Plan& plan, const model::Architecture& architecture,
                        const model::ClusterShape& cluster, double mfu);
 
-// The baseline's value of a figure; nullopt where a constant rate says nothing about it.
+// Returns the baseline's value of a figure; nullopt where a constant rate does not determine it.
 std::optional<double> baseline(const Figure& figure, const Naive& naive);
 
 }  // namespace plumbline::calibrate

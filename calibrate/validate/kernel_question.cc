@@ -44,7 +44,7 @@ model::Result<void> check_word(const Entry (&entries)[count], std::string_view w
                             fmt::format("known: {}", fmt::join(known, ", ")));
 }
 
-// An operator that reads and writes what is given, alone in its graph.
+// Returns a graph with one operator that reads and writes the given tensors.
 model::Graph lone(model::Operator op, std::vector<model::Tensor> reads, std::vector<model::Tensor> writes) {
   model::Graph graph;
   for (model::Tensor& tensor : reads) {
@@ -94,7 +94,7 @@ model::Result<void> check_question(const KernelQuestion& question) {
   const auto* slowdown = std::get_if<SlowdownQuestion>(&question);
   if (slowdown == nullptr) return {};
   TRY(check_word(kinds, slowdown->kind, "memory_factor.class"));
-  return check_word(co_runners, slowdown->overlapped, "memory_factor.beside");
+  return check_word(co_runners, slowdown->co_runner, "memory_factor.beside");
 }
 
 model::Result<SingleKernels> SingleKernels::make(const model::Profile& profile, const model::Device& device) {
@@ -121,7 +121,7 @@ double SingleKernels::ask(const GemmQuestion& question) const {
 
 double SingleKernels::ask(const SlowdownQuestion& question) const {
   const model::Graph graph = memory_bound(question);
-  const CoRunner co_runner = named(co_runners, question.overlapped)->co_runner;
+  const CoRunner co_runner = named(co_runners, question.co_runner)->co_runner;
   return seconds(graph, {.sms = sms_, .held = question.held, .co_runner = co_runner}) / seconds(graph, {.sms = sms_});
 }
 

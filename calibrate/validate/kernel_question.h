@@ -1,5 +1,5 @@
-// Questions about one kernel alone, answered by the cost function that every simulation calls: how long a matrix
-// product takes, and how much longer a memory-bound kernel takes beside another one.
+// Questions about one kernel alone, answered by the cost function of the simulation: how long a GEMM takes, and how
+// much longer a memory-bound kernel takes with a concurrent one.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace plumbline::calibrate {
 
-// `groups` products of m x n x k, m per group, forward, on `sms` SMs of a GPU on which nothing else runs.
+// A forward GEMM of `groups` times m x n x k (m per group) on `sms` SMs of a GPU on which nothing else runs.
 struct GemmQuestion {
   std::int64_t groups = 1, m = 0, n = 0, k = 0;
   model::Precision type = model::Precision::fp8;
@@ -23,25 +23,26 @@ struct GemmQuestion {
   double flops() const;
 };
 
-// A kernel that works on rows x columns BF16 numbers, beside a kernel that holds `held` SMs, over the same alone.
+// The time of a kernel on rows x columns BF16 numbers concurrent with a kernel that holds `held` SMs, over its time
+// alone.
 struct SlowdownQuestion {
-  std::string kind;        // cast (to FP8), norm, norm_gradient
-  std::string overlapped;  // transfer, wait (a communication kernel that waits), gemm
+  std::string kind;       // cast (to FP8), norm, norm_gradient
+  std::string co_runner;  // transfer, wait (a communication kernel that waits), gemm
   std::int64_t held = 0;
   std::int64_t rows = 4096, columns = 7168;
 };
 
 using KernelQuestion = std::variant<GemmQuestion, SlowdownQuestion>;
 
-// Unknown words are input errors with key and nearest name; the caller adds file and line.
+// Checks a question. Unknown words are input errors with key and nearest name; the caller adds file and line.
 model::Result<void> check_question(const KernelQuestion& question);
 
-class SingleKernels {
+class SingleKernels {  // answers questions by the cost function of a profile
  public:
-  // Input error naming the constant when the profile lacks one.
+  // Returns an input error that names the constant when the profile lacks one.
   static model::Result<SingleKernels> make(const model::Profile& profile, const model::Device& device);
 
-  // Seconds without launch gap, or a factor. Requires a question that check_question accepts.
+  // Returns seconds without launch gap, or a factor. Requires a question that check_question accepts.
   double answer(const KernelQuestion& question) const;
 
  private:

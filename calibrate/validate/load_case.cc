@@ -34,7 +34,7 @@ std::string name_of(const GemmQuestion& gemm) {
   return gemm.groups > 1 ? fmt::format("{} of {}", gemm.groups, shape) : shape;
 }
 
-// Turns a case as written into one that can be evaluated. All functions fail with file, line and key.
+// Builds a case that can be evaluated from the case as written. All functions fail with file, line and key.
 class CaseBuilder {
  public:
   CaseBuilder(const std::string& path, const CaseFiles& files, RawCase raw)
@@ -61,7 +61,7 @@ class CaseBuilder {
     return raw_.table.empty() ? Done() : read_table();
   }
 
-  // What its rows are, the metrics of the figures say that take them.
+  // Reads the table; the metrics of the figures determine the form of its rows.
   Done read_table() {
     const auto path = TRY(find(raw_.table, "table", raw_.table_line));
     const auto takes = [this](bool all_to_all) {
@@ -90,7 +90,7 @@ class CaseBuilder {
     return tl::unexpected(error);
   }
 
-  // A figure for each alternative of its row or metric.
+  // Adds a figure for each alternative of its row or metric.
   Done add(const RawFigure& raw) {
     const bool by_row = !raw.row.empty();
     const char* key = by_row ? "row" : "metric";
@@ -109,7 +109,7 @@ class CaseBuilder {
     return {};
   }
 
-  // Question, value, source and, unless it is given, the name.
+  // Takes from the row the question, value and source and, unless it is given, the name.
   Done take_row(const RawFigure& raw, Figure& figure, const std::string& id) const {
     if (raw.value) return wrong(raw, "value", "the row has the value already", "leave one of the two out");
     return of_all_to_all(figure.metric) ? take_all_to_all(raw, figure, id) : take_gemm(raw, figure, id);
@@ -145,10 +145,10 @@ class CaseBuilder {
     return wrong(raw, "row", fmt::format("no row '{}' in table '{}'", id, raw_.table), model::did_you_mean(id, known));
   }
 
-  // The value as written, or as the case's chunk has it.
+  // Takes the value as written, or from the case's chunk.
   Done take_value(const RawFigure& raw, Figure& figure) const {
     if (raw.value && !raw.published.empty())
-      return wrong(raw, "value", "published says where the value is", "leave one of the two out");
+      return wrong(raw, "value", "the key published gives the value already", "leave one of the two out");
     if (raw.value) {
       figure.value = *raw.value;
       return {};

@@ -1,4 +1,4 @@
-// From the file of a validation case to the case.
+// Reads a validation case from its file.
 #pragma once
 
 #include <functional>
@@ -9,9 +9,9 @@
 
 namespace plumbline::calibrate {
 
-// Where a case finds the measurements that it names.
+// Finds the measurements that a case names.
 struct CaseFiles {
-  // The path of the measurement that the case in the first path names by the second.
+  // Returns the path of the measurement `name` of the case at `case_path`.
   std::function<model::Result<std::string>(const std::string& case_path, const std::string& name)> find;
   std::string kernel_classes;  // path of kernels.toml
 };

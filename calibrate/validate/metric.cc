@@ -97,7 +97,7 @@ const Metric* find_metric(std::string_view key) {
   return found == std::end(metrics) ? nullptr : found;
 }
 
-// The keys of a sum, without the blanks around them.
+// Returns the keys of a sum, without the blanks around them.
 std::vector<std::string_view> terms(std::string_view sum) {
   std::vector<std::string_view> keys = model::split(sum, '+');
   for (std::string_view& key : keys) key = model::trimmed(key);
@@ -107,7 +107,7 @@ std::vector<std::string_view> terms(std::string_view sum) {
 constexpr std::string_view chunk_prefix = "chunk.";
 
 struct Quantity {
-  std::string_view name;  // "time_s"; those that end in a dot take an argument
+  std::string_view name;  // "time_s"; names that end in a dot take an argument
   Value (*read)(const TimelineSummary& chunk, std::string_view argument);
 };
 
@@ -126,7 +126,7 @@ Value span(const TimelineSummary& chunk, std::string_view argument) {
   return found == chunk.phases.end() ? std::nullopt : Value(found->end - found->start);
 }
 
-// Periods begin with that of slot 1.
+// The first period is that of slot 1.
 Value period(const TimelineSummary& chunk, std::string_view argument) {
   const std::optional<int> slot = model::parse_number<int>(argument);
   if (!slot || *slot < 1 || static_cast<std::size_t>(*slot) > chunk.periods.size()) return std::nullopt;
@@ -170,7 +170,7 @@ constexpr Quantity quantities[] = {
     {"gemm_sum_s.", gemm_sum},
 };
 
-// The quantity of a metric and what stands behind its name.
+// A metric split into its quantity and the argument after the name.
 struct Split {
   const Quantity* quantity = nullptr;
   std::string_view argument;

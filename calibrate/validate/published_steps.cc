@@ -14,7 +14,7 @@ namespace {
 
 constexpr double gibibyte = 1024.0 * 1024 * 1024;
 
-// Columns of whole numbers above 0.
+// Returns the columns of whole numbers above 0.
 std::vector<const char*> number_columns() {
   std::vector<const char*> columns = {"layers", "hidden", "heads", "kv_heads", "ffn", "vocabulary", "gpus"};
   for (const model::Degree& degree : model::parallel_degrees) columns.push_back(degree.name);
@@ -22,7 +22,7 @@ std::vector<const char*> number_columns() {
   return columns;
 }
 
-// The value of a cell that may be empty.
+// Returns the value of a cell that may be empty.
 model::Result<std::optional<double>> optional_positive(const CsvTable& table, std::size_t row,
                                                        std::string_view column) {
   if (table.text(row, column).empty()) return std::nullopt;
@@ -44,17 +44,18 @@ std::optional<model::Error> read_numbers(const CsvTable& table, std::size_t row,
   return std::nullopt;
 }
 
-// Whether the degrees, where all are stated, make up the GPUs.
+// Checks that the product of the degrees, where all are stated, is the number of GPUs.
 std::optional<model::Error> check_degrees(const CsvTable& table, std::size_t row, const PublishedStep& step) {
-  std::int64_t gemm = 1;
+  std::int64_t product = 1;
   for (const char* column : {"tensor", "context", "pipeline", "data"}) {
     const auto found = step.numbers.find(column);
     if (found == step.numbers.end()) return std::nullopt;
-    gemm *= found->second;
+    product *= found->second;
   }
   const auto gpus = step.numbers.find("gpus");
-  if (gpus == step.numbers.end() || gpus->second == gemm) return std::nullopt;
-  return table.error(row, "gpus", fmt::format("tensor * context * pipeline * data is {}, not {}", gemm, gpus->second));
+  if (gpus == step.numbers.end() || gpus->second == product) return std::nullopt;
+  return table.error(row, "gpus",
+                     fmt::format("tensor * context * pipeline * data is {}, not {}", product, gpus->second));
 }
 
 model::Result<PublishedStep> step_of(const CsvTable& table, std::size_t row) {

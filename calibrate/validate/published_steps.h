@@ -13,23 +13,23 @@
 
 namespace plumbline::calibrate {
 
-struct PublishedStep {
+struct PublishedStep {  // a row of the table
   std::string id, set, variant, model, model_type, hardware, recompute, schedule, gemm, time, status, source;
   bool sequence_parallel = false;
-  // By column, those that are stated: layers, hidden, heads, kv_heads, ffn, vocabulary, gpus, the degrees of
-  // parallelism, virtual_stages, data, micro_batch, global_batch, sequence; zero_stage counts from 0.
+  // Stated values by column: layers, hidden, heads, kv_heads, ffn, vocabulary, gpus, the degrees of parallelism,
+  // virtual_stages, data, micro_batch, global_batch, sequence; zero_stage counts from 0.
   std::map<std::string, std::int64_t, std::less<>> numbers;
   std::optional<double> seconds;       // of one optimizer step
-  std::optional<double> memory_bytes;  // of the GPU that holds most
-  std::vector<std::string> assumed;    // columns that the reading fills in, not the source
+  std::optional<double> memory_bytes;  // of the GPU with the most
+  std::vector<std::string> assumed;    // columns whose values are assumptions of ours, not of the source
 
-  // Columns that a plan and a comparison need and the row lacks.
+  // Returns the columns that a plan and a comparison need and the row lacks.
   std::vector<std::string> lacking() const;
   std::string layout() const;  // "TP8 PP35x3 DP8 ZeRO-1"
 };
 
-// Input errors name file, line and column: a missing column, a cell that is no number, a set of degrees whose product
-// is not the number of GPUs, an id that two rows have.
+// Reads a table. Input errors name file, line and column: a missing column, a cell that is no number, degrees whose
+// product is not the number of GPUs, an id that two rows have.
 model::Result<std::vector<PublishedStep>> read_published_steps(const std::string& path);
 
 }  // namespace plumbline::calibrate

@@ -57,7 +57,7 @@ void read_case(TableReader& reader, StepCase& definition) {
 
 bool is_step_case(const std::string& path) {
   bool found = false;
-  // What else is wrong with the file is for its own reader to say.
+  // Other errors of the file are left to load_step_case.
   (void)detail::read_table_file(path, [&found](TableReader& reader) { found = reader.has("steps"); });
   return found;
 }

@@ -10,32 +10,32 @@
 
 namespace plumbline::calibrate {
 
-// What a cell of the column `hardware` stands for.
+// The cluster and profile that a cell of the column `hardware` stands for.
 struct StepHardware {
   std::string name, topology, profile;
   std::string device;  // empty: the topology's own
 };
 
-// What is not in the table but known of the software that ran a set. Several may match; later ones win.
+// What is known of the software of a set but not in the table. Several may match; later ones win.
 struct StepReading {
-  std::string set;                   // of the rows
-  std::string variant, hardware;     // only of rows whose variant contains this, or on this hardware; empty: all
-  std::string profile;               // instead of the hardware's; empty: that one
+  std::string set;                   // its rows only
+  std::string variant, hardware;     // only rows whose variant contains this, or on this hardware; empty: all
+  std::string profile;               // overrides the hardware's profile; empty: no override
   std::vector<std::string> plan;     // "overlap.gradient_reduce=false", as on the command line
-  std::vector<std::string> missing;  // what the plan cannot say about these rows
+  std::vector<std::string> missing;  // features of these rows that a plan cannot express
   std::string source;
 };
 
-// Limits on the errors of some rows, relative.
+// Limits on the relative errors of some rows.
 struct StepDemand {
   std::string name;
   std::vector<std::string> hardware;  // of the rows; empty: all
   double mean_absolute_error = 0;
-  double bias = 0;  // of the mean error, either way
+  double bias = 0;  // limit on the absolute value of the mean error
   std::optional<double> aim_mean_absolute_error, aim_bias;
 };
 
-struct StepCase {
+struct StepCase {  // the content of a case file
   std::string name;
   std::string table;  // name of the measurement
   double naive_mfu = 0;
@@ -45,10 +45,10 @@ struct StepCase {
   std::vector<StepDemand> demands;
 };
 
-// Whether a case file is one of these, not one about figures. Unreadable files are not.
+// Whether a case file is of this form, with a table of steps instead of figures; false for unreadable files.
 bool is_step_case(const std::string& path);
 
-// Input errors name file, line and key.
+// Reads a case. Input errors name file, line and key.
 model::Result<StepCase> load_step_case(const std::string& path);
 
 }  // namespace plumbline::calibrate

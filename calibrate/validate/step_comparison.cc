@@ -21,7 +21,7 @@ using model::ErrorKind;
 using Changes = std::vector<std::string>;
 using Renamed = std::pair<std::string_view, std::string_view>;  // column, key
 
-// A shipped model of the type, and its words for the dimensions, which the row gives.
+// A shipped model of the type, and its keys of the dimensions that the row gives.
 struct ModelWords {
   std::string_view type, config;
   std::vector<Renamed> dimensions;
@@ -59,7 +59,7 @@ constexpr Renamed plan_keys[] = {{"gpus", "cluster.gpus"},
 
 std::string quoted(std::string_view text) { return fmt::format("\"{}\"", text); }
 
-// "full", "none", or groups of operators joined by '+'.
+// Adds the changes for a cell: "full", "none", or groups of operators joined by '+'.
 void add_recompute(const std::string& cell, Changes& changes) {
   if (cell == "full" || cell == "none") return changes.push_back("recompute.policy=" + quoted(cell));
   changes.emplace_back("recompute.policy=\"selective\"");
@@ -113,7 +113,7 @@ ComparedStep compare(const PublishedStep& step, const StepCase& definition, cons
   return compared;
 }
 
-// Of the rows that `which` accepts and that were predicted.
+// Summarizes the predicted rows that `which` accepts.
 template <class Which>
 StepSummary summarize(std::string name, const std::vector<ComparedStep>& steps, const Which& which) {
   std::vector<double> predictions;
@@ -164,7 +164,7 @@ model::Result<StepPlan> step_plan(const PublishedStep& step, const StepCase& def
     const Error& error = plan.error();
     return tl::unexpected(about(step, fmt::format("{}: {}", error.key, error.message), error.hint));
   }
-  plan->file.clear();  // there is none: models are searched among the shipped ones
+  plan->file.clear();  // there is no file: models are searched among the shipped ones
   made.plan = std::move(*plan);
   return made;
 }

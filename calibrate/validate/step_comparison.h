@@ -1,4 +1,4 @@
-// Published training steps beside their predictions and a constant-MFU baseline, and what the errors come to.
+// Published training steps compared with their predictions and a constant-MFU baseline, and statistics of the errors.
 #pragma once
 
 #include <functional>
@@ -14,46 +14,46 @@
 
 namespace plumbline::calibrate {
 
-struct StepPlan {  // that is predicted for a published training step
+struct StepPlan {  // the plan that predicts a published training step
   model::Plan plan;
   std::string profile;
-  std::vector<std::string> missing;  // what the plan cannot say about the row
+  std::vector<std::string> missing;  // features of the row that a plan cannot express
 };
 
-// The row must lack nothing. Input errors name the row: hardware that the case does not know, a model type without a
-// shipped model to start from, a plan key that does not exist.
+// Returns the plan of a row, which must lack nothing. Input errors name the row: hardware that the case does not list,
+// a model type without a shipped model to start from, a plan key that does not exist.
 model::Result<StepPlan> step_plan(const PublishedStep& step, const StepCase& definition);
 
-struct ComparedStep {
+struct ComparedStep {  // a row with its prediction and baseline
   PublishedStep step;
   std::vector<std::string> lacking;  // columns without which there is no plan
-  std::vector<std::string> missing;  // what the plan does not say
+  std::vector<std::string> missing;  // features of the row that a plan cannot express
   std::string profile;
   std::optional<model::Error> error;          // why there is no prediction, where there is a plan
   std::optional<double> predicted, baseline;  // s
-  std::optional<double> peak_bytes;           // of the GPU that holds most
+  std::optional<double> peak_bytes;           // of the GPU with the most
   double capacity_bytes = 0;
 
   std::optional<double> prediction_error() const;  // relative: predicted over measured, less one
-  std::optional<double> baseline_error() const;    // only where there is a prediction: both over the same rows
+  std::optional<double> baseline_error() const;    // only where there is a prediction, so that both cover the same rows
 };
 
-// Over rows that were predicted; relative errors.
+// Statistics of relative errors over the predicted rows.
 struct StepErrors {
   std::size_t rows = 0;
   double median_absolute = 0, largest = 0, mean_absolute = 0, bias = 0;  // largest: with its sign
 };
 StepErrors errors_of(const std::vector<double>& errors);
 
-struct StepSummary {
+struct StepSummary {  // the errors of a set of rows
   std::string name;
   StepErrors prediction, baseline;
 };
 
-struct ComparedDemand {
+struct ComparedDemand {  // a limit with the errors of its rows
   StepDemand demand;
   StepSummary summary;
-  bool holds() const;  // both limits, and better than the baseline
+  bool holds() const;  // both limits are met, and the error is below the baseline's
   bool reaches_aim() const;
 };
 
@@ -66,10 +66,10 @@ struct StepComparison {
   bool holds() const;
 };
 
-// Makes a plan ready: finds model, cluster and profile (the second argument).
+// Loads the inputs of a simulation: model, cluster and profile (the second argument).
 using InputsOf = std::function<model::Result<sim::Inputs>(const model::Plan&, const std::string& profile)>;
 
-// A row whose plan cannot be met has its error; the others go on.
+// Compares all rows. A row whose plan is infeasible or wrong has its error; the others go on.
 StepComparison compare_steps(const StepCase& definition, const std::vector<PublishedStep>& steps,
                              const InputsOf& inputs_of, sim::Fidelity fidelity);
 

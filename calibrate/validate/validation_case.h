@@ -1,5 +1,5 @@
-// Validation cases as data: a plan, what was published or measured about it, with tolerance and source. They
-// validate; no constant is ever fitted to them. docs/validation.md describes the form of the files.
+// Validation cases as data: a plan, and published or measured figures about it, with tolerance and source. No constant
+// is fitted to them unless the case's file notes it. docs/validation.md describes the form of the files.
 #pragma once
 
 #include <optional>
@@ -13,24 +13,24 @@
 
 namespace plumbline::calibrate {
 
-struct Figure {
-  // A quantity of a step or a chunk (calibrate/validate/metric.h: "step.slots_s.FB", "chunk.span_s.attn(F).1"), what
-  // `question` asks ("gemm_s", "memory_factor") or what `exchange` asks ("dispatch_rate", "combine_rate").
+struct Figure {  // a published or measured value of a quantity
+  // A quantity of a step or a chunk (calibrate/validate/metric.h: "step.slots_s.FB", "chunk.span_s.attn(F).1"), or the
+  // answer to `question` ("gemm_s", "memory_factor") or to `all_to_all` ("dispatch_rate", "combine_rate").
   std::string metric;
-  std::string name;  // for people
+  std::string name;  // as tables print it
   std::string unit;  // of value; times in the result are seconds
   double value = 0;
   double scale = 1;                 // result * scale is in `unit`
   std::optional<double> tolerance;  // relative, checked with the plan's own profile
   std::string source;
-  std::string group;                         // heading under which it stands; may be empty
+  std::string group;                         // heading under which tables print it; may be empty
   std::optional<double> absolute_tolerance;  // in `unit`, instead of `tolerance`
   std::optional<double> at_most;             // or: the prediction lies between 0 and this, in `unit`
   std::optional<KernelQuestion> question;
   std::optional<AllToAllQuestion> all_to_all;
-  std::optional<double> aim;  // relative, below `tolerance`: what the model should reach but does not yet
+  std::optional<double> aim;  // relative, below `tolerance`: an error that is not reached yet
 
-  // Whether a predicted value in `unit` is tolerated; nullopt where nothing is demanded. No prediction is not within.
+  // Whether a predicted value in `unit` is tolerated; nullopt without a tolerance. A missing prediction is not.
   std::optional<bool> within(std::optional<double> predicted) const;
   // Whether a tolerated value misses the aim.
   bool short_of_aim(std::optional<double> predicted) const;
@@ -43,7 +43,7 @@ struct Aggregate {
   Statistic statistic = Statistic::median_absolute_error;
   double tolerance = 0;
 
-  // nullopt without errors. Errors are relative.
+  // Returns the statistic of relative errors; nullopt without errors.
   std::optional<double> of(std::vector<double> errors) const;
 };
 
@@ -55,7 +55,7 @@ struct ValidationCase {
   std::vector<std::string> profiles;  // in order of rising evidence; the last is the plan's own
   double naive_mfu = 0;               // the baseline: one constant share of the dense BF16 peak
   std::string naive_source;
-  // Of a case about a chunk: what its rank had to do, rows and waits as measured.
+  // The load of the profiled rank, in a case about a chunk: its rows and waits as measured.
   std::optional<sim::ChunkRank> chunk_rank;
   std::vector<Figure> figures;
   std::vector<Aggregate> aggregates;

@@ -10,11 +10,11 @@
 
 namespace plumbline::cli {
 
-// `model` stands before the names. What is not measured is a comment that says so.
+// Returns the cases; names begin with `model`. Kernels that are not measured are listed in a comment.
 std::string shapes_text(const model::KernelShapes& shapes, const std::string& model);
 
-// Of a plan's program, or of a model on one GPU with the plan's defaults where `name` is a model: its changes
-// (--set) then say what a plan would.
+// Returns the cases of a plan's program, or of a model on one GPU with the plan's defaults where `name` is a model;
+// `overrides` (--set) then change these defaults.
 model::Result<std::string> show_shapes(const std::string& name, std::int64_t sequence_length,
                                        const std::vector<std::string>& overrides);
 

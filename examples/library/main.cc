@@ -15,7 +15,7 @@ namespace topologies = plumbline::topologies;
 
 const std::string data = DATA;
 
-// What the plan names, from the shipped data.
+// Loads the inputs that the plan names from the shipped data.
 model::Result<sim::Inputs> load_inputs(const model::Plan& plan) {
   const auto architecture = model::load_architecture_of(plan, data + "/examples/" + plan.model.config);
   if (!architecture) return tl::unexpected(architecture.error());
@@ -38,7 +38,7 @@ model::Result<double> step_seconds(const std::string& name) {
   return simulation->result.step.time_s;
 }
 
-// The fastest plan on each cluster, and the clusters by the days that a training takes.
+// Finds the fastest plan on each cluster, and ranks the clusters by days of training.
 model::Result<sim::PlanAnswer> ranking(const std::string& recipe_name, const std::vector<std::string>& clusters) {
   const auto recipe = sim::recipe_of_plan(data + "/examples/recipes/" + recipe_name + ".toml");
   if (!recipe) return tl::unexpected(recipe.error());

@@ -18,7 +18,7 @@ constexpr std::string_view rules =
     R"css(rect.bar { stroke: none; } .panel { font-weight: 600; } line.link { stroke-dasharray: 2 2; }
 )css";
 
-// Where the bars and marks of a panel lie, with room on both sides.
+// Returns the scale of a panel's bars and marks, with a margin on both sides.
 Scale scale_of(const BarChart::Panel& panel) {
   Scale scale;
   for (const BarChart::Mark& mark : panel.marks) scale.include(mark.x);
@@ -58,7 +58,7 @@ class Picture : private Drawing {
     }
   }
 
-  // Returns where its rows end.
+  // Returns the y coordinate below its rows.
   double add_panel(const BarChart::Panel& panel, double y) {
     const Scale scale = scale_of(panel);
     const PlotArea area{left_, y + above_rows, plot_width, row_height * static_cast<double>(panel.rows.size())};
@@ -88,7 +88,7 @@ class Picture : private Drawing {
     line(R"(<text class="strong" x="{:.1f}" y="{:.1f}">{}</text>)", area.right() + 8, base, escape_html(row.value));
   }
 
-  // Where a row ends, the next begins.
+  // Connects the end of a row to the beginning of the next.
   void add_link(const BarChart::Row& row, const PlotArea& area, const Scale& scale, double y) {
     if (row.bars.empty()) return;
     line(R"(<line class="frame link" x1="{0:.1f}" x2="{0:.1f}" y1="{1:.1f}" y2="{2:.1f}"/>)",
@@ -96,7 +96,7 @@ class Picture : private Drawing {
          y + row_height + (row_height - bar_height) / 2);
   }
 
-  // Labels above the rows; of two marks each stands on its outer side.
+  // Adds labels above the rows; with two marks each label is on the outer side.
   void add_marks(const BarChart::Panel& panel, const PlotArea& area, const Scale& scale) {
     if (panel.marks.empty()) return;
     const auto [leftmost, rightmost] = std::ranges::minmax(panel.marks, {}, &BarChart::Mark::x);

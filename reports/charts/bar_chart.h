@@ -1,5 +1,5 @@
-// Horizontal bars that begin and end anywhere: waterfalls, and spans on both sides of a value. Panels below each
-// other, each with its own axis.
+// Horizontal bars with any start and end: waterfalls, and spans on both sides of a value. Panels lie below each other,
+// each with its own axis.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace plumbline::reports {
 struct BarChart {
   struct Bar {
     double from = 0, to = 0;
-    std::size_t color = 0;  // a series' of the charts' style, 0 to 9
+    std::size_t color = 0;  // index of a series colour, 0 to 9
     std::string hover;
   };
   struct Row {
@@ -27,7 +27,7 @@ struct BarChart {
     std::string title, x_title;  // x_title with its unit
     std::vector<Row> rows;
     std::vector<Mark> marks;
-    bool connected = false;  // the end of each row's last bar with the next row's first
+    bool connected = false;  // lines connect the end of each row's last bar to the next row's first
   };
   struct Legend {
     std::size_t color = 0;
@@ -39,7 +39,7 @@ struct BarChart {
   std::vector<Legend> legend;
 };
 
-// A picture of its own (light or dark as the viewer is). Axes begin where the bars do, not at 0.
+// Returns an SVG document (light or dark as the viewer is). Axes begin at the smallest bar, not at 0.
 std::string bar_chart_svg(const BarChart& chart);
 
 }  // namespace plumbline::reports

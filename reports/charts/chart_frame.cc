@@ -9,8 +9,8 @@
 namespace plumbline::reports {
 namespace {
 
-// Classes s0 to s9 colour series, strong and outline what stands before them. Colours stand in each rule: viewers other
-// than browsers know no variables.
+// The style: classes s0 to s9 colour series, `strong` and `outline` modify them. Colours are repeated in each rule,
+// because viewers other than browsers have no CSS variables.
 constexpr std::string_view chart_style = R"css(<style>
 text { font: 12px system-ui, "Liberation Sans", "DejaVu Sans", sans-serif; }
 .title { font-size: 16px; font-weight: 600; } .frame, .outline { fill: none; }
@@ -43,9 +43,9 @@ text { fill: #9aa6b8; } .title, .strong { fill: #e6eaf1; } .page { fill: #12161d
 </style>
 )css";
 constexpr std::size_t series_colors = 10;
-constexpr double rounding = 1e-9;  // a tick that lies beyond an end by less stands on it
+constexpr double rounding = 1e-9;  // a tick that is beyond an end by less than this is drawn on it
 
-// The ticks of a logarithmic axis, from the last one below `low` to the first one above `high`.
+// Returns the ticks of a logarithmic axis, from the last one below `low` to the first one above `high`.
 std::vector<double> decade_ticks(double low, double high) {
   std::vector<double> found;
   const auto last = static_cast<int>(std::ceil(std::log10(high)));

@@ -1,5 +1,5 @@
-// What all charts share: the document with its look (light or dark as the viewer is), scales with their ticks, the plot
-// area with its axes, and the legend. Lengths are pixels.
+// The parts that all charts share: the document with its style (light or dark as the viewer is), scales with their
+// ticks, the plot area with its axes, and the legend. Lengths are pixels.
 #pragma once
 
 #include <fmt/format.h>
@@ -15,31 +15,31 @@
 
 namespace plumbline::reports {
 
-// The class of the style that colours a series: "s0" to "s9", then from the beginning.
+// Returns the CSS class that colours a series: "s0" to "s9", then again from the beginning.
 std::string series_class(std::size_t index);
 
-// The position of a name among the names of series, for series_class.
+// Returns the position of a name among the names of series, for series_class.
 std::size_t position_of(const std::vector<std::string>& names, const std::string& name);
 
-// The width of a text of 12 pixels' height, on the wide side.
+// Returns an upper estimate of the width of a text of 12 pixels' height.
 double text_width(std::string_view text);
 
-// The distance between ticks of an axis from 0 to `end` > 0: 1, 2 or 5 times a power of ten, so that there are about
-// four to eight of them.
+// Returns the distance between ticks of an axis from 0 to `end` > 0: 1, 2 or 5 times a power of ten, so that there are
+// about four to eight of them.
 double axis_step(double end);
 
-// From values to shares of an axis: 0 is its beginning, 1 its end. Values of a logarithmic scale are above 0.
+// Maps values to shares of an axis: 0 is its beginning, 1 its end. Values of a logarithmic scale are above 0.
 class Scale {
  public:
   explicit Scale(bool logarithmic = false) : logarithmic_(logarithmic) {}
 
   void include(double value);
-  // Sets the ends apart where they are equal; from 0 to 1 (logarithmic: 1 to 10) where nothing was included.
+  // Widens the scale when both ends are equal; without values it is 0 to 1 (logarithmic: 1 to 10).
   void settle();
   // Settles, and moves both ends outwards to the next tick. Ticks of a logarithmic scale are 1, 2 or 5 times a power
   // of ten.
   void widen_to_ticks();
-  // Moves both ends outwards by this share of what lies between them; where that is nothing, by 5 % of the value.
+  // Moves both ends outwards by this share of their distance; when they are equal, by 5 % of the value.
   void add_room(double share);
 
   double low() const { return low_; }
@@ -52,7 +52,7 @@ class Scale {
   double low_ = std::numeric_limits<double>::infinity(), high_ = -std::numeric_limits<double>::infinity();
 };
 
-// The rectangle in which values become places.
+// The rectangle of the plot, which maps shares of the axes to pixels.
 struct PlotArea {
   double left = 0, top = 0, width = 0, height = 0;
 
@@ -62,7 +62,7 @@ struct PlotArea {
   double y(double share) const { return top + height * (1 - share); }
 };
 
-// An SVG document that is put together from top to bottom.
+// An SVG document that is built from top to bottom.
 class Drawing {
  public:
   using TickText = std::function<std::string(double)>;
@@ -72,29 +72,29 @@ class Drawing {
     fmt::format_to(std::back_inserter(out_), format, std::forward<Arguments>(arguments)...);
   }
 
-  // The same with a line's end.
+  // Adds text and a line break.
   template <class... Arguments>
   void line(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
     add(format, std::forward<Arguments>(arguments)...);
     out_ += '\n';
   }
 
-  // The two lines above a chart; the second may be empty.
+  // Adds the two lines above a chart; the second may be empty.
   void title(double left, std::string_view title, std::string_view subtitle);
-  // Grid lines at the values, with their texts below the area unless `text` is null.
+  // Adds grid lines at the values, with their texts below the area unless `text` is null.
   void vertical_grid(const PlotArea& area, const Scale& scale, const std::vector<double>& values, const TickText& text);
-  // Grid lines at the values, with their texts at the left of the area.
+  // Adds grid lines at the values, with their texts at the left of the area.
   void horizontal_grid(const PlotArea& area, const Scale& scale, const std::vector<double>& values,
                        const TickText& text);
   void frame(const PlotArea& area);
   void x_title(const PlotArea& area, std::string_view text);
-  void y_title(const PlotArea& area, std::string_view text);  // upright, at the left edge of the picture
-  // A dot of a legend with its text; returns the width of both.
+  void y_title(const PlotArea& area, std::string_view text);  // rotated, at the left edge of the picture
+  // Adds a dot of a legend with its text; returns the width of both.
   double legend_dot(std::string_view css_class, double x, double y, std::string_view text);
 
-  // The whole document, with the shared style and the chart's own rules. The drawing is empty afterwards.
+  // Returns the whole document, with the shared style and the chart's own rules. The drawing is empty afterwards.
   std::string document(double width, double height, std::string_view label, std::string_view own_rules = "");
-  // What was added, without a document around it. The drawing is empty afterwards.
+  // Returns the elements without a document around them. The drawing is empty afterwards.
   std::string take() { return std::exchange(out_, {}); }
 
  private:

@@ -59,7 +59,7 @@ class Picture : private Drawing {
   static double x_of(const Scale& scale, double x) { return left + plot_width * scale.share(x); }
   std::string css_class(const std::string& name) const { return series_class(position_of(names_, name)); }
 
-  // Of a logarithmic axis the values themselves, as many as there is room for.
+  // Returns the ticks; on a logarithmic axis they are the values themselves, as many as fit.
   std::vector<double> horizontal_ticks() const {
     if (!chart_.logarithmic) return horizontal_.ticks();
     constexpr std::size_t most = 12;
@@ -114,7 +114,8 @@ class Picture : private Drawing {
     }
   }
 
-  // Items side by side, in as many rows as they need; none for a single unnamed series. Returns where it ends.
+  // Adds the items in as many rows as they need, or none for a single unnamed series. Returns the y coordinate below
+  // them.
   double add_legend(double y) {
     constexpr double gap = 30, row = 22, begin = left + 6;
     double x = begin;

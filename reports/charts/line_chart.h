@@ -1,5 +1,5 @@
-// Lines over a common horizontal axis, in one or more panels below each other: quantities of different units stand
-// in panels of their own, never on two vertical axes.
+// Lines over a common horizontal axis, in one or more panels below each other. Quantities of different units have
+// panels of their own: there is no second vertical axis.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@ namespace plumbline::reports {
 struct LineChart {
   struct Point {
     double x = 0;
-    std::optional<double> y;  // nothing: the line is interrupted
+    std::optional<double> y;  // nullopt: the line is interrupted
   };
   struct Series {
     std::string name;  // for the legend; its position among all names decides its colour
@@ -38,8 +38,8 @@ struct LineChart {
   std::vector<Band> bands;
 };
 
-// A picture of its own (light or dark as the viewer is). Points have their numbers as hover titles. Works without
-// any point.
+// Returns an SVG document (light or dark as the viewer is). Points have their numbers as hover titles. There may be no
+// point at all.
 std::string line_chart_svg(const LineChart& chart);
 
 }  // namespace plumbline::reports

@@ -16,7 +16,7 @@ namespace {
 using calibrate::Measurement;
 using calibrate::Measurements;
 
-// The device with most measurements, the first of equals; nullptr where there are none.
+// Returns the device with most measurements, the first of equals; nullptr without measurements.
 const std::string* busiest_device(const Measurements& all) {
   std::map<std::string, std::size_t> counts;
   for (const Measurement& m : all.values) ++counts[m.device];
@@ -58,7 +58,7 @@ enum PanelOf : std::size_t { all_sms, sms_left, others, green, panel_count };
 constexpr std::array<const char*, panel_count> titles = {"GEMMs for all SMs", "GEMMs for the SMs left",
                                                          "attention, memory-bound", "green contexts"};
 
-// Nothing: it is in none of the panels.
+// Returns the panel of a measurement; nullopt when it is in none of them.
 std::optional<PanelOf> panel_of(const Measurement& m) {
   const bool targeted = m.target_sms.value_or(0) > 0;
   if (has_key(m, "by=green")) return m.op == "gemm" && !targeted ? std::nullopt : std::optional(green);

@@ -28,7 +28,7 @@ class Picture : private Drawing {
  public:
   explicit Picture(const Roofline& roofline) : roofline_(roofline) {
     for (const Roofline::Peak& peak : roofline.peaks) {
-      // Room around the bend of the roof, and above it for its name.
+      // The scales leave a margin around the ridge of the roof, and above it for its name.
       constexpr double room = 4, above = 1.3;
       vertical_.include(peak.flops_per_s / tera * above);
       vertical_.include(peak.flops_per_s / tera / room);
@@ -67,7 +67,7 @@ class Picture : private Drawing {
   double x_of(double intensity) const { return plot.x(horizontal_.share(intensity)); }
   double y_of(double tflops) const { return plot.y(vertical_.share(tflops)); }
 
-  // The slope of the memory and a flat roof per peak; the slope ends where it meets the highest one.
+  // Adds the slope of the memory and a flat roof per peak; the slope ends at the highest roof.
   void add_roofs() {
     double highest = 0;
     for (const Roofline::Peak& peak : roofline_.peaks) {

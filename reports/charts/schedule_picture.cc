@@ -34,8 +34,8 @@ char letter_of(const ScheduleBlock& block) {
   return block.marked ? static_cast<char>(letter - 'A' + 'a') : letter;
 }
 
-// Cells per unit of time. Where all durations are multiples of the shortest one, that gets a whole number of
-// cells, so that equal ops look equal.
+// Returns cells per unit of time. Where all durations are multiples of the shortest one, it gets a whole number of
+// cells, so that equal ops have equal widths.
 double scale_of(const SchedulePicture& picture, std::size_t cells) {
   const double scale = picture.makespan > 0 ? static_cast<double>(cells) / picture.makespan : 0;
   double shortest = std::numeric_limits<double>::infinity();
@@ -60,7 +60,7 @@ std::string micro_batches_of(const ScheduleBlock& block) {
   return block.backward < 0 ? fmt::format("{}", block.forward) : fmt::format("{}/{}", block.forward, block.backward);
 }
 
-// `cells` wide, without escapes.
+// Returns the label, `cells` wide, without escapes.
 std::string label_of(const ScheduleBlock& block, std::size_t cells, bool color) {
   const std::string number = micro_batches_of(block);
   if (color) return fmt::format("{:^{}}", number.size() <= cells ? number : "", cells);
@@ -75,7 +75,7 @@ std::string painted(const ScheduleBlock& block, const std::string& label) {
   return fmt::format("\x1b[38;5;16;48;5;{}m{}\x1b[0m", block.marked ? look.marked : look.plain, label);
 }
 
-// The index of the block at the middle of each cell, -1 where the rank is idle.
+// Returns the index of the block at the middle of each cell, -1 where the rank is idle.
 std::vector<std::ptrdiff_t> sample(const std::vector<ScheduleBlock>& blocks, double scale, std::size_t cells) {
   std::vector<std::ptrdiff_t> owner(cells, -1);
   std::size_t next = 0;
@@ -106,7 +106,7 @@ std::string row(const std::vector<ScheduleBlock>& blocks, double scale, std::siz
   return text;
 }
 
-// Signs and their meanings, broken between items into lines of at most `width` columns.
+// Returns the signs and their meanings, broken between items into lines of at most `width` columns.
 std::string legend(const SchedulePicture& picture, std::size_t margin, std::size_t width, bool color) {
   std::array<bool, looks.size()> used{};
   for (const auto& blocks : picture.ranks) {

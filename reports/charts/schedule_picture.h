@@ -11,11 +11,11 @@
 
 namespace plumbline::reports {
 
-struct ScheduleBlock {
+struct ScheduleBlock {  // one op of a rank
   model::OpType type = model::OpType::F;
   std::int32_t forward = -1, backward = -1;  // micro-batches, counted per direction; -1 where the op has none
   std::int32_t forward_stage = -1, backward_stage = -1;
-  bool marked = false;  // of the second kind that SchedulePicture::mark names
+  bool marked = false;  // whether the block is of the kind that SchedulePicture::mark names
   double start = 0, end = 0;
 };
 
@@ -23,20 +23,20 @@ struct SchedulePicture {
   std::string title;
   std::vector<std::vector<ScheduleBlock>> ranks;  // program order
   double makespan = 0;
-  std::string mark;  // "direction 1" or "odd chunks" where a rank holds such; "" where blocks need no mark
+  std::string mark;  // "direction 1" or "odd chunks" where a rank has such blocks; else ""
 };
 
-// `end[rank][op]` goes with evaluation.start, both in the unit of the costs.
+// Makes the picture; `end[rank][op]` belongs to evaluation.start, both in the unit of the costs.
 SchedulePicture schedule_picture(const model::Schedule& schedule, const model::ScheduleEvaluation& evaluation,
                                  const std::vector<std::vector<double>>& end);
 
-// For a terminal of `width` columns. With colour a block is a coloured background (ANSI, 256 colours) that bears
-// its micro-batch where it fits; without, it begins with its letter (F, B, I, W, or X for an overlapped pair;
-// lower case where marked), its micro-batch where it fits, and is filled with '-'; '.' is idle. An axis
-// and a legend follow. A cell shows the op at its middle, so a block narrower than a cell may not be seen.
+// Returns text for a terminal of `width` columns, with an axis and a legend. In colour a block is a coloured background
+// (ANSI, 256 colours) with its micro-batch where it fits. Without colour it begins with its letter (F, B, I, W, or X
+// for an overlapped pair; lower case where marked) and its micro-batch where it fits, and is filled with '-'; '.' is
+// idle. A cell shows the op at its middle, so a block narrower than a cell may be missing.
 std::string picture_text(const SchedulePicture& picture, std::size_t width, bool color);
 
-// The whole SVG document: axis in the unit of the costs, legend, a hover title on every block, light and dark.
+// Returns an SVG document: axis in the unit of the costs, legend, a hover title on every block, light and dark.
 std::string picture_svg(const SchedulePicture& picture);
 
 }  // namespace plumbline::reports

@@ -15,7 +15,7 @@ namespace {
 using model::OpType;
 
 constexpr double left = 64, right = 16, top = 62, drawing_width = 1000, row_height = 22, row_pitch = 26;
-constexpr double digit_width = 6.6;  // of the 11-pixel labels, on the wide side
+constexpr double digit_width = 6.6;  // upper estimate for the 11-pixel labels
 
 struct Look {
   std::string_view css_class, meaning;
@@ -26,7 +26,7 @@ constexpr std::array<Look, 5> looks = {{{"F", "F forward"},
                                         {"W", "W weight gradient"},
                                         {"FB", "FB overlapped pair"}}};
 
-// The colours of the HTML report, so that an op looks the same in both.
+// The colours of the HTML report, so that an op has the same colour in both.
 constexpr std::string_view rules =
     R"css(.label { font-size: 11px; text-anchor: middle; pointer-events: none; fill: #fff; }
 .block { stroke-width: .5; stroke: #fff; } .marked { fill-opacity: .72; } .idle { fill: #e4e8ee; }

@@ -12,9 +12,9 @@
 namespace plumbline::reports {
 namespace {
 
-constexpr std::size_t most_lines = 8;  // more cannot be told apart
+constexpr std::size_t most_lines = 8;  // more cannot be distinguished
 
-// Values that multiply by the same factor stand evenly on a logarithmic axis.
+// Whether the values have a constant ratio, so that they are evenly spaced on a logarithmic axis.
 bool geometric(const sim::SweepAxis& axis) {
   const std::vector<sim::SweepValue>& values = axis.values;
   if (values.size() < 3 || *values[0].number <= 0 || *values[1].number <= *values[0].number) return false;
@@ -26,7 +26,7 @@ bool geometric(const sim::SweepAxis& axis) {
   return true;
 }
 
-// The lines to draw: all, or of too many the fastest. In the sweep's order.
+// Returns the lines to draw in the sweep's order: all, or of too many the fastest.
 std::vector<const sim::SweepLine*> drawn_lines(const sim::SweepResult& result) {
   std::vector<const sim::SweepLine*> lines;
   for (const sim::SweepLine& line : result.lines) lines.push_back(&line);

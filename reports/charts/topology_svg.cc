@@ -58,13 +58,13 @@ class Picture : private Drawing {
     add("<rect x=\"{:.6g}\" y=\"{:.6g}\" width=\"{:.6g}\" height=\"{:.6g}\" rx=\"3\" class=\"{}\"/>\n", x, y, w, h,
         css);
   }
-  // Lines of 18 pixels down from each of the things that are drawn.
+  // Draws a line of 18 pixels down from each drawn element.
   void cables(std::int64_t drawn) {
     for (std::int64_t i = 0; i < drawn; ++i)
       add("<line x1=\"{0:.6g}\" y1=\"{1:.6g}\" x2=\"{0:.6g}\" y2=\"{2:.6g}\" class=\"frame\"/>\n", place(i, drawn), y_,
           y_ + 18);
   }
-  // A caption and below it a row of boxes.
+  // Draws a caption and below it a row of boxes.
   void boxes(std::int64_t drawn, double height, const std::string& caption, std::string_view css) {
     text(y_ + 12, caption);
     y_ += 20;
@@ -77,7 +77,7 @@ class Picture : private Drawing {
                        count > most_drawn ? fmt::format(", {} drawn", most_drawn) : "");
   }
 
-  // A row of switches or NICs, and the cables down from them when `bandwidth` is not 0.
+  // Draws a row of switches or NICs, and the cables down from them when `bandwidth` is not 0.
   void layer(std::string_view css, std::int64_t count, const std::string& what, double bandwidth) {
     const std::int64_t drawn = std::min(count, most_drawn);
     boxes(drawn, 16, caption(count, what), css);

@@ -1,5 +1,5 @@
-// One self-contained page about a step, for people who were not there: plain sentences, charts, sources.
-// Nothing is loaded from elsewhere and no script runs; light or dark as the reader's system asks.
+// One self-contained page about a step, for readers who do not use the command: plain sentences, charts, sources.
+// Nothing is loaded from elsewhere and no script runs; it is light or dark as the reader's system asks.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@
 
 namespace plumbline::reports {
 
-// An empty timeline leaves the pipeline picture out, empty comparisons their table. All text is escaped; equal
-// inputs give equal bytes. Rank names as for write_trace.
+// Returns the page. With an empty timeline it has no pipeline picture, with empty comparisons no table of them. All
+// text is escaped; equal inputs give equal bytes. Rank names are as for write_trace.
 std::string to_html(const model::StepResult& result, const model::Plan& plan, const model::Timeline& timeline,
                     const std::vector<std::string>& rank_names, const std::vector<Comparison>& comparisons);
 

@@ -19,10 +19,10 @@ struct Part {
   std::string css_class;
   std::string name;
   double value = 0;
-  std::string text;  // the value as people read it
+  std::string text;  // the value as text
 };
 
-// The coloured pieces of one stacked bar, of which `whole` is 100 %.
+// Returns the coloured pieces of one stacked bar; `whole` is 100 %.
 std::string pieces(const std::vector<Part>& parts, double whole) {
   std::string out;
   for (const Part& part : parts) {
@@ -106,7 +106,7 @@ std::string memory_bars(const model::Memory& memory) {
     for (const Part& part : memory_parts(rank)) sum += part.value;
     whole = std::max({whole, rank.peak_bytes, sum});
   }
-  whole *= 1.02;  // so that the capacity line does not sit on the edge
+  whole *= 1.02;  // keeps the capacity line off the edge
   const std::string line = memory.capacity_bytes > 0
                                ? fmt::format(R"(<b style="left:{:.3f}%"></b>)", memory.capacity_bytes / whole * 100)
                                : "";

@@ -18,7 +18,7 @@ using model::Span;
 using model::Timeline;
 
 constexpr double left = 62, width = 1000, row_height = 18, row_pitch = 21, axis_height = 34;
-constexpr std::size_t most_titles = 20'000;  // beyond that, hover titles would make the page heavy
+constexpr std::size_t most_titles = 20'000;  // more hover titles would make the page too large
 
 constexpr std::array<std::string_view, 6> classes = {"F", "B", "I", "W", "FB", "other"};
 
@@ -83,7 +83,7 @@ class Picture : private Drawing {
     }
   }
 
-  // One path per class and row.
+  // Adds one path per class and row.
   void add_paths(Iterator span, Iterator end) {
     std::array<std::string, classes.size()> paths;
     for (; span != end; ++span) {

@@ -47,7 +47,7 @@ Json plan_of(const model::Plan& plan) {
   return json;
 }
 
-// One value for each kind of op.
+// Returns one value for each kind of op.
 template <class T, std::size_t size>
 Json value_of(const std::array<T, size>& values) {
   Json json = Json::object();

@@ -1,5 +1,5 @@
-// Results as JSON, in the envelope that other tools depend on: keys carry their unit, times are seconds,
-// numbers print so that they read back to the same double, and what was not computed is null.
+// Results as JSON, in the envelope that other tools depend on. Keys end in their unit, times are seconds, and what was
+// not computed is null. Numbers are printed with enough digits to read back the same double.
 #pragma once
 
 #include <string>
@@ -16,18 +16,18 @@
 namespace plumbline::reports {
 
 std::string to_json(const model::StepResult& result, const model::Plan& plan);
-// Of a step that was executed: beside these keys `training`, and `timeline` with the spans of the step.
+// An executed step has two more keys: `training`, and `timeline` with the spans of the step.
 std::string to_json(const model::StepResult& result, const model::Plan& plan, const TrainingReport& training,
                     const model::Timeline& timeline);
-// The objects `plan` and `step` alone, for outputs that are put together elsewhere.
+// Return the objects `plan` and `step` alone, for outputs that embed them.
 std::string plan_json(const model::Plan& plan);
 std::string step_json(const model::StepTimes& step);
 
-// What the verb `memory` knows beside the ranks' peaks: one rank over the step, and what would make the plan fit.
+// Results of the verb `memory` besides the ranks' peaks: one rank over the step, and changes that make the plan fit.
 struct MemoryDetails {
-  const model::RankLevels* levels = nullptr;    // null: none
-  const model::MemoryAdvice* advice = nullptr;  // null: none was asked for
-  std::vector<model::Parameter> constants;      // that the reserves rest on
+  const model::RankLevels* levels = nullptr;    // nullptr: none
+  const model::MemoryAdvice* advice = nullptr;  // nullptr: not requested
+  std::vector<model::Parameter> constants;      // on which the reserves depend
 };
 std::string memory_to_json(const model::Memory& memory, const model::Plan& plan, const MemoryDetails& details = {});
 

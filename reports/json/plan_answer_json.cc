@@ -63,7 +63,7 @@ Json price_json(const sim::ClusterOption& option) {
   return json;
 }
 
-// `place`: in the ranking; nothing for a site without a plan.
+// Returns the object of an option; `place` is its rank in the order, nullopt for an option without a plan.
 Json cluster_option_of(const sim::PlanAnswer& answer, const sim::ClusterOption& option,
                        const std::optional<std::size_t>& place) {
   Json plans = Json::array();

@@ -22,25 +22,25 @@ using Json = nlohmann::ordered_json;
 using model::Error;
 using model::ErrorKind;
 
-// Reads fields of one document and remembers the first that is not what it should be.
+// Reads fields of one document and keeps the first error.
 class Reader {
  public:
   explicit Reader(const Json& json) : json_(json) {}
 
-  // What stands at the dotted key; a missing or null value leaves the field as it is.
+  // Reads the value at the dotted key; a missing or null value leaves the field as it is.
   template <class T>
   void read(const std::string& key, T& field) {
     if (const Json* value = find(key)) assign(*value, key, field);
   }
 
-  // One value for each kind of op.
+  // Reads one value for each kind of op.
   template <class T, std::size_t size>
   void read(const std::string& key, std::array<T, size>& values) {
     for (std::size_t i = 0; i < values.size(); ++i)
       read(fmt::format("{}.{}", key, model::to_string(static_cast<model::OpType>(i))), values[i]);
   }
 
-  // The object at the key; nullptr when there is none.
+  // Returns the object at the key; nullptr when there is none.
   const Json* object(const std::string& key) const {
     const Json* value = find(key);
     return value != nullptr && value->is_object() ? value : nullptr;
@@ -55,7 +55,7 @@ class Reader {
     if (!value.is_array()) return fail(key, "a list");
     field.clear();
     for (const Json& item : value) {
-      T read{};  // the elements of a list of flags are no references
+      T read{};  // the elements of std::vector<bool> are not references
       assign(item, key, read);
       field.push_back(std::move(read));
     }
@@ -146,7 +146,7 @@ void read_plan(Reader& reader, model::Plan& plan) {
                       [&](std::string_view key, auto& field) { reader.read(fmt::format("plan.{}", key), field); });
 }
 
-// Rows of json.cc's columns; false when one of them is no span.
+// Reads the rows that json.cc writes; returns false when one of them is not a span.
 bool read_timeline(Reader& reader, model::Timeline& timeline) {
   constexpr std::size_t columns = 8;
   std::vector<std::vector<std::int64_t>> rows;

@@ -1,4 +1,4 @@
-// Results read back from the JSON that json.h writes, so that they can be laid beside others.
+// Reads results back from the JSON that json.h writes, for comparison with others.
 #pragma once
 
 #include <string>
@@ -12,20 +12,21 @@
 
 namespace plumbline::reports {
 
+// A result as read from its file.
 struct StoredResult {
   model::StepResult result;  // without provenance and the items of each rank's memory
   model::Plan plan;
-  // Of a step that was executed; else empty.
+  // The spans of an executed step; else empty.
   model::Timeline timeline;
   std::string clock;                     // wall | cpu | simulated | gpu
-  std::vector<double> measured_seconds;  // of the steps that its time is the median of
+  std::vector<double> measured_seconds;  // the steps of which its time is the median
 };
 
-// Wants the object `step` with its `time_s`; what else is missing or null stays unset. Everything else that cannot be
-// read is an input error with `path` and the key.
+// Reads a result, which must have the object `step` with its `time_s`; fields that are missing or null stay unset.
+// Anything else that cannot be read is an input error with `path` and the key.
 model::Result<StoredResult> read_result(std::string_view text, const std::string& path);
 
-// Whether it is a stored result: a file that ends in .json or begins with a brace.
+// Whether the file is a stored result: its name ends in .json or its content begins with a brace.
 bool is_result(const std::string& path);
 
 }  // namespace plumbline::reports

@@ -23,7 +23,7 @@ Json subject_of(const model::ComparisonSubject& subject) {
     json["plan"] = Json::parse(plan_json(subject.plan));
     return json;
   }
-  // As `simulate --json` has it; what a stored result lacks is null.
+  // The keys are those of `simulate --json`; what a stored result lacks is null.
   Json result = Json::parse(subject.stored.empty() ? to_json(*subject.result, subject.plan) : subject.stored);
   for (const char* key : {"step", "interval", "bound", "run", "memory", "basis", "plan"}) json[key] = result[key];
   return json;

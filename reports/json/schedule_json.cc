@@ -14,7 +14,7 @@ Json stage_json(const model::ScheduleCosts& costs) {
   return {{"F", costs.F}, {"B", costs.B}, {"I", costs.I}, {"W", costs.W}, {"FB", costs.FB}};
 }
 
-// The uniform costs, or the list of stages with the factors; p2p.
+// Returns the uniform costs, or the list of stages with the factors; and p2p.
 Json costs_json(const CostTable& costs) {
   Json json = Json::object();
   if (costs.stages.empty()) {

@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// TOML's numbers, flags, lists and quoted strings read as JSON; the rest are bare words.
+// Returns a value as JSON: numbers, flags, lists and quoted strings of TOML are valid JSON; the rest are bare words.
 Json value_of(const sim::SweepValue& value) {
   Json parsed = Json::parse(value.text, nullptr, false);
   if (!parsed.is_discarded()) return parsed;
@@ -49,7 +49,7 @@ Json point_of(const sim::SweepResult& result, std::size_t index) {
   return json;
 }
 
-// A stretch by the numeric key's values and its points' positions in `points`.
+// Returns a stretch with the numeric key's values and the indices of its points in `points`.
 Json stretch_of(const sim::SweepResult& result, const sim::SweepLine& line, const sim::Stretch& stretch) {
   const std::size_t axis = *result.grid.numeric_axis();
   const std::size_t first = line.points[stretch.first], last = line.points[stretch.last];

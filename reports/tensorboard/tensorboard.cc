@@ -15,12 +15,12 @@
 namespace plumbline::reports {
 namespace {
 
-// The messages of tensorboard/compat/proto/event.proto, summary.proto and histogram.proto are small and have not
-// changed in years: their fields are written by hand in protobuf's wire format (protobuf.dev/programming-guides/
-// encoding).
+// The messages of tensorboard/compat/proto/event.proto, summary.proto and histogram.proto are small and have been
+// stable for years. Their fields are therefore written by hand in protobuf's wire format
+// (protobuf.dev/programming-guides/encoding).
 enum class Wire : std::uint8_t { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
 
-constexpr std::size_t buckets = 30;  // of a histogram: as many as TensorBoard's histogram view draws
+constexpr std::size_t buckets = 30;  // per histogram, as many as TensorBoard's histogram view draws
 
 template <std::unsigned_integral Number>
 void put_little_endian(std::string& out, Number value) {
@@ -61,7 +61,8 @@ std::string encode(const BoardScalar& scalar) {  // Summary.Value
   return value;
 }
 
-// Buckets of equal width from the least to the largest value; each holds what is above the limit before it.
+// Encodes buckets of equal width from the smallest to the largest value; each counts the values above the limit before
+// it.
 std::string encode_histogram(const std::vector<double>& values) {
   const auto [least, largest] = std::minmax_element(values.begin(), values.end());
   const double width = (*largest - *least) / static_cast<double>(buckets);
@@ -111,10 +112,10 @@ constexpr std::array<std::uint32_t, 256> crc32c_table() {
   return table;
 }
 
-// TFRecord's: so that the checksum of data that hold checksums is not degenerate.
+// Returns TFRecord's masked checksum; the mask protects the checksum of data that contain checksums.
 std::uint32_t masked_crc(std::string_view bytes) { return std::rotr(crc32c(bytes), 15) + 0xa282ead8U; }
 
-// TFRecord: length, its checksum, data, their checksum.
+// Returns a record of TFRecord: length, its checksum, data, their checksum.
 std::string record_of(const std::string& data) {
   std::string record;
   put_little_endian(record, std::uint64_t{data.size()});
@@ -147,7 +148,7 @@ model::Result<TensorBoard> TensorBoard::create(const std::string& folder, double
   const std::string path = (std::filesystem::path(folder) / name).string();
   TensorBoard board(path, std::ofstream(path, std::ios::binary | std::ios::app));
   std::string event = event_at(wall_time);
-  put_bytes(event, 3, "brain.Event:2");  // file_version, the only one there is
+  put_bytes(event, 3, "brain.Event:2");  // file_version, the only one that exists
   TRY(board.append(event));
   return board;
 }

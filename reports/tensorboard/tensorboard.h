@@ -1,4 +1,4 @@
-// Figures of a training as TensorBoard reads them: a file of events, each with the scalars and histograms of one step.
+// Figures of a training in TensorBoard's format: a file of events, each with the scalars and histograms of one step.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 namespace plumbline::reports {
 
 struct BoardScalar {
-  std::string tag;  // "loss", "time/step_s": what stands before a slash groups
+  std::string tag;  // "loss", "time/step_s": the part before a slash is the group
   double value = 0;
 };
 
@@ -24,11 +24,11 @@ struct BoardHistogram {
 
 class TensorBoard {
  public:
-  // A new file FOLDER/events.out.tfevents.<seconds>.<host>.plumbline; the folder is made when missing. wall_time is in
-  // seconds since 1970. Input error when it cannot be written, here and below.
+  // Creates a file FOLDER/events.out.tfevents.<seconds>.<host>.plumbline, and the folder when it is missing. wall_time
+  // is in seconds since 1970. create() and write() return an input error when the file cannot be written.
   static model::Result<TensorBoard> create(const std::string& folder, double wall_time);
 
-  // One event, on its way to the disk when the call returns, so that a board shows it while the training runs.
+  // Writes one event and flushes it, so that a board shows it while the training runs.
   model::Result<void> write(std::int64_t step, double wall_time, const std::vector<BoardScalar>& scalars,
                             const std::vector<BoardHistogram>& histograms = {});
 
@@ -42,7 +42,7 @@ class TensorBoard {
   std::ofstream stream_;
 };
 
-// The checksum of its records: CRC-32C (RFC 3720, section 12.1).
+// Returns the checksum of its records: CRC-32C (RFC 3720, section 12.1).
 std::uint32_t crc32c(std::string_view bytes);
 
 }  // namespace plumbline::reports

@@ -8,7 +8,7 @@
 namespace plumbline::reports {
 namespace {
 
-// Four significant digits: enough to compare, few enough to read.
+// Returns four significant digits.
 std::string four_digits(double value) {
   const double magnitude = std::abs(value);
   if (magnitude >= 999.95) return fixed(value, 0);

@@ -1,4 +1,4 @@
-// Numbers and text as people read them. Nothing here looks at the locale, so that outputs are reproducible.
+// Numbers and text for people. No function uses the locale, so that outputs are reproducible.
 #pragma once
 
 #include <string>

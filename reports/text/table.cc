@@ -15,7 +15,7 @@ constexpr std::size_t narrowest = 8;  // a wrapped column stays readable
 
 bool starts_code_point(char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }
 
-// Bytes of the first `count` code points.
+// Returns the bytes of the first `count` code points.
 std::size_t bytes_of(std::string_view text, std::size_t count) {
   std::size_t seen = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {

@@ -18,12 +18,12 @@ struct Column {
   Align align = Align::left;
 };
 
-// Titles between bars, those of right-aligned columns behind a ">": "constant | >value | unit".
+// Parses titles between bars; a ">" marks a right-aligned column: "constant | >value | unit".
 std::vector<Column> columns_of(std::string_view titles);
 
-// Columns are two spaces apart, a rule stands below the header, no line ends in spaces. When the natural
-// widths exceed the limit, the widest left-aligned columns give way and their cells wrap at spaces; numbers
-// (right-aligned) are never cut, so a table of very many number columns may still be wider.
+// A table with columns two spaces apart and a rule below the header; no line ends in spaces. When the columns are wider
+// than the limit, the widest left-aligned ones shrink and their cells wrap at spaces. Numbers (right-aligned) are never
+// cut, so that a table of many number columns may still be wider.
 class Table {
  public:
   explicit Table(std::string_view titles, std::size_t indent = 2, std::size_t width = terminal_width);
@@ -46,10 +46,10 @@ class Table {
 
 std::size_t code_points(std::string_view utf8);
 
-// Breaks at spaces into lines of at most `width` code points; a longer word is cut.
+// Breaks text at spaces into lines of at most `width` code points; a longer word is cut.
 std::vector<std::string> wrap(std::string_view text, std::size_t width);
 
-// Colour (bold headings as ANSI escapes) only when the caller knows that a terminal reads it.
+// The style of text. The caller sets `color` (bold headings as ANSI escapes) only for a terminal.
 struct Style {
   bool color = false;
 };
@@ -58,7 +58,7 @@ std::string bold(std::string_view text, Style style);     // on the same line
 std::string heading(std::string_view text, Style style);  // after an empty line
 std::string paragraph(std::string_view text);             // indented by two, at most 80 columns
 
-// Lines of at most 80 columns, the indentation counted.
+// Wraps text to lines of at most 80 columns, including the indentation.
 std::string wrapped(std::string_view text, std::size_t indent = 0);
 
 }  // namespace plumbline::reports

@@ -35,7 +35,7 @@ bool Gzip::finish() { return deflate_all({}, Z_FINISH); }
 
 bool Gzip::deflate_all(std::string_view data, int flush) {
   z_stream& stream = state_->stream;
-  // zlib only reads the input, its C interface just lacks the const.
+  // zlib only reads the input, but its C interface lacks the const.
   stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(data.data()));
   stream.avail_in = static_cast<uInt>(data.size());
   do {

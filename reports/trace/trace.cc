@@ -29,7 +29,7 @@ std::size_t track_of(const Span& span) {
 
 void append(fmt::memory_buffer& out, std::string_view text) { out.append(text.data(), text.data() + text.size()); }
 
-// Buffers text and hands it on, compressed or not, in pieces.
+// Buffers text and passes it to the sink in pieces, compressed or not.
 class Output {
  public:
   Output(const Sink& sink, bool gzip) : sink_(sink) {
@@ -78,16 +78,16 @@ std::string process_name(const TraceSubject& subject, std::int32_t rank) {
   return subject.label.empty() ? name : subject.label + " " + name;
 }
 
-// Where the processes of a subject stand among those of all subjects.
-struct Place {
+// The position of a timeline's processes among those of all timelines.
+struct ProcessOrder {
   std::int64_t subject = 0, subjects = 1;
   std::int64_t process(std::int32_t rank) const { return rank * subjects + subject; }
 };
 
-// Name and order of the process and of those tracks that hold a span.
-void append_names(Output& output, const TraceSubject& subject, const Place& place, const Tracks& used,
+// Writes name and order of the process and of those tracks that have a span.
+void append_names(Output& output, const TraceSubject& subject, const ProcessOrder& order, const Tracks& used,
                   std::int32_t rank) {
-  const std::int64_t process = place.process(rank);
+  const std::int64_t process = order.process(rank);
   append_metadata(output, "process_name", process, 0,
                   fmt::format(R"("name":"{}")", escape_json(process_name(subject, rank))));
   append_metadata(output, "process_sort_index", process, 0, fmt::format(R"("sort_index":{})", process));
@@ -115,12 +115,12 @@ void append_span(fmt::memory_buffer& out, const Span& span, std::string_view nam
   out.push_back('}');
 }
 
-bool append_spans(Output& output, const Timeline& timeline, const Place& place) {
+bool append_spans(Output& output, const Timeline& timeline, const ProcessOrder& order) {
   std::vector<std::string> names;
   names.reserve(timeline.names.size());
   for (const std::string& name : timeline.names) names.push_back(escape_json(name));
   for (const Span& span : timeline.spans) {
-    append_span(output.next_event(), span, names[span.name], place.process(span.rank));
+    append_span(output.next_event(), span, names[span.name], order.process(span.rank));
     if (!output.drain_if_full()) return false;
   }
   return true;

@@ -14,7 +14,7 @@ namespace {
 
 double factor_of(const model::Parameter& parameter) { return model::si_unit(parameter.unit)->factor; }
 
-// Digits that a fit can carry.
+// Rounds a value to the significant digits of a fit.
 double rounded(double value, int digits) { return std::strtod(fmt::format("{:.{}g}", value, digits).c_str(), nullptr); }
 
 std::optional<double> usable(double uncertainty) {

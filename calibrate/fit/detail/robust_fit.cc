@@ -14,7 +14,7 @@ namespace {
 using Eigen::Index;
 using Eigen::VectorXd;
 
-// Weighted residuals of the logarithms, as the solver wants them.
+// Weighted residuals of the logarithms, in the interface of Eigen's solver.
 struct Residuals : Eigen::DenseFunctor<double> {
   Residuals(const Form& the_form, const VectorXd& seconds, const VectorXd& weights, Index parameters)
       : DenseFunctor(static_cast<int>(parameters), static_cast<int>(seconds.size())),
@@ -35,12 +35,12 @@ VectorXd log_residuals(const Form& form, const VectorXd& seconds, const VectorXd
   return form(x.array().exp()).array().log() - seconds.array().log();
 }
 
-// The spread of residuals, as the standard deviation of a normal distribution with their median deviation.
+// Returns the spread of residuals: the standard deviation of a normal distribution with their median deviation.
 double spread(const VectorXd& residuals, const VectorXd& used) {
   std::vector<double> deviations;
   for (Index i = 0; i < residuals.size(); ++i)
     if (used[i] > 0) deviations.push_back(std::abs(residuals[i]));
-  constexpr double to_deviation = 1.4826, floor = 1e-6;  // the floor: of observations that the form meets exactly
+  constexpr double to_deviation = 1.4826, floor = 1e-6;  // the floor: for observations that the form fits exactly
   return std::max(floor, to_deviation * median(std::move(deviations)));
 }
 
@@ -55,8 +55,8 @@ struct Solution {
   double loss = std::numeric_limits<double>::infinity();
 };
 
-// What Huber's estimate makes least: squares near 0, absolute values beyond; of the logarithms, so that starting points
-// can be compared, with one threshold for all.
+// Returns the loss that Huber's estimate minimizes: squares near 0, absolute values beyond. It is taken of the
+// logarithms with one fixed threshold, so that starting points can be compared.
 double huber_loss(const VectorXd& residuals, const VectorXd& used) {
   constexpr double threshold = 0.1;
   double loss = 0;
@@ -161,7 +161,7 @@ RobustFit robust_fit(const Form& form, const VectorXd& seconds, const VectorXd& 
 }
 
 VectorXd left_out_errors(const Form& form, const VectorXd& seconds, const RobustFit& fit) {
-  constexpr int rounds = 3;  // it starts where all observations led
+  constexpr int rounds = 3;  // few suffice: the fit to all observations is the start
   VectorXd errors(seconds.size());
   for (Index i = 0; i < seconds.size(); ++i) {
     VectorXd used = VectorXd::Ones(seconds.size());

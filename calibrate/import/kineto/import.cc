@@ -42,7 +42,7 @@ Result<int> choose_device(const std::string& path, const Trace& trace, const std
   return asked ? *asked : std::ranges::max_element(found, {}, &std::pair<const int, std::int64_t>::second)->first;
 }
 
-// The work of a device, by start, then stream.
+// Returns the work of a device, by start, then stream.
 std::vector<std::size_t> work_of(const Trace& trace, int device) {
   std::vector<std::size_t> indices;
   for (std::size_t i = 0; i < trace.work.size(); ++i) {
@@ -58,7 +58,7 @@ class ClassNames {
  public:
   ClassNames(const Trace& trace, const KernelClasses& classes) : trace_(trace), classes_(classes) {}
 
-  // nullptr when no pattern matches.
+  // Returns nullptr when no pattern matches.
   const KernelClass* of(std::uint32_t name) {
     const auto [found, fresh] = known_.try_emplace(name, nullptr);
     if (fresh) found->second = classes_.find(trace_.names.text(name));
@@ -159,7 +159,7 @@ std::vector<std::string> comments_of(const std::string& path, const Trace& trace
   lines.emplace_back(
       "start_us counts from the first GPU event of the device; phase and layer (occurrence) come from "
       "annotations, empty and -1 where there is none.");
-  // Names of the trace must not start a line of their own.
+  // Names from the trace must not contain line breaks.
   for (std::string& line : lines)
     std::ranges::replace_if(
         line, [](char c) { return c == '\n' || c == '\r'; }, ' ');

@@ -1,4 +1,4 @@
-// From a PyTorch-profiler (Kineto) trace to the timeline of one GPU's kernels.
+// Imports a PyTorch-profiler (Kineto) trace as the timeline of one GPU's kernels.
 #pragma once
 
 #include <cstdint>
@@ -15,39 +15,40 @@
 namespace plumbline::calibrate {
 
 struct ImportOptions {
-  std::optional<int> device;  // default: the one with most kernels
+  std::optional<int> device;  // default: the device with the most kernels
   Progress progress;          // may be empty
 };
 
 // A kernel that no pattern of the classes matches.
 struct UnknownKernel {
-  std::string name;  // whole
+  std::string name;  // the full name
   double seconds = 0;
   std::int64_t count = 0;
 };
 
+// The kernels of one device of a trace.
 struct ImportedChunk {
   model::Timeline timeline;           // its kernels in order of start, then stream
-  std::vector<std::string> comments;  // for to_csv: where it comes from and how much was understood
-  int device = 0;                     // the one that was taken
+  std::vector<std::string> comments;  // for to_csv: the origin and how many kernels have a class and a phase
+  int device = 0;                     // the imported device
   std::map<int, std::int64_t> found;  // kernels by device, of all devices in the trace
   std::int64_t kernels = 0, copies = 0, with_phase = 0;
   std::vector<UnknownKernel> unknown;  // the longest total time first
 };
 
-// Input errors: what read_trace refuses; a trace without GPU kernels; a device without any, or with more than 46 days
-// of them.
+// Imports a trace. Input errors: those of read_trace; a trace without GPU kernels; a device without any, or with more
+// than 46 days of them.
 model::Result<ImportedChunk> import_kineto(const std::string& path, const KernelClasses& classes,
                                            const ImportOptions& options);
 
-// "0: 963, 1: 12" of ImportedChunk::found.
+// Formats ImportedChunk::found as "0: 963, 1: 12".
 std::string describe_devices(const std::map<int, std::int64_t>& kernels);
 
-// A kernel's name without return type, template arguments and parameters, at most 60 characters, without blanks
+// Returns a kernel's name without return type, template arguments and parameters, at most 60 characters, without blanks
 // and commas: "void at::native::copy_kernel<4, float>(int)" -> "at::native::copy_kernel".
 std::string short_kernel_name(const std::string& name);
 
-// Text as one word of a note: at most 60 characters, blanks, commas and quotes as underscores.
+// Returns the text as one word of a note: at most 60 characters; blanks, commas and quotes become underscores.
 std::string as_word(std::string text);
 
 }  // namespace plumbline::calibrate

@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t longest = 60;
 constexpr std::string_view anonymous = "(anonymous namespace)::";
 
-// Without what stands in angle brackets, up to the parameter list.
+// Returns the name without text in angle brackets and without the parameter list.
 std::string outline(std::string_view name) {
   std::string text;
   int depth = 0;
@@ -38,7 +38,7 @@ std::string outline(std::string_view name) {
 }  // namespace
 
 std::string short_kernel_name(const std::string& name) {
-  // A copy is called "Memcpy DtoD (Device -> Device)".
+  // Copies have names like "Memcpy DtoD (Device -> Device)".
   const bool copy = name.starts_with("Mem");
   std::string text = copy ? name.substr(0, name.find(" (")) : outline(name);
   if (text.starts_with("void ")) text.erase(0, std::string_view("void ").size());

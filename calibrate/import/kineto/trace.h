@@ -1,5 +1,5 @@
-// What is kept of a PyTorch-profiler (Kineto) trace: the work on the GPUs, what launched it and the annotations,
-// in compact records with names by number.
+// The kept part of a PyTorch-profiler (Kineto) trace, in compact records: the work on the GPUs, the calls that launched
+// it, and the annotations. Names are indices into a table.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace plumbline::calibrate {
 
-// Texts by number, each stored once.
+// A table of texts, each stored once and named by its index.
 class Names {
  public:
   Names() = default;
@@ -32,7 +32,7 @@ class Names {
   std::size_t size() const { return texts_.size(); }
 
  private:
-  std::deque<std::string> texts_;  // their places never change
+  std::deque<std::string> texts_;  // a deque, so that the views in numbers_ stay valid
   std::unordered_map<std::string_view, std::uint32_t> numbers_;
 };
 
@@ -43,27 +43,27 @@ struct GpuWork {
   std::int64_t bytes = 0;        // of copies and memory sets
   std::uint32_t name = 0;
   int device = 0, stream = 0;
-  int grid = 0, threads = 0;  // CTAs, threads per CTA; 0 for copies; more CTAs than an int holds count as its limit
+  int grid = 0, threads = 0;  // CTAs (at most INT_MAX), threads per CTA; 0 for copies
   int registers = 0;          // per thread
   int shared_bytes = 0;       // per CTA
   bool copy = false;
 };
 
-struct LaunchCall {
+struct LaunchCall {  // a call on the CPU that launched GPU work
   std::int64_t correlation = 0, start_ns = 0;
   std::uint32_t thread = 0;
 };
 
-struct Annotation {
+struct Annotation {  // a named range on a CPU thread or a GPU stream
   std::int64_t start_ns = 0, end_ns = 0;
   std::uint32_t name = 0;
-  std::uint32_t thread = 0;    // of those of the CPU
-  int device = 0, stream = 0;  // of those of the GPU
+  std::uint32_t thread = 0;    // of a CPU annotation
+  int device = 0, stream = 0;  // of a GPU annotation
 };
 
 struct TraceDevice {
   std::string name;
-  int sms = 0;  // 0: not said
+  int sms = 0;  // 0: unknown
 };
 
 struct Trace {
@@ -71,14 +71,14 @@ struct Trace {
   std::vector<GpuWork> work;
   std::vector<LaunchCall> launches;
   std::vector<Annotation> annotations, gpu_annotations;
-  std::uint64_t events = 0;  // read in all, of whatever kind
+  std::uint64_t events = 0;  // all events read, of any kind
 
-  std::string name;                    // as the profiler was told to call the file, without folders; may be empty
-  std::map<int, TraceDevice> devices;  // by number, as far as described
-  int rank = -1, world_size = 0;       // -1 and 0: not said
+  std::string name;                    // the profiler's name of the file, without folders; may be empty
+  std::map<int, TraceDevice> devices;  // by number; only those that the trace describes
+  int rank = -1, world_size = 0;       // -1 and 0: unknown
 };
 
-// Called now and then with the bytes of the file read so far and its size (0: unknown).
+// A callback with the bytes of the file read so far and its size (0: unknown).
 using Progress = std::function<void(std::uint64_t read, std::uint64_t size)>;
 
 }  // namespace plumbline::calibrate

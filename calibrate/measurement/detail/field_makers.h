@@ -1,4 +1,4 @@
-// Fields of the usual kinds. `member` takes a record, constant or not, and returns a reference to the value.
+// Makers of fields by type. `member` takes a record, constant or not, and returns a reference to the value.
 #pragma once
 
 #include <fmt/format.h>
@@ -16,13 +16,13 @@ namespace plumbline::calibrate::detail {
 
 inline const std::vector<Kind> measured = {Kind::measurement};
 
-// A member of a record, of one of its members, and so on inwards.
+// Returns an accessor of a member of a record, or of a member of its members.
 template <class... Members>
 auto at(Members... members) {
   return [members...](auto& record) -> auto& { return (record.*....*members); };
 }
 
-// An empty text is not written.
+// Makes a text field; an empty text is not written.
 template <class Member>
 Field text(std::string key, std::vector<Kind> kinds, Member member) {
   const auto set = [member](Record& r, const Value& v) {
@@ -86,7 +86,7 @@ Field number_field(std::string key, Member member, double unit, bool zero) {
   return {std::move(key), measured, set, get};
 }
 
-// Greater than 0, in the file `unit` times smaller than in the record.
+// Makes a field of a number above 0. The file's value times `unit` is the record's.
 template <class Member>
 Field positive(std::string key, Member member, double unit = 1) {
   return number_field(std::move(key), member, unit, false);
@@ -97,7 +97,7 @@ Field not_negative(std::string key, Member member, double unit = 1) {
   return number_field(std::move(key), member, unit, true);
 }
 
-// A list of numbers above 0; an empty one is not written.
+// Makes a field of a list of numbers above 0; an empty one is not written.
 template <class Member>
 Field positives(std::string key, Member member) {
   const auto set = [member](Record& r, const Value& v) -> Problem {
@@ -119,7 +119,7 @@ Field positives(std::string key, Member member) {
   return {std::move(key), measured, set, get};
 }
 
-// A rate is written as it follows from work and time; what was read is kept to be compared.
+// Makes a field of a rate: it is written from work and time, and the value read is kept for comparison.
 template <class Stated, class Rate>
 Field derived(std::string key, Stated stated, Rate rate, double unit) {
   Field field = positive(std::move(key), stated, unit);

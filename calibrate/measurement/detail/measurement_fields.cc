@@ -1,4 +1,4 @@
-// The table of fields: each key once, with how it is read and written.
+// The table of fields: each key once, with its reader and writer.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ const std::vector<Kind> subject = {Kind::measurement, Kind::failure};
 constexpr std::array<std::pair<std::string_view, Kind>, 3> kind_words = {
     {{"measurement", Kind::measurement}, {"failure", Kind::failure}, {"environment", Kind::environment}}};
 
-// Where a member of the measurement lies.
+// Returns an accessor of a member of the measurement.
 template <class... Members>
 auto of(Members... members) {
   return at(&Record::measurement, members...);

@@ -20,7 +20,7 @@ const FieldTable& table() {
   return fields;
 }
 
-// Times may come in any unit of time that the key names: "time_ms.p50" becomes "time_us.p50".
+// Times may be in any unit that the key names: "time_ms.p50" becomes "time_us.p50".
 model::Result<void> normalize_time(const std::string& key, std::string& normal, double& factor) {
   normal = key;
   factor = 1;
@@ -67,7 +67,7 @@ model::Result<void> set_field(Record& record, const std::string& key, Value valu
   return {};
 }
 
-// Keys in `given` are in microseconds where they are times.
+// Checks that the keys of the record's kind are present; times in `given` are in microseconds.
 model::Result<void> require(const Record& record, const std::vector<std::string>& given) {
   std::vector<std::string> required = {"source", "device"};
   if (record.kind != Kind::environment) required.emplace_back("op");

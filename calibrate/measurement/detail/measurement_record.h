@@ -1,5 +1,4 @@
-// One line of a measurement file between its text and its meaning: the same fields, under the same keys,
-// in JSON Lines and in CSV.
+// One line of a measurement file as fields with text values: the same keys in JSON Lines and in CSV.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +15,7 @@
 
 namespace plumbline::calibrate::detail {
 
-// A value as written; `quoted` when it was a JSON string.
+// A value as written; `quoted` when it is a JSON string.
 struct Value {
   std::string text;
   bool quoted = false;
@@ -31,7 +30,7 @@ struct Line {
 
 enum class Kind { measurement, failure, environment };
 
-// Any of the three kinds; what a kind does not use is empty.
+// A line of any of the three kinds; fields that the kind does not use are empty.
 struct Record {
   Kind kind = Kind::measurement;
   Measurement measurement;
@@ -40,44 +39,44 @@ struct Record {
   std::optional<double> stated_flop_rate, stated_byte_rate;  // as read, in SI
 };
 
-// Errors name key, not file and line.
+// Converts fields to a record; errors name the key, but not file and line.
 model::Result<Record> to_record(const Fields& fields);
 Fields to_fields(const Record& record);
 
-// Where a key stands among the keys of a record; those of the shape share one place.
+// Returns the position of a key in the order of a record's keys; those of the shape share one position.
 std::size_t place_of(std::string_view key);
 
-// Every record of a file, in order: environments, measurements, failures.
+// Returns every record of a file, in order: environments, measurements, failures.
 std::vector<Record> records_of(const Measurements& measurements);
 
 model::Result<std::vector<Line>> read_json_lines(std::string_view text, const std::string& path,
                                                  std::vector<std::string>& notes);
 model::Result<std::vector<Line>> read_csv_lines(std::string_view text, const std::string& path);
 
-// Whether a key's value is a list of numbers: an array in JSON Lines, in a table its elements between semicolons.
+// Whether a key's value is a list of numbers: an array in JSON Lines, elements between semicolons in CSV.
 bool is_list(std::string_view key);
 
 // Whether a key's value is a JSON object kept as text.
 bool is_json_text(std::string_view key);
 
-// 2 m n k of all groups of a product whose shape is given.
+// Returns 2 m n k of all groups of a GEMM; nullopt when the shape lacks an extent.
 std::optional<double> gemm_flops(const Measurement& measurement);
 
-// What must hold between the values of one measurement; errors name key.
+// Checks the relations between the values of one measurement; errors name the key.
 model::Result<void> check_values(const Record& record);
-// Against the datasheet.
+// Checks the rates against the datasheet peaks.
 model::Result<void> check_peaks(const Measurement& measurement, const model::Device& device);
 
 using Problem = std::string;  // what is wrong with a value; "" when nothing is
 
 struct Field {
   std::string key;
-  std::vector<Kind> kinds;  // of record that have it
+  std::vector<Kind> kinds;  // the kinds of record that have it
   std::function<Problem(Record&, const Value&)> set;
   std::function<std::optional<Value>(const Record&)> get;  // nullopt: not written
 };
 
-// In the order in which fields are written; the shape's extents stand between the two parts.
+// The fields in the order of writing; the shape's extents stand between the two parts.
 struct FieldTable {
   std::vector<Field> head, values;
 

@@ -1,4 +1,4 @@
-// Text with alternatives in braces stands for several: "span.{attn,mlp}.{1,2}" for four.
+// Expands alternatives in braces: "span.{attn,mlp}.{1,2}" stands for four texts.
 #pragma once
 
 #include <string>
@@ -11,14 +11,14 @@ namespace plumbline::calibrate {
 
 struct Alternative {
   std::string text;
-  std::vector<std::string> choices;  // what was taken from each pair of braces
+  std::vector<std::string> choices;  // the choice from each pair of braces
 };
 
-// The last pair of braces varies fastest. Input error when braces do not match, are nested or hold nothing,
+// Returns all texts; the last pair of braces varies fastest. Input error when braces do not match, are nested or empty,
 // or stand for more than 10,000 texts.
 model::Result<std::vector<Alternative>> alternatives(std::string_view text);
 
-// "{1}" in `text` becomes the first choice, "{2}" the second, ...
+// Replaces "{1}" in `text` by the first choice, "{2}" by the second, ...
 std::string with_choices(std::string text, const std::vector<std::string>& choices);
 
 }  // namespace plumbline::calibrate

@@ -15,7 +15,7 @@ using Link = AllToAllQuestion::Link;
 
 constexpr double gigabyte = 1e9, microsecond = 1e-6;
 
-using Size = std::pair<std::string_view, std::int64_t*>;  // column, where its value goes
+using Size = std::pair<std::string_view, std::int64_t*>;  // column, destination of its value
 
 model::Result<void> read_sizes(const CsvTable& table, std::size_t row, std::initializer_list<Size> sizes) {
   for (const auto& [column, size] : sizes) {
@@ -62,7 +62,7 @@ model::Result<PublishedGemm> gemm_of(const CsvTable& table, std::size_t row) {
   TRY(read_sizes(table, row, {{"groups", &gemm.groups}, {"m", &gemm.m}, {"n", &gemm.n}, {"k", &gemm.k}}));
   const auto time = TRY(table.positive(row, "time_us"));
   published.seconds = time * microsecond;
-  // "fp8_e4m3 1x128/128x128 scales -> bf16": the operands' format stands first.
+  // "fp8_e4m3 1x128/128x128 scales -> bf16": the operands' format comes first.
   const std::string_view dtype = table.text(row, "dtype");
   const auto type = model::parse_precision(dtype.substr(0, dtype.find_first_of("_ ")));
   if (!type)

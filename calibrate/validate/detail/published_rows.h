@@ -1,5 +1,4 @@
-// Tables that others published, one row each: CSV files under calibrate/published/; lines that start with '#' are
-// comments.
+// Published tables, one row per result: CSV files under calibrate/published/; lines that start with '#' are comments.
 #pragma once
 
 #include <string>
@@ -13,17 +12,17 @@ namespace plumbline::calibrate {
 
 struct PublishedAllToAll {
   std::string id, source;
-  AllToAllQuestion question;  // of dispatch; combine goes back the same way
-  // B/s of one GPU: over NVLink as printed, over RDMA what leaves the node (the physical columns).
+  AllToAllQuestion question;  // of dispatch; combine takes the same route back
+  // B/s of one GPU: over NVLink as printed, over RDMA the bytes that leave the node (the physical columns).
   double dispatch_rate = 0, combine_rate = 0;
 };
 
-// Expert exchanges: at least the columns id, kernel_mode, ep (ranks), tokens_per_rank, hidden, topk, groups (nodes that
-// a token may reach), dispatch_dtype, dispatch_gbps, combine_gbps, link (NVLink, RDMA), physical_ib_dispatch_gbps,
-// physical_ib_combine_gbps, source (deepep.csv). Only rows whose kernel_mode is "normal": others (low latency, other
-// kernels) are no exchange of this form. Input errors name file, line and column: a missing file or column, a cell that
-// is no number above 0, an unknown link or number format, a single rank, or ranks over which DeepEP's 256 experts do
-// not divide.
+// Reads expert all-to-alls from at least the columns id, kernel_mode, ep (ranks), tokens_per_rank, hidden, topk, groups
+// (nodes that a token may reach), dispatch_dtype, dispatch_gbps, combine_gbps, link (NVLink, RDMA),
+// physical_ib_dispatch_gbps, physical_ib_combine_gbps, source (deepep.csv). Only rows whose kernel_mode is "normal" are
+// read: others (low latency, other kernels) have another form. Input errors name file, line and column: a missing file
+// or column, a cell that is no number above 0, an unknown link or number format, a single rank, or ranks that do not
+// divide DeepEP's 256 experts.
 model::Result<std::vector<PublishedAllToAll>> read_published_all_to_alls(const std::string& path);
 
 struct PublishedGemm {
@@ -32,9 +31,9 @@ struct PublishedGemm {
   double seconds = 0;
 };
 
-// Matrix products: at least the columns id, kernel, dtype, groups, m (rows per group), n, k, time_us, source
+// Reads GEMMs from at least the columns id, kernel, dtype, groups, m (rows per group), n, k, time_us, source
 // (gemm.csv). Input errors name file, line and column: a missing file or column, a cell that is no number above 0, a
-// size that is no whole one.
+// size that is not whole.
 model::Result<std::vector<PublishedGemm>> read_published_gemms(const std::string& path);
 
 }  // namespace plumbline::calibrate

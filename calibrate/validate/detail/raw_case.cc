@@ -27,7 +27,7 @@ void read_questions(TableReader& reader, Figure& figure) {
   reader.optional_table("memory_factor", [&](TableReader& table) {
     SlowdownQuestion question;
     question.kind = table.text("class");
-    question.overlapped = table.text("beside");
+    question.co_runner = table.text("beside");
     question.held = table.whole("held", std::nullopt);
     question.rows = table.whole("rows", question.rows);
     question.columns = table.whole("columns", question.columns);

@@ -1,4 +1,4 @@
-// A validation case as its file spells it, before alternatives are expanded and measurements are read.
+// A validation case as written in its file, before alternatives are expanded and measurements are read.
 #pragma once
 
 #include <functional>
@@ -16,10 +16,10 @@ namespace plumbline::calibrate::detail {
 struct RawFigure {
   Figure figure;                                  // with `metric`, `name` and `row` as written
   std::string row;                                // ids of rows of the case's table
-  std::string published;                          // metric of the case's chunk that gives the value; empty: as `metric`
+  std::string published;                          // metric of the case's chunk whose value it takes; empty: as `metric`
   std::optional<double> value;                    // as written
-  std::map<std::string, int, std::less<>> lines;  // of the keys; "" of the table itself
-  int line_of(std::string_view key) const;        // of the table when it does not have the key
+  std::map<std::string, int, std::less<>> lines;  // of each key; "" for the table itself
+  int line_of(std::string_view key) const;        // the table's line when it lacks the key
 };
 
 struct RawCase {

@@ -30,7 +30,7 @@ bool TableReader::has(std::string_view key) {
 }
 
 void TableReader::require(std::string_view key) {
-  // The whole file has no line that is at fault.
+  // For the whole file there is no line to name.
   if (!has(key)) fail(key, prefix_.empty() ? 0 : line(), "required key is missing", "");
 }
 

@@ -1,5 +1,5 @@
-// Keys of one TOML table, read strictly: every key that nobody asked for is an error. The first error of a file wins;
-// what a failed read returns is never used. TOML itself stays in table_reader.cc.
+// Reads the keys of one TOML table strictly: every key that was not read is an error. The first error of a file is
+// kept, and values after it are not used. The TOML library stays in table_reader.cc.
 #pragma once
 
 #include <cstdint>
@@ -25,23 +25,23 @@ class TableReader {
   std::string optional_text(std::string_view key);  // empty when missing
   double positive(std::string_view key);
   std::optional<double> optional_positive(std::string_view key);
-  // From 1 to a billion, so that products of three stay finite; required without a fallback.
+  // Returns a whole number from 1 to a billion, so that products of three stay finite; required without a fallback.
   std::int64_t whole(std::string_view key, std::optional<std::int64_t> fallback);
   std::vector<std::string> texts(std::string_view key);           // not empty
   std::vector<std::string> optional_texts(std::string_view key);  // empty when missing
 
   // Calls visit with a reader of the table under the key, if there is one.
   void optional_table(std::string_view key, const Visit& visit);
-  // Calls visit with a reader of every table of the list under the key, if there is one; it is not empty.
+  // Calls visit with a reader of every table of the list under the key, if there is one; the list is not empty.
   void optional_tables(std::string_view key, const Visit& visit);
   void require(std::string_view key);
 
-  bool has(std::string_view key);           // which makes the key known
+  bool has(std::string_view key);           // also marks the key as known
   int line() const;                         // of the table
   int line_of(std::string_view key) const;  // 0 when it does not have the key
-  std::vector<std::string> keys() const;    // that it has
+  std::vector<std::string> keys() const;    // those that the table has
   void fail(std::string_view key, int line, std::string message, std::string hint);
-  // After all reads: whatever was not asked for is unknown.
+  // Fails for every key that was not read. Called after all reads.
   void finish();
 
  private:

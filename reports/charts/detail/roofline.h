@@ -1,4 +1,4 @@
-// The roofline: what kernels reach, against how much they compute per byte, under what the device could do.
+// The roofline: the rate of kernels against their FLOPs per byte, below the limits of the device.
 #pragma once
 
 #include <string>
@@ -7,12 +7,12 @@
 namespace plumbline::reports {
 
 struct Roofline {
-  struct Peak {  // of products in some number formats
+  struct Peak {  // of GEMMs in some number formats
     std::string name;
     double flops_per_s = 0;
   };
   struct Point {
-    std::string series;  // number format: one colour each
+    std::string series;  // number format, which determines the colour
     std::string label;   // shown on hover
     double flops = 0, bytes = 0, seconds = 0;
     bool hollow = false;
@@ -25,8 +25,8 @@ struct Roofline {
   std::vector<Point> points;
 };
 
-// A picture of its own (light or dark as the viewer is), log-log: FLOP per byte to the right, TFLOP/s upwards.
-// Points without FLOPs, bytes or time are left out. Works without any point.
+// Returns an SVG document (light or dark as the viewer is) with logarithmic axes: FLOP per byte to the right, TFLOP/s
+// upwards. Points without FLOPs, bytes or time are left out; there may be no point at all.
 std::string roofline_svg(const Roofline& roofline);
 
 }  // namespace plumbline::reports

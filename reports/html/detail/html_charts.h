@@ -1,4 +1,4 @@
-// Bars of the page, as HTML elements whose widths are percentages (text then keeps its size on any screen).
+// Bars of the page, as HTML elements whose widths are percentages, so that text keeps its size on any screen.
 #pragma once
 
 #include <string>

@@ -8,8 +8,8 @@
 
 namespace plumbline::reports {
 
-// An <svg> element to put into a page. Rectangles carry the classes slot-F, slot-B, slot-I, slot-W, slot-FB or
-// slot-other, which the page colours; small timelines have a hover title on each. "" when there is no slot.
+// Returns an <svg> element for a page. Rectangles have the classes slot-F, slot-B, slot-I, slot-W, slot-FB or
+// slot-other, which the page colours; small timelines have a hover title on each. Returns "" when there is no slot.
 std::string pipeline_svg(const model::Timeline& timeline, const std::vector<std::string>& rank_names);
 
 }  // namespace plumbline::reports

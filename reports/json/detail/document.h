@@ -18,13 +18,13 @@ Json text_or_null(const std::string& text) {
   return text.empty() ? Json(nullptr) : Json(text);
 }
 
-// Bytes of a name or a source that are no UTF-8 are replaced instead of thrown at. `indent` -1: on one line.
+// Returns the document as text. Bytes of a name or a source that are not UTF-8 are replaced. `indent` -1: on one line.
 template <class Json>
 std::string text_of_json(const Json& json, int indent = 2) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
-// The document {"plumbline": {version, schema}, members of `body` ...}.
+// Returns the document {"plumbline": {version, schema}, members of `body` ...}.
 template <class Json>
 std::string document(const Json& body, int indent = 2) {
   Json json = {{"plumbline", {{"version", model::version}, {"schema", model::schema}}}};

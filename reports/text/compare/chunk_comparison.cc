@@ -63,7 +63,7 @@ std::string chunk_heading(const ChunkComparisonOutput& output) {
   const std::string_view rows =
       output.comparison.rows_given ? "the measured rank's" : "the expected ones (no rows= in the notes)";
   const std::string_view waits = output.comparison.waits_given ? "the measured rank's" : "predicted, mean of the group";
-  return text + wrapped(fmt::format("Inputs of the prediction: expert rows {}; waits in meetings {}.", rows, waits));
+  return text + wrapped(fmt::format("Inputs of the prediction: expert rows {}; waits in barriers {}.", rows, waits));
 }
 
 std::string totals_text(const TimelineComparison& c) {
@@ -93,7 +93,7 @@ std::string spans_text(const TimelineComparison& c) {
   return "\n" + table.to_string();
 }
 
-// Names of the rows that only one side has, with their times.
+// Returns the names of the rows that only one side has, with their times.
 std::string lone_rows(const std::vector<ComparedTime>& rows, std::optional<double> ComparedTime::*present,
                       std::optional<double> ComparedTime::*absent) {
   std::vector<std::string> names;

@@ -1,4 +1,4 @@
-// A measured chunk beside its prediction, as people read it and as JSON.
+// A measured chunk compared with its prediction, as text and as JSON.
 #pragma once
 
 #include <cstddef>

@@ -17,7 +17,7 @@ namespace {
 using model::ComparedTime;
 using model::PredictionError;
 
-// First columns of one width line the three tables up.
+// A first column of fixed width aligns the three tables.
 Table table_of(const std::string& title, const std::string& last) {
   return Table({{fmt::format("{:<26}", title)},
                 {"predicted", Align::right},
@@ -26,7 +26,7 @@ Table table_of(const std::string& title, const std::string& last) {
                 {last, Align::right}});
 }
 
-// Shares below a twentieth of a percent are 0 without a sign.
+// Returns a share; below a twentieth of a percent it is 0 without a sign.
 std::string share(double value) { return signed_percent(std::abs(value) < 5e-4 ? 0.0 : value); }
 
 std::string error_text(const ComparedTime& row) {
@@ -38,7 +38,7 @@ void add(Table& table, const std::string& name, const ComparedTime& row, const s
   table.add({name, duration(row.predicted_s.value_or(0)), duration(row.measured_s.value_or(0)), error_text(row), last});
 }
 
-// Rows that add up to the step, and the step.
+// Returns a table of rows that add up to the step, and the step.
 std::string parts_table(const PredictionError& error, const std::string& title, const std::vector<ComparedTime>& rows,
                         const std::vector<std::string>& names) {
   Table table = table_of(title, "of the step");
@@ -76,7 +76,7 @@ std::string differences(const model::ResultComparison::MeasuredPair& pair) {
   return paragraph(text + ".");
 }
 
-// Rows of a table of pairs, each beside the row of the same name of the second prediction where there is one.
+// Adds the rows of a table of pairs, each with the second prediction's row of the same name where there is one.
 void add_pairs(Table& table, const std::vector<ComparedTime>& rows, const std::vector<ComparedTime>& by_baseline) {
   for (const ComparedTime& row : rows) {
     std::vector<std::string> cells = {row.name, duration(row.predicted_s.value_or(0)),
@@ -113,7 +113,7 @@ std::string errors_text(const model::OverlappedSlots& slots) {
                      share(slots.errors.back()));
 }
 
-// A table of the pairs, their phases and their classes of operators.
+// Returns a table of the pairs, their phases and their classes of operators.
 std::string overlapped_pairs_text(const model::OverlappedPairs& pairs) {
   std::string text = pair_table(pairs);
   std::string errors = fmt::format("Single pairs: {}", errors_text(pairs.predicted.slots));

@@ -21,7 +21,7 @@ using Text = std::optional<std::string>;
 
 constexpr std::size_t half_difference_bar = 9;  // characters for the largest change on either side
 
-// "cpu clock, median of 11 steps, 93.1 to 96.0 ms"
+// Returns "cpu clock, median of 11 steps, 93.1 to 96.0 ms".
 std::string measured_steps(const model::ComparisonSubject& subject) {
   const std::string clock = subject.clock.empty() ? "unknown clock" : subject.clock + " clock";
   if (subject.measured_seconds.size() < 2) return clock;
@@ -30,7 +30,7 @@ std::string measured_steps(const model::ComparisonSubject& subject) {
                      duration(high));
 }
 
-// What each subject is: its letter, its name, and below it in words.
+// Returns each subject: its letter, its name, and below it a description.
 std::string legend(const model::ResultComparison& comparison) {
   std::string text;
   for (std::size_t i = 0; i < comparison.subjects.size(); ++i) {
@@ -141,7 +141,7 @@ double largest_change(const model::ResultComparison& comparison) {
   return largest;
 }
 
-// "     ----|" or "         |++": what is faster to the left, what is slower to the right.
+// Returns "     ----|" or "         |++": faster extends to the left, slower to the right.
 std::string bar(double change, double largest) {
   const double share = largest > 0 ? std::abs(change) / largest : 0;
   const auto length = static_cast<std::size_t>(std::lround(share * static_cast<double>(half_difference_bar)));
@@ -155,7 +155,7 @@ std::string waterfall_text(const model::ResultComparison::Difference& difference
   const auto change = [](double value) { return fmt::format("{:+.3f} s", std::abs(value) < 0.5e-3 ? 0.0 : value); };
   std::string text = fmt::format("\n  {} -> {}\n", subject_letter(difference.from), subject_letter(difference.to));
   using enum Align;
-  // A rule of the same width everywhere lines the bars of all tables up.
+  // A first column of fixed width aligns the bars of all tables.
   Table table({{fmt::format("{:<26}", "seconds of rank 0")},
                {subject_letter(difference.from), right},
                {subject_letter(difference.to), right},
@@ -171,7 +171,7 @@ std::string waterfall_text(const model::ResultComparison::Difference& difference
   return reasons.empty() ? text : text + paragraph(reasons + ".");
 }
 
-// Constants of different evidence make a difference of their own.
+// Whether all use one profile; otherwise different evidence of constants would itself be a difference.
 bool same_profile(const model::ResultComparison& comparison) {
   const std::string* first = nullptr;
   for (const model::ComparisonSubject& subject : comparison.subjects) {

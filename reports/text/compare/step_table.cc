@@ -1,4 +1,4 @@
-// Published training steps beside predictions, as people read them.
+// Published training steps with their predictions, as text.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ std::string baseline_name(const StepComparison& comparison) {
   return fmt::format("MFU {:.0f} %", comparison.definition.naive_mfu * 100);
 }
 
-// Rows with a prediction that share set and hardware, from `first` on; moves it behind them.
+// Returns the table of rows with a prediction that share set and hardware, from `first` on; moves `first` past them.
 std::string next_table(const StepComparison& comparison, std::size_t& first) {
   Table table({{"row"},
                {"model"},
@@ -104,7 +104,7 @@ std::string demand_lines(const StepComparison& comparison) {
   return out;
 }
 
-// "what: row, row" for each text, in order of its first row.
+// Notes as "what: row, row" for each text, in order of its first row.
 using Notes = std::vector<std::pair<std::string, std::vector<std::string>>>;
 
 void note(Notes& notes, const std::string& text, const std::string& id) {

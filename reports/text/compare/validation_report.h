@@ -1,4 +1,4 @@
-// Validation cases as people read them and as JSON.
+// Validation cases as text and as JSON.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace plumbline::reports {
 
-// Every figure by every profile, what is tolerated of the plan's own, and the sources.
+// Returns every figure by every profile, the tolerances of the plan's own profile, and the sources.
 std::string validation_table(const calibrate::EvaluatedCase& evaluated);
 
-// Published training steps beside predictions, their memory, the errors and what is tolerated.
+// Returns published training steps next to predictions, their memory, the errors and the tolerances.
 std::string step_table(const calibrate::StepComparison& comparison);
 
 std::string validation_json(const std::vector<calibrate::EvaluatedCase>& cases,

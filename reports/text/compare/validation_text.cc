@@ -23,7 +23,7 @@ std::string error_or_blank(std::optional<double> error) {
   return error ? fmt::format("{:+.1f}%", *error * 100) : std::string();
 }
 
-// Figures without a group first, then group by group, each in order.
+// Returns figures without a group first, then group by group, each in order.
 std::vector<std::pair<std::string, std::vector<const calibrate::EvaluatedFigure*>>> groups_of(
     const calibrate::EvaluatedCase& evaluated) {
   std::vector<std::pair<std::string, std::vector<const calibrate::EvaluatedFigure*>>> groups = {{"", {}}};
@@ -57,7 +57,7 @@ void add_aggregates(const calibrate::EvaluatedCase& evaluated, const std::string
   }
 }
 
-// Every figure by every profile: the prediction and its error in one column each.
+// Returns every figure by every profile: the prediction and its error in one column each.
 std::string profiles_table(const calibrate::EvaluatedCase& evaluated) {
   std::vector<Column> columns = {{"figure"}, {"published", Align::right}};
   for (const std::string& profile : evaluated.definition.profiles) columns.push_back({profile, Align::right});
@@ -66,7 +66,7 @@ std::string profiles_table(const calibrate::EvaluatedCase& evaluated) {
   for (const auto& [group, rows] : groups_of(evaluated)) {
     if (!first) table.add({""});
     first = false;
-    // A group of one unit says it once.
+    // When all figures of a group share a unit, only the heading has it.
     const std::string& unit = rows.front()->figure.unit;
     const bool one_unit =
         !group.empty() && std::ranges::all_of(rows, [&](const auto* row) { return row->figure.unit == unit; });
@@ -89,7 +89,7 @@ std::string demand(const Figure& figure) {
   return figure.at_most ? fmt::format("at most {} {}", number(*figure.at_most), figure.unit) : "";
 }
 
-// How far the plan's own profile is off, in the words of what is demanded.
+// Returns the deviation of the plan's own profile, in the form of the figure's tolerance.
 std::string deviation(const calibrate::EvaluatedFigure& row) {
   const std::optional<double> value = row.predicted.back();
   if (!value) return "-";
@@ -111,7 +111,7 @@ void add_check(const calibrate::EvaluatedFigure& row, Table& table) {
              short_of_aim(row) ? "short of aim" : std::string(verdict(row.within))});
 }
 
-// Of a group's figures of which the same is demanded, the one that is furthest off stands for all.
+// Adds the checks of a group: of the figures with the same tolerance, the one with the largest deviation.
 void add_group_checks(const std::string& group, const std::vector<const calibrate::EvaluatedFigure*>& rows,
                       Table& table) {
   const auto off = [](const calibrate::EvaluatedFigure* row) {
@@ -141,7 +141,7 @@ void add_group_checks(const std::string& group, const std::vector<const calibrat
   }
 }
 
-// The plan's own profile against the baseline and what is demanded.
+// Returns the plan's own profile compared with the baseline and the tolerances.
 std::string checks_table(const calibrate::EvaluatedCase& evaluated) {
   const ValidationCase& definition = evaluated.definition;
   Table table({{"figure"},
@@ -168,7 +168,7 @@ std::string checks_table(const calibrate::EvaluatedCase& evaluated) {
   return any ? table.to_string() : "";
 }
 
-// Figures of groups, whose rows in the table only count them.
+// Lists the figures of groups, whose rows in the table only count them.
 template <class Which>
 std::string listed_of_groups(const calibrate::EvaluatedCase& evaluated, std::string_view title, const Which& which) {
   std::vector<std::string> names;
@@ -184,7 +184,7 @@ std::string exceeded_in_groups(const calibrate::EvaluatedCase& evaluated) {
          listed_of_groups(evaluated, "Short of aim", short_of_aim);
 }
 
-// Each source once, with the figures, or the groups, that it gives.
+// Returns each source once, with the figures, or the groups, that use it.
 std::string sources(const calibrate::EvaluatedCase& evaluated) {
   std::vector<std::pair<std::string, std::vector<std::string>>> lines;  // source, names
   for (const calibrate::EvaluatedFigure& row : evaluated.figures) {

@@ -14,14 +14,14 @@ using model::CollectiveGroup;
 
 constexpr std::int64_t element = 4;  // bytes of a float
 
-// How nccl-tests write a time: two digits below 100 us, one below 10 ms.
+// Returns a time in the format of nccl-tests: two digits below 100 us, one below 10 ms.
 std::string microseconds(double seconds) {
   const double us = seconds * 1e6;
   return fmt::format("{:7.{}f}", us, us >= 10'000 ? 0 : us >= 100 ? 1 : 2);
 }
 
-// What the columns count and size say about `bytes`: collectives that deal out the buffer take a count per rank, a
-// whole number of 16 bytes.
+// The columns count and size of nccl-tests for a buffer of `bytes`. Collectives that distribute the buffer count
+// elements per rank, a multiple of 16 bytes.
 struct Counted {
   std::int64_t count = 0, size = 0;
 };
@@ -34,7 +34,7 @@ Counted counted(Collective collective, std::int64_t bytes, std::int64_t ranks) {
   return {each, each * ranks * element};
 }
 
-// A constant with its kind: "network.nic_rate 40 GB/s (assumed)".
+// Returns a constant with its kind: "network.nic_rate 40 GB/s (assumed)".
 std::string constant(const model::Profile& profile, std::string_view name) {
   const model::Parameter& p = profile.parameters()[*profile.find(name)];
   return fmt::format("{} {:.4g} {} ({})", name, p.value, p.unit, model::to_string(p.kind));

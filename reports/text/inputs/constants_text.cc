@@ -14,7 +14,7 @@ namespace {
 
 using model::Parameter;
 
-// Many constants share a source: each is printed once, by number.
+// The numbered sources, each printed once: many constants share one.
 class Sources {
  public:
   std::size_t number_of(const std::string& source) {
@@ -47,7 +47,7 @@ std::string spread_of(const Parameter& parameter) {
   return fmt::format("{:g}-{:g}", parameter.low.value_or(parameter.value), parameter.high.value_or(parameter.value));
 }
 
-// One table; constants of a group ("exchange.dispatch") follow its name and carry their last word alone.
+// Returns one table; constants of a group ("exchange.dispatch") follow its name with only their last word.
 std::string constants_table(const std::vector<Parameter>& parameters) {
   Sources sources;
   Table table("constant | >value | unit | kind | >+- | >source");
@@ -64,7 +64,7 @@ std::string constants_table(const std::vector<Parameter>& parameters) {
   return table.to_string() + '\n' + sources.to_string();
 }
 
-// A heading, the constants by group, and how many there are of each kind.
+// Returns a heading, the constants by group, and the number of each kind.
 std::string constants_text(const std::string& heading, std::vector<Parameter> parameters) {
   std::ranges::stable_sort(parameters, {}, [](const Parameter& p) { return p.name.substr(0, p.name.rfind('.')); });
   return wrapped(heading) + '\n' + constants_table(parameters) + '\n' +

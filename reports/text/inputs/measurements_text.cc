@@ -39,15 +39,15 @@ std::vector<std::string> distinct(const Values& values, Key key) {
   return found;
 }
 
-// In TFLOP/s, else in GB/s.
+// Returns the rate in TFLOP/s, else in GB/s.
 std::string rate_text(const Measurement& m) {
   if (m.flop_rate()) return number(*m.flop_rate() / tera) + " TFLOP/s";
   if (m.byte_rate()) return number(*m.byte_rate() / giga) + " GB/s";
   return "";
 }
 
-// Of the datasheet: products against the tensor cores, what only moves data against the memory. Transfers over a
-// link have no cache state and no share.
+// Returns the share of the datasheet's peak: GEMMs of the tensor cores, data movement of the memory bandwidth.
+// Transfers over a link have no cache state and no share.
 std::string share_text(const Measurement& m, const model::Device* device) {
   if (device == nullptr) return "";
   if (m.flop_rate()) {
@@ -58,7 +58,7 @@ std::string share_text(const Measurement& m, const model::Device* device) {
   return percent(*m.byte_rate() / device->memory_bandwidth.value());
 }
 
-// From p10 to p90, over p50.
+// Returns the range from p10 to p90, over p50.
 std::string spread_text(const Measurement& m) {
   if (!m.time.p10 || !m.time.p90) return "";
   return fmt::format("{:.1f} %", (*m.time.p90 - *m.time.p10) / m.time.p50 * 100);
@@ -75,7 +75,7 @@ std::vector<std::string> cells_of(const Measurement& m, const model::Device* dev
           rate_text(m),    share_text(m, device), check_text(m)};
 }
 
-// Columns in which an operation has nothing to say are left out.
+// Returns the table of an operation, without columns that are empty for it.
 std::string op_table(const Measurements& all, const std::string& device_name, const std::string& op,
                      const model::Device* device) {
   const std::vector<Column> columns = {{"name"},
@@ -106,7 +106,7 @@ std::string op_table(const Measurements& all, const std::string& device_name, co
   return fmt::format("\n{}\n{}", op, table.to_string());
 }
 
-// "driver 580.95, libraries.cublasLt 13.1", wrapped.
+// Appends "driver 580.95, libraries.cublasLt 13.1", wrapped.
 void add_properties(const nlohmann::ordered_json& object, const std::string& prefix, std::string& text) {
   for (const auto& [key, value] : object.items()) {
     if (value.is_object()) {
@@ -168,7 +168,7 @@ std::string failures_text(const Measurements& all) {
   return any ? "\n" + table.to_string() : "";
 }
 
-// Median and largest of the absolute values, "-" of none.
+// Returns the median and the largest of the absolute values; "-" without values.
 std::pair<std::string, std::string> errors_text(std::vector<double> errors) {
   if (errors.empty()) return {"-", "-"};
   for (double& error : errors) error = std::abs(error);
@@ -201,7 +201,7 @@ std::string joined(std::initializer_list<std::string> words, const char* separat
 
 std::string variant_text(const Measurement& m) {
   const std::int64_t ctas = m.communication_sms.value_or(0), target = m.target_sms.value_or(0);
-  const bool of_cpu = m.variant == "cpu" || m.variant == "wall";  // the clock
+  const bool of_cpu = m.variant == "cpu" || m.variant == "wall";  // whether the variant is a clock
   const std::int64_t cores = of_cpu ? m.sms.value_or(1) : 1;
   return joined({m.cache, cores > 1 ? fmt::format("{} cores", cores) : "", m.variant,
                  ctas > 0 ? fmt::format("{} {}", ctas, of_cpu ? "copying" : "CTAs") : "",

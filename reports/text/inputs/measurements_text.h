@@ -1,4 +1,4 @@
-// Measurements, and a profile that was fitted to them, as people read them and as pictures.
+// Measurements, and a profile that was fitted to them, as text and as pictures.
 #pragma once
 
 #include <initializer_list>
@@ -13,32 +13,32 @@
 
 namespace plumbline::reports {
 
-// The environment of each device in the heading, a table per operation with shares of the datasheets' peaks, the
-// failures that were not made good later.
+// Returns a heading with the environment of each device, a table per operation with shares of the datasheets' peaks,
+// and the failures without a later success.
 std::string measurements_text(const calibrate::Measurements& measurements,
                               const std::vector<topologies::KnownDevice>& devices);
 
-// The words that are not empty.
+// Joins the words that are not empty.
 std::string joined(std::initializer_list<std::string> words, const char* separator);
 
-// "4096x24576x1536" for a product, "4 x 8192x4096x7168" for a group of them, else the extents by name.
+// Returns "4096x24576x1536" for a GEMM, "4 x 8192x4096x7168" for a grouped one, else the extents by name.
 std::string shape_text(const calibrate::Subject& subject);
-// Cache state, cores of a CPU, variant, what ran beside it, SMs that the algorithm was chosen for.
+// Returns cache state, cores of a CPU, variant, concurrent copy, and the SMs for which the algorithm was chosen.
 std::string variant_text(const calibrate::Measurement& measurement);
 
-// "a CPU, cpu clock"; of a GPU its name alone.
+// Returns "a CPU, cpu clock"; for a GPU its name alone.
 std::string machine_text(const calibrate::FitRecords& records);
 
-// The machine, the number of constants, and a table of the families with the errors of their forms.
+// Returns the machine, the number of constants, and a table of the families with the errors of their forms.
 std::string fit_text(const calibrate::ProfileFit& fit, const calibrate::FitRecords& records);
 
-// Over the CTAs of the copy: time beside it over time alone, per kernel. Products in panels of their own by what their
-// algorithm was chosen for (all SMs, or those that are left) and by what keeps the two apart. Copies that were paced
-// or went to the host are left out. Alone is the record of the same kernel, chosen for all SMs, nearest in the file,
-// of two the earlier: clocks drift over a run.
+// Returns the slowdown of each kernel, its time concurrent with a copy over its time alone, against the copy's SMs.
+// GEMMs have panels by the SMs for which their algorithm was chosen (all, or the free ones) and by what partitions the
+// SMs. Copies that were paced or went to the host are left out. The time alone is the nearest record in the file of the
+// same kernel chosen for all SMs, the earlier of two equally near: clocks drift over a run.
 LineChart partition_chart(const calibrate::Measurements& measurements);
 
-// The SVG of a roofline with the datasheet's roofs, where one is known; kernels beside a copy are left out.
+// Returns the SVG of a roofline with the datasheet's limits, where known; kernels concurrent with a copy are left out.
 std::string measurements_roofline(const calibrate::Measurements& measurements,
                                   const std::vector<topologies::KnownDevice>& devices);
 

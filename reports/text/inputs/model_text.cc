@@ -68,7 +68,7 @@ std::string biases_text(const model::Biases& biases) {
   return biased.empty() ? "none" : fmt::format("{}", fmt::join(biased, ", "));
 }
 
-// What makes a layer of one family differ from another's.
+// Adds the features in which layers of model families differ.
 void add_layer_style(const model::Architecture& a, Rows& rows) {
   const bool layer_norm = a.norm == model::NormKind::layer;
   rows.emplace_back("layer",

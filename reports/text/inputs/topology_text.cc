@@ -26,7 +26,7 @@ constexpr std::int64_t most_drawn = 8;
 
 std::string rate(double bytes_per_second) { return fmt::format("{:.4g} GB/s", bytes_per_second / 1e9); }
 
-// The GPUs of a node that are drawn: all, or the first ones and the last; -1 stands for the others.
+// Returns the GPUs of a node that are drawn: all, or the first ones and the last; -1 stands for the others.
 std::vector<std::int64_t> drawn(std::int64_t gpus) {
   std::vector<std::int64_t> indices;
   for (std::int64_t i = 0; i < std::min(gpus, most_drawn); ++i) indices.push_back(i);
@@ -97,7 +97,7 @@ std::string draw_fabric(const Fabric& fabric) {
   };
   std::string out =
       top_wall(shape.planes == 1 ? "network" : fmt::format("plane, {} of them, not connected", shape.planes));
-  out += wall_line(fmt::format("  leaves  {:>6}   {} ports to NICs: room for {} of one rail",
+  out += wall_line(fmt::format("  leaves  {:>6}   {} ports to NICs, up to {} of one rail",
                                count(fabric.leaves(), shape.planes), most.leaf_down, nodes_text(most.nodes_per_leaf)));
   if (fabric.spines() > 0) {
     out +=
@@ -125,7 +125,7 @@ std::string links_table(const Fabric& fabric) {
   return table.to_string();
 }
 
-// Of a GPU-hour and of the fabric of these GPUs.
+// Returns the prices of a GPU-hour and of the fabric of these GPUs.
 std::string prices_text(const model::ClusterShape& cluster) {
   std::string out;
   const auto line = [&out](const std::string& text) { out += paragraph(text); };

@@ -106,9 +106,9 @@ std::string notes_text(const sim::PlanAnswer& answer, Style style) {
 }
 
 constexpr std::size_t break_even_width = 120;
-constexpr std::size_t most_rules = 6;  // of an option
+constexpr std::size_t most_rules = 6;  // per option
 
-// Each profile once, with why it is off by so much.
+// Returns each profile once, with the reason for its uncertainty.
 std::string profiles_text(const sim::PlanAnswer& answer) {
   std::string text;
   std::vector<std::string> listed;
@@ -194,9 +194,10 @@ std::string search_text(const sim::PlanAnswer& answer, Style style) {
 
 std::string plan_text(const sim::PlanAnswer& answer, bool color) {
   const Style style{color};
-  std::string text = fmt::format("{}: {} {}, for {}{}\n", answer.name, answer.options.size(),
-                                 answer.options.size() == 1 ? "site" : "sites", objective_words(answer.objective),
-                                 answer.complete ? "" : "; INCOMPLETE: stopped before everything was searched");
+  std::string text =
+      fmt::format("{}: {} {}, for {}{}\n", answer.name, answer.options.size(),
+                  answer.options.size() == 1 ? "cluster option" : "cluster options", objective_words(answer.objective),
+                  answer.complete ? "" : "; INCOMPLETE: stopped before everything was searched");
   if (answer.order.empty()) {
     for (const sim::ClusterOption& option : answer.options)
       text += paragraph(fmt::format("{}: no plan: {}.", option_name(option), why_empty(option)));

@@ -18,7 +18,7 @@ std::string count(std::int64_t value) { return grouped(static_cast<double>(value
 
 std::string optional_number(const std::optional<double>& value) { return value ? number(*value) : "-"; }
 
-// "6.02 M (4.06-10.20 M)"; the range is that of the price.
+// Returns "6.02 M (4.06-10.20 M)"; the range is that of the price.
 std::string money(const sim::PlanCost& cost) {
   constexpr double million = 1e6;
   if (!cost.usd) return "-";
@@ -139,7 +139,7 @@ std::string plan_svg(const sim::PlanAnswer& answer) {
   chart.subtitle = "each point a cluster of one size with its best plan; a ring: nothing is both faster and cheaper";
   chart.x_title = "days";
   auto& panel = chart.panels.emplace_back(LineChart::Panel{"million USD", true, {}});
-  std::map<std::string, std::vector<std::size_t>> clusters;  // places
+  std::map<std::string, std::vector<std::size_t>> clusters;  // indices into answer.order
   for (std::size_t i = 0; i < answer.order.size(); ++i) {
     const sim::PlanCost& cost = answer.best(i).cost;
     if (cost.days && cost.usd) clusters[answer.options[answer.order[i]].cluster].push_back(i);

@@ -11,7 +11,7 @@
 namespace plumbline::reports {
 namespace {
 
-// "NIC 25 instead of 50 GB/s" where two rates differ by more than rounding.
+// Adds "NIC 25 instead of 50 GB/s" when two rates differ by more than rounding.
 void add_difference(std::vector<std::string>& parts, const char* what, double value, double other, const char* unit) {
   constexpr double rounding = 1e-6;
   if (std::abs(value - other) <= rounding * std::max(std::abs(value), std::abs(other))) return;

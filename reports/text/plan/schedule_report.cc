@@ -16,7 +16,7 @@ using model::OpType;
 using model::ScheduleOp;
 using model::ScheduleShape;
 
-// Names of schedules do not wrap, even where numbers of many digits leave little room.
+// Wide enough that names of schedules do not wrap, even next to numbers of many digits.
 constexpr std::size_t comparison_width = 110;
 constexpr std::array op_types = {OpType::F, OpType::B, OpType::I, OpType::W, OpType::FB};
 
@@ -74,7 +74,7 @@ SchedulePicture picture_of(const model::CostedSchedule& output) {
 
 std::string in_percent(double share) { return fmt::format("{:.1f}", share * 100); }
 
-// A sum of the same costs in another order may come out below the bound by a rounding error.
+// A sum of the same costs in another order may be below the bound by a rounding error.
 double over_bound(const model::ComparedSchedule& row) { return std::max(0.0, row.makespan / row.lower_bound - 1); }
 
 std::string heading(const model::ScheduleShape& shape, const model::CostTable& costs) {
@@ -90,7 +90,7 @@ std::string heading(const model::ScheduleShape& shape, const model::CostTable& c
                             c.FB, c.p2p);
 }
 
-// One line, or several that line up, for each schedule that does not exist for the shape.
+// Returns one line, or several aligned ones, for each schedule that does not exist for the shape.
 std::string impossible_lines(const std::vector<model::ComparedSchedule>& schedules) {
   constexpr std::size_t name_width = 19, margin = 2 + name_width + 2;
   std::string text;
@@ -128,8 +128,7 @@ std::string schedule_svg(const model::CostedSchedule& output) { return picture_s
 
 std::string comparison_table(const std::vector<model::ComparedSchedule>& schedules, const model::ScheduleShape& shape,
                              const model::CostTable& costs) {
-  Table table("schedule | >makespan | >bubble | >worst | >peak | >copies | >hops | >bound | >over", 2,
-              comparison_width);
+  Table table("schedule | >makespan | >bubble | >worst | >peak | >copies | >p2p | >bound | >over", 2, comparison_width);
   const auto digits = [](double value) { return fmt::format("{:.5g}", value); };
   const auto short_number = [](double value) { return fmt::format("{:.4g}", value); };
   bool any = false;
@@ -147,7 +146,7 @@ std::string comparison_table(const std::vector<model::ComparedSchedule>& schedul
 bubble, worst  idle of the average and of the worst rank, % of the makespan
 peak           activations of the fullest rank, in micro-batches of a full stage
 copies         of the parameters in the pipeline
-hops           what point-to-point adds to the makespan, in hops; needs p2p above 0
+p2p            what point-to-point adds to the makespan, in messages; needs p2p above 0
 bound, over    no order of these ops on these ranks is shorter; the makespan above it, in %
 )";
 }

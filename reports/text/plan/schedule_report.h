@@ -1,4 +1,4 @@
-// What `plumbline schedule` prints and writes: one evaluated schedule, or all of them compared.
+// The output of `plumbline schedule`: one evaluated schedule, or all of them compared.
 #pragma once
 
 #include <cstddef>
@@ -10,14 +10,14 @@
 
 namespace plumbline::reports {
 
-// The table per rank, the picture in a terminal of `width` columns, the makespan beside its bound.
+// Returns the table per rank, the picture for a terminal of `width` columns, and the makespan with its lower bound.
 std::string schedule_text(const model::CostedSchedule& schedule, std::size_t width, bool color);
-// One row per op: rank,slot,op,f_dir,f_stage,f_mb,b_dir,b_stage,b_mb; fields that an op lacks are empty.
+// Returns one row per op: rank,slot,op,f_dir,f_stage,f_mb,b_dir,b_stage,b_mb; fields that an op lacks are empty.
 std::string schedule_csv(const model::Schedule& schedule);
 std::string schedule_json(const model::CostedSchedule& schedule);
 std::string schedule_svg(const model::CostedSchedule& schedule);
 
-// `shape` and `costs` are those that the schedules were compared with.
+// Returns a row per schedule; `shape` and `costs` are those of the comparison.
 std::string comparison_table(const std::vector<model::ComparedSchedule>& schedules, const model::ScheduleShape& shape,
                              const model::CostTable& costs);
 std::string comparison_json(const std::vector<model::ComparedSchedule>& schedules, const model::ScheduleShape& shape,

@@ -1,4 +1,4 @@
-// A predicted value beside a published one.
+// A predicted value with a published one.
 #pragma once
 
 #include <string>
@@ -9,18 +9,18 @@
 
 namespace plumbline::reports {
 
-struct Comparison {
+struct Comparison {  // one quantity, predicted and published
   std::string name;  // "step time"
   std::string unit;  // of both values; may be empty
   double predicted = 0;
   double published = 0;
-  std::string source;  // where the published value is printed
+  std::string source;  // publication that prints the value
 
   double error() const { return predicted / published - 1; }  // relative; requires published != 0
 };
 
-// The figures of the cases whose plan has the name of `plan_file` (without folder and extension), in
-// order; those that the result does not have are left out.
+// Returns the figures of the cases whose plan has the name of `plan_file` (without folder and extension), in order;
+// figures that the result does not have are left out.
 std::vector<Comparison> comparisons(const std::vector<calibrate::ValidationCase>& cases, const std::string& plan_file,
                                     const model::StepResult& result);
 

@@ -1,5 +1,5 @@
-// A step result as CSV with the header `metric,value,unit`. Metrics are the paths of the JSON output with
-// dots between the parts; what was not computed has an empty value.
+// A step result as CSV with the header `metric,value,unit`. Metrics are the paths of the JSON output, with dots between
+// the parts; what was not computed has an empty value.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace plumbline::reports {
 
 std::string to_csv(const model::StepResult& result);
 
-// A field of a CSV file: with a comma, quote or line break it is quoted, its quotes doubled (RFC 4180).
+// Returns a field of a CSV file: with a comma, quote or line break it is quoted, its quotes doubled (RFC 4180).
 std::string csv_field(std::string_view text);
 
 }  // namespace plumbline::reports

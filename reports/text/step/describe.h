@@ -1,4 +1,4 @@
-// The words that the terminal report and the page share.
+// Descriptions that the terminal report and the page share.
 #pragma once
 
 #include <cstddef>
@@ -19,20 +19,20 @@ std::string hardware(const model::Plan& plan, const model::StepResult& result); 
 std::string parallelism(const model::Plan& plan);       // "dualpipe, pipeline 16, expert 64, data 128, ZeRO-1, fp8"
 std::string stage_list(const model::RankMemory& rank);  // "3, 12"
 
-// How much of a predicted step rests on one kind of evidence.
+// The part of a predicted step that depends on one kind of evidence.
 struct EvidenceShare {
   model::Evidence kind = model::Evidence::assumed;
   double share = 0;           // sum of share_of_step
   std::size_t constants = 0;  // how many constants
 };
 
-// Kinds that occur, from measured to assumed.
+// Returns the kinds that occur, from measured to assumed.
 std::vector<EvidenceShare> evidence_shares(const std::vector<model::ProvenanceEntry>& provenance);
 
-// The constants nobody measured (datasheet or assumed), largest share first, ties in the given order.
+// Returns the constants without a measurement (datasheet or assumed), largest share first, ties in the given order.
 std::vector<model::ProvenanceEntry> unmeasured(const std::vector<model::ProvenanceEntry>& provenance);
 
-// How many constants whose names begin with `prefix` there are of each kind that occurs: "3 measured, 2 assumed".
+// Returns the number of constants of each kind, among those whose names begin with `prefix`: "3 measured, 2 assumed".
 std::string evidence_counts(const std::vector<model::Parameter>& parameters, std::string_view prefix = "");
 
 }  // namespace plumbline::reports

@@ -21,7 +21,7 @@ constexpr std::size_t most_ranks = 16;
 constexpr std::size_t most_changes = 8;
 constexpr std::size_t memory_table_width = 100;
 
-// The ranks to print, in rank order: all of them, or those with the highest peaks.
+// Returns the ranks to print, in rank order: all of them, or those with the highest peaks.
 std::vector<model::RankMemory> shown_ranks(const model::Memory& memory) {
   std::vector<model::RankMemory> ranks = memory.ranks;
   if (ranks.size() <= most_ranks) return ranks;
@@ -45,7 +45,7 @@ std::string verdict(const model::Memory& memory) {
 
 constexpr std::size_t plot_width = 88, plot_height = 18;
 
-// From the bottom up, what stays first.
+// Items from the bottom up; those that stay allocated come first.
 using Item = std::pair<char, std::string_view>;
 constexpr std::array<Item, 7> items = {Item{'p', "parameters"}, Item{'g', "gradients"},   Item{'o', "optimizer"},
                                        Item{'r', "reserve"},    Item{'a', "activations"}, Item{'c', "communication"},
@@ -56,14 +56,14 @@ std::array<double, items.size()> bytes_of(const model::RankMemory& rank, const m
           level.activations_bytes, level.communication_bytes, level.temporary_bytes};
 }
 
-// The letter of what lies at a height of a column, ' ' above all.
+// Returns the letter of the item at a height of a column, ' ' above all.
 char letter_at(const std::array<double, items.size()>& bytes, double height) {
   for (std::size_t i = 0; i < items.size(); ++i)
     if ((height -= bytes[i]) < 0) return items[i].first;
   return ' ';
 }
 
-// Of the ops that share a column the fullest; few ops take several columns each.
+// Returns one op per column: of several in one column that with the highest use; few ops take several columns each.
 std::vector<const model::MemoryLevel*> columns_of(const std::vector<model::MemoryLevel>& ops) {
   std::vector<const model::MemoryLevel*> columns;
   const std::size_t count = std::min(ops.size(), plot_width);

@@ -11,17 +11,17 @@
 
 namespace plumbline::reports {
 
-// The table of ranks (of more than 16 the fullest) and the verdict.
+// Returns the table of ranks (of more than 16 those with the highest peaks) and the verdict.
 std::string memory_summary(const model::Memory& memory, Style style = {});
 
-// One rank over the step as stacked columns of letters, the fullest moment of the ops under each; the capacity is a
-// dashed line. The legend names the letters.
+// Returns one rank over the step as stacked columns of letters, each the moment of highest use of its ops. The capacity
+// is a dashed line, and the legend explains the letters.
 std::string memory_plot(const model::RankLevels& levels, double capacity_bytes, Style style = {});
 
-// The changes that would make the plan fit, or which comes closest.
+// Returns the changes that would make the plan fit, or the one that comes closest.
 std::string memory_advice(const model::MemoryAdvice& advice, double capacity_bytes, Style style = {});
 
-// One rank over the step as lines.
+// Returns one rank over the step as lines.
 LineChart memory_chart(const model::RankLevels& levels, double capacity_bytes, const std::string& model);
 
 }  // namespace plumbline::reports

@@ -32,7 +32,7 @@ struct Ownership {
   const Known<HourlyPrice>* known;
 };
 
-// The one that the costs count comes first.
+// Returns both, first the one that the costs use.
 std::pair<Ownership, Ownership> both(const RunCost& run) {
   const Ownership rent{"rent", &run.rent}, purchase{"purchase", &run.purchase};
   return run.ownership == "purchase" ? std::pair(purchase, rent) : std::pair(rent, purchase);

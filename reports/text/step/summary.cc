@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t most_unmeasured = 5;
 constexpr double bar_width = 30;
-constexpr double shown_loss = 0.001;  // of the step: smaller losses make one row
+constexpr double shown_loss = 0.001;  // of the step: smaller losses share one row
 
 std::string title(const model::StepResult& result, const model::Plan& plan, Style style) {
   const std::string first = fmt::format("{} on {}", model_name(plan), hardware(plan, result));

@@ -15,10 +15,10 @@ namespace plumbline::reports {
 std::string summary(const model::StepResult& result, const model::Plan& plan,
                     const std::vector<Comparison>& comparisons = {}, Style style = {});
 
-// Of a step that was executed: its spread, slots by kind, time by class, the training.
+// Returns the report of an executed step: its spread, slots by kind, time by class, the training.
 std::string training_summary(const model::StepResult& result, const model::Plan& plan, const TrainingReport& training);
 
-// Predicted beside published with the error; "" when there is nothing to compare.
+// Returns predicted and published values with the error; "" when there is nothing to compare.
 std::string comparison_table(const std::vector<Comparison>& comparisons, Style style = {});
 
 }  // namespace plumbline::reports

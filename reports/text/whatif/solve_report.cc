@@ -21,7 +21,7 @@ std::string metric_text(double value) { return value >= 1e4 ? grouped(value) : f
 
 std::string sample_text(const sim::SolveResult& result, const SolveSample& sample) {
   return fmt::format("{} gives {}", sim::value_text(result.key, sample.x),
-                     sample.value ? metric_text(*sample.value) : "nothing, the plan cannot be");
+                     sample.value ? metric_text(*sample.value) : "nothing, the plan is infeasible");
 }
 
 void add_row(const sim::SolveResult& result, const SolveSample& sample, const std::string& remark, Table& table) {
@@ -37,7 +37,7 @@ void add_row(const sim::SolveResult& result, const SolveSample& sample, const st
   table.add(std::move(row));
 }
 
-// The plan as it is and what was found, by rising value of the key.
+// Returns the plan as it is and the solutions, by rising value of the key.
 std::string table_of(const sim::SolveResult& result) {
   using enum Align;
   const sim::Solution& solution = result.solution;
@@ -59,7 +59,7 @@ std::string table_of(const sim::SolveResult& result) {
   return rows.empty() ? "" : table.to_string();
 }
 
-// What the range gives where nothing in it reaches the target.
+// Returns the results at the ends of the range when nothing in it reaches the target.
 std::string out_of_reach(const sim::SolveResult& result) {
   const auto& samples = result.solution.samples;
   std::vector<SolveSample> known;

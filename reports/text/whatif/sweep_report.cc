@@ -19,9 +19,9 @@ namespace {
 constexpr std::size_t most_rows = 256;  // of the table; a larger sweep shows its best points
 constexpr std::size_t best_rows = 32;
 constexpr std::size_t most_lines = 24;   // combinations that get sentences
-constexpr std::size_t most_reasons = 8;  // of points that cannot be
+constexpr std::size_t most_reasons = 8;  // of infeasible points
 
-// "communication_sms 20, kind 1f1b": where a point lies.
+// Returns the coordinates of a point: "communication_sms 20, kind 1f1b".
 std::string place(const sim::SweepResult& result, std::size_t point) {
   std::string text;
   for (std::size_t axis = 0; axis < result.grid.axes().size(); ++axis) {
@@ -31,7 +31,7 @@ std::string place(const sim::SweepResult& result, std::size_t point) {
   return text;
 }
 
-// All points in order; of many the fastest.
+// Returns all points in order; of many the fastest.
 std::vector<std::size_t> shown_points(const sim::SweepResult& result) {
   std::vector<std::size_t> points(result.points.size());
   std::iota(points.begin(), points.end(), 0);
@@ -45,7 +45,7 @@ std::vector<std::size_t> shown_points(const sim::SweepResult& result) {
 
 struct Metric {
   std::string title;
-  std::function<std::optional<std::string>(std::size_t point)> text;  // of a point that was simulated
+  std::function<std::optional<std::string>(std::size_t point)> text;  // of a simulated point
 };
 
 std::vector<Metric> metrics(const sim::SweepResult& result) {
@@ -108,7 +108,7 @@ std::string table(const sim::SweepResult& result) {
   return text;
 }
 
-// Why points cannot be or do not fit: the first few reasons, each with the first point that has it.
+// Returns why points are infeasible or do not fit: the first few reasons, each with its first point.
 std::string reasons(const sim::SweepResult& result) {
   struct Reason {
     std::string text;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t half_bar = 16;  // characters for the widest side
 constexpr std::array<std::string_view, sim::tornado_metrics.size()> titles = {"Step time", "Cost of the run"};
-constexpr std::size_t lower = 2, higher = 1;  // colours of reports/charts/chart_style.h
+constexpr std::size_t lower = 2, higher = 1;  // series colours of reports/charts/chart_frame.h
 
 std::string amount(std::size_t metric, double value) { return metric == 0 ? duration(value) : "$" + grouped(value); }
 
@@ -23,7 +23,7 @@ std::string setting_name(const sim::TornadoRow& row, std::optional<std::size_t> 
   return setting ? row.input.settings[*setting].text : "as it is";
 }
 
-// "    ----|++++": below the plan as it is to the left, above it to the right.
+// Returns "    ----|++++": below the unchanged plan to the left, above it to the right.
 std::string bar(const sim::TornadoSpan& span, double base, double widest) {
   const auto characters = [&](double change) {
     return widest > 0 ? static_cast<std::size_t>(std::lround(static_cast<double>(half_bar) * change / widest)) : 0;
@@ -64,7 +64,7 @@ std::string metric_table(const sim::TornadoResult& result, std::size_t metric) {
   return text + table.to_string();
 }
 
-// Inputs that change neither quantity, settings that cannot be, and the keys behind the names.
+// Returns inputs that change neither quantity, infeasible settings, and the keys of the printed names.
 std::string remarks(const sim::TornadoResult& result) {
   std::string without_effect, keys, infeasible;
   const auto moves = [&](const sim::TornadoRow& row, std::size_t metric) {

@@ -1,4 +1,4 @@
-// What `plumbline sweep` prints and writes: a sweep, a tornado, and the solution for a target.
+// The output of `plumbline sweep`: a sweep, a tornado, and the solution for a target.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace plumbline::reports {
 
-// The model's name, without those of its keys that are swept.
+// Returns the model's name, without those of its keys that are swept.
 std::string model_title(const sim::SweepResult& result);
 
 std::string sweep_text(const sim::SweepResult& result, bool color);  // table and sentences

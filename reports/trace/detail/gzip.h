@@ -16,7 +16,7 @@ class Gzip {
   Gzip(const Gzip&) = delete;
   Gzip& operator=(const Gzip&) = delete;
 
-  // Both return false when the sink refused a piece; finish() writes the trailer and must come last.
+  // Both return false when the sink refused a piece; finish() writes the trailer and must be the last call.
   bool write(std::string_view data);
   bool finish();
 

@@ -185,7 +185,7 @@ TEST_F(HostFits, ProductsAndMemoryBoundOperators) {
         << entry;
   }
   // Each form meets its records but for the noise and every eleventh.
-  for (const char* name : {"products", "memory-bound"}) {
+  for (const char* name : {"GEMMs", "memory-bound"}) {
     std::vector<double> errors = family(fit, name).left_out;
     ASSERT_EQ(errors.size(), family(fit, name).records);
     for (double& error : errors) error = std::abs(error);
@@ -272,7 +272,7 @@ TEST_F(HostFits, TooFewRecordsAreSaidAndLeaveTheBase) {
   const ProfileFit fit = this->fit();
   EXPECT_EQ(find(fit, "gemm.fp32.k_time"), nullptr);
   ASSERT_EQ(fit.notes.size(), 1U);
-  EXPECT_EQ(fit.notes[0], "products: 1 record, too few for 4 constants");
+  EXPECT_EQ(fit.notes[0], "GEMMs: 1 record, too few for 4 constants");
   EXPECT_EQ(fit.measured_operators, 1U);
 }
 
@@ -331,8 +331,8 @@ TEST_F(HostFits, WhatNothingIsMadeOfIsSaid) {
   add("slot", {}, 1e-6);
   add("dispatch", {}, 1e-6);
   const FitRecords records = fit_records(files_).value();
-  EXPECT_EQ(records.notes, (std::vector<std::string>{"nothing is made of 1 record of dispatch",
-                                                     "nothing is made of 2 records of slot"}));
+  EXPECT_EQ(records.notes,
+            (std::vector<std::string>{"no constant uses 1 record of dispatch", "no constant uses 2 records of slot"}));
 }
 
 }  // namespace

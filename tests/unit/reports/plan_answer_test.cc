@@ -106,7 +106,7 @@ TEST(PlanAnswer, TextNamesSitesPlansAndTheChoice) {
   PlanAnswer answer = example();
   rank(answer);
   const std::string text = reports::plan_text(answer, false);
-  for (const char* part : {"example: 3 sites, for the shortest time", "Clusters, each with its best plan",
+  for (const char* part : {"example: 3 cluster options, for the shortest time", "Clusters, each with its best plan",
                            "Plans on far, 2,048 GPUs", "far, 2,048 GPUs has the shortest time: sizes of one",
                            "empty, 2,048 GPUs: no plan: memory: states alone", "assumed: something."})
     EXPECT_THAT(text, HasSubstr(part));

@@ -27,11 +27,11 @@ struct ByteSource::State {
   std::string path;
   std::FILE* file = nullptr;
   std::uint64_t position = 0, size = 0, text_bytes = 0;
-  std::array<unsigned char, 1 << 16> raw{};  // bytes of the file as they are
+  std::array<unsigned char, 1 << 16> raw{};  // bytes of the file, still compressed
   std::size_t raw_at = 0, raw_end = 0;
   z_stream stream{};
   bool gzip = false;
-  bool finished = false;  // behind the last gzip member
+  bool finished = false;  // past the last gzip member
 
   State() = default;
   State(const State&) = delete;
@@ -41,7 +41,7 @@ struct ByteSource::State {
     if (file != nullptr) std::fclose(file);
   }
 
-  // Fills `raw` when it is used up; raw_at == raw_end afterwards means the end of the file.
+  // Fills `raw` when it is used up; raw_at == raw_end afterwards marks the end of the file.
   model::Result<void> refill() {
     if (raw_at < raw_end) return {};
     raw_at = 0;
@@ -87,7 +87,7 @@ struct ByteSource::State {
     return produced;
   }
 
-  // Files made of several gzip streams are read through; padding behind the last one is left alone.
+  // Continues with the next gzip stream of the file, if any; padding after the last one is ignored.
   model::Result<void> next_member() {
     TRY(refill());
     finished = raw_at == raw_end || raw.at(raw_at) != gzip_first;
@@ -111,7 +111,7 @@ model::Result<ByteSource> ByteSource::open(const std::string& path) {
   TRY(state->refill());
   if (state->raw_end == 0) return model::wrong_input_at(path, 0, "", "the file is empty", "record the trace again");
   if (state->raw_end > 1 && state->raw[0] == gzip_first && state->raw[1] == gzip_second) {
-    // With fixed, valid settings only memory can run out.
+    // The settings are fixed and valid, so that only memory can run out.
     if (inflateInit2(&state->stream, gzip_window_bits) != Z_OK) throw std::bad_alloc();
     state->gzip = true;
   }

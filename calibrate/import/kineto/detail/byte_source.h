@@ -1,4 +1,4 @@
-// The text of a file, plain or gzip, in pieces: a trace of gigabytes is never in memory as a whole.
+// The text of a file, plain or gzip, read in pieces: a trace of gigabytes is never in memory as a whole.
 #pragma once
 
 #include <cstddef>
@@ -18,11 +18,11 @@ class ByteSource {
   ByteSource(ByteSource&& other) noexcept;
   ByteSource& operator=(ByteSource&& other) noexcept;
 
-  // Up to `capacity` bytes of text, inflated where the file is gzip; 0 at the end. Fails (input) when the
-  // compressed stream is damaged or cut off, or the file cannot be read.
+  // Reads up to `capacity` bytes of text, inflated where the file is gzip, and returns their number; 0 at the end.
+  // Fails (input) when the compressed stream is damaged or cut off, or the file cannot be read.
   model::Result<std::size_t> read(char* to, std::size_t capacity);
 
-  std::uint64_t file_position() const;  // bytes of the file that were read, for progress
+  std::uint64_t file_position() const;  // bytes of the file read so far, for progress
   std::uint64_t file_size() const;      // 0 when unknown (a pipe)
 
  private:

@@ -15,7 +15,7 @@ namespace {
 
 using std::string_view;
 
-// Whether a call may put work on a GPU: cudaLaunchKernelExC, cuLaunchKernel, hipExtModuleLaunchKernel,
+// Whether a call may launch work on a GPU: cudaLaunchKernelExC, cuLaunchKernel, hipExtModuleLaunchKernel,
 // cudaGraphLaunch, cudaMemcpyAsync, cudaMemsetAsync.
 bool launches(string_view name) {
   const auto has = [&](string_view word) { return name.find(word) != string_view::npos; };
@@ -29,7 +29,7 @@ int clamped(std::int64_t value) {
 }  // namespace
 
 Category category_of(string_view cat) {
-  // Capitals: profilers before PyTorch 1.11.
+  // Capital letters are from profilers before PyTorch 1.11.
   if (cat == "kernel" || cat == "Kernel") return Category::kernel;
   if (cat == "gpu_memcpy" || cat == "gpu_memset" || cat == "Memcpy" || cat == "Memset") return Category::copy;
   if (cat == "gpu_user_annotation") return Category::gpu_annotation;
@@ -70,7 +70,7 @@ std::string EventKeeper::keep(const Event& event) {
   return problem_;
 }
 
-// What ran on a GPU, or spans it.
+// Keeps work that ran on a GPU, or an annotation that spans it.
 void EventKeeper::keep_work(const Event& event, std::int64_t start_ns, std::int64_t duration_ns) {
   const Arguments& given = event.arguments;
   const int device = small(given.device.value_or(whole_number(event.pid).value_or(0)), "device");

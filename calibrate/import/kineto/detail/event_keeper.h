@@ -1,4 +1,4 @@
-// One event of a trace as it stands in the text, and what is kept of it.
+// One event of a trace as the text has it, and the class that stores the relevant ones.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +14,16 @@ enum class Category { unneeded, kernel, copy, gpu_annotation, annotation, call }
 
 Category category_of(std::string_view cat);
 
-// A whole number, also inside a string ("stream 7").
+// Returns a whole number, also from inside a string ("stream 7").
 std::optional<std::int64_t> whole_number(std::string_view token);
 
 struct Arguments {
   std::optional<std::int64_t> device, stream;
   std::int64_t correlation = 0, bytes = 0, registers = 0, shared = 0;
-  std::int64_t grid = 0, threads = 0;  // products of the extents
+  std::int64_t grid = 0, threads = 0;  // products over the dimensions
 };
 
-// The texts are JSON tokens, quotes included, but for the name.
+// The texts are JSON tokens with their quotes, except the name.
 struct Event {
   std::string_view name, pid, tid, ts, dur;
   Category category = Category::unneeded;
@@ -31,12 +31,12 @@ struct Event {
   Arguments arguments;
 };
 
-// Adds what matters of each event to a trace.
+// Adds the relevant parts of each event to a trace.
 class EventKeeper {
  public:
   explicit EventKeeper(Trace& trace) : trace_(trace) {}
 
-  // What is wrong with the event, as the rest of a sentence; empty when nothing is.
+  // Adds the event; returns what is wrong with it as the rest of a sentence, or "".
   std::string keep(const Event& event);
 
  private:

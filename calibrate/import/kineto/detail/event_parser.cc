@@ -26,8 +26,8 @@ string_view trimmed(string_view token) {
   return token.substr(0, end + 1);
 }
 
-// The product of an array of whole numbers, at most the largest int; anything else is an error.
-simdjson::error_code gemm(ondemand::value value, std::int64_t& result) {
+// Computes the product of an array of whole numbers, limited to the largest int; anything else is an error.
+simdjson::error_code product_of(ondemand::value value, std::int64_t& result) {
   constexpr std::int64_t largest = std::numeric_limits<int>::max();
   ondemand::array extents;
   if (const auto error = value.get_array().get(extents)) return error;
@@ -43,7 +43,7 @@ simdjson::error_code gemm(ondemand::value value, std::int64_t& result) {
 
 simdjson::error_code read_arguments(ondemand::value value, Arguments& arguments) {
   ondemand::object object;
-  // Some events carry none, or a list.
+  // Some events have no arguments, or a list.
   if (value.get_object().get(object) != simdjson::SUCCESS) return simdjson::SUCCESS;
   for (auto field : object) {
     ondemand::raw_json_string key;
@@ -64,15 +64,15 @@ simdjson::error_code read_arguments(ondemand::value value, Arguments& arguments)
     } else if (key == "shared memory") {
       arguments.shared = number().value_or(0);
     } else if (key == "grid") {
-      if (const auto error = gemm(item, arguments.grid)) return error;
+      if (const auto error = product_of(item, arguments.grid)) return error;
     } else if (key == "block") {
-      if (const auto error = gemm(item, arguments.threads)) return error;
+      if (const auto error = product_of(item, arguments.threads)) return error;
     }
   }
   return simdjson::SUCCESS;
 }
 
-// Reads one event as far as it is needed.
+// Reads the needed fields of one event.
 simdjson::error_code read_event(ondemand::object object, Event& event) {
   bool has_category = false;
   for (auto field : object) {

@@ -1,4 +1,4 @@
-// Reads the events of a trace, a batch at a time, and keeps those that matter.
+// Parses the events of a trace, a batch at a time, and keeps the relevant ones.
 #pragma once
 
 #include <memory>

@@ -41,8 +41,8 @@ Result<void> EventSplitter::feed(std::string_view piece) {
 }
 
 Result<void> EventSplitter::finish() {
-  if (place_ == Place::start) return wrong("there is nothing but blanks in it", how_to_record());
-  if (place_ != Place::end) {
+  if (state_ == State::start) return wrong("there is nothing but blanks in it", how_to_record());
+  if (state_ != State::end) {
     return wrong(fmt::format("the JSON ends early, at byte {} behind {} complete events", offset_, events_),
                  "the profiler was interrupted, or the file is not complete");
   }
@@ -50,45 +50,45 @@ Result<void> EventSplitter::finish() {
   return flush();
 }
 
-// One step forward from `at`; returns where to go on.
+// Parses one element from `at` on; returns the position after it.
 Result<std::size_t> EventSplitter::step(std::string_view piece, std::size_t at) {
-  switch (place_) {
-    case Place::key:
+  switch (state_) {
+    case State::key:
       return through_key(piece, at);
-    case Place::property:
+    case State::property:
       return through_property(piece, at);
-    case Place::event:
+    case State::event:
       return through_event(piece, at);
     default:
       return is_space(piece[at]) ? at + 1 : expect(piece, at);
   }
 }
 
-// A character between keys, values and events decides what comes.
+// Handles a character between keys, values and events; it decides what comes next.
 Result<std::size_t> EventSplitter::expect(std::string_view piece, std::size_t at) {
-  using enum Place;
+  using enum State;
   const char c = piece[at];
-  const auto in = [&](Place a, Place b) { return place_ == a || place_ == b; };
-  if (in(value, value) && begins_value(c)) return place_ == property ? at : at + 1;
+  const auto in = [&](State a, State b) { return state_ == a || state_ == b; };
+  if (in(value, value) && begins_value(c)) return state_ == property ? at : at + 1;
   if (in(first_event, next_event) && c == '{') {
     begin_event(offset_ + at);
     return at;
   }
   if (in(first_key, next_key) && c == '"') {
     key_.clear();
-    place_ = key;
+    state_ = key;
   } else if (in(after_value, first_key) && c == '}') {
-    place_ = end;
+    state_ = end;
   } else if (in(after_event, first_event) && c == ']') {
-    place_ = after_value;
+    state_ = after_value;
   } else if (in(start, start) && c == '{') {
-    place_ = first_key;
+    state_ = first_key;
   } else if (in(colon, colon) && c == ':') {
-    place_ = value;
+    state_ = value;
   } else if (in(after_value, after_value) && c == ',') {
-    place_ = next_key;
+    state_ = next_key;
   } else if (in(after_event, after_event) && c == ',') {
-    place_ = next_event;
+    state_ = next_event;
   } else {
     return unexpected_character(c, offset_ + at);
   }
@@ -99,7 +99,7 @@ std::size_t EventSplitter::through_key(std::string_view piece, std::size_t at) {
   for (; at < piece.size(); ++at) {
     const char c = piece[at];
     if (!escaped_ && c == '"') {
-      place_ = Place::colon;
+      state_ = State::colon;
       return at + 1;
     }
     escaped_ = !escaped_ && c == '\\';
@@ -113,7 +113,7 @@ bool EventSplitter::begins_value(char c) {
   depth_ = 0;
   value_.clear();
   const bool events = key_ == "traceEvents" && c == '[';
-  place_ = events ? Place::first_event : Place::property;
+  state_ = events ? State::first_event : State::property;
   found_events_ = found_events_ || events;
   return true;
 }
@@ -123,7 +123,7 @@ std::size_t EventSplitter::through_property(std::string_view piece, std::size_t 
   if (value_.size() <= largest_property) value_ += piece.substr(at, end - at);
   if (end == piece.size()) return end;
   if (value_.size() <= largest_property) properties_[key_] = value_;
-  place_ = Place::after_value;
+  state_ = State::after_value;
   return end;
 }
 
@@ -132,7 +132,7 @@ void EventSplitter::begin_event(std::uint64_t offset) {
   batch_.text += batch_.text.empty() ? '[' : ',';
   batch_.offsets.push_back(offset);
   event_start_ = batch_.text.size();
-  place_ = Place::event;
+  state_ = State::event;
 }
 
 Result<std::size_t> EventSplitter::through_event(std::string_view piece, std::size_t at) {
@@ -143,14 +143,14 @@ Result<std::size_t> EventSplitter::through_event(std::string_view piece, std::si
         fmt::format("event {} at byte {} is larger than {} MiB", events_, batch_.offsets.back(), largest_event >> 20),
         "a bracket or quote is not closed, or this is no trace");
   if (depth_ == 0 && !in_string_) {
-    place_ = Place::after_event;
+    state_ = State::after_event;
     TRY(end_event());
   }
   return end;
 }
 
-// Where the value that is being read ends: behind its last bracket, or, with stop_at_comma, at the comma or the
-// closing bracket behind it. The end of the piece when it goes on.
+// Returns the end of the current value: after its last bracket, or with stop_at_comma at the comma or closing bracket
+// after it. Returns the end of the piece when the value continues.
 std::size_t EventSplitter::past_nested(std::string_view piece, std::size_t at, bool stop_at_comma) {
   for (; at < piece.size(); ++at) {
     const char c = piece[at];
@@ -195,7 +195,7 @@ tl::unexpected<Error> EventSplitter::unexpected_character(char found, std::uint6
   const bool printable = found > ' ' && found < '\x7f';
   const std::string what =
       printable ? fmt::format("'{}'", found) : fmt::format("byte 0x{:02x}", +static_cast<unsigned char>(found));
-  if (place_ == Place::start) return wrong(fmt::format("not a JSON object: it begins with {}", what), how_to_record());
+  if (state_ == State::start) return wrong(fmt::format("not a JSON object: it begins with {}", what), how_to_record());
   return wrong(fmt::format("not JSON: {} at byte {}, behind {} events, is not expected there", what, offset, events_),
                "the file is damaged, or no trace of the PyTorch profiler");
 }

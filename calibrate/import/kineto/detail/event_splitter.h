@@ -1,6 +1,6 @@
-// Cuts the text of a Chrome trace ({"key": value, ..., "traceEvents": [{...}, {...}]}) into its events while it
-// streams by, without understanding them: only strings and brackets are followed. Batches of events go to a sink,
-// the small values of other top-level keys are kept.
+// Splits the text of a Chrome trace ({"key": value, ..., "traceEvents": [{...}, {...}]}) into its events as it is read.
+// It does not parse the events: only strings and brackets are followed. Batches of events go to a sink; small values of
+// other top-level keys are kept.
 #pragma once
 
 #include <cstddef>
@@ -28,10 +28,10 @@ class EventSplitter {
 
   EventSplitter(std::string path, Sink sink);
 
-  // The next piece of text. Fails (input) where it cannot be a trace, naming the byte.
+  // Takes the next piece of text. Fails (input) where it cannot be a trace, naming the byte.
   model::Result<void> feed(std::string_view piece);
-  // The end of the text: hands out the last batch. Fails (input) when the text ends early, saying where, or
-  // when it has no traceEvents.
+  // Takes the end of the text and hands out the last batch. Fails (input) when the text ends early, naming where, or
+  // has no traceEvents.
   model::Result<void> finish();
 
   // JSON values by top-level key; those over 1 MiB are left out.
@@ -39,8 +39,8 @@ class EventSplitter {
   std::uint64_t events() const { return events_; }
 
  private:
-  // first_* accept the bracket that closes an empty object or array.
-  enum class Place {
+  // first_key and first_event also accept the bracket that closes an empty object or array.
+  enum class State {
     start,
     first_key,
     next_key,
@@ -71,7 +71,7 @@ class EventSplitter {
 
   std::string path_;
   Sink sink_;
-  Place place_ = Place::start;
+  State state_ = State::start;
   std::uint64_t offset_ = 0;  // of the piece in the text
   std::uint64_t events_ = 0;
   int depth_ = 0;
@@ -84,7 +84,7 @@ class EventSplitter {
   std::map<std::string, std::string, std::less<>> properties_;
 };
 
-// What to say to somebody whose file is no trace of the PyTorch profiler.
+// Returns the hint for a file that is not a trace of the PyTorch profiler.
 std::string how_to_record();
 
 }  // namespace plumbline::calibrate

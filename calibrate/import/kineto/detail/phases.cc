@@ -8,20 +8,20 @@
 namespace plumbline::calibrate {
 namespace {
 
-// A span that says a phase, on some track: a thread, or a stream of a device.
+// An annotated span with a phase, on a track: a thread, or a stream of a device.
 struct Labeled {
   std::int64_t start_ns = 0, end_ns = 0;
   std::int64_t track = 0;
   WorkPhase phase;
 };
 
-// A moment on a track, and for which piece of work it is asked.
+// A moment on a track at which the phase of a piece of work is wanted.
 struct Question {
   std::int64_t track = 0, time_ns = 0;
   std::size_t asker = 0;
 };
 
-// The phase each name says, looked up once per name.
+// The phase of each name, looked up once per name.
 class PhaseNames {
  public:
   PhaseNames(const Trace& trace, const KernelClasses& classes) : trace_(trace), classes_(classes) {}
@@ -38,8 +38,8 @@ class PhaseNames {
   std::map<std::uint32_t, const PhaseAnnotation*> known_;
 };
 
-// The annotations that say a phase, by track and start. `counted_on` tells on which tracks occurrences of a name are
-// counted together; equal layers get equal numbers only within one of them.
+// Returns the annotations with a phase, by track and start. `counted_on` returns the track on which occurrences of a
+// name are counted; equal layers have equal numbers only within one such track.
 template <class Track, class CountedOn>
 std::vector<Labeled> labeled(const std::vector<Annotation>& annotations, PhaseNames& names, const Track& track,
                              const CountedOn& counted_on) {
@@ -59,15 +59,15 @@ std::vector<Labeled> labeled(const std::vector<Annotation>& annotations, PhaseNa
     WorkPhase& phase = spans[i].phase;
     if (phase.annotation->descending) phase.layer = count.at({order[i]->name, counted_on(*order[i])}) - 1 - phase.layer;
   }
-  // Of two that start together, the longer one is the outer one.
+  // Of two that start together, the longer is the outer one.
   std::ranges::stable_sort(spans, [](const Labeled& a, const Labeled& b) {
     return std::tuple(a.track, a.start_ns, -a.end_ns) < std::tuple(b.track, b.start_ns, -b.end_ns);
   });
   return spans;
 }
 
-// Answers each question with the innermost span around its moment on its track, where there is one and the asker has
-// no phase yet. A sweep over both, track by track, with the open spans on a stack.
+// Assigns to each question the innermost span around its moment on its track, unless its work already has a phase. The
+// function sweeps over both, track by track, with a stack of open spans.
 void answer(const std::vector<Labeled>& spans, std::vector<Question> questions, std::vector<WorkPhase>& phases) {
   std::ranges::stable_sort(questions, {}, [](const Question& q) { return std::pair(q.track, q.time_ns); });
   std::vector<const Labeled*> open;
@@ -88,7 +88,7 @@ std::int64_t stream_track(int device, int stream) {
   return static_cast<std::int64_t>((static_cast<std::uint64_t>(device) << bits) | static_cast<std::uint32_t>(stream));
 }
 
-// The call that launched each piece of work, as a moment on its thread.
+// Returns the call that launched each piece of work, as a moment on its thread.
 std::vector<Question> launch_moments(const Trace& trace, const std::vector<std::size_t>& work) {
   std::vector<const LaunchCall*> calls;
   for (const LaunchCall& call : trace.launches) calls.push_back(&call);
@@ -125,9 +125,9 @@ std::vector<WorkPhase> phases_of(const Trace& trace, const std::vector<std::size
 
   std::vector<Question> launched = launch_moments(trace, work);
   answer(labeled(trace.annotations, names, thread, together), launched, phases);
-  // The GPU's annotations stand once on each stream that had work in them.
+  // The trace repeats a GPU annotation on each stream that had work in it.
   answer(labeled(trace.gpu_annotations, names, stream, stream), start_moments(trace, work), phases);
-  // All threads as one.
+  // The last attempt treats all threads as one.
   for (Question& question : launched) question.track = 0;
   answer(labeled(trace.annotations, names, together, together), std::move(launched), phases);
   return phases;

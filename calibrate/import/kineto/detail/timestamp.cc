@@ -21,7 +21,7 @@ std::optional<std::int64_t> from_double(std::string_view text) {
   return std::llround(ns);
 }
 
-// The first three digits behind the point, rounded by the fourth.
+// Returns nanoseconds: the first three digits after the point, rounded by the fourth.
 std::int64_t fraction(std::string_view digits) {
   std::int64_t ns = 0;
   for (std::size_t i = 0; i < 3; ++i) ns = ns * 10 + (i < digits.size() ? digits[i] - '0' : 0);

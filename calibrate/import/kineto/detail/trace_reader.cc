@@ -12,7 +12,7 @@
 namespace plumbline::calibrate {
 namespace {
 
-// Calls use(element) with the parsed value of a property; nothing when it is missing or no JSON.
+// Calls use(element) with the parsed value of a property, unless it is missing or not JSON.
 template <class Use>
 void with_property(const std::map<std::string, std::string, std::less<>>& properties, std::string_view key,
                    const Use& use) {
@@ -29,8 +29,8 @@ std::optional<int> int_at(const simdjson::dom::element& element, std::string_vie
   return static_cast<int>(value);
 }
 
-// The top-level values of a trace that describe it: traceName, deviceProperties, distributedInfo. What is missing
-// or odd is passed over.
+// Reads the top-level values that describe a trace: traceName, deviceProperties, distributedInfo. Missing or malformed
+// ones are ignored.
 void read_properties(const std::map<std::string, std::string, std::less<>>& properties, Trace& trace) {
   with_property(properties, "traceName", [&](const simdjson::dom::element& element) {
     std::string_view name;

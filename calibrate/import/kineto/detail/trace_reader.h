@@ -1,4 +1,4 @@
-// From the file of a trace to what is kept of it.
+// Reads a trace file into the compact records of trace.h.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace plumbline::calibrate {
 
-// Reads a trace, .json or .json.gz, in memory that grows with the GPU's work only. Input errors: what
-// ByteSource and EventSplitter refuse; events of the GPU with missing, negative or unreadable fields.
+// Reads a trace, .json or .json.gz; memory grows with the GPU's work only. Input errors: those of ByteSource and
+// EventSplitter; events of the GPU with missing, negative or unreadable fields.
 model::Result<Trace> read_trace(const std::string& path, const Progress& progress);
 
 }  // namespace plumbline::calibrate
