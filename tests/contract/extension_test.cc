@@ -1,5 +1,5 @@
-// What a change of each kind touches. The table in docs/architecture.md ("What a change touches") names a marker and
-// the product files that have it; the test reads the table and looks for the markers.
+// The table in docs/architecture.md ("What a change touches") lists the sources that a change of each kind touches, and
+// a marker that they contain. The test reads the table and looks for the markers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ struct Change {
   std::set<std::string> files;
 };
 
-// The words in backquotes.
+// Returns the words in backquotes.
 std::vector<std::string> quoted(const std::string& cell) {
   std::vector<std::string> words;
   for (std::size_t open = cell.find('`'); open != std::string::npos;) {

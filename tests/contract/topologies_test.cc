@@ -1,4 +1,4 @@
-// Rules that hold for the links and ways of every shipped topology.
+// Rules for the links and routes of every shipped topology.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,7 +21,8 @@ Topology load(const std::string& name) {
   return load_topology(shipped("topologies/" + name + ".toml"), shipped("topologies/devices"), {}).value();
 }
 
-// Full leaves of every rail in two pods where there are three layers, in two groups where there are two.
+// Returns a size that fills the leaves of every rail in two pods of a three-layer fabric, or in two groups of a
+// two-layer one.
 std::int64_t telling_size(const FabricShape& shape) {
   const FabricCapacity most = capacity(shape);
   if (shape.layers < 2) return most.gpus;
@@ -40,7 +41,7 @@ class EveryTopology : public testing::TestWithParam<std::string> {
     return out;
   }
 
-  // Calls visit(a, b) for pairs near and far.
+  // Calls visit(a, b) for pairs of GPUs that are close and far apart.
   template <class Visitor>
   void visit_pairs(Visitor&& visit) const {
     const std::int64_t step = std::max<std::int64_t>(1, fabric_.gpus() / 97);
@@ -81,7 +82,7 @@ TEST_P(EveryTopology, ThereAndBackAreAsLongAndShareNoLink) {
   });
 }
 
-// What a link joins, as its name says: the way must be connected.
+// Reads the two ends of a link from its name, so that a route can be checked for gaps.
 TEST_P(EveryTopology, EveryWayStartsAndEndsAtItsGpus) {
   visit_pairs([&](std::int64_t a, std::int64_t b) {
     const std::vector<LinkId> links = implementation(a, b);
@@ -97,7 +98,7 @@ TEST_P(EveryTopology, EveryLinkIsOnSomeWay) {
   const std::int64_t per_node = fabric_.gpus_per_node();
   const bool few = fabric_.gpus() <= 4096;
   for (std::int64_t a = 0; a < fabric_.gpus(); ++a) {
-    // Of large clusters all GPUs of the first node send to all, and all GPUs to the first and last group of nodes.
+    // In large clusters, all GPUs of the first node send to all, and all GPUs to the first and last group of nodes.
     const std::int64_t step = few || fabric_.node(a) == 0 || fabric_.node(a) + 1 == fabric_.nodes() ? 1 : per_node + 1;
     for (std::int64_t b = 0; b < fabric_.gpus(); b += fabric_.node(b) == fabric_.node(a) ? 1 : step) {
       links.clear();
@@ -110,7 +111,7 @@ TEST_P(EveryTopology, EveryLinkIsOnSomeWay) {
 
 TEST_P(EveryTopology, ASlowerNicSlowsWhatLeavesTheNodeAndNothingElse) {
   FabricShape slower = shape_;
-  slower.nic_bandwidth /= 4;  // 0 stays 0 where there is no NIC: then nothing leaves the node
+  slower.nic_bandwidth /= 4;  // stays 0 where there is no NIC: then nothing leaves the node
   const Fabric other = Fabric::make(slower, fabric_.gpus()).value();
   visit_pairs([&](std::int64_t a, std::int64_t b) {
     const double now = tests::route_bandwidth(other, a, b);

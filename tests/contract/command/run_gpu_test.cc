@@ -1,5 +1,5 @@
-// `plumbline run --backend cuda` and `plumbline measure` where there is no GPU that they may use: the reason by name
-// and the exit code by which scripts skip. A machine with a GPU hides it here.
+// Tests `plumbline run --backend cuda` and `plumbline measure` without a usable GPU: both name the reason and exit with
+// the code by which scripts skip them. A machine with a GPU hides it here.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -35,7 +35,7 @@ TEST(RunGpu, SaysWhatIsMissing) {
   }
 }
 
-// Two processes find each other, and both end when neither has a GPU; one of them says so for both.
+// Two processes connect to each other and both end, as neither has a GPU. One of them reports the error for both.
 TEST(RunGpu, SaysWhatEachRankLacks) {
   const TemporaryDirectory folder;
   const std::string errors = (folder.path() / "second").string();
