@@ -1,4 +1,5 @@
-// Every kernel and number format of the shipped smoke test, numbers checked, and a sweep that goes on behind its file.
+// Runs every kernel and number format of the shipped smoke test with its results checked, and a sweep that continues
+// from its file.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -38,7 +39,7 @@ class GpuCases : public testing::Test {
     machine_ = std::move(*opened);
   }
 
-  // A round has as many samples of every subject as are asked for, and the numbers were right.
+  // Each round has the requested number of samples of every subject, and its results were right.
   void expect_measured(const KernelCase& what) {
     constexpr int samples = 2;
     const auto runner = machine_->prepare(what, samples);

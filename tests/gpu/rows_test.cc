@@ -1,4 +1,4 @@
-// The row kernels on shapes that small models do not have: rows that need a block, tails of tiles, all formats.
+// The row kernels on shapes that small models do not have: rows that need a whole block, incomplete tiles, all formats.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -21,7 +21,7 @@ using real::cuda::CudaBuffer;
 using real::cuda::Format;
 using real::cuda::TensorView;
 
-// What a format keeps of normal numbers: the root of the mean squared error, relative, and some room.
+// Returns a format's relative root mean squared rounding error of normal numbers, with some margin.
 double tolerance(Format format) {
   switch (format) {
     case Format::fp32:

@@ -56,7 +56,7 @@ bool World::all_to_all(Member& member, const std::vector<Transfer>& transfers) {
   }
   for (const auto& [implementation, parcel] : own) {
     changed_.wait(lock, [&, p = parcel.get()] { return member.left || p->taken; });
-    if (!parcel->taken) std::erase(under_way_[implementation], parcel);  // its memory is the sender's again
+    if (!parcel->taken) std::erase(under_way_[implementation], parcel);  // the sender may use its memory again
   }
   return !member.left;
 }
