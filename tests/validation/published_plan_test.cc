@@ -1,5 +1,5 @@
-// What DeepSeek chose for 2,048 H800 (arXiv 2412.19437, section 3.2: PP16, EP64, no TP, ZeRO-1, DualPipe, 20 SMs),
-// among everything that a quick search finds there.
+// DeepSeek's choice for 2,048 H800 (arXiv 2412.19437, section 3.2: PP16, EP64, no TP, ZeRO-1, DualPipe, 20 SMs),
+// compared with all plans that a quick search finds there.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace plumbline::sim {
 namespace {
 
-// By events, with uneven experts, of the `top` best plans of the space that `inputs` asks for.
+// Returns the time by events, with uneven experts, of the fastest of the `top` best plans of the space of `inputs`.
 double fastest(const Inputs& inputs, std::size_t top) {
   SearchOptions options;
   options.top = top;
@@ -51,7 +51,7 @@ TEST_F(PublishedPlan, IsWithinThreePercentOfTheBestFound) {
   EXPECT_LE(step, 1.03 * best);
 }
 
-// The schedules and the undivided context of the best plan of every tensor degree: others are not searched for it.
+// Only the schedules and the undivided context of the best plan of every tensor degree are searched.
 double fastest_with_tensor(Inputs inputs, std::int64_t ranks) {
   inputs.plan.search.tensor = {ranks};
   inputs.plan.search.context = {1};
@@ -60,7 +60,8 @@ double fastest_with_tensor(Inputs inputs, std::int64_t ranks) {
 }
 
 // arXiv 2505.09343, section 4.2: tensor parallelism is avoided because of the H800's NVLink of 400 GB/s; with the
-// H100's 900 GB/s, half of which goes each way, it loses less. (Not so two ranks, of which little crosses NVLink.)
+// H100's 900 GB/s, half of which goes each way, it costs less. (This does not hold for two ranks, which use NVLink
+// little.)
 TEST_F(PublishedPlan, TensorParallelismGainsFromAFasterNvlink) {
   const Inputs h800 = inputs();
   Inputs faster = h800;

@@ -1,4 +1,5 @@
-// Records of a GPU that cost functions with known constants made: they come back, and the profile gives the times.
+// Fits records that the cost functions made with known constants: the fit returns the constants, and the profile gives
+// the times.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -54,7 +55,7 @@ class GpuFits : public testing::Test {
       for (const Operator& op : layer.operators) add(layer, op);
   }
 
-  // Gaps are part of what is measured: the next operator starts behind them.
+  // Gaps are part of the measured time: the next operator starts after them.
   void add(const Graph& layer, const Operator& op) {
     const OperatorClass type = operator_class(layer, op);
     if (type > OperatorClass::exchange) return;

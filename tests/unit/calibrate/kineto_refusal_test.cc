@@ -1,4 +1,4 @@
-// What is no trace is refused with the reason; nothing that a file may hold brings the import down.
+// The import refuses files that are no traces with a reason, and no file contents crash it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ class KinetoRefusal : public testing::Test {
   KernelClasses classes_ = load_kernel_classes(tests::shipped("calibrate/kernels.toml")).value();
 };
 
-// A bit of everything, with strings that try to mislead: brackets, quotes, escapes.
+// Returns a trace with entries of every kind and with misleading strings: brackets, quotes, escapes.
 std::string sample() {
   return KinetoTrace()
       .other(R"({"ph": "M", "name": "process_name", "pid": 0, "args": {"labels": "}],\"\\"}})")

@@ -1,4 +1,4 @@
-// The table of published training steps: what is read, what a row lacks, and which rows are refused.
+// The table of published training steps: values read, values missing, and rows refused.
 #include "calibrate/validate/published_steps.h"
 
 #include <gtest/gtest.h>
@@ -75,7 +75,7 @@ TEST_F(PublishedSteps, AreNamedOnce) {
   tests::expect_error(steps.error(), model::ErrorKind::input, path_, 3, "id", "'row1' names two rows");
 }
 
-// Every row says where it is from and how it was read.
+// Every row has its source and how it was read.
 TEST(ShippedSteps, AreReadWithTheirSources) {
   const auto steps = read_published_steps(tests::shipped("calibrate/published/training_steps.csv"));
   ASSERT_TRUE(steps) << to_string(steps.error());

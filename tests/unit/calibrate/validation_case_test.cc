@@ -169,7 +169,7 @@ TEST_F(CaseFile, TakesExchangesFromItsTable) {
   const auto loaded = load(head + "table = \"deepep\"\n" + all_to_all + figure);
   ASSERT_TRUE(loaded.has_value()) << to_string(loaded.error());
   ASSERT_EQ(loaded->figures.size(), 3u);
-  // Over NVLink as printed, over RDMA what leaves the node: 57 GB/s times 3/4.
+  // The figure is as printed over NVLink. Over RDMA it is the part that leaves the node: 57 GB/s times 3/4.
   EXPECT_EQ(loaded->figures[0].name, "combine, 8 ranks");
   EXPECT_NEAR(loaded->figures[0].value, 158, 1e-9);
   EXPECT_EQ(loaded->figures[0].all_to_all->link, AllToAllQuestion::Link::nvlink);
@@ -251,7 +251,7 @@ TEST(AggregateOfErrors, MedianAndRootMeanSquare) {
   EXPECT_DOUBLE_EQ(aggregate.of({0.3, -0.4}).value(), std::sqrt(0.125));
 }
 
-// One 128 x 128 tile more than the GPU has SMs takes a second wave; kernels of 20 SMs stream on 20.
+// One 128 x 128 tile more than the GPU has SMs takes a second wave; kernels of 20 SMs run on 20.
 TEST(SingleKernel, AsksTheCostFunction) {
   const auto inputs = tests::step_inputs(tests::deepseek_plan, "h800");
   const auto kernels = SingleKernels::make(inputs.profile, inputs.cluster.device).value();
@@ -262,8 +262,8 @@ TEST(SingleKernel, AsksTheCostFunction) {
   EXPECT_LE(seconds(100, 112), seconds(112, 112));
   EXPECT_GT(seconds(113, 112), 1.5 * seconds(112, 112));
   const double cast = kernels.answer(SlowdownQuestion{"cast", "gemm", 112});
-  EXPECT_GT(cast, 4);                  // a GEMM's block leaves next to nothing of its SM
-  EXPECT_LE(cast, 132.0 / 20 + 1e-9);  // 20 SMs are its own
+  EXPECT_GT(cast, 4);                  // a GEMM's block leaves little of its SM free
+  EXPECT_LE(cast, 132.0 / 20 + 1e-9);  // 20 SMs are free of it
 }
 
 TEST(CaseMetric, ReadsScalesAndSums) {
@@ -274,7 +274,7 @@ TEST(CaseMetric, ReadsScalesAndSums) {
   EXPECT_EQ(predicted(milliseconds, {.step = &result}), 2500);
   EXPECT_EQ(predicted(milliseconds, {}), std::nullopt);
   EXPECT_EQ(metric_value("step.slots_s.B", result), 1.0);
-  // What nobody computed is nothing, and so is a sum with it.
+  // A value that was not computed is missing, and so is a sum with it.
   EXPECT_EQ(metric_value("step.slots_s.B + step.slots_s.I", result), std::nullopt);
   result.step.slots_s[static_cast<std::size_t>(OpType::I)] = 0.5;
   EXPECT_EQ(metric_value("step.slots_s.B+step.slots_s.I", result), 1.5);

@@ -40,7 +40,7 @@ TEST(ProfileWithChanges, AStarMakesItAFactor) {
   EXPECT_DOUBLE_EQ(value(changed, "gemm.ramp"), 4);
 }
 
-// A measured constant that somebody changes is not measured any more.
+// A measured constant that is changed is no longer of kind measured.
 TEST(ProfileWithChanges, ProvenanceSaysSo) {
   const Profile changed = profile().with_changes({{"gemm.bf16.k_time", 7}}).value();
   const Parameter& constant = changed.parameters()[*changed.find("gemm.bf16.k_time")];

@@ -1,4 +1,4 @@
-// Room on SMs, and grids that go round more than once.
+// Free shares of SMs, and grids that take more than one round.
 #include "model/cost/occupancy.h"
 
 #include <gtest/gtest.h>
@@ -15,11 +15,11 @@ namespace {
 const SmResources sm = tests::h800_device().sm;
 
 TEST(Room, TheScarcestResourceDecides) {
-  // DeepEP's kernels as their launches were published: threads, registers a thread.
+  // DeepEP's kernels with their published launches: threads, and registers a thread.
   EXPECT_DOUBLE_EQ(free_share(sm, {320, 56, 0}), 1 - 17920.0 / 65536);  // cached notify: 0.727
   EXPECT_DOUBLE_EQ(free_share(sm, {800, 72, 0}), 1 - 57600.0 / 65536);  // combine: 0.121
   EXPECT_DOUBLE_EQ(free_share(sm, {512, 113, 0}), 1 - 57856.0 / 65536);
-  // A product takes 63 of 64 Ki registers; its shared memory alone would leave 4 %.
+  // A GEMM takes 63 of 64 Ki registers; its shared memory alone would leave 4 %.
   EXPECT_DOUBLE_EQ(free_share(sm, {384, 168, 223232}), 1 - 64512.0 / 65536);
   EXPECT_DOUBLE_EQ(free_share(sm, {384, 32, 223232}), 1 - 223232.0 / 233472);
   EXPECT_DOUBLE_EQ(free_share(sm, {1024, 16, 0}), 0.5);  // threads: half of 2048, registers a quarter
@@ -34,15 +34,15 @@ TEST(Room, IsBetweenNoneAndAll) {
 }
 
 TEST(Room, BlocksOfAnSm) {
-  EXPECT_EQ(blocks_per_sm(sm, {256, 32, 0}), 8);        // threads and registers: an eighth
-  EXPECT_EQ(blocks_per_sm(sm, {384, 168, 223232}), 1);  // a product
+  EXPECT_EQ(blocks_per_sm(sm, {256, 32, 0}), 8);        // threads and registers each allow 8
+  EXPECT_EQ(blocks_per_sm(sm, {384, 168, 223232}), 1);  // a GEMM
   EXPECT_EQ(blocks_per_sm(sm, {320, 56, 0}), 3);        // 3.66
-  EXPECT_EQ(blocks_per_sm(sm, {}), 1);                  // nothing known of it
+  EXPECT_EQ(blocks_per_sm(sm, {}), 1);                  // without any constants
 }
 
 TEST(OccupancyOf, SmallBlocksFillTheRoomByTheBlock) {
   EXPECT_DOUBLE_EQ((SmOccupancy{132, 0, 1}.effective(8)), 132);
-  // Of eight blocks on an SM three fit into 0.4 of it: 112 + 20 * 3 / 8.
+  // Three of the eight blocks of an SM fit into 0.4 of it: 112 + 20 * 3 / 8.
   EXPECT_DOUBLE_EQ((SmOccupancy{112, 20, 0.4}.effective(8)), 119.5);
   EXPECT_DOUBLE_EQ((SmOccupancy{112, 20, 0.1}.effective(8)), 112);
   EXPECT_DOUBLE_EQ((SmOccupancy{112, 20, 0.9}.effective(1)), 112);
@@ -52,19 +52,19 @@ TEST(Rounds, WhatFitsTakesOne) {
   EXPECT_EQ(rounds(132, 1, {132, 0, 1}, 0.5), 1);
   EXPECT_EQ(rounds(396, 3, {132, 0, 1}, 0.5), 1);
   EXPECT_EQ(rounds(1, 1, {132, 0, 1}, 0.5), 1);
-  EXPECT_EQ(rounds(396, 3, {112, 30, 0.7}, 0.5), 1);  // 336 and two beside each of 30 neighbours: exactly 396
+  EXPECT_EQ(rounds(396, 3, {112, 30, 0.7}, 0.5), 1);  // 336, and two on each of 30 shared SMs: exactly 396
 }
 
 TEST(Rounds, ASecondWaveOfOneBlockPerSmTakesAsLongAsTheFirst) {
-  // However few: a block that fills its SM takes the whole round.
+  // Even few blocks that fill their SM take a whole round.
   EXPECT_EQ(rounds(132, 1, {112, 20, 0.1}, 0.5), 2);
   EXPECT_EQ(rounds(113, 1, {112, 20, 0.1}, 0.5), 2);
   EXPECT_EQ(rounds(132, 1, {112, 20, 0.1}, 0), 2);
 }
 
 TEST(Rounds, FewerBlocksOnAnSmEndTheirRoundSooner) {
-  // Three on an SM, 336 on 112 SMs; the other 60 find an SM each. Bound by latency they take a whole round, by
-  // throughput a third, in between half of each.
+  // Three are on an SM, 336 on 112 SMs; the other 60 get an SM each. Bound by latency they take a whole round, by
+  // throughput a third; the test has half of each.
   EXPECT_DOUBLE_EQ(rounds(396, 3, {112, 20, 0.1}, 0.5), 1 + 0.5 + 0.5 / 3);
   EXPECT_DOUBLE_EQ(rounds(396, 3, {112, 20, 0.1}, 1), 2);
   EXPECT_DOUBLE_EQ(rounds(396, 3, {112, 20, 0.1}, 0), 1 + 1.0 / 3);

@@ -90,7 +90,7 @@ TEST(OperatorKey, AttentionNamesWhatShapesDoNotTell) {
   EXPECT_NE(shorter, windowed);
 }
 
-// In a block as it is built, operators with one key do the same work on the same bytes, and keys are bare keys of TOML.
+// In a block of a model, operators with one key do the same work on the same bytes, and keys are bare keys of TOML.
 TEST(OperatorKey, EqualKeysMeanEqualWork) {
   for (const BlockKind kind : {BlockKind::dense_layer, BlockKind::moe_layer}) {
     for (const Precision precision : {Precision::fp8, Precision::bf16, Precision::fp32}) {

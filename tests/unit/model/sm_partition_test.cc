@@ -1,4 +1,4 @@
-// Three ways to divide the SMs between computation and communication.
+// Three policies that divide the SMs between computation and communication.
 #include "model/cost/sm_partition.h"
 
 #include <gtest/gtest.h>

@@ -81,7 +81,8 @@ TEST(Waterfall, BubbleAndMessagesAreTwoRowsWhereBothTellThemApart) {
   EXPECT_DOUBLE_EQ(change(found, "point-to-point"), -0.25);
 }
 
-// Waits for parameters are part of what is exposed in the slots, waits for reductions of what follows the last slot.
+// Waits for parameters are part of the exposed time in the slots, waits for reductions part of the time after the last
+// slot.
 TEST(Waterfall, ExposedGathersAndReductionsAreRowsOfTheirOwn) {
   StepTimes from = step(10, 1, 0.5, 2), to = step(10, 1, 1.5, 2);
   from.exposed_parameter_gather_s = from.exposed_gradient_reduce_s = 0;

@@ -66,7 +66,7 @@ TEST(Evaluation, GroupsAndTheirAggregates) {
   const calibrate::EvaluatedCase good = evaluate_steps(definition, {24, 19});
   EXPECT_NEAR(good.aggregates.at(0).values.at(1).value(), 0.475, 1e-12);
   EXPECT_TRUE(good.aggregates[0].within);
-  EXPECT_FALSE(good.holds());  // a figure of the group is not
+  EXPECT_FALSE(good.holds());  // one figure of the group fails
   EXPECT_FALSE(evaluate_steps(definition, {19, 24}).aggregates[0].within);
   const std::string text = validation_table(good);
   for (const char* part :

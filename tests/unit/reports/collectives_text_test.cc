@@ -21,7 +21,7 @@ model::ClusterShape h100(std::int64_t gpus) {
       .value();
 }
 
-// The words of each row that is no comment.
+// Returns the words of each row, without comments.
 std::vector<std::vector<std::string>> rows_of(const std::string& text) {
   std::vector<std::vector<std::string>> rows;
   std::istringstream lines(text);

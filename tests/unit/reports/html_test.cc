@@ -18,8 +18,8 @@ std::string page() {
                  support::example_rank_names(), comparisons);
 }
 
-// Every element that is opened is closed in order; <meta> and the doctype have no end tag. Text and attributes
-// hold no bare angle brackets, so each '<' begins a tag and the next '>' ends it.
+// Every element is closed in order; <meta> and the doctype have no end tag. Text and attributes hold no bare angle
+// brackets, so each '<' begins a tag and the next '>' ends it.
 void expect_balanced(const std::string& text) {
   std::vector<std::string> open;
   for (std::size_t at = text.find('<'); at != std::string::npos; at = text.find('<', at + 1)) {

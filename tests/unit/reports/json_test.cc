@@ -19,7 +19,7 @@ std::vector<std::string> keys_of(const Json& json) {
   return keys;
 }
 
-// The contract's keys, in its order; what we add may only follow them.
+// Keys are the contract's, in its order; further keys may only follow them.
 void expect_begins_with(const Json& json, const std::vector<std::string>& contract) {
   const auto keys = keys_of(json);
   ASSERT_GE(keys.size(), contract.size());

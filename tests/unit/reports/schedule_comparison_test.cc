@@ -42,7 +42,7 @@ TEST(ScheduleComparison, EveryScheduleHasTheSameWork) {
   EXPECT_EQ(possible, schedule_kinds().size());
 }
 
-// 1F1B: (M + P - 1)(F + B) = 33, of which 9 are idle. With hops: 2 (P - 1) M / P + 2 (P - 2) = 16 of them are exposed;
+// 1F1B: (M + P - 1)(F + B) = 33, of which 9 are idle. Of the transfers, 2 (P - 1) M / P + 2 (P - 2) = 16 are exposed;
 // the first rank holds P micro-batches. Two chunks a rank halve the fill: 24 + 9 / 2.
 TEST(ScheduleComparison, NumbersOfKnownSchedules) {
   CostTable costs;
@@ -62,7 +62,8 @@ TEST(ScheduleComparison, NumbersOfKnownSchedules) {
   EXPECT_FALSE(interleaved.exposed_p2p) << "no hop costs anything";
 }
 
-// DualPipe holds every stage twice and P + 1 of its micro-batches; DualPipeV once, in 2P + 1 chunks of half a stage.
+// DualPipe holds every stage twice and P + 1 of its micro-batches; DualPipeV holds it once, in 2P + 1 chunks of half a
+// stage.
 TEST(ScheduleComparison, ActivationsAndCopiesAreThoseOfFullStages) {
   const auto rows = compare(four_by_eight, {});
   EXPECT_EQ(row_of(rows, "dualpipe").chunks, 2);

@@ -48,7 +48,7 @@ TEST(Summary, ColoursOnlyWhenAsked) {
   EXPECT_NE(colored.find("\x1b[1mMemory"), std::string::npos);
 }
 
-// Losses below a thousandth of the step make one row.
+// All losses below a thousandth of the step share one row.
 TEST(Summary, SaysWhatTheStepLosesAgainstItsBound) {
   const std::string text = summary(support::example_result(), support::example_plan());
   for (const char* part : {"11.90 s: compute of rank 3 at the best rates", "GEMM below best rate  3.085 s  15.4 %",

@@ -113,7 +113,7 @@ TEST(Fabric, ThreeLayersReachOtherPodsOverACore) {
   FabricShape shape = multi_rail();
   shape.layers = 3;
   shape.switch_ports = 32;
-  // Leaves of 16 + 16 ports, 16 of them in a pod: two groups of eight rails, so 32 nodes or 256 GPUs per pod.
+  // Leaves have 16 + 16 ports, and a pod has 16 of them: two groups of eight rails, so 32 nodes or 256 GPUs per pod.
   const Fabric fabric = Fabric::make(shape, 1024).value();
   EXPECT_EQ(capacity(shape).gpus, 8192);  // 32^3 / 4
   EXPECT_EQ(fabric.leaves(), 64);
