@@ -1,4 +1,4 @@
-// Collectives and expert exchanges of four host ranks give what the interpreter of the graph gives for them.
+// Collectives and all-to-alls of four host ranks have the results of the graph's interpreter.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,11 +28,11 @@ struct Setting {
   std::string name;
   DataType type = DataType::fp32;
   bool threads = true;
-  std::int64_t experts = 8, experts_per_rank = 2;  // fewer than ranks * experts_per_rank: ranks share experts
+  std::int64_t experts = 8, experts_per_rank = 2;  // with fewer than ranks * experts_per_rank, ranks share experts
   friend void PrintTo(const Setting& setting, std::ostream* out) { *out << setting.name; }
 };
 
-// A graph of operators between ranks alone.
+// A graph with nothing but operators between ranks.
 class HostExchange : public testing::TestWithParam<Setting> {
  protected:
   HostExchange() {
@@ -82,7 +82,7 @@ class HostExchange : public testing::TestWithParam<Setting> {
     graph_.operators.push_back(std::move(op));
   }
 
-  // As the tensor's format holds them; indices are distinct experts, not all equally liked.
+  // Returns values that the tensor's format holds; indices are distinct experts with different frequencies.
   std::vector<float> random_values(const model::Tensor& tensor, model::Random& random) const {
     std::vector<float> values(static_cast<std::size_t>(tensor.elements()));
     if (tensor.type != DataType::int32) {
@@ -105,7 +105,7 @@ class HostExchange : public testing::TestWithParam<Setting> {
 
   using Values = std::vector<std::vector<float>>;  // [tensor]
 
-  // All operators on one rank, and what all tensors hold then.
+  // Runs all operators on one rank and returns all tensors.
   Values run(real::host::HostDevice& device, real::Communicator& communicator, const Values& inputs) const {
     std::vector<real::BufferPointer> buffers;
     for (const model::Tensor& tensor : graph_.tensors) buffers.push_back(device.allocate(tensor));
@@ -131,7 +131,7 @@ class HostExchange : public testing::TestWithParam<Setting> {
   std::vector<TensorId> inputs_;
 };
 
-// Largest relative error of one rounding.
+// Returns the largest relative error of one rounding.
 double rounding(DataType type) {
   if (type == DataType::bf16) return 0x1p-8;
   return type == DataType::fp16 ? 0x1p-11 : 0x1p-24;

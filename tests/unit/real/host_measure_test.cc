@@ -102,7 +102,7 @@ std::set<std::string> keys_of(const std::vector<model::Graph>& graphs) {
   return keys;
 }
 
-// Keys of what is timed on one rank alone, in order.
+// Returns the keys of what is timed on one rank alone, in order.
 std::vector<std::string> computed_keys(const std::vector<Workload>& workloads, const std::set<std::string>& between) {
   std::vector<std::string> keys;
   for (const Subject& subject : distinct_subjects(workloads))
@@ -135,7 +135,7 @@ TEST(HostWorkloads, AStageRunsForwardThenBackwardThenItsUpdate) {
     const std::pair place = {step.block, stage.op(step).phase};
     if (order.empty() || order.back() != place) order.push_back(place);
   }
-  // Embedding, a dense and a mixture-of-experts layer, then the optimizer; the embedding has no input gradient.
+  // An embedding, a dense and a mixture-of-experts layer, then the optimizer; the embedding has no input gradient.
   using enum model::Phase;
   EXPECT_THAT(order,
               testing::ElementsAre(std::pair(0, F), std::pair(1, F), std::pair(2, F), std::pair(2, I), std::pair(2, W),

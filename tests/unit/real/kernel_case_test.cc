@@ -1,4 +1,4 @@
-// The form of a kernel's case and what its records say beside times.
+// The form of a kernel's case and of its records.
 #include "real/measure/kernel_case/kernel_case.h"
 
 #include <gmock/gmock.h>
@@ -96,7 +96,7 @@ TEST(KernelCases, RowsOfGroups) {
   EXPECT_EQ(group_rows(parsed("gemm phase=F format=bf16 m=64 n=8 k=8 groups=3")),
             std::vector<std::int64_t>({64, 64, 64}));
   // 32 blocks of 128, four of them one each; of the other 28 by 12 : 6 : 4 : 3 the groups get 13.44, 6.72, 4.48 and
-  // 3.36, rounded down, and the two that are left go to the largest.
+  // 3.36, rounded down, and the largest get the two that are left.
   EXPECT_EQ(group_rows(parsed("gemm phase=W format=bf16 m=8 n=8 k=1024 groups=4 rows_by=zipf")),
             std::vector<std::int64_t>({15 * 128, 8 * 128, 5 * 128, 4 * 128}));
   for (const std::int64_t groups : {2, 5, 32, 256}) {

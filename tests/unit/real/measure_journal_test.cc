@@ -1,4 +1,4 @@
-// The file of records that survives a killed program.
+// The file of records that outlives a killed program.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -57,7 +57,7 @@ TEST(MeasureJournal, ASecondRunGoesOnBehindTheFirst) {
   EXPECT_TRUE((*journal)->complete(gemm()));
   EXPECT_TRUE((*journal)->failed(failing));
   EXPECT_FALSE((*journal)->complete(failing));
-  // Another device has measured nothing yet.
+  // The other device has no measurements yet.
   const auto other = Journal::open(path, "NVIDIA H100");
   EXPECT_EQ((*other)->found(), 0u);
   EXPECT_FALSE((*other)->complete(gemm()));

@@ -1,4 +1,4 @@
-// A stage timed on a machine that is made up: what counts as alone, what as beside.
+// Times a stage on a made-up machine, and separates kernels that run alone from overlapped ones.
 #include "real/measure/stage_runner.h"
 
 #include <gtest/gtest.h>
@@ -32,8 +32,8 @@ TEST(CoveredShare, IsTheTimeThatRecordsTakeOfAnInterval) {
   EXPECT_DOUBLE_EQ(covered_share(0, 1, {}), 0);
 }
 
-// Operators take 100 us, 120 beside an exchange, and end 2 us before the next one starts; exchanges take 400 us, 500
-// beside operators.
+// Operators take 100 us, 120 with an all-to-all, and end 2 us before the next one starts; all-to-alls take 400 us, 500
+// with operators.
 class StageTimes : public testing::Test {
  protected:
   StageTimes() {
@@ -41,7 +41,7 @@ class StageTimes : public testing::Test {
       if (const auto* sequence = std::get_if<Sequence>(&workload)) sequences_.push_back(*sequence);
   }
 
-  // Seconds by case: "alone", "beside", then whether it is an exchange.
+  // Seconds by case ("alone" or "beside"), and whether it is an all-to-all.
   struct Times {
     std::vector<double> alone, overlapped, all_to_all_alone, all_to_all_overlapped;
   };
@@ -57,7 +57,7 @@ class StageTimes : public testing::Test {
     for (std::size_t round = 0; round < rounds; ++round) {
       const auto samples = workload.runner->round(round);
       EXPECT_TRUE(samples);
-      if (round == 0) continue;  // it learns how long a pass takes
+      if (round == 0) continue;  // this round measures how long a pass takes
       for (const Sample& sample : *samples) {
         const Subject& subject = workload.subjects.at(sample.subject);
         const bool all_to_all = tests::is_all_to_all(subject.op);
@@ -111,7 +111,7 @@ TEST_F(StageTimes, EveryOperatorAndEveryExchangeHasBoth) {
   }
 }
 
-// Exchanges that decide who has how many tokens come once, where the step has them; then operators run without them.
+// All-to-alls that determine the number of tokens run once, where the step has them; then operators run without them.
 TEST_F(StageTimes, ExchangesComeBeforeWhatNeedsTheirTokens) {
   ImaginaryDevice device({});
   ImaginaryPeers peers(device, 2);

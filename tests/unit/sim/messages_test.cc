@@ -1,4 +1,4 @@
-// Messages between ranks: a message holds its links for 100 ps and arrives 10 ps after it left them.
+// Point-to-point transfers between ranks: each holds its links for 100 ps and arrives 10 ps after it left them.
 #include "sim/step/detail/messages.h"
 
 #include <gtest/gtest.h>
@@ -88,7 +88,8 @@ TEST_F(MessageRuns, BothSidesKnowOfTheArrival) {
   at(111, [this] {
     EXPECT_TRUE(messages_.arrived(hop(false, 0, 7)));
     EXPECT_TRUE(messages_.arrived(hop(true, 1, 7)));
-    EXPECT_FALSE(messages_.arrived(hop(false, 0, 7, false)));  // the gradient of the same micro-batch is another
+    EXPECT_FALSE(
+        messages_.arrived(hop(false, 0, 7, false)));  // the gradient of the same micro-batch is a separate transfer
   });
   EXPECT_EQ(run().size(), 1u);
 }

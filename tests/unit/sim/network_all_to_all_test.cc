@@ -1,4 +1,4 @@
-// Traffic of exchanges: who sends what to whom, and the table of their times.
+// Traffic of all-to-alls: the bytes between each pair of GPUs, and the table of their times.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -38,13 +38,13 @@ TEST(Dispatch, CrossesTheNetworkOncePerNodeAndFansOutThere) {
   const auto transfers = transfers_of(fabric, small_dispatch());
   ASSERT_TRUE(transfers);
   const auto transports = by_way(*transfers);
-  // To the other node with probability 1.5 / 2: 750 B. To each rank with 2 / 4: 500 B, for the tokens of both nodes
-  // that land on this index: 1000 B over the node.
+  // A token goes to the other node with probability 1.5 / 2: 750 B. It goes to each rank with 2 / 4: 500 B, for the
+  // tokens of both nodes that arrive on this index: 1000 B over the node.
   const std::map<std::pair<std::int64_t, std::int64_t>, double> expected = {
       {{0, 8}, 750},  {{8, 0}, 750},  {{1, 9}, 750},  {{9, 1}, 750},
       {{0, 1}, 1000}, {{1, 0}, 1000}, {{8, 9}, 1000}, {{9, 8}, 1000}};
   EXPECT_EQ(transports, expected);
-  EXPECT_EQ(footprint_flows(fabric, *transfers).size(), 2u);  // each hop is one footprint
+  EXPECT_EQ(footprint_flows(fabric, *transfers).size(), 2u);  // each leg is one footprint
 }
 
 TEST(Combine, IsDispatchBackwards) {
@@ -61,7 +61,7 @@ TEST(Combine, IsDispatchBackwards) {
   // GPU 0 sends the rows of 10 tokens, GPU 9 those of 40.
   EXPECT_DOUBLE_EQ(transports.at({0, 8}), 10 * 75);
   EXPECT_DOUBLE_EQ(transports.at({9, 1}), 40 * 75);
-  // Over the node from where they land: GPU 0 has tokens of ranks on GPUs 0 and 8, GPU 9 of 1 and 9.
+  // Inside the node rows start where they arrive: GPU 0 has tokens of ranks on GPUs 0 and 8, GPU 9 of 1 and 9.
   EXPECT_DOUBLE_EQ(transports.at({0, 1}), (10 + 30) * 50);
   EXPECT_DOUBLE_EQ(transports.at({9, 8}), (20 + 40) * 50);
 }
@@ -73,7 +73,7 @@ TEST(Dispatch, PopularRanksReceiveMoreButNoTokenTwice) {
   const auto transports = by_way(*transfers_of(fabric, all_to_all));
   EXPECT_DOUBLE_EQ(transports.at({8, 0}), 1000 * 1.5 * 2 / 8);    // node 0 has 2 of 8
   EXPECT_DOUBLE_EQ(transports.at({0, 8}), 1000);                  // 1.5 * 6 / 8 of a token is at most the token
-  EXPECT_DOUBLE_EQ(transports.at({8, 9}), 2 * 1000);              // 2 * 5 / 8 as well
+  EXPECT_DOUBLE_EQ(transports.at({8, 9}), 2 * 1000);              // 2 * 5 / 8 is at most the token too
   EXPECT_DOUBLE_EQ(transports.at({9, 8}), 2 * 1000 * 2 * 1 / 8);  // rank 2
 }
 

@@ -10,7 +10,7 @@
 namespace plumbline::sim {
 namespace {
 
-// Counts the calls; a value where `f` gives one.
+// Counts the calls and returns the value of `f`, where it has one.
 template <class F>
 SolveFunction counted(F f, std::size_t& calls) {
   return [f, &calls](const std::vector<double>& xs) -> model::Result<std::vector<std::optional<double>>> {

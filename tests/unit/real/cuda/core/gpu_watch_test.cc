@@ -1,4 +1,4 @@
-// What is looked at while a GPU runs: clocks read beside the steps, and its kernels as a trace.
+// Observations of a running GPU: clocks read concurrently with the steps, and its kernels as a trace.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Which of several installed libraries is the newest, told without loading any.
+// Finds the newest of several installed libraries without loading any.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-// Who gets which token: the integers behind the kernels of an exchange, against sets and lists.
+// The receivers of each token: the integers behind the kernels of an all-to-all, compared with sets and lists.
 #include "real/cuda/kernels/arithmetic/all_to_all.h"
 
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ class CudaExchange : public testing::TestWithParam<Setting> {
 
   const std::int32_t* experts_of(std::int32_t token) const { return indices_.data() + token * choices; }
 
-  // As the definition says: neighbours hold parts of the same experts, a token goes to the one of its rank's place.
+  // By definition: adjacent ranks hold parts of the same experts, and a token goes to the one in its own rank's place.
   std::int32_t member_of(std::int32_t expert) const {
     const Setting& s = GetParam();
     std::vector<std::int32_t> holders;
@@ -92,7 +92,7 @@ TEST_P(CudaExchange, TokenGoesOnceToEachOfItsBuckets) {
   }
 }
 
-// What each member counts for itself, taken together.
+// Sums up the counts of each member.
 TEST_P(CudaExchange, CountsOfAllMembersSayWhatTravels) {
   const Setting& s = GetParam();
   const std::int32_t nodes = s.members / s.node_members, node = s.position / s.node_members,
@@ -137,7 +137,7 @@ TEST_P(CudaExchange, CountsOfAllMembersSayWhatTravels) {
   expect_equal(between_members(shared), members, "members");
   expect_equal(between_nodes(shared), between, "nodes");
   expect_equal(inside_node(shared), inside, "inside");
-  // As many rows arrive in two hops as in one.
+  // As many rows arrive in two legs as in one.
   EXPECT_EQ(inside.received_by(place).back(), members.received_by(s.position).back());
 }
 
@@ -153,7 +153,8 @@ TEST(CudaTraffic, RowsLieByPeerAndGoBackAsTheyCame) {
   EXPECT_EQ(traffic.back().most_sent(), 36);
 }
 
-// The folded exchange: rows that this rank sends are those that it receives, experts in their receiver's numbers.
+// In the folded all-to-all the rows that this rank sends are those that it receives, with experts in their receiver's
+// numbers.
 TEST_P(CudaExchange, FoldedCountsAreThoseOfTheRowsReceived) {
   std::vector<std::int64_t> choices_of(static_cast<std::size_t>(homes_.experts));
   for (const std::int32_t expert : indices_) ++choices_of[static_cast<std::size_t>(expert)];
@@ -217,7 +218,7 @@ TEST(CudaAllToAllMap, NodesHoldEquallyManyMembersOrOneEach) {
   EXPECT_EQ(per_node({0, 8, 16}), 1);
   EXPECT_EQ(per_node({0, 1, 2, 8}), 1);        // uneven
   EXPECT_EQ(per_node({6, 7, 8, 9}), 2);        // across a border
-  EXPECT_EQ(per_node({0, 1, 8, 9, 2, 3}), 1);  // no neighbours
+  EXPECT_EQ(per_node({0, 1, 8, 9, 2, 3}), 1);  // no two are adjacent
 }
 
 TEST(CudaAllToAllMap, WhatLeavesTheNodeSkipsItsOwn) {
@@ -244,7 +245,7 @@ TEST(CudaAllToAllMap, RowsThatLeaveAreMixedEvenlyWithThoseThatStay) {
     for (; turn < staying || left < leaving; ++turn) {
       ASSERT_LE(turn, staying) << "a turn in which nothing moves";
       while (leaves_now(turn, staying, left, leaving)) ++left;
-      // Never more than a row ahead of or behind its share.
+      // A send is never more than a row ahead of or behind its share.
       if (turn >= staying) continue;
       EXPECT_LE(std::abs(left * staying - (turn + 1) * leaving), std::max(staying, leaving));
     }
