@@ -211,7 +211,7 @@ TEST_F(LostTimes, OneStageHasNoBubble) {
   EXPECT_EQ(seconds(whole, "uneven stages"), 0);
 }
 
-TEST_F(LostTimes, WithoutGroupsNothingIsExchanged) {
+TEST_F(LostTimes, WithoutGroupsThereIsNoAllToAll) {
   const std::string mixtral = "model.config=models/mixtral-8x7b.json";
   const model::StepResult experts = run({mixtral, "parallelism.expert=8"}), alone = run({mixtral});
   for (const char* cause : {"exposed dispatch", "exposed combine"}) {

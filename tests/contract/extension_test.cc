@@ -68,7 +68,7 @@ bool has_word(const std::string& line, std::string_view word) {
   return false;
 }
 
-std::vector<SourceFile> gemm() {
+std::vector<SourceFile> plumbline_files() {
   static const std::set<std::string> folders = {"model", "topologies", "sim", "real", "calibrate", "reports", "cli"};
   std::vector<SourceFile> files = read_source_tree(PLUMBLINE_SOURCE_DIR, {".cc", ".h", ".cu", ".cuh", ".def"});
   std::erase_if(files, [](const SourceFile& file) { return !folders.contains(file.folder()); });
@@ -79,7 +79,7 @@ TEST(Extension, TouchesTheFilesThatTheDocumentsName) {
   const std::vector<Change> all =
       changes(read_lines(std::filesystem::path(PLUMBLINE_SOURCE_DIR) / "docs" / "architecture.md"));
   ASSERT_FALSE(all.empty());
-  const std::vector<SourceFile> files = gemm();
+  const std::vector<SourceFile> files = plumbline_files();
   for (const Change& change : all) {
     std::set<std::string> touched;
     for (const SourceFile& file : files)

@@ -124,8 +124,8 @@ TEST_P(Laws, ASlowerNicSlowsWhateverCrossesIt) {
     }
   }
   EXPECT_EQ(all_to_alls > 0, is_deepseek());
-  const model::Bytes hop = program.stage_message;
-  EXPECT_GT(slow_costs.all_to_alls.hop(hop, 1), fast_costs.all_to_alls.hop(hop, 1));
+  const model::Bytes message = program.stage_message;
+  EXPECT_GT(slow_costs.all_to_alls.hop(message, 1), fast_costs.all_to_alls.hop(message, 1));
   // Reductions between ranks of which eight share a node are bound by NVLink, and small ones by the protocol LL, until
   // the NICs are slower than both.
   const CostModels slowest_costs = tests::costs_of(inputs({"cluster.nic_gbps=25"}));
@@ -190,7 +190,7 @@ TEST_P(Laws, MoreSmsForCommunicationNeverSlowATransferNorSpeedUpCompute) {
   }
 }
 
-TEST_P(Laws, PoliciesDifferWhereTheySay) {
+TEST_P(Laws, PoliciesDifferAsDefined) {
   const auto times = [&](const char* policy) {
     return all_times(inputs({"overlap.communication_sms=20", std::string("overlap.sm_policy=") + policy}));
   };

@@ -90,7 +90,7 @@ TEST(Megatron, OtherModelTypesAreRefused) {
 }
 
 // Returns a plan that Megatron's arguments describe completely: comments only name the topology.
-Plan sayable_plan() {
+Plan expressible_plan() {
   const auto pick = [](std::vector<std::int64_t> choices) { return *rc::gen::elementOf(choices); };
   Plan plan;
   plan.model.config = "model";
@@ -128,8 +128,8 @@ Plan sayable_plan() {
   return plan;
 }
 
-RC_GTEST_PROP(Megatron, PlansThatArgumentsCanSayComeBackFromArgumentsAlone, ()) {
-  Plan plan = sayable_plan();
+RC_GTEST_PROP(Megatron, PlansThatArgumentsExpressComeBackFromArgumentsAlone, ()) {
+  Plan plan = expressible_plan();
   const ModelShape shape = shape_in(shipped("examples/models/deepseek-v3.json"));
   // Plans that name their stages have the remainder of an uneven spread on the first ones. Naming an even spread is the
   // same as naming none.
@@ -148,8 +148,8 @@ RC_GTEST_PROP(Megatron, PlansThatArgumentsCanSayComeBackFromArgumentsAlone, ()) 
 }
 
 // Any plan is read back the same: comments hold what no argument can express.
-RC_GTEST_PROP(Megatron, PlansThatArgumentsCannotSayComeBackThroughComments, ()) {
-  Plan plan = sayable_plan();
+RC_GTEST_PROP(Megatron, PlansThatArgumentsCannotExpressComeBackThroughComments, ()) {
+  Plan plan = expressible_plan();
   plan.cluster.topology = "h800-multi-rail";
   plan.cluster.nic_gbps = 200;
   plan.schedule.kind = *rc::gen::elementOf(std::vector<std::string>{"dualpipe", "zb-v", "gpipe", "1f1b"});

@@ -70,7 +70,7 @@ TEST_P(Profiles, HaveEveryConstantOfTheKernels) {
   }
 }
 
-TEST_P(Profiles, HaveEveryConstantOfTheExchanges) {
+TEST_P(Profiles, HaveEveryConstantOfTheAllToAlls) {
   EXPECT_TRUE(families().contains("deepep-v1"));  // the default of a plan
   for (const model::ClusterShape& cluster : clusters_) {
     for (const std::string& family : families()) {
@@ -115,7 +115,7 @@ TEST_P(Profiles, BlocksLeaveBetweenNothingAndAllOfAnSm) {
   }
 }
 
-TEST_P(Profiles, SharesAndFactorsAreWhatTheirNamesSay) {
+TEST_P(Profiles, SharesAndFactorsAreInTheirRanges) {
   EXPECT_GE(value("kernel.latency_share"), 0);
   EXPECT_LE(value("kernel.latency_share"), 1);
   EXPECT_GT(value("kernel.sustained_clock"), 0);

@@ -52,7 +52,7 @@ TEST(SimulatedSchedules, DenseModelGainsFromFewerBubbles) {
 
 // A middle stage runs 120 micro-batches of 69 ms forward and 97 ms backward, and 15 more to fill and drain: (120 + 15)
 // * 0.166 = 22.4 s at equal stages. The last stage with two heads takes longer.
-TEST(SimulatedSchedules, PlainOneForwardOneBackwardTakesWhatArithmeticSays) {
+TEST(SimulatedSchedules, PlainOneForwardOneBackwardTakesTheTimeByArithmetic) {
   const Inputs inputs = tests::step_inputs(tests::deepseek_plan, "h800", {"schedule.kind=1f1b"});
   const double seconds = simulate(inputs, Fidelity::step, false).value().result.step.time_s;
   EXPECT_GT(seconds, 24);

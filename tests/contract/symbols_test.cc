@@ -226,7 +226,7 @@ std::map<std::string, std::string> unused_names(const std::vector<SourceFile>& f
   return headers;
 }
 
-TEST(Symbols, TheProductUsesWhatItsHeadersDeclare) {
+TEST(Symbols, PlumblineUsesWhatItsHeadersDeclare) {
   auto unused = unused_names(read_source_tree(PLUMBLINE_SOURCE_DIR, {".h", ".cc", ".cu", ".cuh", ".def"}));
   for (const auto& [name, reason] : kPromised)
     EXPECT_EQ(unused.erase(name), 1U) << name << " is used now, or gone: take it from the table";

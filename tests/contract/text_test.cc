@@ -140,7 +140,7 @@ TEST(Text, NamesNoPathOfSomebodysMachine) {
 
 TEST(Text, LinksLeadSomewhere) { EXPECT_THAT(dead_links(PLUMBLINE_SOURCE_DIR), testing::IsEmpty()); }
 
-TEST(Text, ConstantsSayWhereTheyComeFrom) {
+TEST(Text, ConstantsNameTheirSource) {
   EXPECT_THAT(constants_without_provenance(PLUMBLINE_SOURCE_DIR), testing::IsEmpty());
 }
 

@@ -35,7 +35,7 @@ class EveryTopology : public testing::TestWithParam<std::string> {
  protected:
   EveryTopology() : shape_(load(GetParam()).fabric), fabric_(Fabric::make(shape_, telling_size(shape_)).value()) {}
 
-  std::vector<LinkId> implementation(std::int64_t a, std::int64_t b) const {
+  std::vector<LinkId> links_between(std::int64_t a, std::int64_t b) const {
     std::vector<LinkId> out;
     fabric_.route(a, b, out);
     return out;
@@ -67,8 +67,8 @@ TEST_P(EveryTopology, LinksHaveBandwidthAndNames) {
 
 TEST_P(EveryTopology, ThereAndBackAreAsLongAndShareNoLink) {
   visit_pairs([&](std::int64_t a, std::int64_t b) {
-    std::vector<LinkId> there = implementation(a, b);
-    std::vector<LinkId> back = implementation(b, a);
+    std::vector<LinkId> there = links_between(a, b);
+    std::vector<LinkId> back = links_between(b, a);
     ASSERT_FALSE(there.empty());
     ASSERT_EQ(there.size(), back.size()) << a << " " << b;
     ASSERT_DOUBLE_EQ(tests::route_latency(fabric_, a, b), tests::route_latency(fabric_, b, a));
@@ -83,16 +83,16 @@ TEST_P(EveryTopology, ThereAndBackAreAsLongAndShareNoLink) {
 }
 
 // Reads the two ends of a link from its name, so that a route can be checked for gaps.
-TEST_P(EveryTopology, EveryWayStartsAndEndsAtItsGpus) {
+TEST_P(EveryTopology, EveryRouteStartsAndEndsAtItsGpus) {
   visit_pairs([&](std::int64_t a, std::int64_t b) {
-    const std::vector<LinkId> links = implementation(a, b);
+    const std::vector<LinkId> links = links_between(a, b);
     const auto of_node = [&](std::int64_t gpu) { return "node" + std::to_string(fabric_.node(gpu)) + "."; };
     ASSERT_TRUE(fabric_.link(links.front()).name.starts_with(of_node(a)));
     ASSERT_TRUE(fabric_.link(links.back()).name.starts_with(of_node(b)));
   });
 }
 
-TEST_P(EveryTopology, EveryLinkIsOnSomeWay) {
+TEST_P(EveryTopology, EveryLinkIsOnSomeRoute) {
   std::vector<bool> used(fabric_.links().size(), false);
   std::vector<LinkId> links;
   const std::int64_t per_node = fabric_.gpus_per_node();

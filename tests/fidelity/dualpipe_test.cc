@@ -193,7 +193,7 @@ TEST(DualPipe, NoExactFormOutsideItsConditions) {
 // middle's 3H forwards has one slot more and one empty batch more: before its last F, whose input was asked for a slot
 // earlier. So P >= 4 has M + 2P - 4 transfers. This holds as long as no rank delays a partner inside a batch, that is
 // for I >= max(F, W). Eager sends hide a part of it, never all: 0.7 remains.
-TEST(DualPipe, BlockingBatchesCostAHopPerSlot) {
+TEST(DualPipe, BlockingBatchesCostATransferPerSlot) {
   RandomCosts random;
   for (int round = 0; round < 300; ++round) {
     const std::int32_t P = 2 * random.integer(2, 9), M = 2 * random.integer(P, 3 * P);
@@ -283,7 +283,7 @@ TEST(DualPipeV, MakespanAndIdleAreExact) {
 // Blocking batches add a transfer per slot of the critical path as under DualPipe: M -> 2M and P -> 2P in its M + 2P -
 // 4, less those that stay on the last rank: between 2M + 4P - 7 and 2M + 4P - 5. Eager sends leave at least 0.55 of
 // them.
-TEST(DualPipeV, BlockingBatchesCostAHopPerSlot) {
+TEST(DualPipeV, BlockingBatchesCostATransferPerSlot) {
   RandomCosts random;
   for (int round = 0; round < 200; ++round) {
     const std::int32_t P = random.integer(3, 9), M = random.integer(2 * P, 5 * P);

@@ -35,7 +35,7 @@ TEST(Interleaved, ListingOfALongerGroup) {
 // The last rank starts after P-1 chunk forwards, never waits for v M forwards and backwards, and the last gradient goes
 // back over P-1 chunks: (vM+P-1)(F+B). Transfers that the slack of the order hides add time only when the first
 // micro-batch goes down all vP stages and the last one comes back: 2 (vP-1).
-TEST(Interleaved, MakespanIsExactAndSmallHopsCostOnlyFillAndDrain) {
+TEST(Interleaved, MakespanIsExactAndShortTransfersCostOnlyFillAndDrain) {
   RandomCosts random;
   for (int round = 0; round < 300; ++round) {
     const std::int32_t P = random.integer(2, 8), M = P * random.integer(1, 5), v = random.integer(2, 4);
@@ -51,7 +51,7 @@ TEST(Interleaved, MakespanIsExactAndSmallHopsCostOnlyFillAndDrain) {
   }
 }
 
-TEST(Interleaved, RefusesGroupsThatDoNotFitAndSaysWhatFits) {
+TEST(Interleaved, RefusesGroupsThatDoNotFitAndNamesWhatFits) {
   for (const std::string_view name : {"interleaved", "interleaved-overlap"}) {
     // 9 micro-batches on 4 ranks leave 4, 4 and 1. Groups of 5 leave 4, as many as ranks.
     const auto rest = kind(name).check({.ranks = 4, .micro_batches = 9, .virtual_stages = 2});

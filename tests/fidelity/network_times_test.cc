@@ -41,7 +41,7 @@ double simulated(SimGridNetwork& network, const std::vector<TrafficFlow>& flows)
   return *seconds;
 }
 
-TEST(TwoHopAllToAll, IsTheSameByFootprintFlowByFlowAndInClosedForm) {
+TEST(TwoLegAllToAll, IsTheSameByFootprintFlowByFlowAndInClosedForm) {
   const Fabric fabric = fabric_of(tests::planes_of_nodes(), 64);
   SimGridNetwork network = network_of(fabric);
   EXPECT_NEAR(free_seconds, 2.119434e-3, 1e-9);
@@ -57,7 +57,7 @@ TEST(TwoHopAllToAll, IsTheSameByFootprintFlowByFlowAndInClosedForm) {
   }
 }
 
-TEST(TwoHopAllToAll, TheNodeBindsWhenTokensReachManyRanks) {
+TEST(TwoLegAllToAll, TheNodeBindsWhenTokensReachManyRanks) {
   const Fabric fabric = fabric_of(tests::planes_of_nodes(), 64);
   SimGridNetwork network = network_of(fabric);
   // With 32 ranks per token each GPU forwards half of all 64 ranks' rows on its index, 8 * 4096 * 7392 * 32 / 64 B, to
@@ -130,7 +130,7 @@ class ManyGroups : public testing::Test {
   }
 };
 
-TEST_F(ManyGroups, DoNotMeetOnANonBlockingFabricWhenPlacedInOrder) {
+TEST_F(ManyGroups, ShareNoLinkOfANonBlockingFabricWhenPlacedInOrder) {
   for (const auto& groups : {contiguous(), striped()}) {
     const Times seconds = times(tests::planes_of_nodes(), groups);
     EXPECT_NEAR(seconds.closed_form, free_seconds, 1e-12);
@@ -138,7 +138,7 @@ TEST_F(ManyGroups, DoNotMeetOnANonBlockingFabricWhenPlacedInOrder) {
   }
 }
 
-TEST_F(ManyGroups, MeetOnOversubscribedLeaves) {
+TEST_F(ManyGroups, ShareLinksOfOversubscribedLeaves) {
   // Leaves of 32 nodes with 16 spines: two nodes share an uplink that carries 14 transfers, twice a NIC's 7.
   const Times seconds = times(tests::planes_of_nodes(2), striped());
   EXPECT_NEAR(seconds.closed_form, 2 * free_seconds, 1e-12);
@@ -146,7 +146,7 @@ TEST_F(ManyGroups, MeetOnOversubscribedLeaves) {
   EXPECT_NEAR(seconds.closed_form, 4.239e-3, 1e-6);
 }
 
-TEST_F(ManyGroups, MeetOnStaticRoutesWhenPlacedAtRandom) {
+TEST_F(ManyGroups, ShareLinksOfStaticRoutesWhenPlacedAtRandom) {
   for (const int seed : {1, 5, 23}) {
     const Times seconds = times(tests::planes_of_nodes(), random(seed));
     // Destinations choose spines, so some links between leaf and spine carry more than a NIC's seven transfers.
@@ -160,7 +160,7 @@ TEST_F(ManyGroups, MeetOnStaticRoutesWhenPlacedAtRandom) {
   }
 }
 
-TEST(TrafficOverlappedAnAllToAll, SharesByConnections) {
+TEST(TrafficWithAnAllToAll, SharesByConnections) {
   const Fabric fabric = fabric_of(tests::planes_of_nodes(), 64);
   SimGridNetwork network = network_of(fabric);
   const auto all_to_all = footprint_flows(fabric, transfers(fabric, tests::expert_dispatch(tests::gpus_from(0, 64))));
@@ -192,7 +192,7 @@ TEST(SkewedAllToAll, TakesAsLongAsItsHeaviestLink) {
   EXPECT_GT(footprint_flows(fabric, all).size(), 2u);
 }
 
-TEST(BothLoops, GiveTheSameTimeForAnExchangeAlone) {
+TEST(BothLoops, GiveTheSameTimeForAnAllToAllAlone) {
   const Fabric fabric = fabric_of(tests::planes_of_nodes(), 64);
   const auto flows = footprint_flows(fabric, transfers(fabric, tests::expert_dispatch(tests::gpus_from(0, 64))));
   HeapLoop heap(fabric.links());

@@ -142,7 +142,7 @@ TEST(Offloading, NothingIsTheSameToTheBit) {
   EXPECT_EQ(none.memory.peak_bytes, without.memory.peak_bytes);
 }
 
-TEST(Offloading, IsRefusedWhereNobodyStatesTheLink) {
+TEST(Offloading, IsRefusedWithoutALinkRate) {
   Inputs inputs = tests::step_inputs(tests::llama_plan, "h800", {"offload.activations=0.5"});
   inputs.cluster.device.host_bandwidth = model::BytesPerSecond(0);
   const auto refused = simulate(inputs, Fidelity::step, false);

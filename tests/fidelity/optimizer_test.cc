@@ -116,7 +116,7 @@ TEST_P(Optimizer, EveryRankEndsWithTheWholeUpdatedParameter) {
   }
 }
 
-TEST(OptimizerGraph, WithoutClippingNobodyAsksForANorm) {
+TEST(OptimizerGraph, WithoutClippingThereIsNoNorm) {
   bool sharded = false;
   const model::Graph graph = optimizer({"", zero(1)}, sharded);
   EXPECT_FALSE(has(graph, model::OperatorKind::sum_of_squares));

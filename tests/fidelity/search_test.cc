@@ -167,7 +167,7 @@ TEST(Search, KeepsTheFastestPlanOfEachShape) {
   }
 }
 
-TEST(Search, SaysWhyNothingFits) {
+TEST(Search, GivesTheReasonWhenNothingFits) {
   Inputs inputs = tests::small_searches()[0].inputs;
   inputs.cluster.device.memory = model::Bytes(1e9);
   const SearchResult result = found(inputs, {});
@@ -208,7 +208,7 @@ TEST(Search, WrongInputIsAnError) {
 }
 
 // The numbers listed for a plan are those that simulate() gives for it.
-TEST(Finalists, HaveTheNumbersOfTheSimulation) {
+TEST(TopPlans, HaveTheNumbersOfTheSimulation) {
   Inputs inputs = tests::small_searches()[2].inputs;
   inputs.fabric = tests::wired_inputs(tests::llama_plan, "h800", {"cluster.gpus=16"}).fabric;
   const SearchResult result = found(inputs, {.top = 3});

@@ -119,7 +119,7 @@ model::Schedule by_hand(std::vector<std::vector<ScheduleOp>> ranks) {
   return schedule;
 }
 
-TEST(StepExecutor, MessagesOfOneWayQueue) {
+TEST(StepExecutor, MessagesOfOneDirectionQueue) {
   const model::StepProgram program =
       uniform_program(by_hand({{forward(0, 0), forward(0, 1), backward(0, 0), backward(0, 1)},
                                {forward(1, 0), forward(1, 1), backward(1, 0), backward(1, 1)}}));
@@ -233,7 +233,7 @@ TEST(StepExecutor, CollectivesOfARankRunOneAfterTheOther) {
   EXPECT_NEAR(execute(input).value().step_end, 4.5 + 3, 1e-9);
 }
 
-TEST(StepExecutor, ComputeIsSlowerBesideACollective) {
+TEST(StepExecutor, ComputeIsSlowerWithACollective) {
   const model::StepProgram program = lone_program({{DataParallelCollectives::Kind::reduce, 0, 0, {0, 0}, {}}});
   ExecutionInput input = uniform_input(program, {.F = 1, .B = 2});
   input.template_times[1][0].compute[static_cast<std::size_t>(model::CoRunner::collective)] = 4;

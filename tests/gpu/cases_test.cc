@@ -70,13 +70,13 @@ std::string name_of(const testing::TestParamInfo<std::string>& info) {
 }
 INSTANTIATE_TEST_SUITE_P(Gpu, SmokeCases, testing::ValuesIn(smoke_lines()), name_of);
 
-TEST_F(GpuCases, RunBesideACopyThatHoldsSms) {
+TEST_F(GpuCases, RunWithACopyThatHoldsSms) {
   expect_measured(parsed("partition kernel=adamw ctas=2 elements=4096"));
   expect_measured(parsed("partition kernel=adamw ctas=2 copy_gbps=0 elements=4096"));
   expect_measured(parsed("partition kernel=adamw ctas=0 elements=4096"));
 }
 
-TEST_F(GpuCases, GoOnBehindTheFile) {
+TEST_F(GpuCases, ContinueFromTheFile) {
   const std::vector<KernelCase> cases = {parsed("host_to_device bytes=4096"), parsed("graph nodes=2"),
                                          parsed("gemm phase=F format=bf16 m=64 n=64 k=64")};
   const TemporaryDirectory folder;

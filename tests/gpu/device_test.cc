@@ -170,7 +170,7 @@ TEST_F(GpuDevice, StreamsRunAtTheSameTime) {
   EXPECT_LT(device().now() - before, 0.06);
 }
 
-TEST_F(GpuDevice, RecordsSayHowLongKernelsTook) {
+TEST_F(GpuDevice, RecordsHaveTheTimesOfKernels) {
   for (int round = 0; round < 2; ++round) {  // the clock continues over synchronise()
     const double before = device().now();
     for (std::uint32_t label = 1; label <= 4; ++label) spin(Stream::compute, 2'000'000 * label, label);

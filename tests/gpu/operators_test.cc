@@ -65,7 +65,7 @@ TEST_F(GpuOperators, OfAnOptimizer) {
 }
 
 // This test needs no GPU: the blocks above contain every kind that a GPU computes.
-TEST(GpuOperatorKinds, AllStandInTheComparedBlocks) {
+TEST(GpuOperatorKinds, AllAreInTheComparedBlocks) {
   std::vector<Graph> graphs = {optimizer_block()};
   for (const Precision precision : {Precision::fp32, Precision::bf16, Precision::fp8})
     for (Graph& graph : operator_blocks(aligned_models(), precision, aligned_context))

@@ -55,7 +55,7 @@ class GpuPeers : public GpuTest {
   std::array<Peer, peers> peers_;
 };
 
-TEST_F(GpuPeers, ReadWhatWasWrittenBeforeTheyMet) {
+TEST_F(GpuPeers, ReadWhatWasWrittenBeforeTheBarrier) {
   constexpr std::uint32_t rounds = 5;
   const Blocks blocks{4, 0};
   for (std::uint32_t round = 0; round < rounds; ++round) {

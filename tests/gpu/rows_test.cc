@@ -160,7 +160,7 @@ TEST_F(GpuRows, TransposesOfAnyHeightAndFormat) {
   }
 }
 
-TEST_F(GpuRows, WeightsOfExpertsAreTurnedWithoutRounding) {
+TEST_F(GpuRows, WeightsOfExpertsAreTransposedWithoutRounding) {
   for (const std::int64_t rows : {256, 200, 77}) {
     constexpr std::int64_t experts = 3, columns = 272;
     const Tensor x = make(Format::fp8_block, experts * rows, columns, 17, rows);

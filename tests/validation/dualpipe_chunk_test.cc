@@ -87,7 +87,7 @@ TEST_F(DualPipeChunk, HeldOutTransfers) {
 // Without the measured waits an all-to-all is its transfer (10 %) and a barrier. One rank's wait at one barrier is
 // random: the prediction is the mean over ranks, and the profiled waits of the held-out slots spread by 1.4 ms around
 // their middle.
-TEST_F(DualPipeChunk, HeldOutExchangePhasesWithPredictedWaits) {
+TEST_F(DualPipeChunk, HeldOutAllToAllPhasesWithPredictedWaits) {
   const calibrate::ChunkComparison c = comparison("h800", Waits::predicted);
   const std::vector<double> waits = measured("notify");
   const auto [least, most] = std::ranges::minmax(waits);

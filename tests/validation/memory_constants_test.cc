@@ -43,7 +43,7 @@ TEST_F(NormConstants, GridsAreSizedForTheWholeGpu) {
   EXPECT_EQ(value(h800_, "memory.norm_gradient.blocks_per_sm"), blocks_per_sm(backward_, 90));
 }
 
-TEST_F(NormConstants, AndGoRoundAgainBesideATransfer) {
+TEST_F(NormConstants, AndTakeAnotherRoundWithATransfer) {
   // No constant is fitted to these times. Rounds on 112 of 132 SMs predict them: 396 blocks of three on an SM take one
   // and two thirds, by the assumed share of latency, and 132 blocks of one on an SM two.
   const model::SmOccupancy overlapped{112, 20, 0.121};

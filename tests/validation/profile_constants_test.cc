@@ -22,7 +22,7 @@ class GemmConstants : public ProfileConstants {
   }
 };
 
-TEST_F(GemmConstants, Fp8ProductsOfTheForwardPhases) {
+TEST_F(GemmConstants, Fp8GemmsOfTheForwardPhases) {
   std::vector<WavePoint> points;
   for (const char* kind : {"gemm_fp8", "grouped_gemm_fp8"})
     for (const Kernel& kernel : select(kernels_, kind, 'F')) points.push_back(wave_point(kernel, 2));
@@ -106,7 +106,7 @@ TEST_F(ProfileConstants, AttentionRates) {
          pairs * 2 * 832 / (mean_duration("attn_bwd", 'B') + mean_duration("attn_bwd_aux", 'B')) / 1e6);
 }
 
-TEST_F(ProfileConstants, ExchangeRatesBesideCompute) {
+TEST_F(ProfileConstants, AllToAllRatesWithCompute) {
   // Bytes over the NIC: 4096 tokens reach 3.966 nodes each, the own one in one of eight cases. A token is 7168 FP8
   // with 224 B of scales and 8 B of metadata (dispatch: and 64 B of top-k), or 7168 BF16 with 8 B (gradients: 40 B).
   const double sends = tokens * 3.966 * 7 / 8;
@@ -119,7 +119,7 @@ TEST_F(ProfileConstants, ExchangeRatesBesideCompute) {
   expect(h800_, "exchange.weighted_combine.nic_rate_beside_compute", rate("combine_kernel", 'B', 14376));
 }
 
-TEST_F(ProfileConstants, ExchangeRatesAlone) {
+TEST_F(ProfileConstants, AllToAllRatesAlone) {
   const auto physical = [](const std::string& id, const std::string& column, double leaving) {
     for (const Row& row : published("deepep"))
       if (row.at("id") == id) return number(row, column) * leaving;

@@ -56,9 +56,9 @@ void expect_gemms(const model::Profile& from, const std::string& hardware, doubl
   EXPECT_LT(fit_waves(points, false).overhead, 0.02 * find("gemm.bf16.k_time") * 1e-3 * 1024);
 }
 
-TEST_F(PublicProfiles, ProductsOfTheA100) { expect_gemms(profile("a100-public"), "A100", 108, 16); }
+TEST_F(PublicProfiles, GemmsOfTheA100) { expect_gemms(profile("a100-public"), "A100", 108, 16); }
 
-TEST_F(PublicProfiles, ProductsOfTheH100) { expect_gemms(profile("h100-public"), "H100", 132, 48); }
+TEST_F(PublicProfiles, GemmsOfTheH100) { expect_gemms(profile("h100-public"), "H100", 132, 48); }
 
 double attention_rate(const std::string& kernel, const std::string& pass, const std::string& causal, int tokens) {
   for (const Row& row : published("attention"))

@@ -67,7 +67,7 @@ TEST(MpiJob, AsksForAsManyProcessesAsThePlanHasRanks) {
   EXPECT_EQ(count(fewer.errors, "start as many processes as the plan has ranks: mpirun -n 4"), 1U) << fewer.errors;
 }
 
-TEST(MpiJob, AnErrorOfAllIsToldOnce) {
+TEST(MpiJob, AnErrorOfAllIsReportedOnce) {
   const CommandResult failed = plumbline("run " + plan + " --steps 9 --learning-rate 1e30", mpirun(2));
   EXPECT_EQ(failed.exit_code, 2);
   EXPECT_EQ(count(failed.errors, " in step 2 (try a lower learning rate"), 1U) << failed.errors;

@@ -106,7 +106,7 @@ TEST(ChunkSummary, AnnotationsNamePhasesInAnyOrder) {
   EXPECT_NEAR(metric_value("chunk.span_s.attn(B).0", summary).value(), 3 * us, exact);
 }
 
-TEST(ChunkSummary, ClassesAndProducts) {
+TEST(ChunkSummary, ClassesAndGemms) {
   const TimelineSummary summary = summarize(timeline(two_slots()));
   // 60 us of the second stream lie within the first stream's 100 + 2.
   EXPECT_NEAR(metric_value("chunk.class_s.weight-gradient GEMM", summary).value(), 204 * us, exact);
@@ -128,7 +128,7 @@ TEST(ChunkMetric, UnknownNamesHaveANearestOne) {
 }
 
 // "kernel=at::native::copy" is the name of a kernel, not of a GEMM.
-TEST(ChunkSummary, NamesOfKernelsAreNoProducts) {
+TEST(ChunkSummary, NamesOfKernelsAreNoGemms) {
   Kernels kernels = two_slots();
   for (TracedKernel& traced : kernels) traced.kernel.note = "threads=256 kernel=at::native::copy";
   EXPECT_TRUE(summarize(timeline(kernels)).gemms.empty());

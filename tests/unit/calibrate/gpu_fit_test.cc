@@ -122,7 +122,7 @@ TEST_F(GpuFits, ConstantsComeBack) {
   EXPECT_NEAR(value_of(fit, "gemm.slowdown_beside_transfer"), overlapped_ * 112 / 132, 1e-3);
 }
 
-TEST_F(GpuFits, EveryOperatorHasItsTimeAloneAndBeside) {
+TEST_F(GpuFits, EveryOperatorHasItsTimeAloneAndOverlapped) {
   std::vector<model::Parameter> parameters = base_.parameters();
   for (const model::Parameter& parameter : fit_profile(fit_records(files_).value(), base_, "a test").parameters) {
     std::erase_if(parameters, [&](const model::Parameter& old) { return old.name == parameter.name; });
@@ -140,7 +140,7 @@ TEST_F(GpuFits, EveryOperatorHasItsTimeAloneAndBeside) {
     }
 }
 
-TEST_F(GpuFits, ProductsLaunchedOnFewerSmsAreThoseOfThatWidth) {
+TEST_F(GpuFits, GemmsLaunchedOnFewerSmsAreThoseOfThatWidth) {
   for (Measurement& m : files_[0].values) m.target_sms = 112;
   const FitRecords records = fit_records(files_).value();
   for (const FitRecord& record : records.gemms) EXPECT_EQ(record.cores, 112);

@@ -71,7 +71,7 @@ TEST(KinetoImport, KernelsInOrderOfStartWithTheirClassGridAndNote) {
   EXPECT_EQ(imported->unknown[0].count, 1);
 }
 
-TEST(KinetoImport, CommentsSayWhereItComesFrom) {
+TEST(KinetoImport, CommentsNameTheSource) {
   const auto imported = import_text(KinetoTrace().kernel(gemm, 7, "1", "2").kernel("mystery", 7, "4", "2").json());
   ASSERT_TRUE(imported);
   EXPECT_THAT(imported->comments, Contains("device: NVIDIA H800, 132 SMs (device 0 of the trace)"));

@@ -46,7 +46,7 @@ std::string sample() {
       .json();
 }
 
-TEST_F(KinetoRefusal, SaysWhatIsWrong) {
+TEST_F(KinetoRefusal, GivesTheReason) {
   const std::string kernel = R"({"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, )";
   const auto with = [&](const std::string& rest) { return KinetoTrace().other(kernel + rest + "}").json(); };
   const std::vector<std::pair<std::string, std::string>> cases = {

@@ -114,7 +114,7 @@ TEST(Measurement, WorkFollowsFromAStatedRate) {
   EXPECT_DOUBLE_EQ(read->values[0].flops.value(), 3e11);
 }
 
-TEST(Measurement, WorkOfAProductFollowsFromItsShape) {
+TEST(Measurement, WorkOfAGemmFollowsFromItsShape) {
   const std::string header = "source,device,op,format,shape.m,shape.n,shape.k,time_us.p50\n";
   const auto read = parse(header + "a benchmark,NVIDIA H200,gemm,bf16,8192,8192,8192,1580\n", "m.csv");
   ASSERT_TRUE(read) << to_string(read.error());

@@ -171,7 +171,7 @@ class HostFits : public testing::Test {
   }
 };
 
-TEST_F(HostFits, ProductsAndMemoryBoundOperators) {
+TEST_F(HostFits, GemmsAndMemoryBoundOperators) {
   add_all_memory();
   add_gemms();
   const ProfileFit fit = this->fit();
@@ -230,7 +230,7 @@ TEST_F(HostFits, MessagesAndCollectives) {
   EXPECT_EQ(find(fit, "exchange.notify")->value, find(fit, "network.latency")->value);
 }
 
-TEST_F(HostFits, ExchangesHaveConstantsOfTheirOwn) {
+TEST_F(HostFits, AllToAllsHaveConstantsOfTheirOwn) {
   for (std::int64_t bytes = 64; bytes <= 4 << 20; bytes *= 4) {
     add("message", {{"bytes", bytes}}, (9e-6 + static_cast<double>(bytes) / 3e9) * noise_());
     for (const char* op : {"dispatch", "combine"})
@@ -241,7 +241,7 @@ TEST_F(HostFits, ExchangesHaveConstantsOfTheirOwn) {
     expect_found(fit, name);  // 5 us and 4 GB/s are those of the base profile
 }
 
-TEST_F(HostFits, WhatIsBesideACopyTakesLonger) {
+TEST_F(HostFits, OperatorsWithACopyTakeLonger) {
   add_gemms();
   const std::size_t alone = files_[0].values.size();
   for (std::size_t i = 0; i < 6; ++i) {
@@ -267,7 +267,7 @@ TEST_F(HostFits, FormatsWithoutARecordAreComputedAsFp32) {
   EXPECT_EQ(find(fit, "gemm.fp8.k_time"), nullptr);
 }
 
-TEST_F(HostFits, TooFewRecordsAreSaidAndLeaveTheBase) {
+TEST_F(HostFits, TooFewRecordsAreReportedAndLeaveTheBase) {
   add_gemm(64, 64, 64, false);
   const ProfileFit fit = this->fit();
   EXPECT_EQ(find(fit, "gemm.fp32.k_time"), nullptr);
@@ -325,7 +325,7 @@ TEST_F(HostFits, RecordsThatDoNotBelongTogetherAreRefused) {
   refused("2 devices: a CPU, another CPU");
 }
 
-TEST_F(HostFits, WhatNothingIsMadeOfIsSaid) {
+TEST_F(HostFits, UnusedRecordsAreReported) {
   add_gemm(64, 64, 64, false);
   add("slot", {}, 1e-6);
   add("slot", {}, 1e-6);

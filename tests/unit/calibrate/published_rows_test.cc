@@ -26,7 +26,7 @@ class PublishedRows : public testing::Test {
   }
 };
 
-TEST_F(PublishedRows, OfProducts) {
+TEST_F(PublishedRows, OfGemms) {
   const auto expect = [&](const std::string& line, const char* column, const char* message) {
     write("id,kernel,dtype,groups,m,n,k,time_us,source", line);
     const auto read = read_published_gemms(path_);
@@ -47,7 +47,7 @@ TEST_F(PublishedRows, OfProducts) {
   expect("a,b,bf16,1,64,32,16,2.5", "", "8 cells under 9 columns");
 }
 
-TEST_F(PublishedRows, OfExchanges) {
+TEST_F(PublishedRows, OfAllToAlls) {
   const std::string header =
       "id,kernel_mode,ep,tokens_per_rank,hidden,topk,groups,dispatch_dtype,dispatch_gbps,combine_gbps,link,"
       "physical_ib_dispatch_gbps,physical_ib_combine_gbps,source";

@@ -39,7 +39,7 @@ TEST_F(PublishedSteps, ReadsWhatIsStated) {
   EXPECT_EQ(step.layout(), "TP+SP8 PP2x3 DP2");
 }
 
-TEST_F(PublishedSteps, SayWhatTheyLack) {
+TEST_F(PublishedSteps, NameWhatTheyLack) {
   const auto steps = read({{"micro_batch", ""}, {"zero_stage", ""}, {"schedule", ""}, {"step_s", ""}});
   ASSERT_TRUE(steps) << to_string(steps.error());
   EXPECT_EQ(steps->at(0).lacking(), (std::vector<std::string>{"micro_batch", "zero_stage", "schedule", "step_s"}));

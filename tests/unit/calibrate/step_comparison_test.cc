@@ -59,7 +59,7 @@ class StepCases : public testing::Test {
   }
 };
 
-TEST_F(StepCases, AreToldFromCasesAboutFigures) {
+TEST_F(StepCases, AreDistinguishedFromCasesAboutFigures) {
   EXPECT_TRUE(is_step_case(folder_.write("case.toml", case_text).string()));
   EXPECT_FALSE(is_step_case(tests::shipped("calibrate/cases/deepseek-v3-2048xh800.toml")));
   EXPECT_FALSE(is_step_case("no-such-file.toml"));

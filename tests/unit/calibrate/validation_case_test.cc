@@ -145,7 +145,7 @@ const std::string row =
     "unit = \"us\"\n"
     "scale = 1e6\n";
 
-TEST_F(CaseFile, TakesProductsFromItsTable) {
+TEST_F(CaseFile, TakesGemmsFromItsTable) {
   const auto loaded = load(head + "table = \"gemm\"\n" + row);
   ASSERT_TRUE(loaded.has_value()) << to_string(loaded.error());
   ASSERT_EQ(loaded->figures.size(), 2u);
@@ -165,7 +165,7 @@ const std::string all_to_all =
     "unit = \"GB/s\"\n"
     "scale = 1e-9\n";
 
-TEST_F(CaseFile, TakesExchangesFromItsTable) {
+TEST_F(CaseFile, TakesAllToAllsFromItsTable) {
   const auto loaded = load(head + "table = \"deepep\"\n" + all_to_all + figure);
   ASSERT_TRUE(loaded.has_value()) << to_string(loaded.error());
   ASSERT_EQ(loaded->figures.size(), 3u);
@@ -181,7 +181,7 @@ TEST_F(CaseFile, TakesExchangesFromItsTable) {
   EXPECT_FALSE(needs_of(*loaded).kernels);
 }
 
-TEST_F(CaseFile, ErrorsAboutExchangesNameTheirPlace) {
+TEST_F(CaseFile, ErrorsAboutAllToAllsNameTheirPlace) {
   const std::string before = head + "table = \"deepep\"\n";  // five lines
   expect(before + with(all_to_all, "ep008", "ep08"), 8, "figure.row", "did you mean 'ep008'?");
   expect(before + with(all_to_all, "ep008", "ep033"), 8, "figure.row", "no row 'ep033'");  // low latency

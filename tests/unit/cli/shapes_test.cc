@@ -39,7 +39,7 @@ class DeepSeekShapes : public testing::Test {
   }
 };
 
-TEST_F(DeepSeekShapes, HaveTheProductsOfTheModel) {
+TEST_F(DeepSeekShapes, HaveTheGemmsOfTheModel) {
   // There are 61 layers and the one of multi-token prediction; 58 + 1 of them have experts, 3 are dense.
   EXPECT_EQ(count("gemm", "F", "fp8_block", {{"m", 4096}, {"n", 1536}, {"k", 7168}, {"groups", 1}}), 62);
   EXPECT_EQ(count("gemm", "I", "fp8_block", {{"m", 4096}, {"n", 7168}, {"k", 1536}, {"groups", 1}}), 62);

@@ -136,7 +136,7 @@ const std::string decoder = R"("num_hidden_layers": 4, "hidden_size": 64, "num_a
                                "intermediate_size": 128)";
 const std::string gpt = R"("n_layer": 4, "n_embd": 64, "n_head": 4)";
 
-TEST(Architecture, MistralHasAWindowUnlessTheFileSaysNull) {
+TEST(Architecture, MistralHasAWindowUnlessTheFileHasNull) {
   const auto first = minimal("mistral", decoder);
   ASSERT_TRUE(first) << to_string(first.error());
   EXPECT_EQ(first->window.tokens, 4096);

@@ -41,7 +41,7 @@ TEST(ProfileWithChanges, AStarMakesItAFactor) {
 }
 
 // A measured constant that is changed is no longer of kind measured.
-TEST(ProfileWithChanges, ProvenanceSaysSo) {
+TEST(ProfileWithChanges, ProvenanceNamesTheChange) {
   const Profile changed = profile().with_changes({{"gemm.bf16.k_time", 7}}).value();
   const Parameter& constant = changed.parameters()[*changed.find("gemm.bf16.k_time")];
   EXPECT_EQ(constant.kind, Evidence::assumed);

@@ -162,7 +162,7 @@ TEST_P(Blocks, EveryParameterHasAGradientThatIsWritten) {
 }
 
 // An FP8 gradient from other ranks is transposed exactly once per received token.
-TEST_P(Blocks, ReceivedGradientsAreTurnedBeforeTheyAreGathered) {
+TEST_P(Blocks, ReceivedGradientsAreTransposedBeforeTheyAreGathered) {
   if (std::ranges::count(kinds(), BlockKind::moe_layer) == 0) return;
   const Graph graph = block(BlockKind::moe_layer, {});
   int gathered = 0;
@@ -181,7 +181,7 @@ TEST_P(Blocks, ReceivedGradientsAreTurnedBeforeTheyAreGathered) {
 }
 
 // The table and the output projection of the prediction module are the main model's.
-TEST_P(Blocks, ThePredictionModuleOwnsNothingOfTheVocabulary) {
+TEST_P(Blocks, ThePredictionModuleSharesTheVocabularysParameters) {
   const Graph graph = block(BlockKind::multi_token_prediction, {});
   const model::Architecture& architecture = std::get<0>(GetParam()).architecture;
   std::vector<std::string> shared;

@@ -69,7 +69,7 @@ double written(int tiles, int bytes) { return tiles * 128.0 * 128 * bytes / 2e6;
 constexpr Conditions overlapped_transfer{.sms = 112, .held = 20, .co_runner = CoRunner::transferring};
 constexpr Conditions overlapped_waiting{.sms = 112, .held = 20, .co_runner = CoRunner::waiting};
 
-TEST_F(KernelTimes, AProductTakesWholeWaves) {
+TEST_F(KernelTimes, AGemmTakesWholeWaves) {
   // [4096, 1536] is 32 * 12 = 384 tiles: 4 waves on 112 SMs, 3 on 132. A wave takes 2 us + 7168 * 3 ns; every tile
   // is written once in BF16; the kernel begins and ends in 5 us, its gap is 1 us.
   const double wave = 2 + 7168 * 0.003;
@@ -77,7 +77,7 @@ TEST_F(KernelTimes, AProductTakesWholeWaves) {
   EXPECT_NEAR(microseconds("q_a", Phase::F, 132), 5 + 3 * wave + written(384, 2) + 1, 1e-9);
 }
 
-TEST_F(KernelTimes, AProductReadsTheInnerDimensionInWholeBlocks) {
+TEST_F(KernelTimes, AGemmReadsTheInnerDimensionInWholeBlocks) {
   // The input gradient of kv_a reduces over 576 columns, 4.5 blocks of 128: five are read. [4096, 7168] has
   // 32 * 56 = 1792 tiles, 16 waves on 112 SMs.
   EXPECT_NEAR(microseconds("kv_a_dgrad", Phase::I, 112), 5 + 16 * (2 + 640 * 0.003) + written(1792, 2) + 1, 1e-9);
@@ -99,7 +99,7 @@ TEST_F(KernelTimes, GroupsShareWavesForwardAndNotInTheWeightGradient) {
               4 * 5 + 4 * 14 * (4 + 8192 * 0.004) + 4 * written(1792, 8) + 4, 1e-6);
 }
 
-TEST_F(KernelTimes, AProductBesideAnotherKernel) {
+TEST_F(KernelTimes, AGemmWithACoRunner) {
   // On the remaining SMs it takes the same time as alone. With a transfer it is slower by the shared resources, with
   // waiting ranks it is not.
   const double alone = 5 + 4 * (2 + 7168 * 0.003) + written(384, 2);
@@ -128,7 +128,7 @@ TEST_F(KernelTimes, AttentionFollowsTheFreeSms) {
   EXPECT_NEAR(microseconds("attention_grad", Phase::I, 132), pairs * 832 / 400e12 * 1e6 + 3, 1e-6);
 }
 
-TEST_F(KernelTimes, AGridOfTheWholeGpuGoesRoundAgain) {
+TEST_F(KernelTimes, AGridOfTheWholeGpuTakesAnotherRound) {
   // 117.45 MB at 2 TB/s, by 396 blocks, three on an SM.
   const double whole = (2 * 2.0 * 4096 * 7168 + 2 * 7168) / 2e12 * 1e6;
   EXPECT_NEAR(microseconds("attention_norm", Phase::F, 132), whole + 1, 1e-9);
@@ -215,7 +215,7 @@ class Laws : public testing::TestWithParam<std::string> {
   }
 };
 
-TEST_P(Laws, EveryOperatorTakesTimeAndNeighboursNeverHelp) {
+TEST_P(Laws, EveryOperatorTakesTimeAndCoRunnersNeverHelp) {
   for (const Graph& block : all_blocks()) {
     for (const Operator& op : block.operators) {
       if (between_ranks(block, op)) continue;

@@ -85,7 +85,7 @@ TEST_F(MeasuredTimes, FollowTheRowsAsTheFormDoes) {
   EXPECT_NEAR(with.time(layer_, op, {.sms = 1, .row_scale = 1.5}).seconds, 1500 * micro + gap_, 1e-9);
 }
 
-TEST_F(MeasuredTimes, SlowDownBesideTransfersAsTheFormDoes) {
+TEST_F(MeasuredTimes, SlowDownWithTransfersAsTheFormDoes) {
   std::vector<Parameter> parameters = with_measured({{entry("q_a", 1), 1000}}).parameters();
   for (Parameter& parameter : parameters)
     if (parameter.name == "gemm.slowdown_beside_transfer") parameter.value = 1.2;
@@ -95,7 +95,7 @@ TEST_F(MeasuredTimes, SlowDownBesideTransfersAsTheFormDoes) {
 }
 
 // With a transfer the time measured with one applies, on the SMs that were free, whatever the kernel was launched on.
-TEST_F(MeasuredTimes, BesideATransferAreThoseMeasuredBesideOne) {
+TEST_F(MeasuredTimes, WithATransferAreThoseMeasuredWithOne) {
   const auto overlapped = [&](const char* name) {
     return MeasuredOperators::name(key(find(layer_, name)), {1, true}, MeasuredOperators::Unit::sms);
   };

@@ -49,7 +49,7 @@ TEST(MegatronScript, Arrays) {
   EXPECT_THAT(last("A=()\nrun \"${A[@]}\" \"$@\" end"), ElementsAre("run", "end"));
 }
 
-TEST(MegatronScript, ArithmeticAndWhatOnlyAShellKnows) {
+TEST(MegatronScript, ArithmeticAndWhatOnlyAShellEvaluates) {
   EXPECT_THAT(last("A=8\nrun $((A * 4 / (1 + 1))) $(( $A + -1 ))"), ElementsAre("run", "16", "7"));
   EXPECT_THAT(last("B=$((A * 4))\nrun $B $(hostname -s) $RANK"),
               ElementsAre("run", "$((A * 4))", "$(hostname -s)", "$RANK"));
@@ -66,7 +66,7 @@ TEST(MegatronScript, CommandsWithinCommands) {
   EXPECT_THAT(last("cat <<EOF > f\nrun 'x\nEOF\nrun y"), ElementsAre("run", "y"));
 }
 
-TEST(MegatronScript, WordsKnowTheirLines) {
+TEST(MegatronScript, WordsHaveTheirLines) {
   const auto script = read_script("A=\"--x 1\n  --y 2\"\n\nrun \\\n  $A --z\n", "s.sh", {});
   ASSERT_TRUE(script);
   std::vector<int> lines;

@@ -81,7 +81,7 @@ StepProgram tiny_program(const std::string& kind, std::int32_t ranks, std::int32
   return program;
 }
 
-TEST(StageTensors, KnowHowLongEachIsKept) {
+TEST(StageTensors, HaveTheLifetimeOfEach) {
   const StageTensors tensors(tiny_program("1f1b", 2, 4), 0);
   EXPECT_EQ(tensors.kept(Lifetime::forward_to_input), Bytes(1000));         // s; t and y are read by F alone
   EXPECT_EQ(tensors.kept(Lifetime::forward_to_weight), Bytes(100));         // x
@@ -161,7 +161,7 @@ TEST(MemoryTimeline, MicroBatchesInFlight) {
   for (std::size_t rank = 0; rank < 4; ++rank) EXPECT_EQ(timeline(dualpipe, rank).activations_peak, Bytes(5 * 1100));
 }
 
-TEST(MemoryTimeline, NamesTheFullestMoment) {
+TEST(MemoryTimeline, NamesThePeak) {
   // Rank 0 keeps 4 * 1100 when its first B begins, which needs 800 at its first operator, while the activation of the F
   // before is still being sent (100: eager). A later F starts with 3 * 1100 and needs 1400.
   const StepProgram program = tiny_program("1f1b", 4, 8);
@@ -344,7 +344,7 @@ TEST(Memory, DeepSeekV3FitsWithItsRecomputationOnly) {
   }
 }
 
-TEST(Memory, DeepSeekV3InteriorRankByHand) {
+TEST(Memory, DeepSeekV3MiddleRankByHand) {
   // Kept per MoE layer and token, H = 7168, FP8 tile = 33/32 B, E5M6 = 49/32 B:
   //   layer input and attention residual, BF16        2 * 2 * 7168
   //   latents 1536 + 512 + 64, BF16                   2 * 2112

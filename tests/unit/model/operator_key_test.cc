@@ -73,7 +73,7 @@ TEST(OperatorKey, CountsEqualShapesInARow) {
   EXPECT_EQ(operator_key(graph, graph.operators[0]), "add-F-fp32-3n4x2-to-4x2");
 }
 
-TEST(OperatorKey, AttentionNamesWhatShapesDoNotTell) {
+TEST(OperatorKey, AttentionNamesWhatShapesDoNotHold) {
   Graph graph = gemm();
   AttentionAttributes a{.query_heads = 2, .key_value_heads = 1, .query_key_dim = 4, .value_dim = 4};
   a.sequence_length = 4;

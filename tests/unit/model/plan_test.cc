@@ -287,7 +287,7 @@ INSTANTIATE_TEST_SUITE_P(
                     BadOverride{"two_lines", "parallelism.pipeline=8\nx=1", "parallelism.pipeline", "TOML"}),
     [](const auto& parameter) { return std::string(parameter.param.what); });
 
-TEST(Plan, ModelKeysStandBesideTheConfig) {
+TEST(Plan, ModelKeysAddToTheConfig) {
   const Plan plan =
       load(minimal, {"model.n_routed_experts=512", "model.rms_norm_eps=1e-5", "model.tie_word_embeddings=true",
                      "model.scoring_func=sigmoid", "model.attn_config.alibi=false"});

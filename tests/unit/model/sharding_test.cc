@@ -25,7 +25,7 @@ struct Case {
   }
 };
 
-TEST(ShardGroup, IsAllRanksUnlessThePlanSaysOtherwise) {
+TEST(ShardGroup, IsAllRanksByDefault) {
   const Case replicated(0), sharded(1);
   const ShardGroup none = shard_group(replicated.plan, replicated.layout, false);
   EXPECT_EQ(none.shards, 1);
@@ -121,7 +121,7 @@ TEST(StageUnits, CloseAtTheGradientThatFillsThem) {
   EXPECT_EQ(unit_elements(plan, {block()}, {{0, 0}}), (std::vector<double>{450, 450}));
 }
 
-TEST(StageUnits, KnowBorrowersAndExperts) {
+TEST(StageUnits, CoverBorrowersAndExperts) {
   Graph borrower = block();
   for (Tensor& tensor : borrower.tensors) tensor.shared = true;
   Graph experts = block();
@@ -181,7 +181,7 @@ std::vector<Line> lines(const Plan& plan) {
   return all;
 }
 
-TEST(Synchronisations, GathersRunAsFarAheadAsThereAreBuffers) {
+TEST(DataParallelSchedule, GathersRunAsFarAheadAsThereAreBuffers) {
   using enum Kind;
   Plan plan;
   plan.parallelism.zero_stage = 3;
@@ -197,7 +197,7 @@ TEST(Synchronisations, GathersRunAsFarAheadAsThereAreBuffers) {
   EXPECT_EQ(lines(plan).size(), 6u);
 }
 
-TEST(Synchronisations, WithoutOverlapReductionsFollowTheSlots) {
+TEST(DataParallelSchedule, WithoutOverlapReductionsFollowTheSlots) {
   using enum Kind;
   Plan plan;
   plan.overlap.gradient_reduce = false;

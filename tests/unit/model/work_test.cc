@@ -24,7 +24,7 @@ class WorkOfDeepSeek : public testing::Test {
   }
 };
 
-TEST_F(WorkOfDeepSeek, MatrixProducts) {
+TEST_F(WorkOfDeepSeek, Gemms) {
   // [4096, 7168] x [7168, 1536]: FP8 tiles (33/32 B), FP8 blocks (1 + 4/16384 B), BF16 out.
   const double gemm = 2.0 * 4096 * 7168 * 1536;
   EXPECT_EQ(flops_of("q_a", Phase::F), gemm);
@@ -35,7 +35,7 @@ TEST_F(WorkOfDeepSeek, MatrixProducts) {
   EXPECT_EQ(bytes_of("q_a_wgrad", Phase::W), 4096 * (7168 + 1536) * 33 / 32.0 + 2 * 4.0 * 1536 * 7168);
 }
 
-TEST_F(WorkOfDeepSeek, GroupedProductsFollowTheRows) {
+TEST_F(WorkOfDeepSeek, GroupedGemmsFollowTheRows) {
   // 4096 tokens * 8 experts each = 32768 rows over 4 local experts; gate and up together 2 * 2048 wide.
   const double gemm = 2.0 * 32768 * 7168 * 4096;
   EXPECT_EQ(flops_of("experts_gate_up", Phase::F), gemm);
@@ -67,7 +67,7 @@ TEST_F(WorkOfDeepSeek, MemoryBoundOperators) {
   EXPECT_DOUBLE_EQ(bytes_of("experts_swiglu", Phase::F, 1.25), 1.25 * rows);
 }
 
-TEST_F(WorkOfDeepSeek, GradientsFromOtherRanksAreTurnedOncePerToken) {
+TEST_F(WorkOfDeepSeek, GradientsFromOtherRanksAreTransposedOncePerToken) {
   // 4096 tokens reach 7.5 ranks each: as many arrive, 30720 of 7168 FP8 with scales. They are transposed once, then
   // gathered by the map into the columns of 32768 rows.
   const double column = 7168 * 33 / 32.0;
@@ -115,7 +115,7 @@ TEST(Work, AttentionInAWindow) {
   EXPECT_EQ(flops(all, find(all, "attention"), 1, true).value(), 4096.0 * 8 * 1024 * 2 * (16 + 16));
 }
 
-TEST(Work, AttentionOverStoredScoresKnowsNoMask) {
+TEST(Work, AttentionOverStoredScoresHasNoMask) {
   const Graph layer = make_block(BlockKind::windowed_dense_layer, gpt_rank(false));
   const double gemm = 4096.0 * 8 * 2048 * 2 * 16;  // every query, head and key
   for (const auto& [name, phase] : {std::pair{"scores", Phase::F},

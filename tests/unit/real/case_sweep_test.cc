@@ -106,7 +106,7 @@ TEST_F(CaseSweep, WritesEachVariantWithItsSamplesAndFindings) {
                                  "GB/s"));
 }
 
-TEST_F(CaseSweep, GoesOnBehindWhatIsThere) {
+TEST_F(CaseSweep, ContinuesFromWhatIsThere) {
   sweep({"launch"});
   const SweepSummary summary = sweep({"launch", "graph nodes=2"});
   EXPECT_EQ(summary.skipped, 1);
@@ -153,7 +153,7 @@ TEST_F(CaseSweep, RanksInStepMeasureEverythingAndOneOfThemWrites) {
   EXPECT_EQ(file(), before);
 }
 
-TEST_F(CaseSweep, EndsBehindTheCaseThatIsInterrupted) {
+TEST_F(CaseSweep, EndsAfterTheCaseThatIsInterrupted) {
   options_.interrupted = [this] { return !machine_.prepared_.empty(); };
   const SweepSummary summary = sweep({"launch", "graph nodes=2"});
   EXPECT_EQ(summary.measured, 1);

@@ -141,7 +141,7 @@ TEST(ControlChannel, RefusesSumsOfDifferentLengthOnAllRanks) {
   EXPECT_THAT(said, testing::Each(testing::Eq("ranks sum different numbers of values")));
 }
 
-TEST(ControlChannel, TellsEverybodyWhyOneRankEndsTheJob) {
+TEST(ControlChannel, SendsAllRanksTheReasonWhyOneEndsTheJob) {
   const auto said = on_ranks(3, {0, 1, 2}, {}, [](ControlChannel& channel) {
     if (channel.rank() == 2) {
       channel.abort("out of memory");

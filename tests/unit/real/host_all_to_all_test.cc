@@ -33,9 +33,9 @@ struct Setting {
 };
 
 // A graph with nothing but operators between ranks.
-class HostExchange : public testing::TestWithParam<Setting> {
+class HostAllToAll : public testing::TestWithParam<Setting> {
  protected:
-  HostExchange() {
+  HostAllToAll() {
     const DataType type = GetParam().type;
     graph_.name = "exchanges";
     const TensorId x = input("x", tokens, hidden, type), indices = input("indices", tokens, chosen, DataType::int32),
@@ -145,7 +145,7 @@ void expect_near(const std::vector<float>& got, const Matrix& want, DataType typ
         << what << ", element " << i;
 }
 
-TEST_P(HostExchange, GivesWhatTheGraphSays) {
+TEST_P(HostAllToAll, GivesWhatTheGraphDefines) {
   model::Random random(11);
   std::vector<Values> inputs(ranks, Values(graph_.tensors.size()));
   Interpreter interpreter(graph_, ranks);
@@ -171,7 +171,7 @@ TEST_P(HostExchange, GivesWhatTheGraphSays) {
                   "rank " + std::to_string(rank) + ", " + graph_.tensor(id).name);
 }
 
-INSTANTIATE_TEST_SUITE_P(Settings, HostExchange,
+INSTANTIATE_TEST_SUITE_P(Settings, HostAllToAll,
                          testing::Values(Setting{"fp32"}, Setting{"bf16", DataType::bf16},
                                          Setting{"fp16", DataType::fp16}, Setting{"inline", DataType::fp32, false},
                                          Setting{"inline_bf16", DataType::bf16, false},

@@ -140,7 +140,7 @@ TEST(HostCollectives, OfOneRankCopy) {
   });
 }
 
-TEST(HostCollectives, SayWhenSizesDoNotFit) {
+TEST(HostCollectives, ReportSizesThatDoNotFit) {
   run_ranks(ranks, {}, [](HostDevice& device, Communicator& communicator) {
     const BufferPointer in = device.allocate(vector_tensor(7)), out = device.allocate(vector_tensor(2));
     communicator.launch(model::Stream::collective, all_ranks(ranks, communicator.rank()),

@@ -148,7 +148,7 @@ TEST(HostWorkloads, AStageRunsForwardThenBackwardThenItsUpdate) {
   EXPECT_EQ(routed->format, "fp32");
 }
 
-TEST(HostWorkloads, AProductHasItsGradients) {
+TEST(HostWorkloads, AGemmHasItsGradients) {
   const auto file = parse_cases("launch = false\n[[product]]\nm = 16\nn = 32\nk = 8\n", "cases.toml");
   const std::vector<Subject> subjects = distinct_subjects(workloads_of(*file));
   ASSERT_EQ(subjects.size(), 3u);
@@ -225,7 +225,7 @@ TEST_P(HostMeasure, EveryCaseHasPositiveSamples) {
 INSTANTIATE_TEST_SUITE_P(Clocks, HostMeasure, testing::Values(ClockKind::cpu, ClockKind::wall),
                          [](const auto& clock) { return std::string(to_string(clock.param)); });
 
-TEST(HostMeasureEnds, WhenTheObserverSaysSo) {
+TEST(HostMeasureEnds, WhenTheObserverAsksForIt) {
   const auto file = parse_cases("launch = false\n[[message]]\nbytes = [4, 8, 16]\n", "cases.toml");
   const std::vector<Workload> workloads = workloads_of(*file);
   std::size_t steps = 0;

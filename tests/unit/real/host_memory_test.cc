@@ -26,12 +26,6 @@ float from_fp16(std::uint16_t bits) { return static_cast<float>(Eigen::numext::b
 
 using model::DataType;
 
-// Single numbers are converted by Eigen and compared with whole arrays.
-std::uint16_t to_bf16(float value) { return std::bit_cast<std::uint16_t>(Eigen::bfloat16(value)); }
-float from_bf16(std::uint16_t bits) { return static_cast<float>(std::bit_cast<Eigen::bfloat16>(bits)); }
-std::uint16_t to_fp16(float value) { return std::bit_cast<std::uint16_t>(Eigen::half(value)); }
-float from_fp16(std::uint16_t bits) { return static_cast<float>(std::bit_cast<Eigen::half>(bits)); }
-
 constexpr std::uint32_t patterns = 1 << 16;
 
 template <float (*from)(std::uint16_t), std::uint16_t (*to)(float)>

@@ -66,7 +66,7 @@ TEST(HostPacking, TakesRowsAndAddsThemToRows) {
   }
 }
 
-TEST(HostPacking, SaysWhenAPacketDoesNotFit) {
+TEST(HostPacking, ReportsAPacketThatDoesNotFit) {
   Packer packer(0);
   packer.add(DataType::fp32, std::vector<float>(3));
   const std::vector<std::byte> bytes = packer.take();

@@ -54,7 +54,7 @@ TEST(InProcessAbort, EndsLaterCallsToo) {
   EXPECT_EQ(failure_of([&] { transports[1]->receive(0, {}); }), "rank 1: lost its disk");
 }
 
-TEST(InProcessAbort, TellsEverybodyOfTheFirstFailure) {
+TEST(InProcessAbort, GivesAllRanksTheFirstFailure) {
   const auto transports = in_process_transports(3);
   transports[1]->abort("first");
   transports[0]->abort("because of rank 1");

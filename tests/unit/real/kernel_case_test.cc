@@ -23,7 +23,7 @@ KernelCase parsed(const std::string& line) {
 
 Subject work_of(const std::string& line) { return subjects_of(parsed(line)).front(); }
 
-TEST(KernelCases, ReadsEveryKeyOfAProduct) {
+TEST(KernelCases, ReadsEveryKeyOfAGemm) {
   const KernelCase value = parsed(
       "gemm name=deepseek-v3/q_b phase=W format=fp8_tensor m=4096 n=24576 k=1536 groups=4 fast_accumulation=1 soak=2 "
       "target_sms=112");
@@ -111,7 +111,7 @@ TEST(KernelCases, RowsOfGroups) {
   }
 }
 
-TEST(KernelWork, FlopsAndBytesOfProducts) {
+TEST(KernelWork, FlopsAndBytesOfGemms) {
   // 2 * 4096 * 24576 * 1536; BF16: (4096*1536 + 24576*1536 + 4096*24576) * 2 bytes.
   const Subject bf16 = work_of("gemm phase=F format=bf16 m=4096 n=24576 k=1536");
   EXPECT_DOUBLE_EQ(bf16.flops, 309237645312.0);

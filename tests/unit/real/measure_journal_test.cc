@@ -38,7 +38,7 @@ std::string read(const std::filesystem::path& path) {
   return text.str();
 }
 
-TEST(MeasureJournal, ASecondRunGoesOnBehindTheFirst) {
+TEST(MeasureJournal, ASecondRunContinuesAfterTheFirst) {
   const tests::TemporaryDirectory folder;
   const std::string path = folder.path() / "m.jsonl";
   const KernelCase failing = parse_kernel_case("copy bytes=64").value();

@@ -69,7 +69,7 @@ TEST(Trainer, TheLossFalls) {
   EXPECT_EQ(run.result->timeline.end_ps, 60);
 }
 
-TEST(Trainer, TellsTheObserverEachStep) {
+TEST(Trainer, ReportsEachStepToTheObserver) {
   const TrainedRank run = train_alone(options_for(3));
   ASSERT_EQ(run.figures.size(), 3U);
   for (std::size_t i = 0; i < 3; ++i) {

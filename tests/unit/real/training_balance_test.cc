@@ -36,7 +36,7 @@ TEST(LossScale, DoublesAfterAnIntervalWithoutOverflow) {
   EXPECT_EQ(good(6), 16);  // the upper limit
 }
 
-TEST(LossScale, SaysWhenItCannotGetLower) {
+TEST(LossScale, ReportsThatItCannotGetLower) {
   LossScale scale({.start = 3, .lowest = 1});
   EXPECT_TRUE(scale.shrink());
   EXPECT_EQ(scale.factor(), 1.5);

@@ -119,7 +119,7 @@ TEST(FileText, TheShortestTextHasOneWindow) {
   EXPECT_EQ(text->sequence(12345).value(), text->sequence(0).value());
 }
 
-TEST(FileText, SaysWhatIsWrong) {
+TEST(FileText, GivesTheReason) {
   const tests::TemporaryDirectory folder;
   const std::string path = folder.write("text.txt", "abcd").string();
   EXPECT_EQ(to_string(file_text(path, {.vocabulary = 256, .sequence_length = 4}).error()),

@@ -70,7 +70,7 @@ TEST(Html, IsSelfContained) {
   EXPECT_NE(text.find("prefers-color-scheme: dark"), std::string::npos);
 }
 
-TEST(Html, TellsTheStory) {
+TEST(Html, HasEverySection) {
   const std::string text = page();
   for (const char* part : {"What training example-moe costs", "<b>20.00 s</b>", "the plan fits", "+0.4 %", "$5.592 M",
                            "capacity 84.9 GB", "overlapped pair", "launch.gap", "loses against its bound",

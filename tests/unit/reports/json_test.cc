@@ -63,7 +63,7 @@ TEST_F(ResultJson, KeepsValuesExactly) {
   EXPECT_EQ(json["run"]["phases"][1]["kind"], "published");
 }
 
-TEST_F(ResultJson, BoundSaysWhatBindsAndWhatIsLost) {
+TEST_F(ResultJson, BoundHasWhatBindsAndTheLosses) {
   const Json& bound = json["bound"];
   EXPECT_EQ(keys_of(bound), (std::vector<std::string>{"time_s", "binds", "rank", "lost", "flops_at_peak_s"}));
   EXPECT_EQ(bound["binds"], "compute");

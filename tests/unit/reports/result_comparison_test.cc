@@ -48,7 +48,7 @@ TEST(ComparePlans, InfeasibleSubjectsArePassedOver) {
   EXPECT_TRUE(first.same_tokens);
 }
 
-TEST(ComparePlans, TextSaysWhyAndWhatCannotBe) {
+TEST(ComparePlans, TextGivesReasonsAndWhatIsInfeasible) {
   const std::string text = result_comparison_text(comparison(model::Against::first), false);
   EXPECT_THAT(text, HasSubstr("B: cluster.gpus: cannot be"));
   EXPECT_THAT(text, HasSubstr("A -> D"));

@@ -74,7 +74,7 @@ TEST(ScheduleComparison, ActivationsAndCopiesAreThoseOfFullStages) {
   EXPECT_EQ(row_of(rows, "dualpipev").peak_activations, 4.5);
 }
 
-TEST(ScheduleComparison, SaysWhyAScheduleIsImpossible) {
+TEST(ScheduleComparison, GivesTheReasonWhyAScheduleIsImpossible) {
   const ScheduleShape odd{.ranks = 3, .micro_batches = 6, .virtual_stages = 2};
   const auto rows = compare(odd, {});
   ASSERT_TRUE(row_of(rows, "dualpipe").infeasible);

@@ -50,7 +50,7 @@ TEST(Tornado, InputsAreSortedByWhatTheyMove) {
 }
 
 // The unchanged plan is one of the ends where no setting is beyond it.
-TEST(Tornado, ASettingThatCannotBeDoesNotCount) {
+TEST(Tornado, AnInfeasibleSettingDoesNotCount) {
   const TornadoSpan narrow = example().rows[1].spans[0].value();
   EXPECT_DOUBLE_EQ(narrow.least, 10);
   EXPECT_EQ(narrow.least_setting, std::nullopt);

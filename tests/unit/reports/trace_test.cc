@@ -120,7 +120,7 @@ TEST(Trace, StopsWhenTheSinkDoes) {
   EXPECT_EQ(pieces, 2u);
 }
 
-TEST(Trace, LanesLieBesideEachOtherAndNest) {
+TEST(Trace, TracksAreAdjacentAndNest) {
   const auto timeline = support::example_timeline();
   model::Timeline short_one = support::example_timeline(3);
   const Json trace = Json::parse(

@@ -65,7 +65,7 @@ TEST(BreakEven, FoundAtTheNodeLinksAndHoldsOnBothSides) {
   EXPECT_GT(lead(*break_even.factor * 1.011), 0);  // bisected to 1 %
 }
 
-TEST(BreakEven, FarAheadNothingOverturnsIt) {
+TEST(BreakEven, FarAheadNothingReversesIt) {
   const Inputs tensor = with_tensor(), pipeline = with_pipeline();
   for (const BreakEven& break_even : break_evens(candidate(tensor, 1), {candidate(pipeline, 100)}, {true}, {}))
     EXPECT_FALSE(break_even.factor) << describe(break_even.quantity);
@@ -103,7 +103,7 @@ TEST(BreakEven, IsTheSameForAnyNumberOfThreads) {
   for (std::size_t i = 0; i < one.size(); ++i) EXPECT_EQ(one[i].factor, four[i].factor);
 }
 
-TEST(BreakEven, AfterAStopNothingIsClaimed) {
+TEST(BreakEven, AfterAStopNothingIsReported) {
   const Inputs tensor = with_tensor(), pipeline = with_pipeline();
   BreakEvenOptions options;
   options.stopped = [] { return true; };

@@ -60,7 +60,7 @@ TEST(GpuModel, WhatWaitsHoldsUpItsStream) {
   EXPECT_DOUBLE_EQ(gpu.start(2), 4);
 }
 
-TEST(GpuModel, ComputeSlowsBesideATransfer) {
+TEST(GpuModel, ComputeSlowsWithATransfer) {
   GpuRun gpu({{segment(Stream::compute), compute_time(2, 4)}, {segment(Stream::communication), transfer_time(1, 1)}});
   gpu.run();
   // With the transfer until 1: a quarter done. The other three quarters at full speed: 0.75 * 2 = 1.5.
@@ -68,7 +68,7 @@ TEST(GpuModel, ComputeSlowsBesideATransfer) {
   EXPECT_DOUBLE_EQ(gpu.end(0), 2.5);
 }
 
-TEST(GpuModel, ATransferSlowsBesideCompute) {
+TEST(GpuModel, ATransferSlowsWithCompute) {
   GpuRun gpu({{segment(Stream::communication), transfer_time(2, 4)}, {segment(Stream::compute), compute_time(1)}});
   gpu.run();
   // A quarter is done when compute ends at 1, then 0.75 * 2 = 1.5.
@@ -83,7 +83,7 @@ TEST(GpuModel, BothSlowEachOther) {
   EXPECT_DOUBLE_EQ(gpu.end(0), 3.5);
 }
 
-TEST(GpuModel, TheRateChangesMidWay) {
+TEST(GpuModel, TheRateChangesInTheMiddle) {
   GpuRun gpu({{segment(Stream::compute), compute_time(4, 8)},
               {segment(Stream::communication), transfer_time(2, 2, {.prepare = 1, .notify = 1})}});
   gpu.run();
@@ -96,7 +96,7 @@ TEST(GpuModel, TheRateChangesMidWay) {
   EXPECT_DOUBLE_EQ(gpu.end(0), 5);
 }
 
-TEST(GpuModel, AMeetingHoldsTheStream) {
+TEST(GpuModel, ABarrierHoldsTheStream) {
   GpuRun gpu({{segment(Stream::communication), transfer_time(1, 1, {.prepare = 0.5, .wait = 2, .notify = 0.25})},
               {segment(Stream::compute), compute_time(2.5, 5)}});
   gpu.run();
@@ -117,7 +117,7 @@ TEST(GpuModel, TwoComputeStreamsShareEvenly) {
   EXPECT_DOUBLE_EQ(gpu.compute_busy(), 4);  // the union of both
 }
 
-TEST(GpuModel, CopiesToAndFromTheHostRunBesideEverything) {
+TEST(GpuModel, CopiesToAndFromTheHostRunConcurrently) {
   GpuRun gpu({{segment(Stream::compute), compute_time(2, 9)},
               {segment(Stream::to_host), transfer_time(3, 9)},
               {segment(Stream::from_host), transfer_time(4, 9)},
@@ -165,7 +165,7 @@ TEST(GpuModel, FewRowsNeverTakeNegativeTime) {
 TEST(GpuModel, RunsOneSlotAfterAnother) {
   GpuRun gpu({{segment(Stream::compute), compute_time(2, 4)}, {segment(Stream::communication), transfer_time(1, 1)}});
   gpu.run({}, 2);
-  // 2.5 as in ComputeSlowsBesideATransfer, twice.
+  // 2.5 as in ComputeSlowsWithATransfer, twice.
   EXPECT_EQ(gpu.slots_ended(), 2);
   EXPECT_DOUBLE_EQ(gpu.start(0), 2.5);
   EXPECT_DOUBLE_EQ(gpu.slot_end(), 5);
@@ -183,7 +183,7 @@ TEST(GpuModel, WaitingAndTransferringSlowComputeDifferently) {
   EXPECT_DOUBLE_EQ(gpu.end(1), 6.5);
 }
 
-TEST(GpuModel, RowsCountByWhatRunsBeside) {
+TEST(GpuModel, RowsCountByTheCoRunner) {
   SegmentTime time = compute_time(2, 4, 8);
   time.compute_per_row = {1, 2, 4};
   GpuRun gpu({{segment(Stream::compute), time}, {segment(Stream::communication), transfer_time(6, 6)}});
@@ -192,7 +192,7 @@ TEST(GpuModel, RowsCountByWhatRunsBeside) {
   EXPECT_DOUBLE_EQ(gpu.end(0), 7);
 }
 
-TEST(GpuModel, PreparationIsSlowerBesideCompute) {
+TEST(GpuModel, PreparationIsSlowerWithCompute) {
   SegmentTime all_to_all = transfer_time(1, 1, {.prepare = 1});
   all_to_all.prepare_overlapped = 4;
   GpuRun gpu({{segment(Stream::communication), all_to_all}, {segment(Stream::compute), compute_time(2)}});

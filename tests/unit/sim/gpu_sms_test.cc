@@ -33,7 +33,7 @@ TEST(GpuSms, ATransferWaitsUntilAWideKernelEnds) {
   EXPECT_DOUBLE_EQ(gpu.end(1), 5);
 }
 
-TEST(GpuSms, ANarrowKernelLeavesSeats) {
+TEST(GpuSms, ANarrowKernelLeavesFreeSms) {
   GpuRun gpu({{segment(Stream::compute), gemm_time(2, 112)},
               {segment(Stream::communication), transfer_time(1, 1, {.prepare = 0.5}, held)}},
              device_sms, kernel_by_kernel);
@@ -41,7 +41,7 @@ TEST(GpuSms, ANarrowKernelLeavesSeats) {
   EXPECT_DOUBLE_EQ(gpu.arrival(1), 0.5);
 }
 
-TEST(GpuSms, ATransferOfNoSmsNeedsNoSeat) {
+TEST(GpuSms, ATransferOfNoSmsDoesNotWait) {
   GpuRun gpu({{segment(Stream::compute), gemm_time(2, 132)}, {segment(Stream::communication), transfer_time(1, 1)}},
              device_sms, kernel_by_kernel);
   gpu.run();
@@ -59,7 +59,7 @@ TEST(GpuSms, AMeasuredTransferDoesNotWaitAgain) {
   EXPECT_DOUBLE_EQ(gpu.end(1), 3);
 }
 
-TEST(GpuSms, BetweenMeetingAndTransferAKernelMayTakeTheSeats) {
+TEST(GpuSms, BetweenBarrierAndTransferAKernelMayAcquireTheSms) {
   // The kernel of the barrier ends before that of the transfer begins. A GEMM that began in between, on as many SMs as
   // with a waiting kernel, keeps them to its end.
   SegmentTime wide = gemm_time(4, 132);
@@ -146,7 +146,7 @@ TEST(GpuSms, SegmentsOfManyKernelsShareTheSmsEvenly) {
   EXPECT_DOUBLE_EQ(gpu.end(1), 5);
 }
 
-TEST(GpuSms, ATransferNarrowsWhatProductsShare) {
+TEST(GpuSms, ATransferNarrowsWhatGemmsShare) {
   SegmentTime narrow = gemm_time(2, 56);
   GpuRun gpu({{segment(Stream::compute), gemm_time(2, 56)},
               {segment(Stream::weight_gradient), gemm_time(2, 84)},

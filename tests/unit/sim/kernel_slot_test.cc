@@ -65,7 +65,7 @@ TEST_F(KernelSlots, EveryOperatorOnceInItsOrder) {
   }
 }
 
-TEST_F(KernelSlots, ExchangesStayWhole) {
+TEST_F(KernelSlots, AllToAllsStayWhole) {
   for (std::size_t s = 0; s < pair_.segments.size(); ++s) {
     if (pair_.segments[s].stream != Stream::communication) continue;
     ASSERT_EQ(pieces(s).size(), 1u);

@@ -45,7 +45,7 @@ TEST(MemoryAdvice, ListsWhatFitsSmallestChangeFirst) {
   EXPECT_NE(std::ranges::find(found, Settings{"recompute.policy=full"}), found.end());
 }
 
-TEST(MemoryAdvice, SaysWhatComesClosestWhenNothingFits) {
+TEST(MemoryAdvice, NamesTheClosestWhenNothingFits) {
   // 405 billion parameters on 8 ranks of a pipeline: parameters and gradients alone are 300 GB a rank. Sharding them
   // over the 8 data-parallel ranks helps most, and is not enough.
   const Settings given = {"model.config=models/llama-3-405b.json", "parallelism.pipeline=8", "recompute.policy=full"};

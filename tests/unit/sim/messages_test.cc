@@ -82,7 +82,7 @@ TEST_F(MessageRuns, ARendezvousWithoutItsPartnerNeverMoves) {
   EXPECT_FALSE(messages_.arrived(hop(true, 1, 7)));
 }
 
-TEST_F(MessageRuns, BothSidesKnowOfTheArrival) {
+TEST_F(MessageRuns, BothSidesAreNotifiedOfTheArrival) {
   send(0, 0, 1, 7);
   at(109, [this] { EXPECT_FALSE(messages_.arrived(hop(false, 0, 7))); });
   at(111, [this] {
@@ -107,7 +107,7 @@ TEST_F(MessageRuns, AReceiverReceivesOneAtATime) {
   EXPECT_EQ(run(), (std::vector<Seen>{{0, 2, 1, 0, 100, 110}, {1, 2, 2, 100, 200, 210}}));
 }
 
-TEST_F(MessageRuns, BothWaysOfALinkAreIndependent) {
+TEST_F(MessageRuns, BothDirectionsOfALinkAreIndependent) {
   send(0, 0, 1, 1);
   send(0, 1, 0, 2);
   EXPECT_EQ(run(), (std::vector<Seen>{{0, 1, 1, 0, 100, 110}, {1, 0, 2, 0, 100, 110}}));

@@ -170,7 +170,7 @@ TEST_F(Flows, SlowDownWithTheirLinkAndRecoverWithIt) {
   }
 }
 
-TEST_F(Flows, FailWithTheirLinkAndSayWhichAndWhen) {
+TEST_F(Flows, FailWithTheirLinkAndNameItAndTheTime) {
   SimGridNetwork network = network_of(links_);
   SimGridLoop loop(network);
   tests::Script script(loop);

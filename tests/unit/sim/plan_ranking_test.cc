@@ -94,13 +94,13 @@ TEST(PlanRanking, CommonErrorsCancelAndLessThanAPercentIsATie) {
   EXPECT_THAT(result.ties, ElementsAre(1));
 }
 
-TEST(PlanRanking, UnknownUncertaintyTellsNothingApart) {
+TEST(PlanRanking, UnknownUncertaintySeparatesNothing) {
   std::vector<PlanCost> candidates = {cost("a", 10, 1, 0.1), cost("b", 1000, 1, 0.1)};
   candidates[1].uncertainty = std::nullopt;
   EXPECT_EQ(standing(candidates[0], candidates[1], Objective::time), Standing::indistinguishable);
 }
 
-TEST(PlanRanking, OnlyWhatIsWithinTheLimitsCanWinOrBeInTheWay) {
+TEST(PlanRanking, OnlyWhatIsWithinTheLimitsCanWinOrTie) {
   const std::vector<PlanCost> candidates = {cost("a", 10, 9, 0.1), cost("b", 10.1, 8, 0.1)};
   const Limits budget{.days = std::nullopt, .usd = 8.5};
   EXPECT_EQ(verdict(candidates, ranked(candidates, Objective::time, budget), Objective::time, budget).winner, 1u);

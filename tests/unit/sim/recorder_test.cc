@@ -106,7 +106,7 @@ TEST_F(Recorders, KernelsTileTheirSegment) {
   EXPECT_GE(tiled, 16 * 12);
 }
 
-TEST_F(Recorders, AnExchangeIsItsMeetingAndItsTransfer) {
+TEST_F(Recorders, AnAllToAllIsItsBarrierAndItsTransfer) {
   // In the pair whose kernels are drawn, notify and transfer follow each other to the end of the phase.
   const std::vector<Span> parts = spans(7, Stream::communication, 2);
   int transfers = 0;

@@ -75,7 +75,7 @@ TEST_F(SegmentTimes, ComputeIsTheSumOfItsKernels) {
   }
 }
 
-TEST_F(SegmentTimes, SegmentsWithProductsFillTheirSms) {
+TEST_F(SegmentTimes, SegmentsWithGemmsFillTheirSms) {
   const std::vector<SegmentTime> all = times(OpType::FB);
   int with_gemms = 0;
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -90,7 +90,7 @@ TEST_F(SegmentTimes, SegmentsWithProductsFillTheirSms) {
   EXPECT_GE(with_gemms, 4 * 6);  // six compute phases in each of four layer pairs
 }
 
-TEST_F(SegmentTimes, WhoWaitsForSmsWaitsForHalfOfAProduct) {
+TEST_F(SegmentTimes, AWaitForSmsIsHalfOfAGemm) {
   // A GEMM of t seconds among T of the segment runs at a random moment with probability t / T and has t / 2 left; a
   // weight gradient of four experts is four kernels, each a quarter as long. Other kernels free SMs all the time.
   const std::vector<SegmentTime> all = times(OpType::FB);
@@ -127,7 +127,7 @@ TEST_F(SegmentTimes, BothHalvesOfTheExpertsWeightGradientsAreTheWhole) {
   EXPECT_EQ(pairs, 4 * 2);  // gate and up, and down, of the layers of a middle stage
 }
 
-TEST_F(SegmentTimes, AnExchangePreparesMeetsAndTransfers) {
+TEST_F(SegmentTimes, AnAllToAllPreparesWaitsAndTransfers) {
   const std::vector<SegmentTime> all = times(OpType::FB);
   int all_to_alls = 0;
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -189,7 +189,7 @@ class WithoutPartition : public SegmentTimes {
   WithoutPartition() : SegmentTimes({"overlap.communication_sms=0"}) {}
 };
 
-TEST_F(WithoutPartition, CommunicationTakesWhatItsKernelsNeedAndProductsTheWholeGpu) {
+TEST_F(WithoutPartition, CommunicationTakesWhatItsKernelsNeedAndGemmsTheWholeGpu) {
   // DeepEP's kernels need 20 SMs. Only then does a GEMM of 132 blocks have to wait.
   const std::vector<SegmentTime> all = times(OpType::FB);
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -213,7 +213,7 @@ class WithDynamicPartition : public SegmentTimes {
   WithDynamicPartition() : SegmentTimes({"overlap.sm_policy=dynamic"}) {}
 };
 
-TEST_F(WithDynamicPartition, ProductsTakeTheSmsThatAreFree) {
+TEST_F(WithDynamicPartition, GemmsTakeTheSmsThatAreFree) {
   const std::vector<SegmentTime> all = times(OpType::FB);
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Segment& segment = slot(OpType::FB).segments[i];

@@ -73,7 +73,7 @@ struct WrongRange {
 
 class WrongSweepRange : public testing::TestWithParam<WrongRange> {};
 
-TEST_P(WrongSweepRange, IsAnInputErrorThatSaysWhy) {
+TEST_P(WrongSweepRange, IsAnInputErrorWithAReason) {
   const auto axis = parse_axis(GetParam().text);
   ASSERT_FALSE(axis);
   EXPECT_EQ(axis.error().kind, model::ErrorKind::input);

@@ -108,7 +108,7 @@ SweepPoint point_with(double gemm, double flops, const std::string& device) {
   return point;
 }
 
-TEST(SweepFindings, ProductsAreComparedAmongPointsOfTheSameWorkAndDevice) {
+TEST(SweepFindings, GemmsAreComparedAmongPointsOfTheSameWorkAndDevice) {
   SweepPoint closed_form = point_with(1, 5, "a");
   closed_form.step.breakdown.clear();
   const auto slowdowns = gemm_slowdowns({point_with(3, 5, "a"), point_with(2, 5, "a"), point_with(1, 6, "a"),

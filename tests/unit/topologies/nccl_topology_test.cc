@@ -87,7 +87,7 @@ TEST(NcclTopology, MoreNicsThanGpusAreDealtEvenly) {
   EXPECT_EQ(topology.fabric.nics, 2);
 }
 
-TEST(NcclTopology, WhatIsNotKnownIsSaid) {
+TEST(NcclTopology, UnknownPartsAreReported) {
   const TemporaryDirectory folder;
   const std::string links = link("switch", 18) + "<odd/>\n";
   const std::string xml = dump("<fan/>\n" + gpu("1", links, "sm=\"90\"", "0xffff"));

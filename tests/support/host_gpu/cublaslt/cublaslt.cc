@@ -64,8 +64,8 @@ bool are_kept(const Promise& promise, const Operands& o, const void* workspace, 
   const auto operands = {o.a, o.b, o.c, static_cast<const void*>(o.d)};
   const bool aligned =
       std::ranges::all_of(operands, [&](const void* data) { return is_aligned(data, promise.alignment); });
-  const bool room = workspace_bytes >= promise.workspace_bytes && is_aligned(workspace, workspace_alignment);
-  return aligned && (room || promise.workspace_bytes == 0);
+  const bool enough = workspace_bytes >= promise.workspace_bytes && is_aligned(workspace, workspace_alignment);
+  return aligned && (enough || promise.workspace_bytes == 0);
 }
 
 bool has_all_pointers(const Operation& operation) {

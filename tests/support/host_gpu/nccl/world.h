@@ -48,14 +48,14 @@ class World {
   bool all_to_all(Member& member, const std::vector<Transfer>& transfers);
 
  private:
-  using Way = std::pair<int, int>;  // from, to
+  using Ends = std::pair<int, int>;  // from, to
   void take(const Parcel& parcel, const Transfer& transfer) const;
 
   const int ranks_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   int here_ = 0;
-  std::map<Way, std::deque<std::shared_ptr<Parcel>>> under_way_;
+  std::map<Ends, std::deque<std::shared_ptr<Parcel>>> under_way_;
 };
 
 }  // namespace plumbline::tests::host_gpu

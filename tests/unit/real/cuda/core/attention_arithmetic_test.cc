@@ -65,10 +65,10 @@ TEST(AttentionArithmetic, KeysThatNoneSeesChangeNothing) {
 TEST(AttentionArithmetic, ScoreGradientsAreThoseOfSoftmax) {
   const std::vector<double> scores = {0.3, -1.2, 0.9}, gradients = {0.5, 2.0, -1.0};
   const double scale = 0.25, step = 1e-6;
-  const auto loss = [&](std::vector<double> gemms) {
+  const auto loss = [&](std::vector<double> values) {
     double sum = 0, result = 0;
-    for (const double s : gemms) sum += std::exp(scale * s);
-    for (std::size_t i = 0; i < gemms.size(); ++i) result += gradients[i] * std::exp(scale * gemms[i]) / sum;
+    for (const double s : values) sum += std::exp(scale * s);
+    for (std::size_t i = 0; i < values.size(); ++i) result += gradients[i] * std::exp(scale * values[i]) / sum;
     return result;
   };
   double sum = 0, inner = 0;

@@ -37,7 +37,7 @@ TEST(ClockReading, IsTheMeanOfWhatWasRead) {
   EXPECT_FALSE(mean_of({}).power_w);
 }
 
-TEST(ClockSampler, ReadsBesideWhatRunsAndForgetsWhatWasTaken) {
+TEST(ClockSampler, ReadsConcurrentlyAndDropsWhatWasTaken) {
   std::atomic<int> reads{0};
   std::atomic<int> power{100};
   ClockSampler sampler(

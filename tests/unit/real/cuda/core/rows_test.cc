@@ -158,7 +158,7 @@ TEST(CudaColumns, PartsStandSideBySide) {
   }
 }
 
-TEST(CudaTranspose, BytesOfFourWordsAreTurned) {
+TEST(CudaTranspose, BytesOfFourWordsAreTransposed) {
   std::uint32_t words[4] = {0x03020100u, 0x13121110u, 0x23222120u, 0x33323130u};
   turn_bytes(words);
   EXPECT_EQ(words[0], 0x30201000u);

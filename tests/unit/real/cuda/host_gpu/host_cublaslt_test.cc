@@ -317,7 +317,7 @@ TEST_F(HostCublasLt, BiasIsAddedToEveryRow) {
 }
 
 // The batch consists of heads that are adjacent in their rows.
-TEST_F(HostCublasLt, BatchOfProducts) {
+TEST_F(HostCublasLt, BatchOfGemms) {
   GemmShape shape = shape_of(CUDA_R_16BF, CUDA_R_16BF, 24, 16, 32);
   shape.batch = 3;
   shape.x_batch_stride = shape.w_batch_stride = 40;

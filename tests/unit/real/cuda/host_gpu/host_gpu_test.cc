@@ -155,7 +155,7 @@ __global__ void transpose_kernel(int* data) {
   own[threadIdx.y * blockDim.x + threadIdx.x] = held[threadIdx.y * blockDim.x + threadIdx.x];
 }
 
-TEST_F(HostGpu, GridsAndBlocksHaveSeveralDimensionsAndClaimMemory) {
+TEST_F(HostGpu, GridsAndBlocksHaveSeveralDimensionsAndDynamicMemory) {
   constexpr int width = 6, height = 4, matrices = 2 * 3;
   std::vector<int> data;
   for (int i = 0; i < matrices * width * height; ++i) data.push_back(i);

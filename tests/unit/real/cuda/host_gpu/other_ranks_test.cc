@@ -109,7 +109,7 @@ class Messages : public testing::TestWithParam<bool> {};
 
 // Ranks send around a ring of three in both directions, two messages of different sizes on each channel. A sent buffer
 // may be written at once, and another round starts while the first is in progress.
-TEST_P(Messages, ArriveOnAllLanesInOrder) {
+TEST_P(Messages, ArriveOnAllChannelsInOrder) {
   on_gpus(3, [](const Rank& rank) {
     const std::int32_t number = rank.number(), next = (number + 1) % 3, before = (number + 2) % 3;
     for (std::int32_t turn = 0; turn < 3; ++turn) {
@@ -252,10 +252,10 @@ class SmallAllToAll {
 };
 
 // The all-to-all runs over NCCL, or through the memory of the node.
-class LostRankOfAnExchange : public testing::TestWithParam<std::int32_t> {};
+class LostRankOfAnAllToAll : public testing::TestWithParam<std::int32_t> {};
 
 // The host waits for counts.
-TEST_P(LostRankOfAnExchange, EndsADispatch) {
+TEST_P(LostRankOfAnAllToAll, EndsADispatch) {
   on_gpus(2, GetParam(), [](const Rank& rank) {
     rank.meet();
     if (rank.number() == 1) return rank.channel.abort("out of memory");
@@ -265,7 +265,7 @@ TEST_P(LostRankOfAnExchange, EndsADispatch) {
 }
 
 // The GPU waits for rows.
-TEST_P(LostRankOfAnExchange, EndsACombine) {
+TEST_P(LostRankOfAnAllToAll, EndsACombine) {
   on_gpus(2, GetParam(), [](const Rank& rank) {
     SmallAllToAll all_to_all(rank);
     for (int turn = 0; turn < 2; ++turn) {
@@ -282,7 +282,7 @@ TEST_P(LostRankOfAnExchange, EndsACombine) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(OnANode, LostRankOfAnExchange, testing::Values(1, 2));
+INSTANTIATE_TEST_SUITE_P(OnANode, LostRankOfAnAllToAll, testing::Values(1, 2));
 
 }  // namespace
 }  // namespace plumbline::tests

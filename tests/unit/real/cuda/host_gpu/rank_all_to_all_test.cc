@@ -86,7 +86,7 @@ class World {
  public:
   struct Member {
     Tensor x, indices, weights, dout, addend;  // by token
-    std::vector<Origin> arrivals;              // received rows, in order
+    std::vector<Origin> received_rows;         // received rows, in order
     Tensor y, dweights;                        // by row
   };
 
@@ -104,12 +104,12 @@ class World {
     for (std::int32_t rank = 0; rank < setting.ranks; ++rank) {
       const std::uint64_t seed = 1000 * turn + 10 * static_cast<std::uint64_t>(rank);
       const auto& own = indices[static_cast<std::size_t>(rank)];
-      std::vector<Origin> arrivals = arrivals_at(rank, indices);
-      const auto rows = static_cast<std::int64_t>(arrivals.size());
+      std::vector<Origin> received_rows = rows_received_by(rank, indices);
+      const auto rows = static_cast<std::int64_t>(received_rows.size());
       members_.push_back(
           {Tensor(setting.payload, columns, own.rows(), seed), own, Tensor(Format::fp32, choices, own.rows(), seed + 1),
            Tensor(setting.payload, columns, own.rows(), seed + 2), Tensor(Format::bf16, columns, own.rows(), seed + 3),
-           std::move(arrivals), Tensor(Format::bf16, columns, rows, seed + 4),
+           std::move(received_rows), Tensor(Format::bf16, columns, rows, seed + 4),
            Tensor(Format::fp32, choices, rows, seed + 5)});
     }
   }
@@ -139,18 +139,18 @@ class World {
   }
 
   // Returns the rows in the order of the sender's place within its node, then its node, then the token.
-  std::vector<Origin> arrivals_at(std::int32_t to, const std::vector<Tensor>& indices) const {
-    std::vector<Origin> arrivals;
+  std::vector<Origin> rows_received_by(std::int32_t to, const std::vector<Tensor>& indices) const {
+    std::vector<Origin> received_rows;
     for (std::int32_t place = 0; place < setting_.node_members(); ++place)
       for (std::int32_t sender = place; sender < setting_.ranks; sender += setting_.node_members()) {
         const Tensor& chosen = indices[static_cast<std::size_t>(sender)];
         for (std::size_t token = 0; token < static_cast<std::size_t>(chosen.rows()); ++token) {
           bool comes = false;
           for (std::int64_t i = 0; i < choices; ++i) comes = comes || home(sender, chosen.at(token, i)) == to;
-          if (comes) arrivals.push_back({sender, token});
+          if (comes) received_rows.push_back({sender, token});
         }
       }
-    return arrivals;
+    return received_rows;
   }
 
   Setting setting_;
@@ -219,11 +219,11 @@ class AllToAll {
   }
 
   void check_rows(const World& world) const {
-    const std::vector<Origin>& arrivals = world.of(rank_.number()).arrivals;
-    ASSERT_EQ(received_->rows(), static_cast<std::int64_t>(arrivals.size()));
+    const std::vector<Origin>& received_rows = world.of(rank_.number()).received_rows;
+    ASSERT_EQ(received_->rows(), static_cast<std::int64_t>(received_rows.size()));
     Values rows, local, row_weights, gradients;
     std::vector<std::int64_t> per_expert(per_rank);
-    for (const Origin& origin : arrivals) {
+    for (const Origin& origin : received_rows) {
       const World::Member& sender = world.of(origin.rank);
       for (std::int64_t c = 0; c < columns; ++c) rows.push_back(sender.x.at(origin.token, c));
       for (std::int64_t c = 0; c < columns; ++c) gradients.push_back(sender.dout.at(origin.token, c));
@@ -250,9 +250,9 @@ class AllToAll {
     for (std::size_t i = 0; i < out.size(); ++i) out[i].add(own.addend.held[i]);
     for (std::int32_t rank = 0; rank < setting_.ranks; ++rank) {
       const World::Member& other = world.of(rank);
-      for (std::size_t row = 0; row < other.arrivals.size(); ++row) {
-        if (other.arrivals[row].rank != rank_.number()) continue;
-        const std::size_t token = other.arrivals[row].token;
+      for (std::size_t row = 0; row < other.received_rows.size(); ++row) {
+        if (other.received_rows[row].rank != rank_.number()) continue;
+        const std::size_t token = other.received_rows[row].token;
         for (std::int64_t c = 0; c < columns; ++c) {
           out[token * columns + static_cast<std::size_t>(c)].add(other.y.at(row, c));
           dx[token * columns + static_cast<std::size_t>(c)].add(other.y.at(row, c));

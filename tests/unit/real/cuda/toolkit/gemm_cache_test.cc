@@ -155,7 +155,7 @@ TEST_F(GemmCacheTest, AnAlgorithmThatRefusesExactRowsIsAskedForAgain) {
 
 // FP8 operands are transposed: all routed rows of a layer are adjacent columns, and the sum runs over an expert's part
 // of them.
-TEST_F(GemmCacheTest, SumsOverRoutedRowsShareAnAlgorithmWhateverLiesBesideThem) {
+TEST_F(GemmCacheTest, SumsOverRoutedRowsShareAnAlgorithmForAnyOtherRows) {
   for (const std::int64_t all : {4096, 4224, 8192}) {
     for (const std::int64_t own : {897, 1024}) {
       GemmShape s = shape(512, 256, own, Routed::depth);

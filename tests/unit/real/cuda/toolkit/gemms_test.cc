@@ -80,7 +80,7 @@ void expect_same(const GemmTask& task) {
   for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(wanted[i], found[i], 1e-12) << i;
 }
 
-TEST(GemmTask, EveryFormIsToldInColumns) {
+TEST(GemmTask, EveryFormIsPassedInColumns) {
   for (const bool transpose_a : {false, true}) {
     for (const bool transpose_b : {false, true}) {
       Matrix a(transpose_a ? 7 : 5, transpose_a ? 5 : 7, 1), b(transpose_b ? 3 : 7, transpose_b ? 7 : 3, 2), c(5, 3, 3);
@@ -116,7 +116,7 @@ TEST(GemmTask, PartsOfTensorsKeepTheirStrides) {
 }
 
 // There are scores of two heads, each of three columns; queries and keys have four.
-TEST(GemmTask, HeadsOfABatchStandSideBySide) {
+TEST(GemmTask, HeadsOfABatchAreAdjacent) {
   Matrix q(3, 8, 1), k(3, 8, 2), scores(3, 6, 3);
   GemmTask task;
   task.a = {q.view(), 0, 0, 3, 4};
@@ -161,7 +161,7 @@ TEST(GemmTask, TheLibraryTakesFp8InMultiplesOfSixteenOnly) {
   EXPECT_TRUE(library_takes(task));
 }
 
-TEST(GemmTask, PackedFormatsAreNobodys) {
+TEST(GemmTask, PackedFormatsAreNotSupported) {
   GemmTask task;
   task.a.tensor.format = Format::e5m6;
   EXPECT_FALSE(library_takes(task));
@@ -214,7 +214,7 @@ TEST(GemmScales, AnElementsScaleIsThatOfItsTileOrOfTheBlockOfItsMatrix) {
   EXPECT_EQ(scale_index(experts, 399, 127), 3 * 3);
 }
 
-TEST(GemmScales, RoomIsForTheOrderThatTheLibraryWants) {
+TEST(GemmScales, SpaceIsForTheOrderThatTheLibraryNeeds) {
   const TensorView tiles{nullptr, nullptr, Format::fp8_tile, 300, 640, 0};
   EXPECT_EQ(scale_room(rows_of(tiles, 100, 128)), 640);  // 128 rows of 5 tiles
   const TensorView narrow{nullptr, nullptr, Format::fp8_block, 400, 640, 200};
