@@ -124,10 +124,10 @@ TEST_P(Laws, ASlowerNicSlowsWhateverCrossesIt) {
     }
   }
   EXPECT_EQ(all_to_alls > 0, is_deepseek());
-  const model::Bytes message = program.stage_message;
-  EXPECT_GT(slow_costs.all_to_alls.hop(message, 1), fast_costs.all_to_alls.hop(message, 1));
-  // Reductions between ranks of which eight share a node are bound by NVLink, and small ones by the protocol LL, until
-  // the NICs are slower than both.
+  const model::Bytes hop = program.stage_message;
+  EXPECT_GT(slow_costs.all_to_alls.hop(hop, 1), fast_costs.all_to_alls.hop(hop, 1));
+  // Reductions between ranks of which eight share a node are bound by NVLink, small ones by the protocol LL, until the
+  // NICs fall below both.
   const CostModels slowest_costs = tests::costs_of(inputs({"cluster.nic_gbps=25"}));
   for (const model::Graph& optimizer : program.stage_optimizers)
     for (const model::Operator& op : optimizer.operators) {

@@ -15,7 +15,7 @@
 namespace plumbline::sim {
 namespace {
 
-// Returns the time by events, with uneven experts, of the fastest of the `top` best plans of the space of `inputs`.
+// By events, with uneven experts, of the `top` best plans of the space that `inputs` asks for.
 double fastest(const Inputs& inputs, std::size_t top) {
   SearchOptions options;
   options.top = top;
@@ -51,7 +51,7 @@ TEST_F(PublishedPlan, IsWithinThreePercentOfTheBestFound) {
   EXPECT_LE(step, 1.03 * best);
 }
 
-// Only the schedules and the undivided context of the best plan of every tensor degree are searched.
+// The schedules and the undivided context of the best plan of every tensor degree: others are not searched for it.
 double fastest_with_tensor(Inputs inputs, std::int64_t ranks) {
   inputs.plan.search.tensor = {ranks};
   inputs.plan.search.context = {1};

@@ -184,7 +184,7 @@ TEST_F(AllToAlls, NoShippedProfileBeatsTheLineRates) {
 }
 
 TEST_F(AllToAlls, PointToPoint) {
-  // 58.72 MB at 44 GB/s after 4 us; two transfers share the link.
+  // 58.72 MB at 44 GB/s after 4 us; two messages share the link.
   EXPECT_DOUBLE_EQ(cost().hop(Bytes(58.72e6), 1), 4e-6 + 58.72e6 / 44e9);
   EXPECT_DOUBLE_EQ(cost().hop(Bytes(58.72e6), 2), 4e-6 + 2 * 58.72e6 / 44e9);
 }
