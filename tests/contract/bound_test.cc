@@ -1,5 +1,5 @@
-// No step takes less time than its lower bound, and the losses that are reported add up to the difference. Checked for
-// random plans and every schedule.
+// For random plans of every schedule, no step takes less time than its lower bound, and the reported losses add up to
+// the difference.
 #include <gtest/gtest.h>
 
 #include <algorithm>

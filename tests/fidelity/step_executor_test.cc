@@ -84,8 +84,8 @@ TEST(StepExecutor, WithLatencyItIsTheEvaluation) {
   }
 }
 
-// In the evaluation every transfer has the link to itself. GPipe's transfers do: all go the same way, one per op, and
-// an op takes longer than a transfer. 1F1B's activation and gradient can coincide at their receiver, and a batch of
+// In the evaluation every transfer has the link to itself. GPipe's transfers do: all go in one direction, one per op,
+// and an op takes longer than a transfer. 1F1B's activation and gradient can coincide at their receiver, and a batch of
 // DualPipe has two transfers over one link: these wait for each other.
 TEST(StepExecutor, BusyLinksOnlyEverDelay) {
   for (const Case& c : cases()) {

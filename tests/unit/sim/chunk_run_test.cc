@@ -33,7 +33,7 @@ struct Traced {
 
 double seconds_of(std::int64_t ps) { return static_cast<double>(ps) * 1e-12; }
 
-// By stream, then by start.
+// Returns the kernels by stream, then by start.
 std::vector<Traced> kernels_of(const ChunkRun& run) {
   const model::Timeline& timeline = run.timeline;
   std::vector<Traced> found;
