@@ -74,7 +74,7 @@ TEST(StepExecutor, WithLatencyItIsTheEvaluation) {
   for (const Case& c : cases()) {
     for (ScheduleCosts costs : cost_grid) {
       for (const double share : {0.01, 0.3, 2.0}) {  // in units of a forward chunk
-        SCOPED_TRACE(name_of(c) + ", hop " + std::to_string(share) + " F");
+        SCOPED_TRACE(name_of(c) + ", transfer of " + std::to_string(share) + " F");
         costs.p2p = share * costs.F;
         const model::Schedule schedule = c.kind->build(c.shape);
         const double expected = model::evaluate(schedule, costs, schedule.point_to_point).value().makespan;

@@ -82,7 +82,7 @@ TEST_F(PublicProfiles, AttentionOfTheH100) {
   expect_kernel("h100-torch", "FA2", 8192);
 }
 
-// The H100's share of the datasheet's rate is used for the memory of other GPUs.
+// Other memories reach the same share of the datasheet's rate as those of the H100 and the A100.
 TEST_F(PublicProfiles, BandwidthsOfOtherMemories) {
   const double hopper = value(profile("h100-public"), "memory.default.bandwidth") / 3.35;
   expect(profile("h100-500w-torch"), "memory.default.bandwidth", 2.4 * hopper);

@@ -1,8 +1,8 @@
-// A program for mpirun and for smpirun: what the ranks of MPI promise.
+// A program for mpirun and for smpirun that tests the guarantees of ranks of MPI:
 //   contract   every rank checks the transport and a sum; prints "ok"
 //   abort      rank 2 gives up while the others wait for it
 //   kill       rank 2 dies by a signal while the others wait for it
-//   overlap    on a simulated network of 100 MB/s: 10 MB travel while their receiver computes
+//   overlap    on a simulated network of 100 MB/s: 10 MB are transferred while their receiver computes
 #include <csignal>
 #include <cstdio>
 #include <string>

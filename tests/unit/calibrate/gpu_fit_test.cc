@@ -62,7 +62,7 @@ class GpuFits : public testing::Test {
     const bool all_to_all = type == OperatorClass::exchange;
     const double alone = all_to_all ? 2e-3 : cost_.time(layer, op, {.sms = 132}).seconds;
     record(layer, op, "in_step", all_to_all ? 20 : 0, alone);
-    record(layer, op, "in_step_beside", 20, alone * (all_to_all ? 1.2 : overlapped_));
+    record(layer, op, "in_step_beside", 20, alone * (all_to_all ? 1.2 : slowdown_));
   }
   void record(const Graph& layer, const Operator& op, const std::string& variant, std::int64_t ctas, double seconds) {
     Measurement m;
@@ -99,7 +99,7 @@ class GpuFits : public testing::Test {
     return parameter.value * model::si_unit(parameter.unit)->factor;
   }
 
-  static constexpr double overlapped_ = 1.4;
+  static constexpr double slowdown_ = 1.4;
   const model::Profile profile_ = known(), base_ = tests::profile("generic-datasheet");
   const model::KernelCost cost_ = model::KernelCost::make(profile_, tests::h800_device()).value();
   std::vector<Graph> layers_;
@@ -119,7 +119,7 @@ TEST_F(GpuFits, ConstantsComeBack) {
   EXPECT_NEAR(value_of(fit, "router.forward") / put_in("router.forward"), 1, 0.01);
   EXPECT_EQ(value_of(fit, "kernel.launch_gap"), 0);
   // 112 of 132 SMs are left, which takes 132/112 as long without any slowdown.
-  EXPECT_NEAR(value_of(fit, "gemm.slowdown_beside_transfer"), overlapped_ * 112 / 132, 1e-3);
+  EXPECT_NEAR(value_of(fit, "gemm.slowdown_beside_transfer"), slowdown_ * 112 / 132, 1e-3);
 }
 
 TEST_F(GpuFits, EveryOperatorHasItsTimeAloneAndOverlapped) {
@@ -136,7 +136,7 @@ TEST_F(GpuFits, EveryOperatorHasItsTimeAloneAndOverlapped) {
       if (operator_class(layer, op) >= OperatorClass::exchange) continue;
       const double alone = cost_.time(layer, op, {.sms = 132}).seconds;
       EXPECT_NEAR(cost.time(layer, op, {.sms = 132}).seconds / alone, 1, 1e-4) << op.name;
-      EXPECT_NEAR(cost.time(layer, op, overlapped).seconds / alone, overlapped_, 1e-4) << op.name;
+      EXPECT_NEAR(cost.time(layer, op, overlapped).seconds / alone, slowdown_, 1e-4) << op.name;
     }
 }
 

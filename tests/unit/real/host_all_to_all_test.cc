@@ -37,7 +37,7 @@ class HostAllToAll : public testing::TestWithParam<Setting> {
  protected:
   HostAllToAll() {
     const DataType type = GetParam().type;
-    graph_.name = "exchanges";
+    graph_.name = "all-to-alls";
     const TensorId x = input("x", tokens, hidden, type), indices = input("indices", tokens, chosen, DataType::int32),
                    weights = input("weights", tokens, chosen, DataType::fp32),
                    dout = input("dout", tokens, hidden, type);

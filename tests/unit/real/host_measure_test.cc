@@ -74,7 +74,7 @@ TEST(HostCases, ErrorsNameLineAndNearestName) {
 TEST(HostCases, TheBuiltInSweepCoversAllCores) {
   EXPECT_EQ(built_in_cases(6).gemms.at(0).cores, (Numbers{1, 2, 4, 6}));
   EXPECT_EQ(built_in_cases(1).gemms.at(0).cores, Numbers{1});
-  EXPECT_TRUE(built_in_cases(1).interferences.empty()) << "a copy beside a product takes a core of its own";
+  EXPECT_TRUE(built_in_cases(1).interferences.empty()) << "a copy with a GEMM takes a core of its own";
   EXPECT_FALSE(built_in_cases(2).interferences.empty());
 }
 

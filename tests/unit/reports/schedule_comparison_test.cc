@@ -59,7 +59,7 @@ TEST(ScheduleComparison, NumbersOfKnownSchedules) {
   const ComparedSchedule& interleaved = row_of(compare(four_by_eight, {}), "interleaved");
   EXPECT_NEAR(interleaved.makespan, 24 + 4.5, 1e-9);
   EXPECT_EQ(interleaved.chunks, 2);
-  EXPECT_FALSE(interleaved.exposed_p2p) << "no hop costs anything";
+  EXPECT_FALSE(interleaved.exposed_p2p) << "no transfer takes time";
 }
 
 // DualPipe holds every stage twice and P + 1 of its micro-batches; DualPipeV holds it once, in 2P + 1 chunks of half a
@@ -97,7 +97,7 @@ TEST(ScheduleComparison, CutsStagesIntoEqualParts) {
   EXPECT_EQ(cut.stages[2].FB, 3);
   EXPECT_EQ(cut.stages[3].F, 2);
   EXPECT_EQ(cut.stages[5].FB, 4);
-  EXPECT_EQ(cut.uniform.p2p, 0.5) << "a hop carries the same activations";
+  EXPECT_EQ(cut.uniform.p2p, 0.5) << "a transfer has the same activations";
 }
 
 TEST(ScheduleComparison, NeedsAStageForEachRank) {
